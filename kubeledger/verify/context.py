@@ -245,6 +245,8 @@ class VerifyContext:
 
     def convict(self, debt: Debt) -> None:
         """Say that something had to come and did not."""
+        if debt.of_pod and not self.timeline.goes_on(debt.since, debt.due_ns):
+            return
         if debt.disputed:
             self.contradict(
                 debt.since.ts_ns, debt.subject, debt.why, *debt.disputed, by_absence=True

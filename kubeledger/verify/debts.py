@@ -41,6 +41,7 @@ class Debt(msgspec.Struct, kw_only=True):
         shown_by: kind of records that would show it.
         kind, subject, expected, why, rule, inputs: of the finding, see
             :class:`~kubeledger.verify.finding.Finding`.
+        of_pod: void where the pod that ``since`` is about begins to end first.
         disputed: what contradicts ``since``, as (record, words), if it was not paid; then nothing
             else is missing.
     """
@@ -48,12 +49,13 @@ class Debt(msgspec.Struct, kw_only=True):
     since: Record
     due_ns: int
     shown_by: type[Body]
-    kind: str
     subject: str
-    expected: Fields
     why: str
+    kind: str = ""
+    expected: Fields = {}
     rule: str = ""
     inputs: tuple[int, ...] = ()
+    of_pod: bool = False
     disputed: tuple[tuple[int, str], ...] = ()
 
 

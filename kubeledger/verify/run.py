@@ -116,5 +116,5 @@ def _prescan(
     for original in read({kind.kind for kind in (*prescans, *VerifyContext.KINDS)}):
         record = context.prescan(original)
         for prescan in prescans.get(type(record.body), ()):
-            prescan(record)
+            prescan(record, record.body)
     context.settle()

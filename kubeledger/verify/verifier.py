@@ -20,7 +20,8 @@ from kubeledger.verify.context import VerifyContext
 
 __all__ = ["Prescan", "See", "Verifier"]
 
-Prescan = Callable[[Record], None]
+Prescan = Callable[[Record, Any], None]
+"""(record, its body)."""
 See = Callable[[Record, Any, NodeState], None]
 """(record, its body, the state just before it); the state must not be changed or kept."""
 

@@ -27,9 +27,9 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, Setting, SettingsObserved
 from kubeledger.model.record import Body, Evidence
 from kubeledger.verify import Contradiction, Finding, registry
-from kubeledger.verify.rules.cgroups.node import MISSING_PIDS
+from kubeledger.verify.rules.cgroups.files import NO_LIMIT_V1
+from kubeledger.verify.rules.cgroups.options import MISSING_PIDS
 from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
-from kubeledger.verify.rules.cgroups.values import NO_LIMIT_V1
 from tests.verify.histories import findings, outcomes, scene
 
 GIB = 2**30

@@ -16,9 +16,9 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTicksFolded
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
+from kubeledger.verify.evidence.container_specs import ProbeSpec, versions_of
 from kubeledger.verify.evidence.periodic import Gap
 from kubeledger.verify.evidence.pods import PodRegister
-from kubeledger.verify.rules.container_specs import ProbeSpec, versions_of
 
 __all__ = ["ProbePeriods"]
 

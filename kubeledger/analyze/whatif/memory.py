@@ -12,7 +12,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Reader, Variant
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.processes import Processes
-from kubeledger.verify.rules.evictions.config import configured
+from kubeledger.verify.rules.evictions.thresholds import configured
 
 __all__ = ["SpareMemory"]
 

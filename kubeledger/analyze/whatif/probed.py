@@ -16,7 +16,7 @@ from kubeledger.model.bodies.prober import ProbeExecuted, ProbeResult, ProbeTran
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify import Finding
-from kubeledger.verify.rules.container_specs import ProbeSpec
+from kubeledger.verify.evidence.container_specs import ProbeSpec
 
 __all__ = ["ProbedTwin"]
 

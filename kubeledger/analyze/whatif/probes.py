@@ -34,7 +34,7 @@ from kubeledger.model.bodies.prober import (
 from kubeledger.model.record import Record
 from kubeledger.verify import Finding, ProbeChange, Reader, Variant
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.rules.container_specs import ProbeSpec, specs_of
+from kubeledger.verify.evidence.container_specs import ProbeSpec, specs_of
 
 __all__ = ["Probes"]
 
@@ -204,7 +204,7 @@ class Probes:
         self, namespace: str, pod: str, container: str, uid: str | None, ts_ns: int
     ) -> _ProbedContainer | None:
         about = [c for c in self._changes if c.concerns(namespace, pod, container)]
-        specs = specs_of(self._context, ts_ns, uid, namespace, pod) if about else ""
+        specs = specs_of(self._context.pods, ts_ns, uid, namespace, pod) if about else ""
         entry = None if isinstance(specs, str) else specs[0].container(container)
         profile = self._context.profile
         if entry is None or profile is None:

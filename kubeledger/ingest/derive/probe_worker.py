@@ -17,8 +17,8 @@ from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.prober import ProbeResult, ProbeType, TickResult
 from kubeledger.model.units import NS_PER_S
+from kubeledger.verify.evidence.container_specs import ProbeSpec
 from kubeledger.verify.rules import probe_machine
-from kubeledger.verify.rules.container_specs import ProbeSpec
 from kubeledger.verify.rules.probe_machine import SAYS, Machine, machine_of
 
 __all__ = [

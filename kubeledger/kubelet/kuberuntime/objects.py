@@ -83,6 +83,7 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     init_containers: tuple[Container, ...] | None = None
     ephemeral_containers: tuple[EphemeralContainer, ...] | None = None
     restart_policy: str | None = None
+    active_deadline_seconds: int | None = None
     host_network: bool | None = None
     resources: ResourceRequirements | None = None
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -156,6 +156,24 @@ class Timeline:
         )
         come = [interval for interval in intervals if interval.since_ns <= ts_ns]
         return come[-1] if come else None
+
+    def goes_on(self, since: Record, until_ns: int) -> bool:
+        """Whether a pod that its process was handed, which a record is about, has not begun to end.
+
+        Args:
+            since: about a pod, or a part of it.
+            until_ns: by then, in the same process.
+        """
+        body: Any = since.body
+        interval = self.interval(since.ts_ns, body.pod_uid, body.namespace, body.pod)
+        process = self.process(until_ns)
+        return (
+            interval is not None
+            and interval.add_seq is not None
+            and (interval.ending_ns is None or interval.ending_ns > until_ns)
+            and process is not None
+            and process.number == interval.process
+        )
 
     def active(self, start_ns: int, end_ns: int) -> Active:
         """The pods that the kubelet counted as active in a span of one process.

@@ -11,8 +11,8 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, lacks, same
 from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.evidence.endings import Restarting
 from kubeledger.verify.evidence.pods import ListedPod, PodRegister
-from kubeledger.verify.evidence.restarting import Restarting
 
 __all__ = ["came_back", "is_active", "let_go", "lived", "misnamed", "relied_on"]
 

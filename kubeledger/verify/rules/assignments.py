@@ -173,14 +173,12 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         nothing: V = self.none
         return nothing if reading is None else reading
 
-    def _foresee_change(self, record: Record) -> None:
-        body: Any = record.body
+    def _foresee_change(self, record: Record, body: Any) -> None:  # noqa: ANN401 - any body
         holder = body.pod_uid or f"{body.namespace}/{body.pod}", body.container
         self._changes.setdefault(holder, []).append(record)
 
-    def foresee_file(self, record: Record) -> None:
+    def foresee_file(self, record: Record, body: Any) -> None:  # noqa: ANN401 - any file
         """First reading of a state file."""
-        body: Any = record.body
         if body.checksum_ok is not False:
             for holder, value in self.contents_of(body).items():
                 self._readings.setdefault(holder, []).append((record.ts_ns, value))

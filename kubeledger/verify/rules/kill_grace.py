@@ -20,7 +20,7 @@ from kubeledger.model.bodies.lifecycle import ContainerKilled
 from kubeledger.model.bodies.prober import PROBE_OF_KILL
 from kubeledger.verify.belief import Judgement, Ruling, judge
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.rules.container_specs import PodSpec
+from kubeledger.verify.evidence.container_specs import PodSpec
 from kubeledger.verify.rules.stops import Stops
 
 __all__ = ["judge_grace", "kill_words"]

@@ -12,8 +12,8 @@ from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, lacks, open_to, same
 from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.evidence.container_specs import PodSpec, image_of
 from kubeledger.verify.evidence.pod_intervals import PodHistory
-from kubeledger.verify.rules.container_specs import PodSpec, image_of
 from kubeledger.verify.rules.containers import key_for
 from kubeledger.verify.rules.stops import Stops
 

@@ -27,9 +27,10 @@ from kubeledger.verify.belief import (
     same,
 )
 from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.debts import Debt
+from kubeledger.verify.evidence.container_specs import PodSpec, specs_of
 from kubeledger.verify.evidence.pod_intervals import PodHistory
 from kubeledger.verify.rules.causes import Causes
-from kubeledger.verify.rules.container_specs import PodSpec, specs_of
 from kubeledger.verify.rules.containers import OfContainer, subject_of
 from kubeledger.verify.rules.kill_grace import judge_grace, kill_words
 from kubeledger.verify.rules.kill_reasons import REASONS, judge_probe, judge_stop
@@ -64,9 +65,8 @@ class KillVerifier(RuleVerifier):
         """Evictions may be logged only when the pod has been stopped."""
         return {PodEvicted: self._foresee_eviction}
 
-    def _foresee_eviction(self, record: Record) -> None:
-        assert isinstance(record.body, PodEvicted)
-        self._thresholds[record.seq] = record.body.threshold_kind
+    def _foresee_eviction(self, record: Record, body: PodEvicted) -> None:
+        self._thresholds[record.seq] = body.threshold_kind
 
     def sees(self) -> Mapping[type[Body], See]:
         """What kills follow from, where the timeline does not show it."""
@@ -92,8 +92,7 @@ class KillVerifier(RuleVerifier):
             self._failures.pop(name, None)
             return
         self._failures[name] = record
-        if self._is_absent(record, body, pod):
-            self._miss(record, body)
+        self._owe(record, body, pod)
 
     def _failure(
         self, record: Record, pod: PodHistory | None, container: str, probe_type: ProbeType
@@ -112,33 +111,23 @@ class KillVerifier(RuleVerifier):
         )
         return None if again else failure
 
-    def _is_absent(self, record: Record, body: ProbeTransitioned, pod: PodHistory) -> bool:
-        """Whether no kill follows a failure for long, though the container and its pod continue."""
-        due_ns, context = record.ts_ns + _ABSENT_AFTER_NS, self.context
-        interval = context.timeline.interval(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        process = context.timeline.process(due_ns)
-        if (
-            body.container_id is None
-            or context.profile is None
-            or interval is None
-            or interval.add_seq is None
-            or (interval.ending_ns is not None and interval.ending_ns <= due_ns)
-            or process is None
-            or process.number != interval.process
-            or context.coverage.missing(record.ts_ns, due_ns) is not None
-        ):
-            return False
-        run = pod.run(body.container_id)
+    def _owe(self, record: Record, body: ProbeTransitioned, pod: PodHistory) -> None:
+        """A kill follows a failure, unless the container ends or another comes in its place."""
+        due_ns, run = record.ts_ns + _ABSENT_AFTER_NS, pod.run(body.container_id)
         over = [] if run is None else [run.killed_ns, run.died_ns]
         for other in pod.runs_of(body.container):
             if other is not run and (other.started_ns or 0) > record.ts_ns:
                 over.append(other.started_ns)
-        return not any(ts_ns is not None and ts_ns <= due_ns for ts_ns in over)
-
-    def _miss(self, record: Record, body: ProbeTransitioned) -> None:
-        self.context.absent(
-            record,
-            ContainerKilled.kind,
+        if body.container_id is None or self.context.profile is None:
+            return
+        if any(ts_ns is not None and ts_ns <= due_ns for ts_ns in over):
+            return
+        debt = Debt(
+            since=record,
+            of_pod=True,
+            due_ns=due_ns,
+            shown_by=ProbeTransitioned,
+            kind=ContainerKilled.kind,
             subject=subject_of(body),
             expected={
                 "container": body.container,
@@ -150,12 +139,13 @@ class KillVerifier(RuleVerifier):
             rule=_SYNC_RULE,
             inputs=(record.seq,),
         )
+        self.context.debts.call(debt)
 
     # -- kills -------------------------------------------------------------------------------
 
     def _killed(self, record: Record, body: ContainerKilled, state: NodeState) -> None:
         wrong = self._misnamed(record, body)
-        specs = specs_of(self.context, record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        specs = specs_of(self.context.pods, record.ts_ns, body.pod_uid, body.namespace, body.pod)
         missing = self._missing(body, specs)
         if wrong is not None:
             self._finish(record, body, wrong)

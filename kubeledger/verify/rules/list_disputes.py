@@ -9,8 +9,8 @@ import msgspec
 
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.evidence.container_specs import versions_of
 from kubeledger.verify.evidence.pods import ListedPod, PodRegister
-from kubeledger.verify.rules.container_specs import versions_of
 
 __all__ = ["report_disputes"]
 

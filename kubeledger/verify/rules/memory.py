@@ -72,11 +72,9 @@ class MemoryVerifier(AssignmentVerifier[_Blocks]):
         self._seqs: tuple[int, ...] = ()
         self._files: list[tuple[int, int, _Nodes]] = []
 
-    def foresee_file(self, record: Record) -> None:
+    def foresee_file(self, record: Record, body: MemoryManagerStateRead) -> None:
         """First reading of a state file, which shows the machine as well."""
-        super().foresee_file(record)
-        body = record.body
-        assert isinstance(body, MemoryManagerStateRead)
+        super().foresee_file(record, body)
         if body.checksum_ok is not False and body.machine:
             self._files.append((record.ts_ns, record.seq, body.machine))
 

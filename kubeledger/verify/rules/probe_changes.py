@@ -20,8 +20,8 @@ from kubeledger.verify.belief import Belief, Judgement, RuleVerifier, judge, lac
 from kubeledger.verify.cached_results import CachedResult, CachedResults
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.debts import Debt, Key
+from kubeledger.verify.evidence.container_specs import ProbeSpec
 from kubeledger.verify.finding import WORKED_OUT, Fields
-from kubeledger.verify.rules.container_specs import ProbeSpec
 from kubeledger.verify.rules.containers import subject_of
 from kubeledger.verify.rules.probe_counts import Counts
 from kubeledger.verify.rules.probe_judging import (

@@ -16,7 +16,7 @@ from kubeledger.model.bodies.prober import ProbeType
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
 from kubeledger.verify.belief import Belief, World
-from kubeledger.verify.rules.container_specs import ProbeSpec
+from kubeledger.verify.evidence.container_specs import ProbeSpec
 from kubeledger.verify.rules.probe_machine import Machine, Span, State, machine_of
 
 __all__ = ["Worker"]

@@ -27,7 +27,7 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts, whole_number
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.rules.container_specs import PodSpec, ProbeSpec, specs_of
+from kubeledger.verify.evidence.container_specs import PodSpec, ProbeSpec, specs_of
 from kubeledger.verify.rules.containers import key_for
 from kubeledger.verify.rules.probe_machine import ABSENT, Span
 from kubeledger.verify.rules.probe_worker import Worker
@@ -96,10 +96,8 @@ class Workers:
 
     # -- the first reading -------------------------------------------------------------------
 
-    def foresee_change(self, record: Record) -> None:
+    def foresee_change(self, record: Record, body: ProbeTransitioned) -> None:
         """A change of which the importer knew the threshold, or that the sync loop told."""
-        body = record.body
-        assert isinstance(body, ProbeTransitioned)
         if body.threshold is not None:
             self.thresholds_known.add(pod_key(body.pod_uid, body.namespace, body.pod) or "")
         if not body.inferred:
@@ -204,7 +202,7 @@ class Workers:
 
     def _begin(self, worker: Worker, body: About, ts_ns: int) -> None:
         context, name = self._context, worker.container
-        specs = specs_of(context, ts_ns, body.pod_uid, body.namespace, body.pod)
+        specs = specs_of(context.pods, ts_ns, body.pod_uid, body.namespace, body.pod)
         if isinstance(specs, str) or context.profile is None:
             worker.missing = specs if isinstance(specs, str) else worker.missing
             return

@@ -66,12 +66,12 @@ class ProbeVerifier(ChangeJudge):
         """All that a worker's memory depends on, and what else shows it."""
         return {
             KubeletStarted: self._kubelet_started,
-            ClockStepped: self._clock_stepped,
+            ClockStepped: lambda record, body, state: self._workers.lose(),
             FindingReported: self._finding,
             PodConfigChanged: self._config_changed,
             PodListed: self._listed,
-            PodTerminated: self._terminated,
-            PodPreempted: self._preempted,
+            PodTerminated: lambda record, body, state: self._workers.pod_gone(key_for(state, body)),
+            PodPreempted: lambda record, body, state: self._witnesses.blocked(record.ts_ns),
             ContainerStarted: self._container_started,
             ContainerDied: self._container_ended,
             ContainerKilled: self._container_ended,
@@ -120,9 +120,6 @@ class ProbeVerifier(ChangeJudge):
             sides = (record.seq, reported.here), (record.seq, reported.elsewhere)
             self.context.contradict(record.ts_ns, reported.subject, reported.why, *sides)
 
-    def _clock_stepped(self, record: Record, body: ClockStepped, state: NodeState) -> None:
-        self._workers.lose()
-
     def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
         if body.operation == "ADD":
             self._workers.pod_added(key_for(state, body))
@@ -134,12 +131,6 @@ class ProbeVerifier(ChangeJudge):
             self._witnesses.listed(record, body, key)
         elif body.listed_by == "kubelet":
             self._workers.pod_gone(key)
-
-    def _terminated(self, record: Record, body: PodTerminated, state: NodeState) -> None:
-        self._workers.pod_gone(key_for(state, body))
-
-    def _preempted(self, record: Record, body: PodPreempted, state: NodeState) -> None:
-        self._witnesses.blocked(record.ts_ns)
 
     def _container_started(self, record: Record, body: ContainerStarted, state: NodeState) -> None:
         self._workers.started(record, body, key_for(state, body))

@@ -17,8 +17,8 @@ from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
 from kubeledger.model.bodies.lifecycle import ContainerRestarted
 from kubeledger.model.units import format_ts
 from kubeledger.verify.belief import Judgement, Ruling, judge
+from kubeledger.verify.evidence.container_specs import PodSpec
 from kubeledger.verify.evidence.coverage import Loss
-from kubeledger.verify.rules.container_specs import PodSpec
 from kubeledger.verify.rules.containers import Instance
 
 __all__ = ["judge_policy", "reason_meant"]

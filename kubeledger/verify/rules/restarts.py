@@ -21,9 +21,9 @@ from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, all_of, judge, open_to, same
+from kubeledger.verify.evidence.container_specs import specs_of
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.back_off import policy_of
-from kubeledger.verify.rules.container_specs import specs_of
 from kubeledger.verify.rules.containers import Container, Instance, subject_of
 from kubeledger.verify.rules.list_disputes import report_disputes
 from kubeledger.verify.rules.restart_policy import judge_policy
@@ -57,7 +57,7 @@ class RestartVerifier(Starts):
     # -- restarts ----------------------------------------------------------------------------
 
     def _restarted(self, record: Record, body: ContainerRestarted, key: str) -> None:
-        specs = specs_of(self.context, record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        specs = specs_of(self.context.pods, record.ts_ns, body.pod_uid, body.namespace, body.pod)
         wrong = self._causes.judge(record, body) or self._other_id(record, body, key)
         if wrong is not None:
             self._conclude(record, body, wrong)
@@ -168,7 +168,7 @@ class RestartVerifier(Starts):
 
     def _backed_off(self, record: Record, body: RestartBackedOff, key: str) -> None:
         wrong = self._causes.judge(record, body)
-        specs = specs_of(self.context, record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        specs = specs_of(self.context.pods, record.ts_ns, body.pod_uid, body.namespace, body.pod)
         named = isinstance(specs, str) or any(spec.container(body.container) for spec in specs)
         if wrong is None and not named:
             wrong = same(False, f"the pod's spec has no container {body.container}")

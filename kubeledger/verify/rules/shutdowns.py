@@ -152,9 +152,7 @@ class ShutdownVerifier(RuleVerifier):
                         since=record,
                         due_ns=record.ts_ns + _LATE_NS,
                         shown_by=PodTerminated,
-                        kind="",
                         subject=subject,
-                        expected={},
                         why="pods of a higher priority are stopped when all others have ended",
                         disputed=(
                             (since.seq, "a pod of a lower priority is stopped, and has not ended"),

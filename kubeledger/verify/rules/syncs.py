@@ -37,15 +37,10 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerStarted,
     KubernetesEvent,
     PodConfigChanged,
-    PodEvicted,
     PodListed,
-    PodRejected,
-    PodTerminated,
-    PodTerminating,
     RestartBackedOff,
 )
 from kubeledger.model.bodies.node import KubeletStarted
-from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.bodies.stages import NodeTroubled, PodStageFailed
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts
@@ -53,10 +48,9 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import RuleVerifier
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.debts import Debt
-from kubeledger.verify.evidence.history_entries import POD_ENDS
+from kubeledger.verify.evidence.container_specs import image_of, versions_of
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.back_off import policy_of
-from kubeledger.verify.rules.container_specs import image_of, versions_of
 from kubeledger.verify.rules.containers import key_for, subject_of
 from kubeledger.verify.verifier import See
 
@@ -74,7 +68,6 @@ _FOUND_NS: Final = 60 * NS_PER_S
 """So long after its start a kubelet is handed what was there before."""
 _STAMPS_NS: Final = NS_PER_S
 """The API server's stamps are whole seconds."""
-_OVER: Final = frozenset({"Failed", "Succeeded"})
 
 
 class _Shown(msgspec.Struct, frozen=True):
@@ -106,37 +99,28 @@ class SyncVerifier(RuleVerifier):
     def __init__(self, context: VerifyContext) -> None:
         super().__init__(context)
         self._pods: dict[str, _SyncedPod] = {}
-        self._handed: set[str] = set()
         self._updated: dict[str, int] = {}
         # ID of a container that runs -> its image, and the list that shows that
         self._images: dict[str, tuple[str, int]] = {}
 
     def sees(self) -> Mapping[type[Body], See]:
         """What runs and what ends pods; what says that a sync failed."""
-        ends = (PodTerminating, PodTerminated, PodEvicted, PodRejected)
         says = (RestartBackedOff, PodStageFailed, KubernetesEvent)
         return {
-            **dict.fromkeys(ends, lambda record, body, state: self._end(key_for(state, body))),
             **dict.fromkeys(says, self._deferred),
             ContainerDied: self._died,
             ContainerKilled: self._killed,
             ContainerStarted: self._started,
             KubeletStarted: self._kubelet_started,
-            PodConfigChanged: self._config_changed,
             PodListed: self._listed,
-            PodPreempted: lambda record, body, state: self._end(body.victim_uid or ""),
             NodeTroubled: self._troubled,
+            PodConfigChanged: self._config_changed,
         }
 
     # -- pods --------------------------------------------------------------------------------
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
         self._pods.clear()
-        self._handed.clear()
-
-    def _end(self, key: str) -> None:
-        self._handed.discard(key)
-        self._forget(key)
 
     def _forget(self, key: str) -> None:
         self._pods.pop(key, None)
@@ -144,19 +128,12 @@ class SyncVerifier(RuleVerifier):
             self.context.debts.void(whole, key)
 
     def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
-        key = key_for(state, body)
-        if body.operation == "ADD":
-            self._handed.add(key)
-        elif body.operation == "UPDATE":
-            self._updated[key] = record.ts_ns
-        elif body.operation in ("DELETE", "REMOVE"):
-            self._end(key)
+        if body.operation == "UPDATE":
+            self._updated[key_for(state, body)] = record.ts_ns
 
     def _listed(self, record: Record, body: PodListed, state: NodeState) -> None:
         key = key_for(state, body)
-        if body.gone or (body.status or {}).get("phase") in _OVER:
-            self._end(key)
-        elif body.listed_by == "kubelet" and key in self._handed:
+        if body.listed_by == "kubelet" and self.context.timeline.goes_on(record, record.ts_ns):
             self._owe_changes(record, body, self._pods.get(key, _SyncedPod(is_whole=False)), key)
 
     def _owe_changes(self, record: Record, body: PodListed, pod: _SyncedPod, key: str) -> None:
@@ -174,6 +151,7 @@ class SyncVerifier(RuleVerifier):
                 (_CHANGED, key, name),
                 Debt(
                     since=record,
+                    of_pod=True,
                     due_ns=record.ts_ns + _KILLED_NS,
                     shown_by=ContainerStarted,
                     kind=ContainerKilled.kind,
@@ -187,10 +165,8 @@ class SyncVerifier(RuleVerifier):
             )
 
     def _killed(self, record: Record, body: ContainerKilled, state: NodeState) -> None:
-        if body.reason in POD_ENDS:
-            self._end(key_for(state, body))
-        elif body.container is not None:
-            key = key_for(state, body)
+        key = key_for(state, body)
+        if body.container is not None:
             self.context.debts.pay((_CHANGED, key, body.container))
             self._images.pop(body.container_id or "", None)
 
@@ -261,10 +237,12 @@ class SyncVerifier(RuleVerifier):
                 self._images.setdefault(shown.container_id, (image, listed.seq))
         if not shown.runs:
             self._images.pop(shown.container_id, None)
-        if key not in self._handed or self.context.profile is None or not specs or listed is None:
+        if self.context.profile is None or not specs or listed is None:
+            return
+        if not self.context.timeline.goes_on(record, record.ts_ns):
             return
         self._judge_order(record, body, key, pod, specs)
-        if any(map(_may_pass, self.context.pods.versions(listed))):
+        if any(each.spec.active_deadline_seconds is not None for each in specs):
             return
         starts = [self._starts(spec, pod) for spec in specs]
         for name in sorted(set.intersection(*starts)):
@@ -311,6 +289,7 @@ class SyncVerifier(RuleVerifier):
             (_SYNC, key, name),
             Debt(
                 since=record,
+                of_pod=True,
                 due_ns=due_ns,
                 shown_by=KubernetesEvent if before is None else ContainerStarted,
                 kind=(ContainerStarted if before is None else ContainerRestarted).kind,
@@ -345,7 +324,14 @@ class SyncVerifier(RuleVerifier):
         failed = self._failed_for_good(pod, specs)
         init = inits.get(body.container or "")
         if failed is not None:
-            self._dispute(record, body, (ran[0], "started"), (failed, "failed for good"))
+            one, other = (getattr(each.record.body, "container", "") for each in (ran[0], failed))
+            self.context.contradict(
+                record.ts_ns,
+                subject_of(body),
+                f"container {one} is not started after init container {other} failed for good",
+                (ran[0].record.seq, f"container {one} started"),
+                (failed.record.seq, f"container {other} failed for good"),
+            )
         elif (
             init is not None
             and init.restart_policy != ALWAYS
@@ -357,11 +343,10 @@ class SyncVerifier(RuleVerifier):
                 (_ORDER, key, name),
                 Debt(
                     since=record,
+                    of_pod=True,
                     due_ns=record.ts_ns + _BATCH_NS,
                     shown_by=ContainerStarted,
-                    kind="",
                     subject=subject_of(body),
-                    expected={},
                     why=f"init container {body.container} runs only before container {name}",
                     disputed=(
                         (running.record.seq, f"container {name} had started"),
@@ -386,20 +371,6 @@ class SyncVerifier(RuleVerifier):
                 return None
         return pod.shown[ended[-1]]
 
-    def _dispute(
-        self, record: Record, body: ContainerStarted | ContainerDied, *sides: tuple[_Shown, str]
-    ) -> None:
-        names = [getattr(shown.record.body, "container", "") for shown, _ in sides]
-        self.context.contradict(
-            record.ts_ns,
-            subject_of(body),
-            f"container {names[0]} is not started after init container {names[1]} failed for good",
-            *(
-                (shown.record.seq, f"container {name} {what}")
-                for name, (shown, what) in zip(names, sides, strict=True)
-            ),
-        )
-
 
 def _statuses(spec: Pod, pod: _SyncedPod, code: int) -> list[ContainerStatus]:
     """What the runtime lists, with one exit code where none is known.
@@ -421,19 +392,6 @@ def _statuses(spec: Pod, pod: _SyncedPod, code: int) -> list[ContainerStatus]:
     return found
 
 
-class _Deadline(msgspec.Struct, frozen=True, rename="camel"):
-    active_deadline_seconds: int | None = None
-
-
-class _Ending(msgspec.Struct, frozen=True):
-    spec: _Deadline = _Deadline()
-
-
-def _may_pass(listed: ListedPod) -> bool:
-    """Whether a deadline of the pod may pass."""
-    return listed.as_(_Ending).spec.active_deadline_seconds is not None
-
-
 def _specs(versions: Iterable[ListedPod]) -> list[Pod]:
     """The pod's versions as a sync sees them, without what resizes it.
 
@@ -443,7 +401,6 @@ def _specs(versions: Iterable[ListedPod]) -> list[Pod]:
     for listed in versions:
         try:
             pod = listed.as_(Pod)
-            listed.as_(_Ending)
         except msgspec.ValidationError:
             return []
         spec = pod.spec

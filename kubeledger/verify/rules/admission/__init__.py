@@ -6,7 +6,7 @@ allocatable what the node had for pods, by machine and settings
 podspecs    pod objects as admission gets them
 inputs      puts a case together: one admission with all that it rests on
 case        the case, and the worlds it may have been in
-judging, refused, victims    the verdicts; words say why
+judging, refused, victims    the verdicts, and why
 rule        ties them to the records
 """
 

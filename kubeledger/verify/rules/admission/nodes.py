@@ -55,10 +55,9 @@ class Nodes:
         self._records: list[NodeRecord] = []
         self._records_with: dict[tuple[str, ...], list[NodeRecord]] = {}
 
-    def prescan(self, record: Record) -> None:
+    def prescan(self, record: Record, body: NodeObserved) -> None:
         """Take in what a record of the node says."""
-        assert isinstance(record.body, NodeObserved)
-        self._records.append(NodeRecord(record.ts_ns, record.seq, record.body))
+        self._records.append(NodeRecord(record.ts_ns, record.seq, body))
         self._records_with.clear()
 
     def last(self, ts_ns: int, field: str, *, of_process: bool = False) -> NodeRecord | None:

@@ -54,10 +54,9 @@ class PodObjects:
         self._allocated: dict[str | None, list[tuple[int, _Resources]]] = {}
         self._told: dict[str | None, list[int]] = {}
 
-    def foresee(self, record: Record) -> None:
+    def foresee(self, record: Record, body: PodResized) -> None:
         """Take in a record of the first reading: what became of a resize."""
-        if isinstance(record.body, PodResized):
-            self._told.setdefault(record.body.pod_uid, []).append(record.ts_ns)
+        self._told.setdefault(body.pod_uid, []).append(record.ts_ns)
 
     def resized(self, record: Record, body: PodResized, state: NodeState) -> None:
         """A resize in place, which may have been allocated."""

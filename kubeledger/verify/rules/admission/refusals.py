@@ -43,10 +43,8 @@ class Refusals:
         self._timeline = timeline
         self._by_managers: dict[str, list[Record]] = {}
 
-    def note_manager(self, record: Record) -> None:
+    def note_manager(self, record: Record, body: AffinityDecided | AllocationFailed) -> None:
         """Take in what a manager decided that is asked before the predicates."""
-        body = record.body
-        assert isinstance(body, AffinityDecided | AllocationFailed)
         if refusal_of(body) is not None:
             key = pod_key(body.pod_uid, body.namespace, body.pod) or ""
             self._by_managers.setdefault(key, []).append(record)

@@ -30,12 +30,14 @@ from kubeledger.verify.rules.admission.judging import (
     RULE_EVICTION,
     TAINTS,
     by_its_numbers,
+    fits_because,
     freely,
+    lacked_by,
     said_in,
+    short_of,
 )
 from kubeledger.verify.rules.admission.nodes import tolerates_short_taints
 from kubeledger.verify.rules.admission.refusals import ALLOCATION, UNEXPECTED
-from kubeledger.verify.rules.admission.words import fits_because, lacked_by, short_of
 
 __all__ = ["judge_refused"]
 

@@ -19,8 +19,13 @@ from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.verify.belief import Judgement, Ruling, judge
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome, CountedPod
-from kubeledger.verify.rules.admission.judging import ENDS, RULE_PREEMPTION, freely
-from kubeledger.verify.rules.admission.words import fits_because, lacked_by
+from kubeledger.verify.rules.admission.judging import (
+    ENDS,
+    RULE_PREEMPTION,
+    fits_because,
+    freely,
+    lacked_by,
+)
 
 __all__ = ["OTHER_VICTIMS", "Kill", "judge_victims"]
 

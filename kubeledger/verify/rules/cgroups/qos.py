@@ -26,11 +26,19 @@ from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Judgement, judge, lacks, open_to, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.times import ROUND_NS
-from kubeledger.verify.rules.cgroups.files import NO_VALUES, Compared, Option, compare
+from kubeledger.verify.rules.cgroups.files import (
+    NO_VALUES,
+    Compared,
+    Option,
+    Values,
+    compare,
+    is_unified,
+    kernel_values,
+    value_of,
+)
 from kubeledger.verify.rules.cgroups.options import listed
 from kubeledger.verify.rules.cgroups.settings import NO_RESERVE, Rules
 from kubeledger.verify.rules.cgroups.sums import Amounts, Summer, Sums
-from kubeledger.verify.rules.cgroups.values import Values, is_unified, kernel_values, value_of
 from kubeledger.verify.rules.cgroups.writes import PERIOD_NS, Write, Writes
 
 __all__ = ["QOSLevels"]

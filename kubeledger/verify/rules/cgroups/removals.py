@@ -12,7 +12,7 @@ from typing import Final
 
 from kubeledger.kubelet.cgroups.paths import CgroupPath, parse_cgroup_path
 from kubeledger.model.bodies.cgroups import CgroupObserved, CgroupRemoved, CgroupUpdated
-from kubeledger.model.record import Record
+from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, lacks, same
@@ -46,11 +46,11 @@ class Removals:
         self._judged: dict[int, Judgement] = {}
         self._last_ns = 0
 
-    def prescan(self, record: Record) -> None:
+    def prescan(self, record: Record, body: Body) -> None:
         """Take in a snapshot of the first reading."""
         self._last_ns = max(self._last_ns, record.ts_ns)
-        if isinstance(record.body, CgroupUpdated | CgroupObserved):
-            seen, path = (record.ts_ns, record.seq), record.body.cgroup
+        if isinstance(body, CgroupUpdated | CgroupObserved):
+            seen, path = (record.ts_ns, record.seq), body.cgroup
             self._seen[path] = max(self._seen.get(path, seen), seen)
         else:
             self._removed.setdefault(record.ts_ns, []).append(record)

@@ -32,14 +32,14 @@ from kubeledger.verify.rules.cgroups.files import (
     Compared,
     compare,
     line_of,
+    nested,
     uncompared,
 )
-from kubeledger.verify.rules.cgroups.node import node_option
+from kubeledger.verify.rules.cgroups.options import node_option
 from kubeledger.verify.rules.cgroups.pods import PodLevels, differing_resources
 from kubeledger.verify.rules.cgroups.qos import QOSLevels
 from kubeledger.verify.rules.cgroups.removals import Removals
 from kubeledger.verify.rules.cgroups.settings import Rules, rules_of
-from kubeledger.verify.rules.cgroups.values import nested
 from kubeledger.verify.rules.cgroups.writes import Writes
 from kubeledger.verify.verifier import Prescan, See
 
@@ -98,12 +98,11 @@ class CgroupVerifier(RuleVerifier):
             QOSCgroupsUpdated: self._written,
         }
 
-    def _prescan(self, record: Record) -> None:
-        assert isinstance(record.body, CgroupUpdated)
-        self._removals.prescan(record)
-        self._pods.creators.prescan(record)
-        if record.body.level == "qos":
-            self._changes.add((record.body.cgroup, record.ts_ns))
+    def _prescan(self, record: Record, body: CgroupUpdated) -> None:
+        self._removals.prescan(record, body)
+        self._pods.creators.prescan(record, body)
+        if body.level == "qos":
+            self._changes.add((body.cgroup, record.ts_ns))
 
     def _rules_of(self, process: Process | None) -> Rules | None:
         """Those of a process; None where its version's are not known."""

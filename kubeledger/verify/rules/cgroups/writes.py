@@ -75,12 +75,12 @@ class Writes:
         self._by_seq: dict[int, Write] = {}
         self._runs: list[list[int]] = []
 
-    def prescan(self, record: Record) -> None:
+    def prescan(self, record: Record, body: QOSCgroupsUpdated | QOSReserveComputed) -> None:
         """Take in a record of the first reading."""
-        if isinstance(record.body, QOSReserveComputed):
+        if isinstance(body, QOSReserveComputed):
             self._reserves.append(record)
-        elif isinstance(record.body, QOSCgroupsUpdated):
-            self.all.append(Write(record.seq, record.ts_ns, record.body.failed))
+        else:
+            self.all.append(Write(record.seq, record.ts_ns, body.failed))
 
     def settle(self) -> None:
         """The first reading is over."""

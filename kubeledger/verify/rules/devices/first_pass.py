@@ -116,9 +116,9 @@ class FirstPass:
         self._without_hints: set[int] = set()
         self._writes: list[When] = []
 
-    def note(self, record: Record) -> None:
+    def note(self, record: Record, body: Body) -> None:
         """Take in one record of the first reading; they come in any order."""
-        body, when = record.body, when_of(record)
+        when = when_of(record)
         names = (getattr(body, name, None) or "" for name in ("namespace", "pod"))
         pod = getattr(body, "pod_uid", None) or "/".join(names)
         match body:

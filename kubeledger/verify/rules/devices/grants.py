@@ -15,9 +15,8 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, lacks, same
-from kubeledger.verify.rules.devices.evidence import Evidence
+from kubeledger.verify.rules.devices.evidence import Evidence, Held
 from kubeledger.verify.rules.devices.first_pass import Entry, Holder, when_of
-from kubeledger.verify.rules.devices.holdings import Held
 from kubeledger.verify.rules.devices.model import DeviceManagerModel
 from kubeledger.verify.rules.devices.words import listing
 from kubeledger.verify.rules.devices.worlds import granted

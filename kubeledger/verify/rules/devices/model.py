@@ -14,9 +14,8 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.activity import misnamed
 from kubeledger.verify.rules.assignments import Spec, specs_in
-from kubeledger.verify.rules.devices.evidence import Evidence
+from kubeledger.verify.rules.devices.evidence import Evidence, Holdings
 from kubeledger.verify.rules.devices.first_pass import FirstPass, Holder, when_of
-from kubeledger.verify.rules.devices.holdings import Holdings
 from kubeledger.verify.rules.devices.lists import When
 
 __all__ = ["Affinity", "Asked", "DeviceManagerModel"]

@@ -28,9 +28,9 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, recorded, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.activity import is_active, let_go, lived, relied_on
+from kubeledger.verify.rules.devices.evidence import Held
 from kubeledger.verify.rules.devices.first_pass import Holder, all_ids, when_of
 from kubeledger.verify.rules.devices.grants import RULE, Grants, found_with
-from kubeledger.verify.rules.devices.holdings import Held
 from kubeledger.verify.rules.devices.lists import When
 from kubeledger.verify.rules.devices.model import DeviceManagerModel
 from kubeledger.verify.rules.devices.refusals import failed

@@ -16,9 +16,13 @@ from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.debts import Debt
-from kubeledger.verify.rules.evictions.config import transition_period_ns
 from kubeledger.verify.rules.evictions.rounds import Rounds
-from kubeledger.verify.rules.evictions.thresholds import Round, may_act, threshold_says
+from kubeledger.verify.rules.evictions.thresholds import (
+    Round,
+    may_act,
+    threshold_says,
+    transition_period_ns,
+)
 from kubeledger.verify.rules.evictions.usages import Usages
 
 __all__ = ["MissingEvictions", "names_of"]

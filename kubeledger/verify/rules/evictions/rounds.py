@@ -13,13 +13,14 @@ from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.cached_results import NodePressure, Pressure
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.coverage import EVICTING_NS, SILENCE_NS
-from kubeledger.verify.rules.evictions.config import configured, transition_period_ns
 from kubeledger.verify.rules.evictions.thresholds import (
     ALWAYS_READ,
     CLOCK_NS,
     Reading,
     Round,
     Thresholds,
+    configured,
+    transition_period_ns,
 )
 from kubeledger.verify.settings import UNKNOWN, Settings
 

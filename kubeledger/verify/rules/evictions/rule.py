@@ -29,7 +29,6 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, all_of, open_to, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.evictions.claims import best_of, judge_met
-from kubeledger.verify.rules.evictions.config import transition_period_ns
 from kubeledger.verify.rules.evictions.grace_and_message import (
     is_for_own_use,
     judge_grace,
@@ -41,7 +40,7 @@ from kubeledger.verify.rules.evictions.grace_and_message import (
 from kubeledger.verify.rules.evictions.missing_evictions import MissingEvictions, names_of
 from kubeledger.verify.rules.evictions.ranking import Place, judge_first, judge_order, places_text
 from kubeledger.verify.rules.evictions.rounds import Rounds
-from kubeledger.verify.rules.evictions.thresholds import threshold_says
+from kubeledger.verify.rules.evictions.thresholds import threshold_says, transition_period_ns
 from kubeledger.verify.rules.evictions.usages import LATER_NS, Usages
 from kubeledger.verify.verifier import See
 

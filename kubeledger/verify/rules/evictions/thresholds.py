@@ -2,6 +2,8 @@
 
 A threshold is independent of the others, so each has its own belief: whether it is met, since
 when, and whether its grace period was over. Every round steps it by the reading of its signal.
+
+Which thresholds there are, the settings say, as far as verification knows them.
 """
 
 from __future__ import annotations
@@ -14,23 +16,88 @@ import msgspec
 
 from kubeledger.kubelet.eviction.explain import observed_text
 from kubeledger.kubelet.eviction.observations import SignalObservation
-from kubeledger.kubelet.eviction.signals import ALLOCATABLE_MEMORY, CONDITION_OF, MEMORY
-from kubeledger.kubelet.eviction.thresholds import Threshold, is_short
+from kubeledger.kubelet.eviction.signals import ALLOCATABLE_MEMORY, CONDITION_OF, MEMORY, DiskLayout
+from kubeledger.kubelet.eviction.thresholds import (
+    Threshold,
+    ThresholdConfigError,
+    ThresholdSettings,
+    is_short,
+    parse_threshold_config,
+    with_container_fs,
+)
+from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.record import Record
-from kubeledger.model.units import NS_PER_S, format_ts
+from kubeledger.model.units import NS_PER_S, format_ts, parse_go_duration
 from kubeledger.verify.belief import Belief, World
 from kubeledger.verify.cached_results import Pressure
+from kubeledger.verify.settings import UNKNOWN, Settings
 
 __all__ = [
     "ALWAYS_READ",
     "CLOCK_NS",
     "Conditions",
+    "Config",
     "Met",
     "Reading",
     "Round",
     "Thresholds",
+    "configured",
     "may_act",
+    "transition_period_ns",
 ]
+
+
+Config = tuple[tuple[Threshold, ...], tuple[str, ...]]
+"""The thresholds, and the settings that are missing for them."""
+
+_DEFAULT_TRANSITION = "5m0s"
+
+
+def configured(
+    settings: Settings, profile: KubeletProfile | None, layout: DiskLayout | None
+) -> Config:
+    """The thresholds of a kubelet, with those that it makes of others."""
+    if profile is None:
+        return (), ("the kubelet's version",)
+    missing: list[str] = []
+
+    def table(name: str) -> dict[str, str]:
+        value = settings.get(name)
+        if value is None and name != "evictionHard":
+            return {}
+        if not isinstance(value, dict):
+            missing.append(f"the setting {name}")
+            return {}
+        return {str(signal): str(text) for signal, text in value.items()}
+
+    soft, levels = table("evictionSoft"), settings.get("enforceNodeAllocatable")
+    texts = ThresholdSettings(
+        eviction_hard=table("evictionHard"),
+        eviction_soft=soft,
+        eviction_soft_grace_period=table("evictionSoftGracePeriod") if soft else {},
+        eviction_minimum_reclaim=table("evictionMinimumReclaim"),
+        enforce_node_allocatable=tuple(levels) if isinstance(levels, list) else ("pods",),
+    )
+    if missing:
+        return (), tuple(missing)
+    try:
+        thresholds = parse_threshold_config(texts, profile)
+    except ThresholdConfigError as error:
+        return (), (f"readable thresholds ({error})",)
+    if profile.eviction.split_disk_known and layout is not None:
+        _, thresholds = with_container_fs(thresholds, layout)
+    return thresholds, ()
+
+
+def transition_period_ns(settings: Settings) -> int | None:
+    """``evictionPressureTransitionPeriod``; None when no source shows it."""
+    value = settings.get("evictionPressureTransitionPeriod")
+    try:
+        return None if value is UNKNOWN else parse_go_duration(str(value or _DEFAULT_TRANSITION))
+    except ValueError:
+        return None
+
+
 __all__ += ["threshold_says"]
 
 ALWAYS_READ: Final = frozenset({MEMORY, "nodefs.available", "imagefs.available"})

@@ -62,7 +62,7 @@ class Disk:
         self._bits = 0
         self._step = 0
 
-    def prescan(self, record: Record) -> None:
+    def prescan(self, record: Record, body: object) -> None:
         """First reading: learn the capacities and the block size."""
         sample = _sample_of(record)
         if sample is None:

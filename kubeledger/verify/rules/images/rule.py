@@ -27,11 +27,9 @@ from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.images.disk import Disk
 from kubeledger.verify.rules.images.ends import judge_end
 from kubeledger.verify.rules.images.passes import Passes
-from kubeledger.verify.rules.images.policy import POLICY_SETTINGS, read_policy
 from kubeledger.verify.rules.images.removals import NO_PASS, judge_removals, kept_of
-from kubeledger.verify.rules.images.runs import Run, body_of, short
-from kubeledger.verify.rules.images.starts import MissingStart, judge_start
-from kubeledger.verify.rules.images.sweeps import judge_pressure
+from kubeledger.verify.rules.images.runs import POLICY_SETTINGS, Run, body_of, read_policy, short
+from kubeledger.verify.rules.images.starts import MissingStart, judge_pressure, judge_start
 from kubeledger.verify.rules.images.uses import ImageUse
 from kubeledger.verify.rules.images.worlds import World, worlds_of
 from kubeledger.verify.verifier import Prescan, See
@@ -74,7 +72,7 @@ class ImageVerifier(RuleVerifier):
         """All that image GC reads and decides."""
         return {
             KubeletStarted: self._kubelet_started,
-            ClockStepped: self._clock_stepped,
+            ClockStepped: lambda record, body, state: self._restart(None),
             ImageFsObserved: self._disk_seen,
             EvictionSignalObserved: self._disk_seen,
             ImagesDetected: self._detected,
@@ -95,9 +93,6 @@ class ImageVerifier(RuleVerifier):
         self._passes = Passes()
         self._disk.forget()
         self._restart(record.ts_ns if body.from_start else None)
-
-    def _clock_stepped(self, record: Record, body: ClockStepped, state: NodeState) -> None:
-        self._restart(None)
 
     def _restart(self, began_ns: int | None) -> None:
         """No time from before can be compared any more."""

@@ -41,10 +41,8 @@ class ImageUse:
     def __init__(self) -> None:
         self._uses: dict[str, dict[str, _Use]] = {}
 
-    def prescan(self, record: Record) -> None:
+    def prescan(self, record: Record, body: PodListed) -> None:
         """Take in one pod of a list."""
-        body = record.body
-        assert isinstance(body, PodListed)
         for group in ("containerStatuses", "initContainerStatuses"):
             for status in (body.status or {}).get(group) or ():
                 with suppress(KeyError, TypeError, ValueError):  # parts that show nothing

@@ -34,8 +34,7 @@ from kubeledger.verify.belief import (
     open_to,
     same,
 )
-from kubeledger.verify.rules.oom.specs import decisions, memory_limit
-from kubeledger.verify.rules.oom.variants import OomVariant, World
+from kubeledger.verify.rules.oom.variants import OomVariant, World, decisions, memory_limit
 from kubeledger.verify.variant import RECORDED
 from kubeledger.verify.verifier import Prescan, See
 

@@ -17,8 +17,7 @@ from kubeledger.kubelet.kube.defaults import GRACE_PERIOD_S, PROBE
 from kubeledger.kubelet.kube.restartpolicy import ALWAYS, RestartRule
 from kubeledger.model.bodies.prober import ProbeResult, ProbeType
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.evidence.pods import ListedPod
+from kubeledger.verify.evidence.pods import ListedPod, PodRegister
 
 __all__ = ["ContainerSpec", "PodSpec", "ProbeSpec", "image_of", "specs_of", "versions_of"]
 
@@ -178,17 +177,17 @@ class PodSpec(msgspec.Struct, frozen=True):
 
 
 def specs_of(
-    context: VerifyContext, ts_ns: int, uid: str | None, namespace: str, name: str
+    pods: PodRegister, ts_ns: int, uid: str | None, namespace: str, name: str
 ) -> tuple[PodSpec, ...] | str:
     """All versions of a pod's spec, the one that its lists showed at a time first.
 
     Returns:
         what is missing, where no list shows the pod, or not one that can be read.
     """
-    listed = context.pods.at(ts_ns, uid, namespace, name)
+    listed = pods.at(ts_ns, uid, namespace, name)
     if listed is None:
         return "the pod's spec"
-    found = versions_of(context.pods.versions(listed))
+    found = versions_of(pods.versions(listed))
     now = versions_of((listed,))
     if not found:
         return "a readable spec of the pod"
