@@ -469,8 +469,8 @@ def test_what_stands_above_the_first_entry_has_its_time(tmp_path: Path) -> None:
 
 
 def test_a_log_in_no_order_tells_of_its_clock_a_few_times(tmp_path: Path) -> None:
-    """Each step is a record; not each is a finding."""
-    seconds = [30 - number // 2 + 20 * (number % 2) for number in range(24) for _ in range(4)]
+    """Each step is a record; not each is a finding. Its parts lie over one another."""
+    seconds = [part * 23 % 30 + 9 * number for part in range(24) for number in range(4)]
     log = tmp_path / "kubelet.log"
     log.write_text(
         "".join(

@@ -314,9 +314,11 @@ class LogFile:
                 return  # its directory may come late, or what it holds
             elif at.place.head_bytes:
                 yield self._is_gone(now_ns)
-        self._parts += [_Part(link, at.place) for *_, link in sorted(found.rest)[:1]]
+        rest = [link for *_, link in sorted(found.rest)[:1]]
+        self._parts += [_Part(link, at.place) for link in rest]
         yield from self._lose_all(found, now_ns)
-        self._parts += [_Part(link, _Place()) for link in found.new]
+        if not any(link.path == self._links.log for link in rest):  # else they came late
+            self._parts += [_Part(link, _Place()) for link in found.new]
 
     def _lose_all(self, found: _Found, now_ns: int) -> Iterator[Gap]:
         for link, why in found.unreadable:

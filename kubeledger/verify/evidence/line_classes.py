@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from kubeledger.model.bodies.cpumanager import CpusReleased
 from kubeledger.model.bodies.devicemanager import DevicesAllocated
+from kubeledger.model.bodies.eviction import NodeConditionsChanged
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollected,
@@ -55,11 +56,13 @@ MEMORY: Final = LineClass("the lines with which memory is given back", (MemoryRe
 DEVICES: Final = LineClass("the lines with which devices are given", (DevicesAllocated,))
 REFUSALS: Final = LineClass("the lines about refused pods", (PodRejected,))
 SIGNALS: Final = LineClass("the eviction manager's signals", (EvictionSignalObserved,))
+CONDITIONS: Final = LineClass("the lines about conditions of the node", (NodeConditionsChanged,))
 COLLECTIONS: Final = (
     LineClass("the lines with which image collections begin", (GarbageCollectionStarted,)),
     LineClass("the lines with which image collections end", (GarbageCollected,)),
 )
-_CLASSES: Final = (PODS, RUNS, KILLS, REFUSALS, CPUS, DEVICES, MEMORY, SIGNALS, *COLLECTIONS)
+_CLASSES: Final = (PODS, RUNS, KILLS, REFUSALS, CPUS, DEVICES, MEMORY, SIGNALS, CONDITIONS,
+                   *COLLECTIONS)  # fmt: skip
 
 _PODS: Final = (PODS, RUNS)
 RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
@@ -94,6 +97,7 @@ RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
 }
 """Kind of decision -> classes of which a line that is not there may make it impossible."""
 OWED: Final[Mapping[str, tuple[LineClass, ...]]] = {
+    "eviction.NodeConditionsChanged": (CONDITIONS,),
     "lifecycle.ContainerKilled": (KILLS,),
     "lifecycle.PodRejected": (REFUSALS,),
 }

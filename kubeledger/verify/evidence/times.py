@@ -29,13 +29,15 @@ from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.instances import ListedInstances
 
-__all__ = ["RELIST_NS", "ROUND_NS", "Times", "When"]
+__all__ = ["RELIST_NS", "ROUND_NS", "UNSEEN_STEP_NS", "Times", "When"]
 
 RELIST_NS: Final = 3 * NS_PER_S
 """So much later a start or an end is told on a node that is not slow: at the next relist, and when
 the sync loop comes to it."""
 ROUND_NS: Final = 5 * NS_PER_S
 """A snapshot is named after the second in which its reading began; it is over by this time."""
+UNSEEN_STEP_NS: Final = NS_PER_S
+"""A step of the clock that is no longer shows nowhere, and may have turned lines round."""
 _AROUND_NS: Final = 60 * NS_PER_S
 """Where one line was late, others so near may be as late."""
 _STEP_NS: Final = 300 * NS_PER_S

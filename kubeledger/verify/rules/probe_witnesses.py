@@ -18,6 +18,7 @@ from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.evidence.times import UNSEEN_STEP_NS
 from kubeledger.verify.rules.containers import subject_of
 from kubeledger.verify.rules.probe_judging import STORES
 from kubeledger.verify.rules.probe_worker import Worker
@@ -134,7 +135,7 @@ class ProbeWitnesses:
             )
         late_ns = (spec.timeout_s + 1) * NS_PER_S + self._context.times.late(record.ts_ns)
         began = self._context.times.listed_start(worker.container_id, record.ts_ns)
-        if began is not None and record.ts_ns < began.from_ns + spec.delay_ns:
+        if began is not None and record.ts_ns + UNSEEN_STEP_NS < began.from_ns + spec.delay_ns:
             return (
                 f"the {name} probe ran {(record.ts_ns - began.from_ns) / NS_PER_S:.1f} s after the "
                 f"start of its container, and initialDelaySeconds is {spec.initial_delay_seconds}"
