@@ -99,7 +99,9 @@ def test_each_task_ends_once(data: st.DataObject, words: str, one_machine: bool)
 # --- both engines -------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["local", pytest.param("ray", marks=ON_RAY)])
+@pytest.fixture(
+    params=["local", pytest.param("ray", marks=(*ON_RAY, pytest.mark.nightly))]
+)  # test_end_to_end.py has it daily
 def engine(request: pytest.FixtureRequest) -> Engine:
     """Each engine, with two workers."""
     if request.param == "local":

@@ -32,9 +32,9 @@ BYTES_PER_RECORD_MAX = 60
 
 @pytest.mark.parametrize("node", [pytest.param("node-a", marks=pytest.mark.nightly), "node-b"])
 def test_memory_is_flat(node: str) -> None:
-    """Six times the records, the same pods, ten more starts of the kubelet."""
+    """Three times the records, the same pods, four more starts of the kubelet."""
     peak_of(Repeated(node, 1))  # what is made once a process
     short, decisions = peak_of(Repeated(node, 2))
-    long, more = peak_of(Repeated(node, 12))
-    assert more == 6 * decisions
-    assert long - short < BYTES_PER_RECORD_MAX * 10 * len(recorded(node))
+    long, more = peak_of(Repeated(node, 6))
+    assert more == 3 * decisions
+    assert long - short < BYTES_PER_RECORD_MAX * 4 * len(recorded(node))

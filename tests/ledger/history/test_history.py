@@ -18,6 +18,7 @@ from kubeledger.ledger.writer import WriterOptions
 from kubeledger.model.errors import DamagedLedgerError, LedgerUnavailableError
 from kubeledger.model.record import Record
 from tests.analyze.sql.fixture_ledger import whole_story
+from tests.nightly import nightly
 
 DAY_NS = 86_400_000_000_000
 STORY = len(whole_story())
@@ -138,7 +139,7 @@ def test_a_flipped_bit_is_never_answered_from(ledger: Ledger, tmp_path: Path) ->
     assert all_rows(ledger.path) == plain
 
 
-@pytest.mark.parametrize("content", [b"", b"{}\n00000000\n", b"\xff\x00", None])
+@pytest.mark.parametrize("content", [b"", None, *nightly(b"{}\n00000000\n", b"\xff\x00")])
 def test_a_bad_index_counts_as_none(ledger: Ledger, tmp_path: Path, content: bytes | None) -> None:
     """Cut, false, no text, or with one byte changed."""
     plain = all_rows(ledger.path)
@@ -238,7 +239,9 @@ def _next_line(ledger: Ledger) -> bytes:
     return encode_batch("node-a", later(whole_story(), 2)[:1], info.last_seq + 1, info.head).data
 
 
-@pytest.mark.parametrize("linked", [HISTORY, f"{HISTORY}/node=x", f"{HISTORY}/node=x/date=x"])
+@pytest.mark.parametrize(
+    "linked", [f"{HISTORY}/node=x", *nightly(HISTORY, f"{HISTORY}/node=x/date=x")]
+)
 def test_no_link_is_followed(ledger: Ledger, tmp_path: Path, linked: str) -> None:
     """A ledger of somebody else's makes nobody's files go, and writes nowhere else."""
     precious = tmp_path / "precious"

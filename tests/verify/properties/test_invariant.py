@@ -89,7 +89,12 @@ _SOME = ("drop1", "drop10", "head", "torn", "v2", "other-settings", "sorted", "n
 
 
 @pytest.mark.parametrize(
-    "case", [*_files(("node-e-oom",), _ALL, 0), *_files(("node-a", "node-b"), _SOME, 1)]
+    "case",
+    [
+        *_files(("node-e-oom",), _ALL, 0),
+        *_files(("node-a",), _SOME, 1),
+        *_files(("node-b",), ("drop1", "drop10", "torn", "v2"), 1),
+    ],
 )
 def test_lost_files_and_lines(case: Case) -> None:
     """Recorded nodes whose files were degraded before the import; much is decided yet."""
