@@ -46,11 +46,11 @@ schemas:
     {{python}} -m kubeledger.testing.schemas schemas
     {{python}} -m kubeledger.simulate.scenario.schema schemas
 
-# rewrite docs/sql.md from the views' column comments, docs/parity.md from the version profile, docs/messages.md from the message tables
+# rewrite docs/sql.md from the views' column comments, docs/internals/parity.md from the version profile, docs/internals/messages.md from the message tables
 docs:
-    {{python}} -m kubeledger.kubelet.profile.parity > docs/parity.md
+    {{python}} -m kubeledger.kubelet.profile.parity > docs/internals/parity.md
     {{python}} -m kubeledger.analyze.sql.docs > docs/sql.md
-    {{python}} -m kubeledger.ingest.messages.page > docs/messages.md
+    {{python}} -m kubeledger.ingest.messages.page > docs/internals/messages.md
 
 # run docs/analysis.ipynb and store what its cells give
 notebook:
@@ -87,7 +87,7 @@ sbom:
     for image in recorder fleet; do .venv/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
         -o sbom/$image.cdx.json deploy/locks/$image.txt; done
 
-# benchmarks: print the ratios of docs/performance.md
+# benchmarks: print the ratios of docs/internals/performance.md
 bench:
     {{python}} -m tests.benchmarks
 

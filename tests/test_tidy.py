@@ -112,7 +112,7 @@ def test_rooms_cover_the_package() -> None:
 
 def test_the_architecture_page_has_this_layout() -> None:
     """In the same order."""
-    page = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    page = (PACKAGE.parent / "docs" / "internals" / "architecture.md").read_text(encoding="utf-8")
     shown = {
         room: tuple(frozenset(re.findall(r"`(\w+)`", row)) for row in inside.split("→"))
         for room, inside in re.findall(r"^\| `(\w+)/` \| (.*?) \|", page, re.MULTILINE)

@@ -3,7 +3,7 @@
 A crash can leave: an unfinished line, or unfinished lines, at the end of the open segment;
 an empty new segment; a half-sealed segment; a manifest that is behind. All of these are
 put right, and what is missing is reported. Anything else is damage, which is never put right
-silently: docs/format.md holds the table.
+silently: docs/internals/format.md holds the table.
 """
 
 from __future__ import annotations

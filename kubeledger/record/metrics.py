@@ -2,7 +2,7 @@
 
 Recorder, shipper and verifier update :class:`Metrics` from any thread. The
 text is written by hand: the client library takes 5 MiB of a recorder's 64
-(docs/dependencies.md).
+(docs/internals/dependencies.md).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ preemptions, OOM kills, devices, a restart of the kubelet. A recording a node; o
 is broken.
 
 It is no real node-day: 800 records in place of 50,000 to 300,000, and no log that would have to be
-read. ``docs/performance.md`` says what one costs, and what a real one does.
+read. ``docs/internals/performance.md`` says what one costs, and what a real one does.
 """
 
 from __future__ import annotations

@@ -15,25 +15,38 @@ ROOT = Path(__file__).parents[2]
 SKIPS = "…"
 
 
-def test_each_command_prints_what_the_page_shows(
+def test_each_command_prints_what_the_pages_show(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In its order; lines that the page leaves out may be any."""
-    page = (ROOT / "docs" / "incident.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"^```console\n\$ kubeledger (.+)\n((?:.*\n)*?)```$", page, re.MULTILINE)
-    assert len(blocks) == page.count("```console")
+    """In their order; lines that a page leaves out may be any."""
     (tmp_path / "recordings").symlink_to(ROOT / "recordings")
     monkeypatch.chdir(tmp_path)
-    for command, shown in blocks:
-        done = CliRunner().invoke(cli, shlex.split(command), env={"COLUMNS": "96"})
-        printed = iter(done.output.splitlines())
-        for line in shown.splitlines():
-            if line != SKIPS:
-                assert line in printed, f"{command}: {line}"
+    for name in ("incident", "verify", "whatif"):
+        page = (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+        blocks = re.findall(
+            r"^```console\n\$ kubeledger (.+)\n((?:.*\n)*?)```$", page, re.MULTILINE
+        )
+        assert len(blocks) == page.count("```console")
+        for command, shown in blocks:
+            done = CliRunner().invoke(cli, shlex.split(command), env={"COLUMNS": "96"})
+            printed = iter(done.output.splitlines())
+            for line in shown.splitlines():
+                if line != SKIPS:
+                    assert line in printed, f"{name}: {command}: {line}"
 
 
-def test_a_link_of_the_page_leads_somewhere() -> None:
-    """The README and the pages name files that are there."""
-    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
-        for link in re.findall(r"\]\(([\w/.-]+\.(?:md|png|ipynb))", page.read_text("utf-8")):
-            assert (page.parent / link).exists(), f"{page.name}: {link}"
+def anchors(page: Path) -> set[str]:
+    """Of its headings, as a forge makes them."""
+    text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_a_link_of_a_page_leads_somewhere() -> None:
+    """To a file that is there, and to a heading of it."""
+    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
+        for link, anchor in re.findall(r"\]\(([\w/.-]*)(?:#([\w-]+))?\)", page.read_text("utf-8")):
+            target = page.parent / link if link else page
+            assert target.exists(), f"{page.name}: {link}"
+            if anchor and target.suffix == ".md":
+                assert anchor in anchors(target), f"{page.name}: {link}#{anchor}"

@@ -63,21 +63,24 @@ def test_ci_runs_the_readme_test_command() -> None:
     assert command in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
 
 
-def readme_calls() -> list[list[str]]:
-    """The words of each call of kubeledger that the README shows."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    lines = (
-        line for block in readme.split("```sh")[1:] for line in block.split("```")[0].split("\n")
-    )
+def calls_of_the_pages() -> list[list[str]]:
+    """The words of each call of kubeledger that the README and the pages for users show."""
+    pages = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+    blocks = [
+        block.split("```")[0]
+        for page in pages
+        for block in page.read_text("utf-8").split("```sh")[1:]
+    ]
+    lines = (line for block in blocks for line in block.replace("\\\n", " ").split("\n"))
     calls = [shlex.split(line, comments=True) for line in lines if line.startswith("kubeledger ")]
-    assert len(calls) > 15
+    assert len(calls) > 40
     return calls
 
 
-def test_the_readme_calls_what_there_is(tmp_path: Path) -> None:
-    """Commands, their options, and shipped queries; queries of its own run."""
+def test_the_pages_call_what_there_is(tmp_path: Path) -> None:
+    """Commands, their options, and shipped queries; queries of their own run."""
     ledger = write_ledger(tmp_path / "ledger", whole_story())
-    for _, name, *words in readme_calls():
+    for _, name, *words in calls_of_the_pages():
         command = cli.get_command(click.Context(cli), name)
         if isinstance(command, click.Group):
             command = command.get_command(click.Context(command), words.pop(0))

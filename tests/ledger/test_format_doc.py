@@ -1,4 +1,4 @@
-"""docs/format.md says what the code does."""
+"""docs/internals/format.md says what the code does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kubeledger.ledger.writer import WriterOptions
 from tests.ledger.making import batch, ledger_of, segment_paths
 
 HERE = Path(__file__).parent
-TEXT = (HERE.parents[1] / "docs" / "format.md").read_text()
+TEXT = (HERE.parents[1] / "docs" / "internals" / "format.md").read_text()
 RECOVERY = TEXT.partition("## Recovery")[2].partition("\n## ")[0]
 
 

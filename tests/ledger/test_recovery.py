@@ -1,4 +1,4 @@
-"""The recovery table of docs/format.md, row by row."""
+"""The recovery table of docs/internals/format.md, row by row."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""docs/messages.md: the kubelet's messages that an import reads, by which versions, and as what.
+"""docs/internals/messages.md: the kubelet's messages that an import reads, by which versions, and as what.
 
-Run: ``python -m kubeledger.ingest.messages.page > docs/messages.md``
+Run: ``python -m kubeledger.ingest.messages.page > docs/internals/messages.md``
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""docs/parity.md: what kubelet versions do, since when, and what proves it.
+"""docs/internals/parity.md: what kubelet versions do, since when, and what proves it.
 
-Run: ``python -m kubeledger.kubelet.profile.parity > docs/parity.md``
+Run: ``python -m kubeledger.kubelet.profile.parity > docs/internals/parity.md``
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ _GROUPS = {
 }
 
 FACT_TABLES: dict[str, dict[str, Fact]] = {name: declared(of) for name, of in _GROUPS.items()}
-"""subsystem -> name -> fact; docs/parity.md is generated from this."""
+"""subsystem -> name -> fact; docs/internals/parity.md is generated from this."""
 
 
 @lru_cache(maxsize=256)

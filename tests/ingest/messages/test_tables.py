@@ -135,5 +135,5 @@ def test_versions() -> None:
 
 def test_the_page_is_current() -> None:
     """Make it again with ``just docs``."""
-    page = Path(__file__).parents[3] / "docs" / "messages.md"
+    page = Path(__file__).parents[3] / "docs" / "internals" / "messages.md"
     assert page.read_text(encoding="utf-8") == render(), "run `just docs`"

@@ -14,7 +14,7 @@ from kubeledger.kubelet.profile.resolve import FACT_TABLES, resolve
 from kubeledger.model.errors import BadQuestionError
 
 ROOT = Path(__file__).parents[3]
-PARITY = ROOT / "docs" / "parity.md"
+PARITY = ROOT / "docs" / "internals" / "parity.md"
 CASES = ROOT / "tests" / "data" / "conformance"
 PACKAGE = ROOT / "kubeledger"
 FACTS = [
