@@ -88,7 +88,7 @@ def test_state_and_sql(tmp_path: Path) -> None:
         assert ledger.state(format_ts(now_ns - 3600 * NS_PER_S)).seq == 2
         assert ledger.state(now_ns - 7200 * NS_PER_S, node=NODE).seq == 1
         assert ledger.state(seq=2).seq == 2
-        with pytest.raises(BadQuestionError, match="is no time"):
+        with pytest.raises(BadQuestionError, match="is not a valid time"):
             ledger.state("yesterday")
         assert ledger.sql("SELECT count(*) FROM events").fetchall() == [(3,)]
         assert ledger.sql("SELECT seq FROM events WHERE seq = $n", {"n": 2}).dicts() == [{"seq": 2}]

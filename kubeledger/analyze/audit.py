@@ -188,7 +188,7 @@ def audit_sources(
         chain_only: leave out checkpoints, cgroups and what the caches hold.
 
     Raises:
-        BadInputError: ``chain_only``, and a source is no ledger and no recording.
+        BadInputError: ``chain_only``, and a source is neither a ledger nor a recording.
         KubeledgerError: as the ledger, ``audit_recording`` and ``open_histories``.
     """
     with recording_on_stdin(sources) as copy:

@@ -48,7 +48,9 @@ def parse_time(text: str, span: Span | None = None) -> int:
         if not _FIRST_NS <= ts_ns < _END_NS:
             raise ValueError("a year of other than four digits")
     except ValueError:
-        raise BadQuestionError(f"{text!r} is no time", advice=f"write {TIME_HELP}") from None
+        raise BadQuestionError(
+            f"{text!r} is not a valid time", advice=f"write {TIME_HELP}"
+        ) from None
     return ts_ns
 
 

@@ -314,7 +314,7 @@ class OpenLedger:
         """Nanoseconds since the epoch; some texts count from the node's records.
 
         Raises:
-            BadQuestionError: a text that is no time, or a datetime without a zone.
+            BadQuestionError: a text that is not a valid time, or a datetime without a zone.
         """
         if isinstance(at, str):
             return parse_time(at, partial(self.ledger.span, node))

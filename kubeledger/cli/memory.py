@@ -46,7 +46,7 @@ def size_of_memory(text: str) -> int:
     """Bytes of ``--memory``.
 
     Raises:
-        BadQuestionError: it is no size, none at all, or more than there can be.
+        BadQuestionError: it is not a size, none at all, or more than there can be.
     """
     try:
         size = parse_size(text)

@@ -120,7 +120,7 @@ class NodeTables:
                 self._connection.execute(create_lines("part", str(piece.path)))
             except duckdb.InvalidInputException as error:
                 raise DamagedLedgerError(
-                    "the segment holds a line that is no record", file=piece.segment
+                    "the segment holds a line that is not a record", file=piece.segment
                 ) from error
             upcast_lines(self._connection, "part", self.directory)
             rows = f"SELECT * FROM ({rows_sql('part')}) ANTI JOIN superseded USING (seq)"

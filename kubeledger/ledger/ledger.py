@@ -60,7 +60,7 @@ class Ledger:
         """Open a ledger that is there.
 
         Raises:
-            BadQuestionError: the directory is no ledger.
+            BadQuestionError: the directory is not a ledger.
             DamagedLedgerError: written by a newer version; nothing was touched.
             LedgerUnavailableError: it cannot be read.
         """
@@ -79,7 +79,7 @@ class Ledger:
         ledger = cls(Path(path), options or WriterOptions())
         with storage_errors("make the ledger", ledger.path):
             if ledger.path.exists() and not ledger.path.is_dir():
-                raise BadQuestionError(f"{path} is no directory")
+                raise BadQuestionError(f"{path} is not a directory")
             if ledger.path.is_dir() and _names(ledger.path) - _UNFINISHED:
                 raise BadQuestionError(
                     f"{path} is not empty", advice="name a new directory with --ledger DIR"

@@ -183,7 +183,7 @@ def load_manifest(directory: Path) -> Manifest | None:
     """Read ``ledger.json``; None when it is lost or damaged but the segments are there.
 
     Raises:
-        BadQuestionError: the directory is no ledger.
+        BadQuestionError: the directory is not a ledger.
         DamagedLedgerError: written by a newer version; nothing was touched.
     """
     path = directory / MANIFEST
@@ -195,7 +195,7 @@ def load_manifest(directory: Path) -> Manifest | None:
     manifest = unsealed(data, Manifest)
     if manifest is None and not (directory / NODES).is_dir():
         raise BadQuestionError(
-            f"{directory} is no ledger" if directory.exists() else f"there is no {directory}",
+            f"{directory} is not a ledger" if directory.exists() else f"there is no {directory}",
             advice="name the ledger with --ledger DIR, or make one with `kubeledger import`",
         )
     return manifest

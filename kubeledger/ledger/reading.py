@@ -224,7 +224,7 @@ def count_lines(info: NodeInfo, lines: Iterator[RawLine], first_seqs: Collection
         first_seqs: segments that ``info`` has already, though their first lines come now.
 
     Raises:
-        DamagedLedgerError: one of them is no record.
+        DamagedLedgerError: one of them is not a record.
     """
     while piece := list(islice(lines, _COUNTED_AT_ONCE)):
         if piece[0].offset == 0 and piece[0].seq not in first_seqs:

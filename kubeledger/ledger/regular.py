@@ -30,7 +30,7 @@ def open_regular(path: Path, *, links: bool = False) -> BinaryIO:
         links: the user named it, so it may be one.
 
     Raises:
-        OSError: it cannot be opened, or is no regular file.
+        OSError: it cannot be opened, or is not a regular file.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW)
     try:

@@ -167,7 +167,7 @@ def parse_size(text: str) -> int:
     """
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"{text!r} is no size")
+        raise ValueError(f"{text!r} is not a size")
     number, unit, binary = match.groups(default="")
     return int(float(number) * (1024 if binary else 1000) ** _SIZE_POWERS[unit.upper()])
 

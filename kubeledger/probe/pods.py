@@ -43,7 +43,7 @@ def pod_in_list(data: bytes, source: str, namespace: str, name: str) -> FoundPod
     """A pod of a list; ``source`` is where the list came from, in words.
 
     Raises:
-        BadInputError: it is no list of pods.
+        BadInputError: it is not a list of pods.
         BadQuestionError: the pod is not in it.
     """
     return FoundPod(_pod(data, source, namespace, name), None, source)

@@ -72,7 +72,7 @@ def _split(address: str) -> tuple[str, int]:
     match = _ADDRESS.fullmatch(address)
     if match is None:
         raise BadQuestionError(
-            f"{address!r} is no address", advice="write HOST:PORT, as in 127.0.0.1:9790"
+            f"{address!r} is not an address", advice="write HOST:PORT, as in 127.0.0.1:9790"
         )
     return match[1] or match[2], int(match[3])
 

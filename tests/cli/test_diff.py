@@ -140,8 +140,8 @@ def test_a_path_may_hold_an_at(tmp_path: Path) -> None:
     [
         ("{}@now", "{}", 2, "one side has an instant"),
         ("{}", "{}@5", 2, "one side has an instant"),
-        ("{}@soon", "{}@soon", 2, "'soon' is no time"),
-        ("{}@", "{}@5", 2, "'' is no time"),
+        ("{}@soon", "{}@soon", 2, "'soon' is not a valid time"),
+        ("{}@", "{}@5", 2, "'' is not a valid time"),
         ("{}@5", "{}@999999", 2, "has no record 999999"),
         ("", "{}", 2, "a source has no name"),
         ("{}", "no-such", 3, "no such file"),

@@ -114,7 +114,11 @@ def test_imports_that_overlap(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("args", "message"),
-    [(("--since", "soon"), "is no time"), (("--node", "nope"), "nope"), (("--format", "x"), "x")],
+    [
+        (("--since", "soon"), "is not a valid time"),
+        (("--node", "nope"), "nope"),
+        (("--format", "x"), "x"),
+    ],
 )
 def test_bad_questions(ask: Run, args: tuple[str, ...], message: str) -> None:
     """Exit code 2 and the reason."""

@@ -84,7 +84,11 @@ def test_a_pod_that_is_not_there(ask: Run) -> None:
 
 @pytest.mark.parametrize(
     ("args", "message"),
-    [(("--since", "soon"), "is no time"), (("--node", "nope"), "nope"), (("--limit", "-1"), "-1")],
+    [
+        (("--since", "soon"), "is not a valid time"),
+        (("--node", "nope"), "nope"),
+        (("--limit", "-1"), "-1"),
+    ],
 )
 def test_bad_questions(ask: Run, args: tuple[str, ...], message: str) -> None:
     """Exit code 2 and the reason."""

@@ -89,7 +89,7 @@ def test_times_of_day_over_midnight(first: str, last: str, text: str, expected: 
 )  # fmt: skip
 def test_no_times(text: str) -> None:
     """With examples of what would be one."""
-    with pytest.raises(BadQuestionError, match="is no time") as caught:
+    with pytest.raises(BadQuestionError, match="is not a valid time") as caught:
         parse_time(text, lambda: (FIRST_NS, LAST_NS))
     assert "2026-11-21T03:07:53Z" in caught.value.advice
     assert "+5m" in caught.value.advice

@@ -73,7 +73,7 @@ def test_query_from_standard_input(ask: Run, args: tuple[str, ...]) -> None:
         (("SELECT * FROM read_text('/etc/passwd')",), "not allowed"),
         (("--run", "nope"), "there is no shipped query"),
         (("--run", "pod_timeline"), "needs --param pod="),
-        (("--run", "around", "--param", "at=noon"), "is no time"),
+        (("--run", "around", "--param", "at=noon"), "is not a valid time"),
         (("--run", "settings", "--param", "setting"), "is not NAME=VALUE"),
         (("--run", "settings", "--list"), "give one of"),
         (("SELECT 1", "--list"), "give one of"),

@@ -207,7 +207,7 @@ def test_before_the_first_record(ledger: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--at", "noon"), "'noon' is no time"),
+        (("--at", "noon"), "'noon' is not a valid time"),
         (("--only", "pods,nodes"), "no such part of the state: nodes"),
         (("--only", ","), "no such part of the state"),
         (("--node", "node-z"), "no node 'node-z'"),

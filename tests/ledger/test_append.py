@@ -186,7 +186,7 @@ def test_creating_where_something_is(tmp_path: Path) -> None:
     with pytest.raises(BadQuestionError, match="not empty"):
         Ledger.create(tmp_path / "empty")
     (tmp_path / "file").write_text("x")
-    with pytest.raises(BadQuestionError, match="no directory"):
+    with pytest.raises(BadQuestionError, match="not a directory"):
         Ledger.create(tmp_path / "file")
     with pytest.raises(BadQuestionError, match="not empty"):
         Ledger.open_or_create(tmp_path)
@@ -195,10 +195,10 @@ def test_creating_where_something_is(tmp_path: Path) -> None:
 def test_opening_what_is_no_ledger(tmp_path: Path) -> None:
     """Missing, a file, a directory with other things."""
     (tmp_path / "file").write_text("x")
-    for path, reason in ((tmp_path / "no", "there is no"), (tmp_path, "is no ledger")):
+    for path, reason in ((tmp_path / "no", "there is no"), (tmp_path, "is not a ledger")):
         with pytest.raises(BadQuestionError, match=reason):
             Ledger.open(path)
-    with pytest.raises(BadQuestionError, match="is no ledger"):
+    with pytest.raises(BadQuestionError, match="is not a ledger"):
         Ledger.open(tmp_path / "file")
 
 

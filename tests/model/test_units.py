@@ -36,7 +36,7 @@ def test_parse_ts(text: str, ts_ns: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-11-21", "2026-13-01T00:00:00Z", "1Z"])
 def test_parse_ts_refuses(text: str) -> None:
-    """What is no time is refused, not guessed."""
+    """What is not a valid time is refused, not guessed."""
     with pytest.raises(ValueError, match=r"time|month"):
         parse_ts(text)
 
@@ -142,5 +142,5 @@ def test_sizes(text: str, size: int) -> None:
 @pytest.mark.parametrize("text", ["", "MB", "-1GB", "1e3", "1 000", "1GB2", "1PB", "٣MB", "9" * 16])
 def test_what_is_no_size(text: str) -> None:
     """Refused, whatever it looks like."""
-    with pytest.raises(ValueError, match="is no size"):
+    with pytest.raises(ValueError, match="is not a size"):
         parse_size(text)

@@ -177,7 +177,7 @@ def test_errors_are_sentences(node_a: Server) -> None:
 
 
 def test_rows_are_limited_and_exact(node_a: Server) -> None:
-    """A long result is cut, and says so; a large number is no float; NULL is no text."""
+    """A long result is cut, and says so; a large number is no float; NULL is not text."""
     rows = answer(node_a, "/api/sql", {"query": "SELECT 9007199254740993, NULL, 'x' FROM range(2)"})
     assert rows["rows"] == [["9007199254740993", None, "x"]] * 2
     assert not rows["truncated"]

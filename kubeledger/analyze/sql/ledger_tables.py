@@ -54,7 +54,7 @@ class LedgerTables:
 
         Raises:
             BadQuestionError: there is no ledger.
-            DamagedLedgerError: a segment holds what is no record, or records of a newer version.
+            DamagedLedgerError: a segment holds what is not a record, or records of a newer version.
         """
         if self._history is None:
             self._history = History(Ledger.open(self._path), scratch)

@@ -42,7 +42,7 @@ def load(
         spill: directory for what does not fit into memory.
 
     Raises:
-        BadQuestionError: the memory limit is no size.
+        BadQuestionError: the memory limit is not a size.
         duckdb.OutOfMemoryException: it does not suffice.
         KubeledgerError, duckdb.Error: of the tables.
     """

@@ -42,7 +42,7 @@ def parse_setting(text: str, recorded: Collection[str] = ()) -> Alternatives:
     Args:
         text: the key is a KubeletConfiguration field, or ``field.entry`` for one entry of a
             map (``evictionHard.memory.available=5%``, ``featureGates.MemoryQoS=true``). A
-            value is JSON; what is no JSON is taken as text. Or what pods ask for, as
+            value is JSON; what is not JSON is taken as text. Or what pods ask for, as
             :func:`kubeledger.analyze.whatif.pod_settings.parse_pod_setting` reads it.
         recorded: names of settings that the node has besides the fields that are known.
 

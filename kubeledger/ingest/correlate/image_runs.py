@@ -103,7 +103,7 @@ class GcRuns:
         names = ("usage", "highThreshold", "lowThreshold", "amountToFree")
         amounts = dict(zip(_OF_START, map(entry.number, names), strict=True))
         if None in amounts.values():
-            raise ValueError("an amount is no number, or one that no kubelet has")
+            raise ValueError("an amount is not a number, or one that no kubelet has")
         self._settle_removals()
         if self._start is not None:
             # The run before ended unheard; its deletions are not of this one.

@@ -75,7 +75,7 @@ def fill_context(
             malformed[document.source.name] = error.message
         except (AttributeError, KeyError, TypeError, ValueError):
             what = "a value is of another type than it should be"
-            malformed[document.source.name] = f"is no valid {document.format}: {what}"
+            malformed[document.source.name] = f"is not a valid {document.format}: {what}"
     for answer in runtime:
         _take_runtime(context, answer, named)
     for pod in named.values():

@@ -127,7 +127,7 @@ class EntryReader:
         return header is not None and self._text(place, header)
 
     def _text(self, place: Place, header: re.Match[bytes]) -> bool:
-        """An entry in text form; False when its stamp is no time."""
+        """An entry in text form; False when its stamp is not a valid time."""
         try:
             self._raw = place.raw
             ts_ns = self._clock.read(header[2], self._carried)

@@ -81,7 +81,7 @@ def json_stamp(body: bytes) -> bytes:
 
 
 def json_line(place: Place, ts_ns: int, source: str) -> LogLine | None:
-    """An entry in JSON form; None when the line is no JSON object (cut short)."""
+    """An entry in JSON form; None when the line is not a JSON object (cut short)."""
     try:
         entry = _JSON.decode(place.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -103,7 +103,7 @@ class Clock:
         """UTC nanoseconds of a stamp; notes a roll-over of the year and steps back.
 
         Raises:
-            ValueError: the stamp is no time.
+            ValueError: the stamp is not a valid time.
         """
         minute = stamp[:10]
         if minute != self._minute:

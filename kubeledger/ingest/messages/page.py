@@ -1,4 +1,4 @@
-"""docs/internals/messages.md: the kubelet's messages that an import reads, by which versions, and as what.
+"""docs/internals/messages.md: the messages an import reads, by which versions, and as what.
 
 Run: ``python -m kubeledger.ingest.messages.page > docs/internals/messages.md``
 """

@@ -40,7 +40,7 @@ class Collected(msgspec.Struct):
         label: how the user named it.
         is_tree: a directory or an archive, so that names of its directories mean something.
         files: sorted by name.
-        skipped: name -> why it is no file that can be read.
+        skipped: name -> why it is not a file that can be read.
         name: of the directory.
         findings: what a reader of the ledger must know about it.
         damage: why an archive is not whole; empty where it is.

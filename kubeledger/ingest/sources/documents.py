@@ -151,7 +151,7 @@ def read_document(
         found, counts = (contents or DocumentContents(0)).of(document)
     except ValueError as error:
         raise BadInputError(
-            f"is no valid {document.format}: {error}", file=document.source.name
+            f"is not a valid {document.format}: {error}", file=document.source.name
         ) from None
     item, place = _PARSERS[document.format][1], _evidence(document)
     items: list[Item] = [item(document.ts_ns, *values, place) for values in found]

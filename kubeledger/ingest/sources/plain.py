@@ -89,7 +89,7 @@ def _replaced(value: Any, flaws: list[str], depth: int) -> Any:  # noqa: ANN401 
     if isinstance(value, float):
         if math.isfinite(value):
             return value
-        _note(flaws, "a value that is no number (NaN or infinite) was left out")
+        _note(flaws, "a value that is not a number (NaN or infinite) was left out")
         return None
     _note(flaws, f"a value that JSON has not ({type(value).__name__}) was left out")
     return None
@@ -106,7 +106,7 @@ def _key(key: object, flaws: list[str]) -> str:
     """A key as Kubernetes reads YAML: numbers and booleans become their text."""
     if isinstance(key, str):
         return _text(key, flaws)
-    _note(flaws, "a key that is no text was taken as one")
+    _note(flaws, "a key that is not text was taken as one")
     if isinstance(key, bool):
         return "true" if key else "false"
     return "null" if key is None else str(key)

@@ -67,7 +67,7 @@ def api_time(text: object) -> int | None:
     """Nanoseconds of an RFC 3339 time; None where there is none, or the zero time.
 
     Raises:
-        ValueError: the text is no time, or one that no record can hold.
+        ValueError: the text is not a valid time, or one that no record can hold.
     """
     if text is None or text == "" or (isinstance(text, str) and is_zero_time(text)):
         return None

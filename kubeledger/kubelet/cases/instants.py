@@ -12,7 +12,7 @@ def check_pod_times(pod: Pod) -> None:
     """Times of a pod, also of the status that came with it.
 
     Raises:
-        BadInputError: one is no time.
+        BadInputError: one is not a valid time.
     """
     _check(pod.metadata.creation_timestamp)
     _check(pod.metadata.deletion_timestamp)
@@ -23,7 +23,7 @@ def check_status_times(status: PodStatus | None) -> None:
     """Times of all containers in a status.
 
     Raises:
-        BadInputError: one is no time.
+        BadInputError: one is not a valid time.
     """
     if status is None:
         return

@@ -63,7 +63,7 @@ def _difference(decided: object, claimed: object, path: Path) -> tuple[Path, str
     """The path of the first difference, and what it is."""
     if isinstance(decided, dict):
         if not isinstance(claimed, dict):
-            return path, "is no object"
+            return path, "is not an object"
         for key in sorted({*decided, *map(str, claimed)}):
             below = (*path, key)
             if key not in claimed:

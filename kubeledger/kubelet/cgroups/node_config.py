@@ -80,7 +80,7 @@ def reservation_of(setting: Callable[[str], Any]) -> ReservationSettings:
 
     Raises:
         QuantityError: an amount is none.
-        ValueError: ``reservedSystemCPUs`` is no set of CPUs.
+        ValueError: ``reservedSystemCPUs`` is not a set of CPUs.
 
     Source: v1.20.2 cmd/kubelet/app/server.go run; v1.33.0 mergeDefaultEvictionSettings
     """

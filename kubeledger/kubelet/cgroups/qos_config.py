@@ -62,7 +62,7 @@ def qos_requests(pods: Sequence[Pod], facts: CgroupFacts) -> QOSRequests:
     """Sum what active pods request; each pod's amount is rounded, then added.
 
     Raises:
-        QuantityError: an amount is no quantity.
+        QuantityError: an amount is not a quantity.
 
     Source: v1.36.2 pkg/kubelet/cm/qos_container_manager_linux.go setCPUCgroupConfig,
         getQoSMemoryRequests

@@ -106,7 +106,7 @@ def container_files(
     """Files of one container.
 
     Raises:
-        QuantityError: a memory amount is no quantity.
+        QuantityError: a memory amount is not a quantity.
 
     Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container_linux.go
         generateLinuxContainerResources

@@ -25,7 +25,7 @@ def exclusive_cpus(pod: Pod, container: Container, facts: ResourceManagerFacts) 
     """How many CPUs a container gets alone; 0: it runs in the shared pool.
 
     Raises:
-        BadInputError: an amount of the spec is no quantity.
+        BadInputError: an amount of the spec is not a quantity.
 
     Source: v1.30.1 pkg/kubelet/cm/cpumanager/policy_static.go guaranteedCPUs
     Differs: the amount allocated by a resize is not looked at.

@@ -35,7 +35,7 @@ _ONE_STEP: Final = frozenset({1, 2, 3, 6, 9})
 
 
 class QuantityError(ValueError):
-    """A text is no quantity, in the kubelet's words, or is absurdly long.
+    """A text is not a quantity, in the kubelet's words, or is absurdly long.
 
     Attributes:
         text: what was to be parsed; empty when a calculation grew too long.

@@ -56,7 +56,7 @@ class Amounts(dict[Amount, int]):
 
         Raises:
             NotPlainError: it is not plain and only plain ones are given.
-            BadInputError: the text is no quantity.
+            BadInputError: the text is not a quantity.
         """
         quantity = _quantity_of(written)
         amount = quantity.milli_value() if self._milli else quantity.value()
@@ -121,7 +121,7 @@ def _quantity_of(written: object) -> Quantity:
     """The exact quantity.
 
     Raises:
-        BadInputError: the text is no quantity.
+        BadInputError: the text is not a quantity.
     """
     try:
         return Quantity.from_api(written)
@@ -135,7 +135,7 @@ def check_asked(maps: Iterable[ResourceList]) -> None:
     The API server lets no other into a pod, and neither does the kubelet into a static one.
 
     Raises:
-        BadInputError: naming resource and value of the first that is no quantity, is null or
+        BadInputError: naming resource and value of the first that is not a quantity, is null or
             is below zero.
     """
     maps = list(maps)

@@ -32,14 +32,14 @@ def checksum_of(value: object) -> int:
 def unsigned_of(value: object, what: str) -> int:
     """An unsigned integer of 64 bits."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**64:
-        raise MalformedCheckpointError(f"{what} is no unsigned integer")
+        raise MalformedCheckpointError(f"{what} is not an unsigned integer")
     return value
 
 
 def object_of(value: object, what: str) -> dict[str, Any]:
     """A JSON object."""
     if not isinstance(value, dict):
-        raise MalformedCheckpointError(f"{what} is no JSON object")
+        raise MalformedCheckpointError(f"{what} is not a JSON object")
     return value
 
 
@@ -51,7 +51,7 @@ def optional_object(value: object, what: str) -> dict[str, Any] | None:
 def optional_list(value: object, what: str) -> list[Any] | None:
     """A list or null."""
     if value is not None and not isinstance(value, list):
-        raise MalformedCheckpointError(f"{what} is no list")
+        raise MalformedCheckpointError(f"{what} is not a list")
     return value
 
 
@@ -64,5 +64,5 @@ def strings_of(value: object, what: str) -> list[str] | None:
 def string_of(value: object, what: str) -> str:
     """A string."""
     if not isinstance(value, str):
-        raise MalformedCheckpointError(f"{what} is no string")
+        raise MalformedCheckpointError(f"{what} is not a string")
     return value

@@ -23,7 +23,7 @@ def cpus_of(text: str) -> frozenset[int]:
     for part in text.split(",") if text else ():
         match = _PART.fullmatch(part)
         if match is None or int(match[2] or match[1]) < int(match[1]):
-            raise ValueError(f"{text!r} is no set of CPUs")
+            raise ValueError(f"{text!r} is not a set of CPUs")
         cpus.update(range(int(match[1]), int(match[2] or match[1]) + 1))
     return frozenset(cpus)
 

@@ -21,7 +21,7 @@ _FNV_PRIME = 0x01000193
 
 
 def fnv1a32(text: str) -> int:
-    """FNV-1a, 32 bits, of the UTF-8 bytes; what is no valid text hashes as U+FFFD, as in Go."""
+    """FNV-1a, 32 bits, of the UTF-8 bytes; what is not valid text hashes as U+FFFD, as in Go."""
     digest = _FNV_OFFSET
     for byte in text.encode("utf-8", "surrogatepass").decode("utf-8", "replace").encode():
         digest = ((digest ^ byte) * _FNV_PRIME) & 0xFFFFFFFF

@@ -96,7 +96,7 @@ def _float_of(text: str) -> float | None:
 
 
 def _duration_error(text: str) -> str:
-    """Why a text is no duration: number by number, as Go reads it."""
+    """Why a text is not a duration: number by number, as Go reads it."""
     position = 1 if text[:1] in ("-", "+") else 0
     while match := _UNIT.match(text, position):
         if not match[1]:

@@ -304,7 +304,7 @@ def value_of(text: str) -> int:
     """``parse(text).value()``: whole units, such as bytes or devices. Fast.
 
     Raises:
-        QuantityError: the text is no quantity.
+        QuantityError: the text is not a quantity.
     """
     if len(text) <= NARROW_DIGITS_MAX and text.isascii():
         if text.isdigit():

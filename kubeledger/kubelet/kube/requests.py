@@ -32,7 +32,7 @@ def nanos_of(amount: Amount) -> int:
     """An amount in billionths of its unit, exact.
 
     Raises:
-        QuantityError: it is no quantity.
+        QuantityError: it is not a quantity.
 
     Beyond a thousand digits the exponent does not matter: any such power of ten has
     only zeros in its low 64 bits, which is all the kubelet has of it.
@@ -86,7 +86,7 @@ def aggregate(
         Nanos; None where no container names the resource.
 
     Raises:
-        QuantityError: an amount is no quantity.
+        QuantityError: an amount is not a quantity.
 
     Source: v1.36.2 staging/src/k8s.io/component-helpers/resource/helpers.go
         AggregateContainerRequests

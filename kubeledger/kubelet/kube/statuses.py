@@ -45,7 +45,7 @@ class ShownInstance(NamedTuple):
 
 
 def objects_of(value: object) -> Iterator[dict[str, Any]]:
-    """The objects in a list of foreign JSON; none where it is no list."""
+    """The objects in a list of foreign JSON; none where it is not a list."""
     if isinstance(value, list):
         yield from (item for item in value if isinstance(item, dict))
 

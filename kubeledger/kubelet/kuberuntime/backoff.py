@@ -67,7 +67,7 @@ def back_off_policy(
         None when the configured maximum counts and is not known.
 
     Raises:
-        ValueError: the configured maximum is no duration.
+        ValueError: the configured maximum is not a duration.
 
     Source: v1.36.2 pkg/kubelet/kubelet.go newCrashLoopBackOff
     Differs: the gates that a version does not know are passed over.

@@ -15,7 +15,7 @@ def gets_memory(pod: Pod, facts: ResourceManagerFacts) -> bool:
     """Whether containers of the pod get memory of NUMA nodes: those of Guaranteed pods do.
 
     Raises:
-        BadInputError: an amount of the spec is no quantity.
+        BadInputError: an amount of the spec is not a quantity.
 
     Source: v1.30.1 pkg/kubelet/cm/memorymanager/policy_static.go Allocate
     """

@@ -120,7 +120,7 @@ class PartWriter:
         """Write the files of a part.
 
         Raises:
-            DamagedLedgerError: a line is no record, or one of a newer version.
+            DamagedLedgerError: a line is not a record, or one of a newer version.
             duckdb.Error, OSError: a file cannot be written.
         """
         self._connection.execute("DROP TABLE IF EXISTS part")
@@ -128,7 +128,7 @@ class PartWriter:
             self._connection.execute(create_lines("part", str(piece.path)))
         except duckdb.InvalidInputException as error:
             raise DamagedLedgerError(
-                "the segment holds a line that is no record",
+                "the segment holds a line that is not a record",
                 advice="`kubeledger audit` shows what is damaged and where",
                 file=piece.segment,
             ) from error

@@ -76,12 +76,12 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """Make sure that every reader can read the value: a recording may come from anyone.
 
         Raises:
-            ValueError: it is no JSON.
+            ValueError: it is not JSON.
         """
         try:
             msgspec.json.decode(self.value)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise ValueError(f"a setting's value is no JSON: {error}") from None
+            raise ValueError(f"a setting's value is not JSON: {error}") from None
 
     def decoded(self) -> Any:  # noqa: ANN401 - any JSON value
         """The value. A whole number beyond 64 bits, which no setting can have, stays a text."""

@@ -59,7 +59,7 @@ _new_hash = hashlib.blake2b(digest_size=DIGEST_BYTES).copy  # quicker than a new
 
 
 class BadLineError(ValueError):
-    """A line that is no record of this format; the message says why.
+    """A line that is not a record of this format; the message says why.
 
     The reader that knows the file turns it into an error with file, record and offset.
     """

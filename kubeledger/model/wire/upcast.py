@@ -50,6 +50,6 @@ def upcast(kind: str, v: int, body: dict[str, Any]) -> dict[str, Any]:
     for version in range(v, current):
         step = UPCASTERS.get((kind, version))
         if step is None:
-            raise UpcastError(f"{kind} v{version} is no known schema version")
+            raise UpcastError(f"{kind} v{version} is not a known schema version")
         body = step(body)
     return body

@@ -70,7 +70,7 @@ class StateFiles:
         if not self._looks.due(now_ns):
             return
         if not self._directory.is_dir():
-            yield from self._outage.failed(f"{self._directory} is no directory")
+            yield from self._outage.failed(f"{self._directory} is not a directory")
             return
         yield from self._outage.worked(now_ns)
         for file in self._files:

@@ -83,7 +83,7 @@ _Source = tuple[Failing, str]
 
 
 def objects(given: object) -> list[dict[str, Any]]:
-    """The objects of a list in a manifest; what is no list holds none."""
+    """The objects of a list in a manifest; what is not a list holds none."""
     return [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
 
 

@@ -41,7 +41,7 @@ def machine_of(node: NodePlan, settings: Mapping[str, Any], profile: KubeletProf
     Raises:
         EvictionThresholdError: a hard threshold is none.
         QuantityError: an amount in the settings is none.
-        ValueError: ``reservedSystemCPUs`` is no set of CPUs.
+        ValueError: ``reservedSystemCPUs`` is not a set of CPUs.
     """
     pods, per_core = integer(settings, "maxPods", _PODS), integer(settings, "podsPerCore", 0)
     if per_core > 0:

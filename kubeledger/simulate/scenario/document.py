@@ -28,7 +28,7 @@ class Document(msgspec.Struct):
         file: its name as the user gave it.
         data: what it says.
         places: path of a value -> where its key (of a member) or the value itself begins.
-        problems: what is wrong with it as a text: a key twice, a key that is no text.
+        problems: what is wrong with it as a text: a key twice, a key that is not text.
     """
 
     file: str

@@ -41,7 +41,7 @@ _Numa = Annotated[int, Field(ge=0, le=255)]
 
 def _extended(name: str, info: ValidationInfo) -> str:
     if not is_extended_resource(name):
-        refuse([((), f"{name!r} is no extended resource", "write e.g. example.com/gpu")], info)
+        refuse([((), f"{name!r} is not an extended resource", "write e.g. example.com/gpu")], info)
     return name
 
 

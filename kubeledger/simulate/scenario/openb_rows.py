@@ -164,7 +164,7 @@ def _rows(
         reason = (error.strerror or str(error)).lower()
         raise fail(0, f"cannot be read: {reason}", "download the trace; see the docs") from error
     except UnicodeDecodeError as error:
-        raise fail(0, "is no text", "unpack it, if it is compressed") from error
+        raise fail(0, "is not text", "unpack it, if it is compressed") from error
     reader = csv.reader(io.StringIO(text, newline=""))
     try:
         header = next(reader, [])

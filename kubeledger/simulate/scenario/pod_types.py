@@ -157,17 +157,17 @@ def _requests(amounts: dict[str, Any]) -> dict[str, Any]:
 
 def _amount_fault(name: str, amount: str | float | None) -> Fault | None:
     if not is_qualified_name(name):
-        return (name,), "is no name of a resource", "e.g. cpu, memory, nvidia.com/gpu"
+        return (name,), "is not the name of a resource", "e.g. cpu, memory, nvidia.com/gpu"
     try:
         nanos = None if amount is None else nanos_of(amount)
     except QuantityError:
         nanos = None
     if nanos is None:
-        return (name,), f"{amount!r} is no quantity", "write e.g. 250m or 128Mi"
+        return (name,), f"{amount!r} is not a quantity", "write e.g. 250m or 128Mi"
     if nanos < 0:
         return (name,), f"{amount} is less than nothing", "write 0 or more"
     if nanos % 10**9 and is_extended_resource(name):
-        return (name,), f"{amount} is no whole number of devices", "write a whole number"
+        return (name,), f"{amount} is not a whole number of devices", "write a whole number"
     return None
 
 

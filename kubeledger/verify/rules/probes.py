@@ -48,7 +48,7 @@ _TICKS_KEPT: Final = 512
 
 
 class ProbeVerifier(ChangeJudge):
-    """Judges changes of cached probe results; see docs/internals/verification.md for what they rest on."""
+    """Judges changes of cached probe results: docs/internals/verification.md."""
 
     decides = (ProbeTransitioned,)
 

@@ -156,7 +156,7 @@ def test_a_clock_that_was_set_back(seconds: list[float]) -> None:
 
 @pytest.mark.parametrize("stamp", ["1332 00:00:00.000000", "0229 00:00:00.000000"])
 def test_impossible_days(stamp: str) -> None:
-    """A stamp that is no time is refused."""
+    """A stamp that is not a valid time is refused."""
     with pytest.raises(ValueError, match=r"."):
         Clock(2025).read(stamp.encode())
 

@@ -151,7 +151,7 @@ def test_why_names_the_value() -> None:
 
 
 def test_true_is_not_one() -> None:
-    """A flag is no number, whatever Python says."""
+    """A flag is not a number, whatever Python says."""
     outcome = LINES.decided("1.36.2", case(pod(container())))
     outcome["pod"]["cpuShares"] = 2.0
     assert LINES.judged("1.36.2", case(pod(container())), outcome)[0] == "impossible"

@@ -90,13 +90,13 @@ def test_cpu_state_checksums_that_cannot_be_checked() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"policyName": 1}, "policyName is no string"),
-        ({"defaultCpuSet": None}, "defaultCpuSet is no string"),
-        ({"checksum": None}, "the checksum is no unsigned integer"),
-        ({"entries": []}, "entries is no JSON object"),
-        ({"entries": {"u": 3}}, "entries is no JSON object"),
-        ({"entries": {"u": {"a": 3}}}, "a is no string"),
-        ({"podEntries": []}, "podEntries is no JSON object"),
+        ({"policyName": 1}, "policyName is not a string"),
+        ({"defaultCpuSet": None}, "defaultCpuSet is not a string"),
+        ({"checksum": None}, "the checksum is not an unsigned integer"),
+        ({"entries": []}, "entries is not a JSON object"),
+        ({"entries": {"u": 3}}, "entries is not a JSON object"),
+        ({"entries": {"u": {"a": 3}}}, "a is not a string"),
+        ({"podEntries": []}, "podEntries is not a JSON object"),
     ],
 )
 def test_malformed_cpu_state(change: dict[str, Any], message: str) -> None:

@@ -181,7 +181,7 @@ def test_what_no_kubelet_wrote_is_malformed(data: object) -> None:
 
 @pytest.mark.parametrize(("field", "value"), [("DeviceIDs", {"x": []}), ("AllocResp", "%%%")])
 def test_parts_that_cannot_be_decoded_are_malformed(field: str, value: object) -> None:
-    """A NUMA node that is no number, bytes that are no base64."""
+    """A NUMA node that is not a number, bytes that are no base64."""
     data = recorded()
     data["Data"]["PodDeviceEntries"][0][field] = value
     with pytest.raises(MalformedCheckpointError):

@@ -22,7 +22,7 @@ def test_notation(text: str, cpus: list[int], canonical: str) -> None:
 @pytest.mark.parametrize("text", ["x", "3-1", "1,,2", "-1", "1-", "9999999"])
 def test_no_sets(text: str) -> None:
     """What is no set is told."""
-    with pytest.raises(ValueError, match="is no set of CPUs"):
+    with pytest.raises(ValueError, match="is not a set of CPUs"):
         cpus_of(text)
 
 

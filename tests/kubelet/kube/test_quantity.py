@@ -182,7 +182,7 @@ REFUSED = {
 
 @pytest.mark.parametrize(("text", "message"), REFUSED.values(), ids=list(REFUSED))
 def test_refused(text: str, message: str) -> None:
-    """What is no quantity is refused in the kubelet's words, by every way in."""
+    """What is not a quantity is refused in the kubelet's words, by every way in."""
     for read in (parse, value_of):
         with pytest.raises(QuantityError) as caught:
             read(text)

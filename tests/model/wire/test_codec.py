@@ -152,7 +152,7 @@ def test_a_line_out_of_place_breaks_the_chain() -> None:
     [
         (b"images.ImageDeleted", b"images.ImageLoved", "unknown kind 'images.ImageLoved'"),
         (b'"v":1', b'"v":9', "v9 was written by a newer version"),
-        (b'"v":1', b'"v":0', "v0 is no known schema version"),
+        (b'"v":1', b'"v":0', "v0 is not a known schema version"),
         (b'"v":1', b'"v":"1"', "Expected `int`"),
         (b'"role":"decision"', b'"role":"observation"', "is no observation"),
         (b'"role":"decision"', b'"role":"guess"', "Invalid enum value"),

@@ -85,7 +85,7 @@ def test_a_directory_that_is_not_there_is_one_gap(tmp_path: Path) -> None:
     """It ends when the directory comes."""
     source = StateFiles(tmp_path / "kubelet")
     (gap,) = source.poll(BEGIN_NS)
-    assert gap == Gap("state files", f"{tmp_path}/kubelet is no directory", None, None)
+    assert gap == Gap("state files", f"{tmp_path}/kubelet is not a directory", None, None)
     assert not list(source.poll(BEGIN_NS + NS_PER_S))
     replace(tmp_path / "kubelet" / "cpu_manager_state", CPUS)
     over, given = source.poll(BEGIN_NS + 2 * NS_PER_S)

@@ -126,7 +126,7 @@ def test_files_that_are_none(trace: tuple[Path, Path], tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="has no column sn, gpu, model"):
         load_openb(trace[1], trace[1], "old")
     trace[0].write_bytes(b"\x1f\x8b\xff")
-    with pytest.raises(ScenarioError, match="is no text"):
+    with pytest.raises(ScenarioError, match="is not text"):
         load_openb(*trace, "old")
 
 

@@ -1,7 +1,7 @@
 """Rows in JSON: one after the other, in an array, or in a list deep in an answer of an API.
 
 A file is never held whole: what is in memory is one row, or the rows of one group where what the
-group says of them (the labels of a stream) stands after them. A row that is no JSON costs itself
+group says of them (the labels of a stream) stands after them. A row that is not JSON costs itself
 only: reading goes on where the next one begins.
 """
 

@@ -60,7 +60,7 @@ class _Reclaim(NamedTuple):
 
 
 class EvictionVerifier(RuleVerifier):
-    """Judges what the eviction manager decided; see docs/internals/verification.md for what it rests on."""
+    """Judges what the eviction manager decided: docs/internals/verification.md."""
 
     rule = "pkg/kubelet/eviction managerImpl.synchronize"
     decides = (PodEvicted, PodSpared, ReclaimAttempted, NodeConditionsChanged)

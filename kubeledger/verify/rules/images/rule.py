@@ -44,7 +44,7 @@ _BEFORE_SPACE: Final = ("invalid capacity ", "failed to get image", "wanted to f
 
 
 class ImageVerifier(RuleVerifier):
-    """Judges what the image GC manager decided; see docs/internals/verification.md for what it rests on."""
+    """Judges what the image GC manager decided: docs/internals/verification.md."""
 
     rule = "pkg/kubelet/images realImageGCManager.GarbageCollect"
     decides = (GarbageCollectionStarted, ImageDeleted, GarbageCollected)
