@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
 from kubeledger.cli.options import (
+    Redact,
     instant,
     kinds_option,
     ledger_option,
     node_option,
     output_file,
     pod_option,
+    redact_options,
     reports_errors,
     time_option,
 )
@@ -34,11 +36,12 @@ __all__ = ["export"]
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(["jsonl", "cloudevents", "perfetto"]),
+    type=click.Choice(["jsonl", "cloudevents", "parquet", "perfetto"]),
     default="jsonl",
     show_default=True,
     help="jsonl: the ledger's own lines, as `verify`, `diff` and pytest read them. "
-    "cloudevents: CloudEvents 1.0 as JSON lines. perfetto: a trace for ui.perfetto.dev.",
+    "cloudevents: CloudEvents 1.0 as JSON lines. parquet: a row for each record. perfetto: a "
+    "trace for ui.perfetto.dev.",
 )
 @click.option(
     "--out",
@@ -54,21 +57,9 @@ __all__ = ["export"]
 @kinds_option
 @time_option("--since", "First time")
 @click.option("--until", metavar="TIME", help="Last time.")
-@click.option(
-    "--redact",
-    is_flag=True,
-    help="Put pseudonyms for names, IDs and addresses; leave log lines and outputs out.",
-)
-@click.option(
-    "--redact-key",
-    envvar="KUBELEDGER_REDACT_KEY",
-    metavar="SECRET",
-    help="Same secret, same pseudonyms (better as $KUBELEDGER_REDACT_KEY). Default: a random one.",
-)
-@click.pass_context
+@redact_options
 @reports_errors
 def export(
-    context: click.Context,
     format_: str,
     out: Path,
     ledger: Path,
@@ -77,8 +68,7 @@ def export(
     kinds: tuple[str, ...],
     since: str | None,
     until: str | None,
-    redact: bool,
-    redact_key: str | None,
+    redact: Redact,
 ) -> None:
     """Write records of the ledger to stdout, or to a file, for other programs.
 
@@ -90,18 +80,16 @@ def export(
     dropped is an excerpt, too.
 
     As cloudevents, each record that passes the filter is an event (CloudEvents 1.0, JSON, one a
-    line). As perfetto, what `timeline` draws is a trace for ui.perfetto.dev.
+    line). As parquet, it is a row. As perfetto, what `timeline` draws is a trace for
+    ui.perfetto.dev.
 
     With --redact the records can be shared: they verify as before, but only the owner of the key
-    can show whose they are. Resources, numbers and times stay.
+    can show whose they are. Resources, amounts, and times of the kubelet's stay.
     """
     from kubeledger.analyze.sql.listing import Filter
+    from kubeledger.cli.sources import redacted_ledger
     from kubeledger.ledger.ledger import Ledger
 
-    if not redact and context.get_parameter_source("redact_key") is ParameterSource.COMMANDLINE:
-        raise BadQuestionError(
-            "--redact-key is given, without --redact", advice="give --redact, too"
-        )
     opened = Ledger.open(ledger)
     span = partial(opened.span, node)
     wanted = Filter(
@@ -111,50 +99,73 @@ def export(
         since_ns=instant(since, span),
         until_ns=instant(until, span),
     )
-    if format_ == "perfetto":
-        if kinds or redact:
-            raise BadQuestionError(
-                f"{'--redact' if redact else '--kind'} is for records, not for a trace",
-                advice="use --pod, --since and --until",
-            )
+    if format_ != "perfetto":
+        _write_records(opened, wanted, out, format_, redact)
+    elif kinds:
+        raise BadQuestionError(
+            "--kind is for records, not for a trace", advice="use --pod, --since and --until"
+        )
+    elif redact.key is None:
         _write_trace(opened, wanted, out)
-        return
-    _write_records(opened, wanted, out, format_, _key(redact_key) if redact else None)
+    else:
+        with redacted_ledger(opened, wanted, redact.key) as shown:
+            _write_trace(Ledger.open(shown), Filter(), out)
 
 
-def _write_records(
-    ledger: Ledger, wanted: Filter, out: Path, format_: str, key: bytes | None
-) -> None:
+def _write_records(ledger: Ledger, wanted: Filter, out: Path, format_: str, redact: Redact) -> None:
     """Write them line by line; without a key as they are."""
+    from kubeledger.analyze.redaction import redacted
+    from kubeledger.analyze.sql.cloudevents import event_lines
     from kubeledger.analyze.sql.excerpt import lines_of_excerpt, records_of_excerpt
     from kubeledger.analyze.sql.listing import list_records
-    from kubeledger.analyze.sql.redaction import redacted
     from kubeledger.cli.files import is_standard, write_lines_to
     from kubeledger.cli.progress import progress
     from kubeledger.cli.sources import warn_of_losses
+    from kubeledger.ledger.standalone import encode_recording
 
-    is_recording = format_ == "jsonl"
-    lines = lines_of_excerpt(ledger, wanted)
     _report_drops(ledger, wanted.node)
     warn_of_losses(ledger, wanted.node)
-    if key is not None:
-        read = records_of_excerpt if is_recording else list_records
-        lines = redacted(lambda: read(ledger, wanted), key)
-    if not is_recording:
-        from kubeledger.analyze.sql.cloudevents import event_lines
-        from kubeledger.model.wire.codec import decode_line
-
-        lines = event_lines(
-            list_records(ledger, wanted) if key is None else map(decode_line, lines)
-        )
+    is_recording = format_ == "jsonl"
+    if is_recording and redact.key is None:
+        lines = lines_of_excerpt(ledger, wanted)
+    else:
+        read = partial(records_of_excerpt if is_recording else list_records, ledger, wanted)
+        records = redacted(read, redact.key) if redact.key else read()
+        lines = (event_lines if format_ == "cloudevents" else encode_recording)(records)
     is_verified = is_recording and wanted.pod is not None and not is_standard(out)
     words = "verifying, for what the pod's decisions rest on"
     with progress(words) if is_verified else nullcontext():
-        count = write_lines_to(out, lines)
+        write = _write_parquet if format_ == "parquet" else write_lines_to
+        count = write(out, lines)
     if not is_standard(out):
         click.echo(f"{counted(count, 'record')} in {out}", err=True)
     kept = " (what was written is what every reader needs)" if is_recording else ""
     _warn_of_none(ledger, wanted, kept)
+
+
+def _write_parquet(out: Path, lines: Iterable[bytes]) -> int:
+    """The file, all of it or nothing; how many rows."""
+    import shutil
+    import tempfile
+
+    from kubeledger.analyze.sql.parquet import write_parquet
+    from kubeledger.cli.files import new_output, output_errors
+
+    _refuse_a_terminal(out, "a Parquet file", "node.parquet")
+    with tempfile.TemporaryDirectory(prefix="kubeledger-export-") as scratch:
+        made, count = write_parquet(lines, Path(scratch))
+        with output_errors(out), new_output(out) as file, made.open("rb") as content:
+            shutil.copyfileobj(content, file)
+    return count
+
+
+def _refuse_a_terminal(out: Path, what: str, name: str) -> None:
+    import sys
+
+    from kubeledger.cli.files import is_standard
+
+    if is_standard(out) and sys.stdout.isatty():
+        raise BadQuestionError(f"{what} is binary", advice=f"name a file: --out {name}")
 
 
 def _warn_of_none(ledger: Ledger, wanted: Filter, kept: str = "") -> None:
@@ -169,16 +180,13 @@ def _warn_of_none(ledger: Ledger, wanted: Filter, kept: str = "") -> None:
 
 def _write_trace(ledger: Ledger, wanted: Filter, out: Path) -> None:
     """Write what the timeline shows of the nodes."""
-    import sys
-
     from kubeledger.analyze.histories.history import histories_of_ledger
     from kubeledger.analyze.sql.api import connect
     from kubeledger.cli.files import is_standard, new_output, output_errors
     from kubeledger.cli.progress import progress
     from kubeledger.timeline import NodeView, Scope, build_drawing, write_trace
 
-    if is_standard(out) and sys.stdout.isatty():
-        raise BadQuestionError("a trace is binary", advice="name a file: --out node.pftrace")
+    _refuse_a_terminal(out, "a trace", "node.pftrace")
     histories = histories_of_ledger(ledger, wanted.node)
     scope = Scope(
         pods=[wanted.pod] if wanted.pod else (), from_ns=wanted.since_ns, to_ns=wanted.until_ns
@@ -207,12 +215,3 @@ def _report_drops(ledger: Ledger, node: str | None) -> None:
                 "renumbered in a new chain, and verify may know less about them than in the ledger"
             )
             click.echo(printable(words), err=True)
-
-
-def _key(secret: str | None) -> bytes:
-    """The key that the user's secret gives, or one that nobody will ever know."""
-    import secrets
-
-    from kubeledger.analyze.sql.pseudonyms import key_of_passphrase
-
-    return key_of_passphrase(secret) if secret else secrets.token_bytes(32)

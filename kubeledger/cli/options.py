@@ -20,18 +20,20 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from kubeledger.analyze.clock import TIME_HELP, Span, parse_time
 from kubeledger.cli.complete import complete_kinds, complete_nodes, complete_pods
 from kubeledger.cli.output import printable
-from kubeledger.model.errors import KubeledgerError, OutputError
+from kubeledger.model.errors import BadQuestionError, KubeledgerError, OutputError
 
 __all__ = [
     "BUG_EXIT_CODE",
     "DEFAULT_LEDGER",
+    "Redact",
     "Seconds",
     "instant",
     "kinds_option",
@@ -44,6 +46,7 @@ __all__ = [
     "output_option",
     "parse_time",
     "pod_option",
+    "redact_options",
     "reports_errors",
     "time_option",
     "timeout_option",
@@ -189,6 +192,59 @@ def options_as(
         return command
 
     return decorated
+
+
+class Redact(NamedTuple):
+    """What ``--redact`` and ``--redact-key`` ask for.
+
+    Attributes:
+        redact: show pseudonyms for names.
+        redact_key: the user's secret, if any.
+    """
+
+    redact: bool
+    redact_key: str | None
+
+    @property
+    def key(self) -> bytes | None:
+        """The key of the user's secret, or one that nobody will ever know; None: as it is.
+
+        Raises:
+            BadQuestionError: a secret without ``--redact``.
+        """
+        import secrets
+
+        from kubeledger.analyze.redaction import key_of_passphrase
+
+        source = click.get_current_context().get_parameter_source("redact_key")
+        if not self.redact and source is ParameterSource.COMMANDLINE:
+            raise BadQuestionError(
+                "--redact-key is given, without --redact", advice="give --redact, too"
+            )
+        if not self.redact:
+            return None
+        return key_of_passphrase(self.redact_key) if self.redact_key else secrets.token_bytes(32)
+
+
+redact_options = options_as(
+    "redact",
+    Redact,
+    [
+        click.option(
+            "--redact",
+            is_flag=True,
+            help="Put pseudonyms for names, IDs and addresses; leave log lines and outputs out.",
+        ),
+        click.option(
+            "--redact-key",
+            envvar="KUBELEDGER_REDACT_KEY",
+            metavar="SECRET",
+            help="Same secret, same pseudonyms (better as $KUBELEDGER_REDACT_KEY). "
+            "Default: a random one.",
+        ),
+    ],
+)
+"""``--redact`` and ``--redact-key``, passed as ``redact: Redact``."""
 
 
 def output_option(*formats: str) -> Callable[[_F], _F]:

@@ -17,10 +17,17 @@ from kubeledger.model.errors import KubeledgerError
 
 if TYPE_CHECKING:
     from kubeledger.analyze.histories.history import History
+    from kubeledger.analyze.sql.listing import Filter
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.model.bodies.ledger import RecordsLost
 
-__all__ = ["ledger_for", "warn_of_losses", "warn_of_losses_in", "warn_of_readers"]
+__all__ = [
+    "ledger_for",
+    "redacted_ledger",
+    "warn_of_losses",
+    "warn_of_losses_in",
+    "warn_of_readers",
+]
 
 
 @contextmanager
@@ -54,6 +61,20 @@ def ledger_for(sources: Sequence[str], ledger: Path) -> Iterator[Path]:
                 for history in histories:
                     opened.append(history.read(None))
         yield copy
+
+
+@contextmanager
+def redacted_ledger(ledger: Ledger, wanted: Filter, key: bytes) -> Iterator[Path]:
+    """Directory of a ledger that holds the records with pseudonyms for names; thrown away."""
+    from kubeledger.analyze.redaction import redacted
+    from kubeledger.analyze.sql.excerpt import records_of_excerpt
+    from kubeledger.ledger.standalone import write_recording
+
+    with tempfile.TemporaryDirectory(prefix="kubeledger-") as scratch:
+        recording = Path(scratch) / "redacted.ledger.jsonl"
+        write_recording(recording, redacted(lambda: records_of_excerpt(ledger, wanted), key))
+        with ledger_for([str(recording)], recording) as directory:
+            yield directory
 
 
 def _holds_records(path: Path) -> bool:

@@ -12,13 +12,16 @@ import click
 
 from kubeledger.cli.complete import complete_pods
 from kubeledger.cli.options import (
+    Redact,
     instant,
     ledger_option,
     node_option,
     output_file,
+    redact_options,
     reports_errors,
     time_option,
 )
+from kubeledger.model.errors import BadQuestionError
 
 if TYPE_CHECKING:
     from kubeledger.timeline import Scope
@@ -50,6 +53,7 @@ _OUT = "timeline.html"
     shell_complete=complete_pods,
     help="Only this pod; may be repeated.",
 )
+@redact_options
 @reports_errors
 def timeline(
     sources: tuple[str, ...],
@@ -59,28 +63,42 @@ def timeline(
     from_: str | None,
     to: str | None,
     pods: tuple[str, ...],
+    redact: Redact,
 ) -> None:
     """Draw what happened on a node as one HTML file that opens from disk.
 
     What went wrong stands on top; below it a row for the kubelet, for each pod and container,
     device and image, and the records of every mark with their verdict and evidence. SOURCE
     is a ledger, a *.ledger.jsonl file, or a node's files, which are imported for it;
-    without one the ledger is drawn. Several nodes are one page with a switch.
+    without one the ledger is drawn. Several nodes are one page with a switch. With --redact the
+    page can be shared: it shows pseudonyms for names, and no line of a log.
     """
+    from kubeledger.analyze.sql.listing import Filter
     from kubeledger.cli.files import is_standard
     from kubeledger.cli.progress import progress
-    from kubeledger.cli.sources import ledger_for
+    from kubeledger.cli.sources import ledger_for, redacted_ledger
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.timeline import Scope
 
     with progress("reading") as bar, ledger_for(sources, ledger) as directory:
-        span = partial(Ledger.open(directory).span, node)
+        opened = Ledger.open(directory)
+        span = partial(opened.span, node)
         scope = Scope(
             pods=pods,
             from_ns=instant(from_, span),
             to_ns=instant(to, span),
         )
-        count = write_timeline(directory, out, node=node, scope=scope, report=bar.report)
+        draw = partial(write_timeline, out=out, scope=scope, report=bar.report)
+        if redact.key is None:
+            count = draw(directory, node=node)
+        elif pods:
+            raise BadQuestionError(
+                "--pod and --redact do not go together: pods have other names on that page",
+                advice="`export --pod POD --redact --out FILE`, then `timeline FILE`",
+            )
+        else:
+            with redacted_ledger(opened, Filter(node=node), redact.key) as shown:
+                count = draw(shown)
     if not is_standard(out):
         click.echo(f"{out}: {count:,} bytes; open it in a browser")
 

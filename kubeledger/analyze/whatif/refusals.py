@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.analyze.whatif.fields import problem
+from kubeledger.kubelet.kube.configuration import problem
 from kubeledger.model.units import parse_go_duration
 from kubeledger.verify.settings import UNKNOWN
 

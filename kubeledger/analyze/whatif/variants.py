@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from kubeledger.analyze.histories.history import History
-from kubeledger.analyze.whatif.fields import FIELDS, problem
 from kubeledger.analyze.whatif.pod_settings import PodChange, is_of_pod, parse_pod_setting
 from kubeledger.analyze.whatif.refusals import refusal
+from kubeledger.kubelet.kube.configuration import FIELDS, problem
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.lifecycle import PodListed

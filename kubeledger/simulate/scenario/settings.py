@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubeledger.analyze.whatif.fields import FIELDS, problem
 from kubeledger.analyze.whatif.refusals import refusal
 from kubeledger.ingest.correlate.settings import SettingsSources, Statement, effective_settings
 from kubeledger.ingest.messages.settings_flags import FLAGS, minor_version
+from kubeledger.kubelet.kube.configuration import FIELDS, problem
 from kubeledger.model.record import Evidence
 from kubeledger.simulate.scenario.models import Scenario
 from kubeledger.simulate.scenario.problems import Path, Problems, suggestion

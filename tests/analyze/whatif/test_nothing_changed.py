@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kubeledger.analyze.whatif import Outlook, outlook
-from kubeledger.analyze.whatif.fields import FIELDS
 from kubeledger.analyze.whatif.variants import effective, setting_values
+from kubeledger.kubelet.kube.configuration import FIELDS
 from kubeledger.model.bodies.node import SettingsObserved
 from kubeledger.verify import Finding, Reader, Variant, verify
 from tests.verify.histories import reader, recorded

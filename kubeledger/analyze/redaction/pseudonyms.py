@@ -9,13 +9,26 @@ from __future__ import annotations
 
 import hashlib
 import re
-from functools import cache
-from importlib import resources
 
-__all__ = ["Pseudonyms", "key_of_passphrase"]
+from kubeledger.analyze.redaction.forms import plain_words, words
+
+__all__ = [
+    "Pseudonyms",
+    "key_of_passphrase",
+]
 
 WELL_KNOWN = frozenset(
-    {"", "default", "kube-system", "kube-public", "kube-node-lease", "localhost", "POD", "linux"}
+    {
+        "",
+        "default",
+        "kube-system",
+        "kube-public",
+        "kube-node-lease",
+        "localhost",
+        "POD",
+        "linux",
+        "windows",
+    }
 )
 """Names that every cluster has; they reveal nothing."""
 
@@ -42,12 +55,13 @@ _NUMBERS = (
 )
 """Times, durations, amounts."""
 _PLAIN_TERM = re.compile(_TOKEN.pattern)
-
-
-@cache
-def _words() -> frozenset[str]:
-    """Words of the kubelet's messages (``words.txt``); none of them reveals whose node it is."""
-    return frozenset((resources.files(__package__) / "words.txt").read_text("utf-8").split())
+_CGROUP_WORDS = words(
+    """
+    besteffort burstable containerd cri crio docker init kubelet kubepods libpod pod podruntime
+    runtime scope service slice system user
+    """
+)
+"""Words in the names of cgroups, around the IDs of pods and containers."""
 
 
 def key_of_passphrase(passphrase: str) -> bytes:
@@ -111,16 +125,26 @@ class Pseudonyms:
         return found
 
     def text(self, text: str) -> str:
-        """A text in which all is replaced but the words that a kubelet uses, and numbers."""
+        """A text in which all is replaced but the words that a kubelet uses: numbers, too."""
         parts, at = [], 0
         for match in self._pattern().finditer(text):
             parts += [_TOKEN.sub(self._token, text[at : match.start()]), self._piece(match)]
             at = match.end()
         return "".join([*parts, _TOKEN.sub(self._token, text[at:])])
 
+    def cgroup(self, path: str) -> str:
+        """A path of cgroups, in the form of either driver."""
+        return "/".join(map(self._cgroup_part, path.split("/")))
+
+    def _cgroup_part(self, part: str) -> str:
+        words = re.findall(r"[^-.:]+", _IDENTITIES.sub("", part))
+        if _CGROUP_WORDS.issuperset(words):
+            return _IDENTITIES.sub(lambda found: self.name(found[0]), part)
+        return self.name(part)
+
     def _piece(self, match: re.Match[str]) -> str:
         piece = match[0]
-        if (match.lastgroup == "number" and piece not in self.terms) or piece in self.kept:
+        if piece in self.kept:
             return piece
         if match.lastgroup != "path" or piece in self.terms:
             return self.name(piece)
@@ -141,16 +165,12 @@ class Pseudonyms:
     def _is_plain(self, word: str) -> bool:
         """A word of the kubelet's or of every cluster, and no name that has a pseudonym."""
         return word not in self.terms and (
-            word in _words() or word in WELL_KNOWN or word in self.kept
+            word in plain_words() or word in WELL_KNOWN or word in self.kept
         )
 
     def _token(self, match: re.Match[str]) -> str:
         token = match[0]
-        if self._is_plain(token) or (token.isdigit() and token not in self.terms):
-            return token
-        if token.startswith("kubepods") and all(map(self._is_plain, token.split("-"))):
-            return token  # a cgroup as systemd names it
-        return self.name(token)
+        return token if self._is_plain(token) else self.name(token)
 
     def _pattern(self) -> re.Pattern[str]:
         """What is more than a word: names of several, IDs, numbers with their units, paths."""

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +17,22 @@ from kubeledger.analyze.histories.history import (
     histories_of_ledger,
     histories_of_recording,
 )
-from kubeledger.analyze.sql.pseudonyms import Pseudonyms, key_of_passphrase
-from kubeledger.analyze.sql.redaction import redacted
+from kubeledger.analyze.redaction import key_of_passphrase, redacted
+from kubeledger.analyze.redaction.pseudonyms import Pseudonyms
+from kubeledger.analyze.redaction.sentences import in_own_words
+from kubeledger.analyze.redaction.settings import shown_setting
 from kubeledger.cli.main import cli
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.standalone import read_recording
+from kubeledger.ledger.standalone import encode_recording, read_recording
 from kubeledger.model.bodies.cpumanager import CpuManagerStarted, CpuManagerStateRead
 from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodListed
 from kubeledger.model.bodies.memorymanager import MemoryBlock, MemoryManagerStateRead
 from kubeledger.model.record import Body, Record
 from kubeledger.model.wire.codec import kind_of
 from kubeledger.verify.finding import Finding
+from tests.analyze.redaction.planted import SECRETS, records_with
 from tests.ledger.making import batch, ledger_of
+from tests.nightly import nightly
 from tests.recordings import import_recording
 from tests.verify.histories import scene
 
@@ -39,7 +43,7 @@ NAMES = {
 }
 
 
-@pytest.fixture(scope="module", params=["node-a", "node-b"])
+@pytest.fixture(scope="module", params=["node-a", "node-b", *nightly("node-e-evictions")])
 def pair(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Ledger, Path]:
@@ -54,6 +58,12 @@ def pair(
     )
     assert result.exit_code == 0, result.output
     return request.param, ledger, out
+
+
+def lines(records: Iterable[Record], key: bytes = KEY) -> list[bytes]:
+    """Of the redacted recording."""
+    held = list(records)
+    return [*encode_recording(redacted(lambda: held, key))]
 
 
 def verdicts(history: History) -> Counter[tuple[str, str]]:
@@ -76,7 +86,7 @@ def test_no_name_is_left(pair: tuple[str, Ledger, Path]) -> None:
     """Nor an ID, an address or a line of the log: nothing that the bodies hold as a name."""
     name, ledger, out = pair
     text = out.read_text()
-    assert [known for known in NAMES[name] if known in text] == []
+    assert [known for known in NAMES.get(name, ()) if known in text] == []
     identities = set(re.findall(r"[0-9a-f]{64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
         "".join(raw.line.decode() for raw in ledger.raw_lines(name))))  # fmt: skip
     chains = {raw.line[-88:-24].decode() for raw in ledger.raw_lines(name)}
@@ -98,7 +108,8 @@ def test_what_stays(pair: tuple[str, Ledger, Path]) -> None:
         assert [(e.line, e.offset, e.text) for e in record.evidence] == [
             (e.line, e.offset, None) for e in original.evidence
         ]
-        assert numbers(record) == numbers(original)
+        if not isinstance(original.body, PodListed):  # a user's numbers are left out
+            assert numbers(record) == numbers(original)
 
 
 def numbers(record: Record) -> list[int | float]:
@@ -123,7 +134,7 @@ def test_the_same_key_gives_the_same_pseudonyms(tmp_path: Path) -> None:
     """Over exports; another key, or none, gives others."""
     ledger = ledger_of(tmp_path / "l", batch(0, 3))
     records = list(ledger.records())
-    first, again, other = ([*redacted(lambda: records, key)] for key in (KEY, KEY, b"another"))
+    first, again, other = (lines(records, key) for key in (KEY, KEY, b"another"))
     assert first == again
     assert [kind_of(line) for line in first][-1] == "ledger.RecordsRedacted"
     assert not {one[:60] for one in first} & {one[:60] for one in other}
@@ -150,17 +161,15 @@ UID = "0b0e6f3c-6f1e-4d0c-8c1d-0123456789ab"
 @pytest.mark.parametrize(
     ("text", "form"),
     [
-        ("back-off 5m0s, container=web", r"back-off 5m0s, container=r-\w{12}"),
+        ("back-off 5m0s, container=web", r"back-off r-\w{12}, container=r-\w{12}"),
         (f"web-worker-7_shop({UID})", r"r-\w{12}-r-\w{12}_r-\w{12}\([0-9a-f-]{36}\)"),
-        ("/kubepods/burstable/pod" + "d" * 32, r"/kubepods/burstable/pod[0-9a-f]{32}"),
-        ("kubepods-pod" + UID.replace("-", "_") + ".slice", r"kubepods-pod[0-9a-f_]{36}\.slice"),
-        ("dial tcp 10.0.0.7:8080: refused", r"dial tcp r-\w{12}:8080: refused"),
-        ("dial tcp [fe80::1:2]:80", r"dial tcp \[r-\w{12}\]:80"),
+        ("dial tcp 10.0.0.7:8080: refused", r"dial tcp r-\w{12}:r-\w{12}: refused"),
+        ("dial tcp [fe80::1:2]:80", r"dial tcp \[r-\w{12}\]:r-\w{12}"),
         ("pull registry.local/shop/web:1.2 failed", r"pull r-\w{12} failed"),
         ("Node worker-7 is low on memory.", r"Node r-\w{12} is low on memory\."),
         ("default kube-system", "default kube-system"),
         ("route 2001:db8:0:0:1:0:0:7 gone", r"route r-\w{12} gone"),
-        ("1.5Gi of 2Gi, 03:07:53", r"1\.5Gi of 2Gi, 03:07:53"),
+        ("1.5Gi of 2Gi", r"r-\w{12} of r-\w{12}"),
         ("dial unix /run/acme/containerd.sock: connect", r"dial unix r-\w{12}: connect"),
         ('secret "acme-pw" not found', r'secret "r-\w{12}" not found'),
         ("pull quay.acme.io/team/img@sha256:" + "a" * 64, r"pull r-\w{12}(@sha256:[0-9a-f]{64})?"),
@@ -191,7 +200,7 @@ def test_a_message_of_an_unknown_reason_is_replaced_whole() -> None:
             node="worker-7", seq=1, ts_ns=0, role=body.role, kind=body.kind, v=body.v,
             cause=None, evidence=(), body=body,
         )  # fmt: skip
-        clean = next(redacted(partial(list, [record]), KEY)).decode()
+        clean = lines([record])[0].decode()
         assert ("Stopping container r-" in clean) == kept
         assert (f'"{reason}"' in clean) == kept
         assert "Stopping" not in clean or kept
@@ -202,7 +211,7 @@ def test_the_same_name_in_a_text_and_alone() -> None:
     made = pseudonyms()
     assert made.text("container web") == f"container {made.name('web')}"
     assert made.text(f"pod{UID}") == "pod" + made.name(UID)
-    assert made.text("pod" + UID.replace("-", "_")) == "pod" + made.name(UID).replace("-", "_")
+    assert made.cgroup("pod" + UID.replace("-", "_")) == "pod" + made.name(UID).replace("-", "_")
     assert made.name("web-worker-7") == f"{made.name('web')}-{made.name('worker-7')}"
 
 
@@ -249,87 +258,108 @@ def test_state_files_of_cpus_and_memory() -> None:
         ),
     ]  # fmt: skip
     records = scene(*((float(at_s), body) for at_s, body in enumerate(bodies)))
-    text = b"".join(redacted(lambda: iter(records), bytes(32))).decode()
+    text = b"".join(lines(records)).decode()
     assert "secret" not in text
     for kept in ('"2-3,5"', "hugepages-1Gi", '"numa_nodes":[0,1]', '"0,4"', "FullPhysicalCPUsOnly"):
         assert kept in text
 
 
-SECRETS = (
-    "4711471147",
-    "DE89370400440532013000",
-    "1984-07-03",
-    "1984-07-03T04:05:06Z",
-    "1977.25",
-    "913Gi",
-    "47m11s",
-    "90%",
-    "10.98.76.54",
-    "::ffff:1234:5678",
-    "2001:db8::beef",
-    "jo@example.org",
-    "+49-170-5554321",
-    "AKIAQWERTYUIOPASDFGH",
-    "0815,4711",
-    "hunter2",
-)
-"""PINs, accounts, dates, amounts, addresses, keys, words."""
-
-
-def planted(secret: str) -> dict[str, Any]:
-    """A pod whose user wrote it wherever one can."""
-    free = dict.fromkeys(("policy", "type", "level", "format", "plain", "options"), secret)
-    return {
-        "metadata": {
-            "name": f"{secret}",
-            "namespace": "shop",
-            "uid": UID,
-            "labels": free,
-            "annotations": {**free, "startTime": secret},
-        },
-        "spec": {
-            "schedulerName": secret,
-            "nodeSelector": free,
-            "securityContext": {
-                "seLinuxOptions": {"level": secret, "type": secret},
-                "sysctls": [{"name": "kernel.shm", "value": secret}],
-            },
-            "volumes": [
-                {"name": "v", "csi": {"driver": "d", "volumeAttributes": free}},
-                {"name": "w", "flexVolume": {"driver": "d", "options": free}},
-                {"name": "x", "hostPath": {"path": f"/{secret}", "type": ""}},
-            ],
-            "containers": [
-                {
-                    "name": "app",
-                    "image": f"registry/{secret}",
-                    "args": [secret, f"--pin={secret}"],
-                    "command": [secret],
-                    "env": [{"name": "A", "value": secret}, {"name": secret, "value": ""}],
-                    "livenessProbe": {
-                        "httpGet": {
-                            "path": f"/{secret}",
-                            "port": 80,
-                            "httpHeaders": [{"name": "X-Pin", "value": secret}],
-                        }
-                    },
-                }
-            ],
-        },
-    }
-
-
 @pytest.mark.parametrize("secret", SECRETS)
-def test_what_a_user_wrote_is_replaced_whatever_it_looks_like(secret: str) -> None:
-    """In a pod, and in a message that names it: a number may be a PIN, a date one's birthday."""
-    pod = planted(secret)
-    said = KubernetesEvent(
-        object_kind="Pod", namespace="shop", pod=secret, pod_uid=UID, container=None,
-        type="Normal", reason="Killing", message=f"Stopping container app of {secret}", count=1,
+def test_what_somebody_wrote_is_replaced_whatever_it_looks_like(secret: str) -> None:
+    """Wherever it stands: a number may be a PIN, a date one's birthday."""
+    records = scene(*((float(at_s), body) for at_s, body in enumerate(records_with(secret))))
+    assert [
+        line.decode()
+        for line in lines(records)
+        if secret in line.decode() or "4711471147" in line.decode()
+    ] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("Threshold quantity: 100Mi, available: 91Mi. ", "91Mi"),
+        ("Pod Node didn't have enough resource: cpu, requested: 3, used: 1, capacity: 4", "3"),
+        ("back-off 5m0s restarting failed container=web pod=web_shop(x)", "5m0s"),
+        ("Pod ephemeral local storage usage exceeds the total limit of containers 25Mi. ", "25Mi"),
+    ],
+)  # fmt: skip
+def test_the_kubelet_s_own_numbers_stay(text: str, kept: str) -> None:
+    """In its own sentences; the words of others in them go."""
+    clean = in_own_words(text, lambda others: "X" * len(others))
+    assert clean is not None
+    assert kept in clean
+    assert "web" not in clean
+    assert in_own_words(f"4711 {text}", str) is None
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/kubepods/burstable/pod{uid}/{id}",
+        "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{uid_}.slice"
+        "/cri-containerd-{id}.scope",
+        "/kubelet/kubepods/pod{uid}",
+        "/system.slice/containerd.service",
+    ],
+)
+def test_cgroups_of_either_driver(path: str) -> None:
+    """What it hangs from is still seen; an ID in it has the pseudonym that it has alone."""
+    made, container = pseudonyms(), "ab" * 32
+    spelled = {"uid": UID, "uid_": UID.replace("-", "_"), "id": container}
+    expected = {
+        "uid": made.name(UID),
+        "uid_": made.name(UID).replace("-", "_"),
+        "id": made.name(container),
+    }
+    assert made.cgroup(path.format(**spelled)) == path.format(**expected)
+    assert "hunter2" not in made.cgroup("/kubepods/hunter2.slice/pod4711")
+
+
+def test_what_the_api_defines_stays() -> None:
+    """Enumerations, possible amounts, keys of every cluster, ports, times of a status."""
+    spec: dict[str, Any] = {
+        "restartPolicy": "Never",
+        "containers": [{
+            "name": "app", "imagePullPolicy": "Always",
+            "resources": {"requests": {"cpu": "250m", "example.com/gpu": 2}},
+            "livenessProbe": {"httpGet": {"port": "8080", "scheme": "HTTPS"}, "periodSeconds": 7},
+        }],
+        "tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}],
+        "affinity": {"matchExpressions": [
+            {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}
+        ]},
+    }  # fmt: skip
+    body = PodListed(
+        namespace="shop", pod="web", pod_uid=UID, listed_by="api", spec=spec,
+        status={"phase": "Running", "startTime": "2026-11-21T03:06:40Z", "qosClass": "Burstable"},
+        labels={"kubernetes.io/os": "linux", "app": "web"},
     )  # fmt: skip
-    listed = PodListed(
-        namespace="shop", pod=secret, pod_uid=UID, listed_by="api", spec=pod["spec"], status=None,
-        labels=pod["metadata"]["labels"], annotations=pod["metadata"]["annotations"],
-    )  # fmt: skip
-    records = scene((0.0, listed), (1.0, said))
-    assert secret not in b"".join(redacted(lambda: iter(records), bytes(32))).decode()
+    (record, _) = redacted(lambda: scene((0.0, body)), KEY)
+    clean = record.body
+    assert isinstance(clean, PodListed)
+    assert clean.spec is not None
+    named = clean.spec["containers"][0].pop("name")
+    assert clean.spec == {
+        **spec,
+        "containers": [{k: v for k, v in spec["containers"][0].items() if k != "name"}],
+    }
+    assert named.startswith("r-")
+    assert clean.status == body.status
+    assert clean.labels["kubernetes.io/os"] == "linux"
+    assert clean.labels["app"].startswith("r-")
+
+
+def test_settings_that_decisions_rest_on_stay() -> None:
+    """Each kind of field, with a value that the kubelet takes."""
+    for name, value in {
+        "maxPods": 110, "imageMinimumGCAge": "2m0s", "cgroupDriver": "systemd",
+        "evictionHard": {"memory.available": "100Mi", "nodefs.available": "10%"},
+        "systemReserved": {"cpu": "200m", "memory": "1Gi"}, "featureGates": {"MemoryQoS": True},
+        "enforceNodeAllocatable": ["pods", "kube-reserved"], "reservedSystemCPUs": "0-1,4",
+        "reservedMemory": [{"numaNode": 0, "limits": {"memory": "1Gi"}}],
+        "crashLoopBackOff": {"maxContainerRestartPeriod": "47s"}, "--v": "4",
+        "cpuManagerPolicyOptions": {"full-pcpus-only": "true"},
+        "shutdownGracePeriodByPodPriority": [{"priority": 1000, "shutdownGracePeriodSeconds": 9}],
+    }.items():  # fmt: skip
+        assert shown_setting(name, value, lambda _: "X") == value

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeledger.analyze.whatif.fields import FIELDS, problem
 from kubeledger.analyze.whatif.refusals import refusal
 from kubeledger.ingest.messages.settings_flags import FLAGS
 from kubeledger.ingest.messages.settings_text import parse_flag
+from kubeledger.kubelet.kube.configuration import FIELDS, problem
 from kubeledger.model.bodies.node import SettingsObserved
 from tests.verify.histories import recorded
 

@@ -1,0 +1,371 @@
+"""Redaction: records that can be shown to others, and still be verified.
+
+Every string is replaced unless its place is known, and its value is one of those that are known
+to be harmless there (:mod:`forms`). Words of the kubelet stay in messages, numbers only in its
+own sentences (:mod:`sentences`). docs/redaction.md says it for people.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from kubeledger.analyze.redaction.forms import (
+    API_FIELDS,
+    API_NUMBERS,
+    BODY_FIELDS,
+    BODY_KEYS,
+    TIMES,
+    VALUES_OF_KEYS,
+    WELL_KNOWN_KEYS,
+    is_amount,
+    is_reason,
+    is_resource,
+    words,
+)
+from kubeledger.analyze.redaction.pseudonyms import Pseudonyms
+from kubeledger.analyze.redaction.sentences import in_own_words
+from kubeledger.analyze.redaction.settings import shown_setting
+from kubeledger.model.bodies.ledger import RecordsRedacted
+from kubeledger.model.bodies.node import Setting
+from kubeledger.model.record import Body, Evidence, Record
+
+__all__ = ["redacted"]
+
+
+_NAMES = words(
+    "namespace pod container victim_namespace victim_pod preemptor_namespace preemptor_pod"
+    " nodeName hostname subdomain serviceAccountName serviceAccount image about"
+)
+"""Fields whose values are names that may also stand in texts."""
+
+_TEXTS = words("message error conflicts")
+"""Fields in which the kubelet's words stand around names."""
+
+_CGROUPS = words("cgroup task_cgroup")
+_IMAGE_IDS = words("image_id imageID")
+_IMAGE_ID = re.compile(r"(?s)(?:(?P<name>.*)@)?sha256:(?P<digest>[0-9a-f]{64})")
+_CONTAINER_ID = re.compile(r"(?P<runtime>containerd|cri-o|docker|remote)://(?P<id>.*)")
+_VERSION = re.compile(
+    r"(?:Kubernetes )?v?\d{1,2}\.\d{1,3}\.\d{1,3}(?:-(?:alpha|beta|rc)\.\d{1,3})?"
+)
+_PROBE_SAID = re.compile(r"(?s)(.*? probe (?:failed|errored|warning)[^:]*: ?)(.+)")
+_KEYED_BY_USERS = words("labels annotations nodeSelector matchLabels")
+_MAPS_BY_RESOURCE = words("requests limits allocatedResources overhead resources")
+_FREE = words("volumeAttributes options parameters data stringData seLinuxOptions windowsOptions")
+"""Maps in which users write what they like, under any key."""
+
+_FIELD_NAME = re.compile(r"[a-z][A-Za-z]{0,62}|fieldsV1")
+_VERSIONS = words("kubelet_version version_text")
+_INT32_MAX = 2**31 - 1
+_LAST_PORT = 65535
+_Struct = TypeVar("_Struct", bound=msgspec.Struct)
+_COMMON = words("container Container pod Pod node Node probe image cpu memory")
+"""Words of the kubelet's messages; a pod of such a name is not identified by it."""
+
+
+def redacted(read: Callable[[], Iterable[Record]], key: bytes) -> Iterator[Record]:
+    """The records with pseudonyms for all that is not known to be harmless.
+
+    Each node's records keep their numbers; after its last one stands a
+    ``ledger.RecordsRedacted``.
+
+    Args:
+        read: opens the records; called twice, because a name in an early text may be known
+            for one only later.
+        key: secret, up to 64 bytes; the same key gives the same pseudonyms.
+
+    Raises:
+        KubeledgerError: the records cannot be read.
+    """
+    pseudonyms = Pseudonyms(key)
+    nodes: dict[str, int] = {}
+    for record in read():
+        if record.node not in nodes:
+            pseudonyms.add_node(record.node)
+        nodes[record.node] = record.seq
+        _collect(msgspec.to_builtins(record.body), pseudonyms)
+    pseudonyms.kept.update(_COMMON)
+    pseudonyms.settle()
+    redaction = _Redaction(pseudonyms)
+    for record in read():
+        clean = redaction.record(record)
+        yield clean
+        if record.seq == nodes[record.node]:
+            yield redaction.statement(clean, record.seq)
+
+
+def _collect(value: Any, pseudonyms: Pseudonyms, key: str = "") -> None:  # noqa: ANN401 # any JSON
+    """Note the names in a body, and the resources, which stay in messages."""
+    if isinstance(value, dict):
+        if key in _KEYED_BY_USERS:
+            return
+        for name, inner in value.items():
+            if key == "assignments":
+                pseudonyms.add(name)
+            if key in _MAPS_BY_RESOURCE or key in {"capacity", "allocatable"}:
+                _collect_resource(name, pseudonyms)
+            _collect(inner, pseudonyms, name)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            _collect(inner, pseudonyms, key)
+    elif isinstance(value, str):
+        if key in _IMAGE_IDS and (found := _IMAGE_ID.fullmatch(value)):
+            pseudonyms.add_ordered(found["digest"])
+        elif key == "resource":
+            _collect_resource(value, pseudonyms)
+        elif key in _NAMES or (key == "name" and not is_resource(value)):
+            pseudonyms.add(value)
+
+
+def _collect_resource(name: str, pseudonyms: Pseudonyms) -> None:
+    if is_resource(name):
+        pseudonyms.kept.add(name)
+
+
+class _Field(msgspec.Struct, frozen=True):
+    """What a body declares of a field: the words that it chooses from, its own types within."""
+
+    words: frozenset[str]
+    within: type[msgspec.Struct] | None
+    is_api: bool
+
+
+@cache
+def _fields(body: type[msgspec.Struct]) -> dict[str, _Field]:
+    found = {}
+    for name, declared in get_type_hints(body).items():
+        parts = list(_parts(declared))
+        words = (get_args(part) for part in parts if get_origin(part) is Literal)
+        structs = (p for p in parts if isinstance(p, type) and issubclass(p, msgspec.Struct))
+        found[name] = _Field(
+            frozenset(str(word) for choice in words for word in choice),
+            next(structs, None),
+            Any in parts,
+        )
+    return found
+
+
+def _parts(declared: Any) -> Iterator[Any]:  # noqa: ANN401 # any annotation
+    yield declared
+    if get_origin(declared) not in {None, Literal, ClassVar}:
+        for argument in get_args(declared):
+            yield from _parts(argument)
+
+
+class _Redaction:
+    """One export."""
+
+    def __init__(self, pseudonyms: Pseudonyms) -> None:
+        self.pseudonyms = pseudonyms
+
+    def record(self, record: Record) -> Record:
+        """The record with pseudonyms for names; its evidence keeps line and offset."""
+        return msgspec.structs.replace(
+            record,
+            node=self.pseudonyms.name(record.node),
+            evidence=tuple(self._evidence(evidence) for evidence in record.evidence),
+            body=self._struct(record.body),
+        )
+
+    def statement(self, last: Record, records: int) -> Record:
+        """The record that says what was done, after the node's last one."""
+        body: Body = RecordsRedacted(records=records, key_check=self.pseudonyms.key_check)
+        return msgspec.structs.replace(
+            last, seq=last.seq + 1, role=body.role, kind=body.kind, v=body.v, cause=None,
+            evidence=(), body=body,
+        )  # fmt: skip
+
+    def _evidence(self, evidence: Evidence) -> Evidence:
+        return msgspec.structs.replace(evidence, file=self._file(evidence.file), text=None)
+
+    def _file(self, file: str) -> str:
+        suffix = re.search(r"\.(?:log|json|yaml|yml|txt|jsonl)$", file)
+        return self.pseudonyms.name(file) + (suffix[0] if suffix else "")
+
+    # A record's own fields, by what its type declares.
+
+    def _struct(self, struct: _Struct) -> _Struct:
+        fields = _fields(type(struct))
+        reason = getattr(struct, "reason", None)
+        said = isinstance(reason, str) and not (
+            BODY_FIELDS["reason"](reason) or reason in fields["reason"].words
+        )
+        changed = {
+            name: self._own(getattr(struct, name), name, field, is_said=said)
+            for name, field in fields.items()
+            if name in struct.__struct_fields__
+        }
+        return msgspec.structs.replace(struct, **changed)
+
+    def _own(self, value: Any, name: str, field: _Field, *, is_said: bool) -> Any:  # noqa: ANN401 # any field
+        """A field's value; ``is_said``: another program's reason says what the message tells."""
+        if isinstance(value, msgspec.Struct):
+            return self._struct(value)
+        if isinstance(value, tuple):
+            return tuple(self._own(inner, name, field, is_said=is_said) for inner in value)
+        if isinstance(value, dict):
+            return self._own_map(value, name, field)
+        if not isinstance(value, str) or value in field.words:
+            return value
+        if name in _TEXTS and not is_said:
+            return self._message(value)
+        return self._own_string(value, name)
+
+    def _own_map(self, value: dict[str, Any], name: str, field: _Field) -> dict[str, Any]:
+        if field.is_api or name == "taints":
+            return self._object(value, name, is_status=name == "status")
+        if name in _KEYED_BY_USERS:
+            return self._keyed(value)
+        if name == "settings":
+            return {key: self._setting(key, setting) for key, setting in value.items()}
+        if name == "assignments":
+            return {self.name(key): self._assigned(inner) for key, inner in value.items()}
+        if name in {"capacity", "allocatable"}:
+            return self._amounts(value)
+        keeps = BODY_KEYS.get(name)
+        return {
+            key if keeps and keeps(key) else self.name(key): self._own(
+                inner, name, field, is_said=False
+            )
+            for key, inner in value.items()
+        }
+
+    def _assigned(self, value: Any) -> Any:  # noqa: ANN401 # CPUs, or blocks of memory, by container
+        if isinstance(value, dict):
+            return {self.name(key): self._assigned(inner) for key, inner in value.items()}
+        if isinstance(value, tuple):
+            return tuple(map(self._struct, value))
+        return value if BODY_FIELDS["cpu_set"](value) else self.name(value)
+
+    def _own_string(self, text: str, name: str) -> str:
+        if name in BODY_FIELDS and BODY_FIELDS[name](text):
+            return text
+        if name in _CGROUPS:
+            return self.pseudonyms.cgroup(text)
+        if name in _VERSIONS:
+            found = _VERSION.match(text)
+            return found[0] if found else self.name(text)
+        if name == "alloc_response_b64":  # paths and variables of the device plugin
+            return ""
+        if name == "file":
+            return self._file(text)
+        if name == "reason" and " " in text:  # a sentence of our own
+            return self.pseudonyms.text(text)
+        return self._id(text, name)
+
+    def _id(self, text: str, name: str) -> str:
+        if name in _IMAGE_IDS and (image := _IMAGE_ID.fullmatch(text)):
+            digest = f"sha256:{self.name(image['digest'])}"
+            return digest if image["name"] is None else f"{self.name(image['name'])}@{digest}"
+        if container := _CONTAINER_ID.fullmatch(text):
+            return f"{container['runtime']}://{self.name(container['id'])}"
+        return self.name(text)
+
+    def _message(self, text: str) -> str:
+        if message := _PROBE_SAID.fullmatch(text):
+            return self.pseudonyms.text(message[1]) + self.name(message[2])
+        own = in_own_words(text, self.pseudonyms.text)
+        return self.pseudonyms.text(text) if own is None else own
+
+    def _setting(self, name: str, setting: Setting) -> Setting:
+        """A setting's value is JSON in a string."""
+        value = setting.decoded()
+        clean = shown_setting(name, value, self.name)
+        if clean == value:
+            return setting
+        return msgspec.structs.replace(setting, value=msgspec.json.encode(clean).decode())
+
+    # Objects of the API, by the names of their fields.
+
+    def _object(self, value: dict[str, Any], name: str, *, is_status: bool) -> dict[str, Any]:
+        """Fields that decisions rest on; numbers in any other are left out."""
+        if name in _KEYED_BY_USERS:
+            return self._keyed(value)
+        if name in _MAPS_BY_RESOURCE and not any(
+            isinstance(v, dict | list) for v in value.values()
+        ):
+            return self._amounts(value)
+        if name in _FREE:
+            return {self._key(key): self.name(str(inner)) for key, inner in value.items()}
+        found = {}
+        for key, inner in value.items():
+            clean = self._inner(inner, key, value, name, is_status=is_status)
+            if clean is not None:
+                found[self._key(key)] = clean
+        return found
+
+    def _key(self, key: str) -> str:
+        return key if _FIELD_NAME.fullmatch(key) else self.name(key)
+
+    def _inner(
+        self,
+        value: Any,  # noqa: ANN401 # any JSON
+        name: str,
+        around: dict[str, Any],
+        within: str,
+        *,
+        is_status: bool,
+    ) -> Any:  # noqa: ANN401 # any JSON
+        if isinstance(value, dict):
+            return self._object(value, name, is_status=is_status)
+        if isinstance(value, list):
+            inner = (self._inner(v, name, around, within, is_status=is_status) for v in value)
+            return [clean for clean in inner if clean is not None]
+        if isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            return self._api_string(value, name, around, within, is_status=is_status)
+        largest = _LAST_PORT if name.lower().endswith("port") else _INT32_MAX
+        is_known = name in API_NUMBERS and isinstance(value, int) and abs(value) <= largest
+        return (
+            value if is_known or (name == "sizeLimit" and is_amount("memory", str(value))) else None
+        )
+
+    def _api_string(
+        self, text: str, name: str, around: dict[str, Any], within: str, *, is_status: bool
+    ) -> str:
+        if name in TIMES:
+            whose = API_FIELDS["type"](str(around.get("type", "")))  # a condition's, if it has one
+            return text if is_status and whose and API_FIELDS[name](text) else self.name(text)
+        if name in API_FIELDS and API_FIELDS[name](text):
+            return text
+        if name == "key" and text in WELL_KNOWN_KEYS:
+            return text
+        if name == "values" and VALUES_OF_KEYS.get(str(around.get("key")), _never)(text):
+            return text
+        if name == "message" and within != "terminated" and is_reason(str(around.get("reason"))):
+            return self._message(text)
+        return self._id(text, name)
+
+    def _keyed(self, value: dict[str, Any]) -> dict[str, str]:
+        """Labels, annotations: what a user wrote, under any key."""
+        return {
+            key if key in WELL_KNOWN_KEYS else self.name(key): text
+            if VALUES_OF_KEYS.get(key, _never)(text)
+            else self.name(text)
+            for key, text in ((key, str(inner)) for key, inner in value.items())
+        }
+
+    def _amounts(self, value: dict[str, Any]) -> dict[str, Any]:
+        """By resource; one that no machine has is replaced by nothing."""
+        return {
+            key if is_resource(key) else self.name(key): amount
+            if is_resource(key) and is_amount(key, str(amount))
+            else "0"
+            for key, amount in value.items()
+        }
+
+    def name(self, text: str) -> str:
+        """A name's pseudonym; several names in one (a path of IDs) are not looked for."""
+        if text.startswith("sha256:"):
+            return "sha256:" + self.pseudonyms.name(text.removeprefix("sha256:"))
+        return self.pseudonyms.name(text)
+
+
+def _never(_: str) -> bool:
+    return False
