@@ -38,7 +38,7 @@ LAYOUT: dict[str, Rows] = {
     "verify": _rows(""),
     "ingest": _rows("sources", "klog", "messages", "correlate", "derive", "planning", ""),
     "analyze": _rows(
-        "clock histories logged_errors",
+        "clock histories logged_errors redaction",
         "sql",
         "phrases",
         "problems",
