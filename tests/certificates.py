@@ -13,8 +13,6 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-__all__ = ["Certificate", "make_certificate"]
-
 
 class Certificate(NamedTuple):
     """A self-signed certificate, as a kubelet makes its own: it is its own authority."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-__all__ = ["nightly"]
-
 
 def nightly(*values: object) -> list[object]:
     """Parameters of the nightly run only; a tuple is several."""

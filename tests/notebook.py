@@ -14,8 +14,6 @@ from contextlib import chdir, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-__all__ = ["outputs_of", "read_notebook"]
-
 Notebook = dict[str, Any]
 
 

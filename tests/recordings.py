@@ -11,8 +11,6 @@ import zstandard
 from kubeledger.ingest.api import ImportReport, import_sources
 from kubeledger.ledger.ledger import Ledger
 
-__all__ = ["RECORDINGS", "extract", "import_recording"]
-
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 
 

@@ -10,8 +10,6 @@ from typing import NoReturn
 
 import pytest
 
-__all__ = ["find", "missing", "tool"]
-
 _NEEDED = frozenset(os.environ.get("KUBELEDGER_TEST_TOOLS", "").split())
 """Names of those that are there for certain: a test that does not find one fails."""
 

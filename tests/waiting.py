@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-__all__ = ["PATIENCE_S", "until"]
-
 PATIENCE_S = 120
 """Nothing takes so long but what hangs; no test passes or fails by how long anything takes."""
 

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from kubeledger.verify.finding import Violation
     from kubeledger.verify.rules.cgroups.drift import Drift
 
-__all__ = ["Contents", "SourcesAudit", "audit_sources"]
-
 
 def check_caches(ledgers: Iterable[Ledger]) -> Iterator[Finding]:
     """Bytes and places of the history's files; those of snapshots are the ledger's audit's.

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.units import NS_PER_S, parse_go_duration, parse_ts
 
-__all__ = ["TIME_HELP", "Span", "parse_time"]
-
 Span = Callable[[], tuple[int, int]]
 """Gives the first and the last time of the records, ns; called only by the forms that need it."""
 

@@ -24,15 +24,6 @@ from kubeledger.replay.episodes.pod_stages import PodStages, StageEpisode
 from kubeledger.replay.node.document import canonical_json
 from kubeledger.replay.node.state import NodeState
 
-__all__ = [
-    "NAMING_KINDS",
-    "Difference",
-    "Names",
-    "StateDifference",
-    "diff_decisions",
-    "diff_states",
-]
-
 NAMING_KINDS = frozenset(
     {
         PodListed.kind,

@@ -16,17 +16,6 @@ from kubeledger.analyze.phrases import TEXT_MAX, pods_text
 from kubeledger.analyze.problems import PRESENT, PROBLEMS, Problem, Row
 from kubeledger.analyze.sql.shorten import cut
 
-__all__ = [
-    "HEADLINES_MAX",
-    "Headline",
-    "Incident",
-    "counts_on",
-    "happened",
-    "headlines",
-    "in_a_sentence",
-    "incidents",
-]
-
 
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that went wrong, or several of a kind about one subject.

@@ -9,8 +9,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["HARMLESS", "LOGGED", "ErrorShape", "Harmless", "harmless", "untold"]
-
 
 class Harmless(msgspec.Struct, frozen=True):
     """Lines after which the kubelet goes on as it was told to.

@@ -7,17 +7,6 @@ from collections.abc import Sequence
 from kubeledger.analyze.sql.shorten import cut
 from kubeledger.model.units import NS_PER_S
 
-__all__ = [
-    "TEXT_MAX",
-    "bytes_text",
-    "missing_text",
-    "names_text",
-    "pods_text",
-    "shortened",
-    "span_text",
-    "times_text",
-]
-
 _UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 _NAMES_MAX = 3
 _NAMES_SHOWN = 2

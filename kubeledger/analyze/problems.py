@@ -30,8 +30,6 @@ from kubeledger.kubelet.cgroups.paths import is_of_pods
 from kubeledger.kubelet.lifecycle.exits import how_it_ended
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["NEEDED", "PRESENT", "PROBLEMS", "Problem", "Row", "occurrences"]
-
 Row = Mapping[str, Any]
 
 NEEDED = "events, pod_stages, node_conditions, node_troubles, logged_errors, violations"

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from kubeledger.ledger.writer import LedgerWriter
     from kubeledger.replay.node.state import NodeState
 
-__all__ = ["OpenLedger", "open_ledger"]
-
 _BATCH = 1000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

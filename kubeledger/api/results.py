@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from kubeledger.analyze.why import Answer, Piece, StoryStep
     from kubeledger.ingest.api import ImportReport
 
-__all__ = ["Imported", "NodeOutlook", "Outlooks", "Reasons", "Verification"]
-
 _SHOWN = 20
 """More lines or rows are counted, not shown."""
 _LINE_MAX = 1000

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from kubeledger.ledger.audit_report import Finding, NodeAudit
     from kubeledger.ledger.base import Base
 
-__all__ = ["audit"]
-
 _DIGEST_DIGITS = 64
 _BROKEN = 1
 """Exit code: something is not as it was written, or as it should be."""

@@ -14,8 +14,6 @@ from kubeledger.cli.options import reports_errors
 if TYPE_CHECKING:
     from kubeledger.record.collecting import Collected, Request, Via
 
-__all__ = ["collect"]
-
 _ABSENT_SHOWN = 20
 
 

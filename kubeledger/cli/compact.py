@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from kubeledger.ledger.retention import Policy
     from kubeledger.replay.dropping import Dropped
 
-__all__ = ["compact"]
-
 
 @click.command(epilog="Example: kubeledger compact --ledger /var/lib/kubeledger --keep 90d")
 @ledger_option

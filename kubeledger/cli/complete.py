@@ -18,20 +18,6 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = [
-    "complete_containers",
-    "complete_fleet_queries",
-    "complete_kinds",
-    "complete_nodes",
-    "complete_objects",
-    "complete_parts",
-    "complete_pods",
-    "complete_probed",
-    "complete_queries",
-    "complete_resources",
-    "complete_targets",
-]
-
 _SNAPSHOTS_MAX = 6
 _PARTS = (
     "kubelet", "machine", "pods", "devices", "cpus", "memory", "topology", "probes", "images",

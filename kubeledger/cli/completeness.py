@@ -19,8 +19,6 @@ from kubeledger.cli.options import (
 from kubeledger.cli.output import write_document
 from kubeledger.cli.screen import paged
 
-__all__ = ["completeness"]
-
 
 @click.command(epilog="Example: kubeledger completeness node-a/ --since 2026-11-21T03:00:00Z")
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...")

@@ -20,8 +20,6 @@ from kubeledger.cli.screen import screen_width
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.evidence.periodic import Gap
 
-__all__ = ["write_report", "write_summary"]
-
 _LISTED_MAX = 10
 """Entries of one list; the JSON form has all."""
 

@@ -12,8 +12,6 @@ from kubeledger.cli.options import reports_errors
 from kubeledger.cli.output import printable
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["decide", "judge"]
-
 _CHUNK = 1 << 20
 _IMPOSSIBLE = 1
 _BAD_INPUT = 3

@@ -18,8 +18,6 @@ from kubeledger.model.errors import BadInputError, BadQuestionError
 if TYPE_CHECKING:
     from kubeledger.analyze.sql.api import Queryable
 
-__all__ = ["demo"]
-
 _RECORDING = "node-a.tar.zst"
 _PAGE = "kubeledger-demo.html"
 _INCIDENT = "2026-11-21T03:00:33Z"

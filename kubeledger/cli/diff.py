@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from kubeledger.analyze.histories.history import History
     from kubeledger.replay.node.state import NodeState
 
-__all__ = ["diff"]
-
 _DIFFERENCE = 1
 """Exit code: there is a difference."""
 

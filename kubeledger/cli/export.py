@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from kubeledger.analyze.sql.listing import Filter
     from kubeledger.ledger.ledger import Ledger
 
-__all__ = ["export"]
-
 
 @click.command(epilog="Example: kubeledger export --pod default/web --out web.ledger.jsonl")
 @click.option(

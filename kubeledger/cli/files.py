@@ -18,17 +18,6 @@ from kubeledger.ledger.names import TEMPORARY_SUFFIX
 from kubeledger.ledger.regular import NotRegularError, read_regular
 from kubeledger.model.errors import BadInputError, LedgerUnavailableError, OutputError
 
-__all__ = [
-    "STANDARD_INPUT",
-    "STANDARD_OUTPUT",
-    "is_standard",
-    "new_output",
-    "open_input",
-    "output_errors",
-    "read_input",
-    "write_lines_to",
-]
-
 STANDARD_INPUT = "standard input"
 STANDARD_OUTPUT = "standard output"
 """What messages call them."""

@@ -12,8 +12,6 @@ import click
 
 from kubeledger.cli.main import LazyGroup
 
-__all__ = ["SUBCOMMANDS", "fleet"]
-
 _AFTER_S = 10.0
 """So long a call takes no one's notice."""
 

@@ -12,8 +12,6 @@ from kubeledger.cli.output import write_rows
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.units import parse_go_duration
 
-__all__ = ["compact"]
-
 _COLUMNS = ("what", "files", "bytes")
 
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from kubeledger.fleet.run import Plan
     from kubeledger.fleet.types import NodeResult
 
-__all__ = ["import_"]
-
 _FAILED = 1
 """Exit code: a source is not in the lake."""
 

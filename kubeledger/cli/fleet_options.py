@@ -21,17 +21,6 @@ if TYPE_CHECKING:
     from kubeledger.fleet.run import Plan
     from kubeledger.fleet.types import Failure, NodeResult, NodeSpec
 
-__all__ = [
-    "Running",
-    "ask_lake",
-    "engine_options",
-    "known_lake_option",
-    "lake_option",
-    "node_settings",
-    "watched_results",
-    "watched_run",
-]
-
 _F = TypeVar("_F", bound=Callable[..., Any])
 _R = TypeVar("_R")
 

@@ -23,8 +23,6 @@ from kubeledger.model.errors import BadQuestionError
 if TYPE_CHECKING:
     from kubeledger.fleet.types import Failure, NodeResult
 
-__all__ = ["repair"]
-
 _FAILED = 1
 """Exit code: something could not be repaired."""
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from kubeledger.fleet.lake import Lake
     from kubeledger.fleet.types import Failure
 
-__all__ = ["report"]
-
 _FAILED = 1
 
 

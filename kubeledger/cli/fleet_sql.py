@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from kubeledger.analyze.clock import Span
     from kubeledger.analyze.sql.tables import Tables
 
-__all__ = ["fleet_sql"]
-
 
 @click.command(
     "sql", epilog="Example: kubeledger fleet sql --run impossible --lake s3://bucket/lake"

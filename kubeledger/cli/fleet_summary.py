@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from kubeledger.fleet.run import Plan
     from kubeledger.fleet.types import Failure, Head, NodeResult, NodeSummary
 
-__all__ = ["Tally", "print_summary"]
-
 _GROUPS_MAX = 3
 _NAMED_MAX = 2
 _GROUP_LINES = 3

@@ -21,8 +21,6 @@ from kubeledger.cli.screen import terminal_width
 if TYPE_CHECKING:
     from kubeledger.fleet.types import NodeSummary
 
-__all__ = ["verify"]
-
 _DIFFERENCE = 1
 """Exit code: a decision that a kubelet could not have taken, or a node that cannot be verified."""
 

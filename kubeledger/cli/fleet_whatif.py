@@ -10,8 +10,6 @@ from kubeledger.cli.fleet_options import Running, engine_options, lake_option
 from kubeledger.cli.options import output_option, reports_errors
 from kubeledger.cli.whatif import read_configs, variant_options
 
-__all__ = ["whatif"]
-
 _FAILED = 1
 
 

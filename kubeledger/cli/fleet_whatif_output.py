@@ -16,8 +16,6 @@ from kubeledger.cli.why_output import screen_size
 from kubeledger.fleet.types import Failure, NodeSummary
 from kubeledger.fleet.whatif import HARMS, HarmCount, NodeVariant, added_up
 
-__all__ = ["Answer", "write_answers"]
-
 _TOTALS = ("decisions", "same", "changed", "untrusted", "unknown")
 _SHOWN = ("changed", "untrusted", "unknown")
 _COUNTS = HarmCount.__struct_fields__

@@ -20,8 +20,6 @@ from kubeledger.cli.options import (
 from kubeledger.cli.output import printable, write_document
 from kubeledger.model.errors import BadQuestionError
 
-__all__ = ["get"]
-
 _RESOURCES = {
     alias: name
     for name, aliases in {

@@ -16,8 +16,6 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.document import document
 from kubeledger.replay.node.state import NodeState
 
-__all__ = ["TABLES", "human_duration", "matches", "not_known"]
-
 Item = dict[str, Any]
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60, 3600, 24 * 3600

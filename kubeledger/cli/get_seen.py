@@ -15,8 +15,6 @@ from kubeledger.model.record import Record
 from kubeledger.replay.episodes.pod_stages import KINDS, PodStages, StageEpisode
 from kubeledger.replay.node.state import NodeState
 
-__all__ = ["Records", "SeenPod", "seen_of"]
-
 Records = Callable[[Collection[str]], Iterator[Record]]
 """Records of some kinds, up to the time that is asked about."""
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from kubeledger.ingest.planning.options import ImportOptions
     from kubeledger.model.bodies.ledger import SourceAccount
 
-__all__ = ["import_", "import_into"]
-
 _FILES_MAX = 20
 """More have a row a format."""
 

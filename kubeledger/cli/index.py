@@ -12,8 +12,6 @@ from kubeledger.cli.options import ledger_option, reports_errors
 from kubeledger.cli.output import printable
 from kubeledger.model.errors import LedgerUnavailableError
 
-__all__ = ["index"]
-
 
 @click.command(epilog="Example: kubeledger index --rebuild")
 @ledger_option

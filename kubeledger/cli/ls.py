@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.model.record import Record
 
-__all__ = ["ls", "no_record_words"]
-
 _COLUMNS = ("node", "seq", "ts", "role", "kind", "subject", "summary")
 _LOOK_S = 0.5
 

@@ -20,8 +20,6 @@ from kubeledger import __version__
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = ["CLOSED_PIPE_EXIT_CODE", "COMMANDS", "LazyGroup", "cli", "run"]
-
 
 class LazyGroup(click.Group):
     """A group that imports a command only when it is asked for.

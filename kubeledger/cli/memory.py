@@ -13,8 +13,6 @@ from typing import Final
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.units import parse_size
 
-__all__ = ["SharedBound", "bounded", "give_back_freed", "size_of_memory"]
-
 _BYTES_MAX: Final = 1 << 50
 """More than any machine has."""
 

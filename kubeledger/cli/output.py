@@ -23,18 +23,6 @@ from uuid import UUID
 from kubeledger.cli.screen import color_wanted, screen_width
 from kubeledger.cli.table import table_lines
 
-__all__ = [
-    "FORMATS",
-    "cell_text",
-    "counted",
-    "csv_line",
-    "printable",
-    "write_document",
-    "write_objects",
-    "write_rows",
-    "write_wrapped",
-]
-
 Row = Sequence[Any]
 
 _MIN_FLUSH_CHARS = 1 << 16

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from kubeledger.probe.run import ProbedTick
     from kubeledger.probe.target import ProbePlan
 
-__all__ = ["probe"]
-
 _REPEAT_MAX = 1000
 _LIST_BYTES_MAX = 256 << 20
 _SILENCE_S = 10

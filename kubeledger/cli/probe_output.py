@@ -15,8 +15,6 @@ from kubeledger.probe.run import ProbedTick
 from kubeledger.probe.series import ProbeSeries
 from kubeledger.probe.target import PodTarget, ProbePlan
 
-__all__ = ["write_json", "write_table"]
-
 _TEXT_CHARS_MAX = 300
 
 

@@ -18,8 +18,6 @@ from kubeledger.cli.output import printable
 if TYPE_CHECKING:
     from kubeledger.analyze.histories.history import History
 
-__all__ = ["progress", "watched"]
-
 _DELAY_S = 1.0
 _REFRESH_S = 0.2
 

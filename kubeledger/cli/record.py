@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from kubeledger.record.setup import Wanted
     from kubeledger.record.shipping import ShippingThread
 
-__all__ = ["record"]
-
 _STEP_S = 1.0
 _END_S = 1.5
 """After SIGTERM, what is not ended by then is left as by a kill: all that counts is on disk."""

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from typing import TextIO
 
-__all__ = ["color_wanted", "paged", "screen_width", "terminal_width"]
-
 _WIDTH = 80
 _WIDTH_MIN = 40
 

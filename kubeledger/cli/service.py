@@ -15,8 +15,6 @@ import click
 if TYPE_CHECKING:
     from kubeledger.record.metrics import Metrics
 
-__all__ = ["metrics_option", "served", "until_stopped"]
-
 _F = TypeVar("_F", bound=Callable[..., object])
 
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.remote.shipping import Shipment
 
-__all__ = ["restore", "ship"]
-
 _LEFT_OUT = 1
 """Exit code: the copies are restored, and odd objects stand beside them."""
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from kubeledger.analyze.sql.listing import Shown
     from kubeledger.model.record import Evidence, Record
 
-__all__ = ["show"]
-
 
 @click.command(epilog="Example: kubeledger show 4711 -o json")
 @click.argument("seq", type=click.IntRange(min=1))

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from kubeledger.simulate.engine.plan import Plan
     from kubeledger.simulate.scenario.load import Loaded
 
-__all__ = ["simulate"]
-
 _BAD_INPUT = 3
 
 

@@ -15,8 +15,6 @@ from kubeledger.model.record import Record
 from kubeledger.model.wire.codec import GENESIS, encode_line
 from kubeledger.replay import refresh_snapshots
 
-__all__ = ["into_ledger"]
-
 _BATCH = 5_000
 _ADVICE = "give another --node or --ledger, or the scenario and seed that made it"
 

@@ -21,14 +21,6 @@ if TYPE_CHECKING:
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.model.bodies.ledger import RecordsLost
 
-__all__ = [
-    "ledger_for",
-    "redacted_ledger",
-    "warn_of_losses",
-    "warn_of_losses_in",
-    "warn_of_readers",
-]
-
 
 @contextmanager
 def ledger_for(sources: Sequence[str], ledger: Path) -> Iterator[Path]:

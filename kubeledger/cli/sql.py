@@ -33,15 +33,6 @@ if TYPE_CHECKING:
     from kubeledger.analyze.sql.tables import Tables
     from kubeledger.analyze.sql.views import View
 
-__all__ = [
-    "Asked",
-    "Shell",
-    "answer",
-    "asking_options",
-    "bound",
-    "sql",
-]
-
 _TABLES = ("table", "wide")
 _QUERY_BYTES_MAX = 16 << 20
 

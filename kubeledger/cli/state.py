@@ -18,8 +18,6 @@ from kubeledger.cli.options import (
 from kubeledger.cli.screen import paged, screen_width
 from kubeledger.model.errors import BadQuestionError
 
-__all__ = ["state"]
-
 
 @click.command(epilog="Example: kubeledger state --at +5m --only pods,devices -o json")
 @ledger_option

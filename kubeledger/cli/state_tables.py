@@ -19,8 +19,6 @@ from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.document import PARTS
 from kubeledger.replay.node.state import NodeState
 
-__all__ = ["write_tables"]
-
 Rows = Iterable[Sequence[Any]]
 
 _ID_WIDTH = 19  # sha256: and twelve digits, as the runtimes' own tools show them

@@ -12,8 +12,6 @@ from typing import Any
 
 import click
 
-__all__ = ["cut", "table_lines", "verdict_text"]
-
 Row = Sequence[Any]
 
 _SAMPLE_ROWS = 1000

@@ -26,8 +26,6 @@ from kubeledger.model.errors import BadQuestionError
 if TYPE_CHECKING:
     from kubeledger.timeline import Scope
 
-__all__ = ["timeline", "write_timeline"]
-
 _OUT = "timeline.html"
 
 

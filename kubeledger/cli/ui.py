@@ -11,8 +11,6 @@ import click
 
 from kubeledger.cli.options import ledger_option, reports_errors, timeout_option
 
-__all__ = ["ui"]
-
 
 @click.command(epilog="Example: kubeledger ui /var/tmp/node-a --port 8080")
 @click.argument("sources", nargs=-1, metavar="[PATH]...")

@@ -37,9 +37,6 @@ from kubeledger.timeline.overlay import Overlay
 from kubeledger.timeline.page import page_text, payload_of
 from kubeledger.timeline.server import Answer, Asked, Reply, json_reply
 
-__all__ = ["ROWS_MAX", "Answers", "Snapshot"]
-
-
 Opened = Callable[[Path], Queryable]
 """Opens a ledger for SQL, with the limits of a query, as it is now."""
 

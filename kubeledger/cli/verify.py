@@ -25,8 +25,6 @@ from kubeledger.model.errors import BadInputError, BadQuestionError
 if TYPE_CHECKING:
     from kubeledger.analyze.histories.history import History
 
-__all__ = ["histories_for", "verify"]
-
 _DIFFERENCE = 1
 """Exit code: a decision that the kubelet could not have taken."""
 

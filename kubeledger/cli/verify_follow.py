@@ -18,8 +18,6 @@ from kubeledger.model.units import format_ts
 from kubeledger.record.metrics import FINDINGS, READY
 from kubeledger.verify import Contradiction
 
-__all__ = ["follow_verdicts"]
-
 _LOOK_S = 0.5
 _SHARE = 10
 """Looking takes at most one part of so many of the time."""

@@ -21,8 +21,6 @@ from kubeledger.cli.screen import screen_width
 from kubeledger.verify import Contradiction, Finding, Outcome, Verdict, Violation
 from kubeledger.verify.tally import VERDICTS, Tally
 
-__all__ = ["encode", "junit_writer", "outcome_line", "writer_of"]
-
 _SPOOL_BYTES = 4 << 20
 _CSV_COLUMNS = (
     "type", "node", "seq", "ts_ns", "kind", "subject", "verdict", "expected", "recorded",

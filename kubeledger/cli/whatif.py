@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from kubeledger.analyze.whatif.configs import ConfigFile
     from kubeledger.cli.whatif_output import Found
 
-__all__ = ["read_configs", "variant_options", "whatif"]
-
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 

@@ -25,8 +25,6 @@ from kubeledger.cli.why_output import screen_size
 from kubeledger.model.units import format_ts
 from kubeledger.verify import Finding, Variant
 
-__all__ = ["Found", "found_by", "text_of"]
-
 _PROMPT = 2
 """Lines of a screen that the command itself and the next prompt take."""
 

@@ -20,8 +20,6 @@ from kubeledger.cli.options import (
 from kubeledger.cli.output import write_document
 from kubeledger.cli.screen import paged
 
-__all__ = ["why"]
-
 
 @click.command(epilog="Example: kubeledger why web-0")
 @click.argument("target", shell_complete=complete_targets)

@@ -19,8 +19,6 @@ from kubeledger.cli.table import verdict_text
 from kubeledger.model.units import format_ts
 from kubeledger.verify import Finding
 
-__all__ = ["full_text", "screen_size", "short_text"]
-
 _WIDTH, _HEIGHT = 80, 24
 _WIDTH_MAX = 200
 _STEP_LINES_MAX = 10

@@ -15,8 +15,6 @@ from kubeledger.fleet.run import failure_of_loss, whether_again
 from kubeledger.fleet.scratch import scratch_directory
 from kubeledger.fleet.types import Failure, NodeSpec
 
-__all__ = ["ask_nodes", "on_ledger"]
-
 S = TypeVar("S")
 R = TypeVar("R")
 

@@ -22,8 +22,6 @@ from kubeledger.fleet.types import Compacted, Head, LakeFile
 from kubeledger.ledger.history.lines import quoted
 from kubeledger.ledger.history.parts import engine
 
-__all__ = ["JSON_COLUMNS", "ReadFile", "compact", "files_to_read", "register_files"]
-
 JSON_COLUMNS: dict[str, tuple[str, ...]] = {
     "records": ("body",),
     "verdicts": ("expected", "recorded"),

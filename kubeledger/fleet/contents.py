@@ -29,15 +29,6 @@ from kubeledger.ledger.standalone import read_recording
 from kubeledger.model.bodies.node import NodeObserved
 from kubeledger.model.errors import BadInputError
 
-__all__ = [
-    "BundleContent",
-    "Content",
-    "chain_of_node",
-    "content_of",
-    "options_of",
-    "pods_of_ledger",
-]
-
 _MACHINE = re.compile(rb"\bMachineID:([0-9a-fA-F]{32})\b")
 _POD = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """A UID that the API server drew: those of static pods may be the same on two nodes."""

@@ -16,8 +16,6 @@ from kubeledger.fleet.types import Failure, NodeSpec
 from kubeledger.model.errors import KubeledgerError, LedgerUnavailableError
 from kubeledger.remote.store import StorageError
 
-__all__ = ["OtherRulesError", "failure_of", "refuse_other_rules"]
-
 Kind = Literal["input", "storage", "resources", "bug"]
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE})

@@ -37,8 +37,6 @@ from kubeledger.remote.store import StorageError, digest_of_file
 from kubeledger.verify import Outcome
 from kubeledger.verify.tally import VERDICTS, Tally
 
-__all__ = ["commit_generation", "fetch_ledger"]
-
 _RESTORE = "`kubeledger fleet repair` makes it again"
 
 

@@ -12,8 +12,6 @@ from kubeledger.fleet.types import Head, NodeSpec, SourceSeen
 from kubeledger.ledger.names import node_name
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["Identity", "identity_of", "pool_of"]
-
 _MACHINE_DIGITS = 8
 
 _POOL_LABELS = (

@@ -49,8 +49,6 @@ from kubeledger.remote.store import (
     digest_of_file,
 )
 
-__all__ = ["Lake", "MovedOnError", "Swept", "in_turns", "lake_file"]
-
 R = TypeVar("R")
 
 _READERS = 32

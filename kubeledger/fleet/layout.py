@@ -8,30 +8,6 @@ from collections.abc import Sequence
 from kubeledger.analyze.sql.derived import DERIVED
 from kubeledger.ledger.names import node_directory
 
-__all__ = [
-    "CLAIMS",
-    "COMPACT",
-    "DONE",
-    "FAILURES",
-    "INDEX",
-    "LAKE",
-    "LAYOUT",
-    "LEDGERS",
-    "NODES",
-    "ROW_ROOMS",
-    "claim_path",
-    "claims_of",
-    "compact_path",
-    "done_of",
-    "done_path",
-    "failure_path",
-    "ledger_path",
-    "node_of",
-    "rows_path",
-    "run_id",
-    "summary_path",
-]
-
 LAYOUT = 2
 """Version of the layout; a lake of a higher one is refused. The small files of 1 have no CRC."""
 

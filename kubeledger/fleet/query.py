@@ -28,8 +28,6 @@ from kubeledger.ledger.history.lines import ROW_COLUMNS, create_lines, quoted, r
 from kubeledger.model.errors import BadQuestionError, DamagedLedgerError
 from kubeledger.remote.store import StorageError
 
-__all__ = ["LakeTables", "connect_lake", "fleet_queries"]
-
 _LATE = "inferred"
 """Column of verdicts that older lakes do not have."""
 _NODES = "stored.nodes"

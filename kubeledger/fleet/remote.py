@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from kubeledger.fleet.types import LakeFile
     from kubeledger.remote.store import Store
 
-__all__ = ["PROTOCOL", "RemoteFiles"]
-
 PROTOCOL = "lake"
 """Of the paths by which DuckDB asks for the files: ``lake://PATH``."""
 

@@ -35,8 +35,6 @@ from kubeledger.ledger.sealed_json import unsealed
 from kubeledger.model.errors import BadInputError, DamagedLedgerError
 from kubeledger.remote.store import Store
 
-__all__ = ["flaws", "lost_nodes", "mend_small_files", "repaired"]
-
 _FIRST_LAYOUT = b'{"format":"kubeledger lake","layout":1}'
 _DAMAGED = "it is not what was written there"
 _GONE = "it is gone"

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from kubeledger import __version__
 
-__all__ = ["ROOMS", "digest_of_code", "rules_version"]
-
 ROOMS = ("ingest", "kubelet", "ledger", "model", "replay", "verify")
 """Rooms of kubeledger on which records and verdicts depend."""
 

@@ -21,18 +21,6 @@ from kubeledger.fleet.types import Failure, Head, NodeResult, NodeSpec, SourceSe
 from kubeledger.model.errors import BadQuestionError, KubeledgerError
 from kubeledger.remote.store import StorageError
 
-__all__ = [
-    "Plan",
-    "Shard",
-    "failure_of_loss",
-    "parse_shard",
-    "plan_import",
-    "plan_repair",
-    "plan_verify",
-    "run_plan",
-    "whether_again",
-]
-
 _LOOKERS = 32
 """Sources whose stamps are looked up at once: in object storage each costs a round trip."""
 

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["scratch_directory"]
-
 _PREFIX = "kubeledger-task-"
 _LOCK = ".lock"
 

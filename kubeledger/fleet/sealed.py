@@ -23,8 +23,6 @@ from kubeledger.ledger.names import MANIFEST, NODES, SNAPSHOTS, TEMPORARY_SUFFIX
 from kubeledger.ledger.shipped import SHIPPED
 from kubeledger.model.errors import DamagedLedgerError
 
-__all__ = ["copy_node", "is_sealed_ledger", "seal_ledger", "unseal_ledger"]
-
 _LEVEL = 9
 _WINDOW_LOG_MIN, _WINDOW_LOG_MAX = 20, 27
 _SPREAD_LOG = 6

@@ -11,8 +11,6 @@ from kubeledger.fleet.types import Compacted, Head
 from kubeledger.ledger.sealed_json import sealed, unsealed
 from kubeledger.model.errors import DamagedLedgerError
 
-__all__ = ["CompactIndex", "Index", "LakeFormat", "Marked", "decoded", "encoded"]
-
 _T = TypeVar("_T")
 
 

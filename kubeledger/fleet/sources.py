@@ -22,8 +22,6 @@ from kubeledger.fleet.types import SourceSeen
 from kubeledger.model.errors import BadInputError, BadQuestionError
 from kubeledger.remote.store import Store, absolute_url, digest_of_file
 
-__all__ = ["Fetched", "expand", "fetch", "refuse_changed", "stamp_of"]
-
 _DIGEST_BYTES = 16
 _DOWNLOADS = 8
 

@@ -28,8 +28,6 @@ from kubeledger.model.errors import DamagedLedgerError
 from kubeledger.verify import Finding, Outcome
 from kubeledger.verify.tally import Tally
 
-__all__ = ["NULLABLE", "WRITER", "DateFile", "NodeTables", "read_summary"]
-
 WRITER = ", ".join(
     [
         digest_of_code(

@@ -36,8 +36,6 @@ from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.errors import KubeledgerError
 
-__all__ = ["node_task"]
-
 
 def node_task(spec: NodeSpec) -> NodeResult:
     """Do it.

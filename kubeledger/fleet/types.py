@@ -7,18 +7,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = [
-    "Compacted",
-    "Failure",
-    "Head",
-    "LakeFile",
-    "NodeResult",
-    "NodeSpec",
-    "NodeSummary",
-    "SourceSeen",
-    "columns_of",
-]
-
 
 class SourceSeen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A source that is in a node's ledger.

@@ -19,16 +19,6 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.verify import Variant
 from kubeledger.verify.finding import Fields
 
-__all__ = [
-    "HARMS",
-    "HarmCount",
-    "NodeVariant",
-    "WhatifSpec",
-    "added_up",
-    "variant_names",
-    "whatif_node",
-]
-
 _HARM_OF_KIND = {
     "lifecycle.PodEvicted": "evicted",
     "oom.ProcessKilled": "oom_killed",

@@ -45,8 +45,6 @@ from kubeledger.ingest.planning.identity import KubeletVersion
 from kubeledger.ingest.sources.items import LogLine
 from kubeledger.ingest.starts import StartAssembler
 
-__all__ = ["Assemblers", "assemblers_of"]
-
 
 class Assemblers(NamedTuple):
     """Of one bundle.

@@ -20,8 +20,6 @@ from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.snapshot_time import time_in_name
 
-__all__ = ["CounterCheck"]
-
 _AROUND_NS = 5 * NS_PER_S
 """A reading is dated by its snapshot's name, and was taken around that second."""
 _COUNTED = {

@@ -20,8 +20,6 @@ from kubeledger.ingest.sources.packing import without_suffix
 from kubeledger.model.bodies.ledger import Source
 from kubeledger.model.record import Evidence
 
-__all__ = ["Coverage", "coverage_of", "known_lengths", "same_name"]
-
 _WHOLE = 1 << 62
 
 

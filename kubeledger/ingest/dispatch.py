@@ -26,8 +26,6 @@ from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["Dispatcher", "finding_fact"]
-
 MALFORMED = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 """What reading damaged values raises. It is recorded as a finding, where it stands: one
 damaged line in a million must not keep the others out of the ledger."""

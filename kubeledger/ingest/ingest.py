@@ -51,8 +51,6 @@ from kubeledger.model.bodies.ledger import (
 from kubeledger.model.errors import BadInputError, BadQuestionError
 from kubeledger.model.record import Record
 
-__all__ = ["BATCH", "History", "Ingestion", "NodeReport", "history_of", "ingest"]
-
 _NOT_REREAD = (
     "what the ledger kept of an earlier import is damaged, so that it was not read again together "
     "with this (`kubeledger audit` names it)"

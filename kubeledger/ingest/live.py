@@ -29,8 +29,6 @@ from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import Item
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["LivePipeline"]
-
 _LATE_NS = 2 * NS_PER_S
 """A line is in the log so soon after its stamp: what is older than that is all there."""
 _STATUSES_HELD = 16

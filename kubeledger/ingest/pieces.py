@@ -24,8 +24,6 @@ from kubeledger.ingest.sources.streams import SourceFile, digest_chunks
 from kubeledger.ledger.kept import REREAD_BYTES_MAX, KeptImport, KeptSource, KeptSources
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["keep_sources", "options_of_kept", "plan_of_kept", "plan_with_kept"]
-
 _Value = TypeVar("_Value")
 
 

@@ -38,8 +38,6 @@ from kubeledger.model.bodies.ledger import (
 from kubeledger.model.wire.instants import YEARS, is_storable
 from kubeledger.model.wire.soundness import body_flaw
 
-__all__ = ["Pipeline", "Progress"]
-
 Progress = Callable[[int, int], None]
 """Called now and then with the bytes read so far and the bytes there are."""
 

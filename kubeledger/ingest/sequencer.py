@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 
 from kubeledger.ingest.sources.facts import Fact, Facts
 
-__all__ = ["Sequencer"]
-
 
 class Sequencer:
     """A heap of facts between the assemblers and the ledger.

@@ -26,8 +26,6 @@ from kubeledger.model.bodies.ledger import (
 )
 from kubeledger.model.record import Body, Evidence, Record
 
-__all__ = ["OWN", "StandingRecords"]
-
 OWN: tuple[type[Body], ...] = (ImportStarted, ImportCompleted, RecordsSuperseded)
 """What each import records about itself."""
 

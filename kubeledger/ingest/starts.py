@@ -14,8 +14,6 @@ from kubeledger.ingest.sources.facts import Fact, Facts
 from kubeledger.ingest.sources.items import LogLine
 from kubeledger.model.bodies.node import KubeletStarted
 
-__all__ = ["StartAssembler"]
-
 _VERSION = r"Version: v(?:0|1\.(?:1?\d|20))\."
 """Of kubelets up to 1.20; what logs a later version in this form is the API server or the like."""
 _FIRST = re.compile(

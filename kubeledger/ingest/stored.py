@@ -21,8 +21,6 @@ from kubeledger.ingest.sources.facts import Fact
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["StoredFacts", "same_body", "same_subject"]
-
 WINDOW_NS = 120 * NS_PER_S
 """How far apart in the order of time a fact and its record may stand."""
 

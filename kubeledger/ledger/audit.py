@@ -41,9 +41,6 @@ from kubeledger.ledger.storage import storage_errors
 from kubeledger.model.errors import DamagedLedgerError
 from kubeledger.model.wire.codec import is_complete_except_newline
 
-__all__ = ["audit"]
-
-
 _ATTEMPTS = 10  # each is taken back only by a drop that came between two system calls
 
 

@@ -22,8 +22,6 @@ from kubeledger.ledger.standalone import blocks_of_recording
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.wire.codec import GENESIS, BadLineError, check_crc
 
-__all__ = ["audit_recording"]
-
 _BEGIN = re.compile(rb'\{"node":("(?:[^"\\]|\\.)*"),"seq":(\d{1,19}),')
 
 

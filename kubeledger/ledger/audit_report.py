@@ -7,8 +7,6 @@ import msgspec
 from kubeledger.ledger.base import Base
 from kubeledger.model.bodies.ledger import RecordsLost
 
-__all__ = ["AuditReport", "Finding", "NodeAudit", "Tail", "ToldLoss", "finding_of_loss"]
-
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """Something that is not as it was written.

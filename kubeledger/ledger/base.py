@@ -22,17 +22,6 @@ from kubeledger.model.errors import DamagedLedgerError, RecordsDroppedError
 from kubeledger.model.units import format_ts
 from kubeledger.model.wire.codec import GENESIS, BadLineError, check_crc, decode_line, kind_of
 
-__all__ = [
-    "BASE",
-    "Base",
-    "Begin",
-    "base_of_line",
-    "begin_of",
-    "load_base",
-    "recorded_bases",
-    "save_base",
-]
-
 BASE = "base.json"
 _BYTES_MAX = 64 << 20
 

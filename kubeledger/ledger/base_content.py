@@ -24,16 +24,6 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import whole_number
 from kubeledger.model.wire.codec import BadLineError, check_crc, decode_line
 
-__all__ = [
-    "BASES",
-    "BaseContent",
-    "DroppedImport",
-    "content_path",
-    "content_seqs",
-    "encode_content",
-    "load_content",
-]
-
 BASES = "base"
 _SUFFIX = ".zst"
 _LEVEL = 10

@@ -10,8 +10,6 @@ from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.model.wire.codec import BadLineError, encode_parts
 
-__all__ = ["Batch", "Draft", "encode_batch"]
-
 
 class Draft(NamedTuple):
     """A record without its number.

@@ -18,8 +18,6 @@ from kubeledger.model.wire.codec import (
 )
 from kubeledger.model.wire.soundness import flaw_of_values
 
-__all__ = ["ChainWalk", "Fault"]
-
 
 class Fault(NamedTuple):
     """What is wrong with a line, and the number of the record at fault."""

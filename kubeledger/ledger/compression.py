@@ -15,8 +15,6 @@ from typing import BinaryIO, NamedTuple, Protocol
 
 import zstandard
 
-__all__ = ["Frame", "compress", "decompress", "seek_table"]
-
 _FRAME_BYTES = 1 << 20
 _INPUT_BYTES = 4096  # small, so that a bomb cannot blow up more than a bounded piece at once
 _SKIPPABLE = struct.Struct("<II")

@@ -23,8 +23,6 @@ from kubeledger.ledger.storage import make_directory, remove, write_atomically
 from kubeledger.model.bodies.ledger import RecordsDropped
 from kubeledger.model.errors import DamagedLedgerError
 
-__all__ = ["finish_drop", "prepare_drop", "settle"]
-
 
 def prepare_drop(
     node: str, directory: Path, begin: Begin, record_seq: int, dropped: RecordsDropped, data: bytes

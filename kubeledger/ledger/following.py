@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.record import Record
 
-__all__ = ["Following"]
-
 
 class Following:
     """Follows a ledger from now on.

@@ -15,8 +15,6 @@ from kubeledger.model.bodies.ledger import (
 )
 from kubeledger.model.record import Body
 
-__all__ = ["IMPORT_KINDS", "INDEXED_KINDS", "begin_segment", "note_records", "without_dropped"]
-
 IMPORT_KINDS = frozenset({ImportStarted.kind, ImportCompleted.kind})
 INDEXED_KINDS = IMPORT_KINDS | {RecordsLost.kind, RecordsSuperseded.kind}
 """Kinds whose bodies the counts need."""

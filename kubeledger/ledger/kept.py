@@ -22,8 +22,6 @@ from kubeledger.ledger.names import NODES, TEMPORARY_SUFFIX, node_directory
 from kubeledger.ledger.sealed_json import load_sealed, save_sealed
 from kubeledger.ledger.storage import make_directory, new_file, remove, storage_errors
 
-__all__ = ["KEPT", "REREAD_BYTES_MAX", "KeptImport", "KeptSource", "KeptSources"]
-
 KEPT = "kept"
 REREAD_BYTES_MAX = 1 << 30
 """Bytes of content up to which sources are kept: each import reads all of them again."""

@@ -32,8 +32,6 @@ from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record
 from kubeledger.model.wire.codec import BadLineError, decode_envelope
 
-__all__ = ["Ledger"]
-
 _UNFINISHED = {MANIFEST + TEMPORARY_SUFFIX}
 """What a crash leaves of a ledger that was being made; it may be made again there."""
 

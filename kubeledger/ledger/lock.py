@@ -11,8 +11,6 @@ from kubeledger.ledger.regular import read_regular
 from kubeledger.ledger.storage import OWN_FILE, new_file, storage_errors
 from kubeledger.model.errors import LedgerBusyError
 
-__all__ = ["LOCK_FILES", "shipper_lock", "writer_lock"]
-
 _WRITER, _SHIPPER = "writer", "shipper"
 _HOLDER_BYTES_MAX = 64
 

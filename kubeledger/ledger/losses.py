@@ -5,8 +5,6 @@ from __future__ import annotations
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.manifest import Loss, NodeInfo, Run
 
-__all__ = ["drafts_of_losses", "loss_of", "note_reopened"]
-
 
 def loss_of(counted: NodeInfo, left: NodeInfo, found_ts_ns: int) -> Loss | None:
     """What is lost between what the manifest counts and what is there.

@@ -19,17 +19,6 @@ from kubeledger.model.bodies.ledger import RecordsLost
 from kubeledger.model.errors import BadQuestionError, DamagedLedgerError
 from kubeledger.model.wire.codec import GENESIS
 
-__all__ = [
-    "FORMAT_VERSION",
-    "Loss",
-    "Manifest",
-    "NodeInfo",
-    "Run",
-    "SegmentInfo",
-    "load_manifest",
-    "save_manifest",
-]
-
 FORMAT = "kubeledger"
 FORMAT_VERSION = 1
 _BYTES_MAX = 256 << 20

@@ -8,20 +8,6 @@ from urllib.parse import unquote
 
 from kubeledger.model.errors import BadInputError
 
-__all__ = [
-    "MANIFEST",
-    "NODES",
-    "SEALED_SUFFIX",
-    "SEGMENTS",
-    "SEGMENT_SUFFIX",
-    "SNAPSHOTS",
-    "TEMPORARY_SUFFIX",
-    "node_directory",
-    "node_name",
-    "segment_file",
-    "segment_first_seq",
-]
-
 MANIFEST = "ledger.json"
 NODES = "nodes"
 SEGMENTS = "segments"

@@ -29,8 +29,6 @@ from kubeledger.model.wire.codec import (
     of_kinds,
 )
 
-__all__ = ["NodeReader", "RawLine", "Verify", "damaged"]
-
 Verify = Literal["chain", "crc"]
 """What a reader proves of each line: ``chain``: that it and all before it (from where the
 reading began) are the ones written; ``crc``: that the bytes of what is handed out are undamaged

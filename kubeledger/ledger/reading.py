@@ -24,8 +24,6 @@ from kubeledger.model.errors import DamagedLedgerError, LedgerUnavailableError
 from kubeledger.model.record import Body, Record
 from kubeledger.model.wire.codec import BadLineError, chain_of, decode_envelope, decode_line
 
-__all__ = ["DroppedMeanwhileError", "Reading", "count_lines", "reading"]
-
 _ATTEMPTS = 10  # each is taken back only by a drop that came between two system calls
 _COUNTED_AT_ONCE = 1000
 

@@ -36,8 +36,6 @@ from kubeledger.model.wire.codec import (
     is_complete_except_newline,
 )
 
-__all__ = ["CountedAnew", "RecoveryReport", "recover_node"]
-
 _OTHERS = (
     "the manifest counts another chain digest at record {}: these are not the records that it "
     "was written for, and were counted again"

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import BinaryIO
 from zlib import crc32
 
-__all__ = ["NotRegularError", "crc_of", "file_crc", "open_regular", "read_regular"]
-
 _BLOCK_BYTES = 1 << 20
 
 

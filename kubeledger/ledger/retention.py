@@ -13,8 +13,6 @@ from kubeledger.ledger.shipped import load_mark
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record
 
-__all__ = ["Choice", "Policy", "choose"]
-
 INERT = "ledger."
 """Records of these kinds say something of the ledger, and change no state."""
 

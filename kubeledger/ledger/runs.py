@@ -18,8 +18,6 @@ from kubeledger.ledger.manifest import Run
 from kubeledger.ledger.superseded import Span, is_superseded
 from kubeledger.model.record import Record
 
-__all__ = ["keyed_replay", "replay_runs", "replays_in_seq_order"]
-
 _Keyed = tuple[int, int, Record]  # latest time in the run so far, seq, record
 
 

@@ -11,8 +11,6 @@ import msgspec
 from kubeledger.ledger.regular import read_regular
 from kubeledger.ledger.storage import write_atomically
 
-__all__ = ["load_sealed", "save_sealed", "sealed", "unsealed"]
-
 T = TypeVar("T")
 
 _CRC_KEY = b',\n  "crc": "'

@@ -13,8 +13,6 @@ from kubeledger.ledger.regular import file_crc, open_regular
 from kubeledger.ledger.storage import new_file, remove, sync_directory
 from kubeledger.model.errors import DamagedLedgerError
 
-__all__ = ["finish_seals", "seal"]
-
 
 def seal(plain: Path, level: int) -> tuple[int, str]:
     """Compress a segment that nobody writes any more, then remove the plain file.

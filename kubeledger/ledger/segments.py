@@ -21,18 +21,6 @@ from kubeledger.ledger.names import SEALED_SUFFIX, segment_file, segment_first_s
 from kubeledger.ledger.regular import NotRegularError, open_regular
 from kubeledger.model.errors import DamagedLedgerError
 
-__all__ = [
-    "LINE_BYTES_MAX",
-    "Lines",
-    "Segment",
-    "SegmentGoneError",
-    "blocks_of",
-    "hold",
-    "lines_of",
-    "list_segments",
-    "locate",
-]
-
 LINE_BYTES_MAX = 16 << 20
 """A longer line is damage; the writer refuses to write one."""
 

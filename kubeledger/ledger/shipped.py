@@ -14,8 +14,6 @@ from kubeledger.ledger.manifest import NodeInfo
 from kubeledger.ledger.sealed_json import load_sealed, save_sealed
 from kubeledger.ledger.storage import storage_errors
 
-__all__ = ["SHIPPED", "ShipMark", "load_mark", "save_mark"]
-
 SHIPPED = "shipped.json"
 _BYTES_MAX = 256 << 20
 

@@ -22,8 +22,6 @@ from kubeledger.ledger.regular import read_regular
 from kubeledger.ledger.runs import replays_in_seq_order
 from kubeledger.ledger.storage import make_directory, remove, storage_errors, write_atomically
 
-__all__ = ["Snapshot", "SnapshotStore"]
-
 _NAME = re.compile(r"(\d{20})\.snapshot")
 _LEVEL = 3
 _STATE_BYTES_MAX = 1 << 30

@@ -26,14 +26,6 @@ from kubeledger.model.wire.codec import (
 )
 from kubeledger.model.wire.soundness import flaw_of_values
 
-__all__ = [
-    "blocks_of_recording",
-    "encode_recording",
-    "read_recording",
-    "write_lines",
-    "write_recording",
-]
-
 _BLOCK_BYTES = 256 << 10
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
-__all__ = ["Span", "is_superseded", "merged_spans", "spans_of"]
-
 Span = tuple[int, int]
 """First and last of consecutive record numbers."""
 

@@ -20,8 +20,6 @@ from kubeledger.ledger.storage import (
 )
 from kubeledger.model.errors import DamagedLedgerError, LedgerUnavailableError
 
-__all__ = ["Tail"]
-
 _APPEND = os.O_CREAT | os.O_APPEND | WRITE_OWN
 
 

@@ -23,8 +23,6 @@ from kubeledger.ledger.storage import storage_errors
 from kubeledger.ledger.tail import Tail
 from kubeledger.model.bodies.ledger import RecordsDropped
 
-__all__ = ["LedgerWriter", "WriterOptions"]
-
 _MANIFEST_EVERY_BYTES = 8 << 20  # bounds what a reader must count by itself
 
 

@@ -9,17 +9,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-__all__ = [
-    "BadInputError",
-    "BadQuestionError",
-    "DamagedLedgerError",
-    "KubeledgerError",
-    "LedgerBusyError",
-    "LedgerUnavailableError",
-    "OutputError",
-    "RecordsDroppedError",
-]
-
 
 class KubeledgerError(Exception):
     """Root of all errors that reach a user.

@@ -14,8 +14,6 @@ from typing import ClassVar, Literal
 
 import msgspec
 
-__all__ = ["Body", "Decision", "Evidence", "Observation", "Record", "Role"]
-
 Role = Literal["observation", "decision"]
 
 

@@ -6,19 +6,6 @@ import re
 from datetime import UTC, datetime
 from functools import lru_cache
 
-__all__ = [
-    "NS_PER_S",
-    "format_go_duration",
-    "format_ts",
-    "parse_api_ts",
-    "parse_go_duration",
-    "parse_go_time",
-    "parse_size",
-    "parse_ts",
-    "sizes_text",
-    "whole_number",
-]
-
 NS_PER_S = 1_000_000_000
 
 _RFC3339 = re.compile(

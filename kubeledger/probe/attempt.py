@@ -10,8 +10,6 @@ import msgspec
 
 from kubeledger.kubelet.prober.handlers import Execution
 
-__all__ = ["Attempt", "Exchange", "TransportError", "Watch"]
-
 
 class Exchange(msgspec.Struct, kw_only=True):
     """One connection, and what went over it; a redirect that is followed is another exchange.

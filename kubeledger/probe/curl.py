@@ -14,8 +14,6 @@ from kubeledger.probe.http2 import offered_protocols
 from kubeledger.probe.run import ProbedTick
 from kubeledger.probe.target import PodTarget, ProbePlan
 
-__all__ = ["Difference", "differences"]
-
 
 class Difference(msgspec.Struct, frozen=True):
     """One difference.

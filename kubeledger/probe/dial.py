@@ -21,8 +21,6 @@ from kubeledger.kubelet.prober.transport import (
 from kubeledger.kubelet.prober.urls import host_port
 from kubeledger.probe.attempt import Exchange, TransportError, Watch
 
-__all__ = ["READ_BYTES", "Connection", "dial"]
-
 READ_BYTES = 65536
 _PORT_MAX = 65535
 _LINGER = struct.pack("ii", 1, 1)

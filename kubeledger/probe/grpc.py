@@ -22,8 +22,6 @@ from kubeledger.probe.dial import Connection, dial
 if TYPE_CHECKING:
     from kubeledger.record.sources.grpc_call import UnaryCall
 
-__all__ = ["grpc_attempt", "need_h2"]
-
 _CHECK = "/grpc.health.v1.Health/Check"
 _STATUSES: tuple[GRPCStatus, ...] = ("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")
 _BACKOFF = 1.6

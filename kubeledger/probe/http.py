@@ -20,8 +20,6 @@ from kubeledger.probe.http1 import BodyError, Reply, Stream
 from kubeledger.probe.http2 import HTTP2Reply, offered_protocols
 from kubeledger.probe.tls import TLSConnection
 
-__all__ = ["http_attempt"]
-
 _DRAINED_BYTES_MAX = 2048
 """Of the body of a redirect that is followed Go reads so much, and waits for it."""
 

@@ -11,8 +11,6 @@ from kubeledger.kubelet.prober.httpget import BAD_VALUE
 from kubeledger.kubelet.prober.transport import BROKEN
 from kubeledger.probe.attempt import TransportError
 
-__all__ = ["BodyError", "Reply", "Stream"]
-
 _HEAD_BYTES_MAX: Final = 10 * 1024 * 1024
 _VERSION: Final = re.compile(r"HTTP/[0-9]\.[0-9]")
 _STATUS: Final = re.compile(r"[0-9]{3}|[+][0-9]{2}|-00")
@@ -26,11 +24,11 @@ _BODILESS: Final = (204, 304)
 class Stream(Protocol):
     """A connection, with or without TLS."""
 
-    def send(self, data: bytes) -> None: ...  # noqa: D102
+    def send(self, data: bytes) -> None: ...
 
-    def receive(self) -> bytes: ...  # noqa: D102
+    def receive(self) -> bytes: ...
 
-    def close(self) -> None: ...  # noqa: D102
+    def close(self) -> None: ...
 
 
 class BodyError(Exception):

@@ -10,8 +10,6 @@ from kubeledger.kubelet.prober.httpget import HTTPRequest
 from kubeledger.probe.attempt import TransportError
 from kubeledger.probe.http1 import BodyError, Stream
 
-__all__ = ["HTTP2Reply", "offered_protocols"]
-
 _STREAM: Final = 1
 _FRAME_HEAD: Final = 9
 

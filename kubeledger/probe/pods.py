@@ -20,8 +20,6 @@ from kubeledger.record.sources.kubelet_client import (
     UnreachableError,
 )
 
-__all__ = ["FoundPod", "pod_in_ledger", "pod_in_list", "pod_of_kubelet"]
-
 _BUILD_INFO = re.compile(rb'^kubernetes_build_info\{[^}]*git_version="([^"]+)"', re.MULTILINE)
 
 

@@ -31,8 +31,6 @@ from kubeledger.probe.http import http_attempt
 from kubeledger.probe.target import PodTarget, ProbePlan
 from kubeledger.probe.tcp import tcp_attempt
 
-__all__ = ["ProbedTick", "execute", "probe_once", "status_of", "worker_of"]
-
 
 class ProbedTick(msgspec.Struct, kw_only=True):
     """A tick as a worker of the kubelet would have had it.

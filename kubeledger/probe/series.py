@@ -17,8 +17,6 @@ from kubeledger.probe.grpc import need_h2
 from kubeledger.probe.run import ProbedTick, probe_once, status_of, worker_of
 from kubeledger.probe.target import PodTarget, ProbePlan
 
-__all__ = ["ProbeSeries", "run_series"]
-
 
 class ProbeSeries(msgspec.Struct, kw_only=True):
     """One probe and its ticks.

@@ -21,8 +21,6 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.prober import ProbeType
 from kubeledger.model.errors import BadInputError, BadQuestionError
 
-__all__ = ["PROBE_TYPES", "PodTarget", "ProbePlan", "pod_target", "probe_plans"]
-
 PROBE_TYPES: tuple[ProbeType, ...] = ("startup", "readiness", "liveness")
 """In the order in which the kubelet makes their workers."""
 

@@ -7,8 +7,6 @@ from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.probe.attempt import Attempt, Exchange, TransportError, Watch
 from kubeledger.probe.dial import dial
 
-__all__ = ["tcp_attempt"]
-
 
 def tcp_attempt(host: str, port: int, timeout_ns: int, facts: ProberFacts) -> Attempt:
     """Execute a TCP probe.

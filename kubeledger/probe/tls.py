@@ -10,8 +10,6 @@ from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.probe.attempt import TransportError
 from kubeledger.probe.dial import READ_BYTES, Connection
 
-__all__ = ["TLSConnection"]
-
 _HANDSHAKE_NS_MAX = 10_000_000_000
 _ALERT = 0x15
 _RECORDS = range(0x14, 0x18)

@@ -24,8 +24,6 @@ from kubeledger.record.metrics import (
 )
 from kubeledger.record.observations import Gap, Lines, Mark, Observation, size_of
 
-__all__ = ["Accounting"]
-
 _NUMBER = re.compile(r"\d+")
 
 

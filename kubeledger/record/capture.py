@@ -31,8 +31,6 @@ from kubeledger.model.errors import DamagedLedgerError
 from kubeledger.record.chapters import Batch, Chapter, documents_in, kind_of, packed
 from kubeledger.record.observations import Document, Observation, size_of
 
-__all__ = ["Capture", "Durable"]
-
 _OPENED = WRITE_OWN & ~os.O_ACCMODE | os.O_RDWR | os.O_APPEND
 """It is read, too: a file whose name was removed is copied."""
 _COPY_BYTES = 1 << 20

@@ -24,8 +24,6 @@ from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import format_ts
 from kubeledger.record.observations import Document, Gap, Lines, Observation, size_of
 
-__all__ = ["GAPS", "Batch", "Chapter", "batches", "documents_in", "gap_line", "kind_of", "packed"]
-
 GAPS = "gaps.jsonl"
 """The file in which an import finds the gaps of a chapter."""
 

@@ -21,8 +21,6 @@ import msgspec
 
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["Collected", "Part", "Request", "Via", "collect_into", "parts_of", "script_of"]
-
 Via = Literal["none", "raw", "ssh", "kubectl-debug"]
 
 _GZIP = b"\x1f\x8b\x08"

@@ -17,31 +17,6 @@ from typing import Literal, NamedTuple
 
 from kubeledger import __version__
 
-__all__ = [
-    "BACKLOG",
-    "BACKLOG_BYTES",
-    "BYTES_READ",
-    "BYTES_SHIPPED",
-    "BYTES_WRITTEN",
-    "FAMILIES",
-    "FINDINGS",
-    "GAPS",
-    "NEWEST",
-    "OBSERVED",
-    "READ",
-    "READY",
-    "RECORDS",
-    "SEALED",
-    "SETTLED",
-    "SHIPPED",
-    "SHIP_FAILURES",
-    "SHIP_SUCCESS",
-    "SUCCESS",
-    "UP",
-    "Family",
-    "Metrics",
-]
-
 _SERIES_MAX = 200
 """Of one family; what comes later is counted under ``other``, so that memory is bounded."""
 _OTHER = "other"

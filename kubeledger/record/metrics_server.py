@@ -15,8 +15,6 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.record.metrics import Metrics
 
-__all__ = ["STALLED_S", "MetricsServer"]
-
 STALLED_S = 300.0
 """A loop that takes longer to come round hangs, says ``/healthz``; ending a chapter takes less."""
 

@@ -11,17 +11,6 @@ from typing import Protocol
 
 import msgspec
 
-__all__ = [
-    "POLL_BYTES",
-    "Document",
-    "Gap",
-    "Lines",
-    "Mark",
-    "Observation",
-    "Source",
-    "size_of",
-]
-
 POLL_BYTES = 1 << 20
 """About so much content a poll gives at most; with more at hand, it is polled again at once."""
 

@@ -40,8 +40,6 @@ from kubeledger.record.chapters import GAPS, Chapter, batches, gap_line
 from kubeledger.record.observations import Document, Gap, Lines, Observation
 from kubeledger.replay.dropping import Dropped, drop_of_node
 
-__all__ = ["Limits", "Reader", "ReadingThread"]
-
 _FIRST_LOOK_NS = 2 * NS_PER_S
 """A chapter is first read when it has a log; without one, this long after its begin."""
 _LOOKS_AGAIN_NS = tuple(minutes * 60 * NS_PER_S for minutes in (1, 4, 15))

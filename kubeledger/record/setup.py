@@ -12,8 +12,6 @@ import msgspec
 from kubeledger.model.bodies.ledger import KUBELET_LOG
 from kubeledger.record.recorder import Make
 
-__all__ = ["Wanted", "found_on", "sources_of"]
-
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be recorded; None of what is not.

@@ -27,8 +27,6 @@ from kubeledger.record.metrics import (
 from kubeledger.remote.shipping import Shipment, Shipper
 from kubeledger.remote.store import Store, absolute_url
 
-__all__ = ["ShippingThread", "abandoned", "follow"]
-
 LOOK_S = 30.0
 """How often the ledger is checked for sealed segments, if nobody reports one."""
 

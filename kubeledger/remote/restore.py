@@ -36,8 +36,6 @@ from kubeledger.ledger.storage import (
 from kubeledger.model.errors import BadQuestionError, DamagedLedgerError, KubeledgerError
 from kubeledger.remote.store import Refused, StorageError, Store, StoredObject, no_directory
 
-__all__ = ["Copies", "Copy", "Outcome", "Restored", "find_copies", "restore"]
-
 _FILE = re.compile(
     r"(?:(?P<prefix>.*)/)?(?P<name>nodes/(?P<directory>[^/]+)/"
     r"(?:segments/\d{20}\.jsonl\.zst|base\.json|base/\d{20}\.zst))"

@@ -31,8 +31,6 @@ from kubeledger.ledger.storage import storage_errors
 from kubeledger.model.errors import BadQuestionError, DamagedLedgerError
 from kubeledger.remote.store import StorageError, Store, absolute_url, digest_of_file
 
-__all__ = ["Backlog", "ShipConflictError", "Shipment", "Shipper", "refuse_inside"]
-
 _ID_LENGTH = 16
 _BASE_BYTES_MAX = 1 << 30
 

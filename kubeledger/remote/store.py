@@ -22,20 +22,6 @@ if TYPE_CHECKING:
     from obstore import ObjectMeta
     from obstore.store import ObjectStore, RetryConfig
 
-__all__ = [
-    "RETRY_S",
-    "SCHEMES",
-    "Refused",
-    "StorageError",
-    "Store",
-    "StoredObject",
-    "absolute_url",
-    "calls_in_flight",
-    "digest_of",
-    "digest_of_file",
-    "no_directory",
-]
-
 SCHEMES = ("s3", "gs", "az")
 """Of object storage; whatever has none is a local path."""
 

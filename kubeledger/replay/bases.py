@@ -10,8 +10,6 @@ from kubeledger.model.errors import DamagedLedgerError
 from kubeledger.replay.encoding import STATE_VERSION, decode_state
 from kubeledger.replay.node.state import NodeState
 
-__all__ = ["decoded_base", "state_of_base"]
-
 
 def state_of_base(look: Reading) -> NodeState:
     """The state before the node's first record: an empty one where nothing was dropped.

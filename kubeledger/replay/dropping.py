@@ -31,8 +31,6 @@ from kubeledger.replay.encoding import STATE_VERSION, encode_state
 from kubeledger.replay.node.reducer import evolve
 from kubeledger.replay.node.state import NodeState
 
-__all__ = ["Dropped", "drop_by_policy", "drop_of_node", "plan_drops"]
-
 _TOLD = (ImportStarted, ImportCompleted)
 _CARRIED = (KubeletStarted, NodeObserved, SettingsObserved, PodListed)
 _READ_AGAIN = frozenset(kind.kind for kind in (*_TOLD, *_CARRIED))

@@ -6,8 +6,6 @@ import msgspec
 
 from kubeledger.replay.node.state import STATE_SCHEMA, NodeState
 
-__all__ = ["STATE_VERSION", "decode_state", "encode_state"]
-
 STATE_VERSION = f"node-state-{STATE_SCHEMA}"
 """What a snapshot says its bytes are; one of another version is not used."""
 

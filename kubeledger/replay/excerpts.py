@@ -8,8 +8,6 @@ import msgspec
 
 from kubeledger.model.record import Record
 
-__all__ = ["renumbered"]
-
 
 def renumbered(records: Iterable[Record]) -> Iterator[Record]:
     """The same records numbered from 1 without a gap, each node on its own.

@@ -8,8 +8,6 @@ from kubeledger.model.record import Record
 from kubeledger.replay.node.reducer import evolve
 from kubeledger.replay.node.state import NodeState
 
-__all__ = ["fold"]
-
 
 def fold(records: Iterable[Record], state: NodeState | None = None) -> NodeState:
     """Apply records in the order they come.

@@ -22,9 +22,6 @@ from kubeledger.replay.fold import fold
 from kubeledger.replay.node.reducer import evolve
 from kubeledger.replay.node.state import NodeState
 
-__all__ = ["choose_node", "nearest_snapshot", "records_after", "state_at"]
-
-
 _ATTEMPTS = 3
 
 

@@ -14,8 +14,6 @@ from kubeledger.replay.encoding import STATE_VERSION, encode_state
 from kubeledger.replay.node.reducer import evolve
 from kubeledger.replay.node.state import NodeState
 
-__all__ = ["prove_snapshots"]
-
 
 def prove_snapshots(ledger: Ledger) -> Iterator[Finding]:
     """Fold each node's records once, and compare the state at each snapshot's record.

@@ -14,8 +14,6 @@ from kubeledger.replay.instants import nearest_snapshot
 from kubeledger.replay.node.reducer import evolve
 from kubeledger.replay.node.state import NodeState
 
-__all__ = ["SNAPSHOT_EVERY", "SnapshottingFolder", "refresh_snapshots"]
-
 SNAPSHOT_EVERY = 2_500
 """Records between two snapshots: what a question costs at most, a tenth of a second."""
 

@@ -7,8 +7,6 @@ from typing import TypeVar
 
 from kubeledger.simulate.engine.draws import Draws
 
-__all__ = ["Chance"]
-
 T = TypeVar("T")
 
 

@@ -26,8 +26,6 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["CALLS", "LOSSES", "Fault", "FaultyDisk", "Loss", "PowerCut"]
-
 CALLS = ("open", "write", "fsync", "close", "replace", "unlink", "mkdir", "ftruncate", "fstat")
 
 Loss = Literal["nothing", "strict", "unsynced", "half", "blank"]

@@ -17,17 +17,6 @@ from kubeledger.model.wire.catalogue import BODY_TYPES
 from kubeledger.replay.excerpts import renumbered
 from kubeledger.verify import Finding
 
-__all__ = [
-    "Group",
-    "differences",
-    "groups_of",
-    "rewrite",
-    "rewritten",
-    "unproved",
-    "verify_file",
-    "words_of",
-]
-
 Group = tuple[str, str]
 """Node, and kind of decision."""
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from kubeledger.testing.scene import Scene
     from kubeledger.verify import Finding
 
-__all__ = ["kubeledger_scene"]
-
 _SUFFIXES = (".ledger.jsonl", ".ledger.jsonl.zst")
 _OTHERS = "decisions that are missing"
 _REWRITTEN = pytest.StashKey[list[str]]()

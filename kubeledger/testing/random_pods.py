@@ -6,8 +6,6 @@ from typing import Any
 
 from kubeledger.testing.chance import Chance
 
-__all__ = ["random_pods"]
-
 _CRITICAL = (
     {"priorityClassName": "system-node-critical"},
     {"priorityClassName": "system-cluster-critical"},

@@ -19,8 +19,6 @@ from kubeledger.simulate.scenario.plan import to_plan
 from kubeledger.testing.chance import Chance
 from kubeledger.testing.random_pods import random_pods
 
-__all__ = ["VERSIONS", "plan_of", "random_plan", "random_scenario"]
-
 T = TypeVar("T")
 
 VERSIONS = ("1.20.2", "1.28.0", "1.36.2")

@@ -15,8 +15,6 @@ from kubeledger.replay.fold import fold
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify import RECORDED, Finding, Variant, verify
 
-__all__ = ["CONFIG_PATH", "Scene"]
-
 _NS_PER_S = 1_000_000_000
 
 CONFIG_PATH = "/var/lib/kubelet/config.yaml"

@@ -21,8 +21,6 @@ from kubeledger.model.record import Body, Record
 from kubeledger.model.wire.catalogue import BODY_TYPES
 from kubeledger.model.wire.upcast import UPCASTERS
 
-__all__ = ["main", "schema_files"]
-
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _ATTRIBUTE = re.compile(r"([\w*]+(?:, [\w*]+)*): (.+)")
 

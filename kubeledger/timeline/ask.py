@@ -12,8 +12,6 @@ from kubeledger.analyze.histories.history import History
 from kubeledger.analyze.problems import NEEDED
 from kubeledger.analyze.sql.api import Queryable
 
-__all__ = ["NodeView", "Scope", "ViewRow"]
-
 ViewRow = dict[str, Any]
 
 _OF_PODS = frozenset(

@@ -14,8 +14,6 @@ from kubeledger.analyze.sql.summaries import subject_of, summary_of
 from kubeledger.model.units import format_ts
 from kubeledger.timeline.ask import NodeView, ViewRow
 
-__all__ = ["Block", "blocks", "records_between"]
-
 BLOCK_RECORDS = 1000
 _TEXT_MAX = 4000
 """Characters of one piece of evidence; `kubeledger show` has the rest."""

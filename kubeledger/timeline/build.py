@@ -12,8 +12,6 @@ from kubeledger.timeline.rows_node import decisions_row, node_section
 from kubeledger.timeline.rows_pods import pod_sections
 from kubeledger.timeline.rows_resources import resource_sections
 
-__all__ = ["build_drawing"]
-
 
 def build_drawing(view: NodeView, *, apart: bool = False) -> Drawing:
     """Draw one node's history, or the part of it that the view's scope names.

@@ -11,8 +11,6 @@ from kubeledger.model.units import parse_api_ts
 from kubeledger.timeline.ask import NodeView, ViewRow
 from kubeledger.timeline.drawing import Item
 
-__all__ = ["add_ticks", "container_tracks"]
-
 _KINDS = {"success": "tick_success", "failure": "tick_failure"}
 _RUN_GAP = 2
 """Runs of one probe with the same result are one, unless more than this many periods pass."""

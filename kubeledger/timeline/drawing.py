@@ -8,8 +8,6 @@ import msgspec
 
 from kubeledger.analyze.headlines import Headline
 
-__all__ = ["Arrow", "Curve", "Drawing", "Item", "Limit", "Row", "Section"]
-
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
     """A bar or a mark.

@@ -21,8 +21,6 @@ from kubeledger.analyze.whatif import (
 from kubeledger.verify import Finding, Variant
 from kubeledger.verify.finding import Fields
 
-__all__ = ["Overlay"]
-
 CHANGES_MAX = 10_000
 """More marks are counted, and not drawn."""
 

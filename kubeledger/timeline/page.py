@@ -16,8 +16,6 @@ from kubeledger.timeline.build import build_drawing
 from kubeledger.timeline.drawing import Curve, Drawing, Item, Row
 from kubeledger.timeline.shell import embedded, html_page, script_of, static_text
 
-__all__ = ["node_payload", "page_text", "payload_of", "write_ledger_page", "write_page"]
-
 _VERDICT_CODES = {"match": 0, "admissible": 1, "impossible": 2, "unverifiable": 3}
 _COLUMNS = ("row", "kind", "start", "length", "label", "seq", "verdict")
 

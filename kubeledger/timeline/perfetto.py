@@ -16,8 +16,6 @@ from kubeledger.model.errors import BadQuestionError
 from kubeledger.timeline.ask import NodeView
 from kubeledger.timeline.drawing import Drawing, Item, Row
 
-__all__ = ["write_trace"]
-
 _CGROUP_VALUES = {
     "memory_limit_bytes": "bytes",
     "cpu_shares": "shares",

@@ -10,8 +10,6 @@ from kubeledger.kubelet.kube.quantity import value_of
 from kubeledger.timeline.ask import NodeView, ViewRow
 from kubeledger.timeline.drawing import Curve, Limit, Row, Section
 
-__all__ = ["decisions_row", "node_section"]
-
 _POINTS_MAX = 4000
 _IMAGE_DISK = "imagefs.available"
 _SIGNALS = {

@@ -13,8 +13,6 @@ from kubeledger.timeline.ask import NodeView, ViewRow
 from kubeledger.timeline.container_tracks import add_ticks, container_tracks
 from kubeledger.timeline.drawing import Arrow, Row, Section
 
-__all__ = ["pod_sections"]
-
 _KILLS = {
     "liveness_probe": "killed",
     "startup_probe": "killed",

@@ -11,8 +11,6 @@ from kubeledger.kubelet.kube.cpuset import cpus_of
 from kubeledger.timeline.ask import NodeView, ViewRow
 from kubeledger.timeline.drawing import Row, Section
 
-__all__ = ["resource_sections"]
-
 _CGROUP_VALUES = {"memory_limit_bytes": "mem", "cpu_shares": "shares", "cpu_quota_us": "quota"}
 
 

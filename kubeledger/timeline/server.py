@@ -23,8 +23,6 @@ import msgspec
 
 from kubeledger.model.errors import BadQuestionError, KubeledgerError
 
-__all__ = ["HOST", "Answer", "Asked", "Reply", "Server", "json_reply"]
-
 HOST = "127.0.0.1"
 TOKEN_HEADER = "X-Kubeledger-Token"  # its name
 _BODY_MAX = 1 << 20

@@ -8,8 +8,6 @@ from hashlib import sha256
 from importlib.resources import files
 from string import Template
 
-__all__ = ["embedded", "html_page", "script_of", "static_text"]
-
 _HERE = __package__ or ""
 
 

@@ -47,21 +47,6 @@ from kubeledger.model.record import Evidence, Record
 from kubeledger.verify.finding import Fields, Verdict
 from kubeledger.verify.verifier import Verifier
 
-__all__ = [
-    "WORST_FIRST",
-    "Belief",
-    "Judgement",
-    "RuleVerifier",
-    "Ruling",
-    "World",
-    "all_of",
-    "judge",
-    "lacks",
-    "open_to",
-    "recorded",
-    "same",
-]
-
 S = TypeVar("S")
 
 _ORDER = "when containers started and ended, of which lines were late"

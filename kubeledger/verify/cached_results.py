@@ -6,8 +6,6 @@ import msgspec
 
 from kubeledger.model.bodies.prober import ProbeResult, ProbeType
 
-__all__ = ["CachedResult", "CachedResults", "NodePressure", "Pressure"]
-
 
 class CachedResult(msgspec.Struct, frozen=True, kw_only=True):
     """What is cached for the container that a worker probes, as far as the records show.

@@ -27,8 +27,6 @@ from kubeledger.verify.variant import RECORDED, Variant
 if TYPE_CHECKING:
     from kubeledger.verify.rules.admission.case import AdmissionCase
 
-__all__ = ["VerifyContext"]
-
 
 class VerifyContext:
     """What all verifiers of one node share while its decisions are made again.

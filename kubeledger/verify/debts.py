@@ -23,8 +23,6 @@ from kubeledger.model.record import Body, Record
 from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.finding import Fields
 
-__all__ = ["Debt", "Debts", "Key"]
-
 Key = tuple[str, ...]
 """What owes, from the whole to the part: ``("sync", pod, container)``."""
 _NEVER: Final = 1 << 63

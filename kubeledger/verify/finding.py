@@ -6,17 +6,6 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-__all__ = [
-    "WORKED_OUT",
-    "Contradiction",
-    "Fields",
-    "Finding",
-    "Outcome",
-    "Side",
-    "Verdict",
-    "Violation",
-]
-
 Verdict = Literal["match", "admissible", "impossible", "unverifiable"]
 """``match``: what ``decide`` gives. ``admissible``: another of the kubelet's possible choices.
 ``impossible``: none of them. ``unverifiable``: an input is missing, which is named."""

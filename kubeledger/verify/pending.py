@@ -9,8 +9,6 @@ import msgspec
 from kubeledger.model.record import Record
 from kubeledger.verify.finding import Contradiction, Finding, Outcome
 
-__all__ = ["PendingFindings"]
-
 
 class PendingFindings:
     """Decisions that wait for their finding.

@@ -23,8 +23,6 @@ from kubeledger.verify.rules.source_disputes import SourceDisputes
 from kubeledger.verify.rules.syncs import SyncVerifier
 from kubeledger.verify.verifier import Verifier
 
-__all__ = ["VERIFIERS", "kinds_seen_for", "verifiers_of"]
-
 VERIFIERS: tuple[type[Verifier], ...] = (
     AdmissionVerifier,
     CgroupVerifier,

@@ -17,8 +17,6 @@ from kubeledger.verify.verifier import Prescan, See, Verifier
 if TYPE_CHECKING:
     from kubeledger.verify.rules.admission.case import AdmissionCase
 
-__all__ = ["BasedReader", "Reader", "verify"]
-
 _STEPS: Final = steps_without("prober")
 """Probe workers are followed as beliefs, so nobody reads those of the state."""
 

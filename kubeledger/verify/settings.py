@@ -12,8 +12,6 @@ from kubeledger.model.errors import BadQuestionError
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.variant import RECORDED, Variant
 
-__all__ = ["UNKNOWN", "Settings", "Unknown", "profile_of"]
-
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 

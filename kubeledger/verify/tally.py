@@ -6,8 +6,6 @@ from collections import Counter
 
 from kubeledger.verify.finding import Contradiction, Outcome, Verdict, Violation
 
-__all__ = ["VERDICTS", "Tally"]
-
 VERDICTS: tuple[Verdict, ...] = ("match", "admissible", "impossible", "unverifiable")
 
 

@@ -11,8 +11,6 @@ from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.bodies.prober import ProbeType
 from kubeledger.model.record import Record
 
-__all__ = ["RECORDED", "PodFieldChange", "ProbeChange", "ResourceChange", "Variant"]
-
 _OF_PROBE = {"liveness": "livenessProbe", "readiness": "readinessProbe", "startup": "startupProbe"}
 _GRACE = "terminationGracePeriodSeconds"
 _LISTS = ("containers", "initContainers")

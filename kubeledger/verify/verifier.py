@@ -18,8 +18,6 @@ from kubeledger.model.record import Body, Decision, Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import VerifyContext
 
-__all__ = ["Prescan", "See", "Verifier"]
-
 Prescan = Callable[[Record, Any], None]
 """(record, its body)."""
 See = Callable[[Record, Any, NodeState], None]

@@ -13,8 +13,6 @@ from collections.abc import Callable, Hashable, Iterator
 from operator import eq
 from typing import Generic, NamedTuple, TypeVar
 
-__all__ = ["Dispute", "Row", "Witnesses"]
-
 V = TypeVar("V", bound=Hashable)
 
 

@@ -26,8 +26,6 @@ from kubeledger.simulate.engine.sim import Sim
 from kubeledger.simulate.scenario.load import load_scenario
 from kubeledger.simulate.scenario.plan import to_plan
 
-__all__ = ["is_broken", "scenario", "write_fleet", "write_node"]
-
 _VERSIONS = (
     *("1.20.2", "1.22.17", "1.24.17", "1.25.16", "1.26.15", "1.27.16", "1.28.15", "1.29.14"),
     *("1.30.14", "1.31.6", "1.32.3", "1.33.1", "1.34.1", "1.35.0", "1.36.2"),

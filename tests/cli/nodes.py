@@ -19,8 +19,6 @@ from kubeledger.model.record import Record
 from tests.recordings import RECORDINGS, import_recording
 from tests.verify.histories import recorded
 
-__all__ = ["WORLDS", "Nodes", "answer", "lied", "output_in", "run", "seq_of"]
-
 WORLDS: tuple[dict[str, str], ...] = (
     {"PYTHONHASHSEED": "1", "TZ": "UTC", "LC_ALL": "C"},
     {"PYTHONHASHSEED": "4242", "TZ": "Pacific/Chatham", "LC_ALL": "C.UTF-8"},

@@ -6,8 +6,6 @@ import click
 
 from kubeledger.cli.main import cli
 
-__all__ = ["parse"]
-
 
 def parse(arguments: list[str]) -> None:
     """Parse a command line as far as to what it runs."""

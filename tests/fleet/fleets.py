@@ -13,8 +13,6 @@ from kubeledger.fleet.report.collect import (
 )
 from kubeledger.fleet.report.columns import COLUMNS
 
-__all__ = ["made_up_fleet", "node_facts"]
-
 _HOUR_NS = 3_600_000_000_000
 _FIRST_H = 498_670
 _RATES = {

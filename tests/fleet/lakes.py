@@ -11,8 +11,6 @@ from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.types import Head, NodeSummary, SourceSeen
 from kubeledger.ledger.ledger import Ledger
 
-__all__ = ["put_node"]
-
 
 def put_node(lake: Lake, ledger: Path, key: str, *, pool: str | None = None) -> Head:
     """Put a ledger of one node into a lake, as the next generation of the node of that key."""

@@ -24,8 +24,6 @@ from tests.fuzz.lineage import input_of, parse_lineage
 from tests.fuzz.loop import Tally, attempt_within, fuzz, rss_bytes
 from tests.fuzz.targets import TARGETS
 
-__all__ = ["main"]
-
 MILLION = 1_000_000
 GROWTH_BYTES_MAX = 96 << 20
 """Between a tenth of a run and its end: what caches, kept inputs and allocators may take."""

@@ -32,8 +32,6 @@ from tests.fuzz.target import Target, account_holds, contents, holds, scratch
 from tests.ingest.node_files import log_text, pod
 from tests.ingest.sources.wrapping import FORMS, NESTED, lines_of
 
-__all__ = ["TARGETS", "stored_ledger"]
-
 _OPTIONS = ImportOptions(node="node-x", year=2026)
 _LOG = log_text(seconds=4).encode()
 _ASKED = ("pod/default/web", "container/default/web/app", "image/sha256:1", "cgroup/kubepods")

@@ -41,8 +41,6 @@ from tests.fuzz.importing import stored_ledger
 from tests.fuzz.mutators import Mutator, mutate_alike, mutate_json, mutate_text, mutate_value
 from tests.fuzz.target import Target, contents, holds, scratch
 
-__all__ = ["TARGETS"]
-
 _ENVELOPE = ("node", "seq", "ts_ns", "role", "kind", "v", "cause", "evidence", "body")
 _TARGETS = ("pod/default/web", "container/default/web/app", "image/sha256:1", "cgroup/kubepods")
 

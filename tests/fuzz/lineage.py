@@ -10,8 +10,6 @@ from random import Random
 
 from tests.fuzz.target import Target
 
-__all__ = ["Lineage", "grown", "input_of", "parse_lineage"]
-
 Lineage = tuple[int, ...]
 
 

@@ -15,8 +15,6 @@ from typing import Any
 
 import kubeledger
 
-__all__ = ["Lines"]
-
 _PACKAGE = str(Path(kubeledger.__file__).parent) + "/"
 _Trace = Callable[[FrameType, str, Any], Any]
 

@@ -19,8 +19,6 @@ from tests.fuzz.lineage import Lineage, grown
 from tests.fuzz.lines import Lines
 from tests.fuzz.target import Target
 
-__all__ = ["Failure", "HangError", "Tally", "attempt_within", "fuzz", "rss_bytes"]
-
 CPU_S_MAX = 20.0
 """Of one input. By the process's own time, so that a busy machine makes no failures."""
 

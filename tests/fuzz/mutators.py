@@ -12,16 +12,6 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-__all__ = [
-    "ODD_TEXTS",
-    "ODD_VALUES",
-    "Mutator",
-    "mutate_alike",
-    "mutate_json",
-    "mutate_text",
-    "mutate_value",
-]
-
 Mutator = Callable[[Random, bytes, Sequence[bytes]], bytes]
 """From (chance, input, all seeds) to another input."""
 

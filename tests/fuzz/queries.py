@@ -20,8 +20,6 @@ from tests.fuzz.mutators import mutate_text
 from tests.fuzz.target import Target, holds
 from tests.ingest.node_files import log_text
 
-__all__ = ["TARGETS", "query_text"]
-
 _SECRET = "kubeledger-fuzz-secret"
 _TIMEOUT_S = 2.0
 

@@ -13,18 +13,6 @@ import zstandard
 
 from tests.recordings import RECORDINGS
 
-__all__ = [
-    "DATA",
-    "cases",
-    "documents",
-    "in_docker",
-    "in_journal",
-    "log_windows",
-    "members",
-    "recordings",
-    "to_json_log",
-]
-
 DATA = Path(__file__).parents[1] / "data"
 
 _SHAPE = re.compile(rb"^[IWEF]\d{4} \S+ +\d+ ([^\s:\]]+):\d+\] (\"?[A-Za-z ]{0,24})")

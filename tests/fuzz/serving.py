@@ -25,8 +25,6 @@ from tests.fuzz.queries import query_text
 from tests.fuzz.target import Target, holds
 from tests.ingest.node_files import log_text
 
-__all__ = ["TARGETS"]
-
 _NODE = "node-x"
 _TIMEOUT_S = 2.0
 _PATIENCE_S = 60.0

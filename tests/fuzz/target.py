@@ -13,8 +13,6 @@ from kubeledger.ingest.klog.account import Account
 from kubeledger.model.errors import KubeledgerError
 from tests.fuzz.mutators import Mutator
 
-__all__ = ["InvariantError", "Target", "account_holds", "contents", "holds", "scratch"]
-
 
 class InvariantError(AssertionError):
     """Something that must always hold did not."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from tests.fuzz import importing, ledgers, queries, serving, texts
 from tests.fuzz.target import Target
 
-__all__ = ["TARGETS"]
-
 TARGETS: dict[str, Target] = {
     target.name: target
     for module in (importing, ledgers, texts, queries, serving)

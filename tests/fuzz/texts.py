@@ -39,8 +39,6 @@ from tests.fuzz.mutators import ODD_TEXTS, mutate_alike, mutate_json, mutate_tex
 from tests.fuzz.target import Target, holds, scratch
 from tests.recordings import RECORDINGS
 
-__all__ = ["TARGETS"]
-
 # --- scenarios ----------------------------------------------------------------------
 
 

@@ -13,8 +13,6 @@ from collections.abc import Iterable
 
 import msgspec
 
-__all__ = ["SyncErrors", "sync_errors"]
-
 _SYNC = re.compile(r"Error syncing pod.{0,250}?skipping(?P<rest>.*)", re.DOTALL)
 _POD = (
     re.compile(r'pod=[\\"]*(?P<ns>[a-z0-9-]+)/(?P<pod>[a-z0-9.-]+)'),

@@ -20,19 +20,6 @@ import yaml
 
 from tests.recordings import extract
 
-__all__ = [
-    "LAYOUTS",
-    "Layout",
-    "Slice",
-    "Written",
-    "aks",
-    "journal",
-    "plain",
-    "short",
-    "slices",
-    "write",
-]
-
 _HEADER = re.compile(r"[IWEF](\d\d)(\d\d) (\d\d:\d\d:\d\d\.\d{6}) +(\d+) ")
 _CUTS = {
     "node-a": ("node-a", "1.20.2", 1200, "20261121T025416Z"),

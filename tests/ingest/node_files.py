@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-__all__ = ["log_text", "pod", "snapshot_time", "write_node"]
-
 _UID = "0c8b8f31-f9c9-4d7f-88d1-8a748a34c6fe"
 
 

@@ -13,21 +13,6 @@ from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.bodies.ledger import ImportCompleted, ImportStarted
 from kubeledger.model.record import Body, Evidence
 
-__all__ = [
-    "NODE",
-    "append",
-    "batch",
-    "copy",
-    "deleted",
-    "draft",
-    "import_of",
-    "ledger_of",
-    "lines",
-    "segment_paths",
-    "seqs",
-    "sizes",
-]
-
 NODE = "node-a"
 
 

@@ -10,8 +10,6 @@ from typing import Any
 from tests.probe.servers import Habit
 from tests.waiting import PATIENCE_S
 
-__all__ = ["Act", "speaks"]
-
 Act = Callable[[Any, int, list[tuple[str, str]]], None]
 """Gets the connection of h2, the stream and the request's headers."""
 

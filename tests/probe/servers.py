@@ -17,20 +17,6 @@ import pytest
 from kubeledger.probe.dial import Connection
 from tests.waiting import PATIENCE_S, until
 
-__all__ = [
-    "Habit",
-    "Over",
-    "Server",
-    "answers",
-    "closed_port",
-    "full_listener",
-    "hangs",
-    "resets",
-    "says",
-    "serve",
-    "unhurried",
-]
-
 CONNECTIONS_MAX = 24
 
 Habit = Callable[[socket.socket, bytes, threading.Event], None]

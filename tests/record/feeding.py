@@ -23,8 +23,6 @@ from kubeledger.record.observations import Document, Gap, Lines
 from kubeledger.record.recorder import Limits, Recorder
 from kubeledger.replay.node.snapshot_time import time_in_name
 
-__all__ = ["Feed", "NodeFiles", "Standing", "record_on", "standing_of_import", "standing_records"]
-
 YEAR = 2026
 
 Standing = tuple[int, str, bytes, tuple[Evidence, ...]]

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from tests.tools import tool
 
-__all__ = ["Entry", "entry", "write_journal"]
-
 _BEGIN_US = 1_795_229_521_000_000
 """2026-11-21T02:52:01Z"""
 

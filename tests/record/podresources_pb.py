@@ -10,8 +10,6 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-__all__ = ["SERVICE", "message_type"]
-
 SERVICE = "v1.PodResourcesLister"
 
 _PACKAGE = "v1"

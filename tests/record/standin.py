@@ -21,15 +21,6 @@ from tests.certificates import Certificate
 from tests.record.podresources_pb import SERVICE, message_type
 from tests.waiting import PATIENCE_S
 
-__all__ = [
-    "SILENCE",
-    "Asked",
-    "Standin",
-    "answers_of",
-    "serve_kubelet",
-    "serve_pod_resources",
-]
-
 SILENCE = object()
 """Instead of an answer: nothing comes."""
 Answer = Any

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.model.wire.catalogue import BODY_TYPES
 
-__all__ = ["bodies", "histories", "record"]
-
 _UIDS = st.sampled_from((None, "uid-1", "uid-2", "uid-3"))
 _NAMES = st.sampled_from(("a", "b"))
 _CONTAINERS = st.sampled_from(("app", "side"))

@@ -16,8 +16,6 @@ from selenium.webdriver.support.wait import WebDriverWait
 from tests.tools import find
 from tests.waiting import PATIENCE_S
 
-__all__ = ["CHROMIUM", "DRIVER", "Browser", "open_browser"]
-
 CHROMIUM = find("chromium")
 DRIVER = find("chromedriver")
 _FLAGS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1600,1000")

@@ -25,24 +25,6 @@ from kubeledger.verify.rules.evictions.rule import EvictionVerifier
 from kubeledger.verify.rules.source_disputes import SourceDisputes
 from tests.verify.histories import outcomes, scene
 
-__all__ = [
-    "CRITICAL",
-    "add",
-    "admitted",
-    "alone",
-    "asks",
-    "died",
-    "findings_of",
-    "identity",
-    "judge",
-    "listed",
-    "preempted",
-    "ran",
-    "refused",
-    "settings_of",
-    "start",
-]
-
 CRITICAL = 2_000_000_000
 Step = tuple[float, Body]
 

@@ -33,24 +33,6 @@ from kubeledger.verify.rules.probes import ProbeVerifier
 from kubeledger.verify.rules.restarts import RestartVerifier
 from tests.verify.histories import outcomes, scene
 
-__all__ = [
-    "added",
-    "alone",
-    "backed_off",
-    "began",
-    "changed_to",
-    "died",
-    "event",
-    "judged",
-    "killed",
-    "listed",
-    "restarted",
-    "settings",
-    "started",
-    "tick",
-    "verdicts",
-]
-
 Step = tuple[float, Body]
 WHO: dict[str, Any] = {"namespace": "default", "pod": "p", "pod_uid": "u-1"}
 APP: dict[str, Any] = WHO | {"container": "app"}

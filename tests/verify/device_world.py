@@ -31,8 +31,6 @@ from kubeledger.verify import RECORDED, Contradiction, Finding, Outcome, Variant
 from kubeledger.verify.rules.devices.rule import DeviceVerifier
 from tests.verify.histories import outcomes, scene
 
-__all__ = ["GPU", "IDS", "Node", "device_outcomes", "hint"]
-
 GPU = "example.com/gpu"
 IDS = ("gpu-0", "gpu-1", "gpu-2", "gpu-3")
 

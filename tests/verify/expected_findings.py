@@ -13,8 +13,6 @@ from pathlib import Path
 from kubeledger.verify import Contradiction
 from tests.verify.histories import outcomes, recorded
 
-__all__ = ["EXPECTED", "RECORDINGS", "lines"]
-
 RECORDINGS = ("node-a", "node-b", "node-e-evictions", "node-e-oom")
 EXPECTED = Path(__file__).parent / "expected"
 

@@ -15,8 +15,6 @@ from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.verify import RECORDED, Contradiction, Finding, Outcome, Reader, Variant, verify
 from tests.recordings import import_recording
 
-__all__ = ["changed", "findings", "outcomes", "reader", "recorded", "scene"]
-
 
 @cache
 def recorded(name: str) -> tuple[Record, ...]:

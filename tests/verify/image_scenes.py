@@ -24,21 +24,6 @@ from kubeledger.verify.rules.evictions.rule import EvictionVerifier
 from kubeledger.verify.rules.images.rule import ImageVerifier
 from tests.verify.histories import scene
 
-__all__ = [
-    "CAPACITY",
-    "POLICY",
-    "alone",
-    "collected",
-    "deleted",
-    "detected",
-    "disk",
-    "history",
-    "kubelet",
-    "settings",
-    "signal",
-    "started",
-]
-
 CAPACITY = 1_024_000_000
 """Of the image filesystem; 1 % is 2,500 blocks of 4096 bytes."""
 

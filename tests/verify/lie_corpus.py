@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["CONTRADICTED", "DAILY", "NIGHTLY", "Edit", "Lie"]
-
 CONTRADICTED = ""
 """Nothing is impossible: two sources disagree, and nobody can tell which one lies."""
 

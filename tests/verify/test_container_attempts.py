@@ -10,7 +10,6 @@ from tests.verify.container_scenes import (
     WHO,
     Step,
     added,
-    alone,
     backed_off,
     changed_to,
     died,
@@ -23,8 +22,6 @@ from tests.verify.container_scenes import (
     started,
     tick,
 )
-
-__all__ = ["alone"]
 
 CREATED = event("Created", "Created container: app", warning=False)
 FAILED = event("Failed", "Error: failed to create containerd task: no such file")

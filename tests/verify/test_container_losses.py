@@ -10,7 +10,6 @@ from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeType
 from kubeledger.model.record import Body
 from tests.verify.container_scenes import (
     added,
-    alone,
     backed_off,
     changed_to,
     died,
@@ -23,8 +22,6 @@ from tests.verify.container_scenes import (
     tick,
     verdicts,
 )
-
-__all__ = ["alone"]
 
 Step = tuple[float, Body]
 PROBE = {"periodSeconds": 10, "failureThreshold": 3, "successThreshold": 2, "timeoutSeconds": 1}

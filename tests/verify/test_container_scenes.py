@@ -15,7 +15,6 @@ from kubeledger.model.record import Body
 from tests.verify.container_scenes import (
     WHO,
     added,
-    alone,
     backed_off,
     began,
     changed_to,
@@ -31,8 +30,6 @@ from tests.verify.container_scenes import (
     verdicts,
 )
 from tests.verify.histories import findings, scene
-
-__all__ = ["alone"]
 
 Step = tuple[float, Body]
 PROBE = {"periodSeconds": 10, "timeoutSeconds": 1, "successThreshold": 1, "failureThreshold": 3}

@@ -28,9 +28,7 @@ from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Finding, Variant
 from tests.verify.histories import findings, scene
-from tests.verify.image_scenes import alone, kubelet, settings
-
-__all__ = ["alone"]
+from tests.verify.image_scenes import kubelet, settings
 
 MI = 2**20
 GI = 2**30

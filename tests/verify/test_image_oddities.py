@@ -18,9 +18,7 @@ from kubeledger.model.bodies.images import (
 from kubeledger.model.record import Body
 from tests.verify import image_scenes
 from tests.verify.histories import findings
-from tests.verify.image_scenes import alone, history, kubelet
-
-__all__ = ["alone"]
+from tests.verify.image_scenes import history, kubelet
 
 NUMBER = st.one_of(st.integers(-5, 120), st.integers(-(2**63), 2**63 - 1))
 MAYBE = st.one_of(st.none(), NUMBER)

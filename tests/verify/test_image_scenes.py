@@ -12,7 +12,6 @@ from kubeledger.verify import Finding, Variant, Verdict
 from tests.verify.histories import findings
 from tests.verify.image_scenes import (
     CAPACITY,
-    alone,
     collected,
     deleted,
     detected,
@@ -23,8 +22,6 @@ from tests.verify.image_scenes import (
     signal,
     started,
 )
-
-__all__ = ["alone"]
 
 Step = tuple[float, Body]
 

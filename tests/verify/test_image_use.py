@@ -12,7 +12,6 @@ from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Body
 from tests.verify.histories import findings
 from tests.verify.image_scenes import (
-    alone,
     deleted,
     detected,
     disk,
@@ -21,8 +20,6 @@ from tests.verify.image_scenes import (
     signal,
     started,
 )
-
-__all__ = ["alone"]
 
 KUBELET = KubeletStarted(pid=1, kubelet_version="1.36.2", version_source="log", from_start=True)
 

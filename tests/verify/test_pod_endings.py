@@ -11,15 +11,12 @@ from kubeledger.model.bodies.lifecycle import PodTerminating
 from tests.verify.container_scenes import (
     Step,
     added,
-    alone,
     judged,
     killed,
     listed,
     started,
     verdicts,
 )
-
-__all__ = ["alone"]
 
 HOOKED = {"lifecycle": {"postStart": {"exec": {"command": ["false"]}}}}
 

@@ -17,8 +17,6 @@ import msgspec
 from kubeledger.model.bodies.lifecycle import KubernetesEvent
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["SPAM_BURST", "SPAM_REFILL_S", "Correlator", "Passage", "Sender"]
-
 SPAM_BURST = 25
 SPAM_REFILL_S = 300
 """An object may send so many events at once, and one more each so many seconds."""

@@ -10,8 +10,6 @@ from kubeledger.kubelet.kube.keys import pod_key
 from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeExecuted, ProbeTicksFolded
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["CounterPart", "WorkerCount"]
-
 _EARLY_NS = 2 * NS_PER_S
 _LATE_NS = 5 * NS_PER_S
 """A reading is dated by its snapshot's name, and was taken around that second."""

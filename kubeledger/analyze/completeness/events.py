@@ -31,8 +31,6 @@ from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.model.units import NS_PER_S, format_ts
 
-__all__ = ["EVENT_REASONS", "NO_EVENT", "EventPart", "EventReport"]
-
 Delivery = Literal["event", "counted", "never", "no list", "no report"]
 """``event``: it became an event. ``counted``: it did not, but a later repetition that did
 carries it in its count. ``never``: the API server's list does not hold it. ``no list``: no

@@ -27,8 +27,6 @@ from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.evidence.periodic import Gap, PeriodicActivity
 from kubeledger.verify.evidence.pods import PodRegister
 
-__all__ = ["ActivityCount", "GapPart", "GapReport", "Hole", "LostLines", "SourceTime"]
-
 SourceTime = Callable[[str], int | None]
 """When a source was taken, from its name; None when the name does not say."""
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["KINDS", "LineKind"]
-
 
 class LineKind(msgspec.Struct, frozen=True):
     """One kind of line.

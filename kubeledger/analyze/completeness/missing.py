@@ -11,8 +11,6 @@ from kubeledger.analyze.completeness.span import Span
 from kubeledger.verify import Contradiction, Outcome
 from kubeledger.verify.tally import Tally
 
-__all__ = ["MissingReport", "advice_on", "missing_report"]
-
 _ADVICE: tuple[tuple[str, str], ...] = (
     (r"end of the ledger|log that goes on", "Import a piece of the log that goes on for longer: "
      "here it ends before the decision does."),

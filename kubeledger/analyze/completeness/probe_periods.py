@@ -20,8 +20,6 @@ from kubeledger.verify.evidence.container_specs import ProbeSpec, versions_of
 from kubeledger.verify.evidence.periodic import Gap
 from kubeledger.verify.evidence.pods import PodRegister
 
-__all__ = ["ProbePeriods"]
-
 _Worker = tuple[str, str, str]
 """Pod key, container, probe type."""
 

@@ -16,8 +16,6 @@ from kubeledger.analyze.histories.logs import LogReading
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.verify.evidence.pods import PodRegister
 
-__all__ = ["Completeness", "completeness", "log_gaps"]
-
 
 class Completeness(msgspec.Struct, kw_only=True):
     """What evidence there is of a node, and what is not.

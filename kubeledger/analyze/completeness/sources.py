@@ -36,8 +36,6 @@ from kubeledger.model.bodies.stages import (
 from kubeledger.model.record import Evidence, Record
 from kubeledger.verify.evidence.lost_records import LostRecords
 
-__all__ = ["TELLS", "LostSpan", "SourcesPart", "SourcesReport"]
-
 
 class FileGroup(msgspec.Struct, kw_only=True):
     """Sources of one format; a log stands alone.

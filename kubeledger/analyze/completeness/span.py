@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["ALWAYS", "Span"]
-
 
 class Span(msgspec.Struct, frozen=True):
     """From ``since`` on and up to ``until``, both included; None leaves that side open."""

@@ -16,8 +16,6 @@ from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserv
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.units import NS_PER_S, whole_number
 
-__all__ = ["VerbosityPart", "VerbosityReport"]
-
 Status = Literal["there", "not logged", "none", "missing", "not in this version", "not known"]
 """``there``: records rest on such lines. ``not logged``: the verbosity is below theirs.
 ``none``: the verbosity is enough and there are none, which may well be. ``missing``: the same

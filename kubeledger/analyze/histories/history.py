@@ -20,14 +20,6 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify import RECORDED, BasedReader, Outcome, Reader, Variant, verify
 from kubeledger.verify.verifier import Verifier
 
-__all__ = [
-    "History",
-    "histories_of_ledger",
-    "histories_of_recording",
-    "history_of_reader",
-    "span_of_histories",
-]
-
 
 class History(msgspec.Struct, frozen=True):
     """The records of one node.

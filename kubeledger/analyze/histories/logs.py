@@ -10,8 +10,6 @@ from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Evidence, Record
 from kubeledger.verify.evidence.processes import is_same_process
 
-__all__ = ["LogEntry", "LogReading", "LoggedProcess"]
-
 _LOG_FORMATS = ("klog-text", "klog-json", *ROW_FORMATS)
 
 

@@ -28,8 +28,6 @@ from kubeledger.ledger.regular import open_regular
 from kubeledger.ledger.storage import storage_errors
 from kubeledger.model.errors import BadInputError, BadQuestionError
 
-__all__ = ["STDIN", "is_ledger", "is_recording", "open_histories", "recording_on_stdin"]
-
 RECORDING_SUFFIXES = (".ledger.jsonl", ".ledger.jsonl.zst")
 
 STDIN = "standard input"

@@ -15,8 +15,6 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Contradiction, Outcome, Violation
 
-__all__ = ["News", "Watch"]
-
 What = Literal["impossible", "missed", "contradiction", "violation"]
 WHAT: tuple[What, ...] = get_args(What)
 

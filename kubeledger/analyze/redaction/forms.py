@@ -13,20 +13,6 @@ from importlib import resources
 
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 
-__all__ = [
-    "API_FIELDS",
-    "API_NUMBERS",
-    "BODY_FIELDS",
-    "BODY_KEYS",
-    "TIMES",
-    "VALUES_OF_KEYS",
-    "WELL_KNOWN_KEYS",
-    "is_amount",
-    "is_reason",
-    "is_resource",
-    "plain_words",
-]
-
 Form = Callable[[str], bool]
 
 

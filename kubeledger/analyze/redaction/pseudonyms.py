@@ -12,11 +12,6 @@ import re
 
 from kubeledger.analyze.redaction.forms import plain_words, words
 
-__all__ = [
-    "Pseudonyms",
-    "key_of_passphrase",
-]
-
 WELL_KNOWN = frozenset(
     {
         "",

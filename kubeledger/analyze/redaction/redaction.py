@@ -34,9 +34,6 @@ from kubeledger.model.bodies.ledger import RecordsRedacted
 from kubeledger.model.bodies.node import Setting
 from kubeledger.model.record import Body, Evidence, Record
 
-__all__ = ["redacted"]
-
-
 _NAMES = words(
     "namespace pod container victim_namespace victim_pod preemptor_namespace preemptor_pod"
     " nodeName hostname subdomain serviceAccountName serviceAccount image about"

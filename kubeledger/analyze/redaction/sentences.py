@@ -16,8 +16,6 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-__all__ = ["in_own_words"]
-
 _AMOUNT = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?:[numkKMGTPE]i?|%)?"
 _HOLES = {
     "{n}": rf"({_AMOUNT})",

@@ -16,10 +16,6 @@ from kubeledger.analyze.redaction.forms import (
 )
 from kubeledger.kubelet.kube.configuration import FIELDS
 
-__all__ = [
-    "shown_setting",
-]
-
 Name = Callable[[str], str]
 """A string's pseudonym."""
 

@@ -30,8 +30,6 @@ from kubeledger.model.errors import (
     LedgerUnavailableError,
 )
 
-__all__ = ["DEFAULT_TIMEOUT_S", "Queryable", "connect", "lingering"]
-
 DEFAULT_TIMEOUT_S = 60.0
 _LOOKS = 5
 _GONE = re.compile(

@@ -15,8 +15,6 @@ from kubeledger.analyze.sql.summaries import subject_of
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
 
-__all__ = ["event_lines"]
-
 _NO_TEXT = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 """Characters that no attribute may hold; names in a damaged log may."""
 

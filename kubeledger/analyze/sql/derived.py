@@ -10,8 +10,6 @@ import msgspec
 from kubeledger.model.record import Record
 from kubeledger.replay.episodes import node_conditions, pod_stages, safety
 
-__all__ = ["DERIVED", "DerivedTable"]
-
 
 class DerivedTable(NamedTuple):
     """A table that is made of one node's records.

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from kubeledger.analyze.sql.library import Parameter, ShippedQuery, load_library
 from kubeledger.analyze.sql.views import View, load_views
 
-__all__ = ["render"]
-
 _HEAD = """\
 # SQL over a ledger
 

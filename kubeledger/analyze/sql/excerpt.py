@@ -28,8 +28,6 @@ from kubeledger.verify import Contradiction, Finding, Outcome, Reader, verify
 from kubeledger.verify.evidence.pods_without_add import PodsWithoutAdd
 from kubeledger.verify.registry import kinds_seen_for
 
-__all__ = ["excerpt", "lines_of_excerpt", "records_of_excerpt"]
-
 _LISTS = frozenset(kind.kind for kind in PodsWithoutAdd.KINDS)
 """Lists, and the pods' arrivals: a pod that only a list shows has lost its lines."""
 _BEFORE_NS, _AFTER_NS = 600 * NS_PER_S, 60 * NS_PER_S

@@ -18,8 +18,6 @@ from kubeledger.model.errors import BadQuestionError
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["check_query", "one_line"]
-
 _AFTER_MESSAGE = re.compile(r"\n\s*LINE \d+:|\s*Possible solutions:")
 _LINE_END = re.compile(r"[!.]?\s*\n\s*")
 _RAISED = re.compile(r"^[\w.]+Error: (.+)$", re.MULTILINE)

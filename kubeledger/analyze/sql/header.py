@@ -10,8 +10,6 @@ import re
 
 import msgspec
 
-__all__ = ["Field", "parse_header"]
-
 _FIELD = re.compile(
     r"-- (?P<word>column|param|title|kinds)(?: (?P<name>\w+)(?: (?P<type>[^:]+))?)?: (?P<text>.+)"
 )

@@ -7,8 +7,6 @@ from datetime import datetime
 from html import escape
 from typing import Any
 
-__all__ = ["html_table"]
-
 _CELL_MAX = 200
 
 

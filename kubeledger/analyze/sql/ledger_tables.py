@@ -23,8 +23,6 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.storage import storage_errors
 from kubeledger.model.errors import DamagedLedgerError
 
-__all__ = ["LedgerTables"]
-
 _TAIL = "stored.tail"
 _SUPERSEDED = "stored.superseded"
 

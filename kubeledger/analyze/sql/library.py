@@ -11,8 +11,6 @@ import msgspec
 from kubeledger.analyze.sql.header import Field, parse_header
 from kubeledger.model.errors import BadQuestionError
 
-__all__ = ["Parameter", "ShippedQuery", "find_query", "load_library"]
-
 TIME = "TIME"
 _DEFAULT = " default "
 _NULL = "NULL"

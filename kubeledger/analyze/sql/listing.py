@@ -18,17 +18,6 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Body, Record
 
-__all__ = [
-    "Filter",
-    "Shown",
-    "body_of",
-    "list_records",
-    "pods_of",
-    "selection",
-    "show_record",
-    "similar_pods",
-]
-
 _CAUSE = re.compile(rb'"cause":(\d+),"evidence":')
 _POD_FIELDS = (
     ("namespace", "pod", "pod_uid"),

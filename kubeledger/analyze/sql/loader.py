@@ -14,8 +14,6 @@ from kubeledger.analyze.sql.views import RECORDS, Needs, View
 from kubeledger.ledger.history.lines import quoted
 from kubeledger.model.errors import BadQuestionError
 
-__all__ = ["comment_on", "create_views", "load"]
-
 _LOCKS = (
     "SET TimeZone = 'UTC'",
     "SET python_enable_replacements = false",

@@ -9,8 +9,6 @@ from kubeledger.ledger.history.lines import create_lines, quoted, rows_sql
 from kubeledger.ledger.history.parts import engine
 from kubeledger.ledger.history.upcasting import upcast_lines
 
-__all__ = ["write_parquet"]
-
 _OPTIONS = "FORMAT parquet, COMPRESSION zstd, PARQUET_VERSION v1"
 
 

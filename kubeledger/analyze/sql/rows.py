@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-__all__ = ["Rows", "check_text", "in_utc"]
-
 _FETCH_ROWS = 2048
 _SHOWN_ROWS = 20
 _COUNTED_ROWS = 100_000

@@ -15,8 +15,6 @@ from kubeledger.ledger.names import (
 from kubeledger.ledger.segments import Segment, list_segments
 from kubeledger.model.errors import DamagedLedgerError
 
-__all__ = ["fingerprint"]
-
 _ATTEMPTS = 3
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["cut", "cut_chain", "cut_clause"]
-
 _CLAUSE_ENDS = ("; ", ": ", ", ", " (")
 _LONGEST_WORD_PART = 2
 """A word that takes more than half of the room is cut itself: there is little else."""

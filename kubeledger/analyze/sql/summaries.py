@@ -13,8 +13,6 @@ from functools import cache
 from string import Formatter
 from typing import Any, NamedTuple
 
-__all__ = ["TEMPLATES", "subject_of", "summary_of"]
-
 TEMPLATES: Mapping[str, str] = {
     "cgroups.CgroupObserved": "{cgroup}: counters",
     "cgroups.CgroupRemoved": "{cgroup} is gone",

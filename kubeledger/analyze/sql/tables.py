@@ -13,8 +13,6 @@ from kubeledger.analyze.sql.views import Needs, View
 from kubeledger.ledger.history.lines import quoted
 from kubeledger.model.errors import KubeledgerError
 
-__all__ = ["ROWS", "VERIFIED", "VERIFIED_COLUMNS", "Tables", "create_table"]
-
 _LINE_BYTES_MAX = 64 << 20
 
 ROWS = "stored.rows"

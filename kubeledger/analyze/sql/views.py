@@ -16,8 +16,6 @@ import msgspec
 
 from kubeledger.analyze.sql.header import parse_header
 
-__all__ = ["RECORDS", "Needs", "View", "load_views", "needs_of"]
-
 ALL_KINDS = "all"
 RECORDS = "records"
 _STORED = re.compile(r"\bstored\.\w+")

@@ -17,8 +17,6 @@ from kubeledger.analyze.whatif.world import World
 from kubeledger.verify import Finding, Reader, Variant, verify
 from kubeledger.verify.finding import Fields
 
-__all__ = ["Becomes", "Change", "Outlook", "becomes", "outlook"]
-
 Becomes = Literal["gone", "added", "other"]
 """It would not have been, would have been besides, or would have been decided otherwise."""
 

@@ -19,8 +19,6 @@ from kubeledger.model.record import Evidence
 from kubeledger.verify import Variant
 from kubeledger.verify.settings import UNKNOWN
 
-__all__ = ["ConfigFile", "config_of", "variants_for"]
-
 
 class ConfigFile(NamedTuple):
     """A KubeletConfiguration as it is written.

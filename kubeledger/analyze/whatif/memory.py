@@ -14,8 +14,6 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.processes import Processes
 from kubeledger.verify.rules.evictions.thresholds import configured
 
-__all__ = ["SpareMemory"]
-
 _GRID_NS = 30 * NS_PER_S
 """Signals are read every ten seconds; a longer hole between them shows nothing."""
 

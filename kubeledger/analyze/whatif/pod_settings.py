@@ -12,8 +12,6 @@ from kubeledger.model.bodies.prober import ProbeType
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.verify import PodFieldChange, ProbeChange, ResourceChange
 
-__all__ = ["PodChange", "is_of_pod", "parse_pod_setting"]
-
 PodChange = PodFieldChange | ProbeChange | ResourceChange
 
 _PREFIXES = ("container/", "pod/")

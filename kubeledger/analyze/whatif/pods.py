@@ -14,8 +14,6 @@ from kubeledger.model.bodies.lifecycle import PodAdmitted, PodConfigChanged, Pod
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Reader, Variant
 
-__all__ = ["Pods", "pods_of"]
-
 _LISTS: Final = ("containers", "initContainers")
 
 

@@ -10,8 +10,6 @@ from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify import Finding
 from kubeledger.verify.finding import Fields
 
-__all__ = ["no_restart"]
-
 _RULE = "pkg/kubelet/prober/worker.go doProbe"
 
 

@@ -18,8 +18,6 @@ from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify import Finding
 from kubeledger.verify.evidence.container_specs import ProbeSpec
 
-__all__ = ["ProbedTwin"]
-
 _LOGGED_WITHIN_NS = 20 * NS_PER_S
 """A change that the sync loop logs comes so soon after its tick."""
 _SEEN_LATE_NS = 2 * NS_PER_S

@@ -36,8 +36,6 @@ from kubeledger.verify import Finding, ProbeChange, Reader, Variant
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.container_specs import ProbeSpec, specs_of
 
-__all__ = ["Probes"]
-
 _FIELDS = {
     "failureThreshold": "failure_threshold",
     "initialDelaySeconds": "initial_delay_seconds",

@@ -11,8 +11,6 @@ from kubeledger.kubelet.kube.configuration import problem
 from kubeledger.model.units import parse_go_duration
 from kubeledger.verify.settings import UNKNOWN
 
-__all__ = ["refusal"]
-
 _ENFORCEABLE = frozenset(
     {"pods", "system-reserved", "kube-reserved", "none"}
     | {"system-reserved-compressible", "kube-reserved-compressible"}

@@ -9,8 +9,6 @@ from kubeledger.analyze.whatif.changes import Becomes, Outlook
 from kubeledger.model.record import Record
 from kubeledger.verify import Reader
 
-__all__ = ["WORDS", "Counts", "following", "sentences"]
-
 Counts = Counter[tuple[Becomes, bool, str]]
 """What became of a decision, whether that is trusted, and its kind."""
 

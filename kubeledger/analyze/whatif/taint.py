@@ -18,8 +18,6 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Finding
 from kubeledger.verify.rules.admission.case import AdmissionCase
 
-__all__ = ["Taint"]
-
 _ALL_OF_NODE = "node"
 _USAGE = "usage"
 """What pods used: evictions rest on it, and kills for the node's memory."""

@@ -17,8 +17,6 @@ from kubeledger.kubelet.prober.worker import ProbeWorker, count_result, new_work
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import ProbeType
 
-__all__ = ["Step", "Twin"]
-
 _RUN_MAX: Final = 64
 """Runs of this length and more, of which the beginning was not seen, count as one."""
 

@@ -20,15 +20,6 @@ from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserv
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.verify import PodFieldChange, ProbeChange, Reader, ResourceChange, Variant
 
-__all__ = [
-    "effective",
-    "parse_setting",
-    "parse_variants",
-    "recorded_settings",
-    "setting_values",
-    "variants_of",
-]
-
 Alternatives = tuple[str, list[tuple[str, Any]]]
 """A setting's name, and (text, value) of each alternative."""
 

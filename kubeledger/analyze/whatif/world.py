@@ -25,8 +25,6 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Finding
 from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome, CountedPod
 
-__all__ = ["Trust", "World", "pod_of"]
-
 Trust = Literal["sure", "sure but for words", "doubtful"]
 
 _LINGERS_NS: Final = 10 * NS_PER_S

@@ -12,22 +12,6 @@ from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.record import Record
 from kubeledger.replay.episodes.container_runs import ContainerRun
 
-__all__ = [
-    "belongings_of",
-    "concerns",
-    "containers_in",
-    "is_about_others",
-    "is_about_pod",
-    "is_image",
-    "main_of",
-    "mentions",
-    "named_within",
-    "pods_in",
-    "tells_of",
-    "uid_of",
-    "weight_of",
-]
-
 _WEIGHTS = (
     ("lifecycle.PodEvicted", "preemption.PodPreempted", "lifecycle.PodRejected"),
     (

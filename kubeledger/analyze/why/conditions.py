@@ -26,8 +26,6 @@ from kubeledger.replay.episodes.node_conditions import (
     TroubleEpisode,
 )
 
-__all__ = ["NodeClause", "clauses_of"]
-
 _NOT_READY, _WAS_NOT_READY = 95, 75
 _SHUTDOWN = 88
 _TROUBLED, _WAS_TROUBLED = 85, 60

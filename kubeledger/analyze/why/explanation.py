@@ -7,8 +7,6 @@ import msgspec
 from kubeledger.model.record import Role
 from kubeledger.verify import Finding
 
-__all__ = ["Answer", "Explanation", "Namesake", "Piece", "Step", "StoryStep"]
-
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
     """One numbered piece of evidence: a record, and where the fact stands.

@@ -14,17 +14,6 @@ from kubeledger.model.record import Record
 from kubeledger.replay.episodes.container_runs import ContainerRun, container_runs
 from kubeledger.verify import Finding
 
-__all__ = [
-    "OTHER_KILLS",
-    "OWN_KILLS",
-    "PROBES",
-    "Facts",
-    "facts_of",
-    "is_besides",
-    "probe_message",
-    "why_of",
-]
-
 _OUTPUT_MAX = 80
 PROBES = frozenset({"liveness", "readiness", "startup"})
 OWN_KILLS = {

@@ -10,8 +10,6 @@ from kubeledger.model.bodies.images import ImagesDetected, ListedImage
 from kubeledger.model.record import Evidence, Record
 from kubeledger.model.units import format_ts
 
-__all__ = ["line_about", "passes_about", "words_about"]
-
 _TELLING = {
     "lifecycle.PodEvicted": ("Evicting pod", "evicted successfully", "failed to evict"),
     "oom.ProcessKilled": ("Killed process",),

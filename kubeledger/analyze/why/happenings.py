@@ -23,22 +23,6 @@ from kubeledger.kubelet.lifecycle.exits import UNKNOWN_KILLER, how_it_ended, kil
 from kubeledger.kubelet.lifecycle.stages import failure_of_event
 from kubeledger.model.record import Record
 
-__all__ = [
-    "BACK_OFF",
-    "DELAY",
-    "DELETED",
-    "NEVER_STARTED",
-    "POD_END",
-    "REFUSED",
-    "RULES",
-    "STOPPED",
-    "STUCK",
-    "TROUBLE",
-    "WORTH_TELLING",
-    "Group",
-    "Words",
-]
-
 POD_END = 100
 STUCK = 95
 """It does not run now; what killed it before weighs less."""

@@ -16,8 +16,6 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
 from kubeledger.verify import Finding
 
-__all__ = ["clause", "counted_steps", "short_headline"]
-
 _WHOLE = frozenset(
     {
         "images.GarbageCollectionStarted",

@@ -22,8 +22,6 @@ from kubeledger.analyze.why.target import FORMS, Target, TargetKind, parse_targe
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record
 
-__all__ = ["find_target", "known_names"]
-
 _ID_MIN = 6
 _LIGHTEST = (-100, 0, 0)
 _SHOWN_MAX = 8

@@ -37,8 +37,6 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
 from kubeledger.replay.episodes.node_conditions import NodeConditions
 
-__all__ = ["explain_node"]
-
 _STEPS_MAX = 200
 _PROCESSES_MAX = 5
 _SHUT_DOWN = 80

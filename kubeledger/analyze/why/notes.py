@@ -21,8 +21,6 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
 from kubeledger.replay.episodes.container_runs import ContainerRun
 
-__all__ = ["attempts_note", "ended_by_itself", "ending_attempt", "failures_about", "last_end"]
-
 _GAVE_UP = "the eviction manager gave up waiting for its end"
 _FAILED = re.compile(r'failed to evict(?:".*?\berr"?[=:]"(?P<quoted>[^"]*)"| (?P<plain>.+))')
 

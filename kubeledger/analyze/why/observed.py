@@ -28,8 +28,6 @@ from kubeledger.analyze.why.target import Target
 from kubeledger.model.record import Record
 from kubeledger.replay.episodes.pod_stages import StageEpisode
 
-__all__ = ["image_answer", "undecided_answer"]
-
 _STEPS_MAX = 200
 
 

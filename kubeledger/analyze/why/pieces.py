@@ -15,20 +15,6 @@ from kubeledger.analyze.why.target import Target
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 
-__all__ = [
-    "HEADLINE_MAX",
-    "cited",
-    "ended",
-    "evidence_of",
-    "in_time",
-    "seconds",
-    "size",
-    "step_of",
-    "time",
-    "times",
-    "words_of",
-]
-
 HEADLINE_MAX = 200
 _FRACTION = re.compile(r"(T\d\d:\d\d:\d\d)\.\d+Z")
 _UNITS = ((1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))

@@ -10,8 +10,6 @@ from kubeledger.analyze.why.explanation import Namesake
 from kubeledger.analyze.why.target import Target
 from kubeledger.model.record import Record
 
-__all__ = ["Scope", "scope_of"]
-
 
 class Scope(NamedTuple):
     """The pod that is meant.

@@ -22,8 +22,6 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_go_duration
 from kubeledger.replay.episodes.pod_stages import StageEpisode
 
-__all__ = ["cause_in", "stage_groups"]
-
 
 class _Clause(NamedTuple):
     """What is waited for, and what is wrong with it, as long as it is so and afterwards."""

@@ -36,8 +36,6 @@ from kubeledger.model.record import Record
 from kubeledger.replay.episodes.pod_stages import StageEpisode
 from kubeledger.verify import Finding
 
-__all__ = ["most_important", "story_of"]
-
 STEPS_MAX = 8
 
 _WHY_MIN = 15

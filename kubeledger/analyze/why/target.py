@@ -8,8 +8,6 @@ import msgspec
 
 from kubeledger.model.errors import BadQuestionError
 
-__all__ = ["FORMS", "Target", "TargetKind", "parse_target"]
-
 TargetKind = Literal["pod", "container", "image", "device", "cgroup", "node"]
 
 FORMS: dict[TargetKind, str] = {

@@ -43,8 +43,6 @@ from kubeledger.replay.episodes.pod_stages import PodStages, StageEpisode
 from kubeledger.verify import Finding, Reader, verify
 from kubeledger.verify.registry import verifiers_of
 
-__all__ = ["HISTORY_MAX", "answers_to", "explain"]
-
 HISTORY_MAX = 200
 """Older decisions about the target are not listed."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from kubeledger.fleet.engines.engine import ENGINES, Engine
 from kubeledger.model.errors import BadQuestionError
 
-__all__ = ["engine_of"]
-
 
 def engine_of(name: str, *, workers: int | None = None, address: str | None = None) -> Engine:
     """An engine by its name; nothing is started yet.

@@ -22,22 +22,6 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 from kubeledger.fleet.scratch import scratch_directory
 from kubeledger.model.errors import KubeledgerError
 
-__all__ = [
-    "ATTEMPTS",
-    "ENGINES",
-    "Again",
-    "Ended",
-    "Engine",
-    "EngineError",
-    "Lost",
-    "Outcome",
-    "Session",
-    "bug_of",
-    "message_of",
-    "outcome_of",
-    "overdue",
-]
-
 S = TypeVar("S")
 R = TypeVar("R")
 

@@ -35,8 +35,6 @@ from kubeledger.fleet.engines.engine import (
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess
 
-__all__ = ["LocalEngine"]
-
 _STARTS = 6
 """So many workers in a row that die before they are ready are no accident."""
 

@@ -29,8 +29,6 @@ from kubeledger.fleet.engines.engine import (
 from kubeledger.fleet.engines.local import processors
 from kubeledger.model.errors import BadQuestionError
 
-__all__ = ["RayEngine"]
-
 _STORE_BYTES = 100_000_000
 """For results on their way; larger ones go by the disk."""
 

@@ -13,8 +13,6 @@ from kubeledger.fleet.query import connect_lake
 from kubeledger.fleet.report.columns import COLUMNS, PROBLEMS, Column
 from kubeledger.fleet.report.outstanding import Outstanding, outstanding
 
-__all__ = ["FleetFacts", "NodeFacts", "collect", "worst_first"]
-
 _HOUR_NS = 3_600_000_000_000
 _TIMEOUT_S = 6 * 3600.0
 """Nobody waits at a prompt: of a large lake on slow storage it takes what it takes."""

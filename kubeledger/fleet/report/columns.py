@@ -6,8 +6,6 @@ from typing import Literal, NamedTuple
 
 from kubeledger.analyze.problems import PROBLEMS as PROBLEMS_OF_NODES
 
-__all__ = ["COLUMNS", "PROBLEMS", "Column"]
-
 
 class Column(NamedTuple):
     """A count of each node.

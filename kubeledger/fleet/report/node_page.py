@@ -12,8 +12,6 @@ from kubeledger.fleet.types import Failure, NodeSpec
 from kubeledger.ledger.names import node_directory
 from kubeledger.timeline import write_ledger_page
 
-__all__ = ["node_page", "page_name"]
-
 
 def page_name(node: str) -> str:
     """File of a node's page, by its key in the lake."""

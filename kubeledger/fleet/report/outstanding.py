@@ -16,8 +16,6 @@ from statistics import median
 
 import msgspec
 
-__all__ = ["EXCESS_MIN", "POOL_MIN", "SCORE_MIN", "Outstanding", "outstanding"]
-
 POOL_MIN = 5
 """Of fewer nodes nothing is said: half of four is two."""
 SCORE_MIN = 4.0

@@ -12,8 +12,6 @@ from kubeledger.fleet.report.columns import COLUMNS
 from kubeledger.fleet.report.outstanding import EXCESS_MIN, POOL_MIN, SCORE_MIN
 from kubeledger.timeline.shell import embedded, html_page, script_of, static_text
 
-__all__ = ["fleet_page", "payload_of"]
-
 _FORMAT = 1
 _SHARED = ("text.js",)
 _SCRIPTS = ("fleet.js", "rows.js", "report.js")

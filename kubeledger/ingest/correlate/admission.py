@@ -33,8 +33,6 @@ from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["AdmissionAssembler"]
-
 _CONDITIONS = "node has conditions: "
 _WORKER_REASONS = frozenset(
     {"BackOff", "Created", "FailedCreatePodSandBox", "FailedMount", "Pulled", "Pulling"}

@@ -35,8 +35,6 @@ from kubeledger.ingest.sources.facts import Facts
 from kubeledger.ingest.sources.items import Item, LogLine
 from kubeledger.model.record import Evidence
 
-__all__ = ["Assembler", "Entry", "ItemHandler", "reads", "takes"]
-
 ItemHandler = Callable[[Item], Facts]
 _UID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 M = TypeVar("M", bound=Callable[..., Any])

@@ -32,8 +32,6 @@ from kubeledger.model.bodies.cgroups import (
 )
 from kubeledger.model.record import Evidence
 
-__all__ = ["CgroupAssembler"]
-
 _WEIGHTS = {
     "cpu.shares": 0,
     "cpu.weight": 0,

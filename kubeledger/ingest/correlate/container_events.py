@@ -32,8 +32,6 @@ from kubeledger.model.bodies.lifecycle import (
 )
 from kubeledger.model.units import NS_PER_S, parse_go_duration
 
-__all__ = ["ContainerEventsAssembler"]
-
 _BACK_OFF = re.compile(
     rf"[Bb]ack-off (\S+) restarting failed container=(\S+) pod=({FORMATTED_POD})"
 )

@@ -10,8 +10,6 @@ from kubeledger.ingest.correlate.preemption import PreemptionAssembler
 from kubeledger.ingest.correlate.registers import Container, Pod, Registers
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["ContainerNames"]
-
 _RESTARTING = ("liveness_probe", "startup_probe", "spec_changed", "resized")
 """Reasons of kills that a restart follows."""
 _SOON_NS = 5 * NS_PER_S

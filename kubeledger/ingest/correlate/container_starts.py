@@ -21,8 +21,6 @@ from kubeledger.model.bodies.lifecycle import ContainerRestarted, ContainerStart
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["ContainerStarts"]
-
 _UNSEEN_NS = 3 * NS_PER_S
 """What has run for longer was listed by a relist before, save that a busy PLEG took longer."""
 

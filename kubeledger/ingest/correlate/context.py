@@ -19,17 +19,6 @@ from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
-__all__ = [
-    "AllocationEntry",
-    "BundleContext",
-    "ContainerRef",
-    "IndexedEvent",
-    "KnownPod",
-    "MemoryEntry",
-    "PodName",
-    "Subject",
-]
-
 PodName = tuple[str | None, str | None]
 """Namespace and name."""
 

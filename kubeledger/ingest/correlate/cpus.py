@@ -34,8 +34,6 @@ from kubeledger.model.bodies.cpumanager import (
 )
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["CpuAssembler"]
-
 _FILE, _POLICY = "cpu_manager.go", "policy_static.go"
 _START_NS = 2 * NS_PER_S
 

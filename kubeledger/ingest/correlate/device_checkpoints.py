@@ -20,8 +20,6 @@ from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["CheckpointItems"]
-
 _SETTLING_NS = 2 * NS_PER_S
 """A snapshot is named by a whole second and takes a moment to be made."""
 

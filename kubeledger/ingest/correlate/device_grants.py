@@ -21,8 +21,6 @@ from kubeledger.ingest.klog.line_values import go_list, split_pod, strings_of
 from kubeledger.model.bodies.devicemanager import DevicesAllocated, DevicesReleased
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["GrantLines", "numa_of"]
-
 _CALL_NS = NS_PER_S
 """Between a request and its call the kubelet asks the plugin for its preference, at most."""
 

@@ -13,8 +13,6 @@ from kubeledger.ingest.sources.facts import Fact
 from kubeledger.model.bodies.devicemanager import AllocationRequested, DevicesAllocated
 from kubeledger.model.record import Evidence
 
-__all__ = ["DeviceManagerModel", "Holder", "Holding", "Holdings", "Numa", "all_ids"]
-
 Holder = tuple[str, str, str]
 """Pod UID (or ``namespace/name`` where no source shows the UID), container, resource."""
 Numa = dict[str, tuple[str, ...]]

@@ -9,8 +9,6 @@ from kubeledger.ingest.correlate.device_model import DeviceManagerModel
 from kubeledger.ingest.correlate.holdback import Waiting, shown
 from kubeledger.model.bodies.devicemanager import DevicesReported, EndpointStopped, PluginRegistered
 
-__all__ = ["PluginLines"]
-
 _DIAL_FAILED_RESOURCE = re.compile(r"ResourceName:([^,\s]+)")
 
 

@@ -26,8 +26,6 @@ from kubeledger.model.bodies.devicemanager import NO_HINTS, AllocationFailed
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["RefusalLines"]
-
 _REASONS = frozenset({"UnexpectedAdmissionError", "TopologyAffinityError"})
 _REFUSAL = re.compile(
     r"(?:Allocate|Update plugin resources) failed due to .*?, which is unexpected"

@@ -17,8 +17,6 @@ from kubeledger.ingest.correlate.device_refusals import RefusalLines
 from kubeledger.ingest.correlate.registers import Pods, SyncLoop
 from kubeledger.ingest.messages.heartbeat import HEARTBEAT
 
-__all__ = ["DeviceAssembler"]
-
 
 class DeviceAssembler(Assembler):
     """Device plugins, allocations, refusals, releases and the checkpoints after them."""

@@ -23,8 +23,6 @@ from kubeledger.model.bodies.lifecycle import PodTerminating
 from kubeledger.model.bodies.node import KubeletExited
 from kubeledger.model.units import NS_PER_S, whole_number
 
-__all__ = ["EndingsAssembler"]
-
 Reason = Literal["deleted", "removed", "orphaned", "ended", "killed", "shutdown"]
 
 

@@ -15,8 +15,6 @@ from kubeledger.ingest.sources.items import LogLine
 from kubeledger.model.bodies.stages import ErrorsLogged
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["ErrorsAssembler"]
-
 _EVERY_NS = 3600 * NS_PER_S
 _SHAPES_MAX = 1000
 """Lines of more shapes than this are counted together: memory must stay flat."""

@@ -12,16 +12,6 @@ from kubeledger.ingest.messages.eviction_rounds import amount_of
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.model.bodies.eviction import NodeCondition, NodeConditionsChanged
 
-__all__ = [
-    "PressureConditions",
-    "ended_by",
-    "exceeded_limit",
-    "is_eviction",
-    "message_ended_by",
-    "message_in_statuses",
-    "short_resource",
-]
-
 _CONDITION = re.compile(r"DiskPressure|MemoryPressure|PIDPressure")
 _LOW = re.compile(r"The node was low on resource: ([^. ]+)\. ")
 _LOCAL = (

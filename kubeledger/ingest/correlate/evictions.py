@@ -35,8 +35,6 @@ from kubeledger.ingest.sources.items import ApiEvent, PodList
 from kubeledger.model.bodies.eviction import PodSpared, RankedPod, ReclaimAttempted
 from kubeledger.model.units import NS_PER_S, whole_number
 
-__all__ = ["EvictionsAssembler"]
-
 _THRESHOLD_KEYS = (("log",), ("signal",), ("quantity",), ("available", "resource"))
 """Up to 1.24 the available amount stands under ``resource``."""
 _OUTCOMES = {

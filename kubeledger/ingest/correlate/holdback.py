@@ -18,8 +18,6 @@ from kubeledger.ingest.sources.facts import Fact
 from kubeledger.model.record import Body, Evidence
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["WAIT_NS", "Holdback", "Seen", "Waiting", "shown"]
-
 WAIT_NS = NS_PER_S
 """How long a fact waits for more evidence, unless set otherwise."""
 

@@ -17,8 +17,6 @@ from kubeledger.ingest.sources.times import go_time
 from kubeledger.model.bodies.images import ImagesDetected, ListedImage
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["DetectPasses"]
-
 _PAUSE_NS = NS_PER_S
 _LONGEST_NS = 60 * NS_PER_S
 _BY_HANDLER = "Adding image ID with runtime class to currentImages"

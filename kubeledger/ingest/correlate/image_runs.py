@@ -29,8 +29,6 @@ from kubeledger.model.bodies.images import (
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["GcRuns"]
-
 _FIRST_LOOK = "observations"
 """What a round of the eviction manager begins with."""
 _ACTED_ON = "thresholds - updated stats"

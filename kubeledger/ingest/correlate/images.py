@@ -15,8 +15,6 @@ from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import StatsSummary
 from kubeledger.model.bodies.images import ImageFsObserved
 
-__all__ = ["ImageAssembler"]
-
 
 class ImageAssembler(Assembler):
     """Detect passes, garbage collections, the image filesystem and eviction signals."""

@@ -11,8 +11,6 @@ from kubeledger.ingest.messages.podref import bare_container_id
 from kubeledger.ingest.sources.times import api_time
 from kubeledger.kubelet.kube.statuses import statuses_in
 
-__all__ = ["Instance", "index_instances", "is_later", "is_next", "ran_by"]
-
 
 class Instance(msgspec.Struct):
     """One container ID in the statuses of its pod.

@@ -27,8 +27,6 @@ from kubeledger.model.bodies.lifecycle import ContainerKilled, PodTerminating
 from kubeledger.model.bodies.prober import ProbeTransitioned
 from kubeledger.model.units import NS_PER_S, whole_number
 
-__all__ = ["KillsAssembler"]
-
 _PRE_STOP_WAIT_NS = 60 * NS_PER_S
 
 

@@ -24,8 +24,6 @@ from kubeledger.ingest.sources.items import PodList
 from kubeledger.ingest.sources.times import api_time
 from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed, PodTerminated
 
-__all__ = ["LifecycleAssembler"]
-
 Operation = Literal["ADD", "UPDATE", "DELETE", "REMOVE", "RECONCILE"]
 _CONFIGURED = "SyncLoop "
 

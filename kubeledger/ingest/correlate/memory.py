@@ -36,8 +36,6 @@ from kubeledger.model.bodies.memorymanager import (
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["MemoryAssembler"]
-
 _MANAGER = "memory_manager.go"
 _POLICY = "policy_static.go"
 _START_NS = 5 * NS_PER_S

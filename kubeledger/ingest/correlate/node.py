@@ -18,8 +18,6 @@ from kubeledger.model.bodies.node import NodeObserved
 from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeType
 from kubeledger.model.record import Evidence
 
-__all__ = ["NodeAssembler"]
-
 _CORES = re.compile(r"\bNumCores:(\d+)")
 _MEMORY = re.compile(r"\bMemoryCapacity:(\d+)")
 _NUMA_NODE = re.compile(r"\{Id:(\d+) Memory:\d+")

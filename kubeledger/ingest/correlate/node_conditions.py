@@ -21,8 +21,6 @@ from kubeledger.ingest.sources.times import api_time, go_time
 from kubeledger.model.bodies.stages import NodeCondition, NodeConditionChanged
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["EVENTS", "ConditionsAssembler", "condition_in"]
-
 Status = Literal["True", "False", "Unknown"]
 
 EVENTS: Mapping[str, tuple[NodeCondition, Status]] = {

@@ -34,8 +34,6 @@ from kubeledger.model.bodies.oom import REASON_OF_LEVEL, OutOfMemory, ProcessKil
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["OomAssembler"]
-
 _SYSTEM = re.compile(r"System OOM encountered(?:, victim process: (.*), pid: (\d+))?")
 _WAIT_NS = 5 * NS_PER_S
 """The status follows when the PLEG has looked and the pod was synced."""

@@ -16,8 +16,6 @@ from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["KILL_WAIT_NS", "OpenEviction", "OpenEvictions", "Reclaim"]
-
 _RECLAIM_WAIT_NS = 120 * NS_PER_S
 """Deleting what is unused takes its time."""
 KILL_WAIT_NS = 30 * NS_PER_S

@@ -21,8 +21,6 @@ from kubeledger.ingest.sources.facts import Fact
 from kubeledger.model.bodies.preemption import InsufficientResource, PodPreempted, PreemptionFailed
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["PreemptionAssembler"]
-
 _DUMPED = re.compile(
     r"(?:^|\} )&Pod\{ObjectMeta:\{(?P<name>\S+) (?P<generate>\S*) (?P<namespace>\S*) "
     r"(?P<link>\S*) (?P<uid>\S*) (?P<version>\S*) (?P<generation>\d+) "

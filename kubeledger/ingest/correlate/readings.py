@@ -16,8 +16,6 @@ from kubeledger.model.bodies.eviction import ContainerUsage, PodUsage, PodUsageO
 from kubeledger.model.bodies.podresources import AllocatableResourcesListed, PodResourcesListed
 from kubeledger.model.units import parse_api_ts
 
-__all__ = ["ReadingsAssembler"]
-
 
 class ReadingsAssembler(Assembler):
     """One record a summary, and one for each answer that differs from the one before."""

@@ -42,8 +42,6 @@ from kubeledger.model.bodies.lifecycle import KubernetesEvent
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["ReasonAssembler"]
-
 SETTLE_NS = 2 * NS_PER_S
 """How long a count waits for the log lines that it stands for."""
 COVER_NS = NS_PER_S + NS_PER_S // 5

@@ -21,19 +21,6 @@ from kubeledger.ingest.sources.items import LogLine
 from kubeledger.model.bodies.lifecycle import ContainerKilled
 from kubeledger.model.record import Evidence
 
-__all__ = [
-    "Admissions",
-    "Container",
-    "Containers",
-    "Pod",
-    "PodAssembler",
-    "Pods",
-    "Registers",
-    "Sighting",
-    "SyncLoop",
-    "about_pod",
-]
-
 
 class Pod(msgspec.Struct, eq=False):
     """One pod instance, with what the pod configuration showed of it.

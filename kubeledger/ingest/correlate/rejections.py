@@ -8,16 +8,6 @@ from typing import Any
 
 from kubeledger.kubelet.kube.statuses import statuses_in
 
-__all__ = [
-    "RECOVERY",
-    "failed_status",
-    "is_refusal",
-    "reason_of_message",
-    "rejection_in_status",
-    "was_synced",
-    "without_prefix",
-]
-
 _REASONS = frozenset(
     {
         "AppArmor",

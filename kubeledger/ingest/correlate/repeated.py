@@ -17,8 +17,6 @@ from kubeledger.ingest.sources.facts import Fact
 from kubeledger.model.record import Body, Evidence
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["Repeated"]
-
 EVERY_NS = 600 * NS_PER_S
 """What goes on is recorded again after so long."""
 

@@ -23,8 +23,6 @@ from kubeledger.kubelet.kube.statuses import statuses_in
 from kubeledger.model.bodies.stages import PodResized
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["ResizesAssembler"]
-
 Outcome = Literal["allocated", "deferred", "infeasible", "actuated"]
 
 _EVENTS: dict[str, tuple[Outcome, str | None]] = {

@@ -24,8 +24,6 @@ from kubeledger.model.bodies.memorymanager import MemoryManagerStateRead
 from kubeledger.model.record import Body, Evidence
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["Allocation", "Holder", "ResourceManagerAssembler"]
-
 _SETTLING_NS = 10 * NS_PER_S
 """A snapshot is named by the second it began in, and takes a while to be made."""
 

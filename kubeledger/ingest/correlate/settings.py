@@ -29,8 +29,6 @@ from kubeledger.model.bodies.node import Setting, SettingsObserved
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import parse_go_duration
 
-__all__ = ["SettingsSources", "Statement", "effective_settings", "evidence_of"]
-
 _JSON = msgspec.json.Encoder(order="sorted")
 _MASKED = frozenset({"staticPodURLHeader"})
 """Fields whose values the dump hides."""

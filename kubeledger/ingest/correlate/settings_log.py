@@ -37,8 +37,6 @@ from kubeledger.ingest.sources.items import KubeletConfigFile, LogLine
 from kubeledger.model.bodies.node import SettingsObserved
 from kubeledger.replay.node.snapshot_time import time_in_name
 
-__all__ = ["SettingsCollector"]
-
 _ROOT_DEFAULTED = "--cgroups-per-qos enabled, but --cgroup-root was not specified.  Defaulting to /"
 _REPLACES = {
     _ROOT_DEFAULTED: (),

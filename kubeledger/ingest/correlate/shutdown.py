@@ -16,8 +16,6 @@ from kubeledger.ingest.correlate.holdback import Waiting, shown
 from kubeledger.model.bodies.stages import ShutdownProgressed
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["ShutdownAssembler"]
-
 _GROUP = re.compile(r"Priority:(\d+) ShutdownGracePeriodSeconds:(\d+)")
 _DETECTED, _CANCELLED = ("true", "shutdown", "preshutdown"), ("false", "cancel")
 _SECONDS = re.compile(r"(?:(\d+)m)?(\d+)s?")

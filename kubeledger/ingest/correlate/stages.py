@@ -35,8 +35,6 @@ from kubeledger.kubelet.lifecycle.sync_errors import (
 )
 from kubeledger.model.bodies.stages import PodStageFailed, Stage
 
-__all__ = ["StagesAssembler"]
-
 _SAYS: dict[str, tuple[Stage, str]] = {
     "CreatePodSandbox for pod failed": ("sandbox", "CreatePodSandboxError"),
     "Error processing volume": ("volumes", "FailedMount"),

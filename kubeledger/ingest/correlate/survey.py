@@ -38,8 +38,6 @@ from kubeledger.kubelet.kube.statuses import statuses_in
 from kubeledger.kubelet.memorymanager.checkpoint import read_memory_manager_state
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["fill_context", "kubelet_uid"]
-
 _MIRROR = "kubernetes.io/config.mirror"
 _FOR_FACTS_ONLY = ("cgroup-files", "metrics")
 """Nothing is looked up in these, and nothing in them makes them invalid."""

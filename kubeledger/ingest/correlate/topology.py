@@ -25,8 +25,6 @@ from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint, Hints
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["TopologyAssembler"]
-
 _REASON = "TopologyAffinityError"
 _REFUSAL = "Resources cannot be allocated with Topology locality"
 _EVENT_NS = 5 * NS_PER_S

@@ -18,8 +18,6 @@ from kubeledger.ingest.sources.times import go_time
 from kubeledger.model.bodies.stages import NodeTrouble, NodeTroubled
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["TroublesAssembler"]
-
 _OF_CONDITION: tuple[tuple[NodeTrouble, re.Pattern[str]], ...] = (
     (
         "pleg_unhealthy",

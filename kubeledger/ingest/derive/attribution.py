@@ -20,8 +20,6 @@ from typing import NamedTuple
 from kubeledger.ingest.derive.probe_worker import INITIAL, Change, ProbeWorker
 from kubeledger.model.bodies.prober import ProbeResult, ProbeType
 
-__all__ = ["Attributed", "ResultAttribution"]
-
 _WORKERS_MAX = 8
 """The possibilities grow with the power of their number; no pod probes so many containers."""
 

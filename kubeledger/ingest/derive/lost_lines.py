@@ -9,8 +9,6 @@ from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import CutLine, LogLine
 from kubeledger.model.bodies.node import LogThinned
 
-__all__ = ["LostLinesAssembler"]
-
 _SKIPPED = "SyncLoop (housekeeping, skipped): sources aren't ready yet"
 
 

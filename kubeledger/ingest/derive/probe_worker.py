@@ -21,16 +21,6 @@ from kubeledger.verify.evidence.container_specs import ProbeSpec
 from kubeledger.verify.rules import probe_machine
 from kubeledger.verify.rules.probe_machine import SAYS, Machine, machine_of
 
-__all__ = [
-    "ABSENT",
-    "INITIAL",
-    "Change",
-    "ProbeWorker",
-    "probe_spec",
-    "probed_containers",
-    "worker_result",
-]
-
 INITIAL: Final = INITIAL_RESULT
 ABSENT: Final[dict[ProbeType, ProbeResult]] = {
     kind: SAYS[result] for kind, result in probe_machine.ABSENT.items()

@@ -20,8 +20,6 @@ from kubeledger.kubelet.prober.worker import RESTART_GRACE_NS
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeResult, ProbeTransitioned, ProbeType
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["Meant", "PodWorkers", "ProbeWorkers"]
-
 _LINE_WAIT_NS = 15 * NS_PER_S
 _AT_ONCE_NS = NS_PER_S // 20
 _NOT_RUNNING_NS = 5 * NS_PER_S

@@ -29,8 +29,6 @@ from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeResult, ProbeTransitioned, ProbeType
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["ProbesAssembler"]
-
 _NOT_RUNNING = "Non-running container probed"
 _RESULTS: dict[tuple[str, str], ProbeResult] = {
     ("liveness", "unhealthy"): "failure",

@@ -20,8 +20,6 @@ from kubeledger.ingest.sources.items import LogLine
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["EvictionTicks", "HousekeepingTicks", "Missing"]
-
 _TICK_NS = 2 * NS_PER_S
 _ROUND_NS = 10 * NS_PER_S
 _TICK_SLACK_NS = 20_000_000

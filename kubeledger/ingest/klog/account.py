@@ -11,8 +11,6 @@ from kubeledger.ingest.sources.facts import Fact
 from kubeledger.model.bodies.ledger import LinesNotUnderstood, SourceAccount
 from kubeledger.model.record import Evidence
 
-__all__ = ["Account", "shape_of"]
-
 LINES_A_RECORD = 1000
 SHAPES_MAX = 1000
 """More shapes than this in one source are counted together: memory must stay flat."""

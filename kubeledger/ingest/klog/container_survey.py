@@ -10,9 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-__all__ = ["NAMING", "NamedContainer", "named_container"]
-
-
 NamedContainer = tuple[str, str, str]
 """Bare container ID, pod UID, container's name."""
 

@@ -15,16 +15,6 @@ import msgspec
 
 from kubeledger.ingest.sources.prefix import JSON_START
 
-__all__ = [
-    "NOT_CUT",
-    "CutLineError",
-    "CutValues",
-    "EndsSurvey",
-    "LineEnds",
-    "begins_entry",
-    "ends_open",
-]
-
 _FEW = 3
 """So many lines of the greatest length, of which one ends open, are no chance."""
 

@@ -13,8 +13,6 @@ from kubeledger.ingest.klog.values import split_structured, text_values
 from kubeledger.ingest.sources.items import LogLine
 from kubeledger.ingest.sources.plain import normal_message
 
-__all__ = ["EntryEnds", "unknown_shape"]
-
 
 class EntryEnds:
     """Shows what is cut of the entries of one log; ``ends`` as the survey found them."""

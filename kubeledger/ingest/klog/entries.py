@@ -53,8 +53,6 @@ from kubeledger.ingest.sources.prefix import HEADER, JSON_START, is_entry
 from kubeledger.ingest.sources.times import carrier_time
 from kubeledger.model.record import Evidence
 
-__all__ = ["NEVER", "EntryReader"]
-
 VERDICTS_MAX = 100_000
 NEVER = b"~"
 """Later than any stamp: the loop passes over no line before one has been read whole."""

@@ -12,8 +12,6 @@ from functools import lru_cache
 from kubeledger.ingest.klog.line_values import go_text
 from kubeledger.ingest.sources.items import LogLine
 
-__all__ = ["error_shape"]
-
 _SHAPE_LENGTH = 160
 _TEXT_LENGTH = 4096
 """More of a message is not looked at."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["AGREEING_MIN", "version_of_callers"]
-
 AGREEING_MIN = 4
 
 _CALLERS = {

@@ -13,16 +13,6 @@ from kubeledger.ingest.klog.values import json_values
 from kubeledger.ingest.sources.items import LogLine
 from kubeledger.ingest.sources.plain import normal_message
 
-__all__ = [
-    "Place",
-    "json_keys",
-    "json_line",
-    "json_stamp",
-    "message_key",
-    "plain_evidence_line",
-    "text_line",
-]
-
 _JSON = msgspec.json.Decoder(dict[str, Any])
 _CALLER = re.compile(r"(?:.*/)?([^/:]+):(\d{1,9})\Z")
 _SEVERITIES = {b"I": "I", b"W": "W", b"E": "E", b"F": "F"}

@@ -14,8 +14,6 @@ from typing import Any
 
 from kubeledger.model.units import format_go_duration
 
-__all__ = ["parse_go_literal", "unquote_go"]
-
 _TYPE = re.compile(r"(?:\[\d*\]|\*|map\[[\w.{} ]*\]|interface \{\}|[A-Za-z_][\w./]*)+")
 _SCALAR = re.compile(r"-?0x[0-9a-f]+|[-+]?[0-9][0-9.eE+-]*|true|false|nil")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"|`[^`]*`')

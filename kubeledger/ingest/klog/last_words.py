@@ -14,8 +14,6 @@ from typing import Literal
 from kubeledger.ingest.klog.forms import Place, plain_evidence_line
 from kubeledger.ingest.sources.items import LogLine
 
-__all__ = ["FATAL", "first_line", "is_last_words", "is_of_systemd", "last_line", "reason_of"]
-
 FATAL = "klog.Fatal"
 """What the assemblers ask for to get every line after which the process ends."""
 

@@ -8,8 +8,6 @@ from typing import Any
 from kubeledger.ingest.sources.items import LogLine
 from kubeledger.model.units import whole_number
 
-__all__ = ["go_list", "go_text", "integer", "split_pod", "split_pod_text", "strings_of", "text_of"]
-
 _POD_TEXT = re.compile(r"(?P<name>[^_()\s]+)_(?P<namespace>[^_()\s]+)\((?P<uid>[^()\s]*)\)")
 
 

@@ -12,17 +12,6 @@ from itertools import filterfalse
 from kubeledger.ingest.sources.other_programs import is_other_program
 from kubeledger.ingest.sources.prefix import Unwrapped, Unwrapper, is_entry
 
-__all__ = [
-    "LINE_MAX",
-    "OTHER_PROGRAM",
-    "PARTIAL",
-    "Batch",
-    "Bodies",
-    "LineCutter",
-    "LineStats",
-    "is_bare_log",
-]
-
 LINE_MAX = 1 << 20
 PARTIAL = b"\x00partial"
 """Body of a line that its carrier (CRI) says goes on in the next: no klog line has it."""

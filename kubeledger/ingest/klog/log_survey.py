@@ -30,8 +30,6 @@ from kubeledger.ingest.sources.streams import Digests, SourceFile, digest_chunks
 from kubeledger.ingest.sources.times import api_time, carrier_time, go_time
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["LogLook", "LogSurvey", "VersionMark", "survey_log"]
-
 _HEAD = 1 << 18
 _FEW = 64
 _LAST = 50

@@ -17,8 +17,6 @@ from typing import NamedTuple
 from kubeledger.ingest.klog.values import closes_block, split_structured
 from kubeledger.ingest.sources.prefix import HEADER
 
-__all__ = ["BlockLine", "block_line", "continues_free_text", "entry_goes_on", "opens_block"]
-
 _SYSLOG_TAB = b"#011"
 
 _MULTI_LINE: dict[str, re.Pattern[str] | None] = {

@@ -10,17 +10,6 @@ from kubeledger.ingest.klog.stamps import Doubt
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import CutLine, LogLine
 
-__all__ = [
-    "JOINED_MAX",
-    "ClockStep",
-    "LogEntry",
-    "LogOutput",
-    "NewProcess",
-    "Ordered",
-    "PendingEntry",
-    "WrongStamp",
-]
-
 JOINED_MAX = 1 << 20
 """Bytes of continuation lines that an entry takes; more are counted but not kept."""
 

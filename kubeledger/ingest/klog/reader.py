@@ -29,8 +29,6 @@ from kubeledger.ingest.sources.node_lines import OTHER_NODE
 from kubeledger.ingest.sources.prefix import HEADER, JSON_START
 from kubeledger.ingest.sources.sections import OTHER_SECTION
 
-__all__ = ["KlogReader"]
-
 _STEP = 512
 """Lines that are skimmed at once: what was learned of them serves the next ones."""
 

@@ -20,8 +20,6 @@ from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, stamp_dispute
 from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.record import Evidence
 
-__all__ = ["LogOrder", "Timed", "in_order"]
-
 _LATE_NS = 5 * STEP_NS
 """Lines of an overloaded node stand so far out of order, where their carrier shows that."""
 _BEHIND_MAX = 32

@@ -8,8 +8,6 @@ whose stamps go back, all lines above: parts of it may be in it twice.
 
 from __future__ import annotations
 
-__all__ = ["Repeats"]
-
 _BACK = 8192
 """Lines that are looked back over at least, however small the batches are."""
 

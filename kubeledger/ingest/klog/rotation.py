@@ -18,8 +18,6 @@ from kubeledger.ingest.klog.log_survey import LogSurvey
 from kubeledger.ingest.sources.prefix import Unwrapper, is_entry
 from kubeledger.ingest.sources.streams import SourceFile
 
-__all__ = ["Overlap", "begins_after", "overlap_of", "up_to"]
-
 _BEGINNINGS = 64
 """Entries of the next log whose place in the first is sought: its very first may be cut."""
 

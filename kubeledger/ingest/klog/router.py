@@ -20,17 +20,6 @@ from kubeledger.ingest.klog.rows import Row
 from kubeledger.ingest.sources.facts import Facts
 from kubeledger.ingest.sources.items import LogLine
 
-__all__ = [
-    "PREFIX_LENGTH",
-    "Handled",
-    "LineHandler",
-    "Needs",
-    "Noise",
-    "Route",
-    "Router",
-    "Verdict",
-]
-
 LineHandler = Callable[[LogLine], Facts | None]
 Needs = tuple[tuple[str, ...], ...]
 """Keys that lines of a message need: of each, one of the alternatives."""

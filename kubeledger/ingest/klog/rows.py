@@ -30,18 +30,6 @@ import msgspec
 
 from kubeledger.ingest.sources.items import LogLine
 
-__all__ = [
-    "FORMATTED_POD",
-    "TIME",
-    "Regex",
-    "Row",
-    "ignore",
-    "ignore_text",
-    "klog",
-    "text",
-    "texts",
-]
-
 FORMATTED_POD = r'[^_\s",()]+_[^_\s",()]+\([^\s")]*\)'
 """Regular expression of ``name_namespace(uid)``, without groups."""
 

@@ -25,8 +25,6 @@ from kubeledger.ingest.sources.items import LogLine
 from kubeledger.ingest.sources.times import go_date, go_time
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["OCCURRED", "SENT", "SENT_BEGIN", "SentEvents"]
-
 OCCURRED = "Event occurred"
 SENT = frozenset(
     (

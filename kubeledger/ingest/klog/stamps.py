@@ -21,8 +21,6 @@ from typing import NamedTuple
 from kubeledger.model.units import NS_PER_S
 from kubeledger.model.wire.instants import YEARS, is_storable
 
-__all__ = ["STEP_NS", "Clock", "Doubt", "exact_json_ns", "stamp_ns"]
-
 STEP_NS = NS_PER_S
 """A log may be this much out of order (goroutines race for the lock); more is a step."""
 _RACE_NS = NS_PER_S // 10

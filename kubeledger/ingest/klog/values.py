@@ -23,14 +23,6 @@ from kubeledger.ingest.klog.cut_lines import CutValues
 from kubeledger.ingest.sources.plain import normal_message
 from kubeledger.model.units import NS_PER_S, format_ts
 
-__all__ = [
-    "closes_block",
-    "json_values",
-    "split_structured",
-    "text_values",
-    "unquote",
-]
-
 # Runs of plain letters are taken at once: written as (plain|escape)* it takes three times longer.
 _QUOTED_TEXT = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
 _QUOTED = re.compile(_QUOTED_TEXT, re.DOTALL)

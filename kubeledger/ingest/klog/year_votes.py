@@ -10,8 +10,6 @@ from kubeledger.ingest.klog.stamps import stamp_ns
 from kubeledger.ingest.sources.times import api_time, go_date
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["EVENT_TIME", "YearVotes"]
-
 EVENT_TIME = b"LastTimestamp:"
 """Of an event that was not sent, which client-go writes out (``sent_events``)."""
 

@@ -28,8 +28,6 @@ from kubeledger.ingest.messages import (
 from kubeledger.ingest.messages.keys import NEEDED
 from kubeledger.ingest.messages.noise import NOISE
 
-__all__ = ["MESSAGES", "router"]
-
 MESSAGES: dict[str, tuple[Row, ...]] = {
     "cgroups": cgroups.MESSAGES,
     "containers": containers.MESSAGES,

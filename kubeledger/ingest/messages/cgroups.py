@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, texts
 
-__all__ = ["MESSAGES"]
-
 MESSAGES = (
     klog("Failed to update QoS cgroup configuration", since="1.21"),
     klog("QoS pod memory limit", since="1.21"),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, text, texts
 
-__all__ = ["MESSAGES"]
-
 MESSAGES = (
     klog("Adding new entry to the queue for processing", since="1.30"),
     klog("Back-off restarting failed container", since="1.21"),

@@ -10,8 +10,6 @@ from kubeledger.kubelet.kube.cpuset import cpu_set_text, cpus_of
 from kubeledger.model.bodies.cpumanager import CpuManagerStarted, CpuPlace
 from kubeledger.model.record import Body
 
-__all__ = ["CpuMachine", "from_file", "sound_set"]
-
 _CPU_INFO = re.compile(
     r"(?P<cpu>\d+):\{(?:NUMANodeID:)?(?P<numa>\d+) (?:SocketID:)?(?P<socket>\d+) "
     r"(?:CoreID:)?(?P<core>\d+)[^}]*\}"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, texts
 
-__all__ = ["MESSAGES"]
-
 MESSAGES = (
     klog("Added Container", since="1.35"),
     klog("Allocate error", since="1.21"),

@@ -6,8 +6,6 @@ import re
 
 import msgspec
 
-__all__ = ["DeviceError", "device_error", "is_topology_refusal"]
-
 _ADMISSION = re.compile(
     r"(?:Allocate|Update plugin resources) failed due to (?P<error>.*), which is unexpected",
     re.DOTALL,

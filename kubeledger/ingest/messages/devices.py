@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kubeledger.ingest.klog.rows import Regex, ignore, ignore_text, klog, text, texts
 
-__all__ = ["MESSAGES"]
-
 _REFUSAL = (
     r"(?P<message>(?:Allocate|Update plugin resources) failed due to .*?, which is unexpected"
     r"|Resources cannot be allocated with Topology locality)"

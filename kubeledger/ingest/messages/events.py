@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kubeledger.ingest.klog.rows import Regex, ignore, ignore_text, klog, text
 
-__all__ = ["MESSAGES"]
-
 _OF_KIND = r'Event\(v1\.ObjectReference\{Kind:"(?P<kind>\w*)", '
 _SAYING = (
     r'UID:"(?P<podUID>[^"]*)"(?:.*?FieldPath:"(?P<fieldPath>[^"]*)")?.*?\}\): '

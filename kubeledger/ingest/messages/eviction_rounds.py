@@ -12,8 +12,6 @@ from typing import Final, Literal, NamedTuple
 from kubeledger.kubelet.kube.quantity import QuantityError, value_of
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["Driver", "EvictionRounds", "amount_of"]
-
 _UNRESOLVED, _SATISFIED, _UPDATED = "reclaim not satisfied", "grace periods satisfied", "updated"
 _AGAIN: Final = "after resource reclaim"
 _RESOURCES: Final = {

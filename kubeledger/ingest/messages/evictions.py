@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kubeledger.ingest.klog.rows import Regex, klog, text, texts
 
-__all__ = ["MESSAGES"]
-
 MESSAGES = (
     klog("Evicting pod", since="1.22"),
     klog("Eviction manager: able to reduce resource pressure without evicting pods.", since="1.21"),

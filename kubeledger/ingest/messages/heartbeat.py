@@ -2,7 +2,5 @@
 
 from __future__ import annotations
 
-__all__ = ["HEARTBEAT"]
-
 HEARTBEAT = ("SyncLoop (housekeeping)", "SyncLoop (housekeeping) end")
 """Structured messages every two seconds, listed so that no fact waits much longer."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, text, texts
 
-__all__ = ["MESSAGES"]
-
 MESSAGES = (
     klog("Adding image ID to currentImages", since="1.21"),
     klog("Adding image ID with runtime class to currentImages", since="1.29"),

@@ -16,8 +16,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-__all__ = ["KEYS", "NEEDED", "Keys"]
-
 
 class Keys(msgspec.Struct, frozen=True):
     """Keys of a message's lines.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kubeledger.ingest.klog.rows import ignore, klog
 
-__all__ = ["MESSAGES"]
-
 MESSAGES = (
     klog("Allocate", since="1.21"),
     klog("Container already present in state, skipping", since="1.21"),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kubeledger.ingest.klog.rows import TIME, Regex, ignore, ignore_text, klog, text, texts
 
-__all__ = ["MESSAGES"]
-
 _ROOT_DEFAULTED = "--cgroups-per-qos enabled, but --cgroup-root was not specified.  Defaulting to /"
 
 MESSAGES = (

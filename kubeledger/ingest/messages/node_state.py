@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kubeledger.ingest.klog.rows import TIME, Regex, ignore, klog, text, texts
 
-__all__ = ["MESSAGES"]
-
 _CERTIFICATE = "Failed while requesting a signed certificate from the control plane"
 _LEASE = "Failed to ensure lease exists, will retry"
 _DONE = "Shutdown manager completed processing"

@@ -13,8 +13,6 @@ from importlib.resources import files
 
 from kubeledger.ingest.klog.router import Noise
 
-__all__ = ["NOISE"]
-
 
 def _listed(name: str) -> frozenset[str]:
     text = files("kubeledger.ingest.messages").joinpath(name).read_text("utf-8")

@@ -12,8 +12,6 @@ from kubeledger.ingest.klog.rows import Row
 from kubeledger.ingest.messages.catalogue import MESSAGES
 from kubeledger.ingest.messages.noise import NOISE
 
-__all__ = ["render"]
-
 _HEAD = """# Messages of the kubelet
 
 Generated from the tables in `kubeledger/ingest/messages/`: do not edit. Structured lines are known

@@ -12,19 +12,6 @@ from typing import Any, NamedTuple
 from kubeledger.ingest.klog.line_values import text_of
 from kubeledger.ingest.sources.items import LogLine
 
-__all__ = [
-    "FORMATTED_POD",
-    "EventLine",
-    "PodRef",
-    "bare_container_id",
-    "event_line",
-    "formatted_pod",
-    "formatted_pods",
-    "structured_pod",
-    "structured_pods",
-    "text_value",
-]
-
 FORMATTED_POD = r'[^_\s",()]+_[^_\s",()]+\([^\s")]*\)'
 """Regular expression of ``name_namespace(uid)``, without groups."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, text, texts
 
-__all__ = ["MESSAGES"]
-
 MESSAGES = (
     klog("Attempting to evict pods in order to free up resources", since="1.21", until="1.21"),
     klog("Failed to admit pod", since="1.21"),

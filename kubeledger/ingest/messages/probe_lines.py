@@ -8,8 +8,6 @@ from typing import Any, Literal, NamedTuple, cast
 from kubeledger.ingest.klog.line_values import go_text
 from kubeledger.model.bodies.prober import ProbeType, TickResult
 
-__all__ = ["TICK_MESSAGES", "Handler", "Tick", "handler_of", "tick_of"]
-
 Handler = Literal["exec", "http", "tcp", "grpc"]
 
 TICK_MESSAGES: dict[str, tuple[TickResult, str | None]] = {

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kubeledger.ingest.klog.rows import FORMATTED_POD, Regex, Row, ignore, ignore_text, klog, text
 
-__all__ = ["MESSAGES"]
-
 
 def _tick(outcome: str, to: str) -> Row:
     pattern = (

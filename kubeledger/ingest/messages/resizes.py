@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kubeledger.ingest.klog.rows import ignore, klog
 
-__all__ = ["MESSAGES"]
-
 _INFEASIBLE = "Pod resize is infeasible"
 _GUARANTEED = "Resize is infeasible for Guaranteed Pods alongside"
 

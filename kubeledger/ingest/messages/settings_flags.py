@@ -17,8 +17,6 @@ import msgspec
 
 from kubeledger.model.units import whole_number
 
-__all__ = ["FLAGS", "FLAGS_BY_NAME", "FlagField", "FlagKind", "minor_version"]
-
 FlagKind = Literal[
     "bool", "int", "str", "list", "map", "gates", "thresholds", "headers", "taints", "memory"
 ]

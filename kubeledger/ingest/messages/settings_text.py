@@ -14,16 +14,6 @@ from kubeledger.ingest.klog.goliteral import parse_go_literal
 from kubeledger.ingest.messages.settings_flags import FLAGS, FlagKind
 from kubeledger.model.units import format_go_duration, whole_number
 
-__all__ = [
-    "STRUCT_FIELDS",
-    "api_name",
-    "parse_configuration_json",
-    "parse_configuration_literal",
-    "parse_flag",
-    "parse_node_config",
-    "parse_node_config_text",
-]
-
 _IRREGULAR = {
     "CPUCFSQuota": "cpuCFSQuota",
     "CPUCFSQuotaPeriod": "cpuCFSQuotaPeriod",

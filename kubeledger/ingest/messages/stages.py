@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kubeledger.ingest.klog.rows import FORMATTED_POD, Regex, klog, text, texts
 
-__all__ = ["MESSAGES"]
-
 MESSAGES = (
     klog("CreatePodSandbox for pod failed", since="1.21"),
     klog("Error processing volume", since="1.21"),

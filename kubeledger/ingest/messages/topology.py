@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kubeledger.ingest.klog.rows import Regex, ignore, ignore_text, klog, text, texts
 
-__all__ = ["MESSAGES"]
-
 _FILES = ("topology_manager.go", "scope_container.go", "scope_pod.go")
 _SUBJECT = r"\(pod: (?P<pod>\S+?)(?: container: (?P<containerName>\S+))?\): "
 

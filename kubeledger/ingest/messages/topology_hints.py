@@ -8,8 +8,6 @@ from typing import Any
 from kubeledger.ingest.klog.line_values import integer
 from kubeledger.model.bodies.topologymanager import Hint
 
-__all__ = ["Hints", "hint_of", "hints_of", "nodes_of_mask"]
-
 Hints = dict[str, tuple[Hint, ...] | None]
 """Resource -> hints; None means no preference, empty no possible affinity."""
 

@@ -24,15 +24,6 @@ from kubeledger.ingest.sources.items import (
 from kubeledger.ingest.sources.node_lines import same_machine
 from kubeledger.model.errors import BadInputError
 
-__all__ = [
-    "KubeletVersion",
-    "NamesInside",
-    "has_version",
-    "kubelet_version",
-    "name_of_bundle",
-    "names_inside",
-]
-
 VersionSource = Literal["option", "log", "metrics", "node", "caller", "name"]
 
 _BUILD_INFO = re.compile(rb'kubernetes_build_info\{[^}]*git_version="(v[^"]+)"')

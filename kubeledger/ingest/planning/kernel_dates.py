@@ -25,8 +25,6 @@ from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ingest.sources.times import go_time
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["date_kernel_logs", "date_reports"]
-
 ReportedTimes = dict[str, list[int]]
 """Container ID or path of a cgroup -> times at which a process in it was killed."""
 

@@ -26,8 +26,6 @@ from kubeledger.ingest.sources.places import node_of_place
 from kubeledger.ingest.sources.streams import CHUNK, SourceFile
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["split_by_node"]
-
 _SHARED = ("collected-at", "events", "kernel-log", "node", "pod-list")
 _NAMES_MAX = 200
 _LISTED_MAX = 100

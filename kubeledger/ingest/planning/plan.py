@@ -21,8 +21,6 @@ from kubeledger.ingest.sources.items import LogLine
 from kubeledger.kubelet.profile.facts import NEWEST, OLDEST, is_known_version
 from kubeledger.model.bodies.ledger import Source
 
-__all__ = ["Plan", "make_plan", "take_logs"]
-
 
 class Plan(msgspec.Struct):
     """One import: a bundle, whose it is, when it was, and what is odd about it.

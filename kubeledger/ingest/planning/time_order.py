@@ -36,8 +36,6 @@ from kubeledger.ingest.sources.streams import SourceFile, SourceView
 from kubeledger.ingest.sources.times import carrier_time
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["Entry", "OrderedLines", "Part", "in_time", "put_in_order", "time_of"]
-
 _LATE_NS = NS_PER_S
 """Lines of goroutines stand this much out of order at most."""
 _RACE_NS = NS_PER_S // 33

@@ -41,8 +41,6 @@ from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.snapshot_time import time_in_name
 
-__all__ = ["Timing", "mark_time", "starts_of", "time_of_document", "timing_of"]
-
 YearSource = Literal["option", "bundle", "log", "guessed"]
 
 _LATE_NS = 2 * 86_400 * NS_PER_S

@@ -32,8 +32,6 @@ from kubeledger.ingest.sources.newest_first import between
 from kubeledger.ingest.sources.prefix import Unwrapper
 from kubeledger.ingest.sources.streams import SourceFile
 
-__all__ = ["Excerpt", "Run", "groups_of", "woven"]
-
 
 class Run(NamedTuple):
     """Consecutive lines of one excerpt; ``excerpt`` counts those of the group from 0."""

@@ -8,17 +8,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = [
-    "COMBINED",
-    "MESSAGE_BYTES_MAX",
-    "ApiReason",
-    "EventKey",
-    "container_named",
-    "container_of",
-    "is_controllers",
-    "truncated",
-]
-
 EventKey = tuple[str, str, str, str, str]
 """Object kind, namespace, name, reason, message."""
 

@@ -30,8 +30,6 @@ from kubeledger.ledger.names import MANIFEST, NODES
 from kubeledger.model.errors import BadInputError, BadQuestionError
 from kubeledger.replay.node.snapshot_time import SNAPSHOT_NAME
 
-__all__ = ["Collected", "collect"]
-
 
 class Collected(msgspec.Struct):
     """What one argument of the user's holds.

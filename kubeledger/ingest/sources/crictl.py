@@ -12,8 +12,6 @@ from typing import Any
 from kubeledger.ingest.sources.items import RuntimeContainer, RuntimeImage
 from kubeledger.model.wire.instants import is_storable
 
-__all__ = ["NOT_USED", "containers_of", "images_of", "is_crictl", "is_usage"]
-
 NOT_USED = (
     "crictl's usage of image filesystem or containers: decisions rest on /stats/summary, which "
     "also has capacity and available bytes"

@@ -21,18 +21,6 @@ from kubeledger.ingest.sources.prefix import ANY_ENTRY, HEADER, JSON_START, Unwr
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ingest.sources.yaml_text import load_yaml
 
-__all__ = [
-    "A_RECORDING",
-    "FORMATS",
-    "LOG_FORMATS",
-    "NOTES",
-    "Detected",
-    "detect",
-    "is_log_name",
-    "load_documents",
-    "opened",
-]
-
 LOG_FORMATS = ("klog-text", "klog-json", *ROW_FORMATS)
 _OF_LINES = ("klog-text", "klog-json", "kernel-log")
 DOCUMENT_FORMATS = (

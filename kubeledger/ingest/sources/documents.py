@@ -41,19 +41,6 @@ from kubeledger.kubelet.cgroups.paths import below_controller
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Evidence
 
-__all__ = [
-    "HELD_BYTES_MAX",
-    "Document",
-    "DocumentContents",
-    "LineCounts",
-    "event_times",
-    "first_time",
-    "is_list",
-    "pods_of",
-    "read_document",
-    "values_of",
-]
-
 _Content = tuple[list[tuple[Any, ...]], "LineCounts"]
 """Of each item its values without time and evidence; where the lines went."""
 

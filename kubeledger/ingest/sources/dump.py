@@ -12,8 +12,6 @@ from pathlib import Path
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ingest.sources.unpack import Unpacked, spool_errors
 
-__all__ = ["is_dump", "take_apart"]
-
 _HEAD = 4 << 10
 _BEGIN = re.compile(rb'\s*\{\s*(?:"apiVersion": ?"v1",\s*)?"kind": ?"NodeList"')
 _END = re.compile(rb"\n\}\r?\n(?=\{|====)")

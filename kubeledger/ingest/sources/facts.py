@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 from kubeledger.model.record import Body, Evidence
 
-__all__ = ["Fact", "Facts"]
-
 
 class Fact:
     """What one or several pieces of evidence say; becomes one record.

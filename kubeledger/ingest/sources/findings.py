@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Finding"]
-
 
 class Finding(msgspec.Struct, frozen=True):
     """Something a reader of the ledger must know; as in ``FindingReported``."""

@@ -14,32 +14,6 @@ from kubeledger.ingest.sources.kernel_stamps import Stamp
 from kubeledger.model.bodies.podresources import AllocatableResourcesListed, PodResourcesListed
 from kubeledger.model.record import Evidence
 
-__all__ = [
-    "ApiEvent",
-    "CgroupFiles",
-    "Checkpoint",
-    "CollectedAt",
-    "CpuManagerState",
-    "CutLine",
-    "Item",
-    "KernelReport",
-    "KernelReports",
-    "KernelTask",
-    "KubeletConfigFile",
-    "KubeletCounters",
-    "LogLine",
-    "MemoryManagerState",
-    "NodeObject",
-    "ObservedGap",
-    "PodList",
-    "PodResources",
-    "ProbeCounters",
-    "RuntimeContainer",
-    "RuntimeImage",
-    "RuntimeObjects",
-    "StatsSummary",
-]
-
 
 class LogLine(msgspec.Struct):
     """One klog entry, its continuation lines included.

@@ -14,8 +14,6 @@ from kubeledger.ingest.sources.packing import CHUNK
 from kubeledger.ingest.sources.spool import forget_pages, mapped
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["JOURNAL_MAGIC", "JournalFile"]
-
 JOURNAL_MAGIC = b"LPKSHHRH"
 
 _FIELDS = (

@@ -7,8 +7,6 @@ from functools import lru_cache
 
 from kubeledger.ingest.sources.libsystemd import JournalEntry
 
-__all__ = ["journal_lines"]
-
 _US_PER_S = 1_000_000
 
 

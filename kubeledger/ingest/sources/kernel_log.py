@@ -16,8 +16,6 @@ from kubeledger.ingest.sources.items import Constraint, KernelReport, KernelTask
 from kubeledger.ingest.sources.kernel_stamps import Stamp, kernel_line
 from kubeledger.model.record import Evidence
 
-__all__ = ["KernelLogReader", "is_kernel_log"]
-
 _SAMPLE_LINES = 200
 _NAMED = re.compile(r"dmesg|kmsg|kern(?:el)?\b|kern\.log", re.IGNORECASE)
 _OOM_WORDS = re.compile(r"invoked oom-killer|oom-kill:constraint|Killed process \d+ \(")

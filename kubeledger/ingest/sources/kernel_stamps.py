@@ -14,8 +14,6 @@ from typing import Literal, NamedTuple
 
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["KernelLine", "Stamp", "StampForm", "kernel_line", "with_year"]
-
 StampForm = Literal["utc", "local", "yearless", "boot"]
 """``utc``: nanoseconds since the epoch. ``local``: the same, but of the node's clock on the
 wall. ``yearless``: that, in the year 2000. ``boot``: nanoseconds since the boot."""

@@ -14,8 +14,6 @@ import msgspec
 
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["Journal", "JournalEntry", "Matches", "is_installed", "place_of_journals"]
-
 Matches = Sequence[Sequence[str]]
 """Groups of ``FIELD=value``. An entry is matched by a group if it has, of each field that stands in
 it, one of the values; and matched if any group matches it."""

@@ -13,8 +13,6 @@ from itertools import pairwise
 
 from kubeledger.ingest.sources.streams import SourceFile, SourceView
 
-__all__ = ["ReversedLines", "between"]
-
 _WINDOW = 1 << 26
 """Bytes that are turned round at once; the file is read once for each."""
 

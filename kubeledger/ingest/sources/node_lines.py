@@ -29,16 +29,6 @@ from kubeledger.ingest.sources.spool import mapped
 from kubeledger.ingest.sources.streams import SourceFile, SourceView
 from kubeledger.ingest.sources.unpack import spool_errors
 
-__all__ = [
-    "OTHER_NODE",
-    "LogWriters",
-    "NodeLines",
-    "Writers",
-    "lines_of_nodes",
-    "same_machine",
-    "whole_lines",
-]
-
 OTHER_NODE = b"\x1a"
 """What a line of another node is filled with: lines keep their numbers and offsets."""
 

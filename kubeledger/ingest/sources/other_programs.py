@@ -7,17 +7,6 @@ from functools import lru_cache
 
 from kubeledger.ingest.sources.prefix import Unwrapper, is_entry
 
-__all__ = [
-    "OTHER_COMPONENT",
-    "Callers",
-    "begins_kubelet",
-    "begins_other_program",
-    "is_kubelets",
-    "is_neighbour",
-    "is_other_program",
-    "may_be_kubelets",
-]
-
 _OWN = frozenset(
     b"""
 allocation_manager cgroup_manager_linux cgroup_v1_manager_linux cgroup_v2_manager_linux cni_windows

@@ -14,8 +14,6 @@ from typing import Any, BinaryIO, NamedTuple
 
 import zstandard
 
-__all__ = ["CHUNK", "TooLargeError", "as_utf8", "content_of", "without_suffix"]
-
 CHUNK = 1 << 20
 
 _RATIO_MAX = 1000

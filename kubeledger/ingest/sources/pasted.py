@@ -18,8 +18,6 @@ from kubeledger.ingest.sources.packing import CHUNK
 from kubeledger.ingest.sources.prefix import ANY_ENTRY, JSON_START, Unwrapper, is_entry
 from kubeledger.ingest.sources.streams import SourceFile, SourceView
 
-__all__ = ["as_written"]
-
 _HEAD = 64 << 10
 _PARTS_MAX = 64
 """Lines that one may have been wrapped into."""

@@ -12,8 +12,6 @@ import re
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-__all__ = ["COLLECTIONS", "Place", "Role", "node_of_place", "place_of"]
-
 Role = Literal[
     "collected-at",
     "container-log",

@@ -9,8 +9,6 @@ import math
 import re
 from typing import Any
 
-__all__ = ["DEPTH_MAX", "normal_message", "plain"]
-
 DEPTH_MAX = 200
 """Levels of lists and maps in a document; API objects have about twenty."""
 

@@ -16,8 +16,6 @@ from kubeledger.model.bodies.podresources import (
     PodResourcesListed,
 )
 
-__all__ = ["is_pod_resources", "read_pod_resources"]
-
 _ALLOCATABLE = frozenset({"cpuIds", "devices", "memory"})
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-__all__ = ["ANY_ENTRY", "HEADER", "JSON_START", "Unwrapped", "Unwrapper", "is_entry"]
-
 HEADER = re.compile(
     rb"([IWEF])(\d{4} \d\d:\d\d:\d\d\.\d{6}) +(\d{1,19}) ([^\s:\]]+):(\d{1,9})\] ?", re.DOTALL
 )

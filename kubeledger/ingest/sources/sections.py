@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from kubeledger.ingest.sources.node_lines import OTHER_NODE, whole_lines
 from kubeledger.ingest.sources.streams import SourceFile, SourceView
 
-__all__ = ["OTHER_SECTION", "SectionLines", "kubelets_sections"]
-
 OTHER_SECTION = OTHER_NODE + b"\x19"
 """What a line of another program begins with; the rest of it is filled: lines keep their places."""
 

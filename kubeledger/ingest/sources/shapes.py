@@ -15,8 +15,6 @@ import msgspec
 
 from kubeledger.ingest.sources.times import api_time
 
-__all__ = ["sound_objects"]
-
 _Json = dict[str, Any]
 _Map = dict[str, str | None] | None
 _Quantities = dict[str, str | int | float | None] | None

@@ -16,8 +16,6 @@ from typing import IO
 
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["forget_pages", "mapped", "spool_directory"]
-
 
 @contextmanager
 def spool_directory() -> Iterator[Path]:

@@ -11,16 +11,6 @@ from typing import NamedTuple
 from kubeledger.model.units import NS_PER_S, parse_go_time, parse_ts
 from kubeledger.model.wire.instants import YEARS, is_storable
 
-__all__ = [
-    "CarrierTime",
-    "api_time",
-    "carrier_time",
-    "date_in",
-    "go_date",
-    "go_time",
-    "is_zero_time",
-]
-
 _ZERO = "0001-01-01T00:00:00"
 _DATE = re.compile(
     r"time\.Date\((\d{4}), time\.(\w+), (\d+), (\d+), (\d+), (\d+), (\d+), time\.(?:Local|UTC)\)"

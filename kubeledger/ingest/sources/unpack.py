@@ -23,8 +23,6 @@ import msgspec
 from kubeledger.ingest.sources.streams import CHUNK, SourceFile
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["FILES_MAX", "SPOOL_MAX", "Unpacked", "copy_stream", "is_archive", "unpack"]
-
 FILES_MAX = 200_000
 SPOOL_MAX = 64 << 30
 RATIO_MAX = 200

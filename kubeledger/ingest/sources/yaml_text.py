@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import yaml
 
-__all__ = ["NODES_MAX", "compose_yaml", "load_yaml", "scalar_of"]
-
 NODES_MAX = 1_000_000
 """Nodes of a document with its aliases written out; a cluster's pods have fewer."""
 

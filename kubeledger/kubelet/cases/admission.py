@@ -21,8 +21,6 @@ from kubeledger.kubelet.profile.admission import AdmissionFacts
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.preemption import InsufficientResource
 
-__all__ = ["INPUT", "OUTCOME", "AdmissionCase", "decide", "judge"]
-
 _ORDERS_MAX: Final = 5040
 """Orders of scalar resources that are tried: all of seven."""
 

@@ -24,8 +24,6 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import format_go_duration, format_ts, parse_go_duration, parse_ts
 
-__all__ = ["INPUT", "OUTCOME", "BackoffCase", "Outcome", "decide", "judge"]
-
 _DURATION_MAX_NS = 2**62 - 1
 """A longer back-off cannot be doubled in 64 bits."""
 _LAST_NS = parse_ts("9999-12-31T23:59:59.999999999Z")

@@ -13,8 +13,6 @@ from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["INPUT", "OUTCOME", "CgroupInput", "CgroupOutcome", "decide", "judge"]
-
 _Period = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 """Microseconds: the kubelet takes none beyond one second."""
 

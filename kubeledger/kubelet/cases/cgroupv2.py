@@ -14,8 +14,6 @@ from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.requests import Amount, nanos_of, units_of
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 
-__all__ = ["INPUT", "OUTCOME", "CgroupV2Input", "decide", "judge"]
-
 _Fraction = Annotated[float, msgspec.Meta(gt=0, le=1)]
 _Files = dict[str, dict[str, str]]
 

@@ -15,19 +15,6 @@ from kubeledger.kubelet.kube.requests import ResourceList
 from kubeledger.kubelet.topologymanager.bitmask import BITS_MAX
 from kubeledger.model.errors import BadInputError
 
-__all__ = [
-    "Allocation",
-    "CaseContainer",
-    "CasePod",
-    "DeviceCase",
-    "ResourceCase",
-    "ScriptedPlugin",
-    "check_pod",
-    "counted_limits",
-    "manager_of",
-    "quantities",
-]
-
 _NodeKey = Annotated[int, msgspec.Meta(ge=-1, le=BITS_MAX - 1)]
 """-1 stands for devices without topology."""
 

@@ -22,17 +22,6 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.bitmask import mask_of
 from kubeledger.model.errors import BadInputError
 
-__all__ = [
-    "INPUT",
-    "OUTCOME",
-    "DevicesCase",
-    "DevicesOutcome",
-    "StepCase",
-    "StepOutcome",
-    "decide",
-    "judge",
-]
-
 
 class StepCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Allocate for one container, with the NUMA affinity stored for it (None for none)."""

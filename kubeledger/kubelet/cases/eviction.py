@@ -37,8 +37,6 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import parse_api_ts
 
-__all__ = ["INPUT", "OUTCOME", "decide", "judge"]
-
 _LAYOUTS: Final[dict[tuple[bool, bool], DiskLayout]] = {
     (False, False): "shared",
     (True, False): "dedicated",

@@ -17,8 +17,6 @@ from kubeledger.kubelet.eviction.explain import (
 from kubeledger.kubelet.eviction.ranking import Candidate
 from kubeledger.kubelet.eviction.synchronize import EvictionManager
 
-__all__ = ["EvictedPod", "Ranked", "StepOutcome", "uids_of", "why_not_so"]
-
 Ranked = tuple[str, Sequence[Sequence[Candidate]]]
 """A signal, and groups of equal pods in the order of their eviction for it."""
 

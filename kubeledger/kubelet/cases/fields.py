@@ -18,17 +18,6 @@ from kubeledger.kubelet.kube.requests import Amount, ResourceList
 from kubeledger.kubelet.topologymanager.bitmask import BITS_MAX
 from kubeledger.model.errors import BadInputError
 
-__all__ = [
-    "Bytes",
-    "Int32",
-    "Int64",
-    "are_sound",
-    "check_amounts",
-    "keyed",
-    "node_set",
-    "shortened",
-]
-
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]

@@ -11,8 +11,6 @@ from kubeledger.kubelet.devicemanager.hints import device_numa_nodes
 from kubeledger.kubelet.devicemanager.manager import ManagerImpl
 from kubeledger.kubelet.profile.devices import DeviceFacts
 
-__all__ = ["HintReasons"]
-
 
 class HintReasons(msgspec.Struct, frozen=True, kw_only=True):
     """What hints were made from.

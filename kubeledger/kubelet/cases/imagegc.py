@@ -25,8 +25,6 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import format_ts, parse_api_ts, parse_go_duration, parse_ts
 
-__all__ = ["INPUT", "OUTCOME", "decide", "judge"]
-
 _UINT64_MAX = 2**64 - 1
 _LAST_NS = parse_ts("9999-12-31T23:59:59.999999999Z")
 _Uint64 = Annotated[int, msgspec.Meta(ge=0)]

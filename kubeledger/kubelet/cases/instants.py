@@ -5,8 +5,6 @@ from __future__ import annotations
 from kubeledger.kubelet.prober.instants import instant_ns
 from kubeledger.kubelet.prober.objects import Pod, PodStatus
 
-__all__ = ["check_pod_times", "check_status_times"]
-
 
 def check_pod_times(pod: Pod) -> None:
     """Times of a pod, also of the status that came with it.

@@ -9,8 +9,6 @@ import msgspec
 
 from kubeledger.kubelet.cgroups.reasons import Path
 
-__all__ = ["ADMISSIBLE", "MATCH", "Judgement", "Verdict", "compared", "impossible"]
-
 Verdict = Literal["match", "admissible", "impossible"]
 
 

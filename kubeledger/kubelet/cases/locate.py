@@ -18,8 +18,6 @@ from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.kube.requests import nanos_of
 from kubeledger.model.units import parse_api_ts
 
-__all__ = ["field_at_fault", "schema_fault"]
-
 _AMOUNTS = frozenset(
     {
         "allocatable",

@@ -20,8 +20,6 @@ from kubeledger.kubelet.kube.requests import ResourceList
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["INPUT", "OUTCOME", "NodeAllocatableInput", "decide", "judge"]
-
 
 class NodeAllocatableInput(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True

@@ -29,8 +29,6 @@ from kubeledger.kubelet.prober.instants import instant_ns
 from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 
-__all__ = ["INPUT", "OUTCOME", "Outcome", "PodActionsCase", "check_times", "decide", "judge"]
-
 
 class PodActionsCase(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """One case.

@@ -13,8 +13,6 @@ from kubeledger.kubelet.prober.results import Result, parse_container_id
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.prober import ProbeType
 
-__all__ = ["INPUT", "OUTCOME", "Outcome", "PodStatusCase", "decide", "judge"]
-
 
 class WorkerName(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False):
     """A probe worker of the pod that exists."""

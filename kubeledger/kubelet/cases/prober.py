@@ -24,8 +24,6 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.prober import ProbeType
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["INPUT", "OUTCOME", "Outcome", "ProberCase", "decide", "judge"]
-
 _NAMES = {
     "keep_going": "continue",
     "on_hold": "onHold",

@@ -14,8 +14,6 @@ from kubeledger.kubelet.kube.requests import ResourceList, nanos_of, units_of
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["INPUT", "OUTCOME", "LevelValues", "QOSInput", "decide", "judge"]
-
 _Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
 
 

@@ -20,8 +20,6 @@ from kubeledger.kubelet.kube.quantity import QuantityError
 from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
 from kubeledger.model.errors import BadInputError, BadQuestionError
 
-__all__ = ["SUBSYSTEMS", "decider_of", "input_type", "judge_of"]
-
 SUBSYSTEMS: tuple[str, ...] = (
     "admission",
     "backoff",

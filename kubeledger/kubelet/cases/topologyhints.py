@@ -29,17 +29,6 @@ from kubeledger.kubelet.topologymanager.bitmask import bits_of
 from kubeledger.kubelet.topologymanager.hint import Hints
 from kubeledger.model.errors import BadInputError
 
-__all__ = [
-    "INPUT",
-    "OUTCOME",
-    "HintOutcome",
-    "HintsCase",
-    "HintsOutcome",
-    "HintsStep",
-    "decide",
-    "judge",
-]
-
 NODES_MAX = 20
 """More nodes than this are refused: the kubelet would look at 2**n masks and hang."""
 

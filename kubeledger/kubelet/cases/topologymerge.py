@@ -15,8 +15,6 @@ from kubeledger.kubelet.topologymanager.hint import ProviderHints, TopologyHint
 from kubeledger.kubelet.topologymanager.policies import Policy, PolicyName
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["INPUT", "OUTCOME", "HintCase", "MergeCase", "MergeOutcome", "decide", "judge"]
-
 _Node = Annotated[int, msgspec.Meta(ge=0, lt=BITS_MAX)]
 _Distance = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["quotient"]
-
 _INT64_MIN: Final = -(2**63)
 
 

@@ -24,13 +24,6 @@ from kubeledger.kubelet.kube.requests import Amount, ResourceList, milli_of, uni
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
 from kubeledger.model.bodies.cgroups import QOSClass
 
-__all__ = [
-    "ContainerConfig",
-    "container_config",
-    "container_huge_page_limits",
-    "huge_page_unit_size",
-]
-
 _UNITS = ("B", "KB", "MB", "GB", "TB", "PB")
 
 

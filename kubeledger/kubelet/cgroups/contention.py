@@ -12,8 +12,6 @@ from fractions import Fraction
 
 import msgspec
 
-__all__ = ["CPUGroup", "cpu_allocation"]
-
 
 class CPUGroup(msgspec.Struct, frozen=True, kw_only=True):
     """A cgroup as the scheduler sees it.

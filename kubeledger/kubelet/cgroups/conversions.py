@@ -12,21 +12,6 @@ from typing import Final
 
 from kubeledger.kubelet.cgroups.arithmetic import quotient
 
-__all__ = [
-    "MAX_SHARES",
-    "MILLI_PER_CPU",
-    "MIN_QUOTA_US",
-    "MIN_SHARES",
-    "QUOTA_PERIOD_US",
-    "SHARES_PER_CPU",
-    "milli_cpu_of_quota",
-    "milli_cpu_of_shares",
-    "quota_of_milli_cpu",
-    "shares_of_milli_cpu",
-    "weight_of_shares",
-    "weight_of_shares_curved",
-]
-
 MIN_SHARES: Final = 2
 MAX_SHARES: Final = 262144
 SHARES_PER_CPU: Final = 1024

@@ -45,18 +45,6 @@ from kubeledger.kubelet.kube.quantity import ZERO, Quantity
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
 from kubeledger.model.bodies.cgroups import QOSClass
 
-__all__ = [
-    "NodeDecision",
-    "PodDecision",
-    "PodUnifiedDecision",
-    "QOSDecision",
-    "decide_node",
-    "decide_pod",
-    "decide_pod_unified",
-    "decide_qos",
-]
-
-
 _NO_CONTAINER: Final = "the pod has no such container"
 _A_CONTAINER: Final = "the pod has this container"
 _NO_RESOURCE: Final = "the node has no such resource"

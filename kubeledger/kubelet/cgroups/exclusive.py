@@ -11,8 +11,6 @@ from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
 from kubeledger.model.bodies.cgroups import QOSClass
 
-__all__ = ["exclusive_containers"]
-
 _CPU: int = 10**9
 """Nanos of one CPU."""
 

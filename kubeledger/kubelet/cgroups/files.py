@@ -15,8 +15,6 @@ from kubeledger.kubelet.cgroups.pod_config import ResourceConfig
 from kubeledger.kubelet.cgroups.qos_config import QOS_HUGE_PAGE_LIMIT, QOSConfig
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
 
-__all__ = ["files_v1", "files_v2", "qos_level_configs"]
-
 _UINT64: Final = 2**64
 _UNLIMITED: Final = "max"
 

@@ -12,15 +12,6 @@ from typing import Final
 
 from kubeledger.model.bodies.cgroups import QOSClass
 
-__all__ = [
-    "CgroupNameError",
-    "node_cgroup",
-    "pod_cgroup",
-    "qos_cgroup",
-    "to_cgroupfs",
-    "to_systemd",
-]
-
 _ROOT: Final = "kubepods"
 _QOS_COMPONENT: Final[dict[QOSClass, tuple[str, ...]]] = {
     "Guaranteed": (_ROOT,),

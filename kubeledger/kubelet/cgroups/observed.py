@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-__all__ = ["observed_in"]
-
 _OBSERVED = re.compile(
     r"tasks|cgroup\.(?:procs|threads)|cpuacct\..+|cpuset\..+|blkio\.(?:throttle\.)?io_.+"
     r"|.+\.(?:(?:max_)?usage_in_bytes|failcnt|oom_control"

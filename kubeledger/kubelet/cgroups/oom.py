@@ -18,8 +18,6 @@ from kubeledger.kubelet.kube.requests import aggregate, units_of
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
 from kubeledger.model.bodies.cgroups import QOSClass
 
-__all__ = ["KUBELET_OOM_SCORE_ADJ", "container_oom_score_adj"]
-
 KUBELET_OOM_SCORE_ADJ: Final = -999
 """Of the kubelet itself and of kube-proxy."""
 BEST_EFFORT_OOM_SCORE_ADJ: Final = 1000

@@ -28,8 +28,6 @@ import msgspec
 
 from kubeledger.model.bodies.cgroups import QOSClass
 
-__all__ = ["CgroupPath", "Level", "below_controller", "is_of_pods", "owner_of", "parse_cgroup_path"]
-
 Level = Literal["node", "qos", "pod", "container"]
 
 _CONTROLLERS = frozenset(

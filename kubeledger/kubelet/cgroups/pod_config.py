@@ -24,17 +24,6 @@ from kubeledger.kubelet.kube.requests import ResourceList, aggregate, milli_of, 
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
 from kubeledger.model.bodies.cgroups import QOSClass
 
-__all__ = [
-    "HUGE_PAGES_PREFIX",
-    "NO_QUOTA",
-    "ResourceConfig",
-    "huge_page_limits",
-    "page_size_of",
-    "pod_limit",
-    "pod_request",
-    "resource_config_for_pod",
-]
-
 HUGE_PAGES_PREFIX: Final = "hugepages-"
 NO_QUOTA: Final = -1
 _OF_BEST_EFFORT: Final = {

@@ -22,16 +22,6 @@ from kubeledger.kubelet.kube.podqos import pod_qos
 from kubeledger.kubelet.kube.requests import milli_of, units_of
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
 
-__all__ = [
-    "QOS_HUGE_PAGE_LIMIT",
-    "QOSConfig",
-    "QOSRequests",
-    "qos_config",
-    "qos_requests",
-    "qos_unified",
-    "retried_qos_config",
-]
-
 QOS_HUGE_PAGE_LIMIT: Final = 1 << 62
 """Bytes of each page size of the host that a QoS cgroup may use: in effect no limit."""
 

@@ -10,8 +10,6 @@ from kubeledger.kubelet.cgroups.conversions import (
     SHARES_PER_CPU,
 )
 
-__all__ = ["Path", "quota_reason", "shares_reason"]
-
 Path = tuple[str, ...]
 """Keys from the outcome down to a value."""
 

@@ -20,8 +20,6 @@ from kubeledger.model.bodies.cgroups import (
 )
 from kubeledger.model.record import Body, Record
 
-__all__ = ["HANDLERS", "evolve"]
-
 
 def evolve(state: CgroupsState, record: Record) -> CgroupsState:
     """Apply one record in place; a kind of another subsystem changes nothing."""

@@ -8,8 +8,6 @@ import msgspec
 
 from kubeledger.model.bodies.cgroups import QOSClass
 
-__all__ = ["CgroupState", "CgroupsState", "QOSReserveState"]
-
 
 class CgroupState(msgspec.Struct, kw_only=True):
     """One cgroup; values as in ``CgroupUpdated``, None where no file was read.

@@ -21,18 +21,6 @@ from kubeledger.kubelet.kube.requests import ResourceList, units_of
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
 from kubeledger.model.bodies.cgroups import QOSClass
 
-__all__ = [
-    "LIMITED_SWAP",
-    "TIERED_RESERVATION",
-    "Files",
-    "UnifiedSettings",
-    "container_files",
-    "kills_all_processes",
-    "limited_swap_bytes",
-    "pod_files",
-    "written",
-]
-
 MEMORY_MIN: Final = "memory.min"
 MEMORY_LOW: Final = "memory.low"
 MEMORY_HIGH: Final = "memory.high"

@@ -12,8 +12,6 @@ from kubeledger.kubelet.kube.checkpoints import checksum_of, object_of, optional
 from kubeledger.kubelet.kube.gospew import fnv1a32, plain_map, struct, typed
 from kubeledger.model.bodies.cpumanager import CpuManagerStateRead
 
-__all__ = ["read_cpu_manager_state"]
-
 
 def read_cpu_manager_state(data: object) -> CpuManagerStateRead:
     """The record of a decoded ``cpu_manager_state``.

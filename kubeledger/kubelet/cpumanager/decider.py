@@ -14,8 +14,6 @@ from kubeledger.kubelet.kube.pod import SIDECAR, Container, Pod
 from kubeledger.kubelet.kube.podqos import pod_qos
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
 
-__all__ = ["Cpus", "assignable", "exclusive_cpus", "released_pool", "reusable", "state_error"]
-
 Cpus = frozenset[int]
 _CPU = 10**9
 """Nanos of one CPU."""

@@ -19,8 +19,6 @@ from kubeledger.model.bodies.cpumanager import (
 )
 from kubeledger.model.record import Body
 
-__all__ = ["HANDLERS"]
-
 
 def _started(state: CpuManagerState, ts_ns: int, body: CpuManagerStarted) -> None:
     state.policy = body.policy

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["CpuManagerState", "HeldCpus"]
-
 
 class HeldCpus(msgspec.Struct, kw_only=True):
     """CPUs of one container.

@@ -8,8 +8,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from kubeledger.kubelet.cpumanager.decider import Cpus
 from kubeledger.model.bodies.cpumanager import CpuPlace
 
-__all__ = ["take_aligned", "take_by_topology"]
-
 
 def take_aligned(
     machine: Mapping[int, CpuPlace], free: Cpus, count: int, nodes: Collection[int] | None

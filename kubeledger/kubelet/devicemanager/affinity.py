@@ -8,8 +8,6 @@ from typing import NamedTuple
 from kubeledger.kubelet.devicemanager.manager import ManagerImpl
 from kubeledger.kubelet.profile.devices import DeviceFacts
 
-__all__ = ["AffinitySets", "device_has_topology_alignment", "filter_by_affinity"]
-
 
 class AffinitySets(NamedTuple):
     """Available devices in three sets.

@@ -21,8 +21,6 @@ from kubeledger.kubelet.devicemanager.affinity import (
 from kubeledger.kubelet.devicemanager.manager import ManagerImpl, RpcError
 from kubeledger.kubelet.profile.devices import DeviceFacts
 
-__all__ = ["Plan", "Refusal", "Request", "Tier", "plans", "take"]
-
 REUSABLE = "reusable"
 ALIGNED = "aligned"
 PREFERRED = "preferred"

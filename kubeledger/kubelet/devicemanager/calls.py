@@ -11,8 +11,6 @@ from kubeledger.kubelet.devicemanager.manager import ManagerImpl
 from kubeledger.kubelet.devicemanager.pod_devices import DevicesPerNUMA
 from kubeledger.kubelet.profile.devices import DeviceFacts
 
-__all__ = ["AllocateCall", "Claim", "request_of"]
-
 
 class AllocateCall(msgspec.Struct, frozen=True, kw_only=True):
     """The device manager is asked to allocate for a container.

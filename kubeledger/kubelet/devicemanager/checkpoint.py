@@ -24,8 +24,6 @@ from kubeledger.kubelet.kube.checkpoints import (
 from kubeledger.kubelet.kube.gospew import byte_list, fnv1a32, plain_list, plain_map, struct, typed
 from kubeledger.model.bodies.devicemanager import CheckpointEntry, CheckpointRead
 
-__all__ = ["checkpoint_document", "read_checkpoint"]
-
 
 def read_checkpoint(data: object) -> CheckpointRead:
     """The record of a decoded ``kubelet_internal_checkpoint``.

@@ -6,8 +6,6 @@ from kubeledger.kubelet.devicemanager.manager import ManagerImpl
 from kubeledger.kubelet.profile.devices import DeviceFacts
 from kubeledger.model.bodies.devicemanager import CheckpointEntry
 
-__all__ = ["checkpoint_content", "writes_checkpoint"]
-
 
 def checkpoint_content(
     manager: ManagerImpl, facts: DeviceFacts

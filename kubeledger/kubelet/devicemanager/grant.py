@@ -6,8 +6,6 @@ from kubeledger.kubelet.devicemanager.allocate import Refusal, Request
 from kubeledger.kubelet.devicemanager.manager import ManagerImpl, NoContainers, RpcError
 from kubeledger.kubelet.profile.devices import DeviceFacts
 
-__all__ = ["grant", "refuse"]
-
 
 def refuse(manager: ManagerImpl, request: Request, refusal: Refusal) -> str:
     """Apply a refusal and give its error: devices picked before it stay in use.

@@ -14,13 +14,6 @@ from kubeledger.kubelet.profile.devices import DeviceFacts
 from kubeledger.kubelet.topologymanager.bitmask import BITS_MAX, iterate_bit_masks
 from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
 
-__all__ = [
-    "device_numa_nodes",
-    "generate_device_topology_hints",
-    "pod_topology_hints",
-    "topology_hints",
-]
-
 
 def topology_hints(
     manager: ManagerImpl,

@@ -16,16 +16,6 @@ import msgspec
 from kubeledger.kubelet.devicemanager.pod_devices import DevicesPerNUMA, PodDevices
 from kubeledger.kubelet.profile.devices import DeviceFacts
 
-__all__ = [
-    "HEALTHY",
-    "NODE_WITHOUT_TOPOLOGY",
-    "Device",
-    "ManagerImpl",
-    "NoContainers",
-    "Plugin",
-    "RpcError",
-]
-
 HEALTHY = "Healthy"
 """The one health that counts as healthy; anything else does not."""
 

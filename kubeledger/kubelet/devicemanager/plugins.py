@@ -15,19 +15,6 @@ import msgspec
 from kubeledger.kubelet.devicemanager.manager import ManagerImpl, Plugin
 from kubeledger.kubelet.profile.devices import DeviceFacts
 
-__all__ = [
-    "STOP_GRACE_NS",
-    "Capacity",
-    "Endpoint",
-    "Endpoints",
-    "get_capacity",
-    "is_extended_resource_name",
-    "register",
-    "registration_error",
-    "restart",
-    "stream_ended",
-]
-
 STOP_GRACE_NS = 5 * 60 * 1_000_000_000
 API_VERSION = "v1beta1"
 

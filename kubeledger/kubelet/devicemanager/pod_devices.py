@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["DevicesPerNUMA", "PodDevices", "devices_of"]
-
 DevicesPerNUMA = dict[int, list[str]]
 """NUMA node -> device IDs; a device of several nodes stands under each of them."""
 

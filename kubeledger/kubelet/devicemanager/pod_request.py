@@ -9,8 +9,6 @@ import msgspec
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.profile.devices import DeviceFacts
 
-__all__ = ["ContainerLimits", "pod_device_request"]
-
 
 class ContainerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of one container.

@@ -31,8 +31,6 @@ from kubeledger.model.bodies.devicemanager import (
 )
 from kubeledger.model.record import Body, Record
 
-__all__ = ["HANDLERS", "evolve", "rename_pod", "stop_endpoints"]
-
 
 def evolve(state: DeviceManagerState, record: Record) -> DeviceManagerState:
     """Apply one record in place; a kind of another subsystem changes nothing."""

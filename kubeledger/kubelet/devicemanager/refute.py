@@ -18,8 +18,6 @@ from kubeledger.kubelet.devicemanager.manager import ManagerImpl
 from kubeledger.kubelet.devicemanager.pod_devices import DevicesPerNUMA, devices_of
 from kubeledger.kubelet.profile.devices import DeviceFacts
 
-__all__ = ["difference", "misfit", "refute"]
-
 
 class _Ends(msgspec.Struct, frozen=True):
     """What serving one limit can come to.

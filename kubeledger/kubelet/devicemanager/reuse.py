@@ -11,8 +11,6 @@ from __future__ import annotations
 from kubeledger.kubelet.devicemanager.manager import ManagerImpl
 from kubeledger.kubelet.devicemanager.pod_devices import devices_of
 
-__all__ = ["keep_or_pass_on", "reusable_devices"]
-
 
 def reusable_devices(manager: ManagerImpl, pod: str) -> dict[str, set[str]]:
     """Resource -> devices that the pod may use again; of other pods all is forgotten.

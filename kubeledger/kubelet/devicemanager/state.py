@@ -4,14 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = [
-    "CheckpointState",
-    "DeviceManagerState",
-    "FailureState",
-    "HeldDevices",
-    "ResourceState",
-]
-
 
 class HeldDevices(msgspec.Struct, kw_only=True):
     """Devices of one resource in the hands of one container.

@@ -17,15 +17,6 @@ from kubeledger.kubelet.eviction.thresholds import Threshold
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.profile.eviction import EvictionFacts
 
-__all__ = [
-    "Decision",
-    "Eviction",
-    "EvictionConfig",
-    "Round",
-    "eviction_override_s",
-    "grace_period_s",
-]
-
 
 class EvictionConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How the manager is configured.

@@ -14,8 +14,6 @@ from kubeledger.model.units import sizes_text
 
 _IN_BYTES = frozenset({"memory", "ephemeral-storage"})
 
-__all__ = ["condition_reason", "observed_text", "outrank_text", "threshold_text", "why_nobody"]
-
 
 def threshold_text(threshold: Threshold) -> str:
     """A threshold as it was set: ``evictionHard memory.available<5%``."""

@@ -21,8 +21,6 @@ from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.profile.eviction import EvictionFacts
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 
-__all__ = ["Limit", "LocalStorageExcess", "excesses"]
-
 Limit = Literal["emptydirfs.limit", "ephemeralpodfs.limit", "ephemeralcontainerfs.limit"]
 """What is exceeded, as the kubelet's metric of evictions names it."""
 

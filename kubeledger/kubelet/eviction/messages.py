@@ -17,22 +17,6 @@ from kubeledger.kubelet.kube.quantity import ZERO, Format, Quantity, wrapped
 from kubeledger.kubelet.kube.requests import ResourceList
 from kubeledger.kubelet.profile.eviction import EvictionFacts
 
-__all__ = [
-    "CONDITION_REASON",
-    "CONDITION_TYPE",
-    "REASON",
-    "THRESHOLD_MET",
-    "Event",
-    "EvictionMessage",
-    "attempting_to_reclaim",
-    "container_limit_message",
-    "empty_dir_message",
-    "evicted_event",
-    "node_condition_message",
-    "pod_limit_message",
-    "pressure_message",
-]
-
 REASON = "Evicted"
 """Reason in the status of an evicted pod, of its event, and of a pod kept out by a condition."""
 

@@ -14,8 +14,6 @@ from kubeledger.kubelet.profile.eviction import EvictionFacts
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import parse_api_ts
 
-__all__ = ["SignalObservation", "int64", "make_signal_observations"]
-
 _INT64_MAX: Final = 2**63 - 1
 _UINT64_MAX: Final = 2**64 - 1
 _PODS: Final = "pods"

@@ -21,16 +21,6 @@ from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.profile.eviction import EvictionFacts
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 
-__all__ = [
-    "Candidate",
-    "RankReason",
-    "candidates",
-    "rank",
-    "rank_key",
-    "rank_reason",
-    "ties_are_ordered",
-]
-
 _NANOS: Final = 10**9
 _ORDERED_MAX: Final = 12
 _ORDERED_MAX_OF_OLD_SORT: Final = 6

@@ -12,13 +12,6 @@ from enum import StrEnum
 from kubeledger.kubelet.eviction.signals import DiskLayout
 from kubeledger.kubelet.profile.eviction import EvictionFacts
 
-__all__ = [
-    "SPLIT_DISK_ERROR",
-    "ReclaimFunction",
-    "reclaim_functions",
-    "split_disk_error",
-]
-
 
 class ReclaimFunction(StrEnum):
     """A function of the container GC or the image GC, by its Go name."""

@@ -9,17 +9,6 @@ from typing import Final, Literal
 from kubeledger.kubelet.kube.quantity import Format
 from kubeledger.kubelet.profile.eviction import EvictionFacts
 
-__all__ = [
-    "ALLOCATABLE_MEMORY",
-    "CONDITION_OF",
-    "MEMORY",
-    "PIDS",
-    "RESOURCE_OF",
-    "DiskLayout",
-    "format_of",
-    "is_known",
-]
-
 DiskLayout = Literal["shared", "dedicated", "split", "containers"]
 """Where images and containers are: on the kubelet's own disk (shared); both on one of their own
 (dedicated); images on one of their own (split); containers on one of their own, which is treated

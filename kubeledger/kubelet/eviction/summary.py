@@ -10,20 +10,6 @@ from typing import Annotated
 
 import msgspec
 
-__all__ = [
-    "ContainerStats",
-    "FsStats",
-    "MemoryStats",
-    "NodeStats",
-    "PodReference",
-    "PodStats",
-    "ProcessStats",
-    "RlimitStats",
-    "RuntimeStats",
-    "Summary",
-    "VolumeStats",
-]
-
 Uint64 = Annotated[int, msgspec.Meta(ge=0)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 

@@ -42,11 +42,6 @@ from kubeledger.kubelet.kube.critical import is_critical_pod
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 
-__all__ = [
-    "EvictionManager",
-    "Reclaim",
-]
-
 Reclaim = Callable[[Threshold, Sequence[ReclaimFunction]], Summary]
 """Calls the functions in their order for a threshold, and gives the summary after them."""
 

@@ -18,18 +18,6 @@ from kubeledger.kubelet.kube.thresholds import (
 )
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 
-__all__ = [
-    "Threshold",
-    "ThresholdConfigError",
-    "ThresholdSettings",
-    "ThresholdValue",
-    "is_short",
-    "parse_threshold_config",
-    "threshold_quantity",
-    "thresholds_met",
-    "with_container_fs",
-]
-
 ThresholdValue = Quantity | float
 """An amount, or a fraction of the capacity in single precision."""
 

@@ -15,17 +15,6 @@ from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.profile.eviction import EvictionFacts
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 
-__all__ = [
-    "FsPart",
-    "disk_usage",
-    "local_volumes",
-    "measured_parts",
-    "memory_usage",
-    "pod_request_nanos",
-    "process_count",
-    "storage_limit",
-]
-
 FsPart = Literal["root", "logs", "volumes"]
 """Writable layers of containers, their logs, local volumes of the pod."""
 

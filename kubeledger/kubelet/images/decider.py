@@ -22,8 +22,6 @@ from kubeledger.kubelet.images.manager import (
 )
 from kubeledger.kubelet.images.refute import wrong_removal
 
-__all__ = ["admissible", "decide"]
-
 
 def decide(manager: RealImageGCManager, operation: Operation, observed: Observed) -> Pass:
     """Do one pass, ties by image ID; the manager's records change in place."""

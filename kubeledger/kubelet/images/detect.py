@@ -12,8 +12,6 @@ from kubeledger.kubelet.images.gotime import ZERO_TIME_NS
 from kubeledger.kubelet.images.manager import ImageRecord, Observed, RealImageGCManager
 from kubeledger.kubelet.profile.images import ImageFacts
 
-__all__ = ["detect_images", "images_in_use", "monitor_images"]
-
 
 def monitor_images(manager: RealImageGCManager, observed: Observed) -> None:
     """One pass of the detect loop, which runs every five minutes.

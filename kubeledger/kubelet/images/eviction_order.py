@@ -11,8 +11,6 @@ from collections.abc import Mapping
 
 from kubeledger.kubelet.images.manager import ImageRecord, Pass, RealImageGCManager
 
-__all__ = ["Candidate", "eviction_key", "images_in_eviction_order"]
-
 Candidate = tuple[str, ImageRecord]
 
 _LAST = 1 << 62

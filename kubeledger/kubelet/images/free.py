@@ -10,8 +10,6 @@ from kubeledger.kubelet.images.manager import Observed, Pass, RealImageGCManager
 from kubeledger.kubelet.images.texts import age_removal_error, space_removal_error
 from kubeledger.kubelet.images.usage import int64
 
-__all__ = ["FAILED", "LEFT_OVER", "free_old_images", "free_space"]
-
 LEFT_OVER = "is left, because enough was freed before its turn"
 """Why an image stays whose turn did not come."""
 FAILED = "is one whose removal fails"

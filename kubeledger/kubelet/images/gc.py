@@ -21,8 +21,6 @@ from kubeledger.kubelet.images.texts import (
 )
 from kubeledger.kubelet.images.usage import DiskUsage, bytes_to_free, read_usage
 
-__all__ = ["run_pass"]
-
 _EVERYTHING = 2**63 - 1
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["DURATION_MAX_NS", "ZERO_TIME_NS", "elapsed"]
-
 ZERO_TIME_NS = -62_135_596_800 * NS_PER_S
 """The zero time in nanoseconds since the epoch."""
 

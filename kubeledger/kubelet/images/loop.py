@@ -12,14 +12,6 @@ from kubeledger.kubelet.images.policy import effective_max_age_ns
 from kubeledger.kubelet.kube.gotexts import sprintf_without_arguments
 from kubeledger.kubelet.profile.images import ImageFacts
 
-__all__ = [
-    "DETECT_PERIOD_S",
-    "GC_PERIOD_S",
-    "GCLoop",
-    "LoopReport",
-    "loop_disabled",
-]
-
 GC_PERIOD_S = 300
 DETECT_PERIOD_S = 300
 

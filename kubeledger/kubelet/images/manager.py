@@ -15,16 +15,6 @@ from kubeledger.kubelet.images.gotime import ZERO_TIME_NS
 from kubeledger.kubelet.images.policy import ImageGCPolicy
 from kubeledger.kubelet.profile.images import ImageFacts
 
-__all__ = [
-    "ImageFsStats",
-    "ImageRecord",
-    "Observed",
-    "Operation",
-    "Pass",
-    "RealImageGCManager",
-    "RuntimeImage",
-]
-
 Operation = Literal["detect", "garbageCollect", "deleteUnusedImages"]
 """A pass of the detect loop, one of the GC loop, one for the eviction manager."""
 

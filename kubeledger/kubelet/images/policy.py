@@ -6,8 +6,6 @@ import msgspec
 
 from kubeledger.kubelet.profile.images import ImageFacts
 
-__all__ = ["ImageGCPolicy", "effective_max_age_ns", "policy_error"]
-
 
 class ImageGCPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """When images are removed, and which (pkg/kubelet/images ImageGCPolicy).

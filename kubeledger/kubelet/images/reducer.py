@@ -27,8 +27,6 @@ from kubeledger.model.bodies.images import (
 )
 from kubeledger.model.record import Body, Record
 
-__all__ = ["HANDLERS", "evolve", "forget_all"]
-
 
 def evolve(state: ImagesState, record: Record) -> ImagesState:
     """Apply one record in place; a kind of another subsystem changes nothing."""

@@ -9,8 +9,6 @@ from kubeledger.kubelet.images.gotime import ZERO_TIME_NS
 from kubeledger.kubelet.images.manager import Observed, Operation, Pass, RealImageGCManager
 from kubeledger.kubelet.images.usage import int64, read_usage
 
-__all__ = ["wrong_removal"]
-
 _EVERYTHING = 2**63 - 1
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["GCRunState", "ImageFsState", "ImageState", "ImagesState", "SignalState"]
-
 
 class ImageState(msgspec.Struct, kw_only=True):
     """One of the kubelet's ``imageRecord``.

@@ -8,16 +8,6 @@ from kubeledger.kubelet.images.usage import DiskUsage, format_size
 from kubeledger.kubelet.profile.images import ImageFacts
 from kubeledger.model.units import format_go_duration
 
-__all__ = [
-    "INVALID_CAPACITY",
-    "age_removal_error",
-    "aggregate",
-    "disk_space_failed",
-    "invalid_capacity",
-    "shortfall",
-    "space_removal_error",
-]
-
 INVALID_CAPACITY = "invalid capacity 0 on image filesystem"
 
 

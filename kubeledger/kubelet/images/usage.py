@@ -7,8 +7,6 @@ import msgspec
 from kubeledger.kubelet.images.manager import ImageFsStats
 from kubeledger.kubelet.images.policy import ImageGCPolicy
 
-__all__ = ["DiskUsage", "bytes_to_free", "format_size", "int64", "read_usage"]
-
 _UNITS = ("KiB", "MiB", "GiB", "TiB")
 
 

@@ -5,24 +5,6 @@ from __future__ import annotations
 import math
 from typing import Final
 
-__all__ = [
-    "DIGITS_MAX",
-    "INT64_MAX",
-    "INT64_MIN",
-    "NARROW_DIGITS_MAX",
-    "QuantityError",
-    "checked",
-    "int32",
-    "int64_of_float",
-    "power10",
-    "raised",
-    "raised_beyond",
-    "scaled_narrow",
-    "scaled_wide",
-    "stripped",
-    "wrapped",
-]
-
 INT64_MAX: Final = 2**63 - 1
 INT64_MIN: Final = -(2**63)
 

@@ -14,21 +14,6 @@ from kubeledger.kubelet.kube._int64 import (
     int32,
 )
 
-__all__ = [
-    "BINARY_SUFFIX",
-    "BITS_OF",
-    "DECIMAL_SUFFIX",
-    "FORMAT_WRONG",
-    "GO_SPACE",
-    "NANO",
-    "NUMERIC_WRONG",
-    "Format",
-    "Scan",
-    "fits_narrow",
-    "is_kept",
-    "scan",
-]
-
 NANO: Final = -9
 """Exponent of the smallest part of a unit that a parsed text can have."""
 

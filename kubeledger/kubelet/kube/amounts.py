@@ -17,18 +17,6 @@ from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.kube.requests import Amount, ResourceList, milli_of, nanos_of, units_of
 from kubeledger.model.errors import BadInputError
 
-__all__ = [
-    "CPU",
-    "NANOS",
-    "AmountTable",
-    "Amounts",
-    "NotPlainError",
-    "check_asked",
-    "from_nanos",
-    "rounded_amounts",
-    "whole_amounts",
-]
-
 CPU: Final = "cpu"
 
 _REMEMBERED_MAX: Final = 1 << 14

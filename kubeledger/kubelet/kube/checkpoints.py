@@ -4,17 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = [
-    "MalformedCheckpointError",
-    "checksum_of",
-    "object_of",
-    "optional_list",
-    "optional_object",
-    "string_of",
-    "strings_of",
-    "unsigned_of",
-]
-
 
 class MalformedCheckpointError(ValueError):
     """The decoded JSON is no checkpoint of a form that any kubelet wrote."""

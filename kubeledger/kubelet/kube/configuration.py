@@ -20,8 +20,6 @@ import msgspec
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.model.units import parse_go_duration
 
-__all__ = ["FIELDS", "problem"]
-
 Check = Callable[[Any], str]
 """What is wrong with a value, to be read after it ("must be ..."); empty: nothing."""
 

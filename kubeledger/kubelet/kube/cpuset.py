@@ -8,8 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["cpu_set_text", "cpus_of"]
-
 _PART = re.compile(r"(\d{1,6})(?:-(\d{1,6}))?")
 
 

@@ -6,14 +6,6 @@ from typing import Final
 
 from kubeledger.kubelet.kube.pod import Pod
 
-__all__ = [
-    "SYSTEM_CRITICAL_PRIORITY",
-    "is_critical_pod",
-    "is_node_critical_pod",
-    "is_static_pod",
-    "preemptable",
-]
-
 CONFIG_SOURCE: Final = "kubernetes.io/config.source"
 CONFIG_MIRROR: Final = "kubernetes.io/config.mirror"
 API_SERVER_SOURCE: Final = "api"

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["CONTAINER", "GRACE_PERIOD_S", "HTTP_GET", "POD_SPEC", "PROBE"]
-
 GRACE_PERIOD_S: Final = 30
 """``terminationGracePeriodSeconds`` of a pod."""
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-__all__ = ["NIL", "byte_list", "fnv1a32", "plain_list", "plain_map", "struct", "typed"]
-
 NIL = "<nil>"
 
 _FNV_OFFSET = 0x811C9DC5

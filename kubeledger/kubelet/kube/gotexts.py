@@ -8,14 +8,6 @@ from typing import Final
 
 from kubeledger.model.units import parse_go_duration
 
-__all__ = [
-    "DURATION_MAX_NS",
-    "parse_duration",
-    "parse_float32",
-    "quoted",
-    "sprintf_without_arguments",
-]
-
 DURATION_MAX_NS: Final = 2**63 - 1
 _LENGTH_MAX: Final = 256
 _DIRECTIVE = re.compile(r"%([-+# 0]*)(?:\*|\d+)?(?:\.(?:\*|\d+)?)?(.?)", re.DOTALL)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["name_key", "pod_key"]
-
 
 def name_key(namespace: str, name: str) -> str:
     """``namespace/name``; a UID never holds a slash, so the two cannot be confused."""

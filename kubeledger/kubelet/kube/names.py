@@ -6,14 +6,6 @@ import re
 from functools import lru_cache
 from typing import Final
 
-__all__ = [
-    "is_extended_resource",
-    "is_label_value",
-    "is_pod_level_resource",
-    "is_qualified_name",
-    "is_scalar_resource",
-]
-
 HUGE_PAGES: Final = "hugepages-"
 ATTACHABLE_VOLUMES: Final = "attachable-volumes-"
 NATIVE_DOMAIN: Final = "kubernetes.io/"

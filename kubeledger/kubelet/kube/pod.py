@@ -14,33 +14,6 @@ import msgspec
 
 from kubeledger.kubelet.kube.requests import Amount, ResourceList
 
-__all__ = [
-    "Affinity",
-    "Container",
-    "ContainerPort",
-    "ContainerStatus",
-    "Node",
-    "NodeAffinity",
-    "NodeSelector",
-    "NodeSelectorRequirement",
-    "NodeSelectorTerm",
-    "NodeSpec",
-    "NodeStatus",
-    "ObjectMeta",
-    "Pod",
-    "PodSpec",
-    "PodStatus",
-    "ResourceRequirements",
-    "SecurityContext",
-    "Taint",
-    "Toleration",
-    "Volume",
-    "container_lists",
-    "is_resizable",
-    "is_sidecar",
-    "lists_of_pods",
-]
-
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 

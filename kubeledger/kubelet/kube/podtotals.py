@@ -26,17 +26,6 @@ from kubeledger.kubelet.kube.pod import (
 )
 from kubeledger.kubelet.kube.requests import ResourceList
 
-__all__ = [
-    "StagedRequests",
-    "allocated",
-    "container_total",
-    "freed_total",
-    "resized_spec",
-    "scheduled_total",
-    "staged_requests",
-    "staged_total",
-]
-
 StagedRequests = tuple[list[ResourceList], list[tuple[ResourceList, bool]]]
 """Requests of app containers; those of init containers in order, and which are sidecars."""
 

@@ -13,8 +13,6 @@ from typing import Final
 
 from kubeledger.kubelet.kube.quantity import Quantity
 
-__all__ = ["Amount", "ResourceList", "aggregate", "milli_of", "nanos_of", "units_of"]
-
 Amount = str | int | float | None
 """A quantity in a decoded object; null is zero, but it is there."""
 

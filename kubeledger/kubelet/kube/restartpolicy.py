@@ -7,21 +7,6 @@ from typing import Annotated, Final, Protocol
 
 import msgspec
 
-__all__ = [
-    "ALWAYS",
-    "NEVER",
-    "ON_FAILURE",
-    "RESTART",
-    "RESTART_ALL",
-    "ExitCodes",
-    "HasRestartPolicy",
-    "RestartRule",
-    "container_should_restart",
-    "is_restartable_init_container",
-    "matching_restart_rule",
-    "policy_restarts",
-]
-
 ALWAYS: Final = "Always"
 ON_FAILURE: Final = "OnFailure"
 NEVER: Final = "Never"
@@ -49,10 +34,10 @@ class HasRestartPolicy(Protocol):
     """A container of a pod's spec; None where the field is not set."""
 
     @property
-    def restart_policy(self) -> str | None: ...  # noqa: D102
+    def restart_policy(self) -> str | None: ...
 
     @property
-    def restart_policy_rules(self) -> Sequence[RestartRule] | None: ...  # noqa: D102
+    def restart_policy_rules(self) -> Sequence[RestartRule] | None: ...
 
 
 def is_restartable_init_container(container: HasRestartPolicy) -> bool:

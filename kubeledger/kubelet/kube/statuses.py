@@ -10,8 +10,6 @@ from typing import Any, NamedTuple
 
 from kubeledger.model.units import parse_ts
 
-__all__ = ["ShownInstance", "bare_id", "instances_in", "objects_of", "statuses_in"]
-
 _LISTS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 
 

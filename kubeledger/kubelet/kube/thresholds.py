@@ -10,8 +10,6 @@ from functools import lru_cache
 from kubeledger.kubelet.kube.gotexts import parse_float32
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError, parse
 
-__all__ = ["EvictionThresholdError", "parse_minimum_reclaim", "parse_threshold"]
-
 
 class EvictionThresholdError(ValueError):
     """A setting of the eviction manager that the kubelet refuses; its words."""

@@ -10,8 +10,6 @@ from kubeledger.kubelet.kube.pod import ResourceRequirements
 from kubeledger.kubelet.kuberuntime.objects import Pod, PodStatus, ProbeResults
 from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
 
-__all__ = ["ContainerToKill", "PodActions", "Sync"]
-
 
 class ContainerToKill(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A container to kill.

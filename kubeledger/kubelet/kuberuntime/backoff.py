@@ -25,18 +25,6 @@ from kubeledger.kubelet.kuberuntime.objects import EXITED, ContainerStatus
 from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
 from kubeledger.model.units import NS_PER_S, format_go_duration, parse_go_duration
 
-__all__ = [
-    "EXPIRES_AFTER_NS",
-    "BackOffPolicy",
-    "BackedOff",
-    "Backoff",
-    "back_off_policy",
-    "do_back_off",
-    "newest_exited",
-    "next_back_off",
-    "series",
-]
-
 EXPIRES_AFTER_NS: Final = 600 * NS_PER_S
 """An entry that was not raised for longer is forgotten, in every kubelet that runs: before
 1.32, when this was twice the maximum, the maximum was always 300 s."""

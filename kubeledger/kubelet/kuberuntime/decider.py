@@ -41,8 +41,6 @@ from kubeledger.kubelet.kuberuntime.restarts import (
 from kubeledger.kubelet.kuberuntime.sandbox import pod_sandbox_changed
 from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
 
-__all__ = ["compute_pod_actions"]
-
 _NOTHING: Mapping[str, ResourceRequirements] = {}
 
 

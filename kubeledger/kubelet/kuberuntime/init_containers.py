@@ -29,13 +29,6 @@ from kubeledger.kubelet.kuberuntime.restarts import (
 )
 from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
 
-__all__ = [
-    "compute_init_container_actions",
-    "find_next_init_container_to_run",
-    "initialize",
-    "walks",
-]
-
 _OOM_KILLED = "OOMKilled"
 
 

@@ -10,8 +10,6 @@ from kubeledger.kubelet.kube.restartpolicy import NEVER
 from kubeledger.kubelet.kuberuntime.objects import ProbeResult
 from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
 
-__all__ = ["LIVENESS_PROBE", "STARTUP_PROBE", "UNKNOWN_STATE", "Kill", "app_kill", "sidecar_kill"]
-
 LIVENESS_PROBE: Final = "LivenessProbe"
 STARTUP_PROBE: Final = "StartupProbe"
 UNKNOWN_STATE: Final = "Unknown"

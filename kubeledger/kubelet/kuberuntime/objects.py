@@ -14,25 +14,6 @@ import msgspec
 from kubeledger.kubelet.kube.pod import ResourceRequirements
 from kubeledger.kubelet.kube.restartpolicy import RestartRule
 
-__all__ = [
-    "CREATED",
-    "EXITED",
-    "RUNNING",
-    "UNKNOWN",
-    "Container",
-    "ContainerState",
-    "ContainerStatus",
-    "EphemeralContainer",
-    "Pod",
-    "PodMeta",
-    "PodSpec",
-    "PodStatus",
-    "ProbeResult",
-    "ProbeResults",
-    "ResizePolicy",
-    "SandboxStatus",
-]
-
 ContainerState = Literal["created", "running", "exited", "unknown"]
 ProbeResult = Literal["Success", "Failure", "UNKNOWN"]
 ProbeResults = Mapping[str, ProbeResult]

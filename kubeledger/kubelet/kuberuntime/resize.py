@@ -11,12 +11,6 @@ from kubeledger.kubelet.kuberuntime.actions import ContainerToKill, Sync
 from kubeledger.kubelet.kuberuntime.objects import Container, ContainerStatus, Pod
 from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
 
-__all__ = [
-    "compute_pod_level_resources_resize_action",
-    "compute_pod_resize_action",
-    "is_in_place_pod_vertical_scaling_allowed",
-]
-
 _SOURCE: Final = "kubernetes.io/config.source"
 _API: Final = "api"
 _RESTART: Final = "RestartContainer"

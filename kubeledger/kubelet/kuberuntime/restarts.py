@@ -14,12 +14,6 @@ from kubeledger.kubelet.kuberuntime.objects import (
 )
 from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
 
-__all__ = [
-    "container_succeeded",
-    "has_any_regular_container_created",
-    "should_container_be_restarted",
-]
-
 
 def should_container_be_restarted(
     container: Container, pod: Pod, status: PodStatus, facts: KuberuntimeFacts

@@ -8,8 +8,6 @@ import msgspec
 
 from kubeledger.kubelet.kuberuntime.objects import Pod, PodStatus
 
-__all__ = ["SandboxChange", "pod_sandbox_changed"]
-
 _ATTEMPTS: Final = 2**32
 
 

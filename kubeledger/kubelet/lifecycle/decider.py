@@ -20,8 +20,6 @@ from kubeledger.kubelet.lifecycle.predicates import (
 from kubeledger.kubelet.lifecycle.resourcefit import InsufficientResourceError
 from kubeledger.kubelet.profile.admission import AdmissionFacts
 
-__all__ = ["PodAdmitResult", "Recovery", "decide", "insufficient_scalars"]
-
 _STRICT: Final = "Strict"
 
 

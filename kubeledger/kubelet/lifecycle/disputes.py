@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 from kubeledger.model.units import format_ts, parse_ts
 
-__all__ = ["LINES_DISAGREE", "Dispute", "dispute_of", "stamp_dispute", "stamps_of"]
-
 LINES_DISAGREE = "lines_disagree"
 """``finding`` of such a ``FindingReported``."""
 

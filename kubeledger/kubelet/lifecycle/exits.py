@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["UNKNOWN_KILLER", "how_it_ended", "killer_unknown"]
-
 UNKNOWN_KILLER = "what killed it is not recorded"
 _FROM_OUTSIDE = {137: "SIGKILL", 143: "SIGTERM"}
 """128 and the number of a signal that a process gets from another: its end was not its own."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kubeledger.kubelet.profile.lifecycle import LifecycleFacts
 
-__all__ = ["MINIMUM_GRACE_S", "container_grace_s", "overridden_grace_s"]
-
 MINIMUM_GRACE_S = 2
 
 

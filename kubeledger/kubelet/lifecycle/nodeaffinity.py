@@ -13,8 +13,6 @@ from kubeledger.kubelet.kube.pod import (
     PodSpec,
 )
 
-__all__ = ["matches_node"]
-
 _IN: Final = "In"
 _NOT_IN: Final = "NotIn"
 _GREATER: Final = "Gt"

@@ -40,8 +40,6 @@ from kubeledger.kubelet.kube.podtotals import (
 from kubeledger.kubelet.kube.requests import ResourceList
 from kubeledger.kubelet.profile.admission import AdmissionFacts
 
-__all__ = ["NodeInfo"]
-
 
 class NodeInfo:
     """A node and the pods that count on it, for one admission.

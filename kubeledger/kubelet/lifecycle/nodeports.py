@@ -7,8 +7,6 @@ from typing import Final
 
 from kubeledger.kubelet.kube.pod import Pod, PodSpec, is_sidecar
 
-__all__ = ["ports_are_free"]
-
 _EVERY_IP: Final = "0.0.0.0"  # compared with, never bound to
 _TCP: Final = "TCP"
 

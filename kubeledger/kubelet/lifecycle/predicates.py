@@ -21,14 +21,6 @@ from kubeledger.kubelet.lifecycle.resourcefit import (
 from kubeledger.kubelet.lifecycle.taints import tolerates_no_execute
 from kubeledger.kubelet.profile.admission import AdmissionFacts
 
-__all__ = [
-    "PredicateFailureError",
-    "PredicateFailureReason",
-    "general_filter",
-    "message_of",
-    "node_labels",
-]
-
 LABEL_OS: Final = "kubernetes.io/os"
 GOOS: Final = "linux"
 DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from kubeledger.kubelet.kube.keys import name_key, pod_key
 from kubeledger.kubelet.lifecycle.state import GONE_MAX, LifecycleState, PodState
 
-__all__ = ["drop", "drop_silent", "key_of", "known", "meet", "settle_presence"]
-
 
 def key_of(
     state: LifecycleState, uid: str | None, namespace: str | None, name: str | None

@@ -16,8 +16,6 @@ import msgspec
 
 from kubeledger.kubelet.lifecycle.state import TERMINAL_PHASES, ContainerState, PodState
 
-__all__ = ["CREATING", "PrintedPod", "print_pod"]
-
 CREATING = "ContainerCreating"
 """What containers wait for before the first, as long as nothing else is known."""
 _SIGKILL_EXIT = 137

@@ -35,8 +35,6 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.stages import PodStageFailed
 from kubeledger.model.record import Body, Record
 
-__all__ = ["HANDLERS", "AboutPod", "evolve"]
-
 
 class AboutPod(Protocol):
     """What the bodies of this subsystem have in common."""

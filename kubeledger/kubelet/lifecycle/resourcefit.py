@@ -20,8 +20,6 @@ from kubeledger.kubelet.kube.podtotals import scheduled_total
 from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo
 from kubeledger.kubelet.profile.admission import AdmissionFacts
 
-__all__ = ["InsufficientResourceError", "PodRequest", "fits_request", "pod_request"]
-
 PODS: Final = "pods"
 FIRST_CLASS: Final = ("cpu", "memory", "ephemeral-storage")
 """Resources checked before the scalar ones, in this order."""

@@ -12,15 +12,6 @@ from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.profile.lifecycle import LifecycleFacts
 from kubeledger.model.units import NS_PER_S, parse_go_duration
 
-__all__ = [
-    "NOT_ADMITTED",
-    "STATUS",
-    "ShutdownGroup",
-    "shutdown_grace_s",
-    "shutdown_group",
-    "shutdown_groups",
-]
-
 NOT_ADMITTED: Final = ("NodeShutdown", "Pod was rejected as the node is shutting down.")
 """Reason and message of a refusal meanwhile."""
 STATUS: Final = ("Terminated", "Pod was terminated in response to imminent node shutdown.")

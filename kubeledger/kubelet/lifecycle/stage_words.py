@@ -12,20 +12,6 @@ from collections.abc import Collection
 from kubeledger.kubelet.profile.stages import StageFacts
 from kubeledger.model.units import format_go_duration
 
-__all__ = [
-    "NETWORK",
-    "aggregate",
-    "claim_not_prepared",
-    "image_name_error",
-    "network_error",
-    "pull_back_off",
-    "pull_failure",
-    "pulled",
-    "status_message",
-    "volume_not_mounted",
-    "volumes_not_mounted",
-]
-
 NETWORK = "network is not ready"
 """Begins the error of a sync that waits for the network (``NetworkNotReadyErrorMsg``)."""
 

@@ -12,18 +12,6 @@ from typing import NamedTuple, get_args
 
 from kubeledger.model.bodies.stages import Stage
 
-__all__ = [
-    "OF_CONTAINER",
-    "SIDE_BY_SIDE",
-    "STAGES",
-    "TO_END",
-    "StageFailure",
-    "failure_of",
-    "failure_of_event",
-    "failure_of_waiting",
-    "order_of",
-]
-
 STAGES: tuple[Stage, ...] = get_args(Stage)
 """In the order of a pod's way."""
 

@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["GONE_MAX", "TERMINAL_PHASES", "ContainerState", "LifecycleState", "PodState"]
-
 GONE_MAX = 512
 """How many keys of pods that went are remembered."""
 

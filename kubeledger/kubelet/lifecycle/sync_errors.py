@@ -13,8 +13,6 @@ from typing import NamedTuple
 from kubeledger.kubelet.lifecycle.stages import StageFailure, failure_of, failure_of_waiting
 from kubeledger.model.bodies.stages import Stage
 
-__all__ = ["PodFailure", "failure_of_start", "failure_of_volume", "failures_of_sync", "shape_of"]
-
 
 class PodFailure(NamedTuple):
     """A failure in a text that names its pod, too.

@@ -7,8 +7,6 @@ from typing import Final
 
 from kubeledger.kubelet.kube.pod import Taint, Toleration
 
-__all__ = ["tolerates", "tolerates_no_execute"]
-
 NO_EXECUTE: Final = "NoExecute"
 
 

@@ -22,8 +22,6 @@ from kubeledger.model.bodies.memorymanager import (
     NUMANodeMemory,
 )
 
-__all__ = ["memory_table", "read_memory_manager_state"]
-
 _TABLE = {
     "TotalMemSize": "total",
     "SystemReserved": "systemReserved",

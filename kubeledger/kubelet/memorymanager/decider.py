@@ -8,8 +8,6 @@ from kubeledger.kubelet.kube.podqos import pod_qos
 from kubeledger.kubelet.kube.requests import units_of
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
 
-__all__ = ["gets_memory", "requested_memory", "sizes_after_reuse"]
-
 
 def gets_memory(pod: Pod, facts: ResourceManagerFacts) -> bool:
     """Whether containers of the pod get memory of NUMA nodes: those of Guaranteed pods do.

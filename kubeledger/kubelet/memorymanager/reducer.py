@@ -19,8 +19,6 @@ from kubeledger.model.bodies.memorymanager import (
 )
 from kubeledger.model.record import Body
 
-__all__ = ["HANDLERS"]
-
 
 def _started(state: MemoryManagerState, ts_ns: int, body: MemoryManagerStarted) -> None:
     state.policy = body.policy

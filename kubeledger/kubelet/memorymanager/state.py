@@ -6,8 +6,6 @@ import msgspec
 
 from kubeledger.model.bodies.memorymanager import MemoryBlock, NUMANodeMemory
 
-__all__ = ["HeldMemory", "MemoryManagerState"]
-
 
 class HeldMemory(msgspec.Struct, kw_only=True):
     """Memory of one container.

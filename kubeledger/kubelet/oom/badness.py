@@ -17,8 +17,6 @@ from typing import Final
 
 from kubeledger.model.bodies.oom import Task
 
-__all__ = ["NEVER_KILLED", "chosen", "own_pages", "points", "race_pages"]
-
 NEVER_KILLED: Final = -1000
 """The adjustment of a process that is never chosen (OOM_SCORE_ADJ_MIN)."""
 _CHARGED: Final = 64

@@ -14,8 +14,6 @@ from kubeledger.kubelet.kube.podtotals import freed_total
 from kubeledger.kubelet.preemption.requirements import Requirements
 from kubeledger.kubelet.profile.admission import AdmissionFacts
 
-__all__ = ["Candidates"]
-
 _PODS = "pods"
 
 

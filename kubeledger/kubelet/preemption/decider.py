@@ -19,8 +19,6 @@ from kubeledger.kubelet.preemption.requirements import (
 from kubeledger.kubelet.preemption.victims import KILL_ORDER, nearest, pods_to_preempt
 from kubeledger.kubelet.profile.admission import AdmissionFacts
 
-__all__ = ["PreemptionOutcome", "admissible", "decide", "may_preempt"]
-
 
 class PreemptionOutcome(msgspec.Struct, frozen=True, gc=False):
     """What preemption came to.

@@ -11,8 +11,6 @@ from kubeledger.kubelet.preemption.requirements import Requirements, distances, 
 from kubeledger.kubelet.preemption.victims import KILL_ORDER
 from kubeledger.model.units import sizes_text
 
-__all__ = ["Choice", "amount", "amounts", "choices", "listing", "plains", "priority_of"]
-
 
 def plains(resource: str, *quantities: int) -> tuple[str, ...]:
     """``450m``, ``64Mi``, ``3``; several so that they can be compared."""

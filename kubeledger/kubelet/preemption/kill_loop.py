@@ -14,18 +14,6 @@ import msgspec
 from kubeledger.kubelet.preemption.requirements import Requirements
 from kubeledger.kubelet.profile.admission import AdmissionFacts
 
-__all__ = [
-    "MESSAGE",
-    "Condition",
-    "Kill",
-    "KillLoop",
-    "KillOutcome",
-    "StatusChange",
-    "Victim",
-    "kill_victims",
-    "kill_wait_s",
-]
-
 MESSAGE: Final = "Preempted in order to admit critical pod"
 CONDITION_MESSAGE: Final = "Pod was preempted by Kubelet to accommodate a critical pod."
 TIMEOUT_ERROR: Final = "timeout waiting to kill pod"

@@ -14,8 +14,6 @@ from kubeledger.kubelet.preemption.state import PreemptionFailureState, Preempti
 from kubeledger.model.bodies.preemption import PodPreempted, PreemptionFailed
 from kubeledger.model.record import Body, Record
 
-__all__ = ["HANDLERS", "evolve", "forget_pod", "pod_ended", "rename_pod"]
-
 
 def evolve(state: PreemptionState, record: Record) -> PreemptionState:
     """Apply one record in place; a kind of another subsystem changes nothing."""

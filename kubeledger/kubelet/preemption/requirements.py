@@ -7,8 +7,6 @@ from operator import add
 
 from kubeledger.model.bodies.preemption import InsufficientResource
 
-__all__ = ["NoVictimsError", "Requirements", "distances", "subtract", "to_string"]
-
 Requirements = tuple[InsufficientResource, ...]
 """The kubelet's ``admissionRequirementList``: what is still missing, in order."""
 

@@ -17,8 +17,6 @@ from typing import Final
 
 from kubeledger.kubelet.preemption.requirements import distances
 
-__all__ = ["Shortlist"]
-
 _ROUNDING: Final = 1e-6
 """Far above what floats can be off by in a length, of which none is far above 1."""
 _MEASURED_MAX: Final = 48

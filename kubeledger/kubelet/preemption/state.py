@@ -6,8 +6,6 @@ import msgspec
 
 from kubeledger.model.bodies.preemption import InsufficientResource
 
-__all__ = ["PreemptionFailureState", "PreemptionState", "VictimState"]
-
 
 class VictimState(msgspec.Struct, kw_only=True):
     """A pod that was preempted and is not gone yet.

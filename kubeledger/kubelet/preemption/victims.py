@@ -21,8 +21,6 @@ from kubeledger.kubelet.preemption.requirements import (
 )
 from kubeledger.kubelet.preemption.shortlist import Shortlist
 
-__all__ = ["KILL_ORDER", "nearest", "pods_to_preempt", "pods_to_preempt_by_distance"]
-
 KILL_ORDER: Final[tuple[QOSClass, ...]] = ("BestEffort", "Burstable", "Guaranteed")
 
 T = TypeVar("T")

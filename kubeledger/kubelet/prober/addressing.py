@@ -11,20 +11,6 @@ import msgspec
 from kubeledger.kubelet.prober.handlers import Execution
 from kubeledger.kubelet.profile.prober import ProberFacts
 
-__all__ = [
-    "ContainerPort",
-    "GRPCAction",
-    "HTTPGetAction",
-    "HTTPHeader",
-    "Handler",
-    "PortAction",
-    "ProbeHandler",
-    "TCPSocketAction",
-    "handler_of",
-    "missing_handler",
-    "resolve_container_port",
-]
-
 Handler = Literal["exec", "http", "tcp", "grpc"]
 
 _PORT_MAX: Final = 65535

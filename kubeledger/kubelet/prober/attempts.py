@@ -10,8 +10,6 @@ from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import ProbeType, TickResult
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["ATTEMPTS_MAX", "COUNTS_AS", "MissingAttemptError", "event_of", "run_probe_with_retries"]
-
 ATTEMPTS_MAX = 3
 
 COUNTS_AS: dict[TickResult, Result] = {

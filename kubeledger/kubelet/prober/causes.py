@@ -25,8 +25,6 @@ from kubeledger.kubelet.prober.worker import (
 )
 from kubeledger.model.bodies.prober import TickResult
 
-__all__ = ["cause"]
-
 _CACHES = (NOT_RUNNING, NOT_RESTARTED, POD_DELETED)
 """Ways out of a step that store a result of their own."""
 

@@ -20,8 +20,6 @@ from kubeledger.kubelet.prober.worker import ProbeWorker, do_probe
 from kubeledger.model.bodies.prober import TickResult
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["Tick", "TickOutcome", "admissible", "decide", "difference"]
-
 
 class Tick(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """What a worker meets in one step.

@@ -10,8 +10,6 @@ from kubeledger.kubelet.prober.worker import ProbeWorker, count_result
 from kubeledger.model.bodies.prober import TickResult
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["Forecast", "forecast"]
-
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     """When a result is cached.

@@ -17,19 +17,6 @@ from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import TickResult
 from kubeledger.model.units import NS_PER_S, format_go_duration
 
-__all__ = [
-    "OUTPUT_BYTES_MAX",
-    "ErrorState",
-    "Execution",
-    "GRPCConnection",
-    "GRPCError",
-    "GRPCStatus",
-    "exec_execution",
-    "grpc_execution",
-    "http_execution",
-    "tcp_execution",
-]
-
 OUTPUT_BYTES_MAX: Final = 10 * 1024
 """Output of a command and body of a reply are cut here."""
 

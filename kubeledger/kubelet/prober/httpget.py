@@ -13,17 +13,6 @@ from kubeledger.kubelet.prober.transport import get_failed
 from kubeledger.kubelet.prober.urls import URL, URLError, probe_url, resolve_reference
 from kubeledger.kubelet.profile.prober import ProberFacts
 
-__all__ = [
-    "BAD_VALUE",
-    "REDIRECTS_MAX",
-    "HTTPRequest",
-    "Redirect",
-    "http_request",
-    "redirect_of",
-    "request_fault",
-    "user_agent",
-]
-
 REDIRECTS_MAX: Final = 10
 _REDIRECTS: Final = (301, 302, 303, 307, 308)
 _VERSION: Final = re.compile(r"v?([0-9]+)\.([0-9]+)(?:\.[0-9]+)?(-[^+]*)?(?:\+.*)?")

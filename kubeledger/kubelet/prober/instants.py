@@ -5,8 +5,6 @@ from __future__ import annotations
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S, parse_api_ts
 
-__all__ = ["ZERO_TIME_NS", "instant_ns", "whole_seconds_since"]
-
 ZERO_TIME_NS = -62_135_596_800 * NS_PER_S
 """Go's zero time, 0001-01-01T00:00:00Z."""
 

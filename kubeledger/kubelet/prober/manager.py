@@ -17,8 +17,6 @@ from kubeledger.kubelet.prober.worker import ProbeWorker, new_worker
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import ProbeType
 
-__all__ = ["ProbeManager", "WorkerKey"]
-
 WorkerKey = tuple[str, str, ProbeType]
 """(pod UID, container name, probe type)."""
 

@@ -12,22 +12,6 @@ import msgspec
 
 from kubeledger.kubelet.kube.restartpolicy import RestartRule
 
-__all__ = [
-    "Condition",
-    "Container",
-    "ContainerStatus",
-    "Pod",
-    "PodMeta",
-    "PodSpec",
-    "PodStatus",
-    "Probe",
-    "Running",
-    "State",
-    "Terminated",
-    "condition_is_true",
-    "status_named",
-]
-
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 

@@ -23,8 +23,6 @@ from kubeledger.kubelet.prober.worker import ran_before_kubelet
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import ProbeType
 
-__all__ = ["Caches", "ContainerReadiness", "PodReadiness", "update_pod_status"]
-
 Caches = Mapping[ProbeType, Mapping[str, Result]]
 """probe type -> container ID -> cached result."""
 

@@ -23,15 +23,6 @@ from kubeledger.model.bodies.prober import (
 )
 from kubeledger.model.record import Body, Record
 
-__all__ = [
-    "HANDLERS",
-    "container_started",
-    "evolve",
-    "forget_all",
-    "forget_pod",
-    "rename_pod",
-]
-
 _COUNTED: dict[TickResult, ProbeResult] = {
     "success": "success",
     "warning": "success",

@@ -18,8 +18,6 @@ from kubeledger.kubelet.prober.objects import (
 )
 from kubeledger.kubelet.profile.prober import ProberFacts
 
-__all__ = ["is_sidecar", "may_run_again", "should_all_containers_restart"]
-
 
 def may_run_again(
     pod: Pod,

@@ -7,18 +7,6 @@ from typing import Final, Literal
 
 import msgspec
 
-__all__ = [
-    "FAILURE",
-    "INITIAL",
-    "NO_CONTAINER",
-    "SUCCESS",
-    "UNKNOWN",
-    "Result",
-    "Results",
-    "Update",
-    "parse_container_id",
-]
-
 Result = Literal["Success", "Failure", "UNKNOWN"]
 
 SUCCESS: Final = "Success"

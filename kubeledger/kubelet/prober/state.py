@@ -6,8 +6,6 @@ import msgspec
 
 from kubeledger.model.bodies.prober import ProbeResult, ProbeType
 
-__all__ = ["INITIAL_RESULT", "CountersState", "ProberState", "WorkerState"]
-
 INITIAL_RESULT: dict[ProbeType, ProbeResult] = {
     "liveness": "success",
     "readiness": "failure",

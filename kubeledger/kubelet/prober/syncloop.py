@@ -8,8 +8,6 @@ from kubeledger.kubelet.prober.results import FAILURE, SUCCESS, Result
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import ProbeType
 
-__all__ = ["KnownOfPod", "Reaction", "reaction_to"]
-
 
 class KnownOfPod(msgspec.Struct, frozen=True, kw_only=True):
     """What the kubelet knows when an update arrives.

@@ -11,19 +11,6 @@ from typing import Final
 
 from kubeledger.kubelet.kube.gotexts import quoted
 
-__all__ = [
-    "AWAITING_HEADERS",
-    "BROKEN",
-    "DEADLINE",
-    "IO_TIMEOUT",
-    "READING_BODY",
-    "alert_text",
-    "dial_failed",
-    "get_failed",
-    "lookup_failed",
-    "read_failed",
-]
-
 DEADLINE: Final = "context deadline exceeded"
 IO_TIMEOUT: Final = "i/o timeout"
 AWAITING_HEADERS: Final = " (Client.Timeout exceeded while awaiting headers)"

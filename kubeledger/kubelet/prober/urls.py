@@ -15,16 +15,6 @@ import msgspec
 
 from kubeledger.kubelet.kube.gotexts import quoted
 
-__all__ = [
-    "DEFAULT_PORTS",
-    "URL",
-    "URLError",
-    "host_port",
-    "parse_url",
-    "probe_url",
-    "resolve_reference",
-]
-
 _PATH_SAFE: Final = "$&+,/:;=@-_.~"
 _FRAGMENT_SAFE: Final = _PATH_SAFE + "?!()*"
 _ALSO_WRITTEN: Final = frozenset(string.ascii_letters + string.digits + "!'()*[]%")

@@ -37,15 +37,6 @@ from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import ProbeType, TickResult
 from kubeledger.model.units import NS_PER_S
 
-__all__ = [
-    "RESTART_GRACE_NS",
-    "ProbeWorker",
-    "SkipReason",
-    "count_result",
-    "do_probe",
-    "new_worker",
-]
-
 RESTART_GRACE_NS = 10 * NS_PER_S
 """A container older than the kubelet by more than this was there before the kubelet."""
 

@@ -6,8 +6,6 @@ import msgspec
 
 from kubeledger.kubelet.profile.facts import fact
 
-__all__ = ["AdmissionFacts"]
-
 
 class AdmissionFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What a kubelet version does in this subsystem."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from kubeledger.kubelet.profile.facts import Fact, Proof
 
-__all__ = ["BEHAVIOURS"]
-
 
 def _same(text: str, source: str, proof: Proof = "conformance", *, recorded: bool = False) -> Fact:
     return Fact(text=text, source=source, proof=proof, recorded=recorded)

@@ -6,8 +6,6 @@ import msgspec
 
 from kubeledger.kubelet.profile.facts import fact
 
-__all__ = ["EvictionFacts"]
-
 _MANAGER = "pkg/kubelet/eviction/eviction_manager.go"
 _HELPERS = "pkg/kubelet/eviction/helpers.go"
 

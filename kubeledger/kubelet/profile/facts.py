@@ -14,19 +14,6 @@ import msgspec
 
 from kubeledger.model.errors import BadQuestionError
 
-__all__ = [
-    "NEWEST",
-    "OLDEST",
-    "Fact",
-    "KubeletVersion",
-    "Proof",
-    "declared",
-    "fact",
-    "is_known_version",
-    "is_version",
-    "parse_version",
-]
-
 Proof = Literal["conformance", "source"]
 """Decisions of the real kubelet, replayed; or its source, read on both sides of the change."""
 

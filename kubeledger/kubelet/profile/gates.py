@@ -14,8 +14,6 @@ import msgspec
 
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 
-__all__ = ["GATED_FACTS", "GATES", "with_gates"]
-
 
 class Stages(msgspec.Struct, frozen=True):
     """A feature gate over versions.

@@ -6,8 +6,6 @@ import msgspec
 
 from kubeledger.kubelet.profile.facts import fact
 
-__all__ = ["ImageFacts"]
-
 _MANAGER = "pkg/kubelet/images/image_gc_manager.go"
 
 

@@ -6,8 +6,6 @@ import msgspec
 
 from kubeledger.kubelet.profile.facts import fact
 
-__all__ = ["KuberuntimeFacts"]
-
 _MANAGER = "kuberuntime_manager.go computePodActions"
 _INIT = "kuberuntime_container.go computeInitContainerActions"
 _RESIZE = "kuberuntime_manager.go computePodResizeAction"

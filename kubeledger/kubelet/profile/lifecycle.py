@@ -6,8 +6,6 @@ import msgspec
 
 from kubeledger.kubelet.profile.facts import fact
 
-__all__ = ["LifecycleFacts"]
-
 _SHUTDOWN = "pkg/kubelet/nodeshutdown/nodeshutdown_manager"
 _CONTAINER = "pkg/kubelet/kuberuntime/kuberuntime_container.go"
 

@@ -12,8 +12,6 @@ from kubeledger.kubelet.profile.behaviours import BEHAVIOURS
 from kubeledger.kubelet.profile.facts import NEWEST, OLDEST, Fact
 from kubeledger.kubelet.profile.resolve import FACT_TABLES
 
-__all__ = ["render"]
-
 _HEAD = f"""# Parity with the kubelet
 
 Generated from the version profile (`kubeledger/kubelet/profile/`): do not edit. Any version

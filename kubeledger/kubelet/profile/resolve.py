@@ -19,8 +19,6 @@ from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.kubelet.profile.stages import StageFacts
 from kubeledger.kubelet.profile.topology import TopologyFacts
 
-__all__ = ["FACT_TABLES", "KubeletProfile", "resolve"]
-
 
 class KubeletProfile(msgspec.Struct, frozen=True, kw_only=True):
     """What one kubelet version does, wherever versions differ: facts by subsystem.

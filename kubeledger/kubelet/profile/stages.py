@@ -6,8 +6,6 @@ import msgspec
 
 from kubeledger.kubelet.profile.facts import fact
 
-__all__ = ["StageFacts"]
-
 _PULL = "pkg/kubelet/images/image_manager.go EnsureImageExists"
 _WAIT = "pkg/kubelet/volumemanager/volume_manager.go WaitForAttachAndMount"
 _CLAIMS = "pkg/kubelet/cm/dra/manager.go PrepareResources"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
-__all__ = ["BITS_MAX", "NUMANodeError", "bits_of", "iterate_bit_masks", "mask_of", "mask_text"]
-
 BITS_MAX = 64
 
 

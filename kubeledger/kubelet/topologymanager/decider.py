@@ -13,8 +13,6 @@ from kubeledger.kubelet.topologymanager.explain import admit_reason, hint_text, 
 from kubeledger.kubelet.topologymanager.hint import ProviderHints, TopologyHint
 from kubeledger.kubelet.topologymanager.policies import Policy, merge
 
-__all__ = ["admissible", "decide"]
-
 
 def decide(
     policy: Policy, providers: Iterable[ProviderHints], facts: TopologyFacts

@@ -14,8 +14,6 @@ from kubeledger.kubelet.topologymanager.merge import (
 )
 from kubeledger.kubelet.topologymanager.policies import Policy, filter_single_numa_hints
 
-__all__ = ["admit_reason", "hint_text", "merge_reason"]
-
 
 def hint_text(hint: TopologyHint) -> str:
     """As the kubelet logs a hint."""

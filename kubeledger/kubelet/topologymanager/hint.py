@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = ["DONT_CARE", "IMPOSSIBLE", "Hints", "ProviderHints", "TopologyHint"]
-
 
 class TopologyHint(NamedTuple):
     """One way to place a resource.

@@ -20,16 +20,6 @@ from kubeledger.kubelet.topologymanager.hint import (
     TopologyHint,
 )
 
-__all__ = [
-    "Fitness",
-    "closest",
-    "filter_providers_hints",
-    "max_of_min_affinity_counts",
-    "merge_filtered_hints",
-    "merged_hints",
-    "narrowest",
-]
-
 Fitness = Callable[[int], tuple[int, ...]]
 """Mask -> sort key: the smaller, the fitter among hints of the same preference."""
 

@@ -11,8 +11,6 @@ import msgspec
 from kubeledger.kubelet.profile.topology import TopologyFacts
 from kubeledger.kubelet.topologymanager.policies import PolicyName
 
-__all__ = ["NODES_MAX", "ConfigurationError", "PolicyOptions", "check_setup", "policy_options"]
-
 NODES_MAX = 8
 """NUMA nodes that policies other than none accept by default."""
 

@@ -18,8 +18,6 @@ from kubeledger.kubelet.topologymanager.merge import (
     narrowest,
 )
 
-__all__ = ["Policy", "PolicyName", "filter_single_numa_hints", "merge"]
-
 PolicyName = Literal["none", "best-effort", "restricted", "single-numa-node"]
 
 

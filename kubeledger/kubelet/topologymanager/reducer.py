@@ -14,8 +14,6 @@ from kubeledger.kubelet.topologymanager.state import POD_SCOPE, AffinityState, T
 from kubeledger.model.bodies.topologymanager import AffinityDecided
 from kubeledger.model.record import Body, Record
 
-__all__ = ["HANDLERS", "evolve", "forget_all", "forget_pod", "rename_pod"]
-
 
 def evolve(state: TopologyManagerState, record: Record) -> TopologyManagerState:
     """Apply one record in place; a kind of another subsystem changes nothing."""

@@ -10,8 +10,6 @@ from kubeledger.kubelet.profile.topology import TopologyFacts
 from kubeledger.kubelet.topologymanager.hint import ProviderHints, TopologyHint
 from kubeledger.kubelet.topologymanager.policies import Policy, merge
 
-__all__ = ["AdmitResult", "HintProvider", "admit"]
-
 AFFINITY_REASON = "TopologyAffinityError"
 AFFINITY_MESSAGE = "Resources cannot be allocated with Topology locality"
 UNEXPECTED_REASON = "UnexpectedAdmissionError"

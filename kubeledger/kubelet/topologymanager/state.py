@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["POD_SCOPE", "AffinityState", "TopologyManagerState"]
-
 POD_SCOPE = ""
 """Key of an affinity that holds for the whole pod."""
 

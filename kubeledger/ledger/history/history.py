@@ -28,8 +28,6 @@ from kubeledger.ledger.segments import list_segments
 from kubeledger.ledger.storage import OWN_DIRECTORY, OWN_FILE, storage_errors
 from kubeledger.model.errors import LedgerUnavailableError
 
-__all__ = ["GROW_BYTES", "LOCK", "Coverage", "History", "forget_dropped", "held_alone"]
-
 GROW_BYTES = 16 << 20
 """So many bytes of lines after the history are read as they are; more become Parquet."""
 

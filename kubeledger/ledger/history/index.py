@@ -17,19 +17,6 @@ from kubeledger.ledger.regular import read_regular
 from kubeledger.ledger.storage import write_atomically
 from kubeledger.model.wire.catalogue import BODY_TYPES
 
-__all__ = [
-    "FORM",
-    "HISTORY",
-    "INDEX",
-    "BadIndexError",
-    "Index",
-    "Part",
-    "PartFile",
-    "load_index",
-    "read_index",
-    "save_index",
-]
-
 HISTORY = "history"
 INDEX = "index.json"
 _BYTES_MAX = 256 << 20

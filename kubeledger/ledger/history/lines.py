@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from kubeledger.ledger.segments import LINE_BYTES_MAX
 
-__all__ = ["EVIDENCE_TYPE", "ROW_COLUMNS", "create_lines", "quoted", "rows_sql"]
-
 EVIDENCE_TYPE = 'STRUCT(file VARCHAR, line BIGINT, "offset" BIGINT, "text" VARCHAR)[]'
 _LINE_COLUMNS = {
     "node": "VARCHAR",

@@ -21,8 +21,6 @@ from kubeledger.ledger.storage import OWN_DIRECTORY, OWN_FILE
 from kubeledger.model.errors import DamagedLedgerError
 from kubeledger.model.wire.codec import chain_of
 
-__all__ = ["PartWriter", "Piece", "engine", "own_status", "pieces_of"]
-
 PART_BYTES = 64 << 20
 """A part holds about as many bytes of lines at most: what is in memory while it is made."""
 

@@ -35,8 +35,6 @@ from kubeledger.ledger.regular import file_crc
 from kubeledger.ledger.storage import storage_errors
 from kubeledger.model.errors import DamagedLedgerError, LedgerUnavailableError
 
-__all__ = ["check_history", "prove_history"]
-
 _REBUILD = "no record is lost, `kubeledger index --rebuild` makes the history again"
 _LINK = "no record is lost, and nothing is read through a link: remove it"
 

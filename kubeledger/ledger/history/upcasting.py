@@ -12,8 +12,6 @@ from kubeledger.model.errors import DamagedLedgerError
 from kubeledger.model.wire.catalogue import BODY_TYPES
 from kubeledger.model.wire.upcast import UpcastError, upcast
 
-__all__ = ["upcast_lines"]
-
 _FETCH_ROWS = 10_000
 
 

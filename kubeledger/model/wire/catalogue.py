@@ -21,8 +21,6 @@ import kubeledger.model.bodies.stages
 import kubeledger.model.bodies.topologymanager
 from kubeledger.model.record import Body
 
-__all__ = ["BODY_TYPES"]
-
 _MODULES: tuple[ModuleType, ...] = (
     kubeledger.model.bodies.cgroups,
     kubeledger.model.bodies.cpumanager,

@@ -24,27 +24,6 @@ from kubeledger.model.wire.catalogue import BODY_TYPES
 from kubeledger.model.wire.soundness import NOT_JSON, flaw_of_encoded
 from kubeledger.model.wire.upcast import UpcastError, upcast
 
-__all__ = [
-    "DIGEST_BYTES",
-    "GENESIS",
-    "BadLineError",
-    "Envelope",
-    "chain_of",
-    "chained",
-    "check_crc",
-    "check_line",
-    "count_chained",
-    "decode_envelope",
-    "decode_line",
-    "encode_line",
-    "encode_parts",
-    "is_complete_except_newline",
-    "kind_of",
-    "next_digest",
-    "of_kinds",
-    "payload_of",
-]
-
 DIGEST_BYTES = 32
 GENESIS = bytes(DIGEST_BYTES)
 """The chain digest before the first record of a node."""

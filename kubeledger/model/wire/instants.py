@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["TS_NS_MAX", "TS_NS_MIN", "YEARS", "is_storable"]
-
 TS_NS_MIN = -9_214_560_000_000_000_000
 """1678-01-01T00:00:00Z."""
 

@@ -15,8 +15,6 @@ from kubeledger.model.record import Body, Record
 from kubeledger.model.wire.catalogue import BODY_TYPES
 from kubeledger.model.wire.instants import YEARS, is_storable
 
-__all__ = ["NOT_JSON", "body_flaw", "flaw_of_encoded", "flaw_of_values"]
-
 NOT_JSON = (UnicodeEncodeError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError)
 """What encoding a value that JSON cannot hold raises."""
 

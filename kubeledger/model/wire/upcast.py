@@ -12,8 +12,6 @@ from typing import Any
 
 from kubeledger.model.wire.catalogue import BODY_TYPES
 
-__all__ = ["UPCASTERS", "UpcastError", "Upcaster", "upcast"]
-
 Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
 
 

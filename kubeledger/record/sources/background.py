@@ -11,8 +11,6 @@ from queue import Empty, SimpleQueue
 from kubeledger.record.observations import Document, Gap
 from kubeledger.record.sources.snapshots import READ_NS, Every
 
-__all__ = ["BackgroundSource"]
-
 
 class BackgroundSource(ABC):
     """A source that asks in rounds, one at a time; what a round observes can be polled as it comes.

@@ -14,8 +14,6 @@ from kubeledger.kubelet.cgroups.paths import parse_cgroup_path
 from kubeledger.record.observations import Document, Gap
 from kubeledger.record.sources.snapshots import READ_NS, Every, Outage, Unchanged, snapshot
 
-__all__ = ["CgroupSnapshots"]
-
 _V1 = {
     "cpu": frozenset({b"cpu.cfs_period_us", b"cpu.cfs_quota_us", b"cpu.shares"}),
     "cpuset": frozenset({b"cpuset.cpus", b"cpuset.mems"}),

@@ -18,8 +18,6 @@ from kubeledger.record.sources.background import BackgroundSource
 from kubeledger.record.sources.kubelet_client import KubeletClient, RefusedError, UnreachableError
 from kubeledger.record.sources.snapshots import Outage, Unchanged, snapshot
 
-__all__ = ["KubeletEndpoints"]
-
 _STARTED = re.compile(rb"^process_start_time_seconds (\S+)", re.MULTILINE)
 _KEPT = (
     *("kubelet_active_pods", "kubelet_admission_rejections_total", "kubelet_container_aligned_"),

@@ -22,8 +22,6 @@ from kubeledger.record.observations import POLL_BYTES, Gap, Lines, Mark, Observa
 from kubeledger.record.sources.rotation import HEAD_BYTES, Content, Link, Links
 from kubeledger.record.sources.snapshots import Every
 
-__all__ = ["LogFile"]
-
 _GONE_MAX = 8
 """So many files that are gone would be known again: they may have been packed."""
 _AGAIN_NS = 5 * NS_PER_S

@@ -23,8 +23,6 @@ from h2.exceptions import ProtocolError
 
 from kubeledger.record.sources.snapshots import CONTENT_BYTES_MAX
 
-__all__ = ["GRPCStatusError", "UnaryCall"]
-
 _STREAM = 1
 _HEAD = struct.Struct(">?I")
 _FRAME_HEAD = 9

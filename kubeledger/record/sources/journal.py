@@ -19,8 +19,6 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.record.observations import POLL_BYTES, Gap, Lines
 from kubeledger.record.sources.snapshots import Every, Outage
 
-__all__ = ["KERNEL", "KUBELET_UNITS", "Entries", "JournalSource", "JournalStream", "kubelet_stream"]
-
 KUBELET_UNITS = (
     *("kubelet.service", "snap.kubelet.daemon.service", "snap.kubelet-eks.daemon.service"),
     *("k3s.service", "k3s-agent.service", "rke2-server.service", "rke2-agent.service"),

@@ -14,8 +14,6 @@ from kubeledger.ingest.sources.libsystemd import JournalEntry, Matches, place_of
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["JournalCommand"]
-
 _READ_BYTES = 256 << 10
 _END_S = 5
 

@@ -14,8 +14,6 @@ from kubeledger.ingest.sources.libsystemd import JournalEntry
 from kubeledger.model.errors import BadInputError
 from kubeledger.record.observations import POLL_BYTES, Gap, Lines
 
-__all__ = ["KernelRing", "boot_id", "open_ring"]
-
 _RECORD_BYTES_MAX = 8192
 _RECORD = re.compile(rb"(?P<priority>\d+),(?P<seq>\d+),(?P<micros>\d+),[^;]*;(?P<text>[^\n]*)")
 _CURSOR = re.compile(r"b=(?P<boot>[^;]*);s=(?P<seq>\d+);t=(?P<ts_ns>\d+)")

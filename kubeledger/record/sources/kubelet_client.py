@@ -11,8 +11,6 @@ from urllib.parse import urlsplit
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.record.sources.snapshots import CONTENT_BYTES_MAX
 
-__all__ = ["KubeletClient", "RefusedError", "UnreachableError"]
-
 _SILENCE_S = 5
 _WHOLE_S = 10
 _PIECE_BYTES = 64 << 10

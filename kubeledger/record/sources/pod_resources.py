@@ -19,8 +19,6 @@ from kubeledger.record.sources.background import BackgroundSource
 from kubeledger.record.sources.protobuf import Field, Messages, decode
 from kubeledger.record.sources.snapshots import Outage, Unchanged, snapshot
 
-__all__ = ["PodResourcesSource"]
-
 _SERVICE = "v1.PodResourcesLister"
 _SILENCE_S = 5
 _READ_BYTES = 64 << 10

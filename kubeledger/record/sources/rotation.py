@@ -16,8 +16,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["HEAD_BYTES", "Content", "Link", "Links"]
-
 HEAD_BYTES = 1000
 _LOOKS_MAX = 4
 _GZIP = b"\x1f\x8b"

@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 from kubeledger.model.units import NS_PER_S
 from kubeledger.record.observations import Document, Gap
 
-__all__ = ["CONTENT_BYTES_MAX", "READ_NS", "STAT_NS", "Every", "Outage", "Unchanged", "snapshot"]
-
 STAT_NS = NS_PER_S
 """How often files are asked whether they have changed."""
 READ_NS = 15 * NS_PER_S

@@ -22,8 +22,6 @@ from kubeledger.record.sources.snapshots import (
     snapshot,
 )
 
-__all__ = ["StateFiles"]
-
 
 class _StateFile(NamedTuple):
     path: str

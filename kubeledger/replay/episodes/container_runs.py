@@ -23,8 +23,6 @@ from kubeledger.model.bodies.oom import ProcessKilled
 from kubeledger.model.record import Body, Record
 from kubeledger.replay.episodes.pod_names import PodNames
 
-__all__ = ["KINDS", "ContainerRun", "ContainerRuns", "container_runs"]
-
 
 class ContainerRun(msgspec.Struct, kw_only=True):
     """One instance of a container.

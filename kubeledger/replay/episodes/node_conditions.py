@@ -12,13 +12,6 @@ from kubeledger.model.bodies.stages import NodeConditionChanged, NodeTrouble, No
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 
-__all__ = [
-    "KINDS",
-    "ConditionEpisode",
-    "NodeConditions",
-    "TroubleEpisode",
-]
-
 PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 
 _APART_NS = 120 * NS_PER_S

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-__all__ = ["PodKey", "PodNames"]
-
 
 class PodKey(NamedTuple):
     """The key of a pod: its UID, or its namespace and name as long as no record has the UID.

@@ -40,8 +40,6 @@ from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, parse_ts
 from kubeledger.replay.episodes.pod_names import PodNames
 
-__all__ = ["KINDS", "PodStages", "StageEpisode", "stage_episodes"]
-
 SETTLED_NS = 600 * NS_PER_S
 """A container that ran for so long has its back-off reset (``MaxContainerBackOff`` doubled): it is
 past its trouble. Before, its next end belongs to the same episode."""

@@ -42,8 +42,6 @@ from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, parse_ts
 
-__all__ = ["KINDS", "TAKES", "Invariant", "Safety", "ViolationEpisode", "violations"]
-
 Invariant = Literal[
     "device_in_two_lives",
     "cpu_in_two_lives",

@@ -13,8 +13,6 @@ import msgspec
 
 from kubeledger.replay.node.state import NodeState
 
-__all__ = ["PARTS", "canonical_json", "document"]
-
 
 def _kubelet(state: NodeState) -> dict[str, Any]:
     counted = {"restarts": _count(state, state.kubelet.restarts)}

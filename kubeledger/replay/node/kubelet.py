@@ -22,8 +22,6 @@ from kubeledger.model.bodies.stages import NodeConditionChanged
 from kubeledger.model.record import Body
 from kubeledger.replay.node.state import NodeState
 
-__all__ = ["STEPS", "start"]
-
 
 def start(state: NodeState, ts_ns: int, body: KubeletStarted) -> None:
     """A kubelet process began; if it followed on another, that one's memory is gone.

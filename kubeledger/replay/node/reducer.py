@@ -52,8 +52,6 @@ from kubeledger.model.record import Body, Record
 from kubeledger.replay.node import kubelet
 from kubeledger.replay.node.state import NodeState
 
-__all__ = ["Steps", "evolve", "steps_without"]
-
 Step = Callable[[NodeState, int, Any], None]
 Steps = Mapping[type[Body], Step]
 Handler = Callable[[Any, int, Any], None]

@@ -6,8 +6,6 @@ import re
 
 from kubeledger.model.units import parse_ts
 
-__all__ = ["SNAPSHOT_NAME", "time_in_name"]
-
 SNAPSHOT_NAME = re.compile(
     r"(?P<year>20\d\d)-?(?P<month>\d\d)-?(?P<day>\d\d)[T_-]?"
     r"(?P<hour>\d\d)[:-]?(?P<minute>\d\d)[:-]?(?P<second>\d\d)(?P<fraction>[.,]\d+)?Z?"

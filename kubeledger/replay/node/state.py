@@ -20,8 +20,6 @@ from kubeledger.kubelet.prober.state import ProberState
 from kubeledger.kubelet.topologymanager.state import TopologyManagerState
 from kubeledger.model.bodies.node import Setting
 
-__all__ = ["STATE_SCHEMA", "KubeletState", "MachineState", "NodeState"]
-
 STATE_SCHEMA = 6
 """Version of these structures and of what the reducers do; a snapshot of another is void."""
 

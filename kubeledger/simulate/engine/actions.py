@@ -17,8 +17,6 @@ from kubeledger.simulate.engine.instances import Instance
 from kubeledger.simulate.engine.probe_status import RUNTIME
 from kubeledger.simulate.engine.world import SimPod
 
-__all__ = ["actions_of"]
-
 _IP = "10.0.0.1"
 """Every sandbox gets an address at once; which one matters to nobody here."""
 

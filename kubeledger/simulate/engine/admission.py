@@ -18,8 +18,6 @@ from kubeledger.simulate.engine.draws import Draws
 from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.world import SimPod
 
-__all__ = ["Answer", "counted_pods", "node_object", "predicates"]
-
 
 class Answer(msgspec.Struct, kw_only=True):
     """What came of the predicates.

@@ -26,8 +26,6 @@ from kubeledger.simulate.engine.newpod import created_ns
 from kubeledger.simulate.engine.podphase import status_of
 from kubeledger.simulate.engine.world import DeviceCheckpoint, SimPod
 
-__all__ = ["Agent", "node_observed"]
-
 _OFFSET_NS = 900_000_000
 """The first look is after the start of the kubelet's loops, and between two relists."""
 _COUNTERS_NS = 300 * NS_PER_S

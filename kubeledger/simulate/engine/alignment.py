@@ -14,8 +14,6 @@ from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint, Hints
 from kubeledger.simulate.engine.kubelet import Simulation
 from kubeledger.simulate.engine.world import SimPod
 
-__all__ = ["policy_of", "write_affinity"]
-
 _NEAR, _FAR = 10, 21
 """Distances as the firmware of most machines with two or more nodes has them."""
 

@@ -9,8 +9,6 @@ from kubeledger.simulate.engine.instances import Instance
 from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.world import SimContainer, SimPod
 
-__all__ = ["BackOffs"]
-
 _HOUSEKEEPING_NS = 2 * NS_PER_S
 
 

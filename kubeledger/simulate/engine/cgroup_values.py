@@ -8,8 +8,6 @@ import msgspec
 
 from kubeledger.kubelet.cgroups.conversions import QUOTA_PERIOD_US, weight_of_shares
 
-__all__ = ["MOST_PIDS", "CgroupValues", "values_of"]
-
 MOST_PIDS = 32_768
 """Process IDs of every simulated machine."""
 

@@ -48,8 +48,6 @@ from kubeledger.simulate.engine.config import duration_ns, gate, integer, table
 from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.world import SimContainer, SimPod
 
-__all__ = ["CgroupLoop"]
-
 _QOS_PERIOD_NS = 60 * NS_PER_S
 _NS_PER_US = 1000
 

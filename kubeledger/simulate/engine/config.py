@@ -7,8 +7,6 @@ from typing import Any
 
 from kubeledger.model.units import parse_go_duration
 
-__all__ = ["duration_ns", "gate", "integer", "table"]
-
 Settings = Mapping[str, Any]
 
 

@@ -42,8 +42,6 @@ from kubeledger.simulate.engine.config import duration_ns
 from kubeledger.simulate.engine.kubelet import Kubelet, Plugin
 from kubeledger.simulate.engine.world import DeviceCheckpoint, SimPod
 
-__all__ = ["DeviceLoop"]
-
 _REGISTERS_AFTER_NS = NS_PER_S
 _COUNTS = re.compile(r"Requested: (\d+), Available: (\d+)")
 _BEFORE_NEED = (

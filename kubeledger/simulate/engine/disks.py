@@ -10,8 +10,6 @@ from kubeledger.simulate.engine.kubelet import Simulation
 from kubeledger.simulate.engine.plan import Usage
 from kubeledger.simulate.engine.world import Disk, SimPod
 
-__all__ = ["DiskSpace", "container_usage", "disk_space", "uses_anything"]
-
 _BLOCK_BYTES = 4096
 _NOTHING = Usage(from_ns=0)
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from hashlib import blake2b
 
-__all__ = ["Draws"]
-
 _MASK = (1 << 64) - 1
 _GAMMA = 0x9E3779B97F4A7C15
 

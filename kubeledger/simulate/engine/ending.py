@@ -13,8 +13,6 @@ from kubeledger.model.bodies.lifecycle import PodTerminating
 from kubeledger.simulate.engine.journal import Journal
 from kubeledger.simulate.engine.world import SimPod
 
-__all__ = ["Ending", "KillReason", "ending_grace_s", "written"]
-
 KillReason = Literal[
     "preempted",
     "evicted",

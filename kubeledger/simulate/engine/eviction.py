@@ -47,8 +47,6 @@ from kubeledger.simulate.engine.eviction_records import (
 from kubeledger.simulate.engine.kubelet import Kubelet, Simulation
 from kubeledger.simulate.engine.world import SimPod
 
-__all__ = ["EvictionLoop"]
-
 _PERIOD_NS = 10 * NS_PER_S
 _CLEANUP_NS = 30 * NS_PER_S
 _POLL_NS = NS_PER_S

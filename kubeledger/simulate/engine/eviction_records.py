@@ -27,8 +27,6 @@ from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.simulate.engine.journal import Journal
 from kubeledger.simulate.engine.world import SimPod
 
-__all__ = ["eviction_body", "write_conditions", "write_reclaim", "write_spared", "write_usage"]
-
 
 def write_conditions(journal: Journal, found: Round, before: tuple[str, ...]) -> None:
     """The node conditions, where they are others than before."""

@@ -9,8 +9,6 @@ from kubeledger.simulate.engine.plan import Failing, Failure
 from kubeledger.simulate.engine.schedule import Schedule
 from kubeledger.simulate.engine.world import SimPod
 
-__all__ = ["Failures", "env_sources", "objects", "volume_sources"]
-
 _SOCKET = "/run/containerd/containerd.sock"
 _USUAL: Mapping[Failing, str] = {
     "network": "Network plugin returns error: cni plugin not initialized",

@@ -16,8 +16,6 @@ from kubeledger.simulate.engine.plan import Failing
 from kubeledger.simulate.engine.routine import Steps, run
 from kubeledger.simulate.engine.schedule import Action
 
-__all__ = ["ApiServer", "HealthLoop"]
-
 _MS = 1_000_000
 _TRIES = 5
 _RUNTIME_PERIOD_NS, _RUNTIME_THRESHOLD_NS = 5 * NS_PER_S, 30 * NS_PER_S

@@ -34,8 +34,6 @@ from kubeledger.simulate.engine.disks import disk_space
 from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.world import SimPod
 
-__all__ = ["ImageLoop"]
-
 _SANDBOX_IMAGE = "k8s.gcr.io/pause:3.2"
 _NO_STATS_UNTIL_MINOR = 20
 

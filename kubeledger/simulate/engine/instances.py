@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["KILLED", "End", "Instance"]
-
 KILLED = 137
 """Exit code of a main process that was killed."""
 

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from kubeledger.model.record import Body, Evidence, Record
 
-__all__ = ["Journal"]
-
 _EVIDENCE_FILE = "scenario"
 
 

@@ -28,8 +28,6 @@ from kubeledger.simulate.engine.schedule import Action, Schedule, Timer
 from kubeledger.simulate.engine.told import Told
 from kubeledger.simulate.engine.world import DeviceCheckpoint, SimContainer, SimPod, World
 
-__all__ = ["Kubelet", "Plugin", "Simulation"]
-
 
 class Runtime(Protocol):
     """The container runtime: ``runtime.Runtime``."""

@@ -17,8 +17,6 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.simulate.engine.config import integer
 from kubeledger.simulate.engine.plan import NodePlan
 
-__all__ = ["Machine", "machine_of"]
-
 _PODS = 110
 
 

@@ -22,8 +22,6 @@ from kubeledger.simulate.engine.instances import Instance
 from kubeledger.simulate.engine.kubelet import Simulation
 from kubeledger.simulate.engine.world import SimContainer, SimPod
 
-__all__ = ["Memory"]
-
 _PAGE_BYTES = 4096
 _NAME_LENGTH = 15
 _PAUSE_BYTES = 64 * _PAGE_BYTES

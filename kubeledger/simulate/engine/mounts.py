@@ -14,8 +14,6 @@ from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.routine import Resume, Waiting, first_of, timeout
 from kubeledger.simulate.engine.world import SimPod
 
-__all__ = ["Mounts"]
-
 _MS = 1_000_000
 _FIRST_NS, _LONGEST_NS = 500 * _MS, 122 * NS_PER_S
 _RECONCILE_NS, _POLL_NS = 100 * _MS, 300 * _MS

@@ -15,8 +15,6 @@ from kubeledger.model.units import NS_PER_S, format_ts, parse_ts
 from kubeledger.simulate.engine.plan import PlannedPod
 from kubeledger.simulate.engine.world import SimContainer, SimPod
 
-__all__ = ["change_spec", "created_ns", "sim_pod"]
-
 _SOURCE = "kubernetes.io/config.source"
 _SIDECAR = "Always"
 

@@ -11,25 +11,6 @@ import msgspec
 
 from kubeledger.model.bodies.prober import ProbeType, TickResult
 
-__all__ = [
-    "ContainerScript",
-    "DeviceScript",
-    "DiskChange",
-    "ExitStep",
-    "Failing",
-    "Failure",
-    "ImageArrival",
-    "KubeletRestart",
-    "NodePlan",
-    "Plan",
-    "PlannedPod",
-    "PlannedUpdate",
-    "PluginScript",
-    "PluginStep",
-    "ProbeStep",
-    "Usage",
-]
-
 
 class DeviceScript(msgspec.Struct, frozen=True, kw_only=True):
     """A device that a plugin offers; ``numa`` None for one without topology."""

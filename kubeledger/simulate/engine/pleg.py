@@ -14,8 +14,6 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.instances import Instance
 from kubeledger.simulate.engine.kubelet import Kubelet
 
-__all__ = ["Changes", "Pleg", "View"]
-
 _PERIOD_NS = NS_PER_S
 View = Mapping[str, Instance]
 """Container name -> its newest instance, as listed."""

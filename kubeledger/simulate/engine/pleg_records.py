@@ -11,8 +11,6 @@ from kubeledger.simulate.engine.pleg import Changes
 from kubeledger.simulate.engine.worker import PodWorker
 from kubeledger.simulate.engine.world import SimPod
 
-__all__ = ["write_changes"]
-
 
 def write_changes(kubelet: Kubelet, pod: SimPod, worker: PodWorker, changes: Changes) -> None:
     """Write down deaths and starts; a start by this process after another is a restart."""

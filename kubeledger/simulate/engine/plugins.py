@@ -8,8 +8,6 @@ from kubeledger.kubelet.devicemanager.manager import Device, NoContainers, RpcEr
 from kubeledger.simulate.engine.kubelet import Simulation
 from kubeledger.simulate.engine.plan import DeviceScript, PluginScript, PluginStep
 
-__all__ = ["SimPlugin"]
-
 _UNHEALTHY = "Unhealthy"
 _HEALTHY = "Healthy"
 

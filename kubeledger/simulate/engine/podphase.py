@@ -12,16 +12,6 @@ from kubeledger.simulate.engine.instances import Instance
 from kubeledger.simulate.engine.pleg import View
 from kubeledger.simulate.engine.world import SimContainer, SimPod
 
-__all__ = [
-    "DEADLINE",
-    "DEADLINE_MESSAGE",
-    "Phase",
-    "deadline_ns",
-    "past_deadline",
-    "phase_of",
-    "status_of",
-]
-
 DEADLINE = "DeadlineExceeded"
 DEADLINE_MESSAGE = "Pod was active on the node longer than the specified deadline"
 

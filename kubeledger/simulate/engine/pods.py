@@ -32,8 +32,6 @@ from kubeledger.simulate.engine.routine import Steps, SyncLoop, Waiting, first_o
 from kubeledger.simulate.engine.worker import PodWorker
 from kubeledger.simulate.engine.world import SimPod
 
-__all__ = ["PodLoop"]
-
 _STEP_NS = 1_000_000
 _REMOVED_NS = NS_PER_S
 _ORPHAN_S = 1

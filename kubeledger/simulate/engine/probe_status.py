@@ -12,8 +12,6 @@ from kubeledger.model.units import format_ts
 from kubeledger.simulate.engine.instances import Instance
 from kubeledger.simulate.engine.world import SimContainer, SimPod
 
-__all__ = ["RUNTIME", "is_older", "probe_spec", "seen_by_workers", "status_of", "take_up"]
-
 RUNTIME = "containerd://"
 """Before a container's ID."""
 

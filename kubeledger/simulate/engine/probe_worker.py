@@ -23,8 +23,6 @@ from kubeledger.simulate.engine.plan import ProbeStep
 from kubeledger.simulate.engine.schedule import Timer
 from kubeledger.simulate.engine.world import SimContainer, SimPod
 
-__all__ = ["FOLD_MAX_NS", "Found", "Handler", "SimWorker", "handler_of", "script_of"]
-
 FOLD_MAX_NS = 3600 * NS_PER_S
 """No record stands for ticks of a longer time."""
 

@@ -45,8 +45,6 @@ from kubeledger.simulate.engine.recorder import Ticks
 from kubeledger.simulate.engine.schedule import Action
 from kubeledger.simulate.engine.world import SimContainer, SimPod
 
-__all__ = ["ProbeLoop"]
-
 _SAYS: dict[Result, ProbeResult] = {SUCCESS: "success", FAILURE: "failure", UNKNOWN: "unknown"}
 _ABSENT: dict[ProbeType, ProbeResult] = dict.fromkeys(("readiness", "startup"), "unknown")
 """What nothing cached counts as, but for liveness: that is a success."""

@@ -22,8 +22,6 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.journal import Journal
 from kubeledger.simulate.engine.world import SimPod
 
-__all__ = ["EventRecorder", "Ticks"]
-
 _BURST = 25
 _REFILL_NS = 300 * NS_PER_S
 _SIMILAR_MAX = 10

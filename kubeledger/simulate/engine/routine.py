@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 
 from kubeledger.simulate.engine.kubelet import Kubelet
 
-__all__ = ["Resume", "Steps", "SyncLoop", "Waiting", "first_of", "run", "timeout"]
-
 Resume = Callable[[], None]
 Waiting = Callable[[Resume], None]
 """Takes what is to be called when the waiting is over."""

@@ -18,8 +18,6 @@ from kubeledger.simulate.engine.plan import ContainerScript, ExitStep
 from kubeledger.simulate.engine.schedule import Timer
 from kubeledger.simulate.engine.world import SimContainer, SimPod
 
-__all__ = ["Runtime"]
-
 _TERMINATED = 143
 _DEFAULT = ContainerScript()
 _ENDS_SOON = ContainerScript(exits=(ExitStep(after_ns=NS_PER_S, code=0),), exits_repeat=True)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heappop, heappush
 
-__all__ = ["Action", "Schedule", "Timer"]
-
 Action = Callable[[], None]
 
 

@@ -14,8 +14,6 @@ from kubeledger.simulate.engine.ending import Ending
 from kubeledger.simulate.engine.kubelet import Kubelet, Worker
 from kubeledger.simulate.engine.routine import Steps, first_of, run, timeout
 
-__all__ = ["ShutdownLoop"]
-
 
 class ShutdownLoop:
     """What one kubelet process does about a shutdown; the node stays up when it is done."""

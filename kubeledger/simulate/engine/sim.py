@@ -51,8 +51,6 @@ from kubeledger.simulate.engine.world import (
     World,
 )
 
-__all__ = ["Sim"]
-
 _MS = 1_000_000
 _SETTINGS_NS, _NODE_NS, _LOOPS_NS = 100 * _MS, 300 * _MS, 800 * _MS
 _FIRST_PID = 1000

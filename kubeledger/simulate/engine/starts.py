@@ -20,8 +20,6 @@ from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.plan import Failing
 from kubeledger.simulate.engine.world import SimContainer, SimImage, SimPod
 
-__all__ = ["Starts"]
-
 _PULL_NS = NS_PER_S
 _IMAGE_BYTES = 100 << 20
 _START_EVENTS = 3

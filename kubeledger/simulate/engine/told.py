@@ -18,8 +18,6 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.journal import Journal
 from kubeledger.simulate.engine.world import SimPod
 
-__all__ = ["Told"]
-
 _EVERY_NS = 600 * NS_PER_S
 _Key = tuple[Literal["stage", "trouble"], str, str | None, str, str | None]
 

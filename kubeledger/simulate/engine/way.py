@@ -14,8 +14,6 @@ from kubeledger.simulate.engine.plan import Failing
 from kubeledger.simulate.engine.routine import Waiting
 from kubeledger.simulate.engine.world import SimPod
 
-__all__ = ["RETRY_NS", "Way"]
-
 RETRY_NS = 10 * NS_PER_S
 """A sync that failed is tried again after as long, and up to half more."""
 _NETWORK_RETRY_NS = NS_PER_S

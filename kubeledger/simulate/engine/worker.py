@@ -37,8 +37,6 @@ from kubeledger.simulate.engine.starts import Starts
 from kubeledger.simulate.engine.way import RETRY_NS, Way
 from kubeledger.simulate.engine.world import SimContainer, SimPod
 
-__all__ = ["PodWorker"]
-
 SANDBOX_NS = 50_000_000
 CONTAINER_NS = 50_000_000
 _HOOK_NS = 3 * NS_PER_S

@@ -17,8 +17,6 @@ from kubeledger.kubelet.prober.objects import Pod as ProbedPod
 from kubeledger.model.bodies.devicemanager import CheckpointEntry
 from kubeledger.simulate.engine.cgroup_values import CgroupValues
 
-__all__ = ["DeviceCheckpoint", "Disk", "SimContainer", "SimImage", "SimPod", "World"]
-
 
 class SimContainer(msgspec.Struct, kw_only=True):
     """One container of a pod and its newest instance.

@@ -21,8 +21,6 @@ from kubeledger.simulate.scenario.pods import check_pod, containers_of, name_of,
 from kubeledger.simulate.scenario.problems import Fault, Path, Problems, suggestion
 from kubeledger.simulate.scenario.validate import Sound
 
-__all__ = ["PodGroup", "check"]
-
 PodGroup = tuple[int, list[tuple[Any, Path]]]
 """Index of an entry of ``pods``, and its manifests with their places."""
 

@@ -13,8 +13,6 @@ from kubeledger.simulate.scenario.pods import containers_of, name_of
 from kubeledger.simulate.scenario.problems import Fault, suggestion
 from kubeledger.simulate.scenario.validate import Sound
 
-__all__ = ["check_failures"]
-
 _CALLED = {
     "claim": "resource claim",
     "configMap": "config map",

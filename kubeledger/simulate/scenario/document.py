@@ -13,8 +13,6 @@ from kubeledger.ingest.sources.yaml_text import compose_yaml, scalar_of
 from kubeledger.ledger.regular import read_regular
 from kubeledger.simulate.scenario.problems import Path, Place, Problem, ScenarioError, dotted
 
-__all__ = ["BYTES_MAX", "Document", "parse_documents", "read_documents"]
-
 BYTES_MAX = 64 << 20
 """No scenario, manifest or configuration is larger."""
 

@@ -11,8 +11,6 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 from kubeledger.model.units import format_go_duration
 from kubeledger.simulate.scenario.problems import Fault, Path
 
-__all__ = ["FAULT", "Reading", "in_order", "refuse", "rule", "twice"]
-
 T = TypeVar("T")
 
 FAULT = "fault"

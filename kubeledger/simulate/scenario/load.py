@@ -15,8 +15,6 @@ from kubeledger.simulate.scenario.problems import Path, Place, Problems, Scenari
 from kubeledger.simulate.scenario.settings import read_settings
 from kubeledger.simulate.scenario.validate import Sound, validate
 
-__all__ = ["Loaded", "Manifest", "load_data", "load_scenario"]
-
 
 class Manifest(msgspec.Struct):
     """A pod as the user wrote it, and where."""

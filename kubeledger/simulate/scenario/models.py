@@ -19,8 +19,6 @@ from kubeledger.simulate.scenario.models_node import (
 from kubeledger.simulate.scenario.models_pods import Pods
 from kubeledger.simulate.scenario.values import Instant, Moment, Span, Version
 
-__all__ = ["Scenario"]
-
 
 class Scenario(Model):
     """What is to be simulated.

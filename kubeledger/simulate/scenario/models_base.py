@@ -5,8 +5,6 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-__all__ = ["Model"]
-
 
 class Model(BaseModel):
     """Keys in camelCase as in Kubernetes; no key that is not known; no value of another type."""

@@ -13,8 +13,6 @@ from kubeledger.simulate.scenario.models_base import Model
 from kubeledger.simulate.scenario.problems import Fault
 from kubeledger.simulate.scenario.values import Duration, Span
 
-__all__ = ["UNNAMED", "Failure"]
-
 _NODE_WIDE = ("network", "runtime", "apiServer")
 UNNAMED = (*_NODE_WIDE, "cgroup", "sandbox")
 

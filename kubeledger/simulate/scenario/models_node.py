@@ -22,19 +22,6 @@ from kubeledger.simulate.scenario.values import (
     room,
 )
 
-__all__ = [
-    "Device",
-    "Disk",
-    "DiskChanges",
-    "Image",
-    "Node",
-    "Plugin",
-    "PluginEvent",
-    "Restart",
-    "RuntimeFailure",
-    "Taint",
-]
-
 _Text = Annotated[str, Field(min_length=1)]
 _Numa = Annotated[int, Field(ge=0, le=255)]
 

@@ -14,19 +14,6 @@ from kubeledger.simulate.scenario.models_base import Model
 from kubeledger.simulate.scenario.problems import Fault
 from kubeledger.simulate.scenario.values import Duration, Moment, OneOrMore, Size, Span
 
-__all__ = [
-    "Container",
-    "Exit",
-    "Fails",
-    "Flaps",
-    "Pods",
-    "Probe",
-    "Probes",
-    "Step",
-    "Update",
-    "Use",
-]
-
 Result = Literal["success", "failure", "warning", "unknown", "error"]
 
 

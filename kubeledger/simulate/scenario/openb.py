@@ -25,8 +25,6 @@ from kubeledger.simulate.scenario.openb_rows import TraceNode, TracePod, read_no
 from kubeledger.simulate.scenario.problems import Path as Steps
 from kubeledger.simulate.scenario.problems import Place, Problem, ScenarioError, suggestion
 
-__all__ = ["GPU", "SHARE", "load_openb"]
-
 GPU = "nvidia.com/gpu"
 SHARE = "aliyun.com/gpu-core.percentage"
 

@@ -6,8 +6,6 @@ from heapq import heappop, heappush
 
 from kubeledger.simulate.scenario.openb_rows import TraceNode, TracePod
 
-__all__ = ["place_pods"]
-
 _WHOLE = 1000
 _EVICTION_MIB = 100
 _PODS_MAX = 250

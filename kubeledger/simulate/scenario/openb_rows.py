@@ -15,8 +15,6 @@ from kubeledger.simulate.scenario.faults import rule
 from kubeledger.simulate.scenario.problems import Fault, Place, Problem, Problems, ScenarioError
 from kubeledger.simulate.scenario.validate import read
 
-__all__ = ["TraceNode", "TracePod", "read_nodes", "read_pods"]
-
 _NONE = frozenset({"", "nan", "NaN", "None"})
 _MILLI = 1000
 _BYTES_MAX = 256 << 20

@@ -36,8 +36,6 @@ from kubeledger.simulate.scenario.pod_defaults import Cluster, defaulted, drawn_
 from kubeledger.simulate.scenario.pods import containers_of
 from kubeledger.simulate.scenario.settings import effective
 
-__all__ = ["to_plan"]
-
 _IMAGE_BYTES = 100 << 20
 _INIT_NS = 1_000_000_000
 _STATIC_PATH = "/etc/kubernetes/manifests"

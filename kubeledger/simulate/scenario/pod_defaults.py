@@ -15,8 +15,6 @@ from kubeledger.simulate.scenario.pod_level import default_pod_level
 from kubeledger.simulate.scenario.pod_types import PRIORITY_CLASSES
 from kubeledger.simulate.scenario.static_uid import static_uid
 
-__all__ = ["Cluster", "defaulted", "drawn_hash", "drawn_uid"]
-
 _NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 

@@ -8,8 +8,6 @@ from kubeledger.kubelet.kube.names import is_extended_resource, is_pod_level_res
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.kube.requests import ResourceList, aggregate
 
-__all__ = ["default_pod_level"]
-
 _SINCE = 32
 _HUGE_PAGES_SINCE = 33
 _HUGE_PAGES = "hugepages-"

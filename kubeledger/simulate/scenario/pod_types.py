@@ -34,8 +34,6 @@ from kubeledger.kubelet.kube.requests import nanos_of
 from kubeledger.simulate.scenario.faults import refuse
 from kubeledger.simulate.scenario.problems import Fault
 
-__all__ = ["PRIORITY_CLASSES", "pod_model"]
-
 PRIORITY_CLASSES = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,

@@ -9,8 +9,6 @@ from kubeledger.simulate.scenario.pod_types import pod_model
 from kubeledger.simulate.scenario.problems import Path, Problems
 from kubeledger.simulate.scenario.validate import read
 
-__all__ = ["check_pod", "containers_of", "name_of", "probes_of"]
-
 
 def name_of(pod: Any) -> tuple[str, str] | None:  # noqa: ANN401  (what a user wrote)
     """Namespace and name; None while they are wrong."""

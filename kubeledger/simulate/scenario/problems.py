@@ -10,8 +10,6 @@ import msgspec
 
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["Fault", "Path", "Place", "Problem", "Problems", "ScenarioError", "dotted", "suggestion"]
-
 Path = tuple[str | int, ...]
 """Where a value is in a document: ``("pods", 3, "arrives")``."""
 

@@ -16,8 +16,6 @@ import msgspec
 
 from kubeledger.simulate.scenario.models import Scenario
 
-__all__ = ["FILE", "main", "reference", "schema"]
-
 FILE = "scenario.schema.json"
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -13,8 +13,6 @@ from kubeledger.simulate.scenario.models import Scenario
 from kubeledger.simulate.scenario.problems import Path, Problems, suggestion
 from kubeledger.simulate.scenario.version_fields import has_field, unflagged_defaults
 
-__all__ = ["effective", "read_settings"]
-
 _TYPE_FIELDS = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
 _NO_START = "no kubelet starts with it"
 

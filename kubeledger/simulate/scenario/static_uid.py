@@ -13,8 +13,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["static_uid"]
-
 _FNV_SINCE = 35
 _FNV_OFFSET = 0x6C62272E07BB014262B821756295C58D
 _FNV_PRIME = 0x0000000001000000000000000000013B

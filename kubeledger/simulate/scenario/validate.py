@@ -22,8 +22,6 @@ from kubeledger.simulate.scenario.models_pods import Pods
 from kubeledger.simulate.scenario.problems import Path, Problems, suggestion
 from kubeledger.simulate.scenario.values import Span
 
-__all__ = ["Sound", "read", "validate"]
-
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 _LISTS: dict[str, type[Model]] = {

@@ -20,10 +20,6 @@ from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.units import format_go_duration, parse_go_duration, parse_ts
 from kubeledger.simulate.scenario.faults import refuse
 
-__all__ = [
-    "Duration", "Instant", "Moment", "OneOrMore", "Size", "SizeChange", "Span", "Version", "room",
-]  # fmt: skip
-
 T = TypeVar("T")
 
 _INT64_MAX = 2**63 - 1

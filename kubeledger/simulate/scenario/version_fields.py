@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["has_field", "unflagged_defaults"]
-
 _SINCE = {
     "cpuManagerPolicyOptions": 22,
     "failCgroupV1": 31,

@@ -17,8 +17,6 @@ from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process, Processes
 from kubeledger.verify.evidence.times import ROUND_NS
 
-__all__ = ["IntervalBuilder", "Surroundings"]
-
 _LATE_NS: Final = NS_PER_S
 """The kubelet acts on an end within this time of the line that shows it."""
 _ENDED_NS: Final = NS_PER_S // 10

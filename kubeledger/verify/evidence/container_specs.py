@@ -19,8 +19,6 @@ from kubeledger.model.bodies.prober import ProbeResult, ProbeType
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.pods import ListedPod, PodRegister
 
-__all__ = ["ContainerSpec", "PodSpec", "ProbeSpec", "image_of", "specs_of", "versions_of"]
-
 
 class ProbeSpec(msgspec.Struct, rename="camel", frozen=True):
     """A probe; what a manifest leaves out is as the kubelet's own decoder would fill it in."""

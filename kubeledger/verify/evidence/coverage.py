@@ -59,8 +59,6 @@ from kubeledger.verify.evidence.lost_records import LostRecords
 from kubeledger.verify.evidence.periodic import PeriodicActivity
 from kubeledger.verify.evidence.pods_without_add import PodsWithoutAdd
 
-__all__ = ["EVICTING_NS", "SIGNALS_NS", "SILENCE_NS", "Coverage", "Loss"]
-
 SIGNALS_NS: Final = 10 * NS_PER_S
 """The eviction manager reads its signals so often, in every version."""
 SILENCE_NS: Final = 25 * NS_PER_S

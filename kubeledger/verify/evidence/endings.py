@@ -20,8 +20,6 @@ from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.evidence.processes import Processes
 from kubeledger.verify.evidence.times import ROUND_NS
 
-__all__ = ["Restarting", "inherited", "ran_out"]
-
 
 class Restarting:
     """What is known of the restarts of one pod's containers.

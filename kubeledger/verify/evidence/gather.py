@@ -20,8 +20,6 @@ from kubeledger.verify.evidence.pod_intervals import ContainerRun, PodHistory
 from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process, Processes
 
-__all__ = ["Gathered", "gather"]
-
 _RUNS_MAX: Final = 256
 """So many runs of a pod's containers are remembered, the last ones."""
 _LAG_NS: Final = 10 * NS_PER_S

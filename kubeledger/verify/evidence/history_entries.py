@@ -27,16 +27,6 @@ from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.bodies.topologymanager import AffinityDecided, HintsGenerated
 from kubeledger.model.record import Body, Record
 
-__all__ = [
-    "ENTRY_KINDS",
-    "POD_ENDS",
-    "STATUS_PREFIX",
-    "HistoryEntry",
-    "Listing",
-    "What",
-    "entry_of",
-]
-
 What = Literal[
     "add", "update", "delete", "remove", "admitted", "rejected", "evicted", "preempted",
     "terminating", "terminated", "started", "died", "killed", "ending_event", "listed", "aligned",

@@ -15,8 +15,6 @@ from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.record import Record
 from kubeledger.model.units import parse_ts
 
-__all__ = ["ListedInstance", "ListedInstances"]
-
 
 class ListedInstance(msgspec.Struct):
     """One instance of a container as lists show it.

@@ -33,8 +33,6 @@ from kubeledger.model.bodies.memorymanager import MemoryReleased
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["OWED", "RESTS_ON", "LineClass", "LoggedClasses"]
-
 
 class LineClass(NamedTuple):
     """Lines that a filter lets through or holds back together.

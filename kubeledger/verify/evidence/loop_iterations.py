@@ -24,8 +24,6 @@ from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.times import Times
 
-__all__ = ["SETTLING_NS", "LoopIterations"]
-
 SETTLING_NS: Final = 30 * NS_PER_S
 """After this long the kubelet has handled every pod that a config source added."""
 _BURST_NS: Final = 2 * NS_PER_S

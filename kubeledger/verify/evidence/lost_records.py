@@ -5,8 +5,6 @@ from __future__ import annotations
 from kubeledger.model.bodies.ledger import ImportCompleted, RecordsLost
 from kubeledger.model.record import Body, Record
 
-__all__ = ["LostRecords"]
-
 
 class LostRecords:
     """What records show to be lost, and what came back since."""

@@ -14,8 +14,6 @@ from kubeledger.model.bodies.node import NodeObserved
 from kubeledger.model.record import Body, Record
 from kubeledger.verify.finding import Contradiction, Side
 
-__all__ = ["HUGE_PAGES", "Capacity", "Machine"]
-
 HUGE_PAGES: Final = "hugepages-"
 _MOST_PIDS: Final = 16
 

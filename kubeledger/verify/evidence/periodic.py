@@ -8,8 +8,6 @@ import msgspec
 
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["Gap", "PeriodicActivity"]
-
 _SLACK_NS = 15 * NS_PER_S
 """Work that takes long puts a activity off; what comes later than this does not follow from it."""
 

@@ -19,9 +19,6 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.history_entries import HistoryEntry
 
-__all__ = ["ContainerRun", "PodActiveInterval", "PodHistory"]
-
-
 _WHOLE_SECONDS_NS = 2 * NS_PER_S
 
 

@@ -17,8 +17,6 @@ import msgspec
 from kubeledger.kubelet.kube.keys import pod_key
 from kubeledger.model.bodies.lifecycle import PodListed
 
-__all__ = ["ListedPod", "PodRegister"]
-
 T = TypeVar("T")
 
 _STATUS_KEYS = ("qosClass", "resources", "allocatedResources")

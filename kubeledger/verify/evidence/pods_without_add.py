@@ -18,8 +18,6 @@ from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["PodWithoutAdd", "PodsWithoutAdd"]
-
 _READ_NS = 10 * NS_PER_S
 """A list may be of the process before, or after, if it was read so near to a start."""
 

@@ -25,8 +25,6 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.snapshot_time import time_in_name
 from kubeledger.verify.evidence.coverage import Coverage
 
-__all__ = ["Process", "Processes", "is_same_process"]
-
 _ALIKE_MIN: Final = 2
 """So many accounts that agree hold for a process that gives none."""
 _RIGHT_BEFORE_NS: Final = NS_PER_S

@@ -31,8 +31,6 @@ from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process, Processes
 from kubeledger.verify.evidence.times import Times
 
-__all__ = ["Active", "Timeline"]
-
 _BACK_NS: Final = 150_000_000_000
 """Rules ask about times so long past without making the timeline search again."""
 

@@ -29,8 +29,6 @@ from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.instances import ListedInstances
 
-__all__ = ["RELIST_NS", "ROUND_NS", "UNSEEN_STEP_NS", "Times", "When"]
-
 RELIST_NS: Final = 3 * NS_PER_S
 """So much later a start or an end is told on a node that is not slow: at the next relist, and when
 the sync loop comes to it."""

@@ -14,8 +14,6 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.endings import Restarting
 from kubeledger.verify.evidence.pods import ListedPod, PodRegister
 
-__all__ = ["came_back", "is_active", "let_go", "lived", "misnamed", "relied_on"]
-
 _TOLD_LATE_NS = 2 * NS_PER_S
 """The end of a container is logged so long after it, and its pod forgotten meanwhile."""
 

@@ -31,8 +31,6 @@ from kubeledger.verify.rules.activity import came_back, let_go, lived, misnamed,
 from kubeledger.verify.verifier import Prescan, See
 from kubeledger.verify.witnesses import Row, Witnesses
 
-__all__ = ["Assignment", "AssignmentVerifier", "Holder", "Spec", "specs_in"]
-
 Holder = tuple[str, str]
 """Pod key and container."""
 

@@ -21,8 +21,6 @@ from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Belief, Ruling, World
 from kubeledger.verify.context import VerifyContext
 
-__all__ = ["BackOff", "Entry", "policy_of"]
-
 _FORGOTTEN_PERHAPS_NS: Final = EXPIRES_AFTER_NS - 10 * NS_PER_S
 _FORGOTTEN_SURELY_NS: Final = EXPIRES_AFTER_NS + 120 * NS_PER_S
 """Housekeeping drops old entries every two seconds, unless something holds it up."""

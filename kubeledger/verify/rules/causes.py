@@ -14,8 +14,6 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.containers import OfContainer
 
-__all__ = ["Causes", "corrected"]
-
 B = TypeVar("B", bound=msgspec.Struct)
 
 _CAUSES_MAX: Final = 256

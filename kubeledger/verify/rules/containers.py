@@ -20,15 +20,6 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.evidence.times import Times
 from kubeledger.verify.rules.back_off import BackOff
 
-__all__ = [
-    "Container",
-    "Instance",
-    "OfContainer",
-    "OfPod",
-    "key_for",
-    "subject_of",
-]
-
 _RELIST_NS: Final = NS_PER_S
 """Two relists are so far apart, and what both saw is logged as far apart."""
 _KEPT: Final = 4
@@ -38,18 +29,18 @@ class OfPod(Protocol):
     """A body about a pod."""
 
     @property
-    def namespace(self) -> str: ...  # noqa: D102
+    def namespace(self) -> str: ...
     @property
-    def pod(self) -> str: ...  # noqa: D102
+    def pod(self) -> str: ...
     @property
-    def pod_uid(self) -> str | None: ...  # noqa: D102
+    def pod_uid(self) -> str | None: ...
 
 
 class OfContainer(OfPod, Protocol):
     """A body about one container, or (``container`` None) about one of a pod."""
 
     @property
-    def container(self) -> str | None: ...  # noqa: D102
+    def container(self) -> str | None: ...
 
 
 def key_for(state: NodeState, body: OfPod) -> str:

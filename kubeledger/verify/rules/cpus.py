@@ -41,8 +41,6 @@ from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, s
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.assignments import AssignmentVerifier, Holder, Spec, specs_in
 
-__all__ = ["CpuVerifier"]
-
 _FILE: Final = "pkg/kubelet/cm/cpumanager/"
 _SLACK_NS: Final = 5 * NS_PER_S
 _BY_SOCKET: Final = "AlignBySocket"

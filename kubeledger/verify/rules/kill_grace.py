@@ -23,8 +23,6 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.container_specs import PodSpec
 from kubeledger.verify.rules.stops import Stops
 
-__all__ = ["judge_grace", "kill_words"]
-
 _OF_POD: Final = frozenset(
     {"preempted", "evicted", "pod_deleted", "pod_ended", "deadline_exceeded", "node_shutdown"}
 )

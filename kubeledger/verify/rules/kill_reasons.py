@@ -17,8 +17,6 @@ from kubeledger.verify.evidence.pod_intervals import PodHistory
 from kubeledger.verify.rules.containers import key_for
 from kubeledger.verify.rules.stops import Stops
 
-__all__ = ["REASONS", "judge_probe", "judge_stop"]
-
 _ENDINGS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "pod_deleted": (("deleted", "removed"), "the pod was deleted"),
     "orphaned": (("orphaned",), "no config source had the pod"),

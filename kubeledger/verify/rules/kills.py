@@ -37,8 +37,6 @@ from kubeledger.verify.rules.kill_reasons import REASONS, judge_probe, judge_sto
 from kubeledger.verify.rules.stops import Stops
 from kubeledger.verify.verifier import Prescan, See
 
-__all__ = ["KillVerifier"]
-
 _SYNC_RULE: Final = "pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions"
 _SHUTDOWN: Final = frozenset(
     {"shutdownGracePeriod", "shutdownGracePeriodByPodPriority", "shutdownGracePeriodCriticalPods"}

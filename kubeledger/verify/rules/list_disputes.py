@@ -12,8 +12,6 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.container_specs import versions_of
 from kubeledger.verify.evidence.pods import ListedPod, PodRegister
 
-__all__ = ["report_disputes"]
-
 
 def report_disputes(context: VerifyContext) -> None:
     """Say which lists of a pod differ, and which manifests differ from all lists of their pods."""

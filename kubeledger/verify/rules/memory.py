@@ -35,8 +35,6 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.activity import came_back, is_active
 from kubeledger.verify.rules.assignments import AssignmentVerifier, Holder, Spec
 
-__all__ = ["MemoryVerifier"]
-
 _FILE: Final = "pkg/kubelet/cm/memorymanager/"
 _NONE_FITS: Final = "no NUMA nodes with enough memory is available"
 

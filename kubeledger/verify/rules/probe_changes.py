@@ -38,8 +38,6 @@ from kubeledger.verify.rules.probe_worker import Worker
 from kubeledger.verify.rules.probe_workers import Workers
 from kubeledger.verify.variant import RECORDED
 
-__all__ = ["TOLD_WITHIN_NS", "ChangeJudge"]
-
 TOLD_WITHIN_NS: Final = 20 * NS_PER_S
 """The sync loop may be busy before it shows a change."""
 _COUNTED_WITHIN_NS: Final = 60 * NS_PER_S

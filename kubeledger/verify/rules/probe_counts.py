@@ -21,8 +21,6 @@ from kubeledger.verify.rules.probe_machine import State
 from kubeledger.verify.rules.probe_worker import Worker
 from kubeledger.verify.rules.probe_workers import Workers
 
-__all__ = ["Counts"]
-
 _EARLY_NS: Final = NS_PER_S
 _SERVED_WITHIN_NS: Final = 5 * NS_PER_S
 _AT_ONCE_NS: Final = 2 * NS_PER_S

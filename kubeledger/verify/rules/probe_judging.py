@@ -15,8 +15,6 @@ from kubeledger.verify.rules.probe_machine import SAYS, Span, State
 from kubeledger.verify.rules.probe_worker import Worker
 from kubeledger.verify.rules.probe_workers import Instance
 
-__all__ = ["STORES", "Case", "after", "expected_of", "reached", "without_tick"]
-
 STORES: Final[dict[ProbeResult, Result]] = {said: result for result, said in SAYS.items()}
 _DID: Final[dict[Result, str]] = {SUCCESS: "succeeded", FAILURE: "failed"}
 _OPTIONAL: Final = ("run", "threshold", "container_id")

@@ -17,15 +17,6 @@ from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import ProbeResult, ProbeType, TickResult
 from kubeledger.model.units import format_ts
 
-__all__ = [
-    "ABSENT",
-    "SAYS",
-    "Machine",
-    "Span",
-    "State",
-    "machine_of",
-]
-
 SAYS: Final[dict[Result, ProbeResult]] = {
     SUCCESS: "success", FAILURE: "failure", UNKNOWN: "unknown",
 }  # fmt: skip

@@ -25,8 +25,6 @@ from kubeledger.verify.rules.probe_worker import Worker
 from kubeledger.verify.rules.probe_workers import Workers
 from kubeledger.verify.witnesses import Row, Witnesses
 
-__all__ = ["ProbeWitnesses"]
-
 _ENOUGH: Final = 3
 """So often a log has to hold what belongs together before it is missed."""
 _EVENT_WITHIN_NS: Final = 2 * NS_PER_S

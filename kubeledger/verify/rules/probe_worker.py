@@ -19,8 +19,6 @@ from kubeledger.verify.belief import Belief, World
 from kubeledger.verify.evidence.container_specs import ProbeSpec
 from kubeledger.verify.rules.probe_machine import Machine, Span, State, machine_of
 
-__all__ = ["Worker"]
-
 _STREAK_MAX: Final = 32
 _WORLDS_MAX: Final = 1024
 _STEPS_MAX: Final = 512

@@ -32,8 +32,6 @@ from kubeledger.verify.rules.containers import key_for
 from kubeledger.verify.rules.probe_machine import ABSENT, Span
 from kubeledger.verify.rules.probe_worker import Worker
 
-__all__ = ["About", "Instance", "Workers"]
-
 About = ProbeExecuted | ProbeTransitioned | ProbeCountersRead | ProbeTicksFolded
 
 _MAKES_PROBER_NS: Final = 3 * NS_PER_S

@@ -42,8 +42,6 @@ from kubeledger.verify.rules.probe_changes import TOLD_WITHIN_NS, ChangeJudge
 from kubeledger.verify.rules.probe_worker import Worker
 from kubeledger.verify.verifier import Prescan, See
 
-__all__ = ["ProbeVerifier"]
-
 _TICKS_KEPT: Final = 512
 
 

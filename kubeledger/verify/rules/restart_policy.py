@@ -21,8 +21,6 @@ from kubeledger.verify.evidence.container_specs import PodSpec
 from kubeledger.verify.evidence.coverage import Loss
 from kubeledger.verify.rules.containers import Instance
 
-__all__ = ["judge_policy", "reason_meant"]
-
 _ENDS_IT: Final = frozenset({"liveness_probe", "startup_probe", "post_start_hook"})
 """Reasons of kills after which the restart policy counts."""
 _BECAUSE: Final = {

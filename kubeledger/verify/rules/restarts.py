@@ -30,8 +30,6 @@ from kubeledger.verify.rules.restart_policy import judge_policy
 from kubeledger.verify.rules.starts import Starts
 from kubeledger.verify.verifier import See
 
-__all__ = ["RestartVerifier"]
-
 _LONGEST_KILL_NS: Final = 60 * NS_PER_S
 """So long before its end a container was killed at most, with the usual grace period."""
 

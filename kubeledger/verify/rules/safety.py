@@ -12,8 +12,6 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.finding import Side, Violation
 from kubeledger.verify.verifier import See, Verifier
 
-__all__ = ["SafetyVerifier"]
-
 
 class SafetyVerifier(Verifier):
     """Reports violations of invariants."""

@@ -30,8 +30,6 @@ from kubeledger.verify.debts import Debt
 from kubeledger.verify.settings import UNKNOWN
 from kubeledger.verify.verifier import See
 
-__all__ = ["ShutdownVerifier"]
-
 _SHUTDOWN: Final = "shutdown"
 _SETTINGS: Final = (
     "shutdownGracePeriodByPodPriority",

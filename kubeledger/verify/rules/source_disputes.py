@@ -38,8 +38,6 @@ from kubeledger.verify.rules.containers import subject_of
 from kubeledger.verify.verifier import See, Verifier
 from kubeledger.verify.witnesses import Row, Witnesses
 
-__all__ = ["SourceDisputes"]
-
 Parts = tuple[str | None, ...]
 """Parts of a fact; None for one that a source does not say."""
 

@@ -34,8 +34,6 @@ from kubeledger.verify.rules.containers import (
 from kubeledger.verify.rules.restart_policy import reason_meant
 from kubeledger.verify.verifier import See
 
-__all__ = ["Starts"]
-
 _PAUSE_NS: Final = 5 * NS_PER_S
 """After a pause so long it is asked whether probes that had to be made are missing."""
 _SILENCE_NS: Final = 300 * NS_PER_S

@@ -10,8 +10,6 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.history_entries import HistoryEntry
 from kubeledger.verify.evidence.pod_intervals import PodHistory
 
-__all__ = ["Stops"]
-
 _STATIC: Final = ("file", "http")
 """Sources of static pods' manifests."""
 _TAKING_OVER_NS: Final = 20 * NS_PER_S

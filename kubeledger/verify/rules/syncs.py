@@ -54,8 +54,6 @@ from kubeledger.verify.rules.back_off import policy_of
 from kubeledger.verify.rules.containers import key_for, subject_of
 from kubeledger.verify.verifier import See
 
-__all__ = ["SyncVerifier"]
-
 _SYNC, _ORDER, _CHANGED = "sync", "order", "changed"
 _KILLED_NS: Final = 180 * NS_PER_S
 """A sync comes at once with a change, and kills before it does anything else."""

@@ -24,8 +24,6 @@ from kubeledger.verify.rules.devices.words import joined, nodes_text
 from kubeledger.verify.settings import UNKNOWN
 from kubeledger.verify.variant import RECORDED
 
-__all__ = ["Affinities"]
-
 RULE: Final = "pkg/kubelet/cm/topologymanager/policy.go mergeFilteredHints"
 _KEPT_MAX = 64
 _SCOPE = "topologyManagerScope"

@@ -17,19 +17,6 @@ from kubeledger.model.bodies.prober import ProbeExecuted, ProbeType, TickResult
 from kubeledger.model.record import Body, Evidence, Record
 from tests.verify.histories import reader
 
-__all__ = [
-    "FLAG_LINE",
-    "POD",
-    "event",
-    "imported",
-    "report",
-    "settings",
-    "spec_of",
-    "started",
-    "tick",
-    "with_text",
-]
-
 POD: dict[str, Any] = {"namespace": "shop", "pod": "web", "pod_uid": "u-web"}
 FLAG_LINE = 'I1121 02:52:41.296376    8337 flags.go:59] FLAG: --v="5"'
 

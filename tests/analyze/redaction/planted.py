@@ -18,8 +18,6 @@ from kubeledger.model.bodies.node import KubeletExited, NodeObserved, Setting, S
 from kubeledger.model.bodies.stages import ErrorsLogged, PodStageFailed
 from kubeledger.model.record import Body
 
-__all__ = ["SECRETS", "records_with"]
-
 UID = "0b0e6f3c-6f1e-4d0c-8c1d-0123456789ab"
 
 SECRETS = (

@@ -18,8 +18,6 @@ from kubeledger.analyze.sql.views import load_views
 from kubeledger.cli.output import write_rows
 from tests.analyze.sql.fixture_ledger import manager_story, whole_story, write_ledger
 
-__all__ = ["EXPECTED", "QUERIES", "VIEWS", "rows_of_query", "rows_of_view"]
-
 EXPECTED = Path(__file__).parent / "expected"
 MANAGERS = {"cpu_assignments", "memory_assignments"}
 """Views over ``manager_story``."""

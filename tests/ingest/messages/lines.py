@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 
 from tests.ingest.messages.node_lines import NODE_STATE, RESIZES, rows
 
-__all__ = ["LINES", "Line"]
-
 
 class Line(NamedTuple):
     """A line, the message that it is read as, what is read of it, and the record of it alone."""

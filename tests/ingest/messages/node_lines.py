@@ -6,8 +6,6 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-__all__ = ["NODE_STATE", "RESIZES", "rows"]
-
 _REFUSED = 'Get "https://10.0.0.1:6443/api/v1/nodes/n": dial tcp 10.0.0.1:6443: connect: refused'
 _LISTING = (
     'failed to list *v1.Node: Get "https://10.0.0.1:6443/api/v1/nodes?limit=500": dial tcp '

@@ -7,8 +7,6 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-__all__ = ["CARRIERS", "DATED", "Carrier", "wrapped_at"]
-
 Carrier = Callable[[list[str]], list[str]]
 _STAMP = re.compile(r"[IWEF](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{6}) +(\d+) ")
 

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-__all__ = ["FORMS", "NESTED", "Line", "Wrapper", "in_time_order", "lines_of", "talos"]
-
 _STAMP = re.compile(r"[IWEF](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{6}) ")
 _LABELS = {"unit": "kubelet.service", "job": "systemd-journal"}
 

@@ -17,8 +17,6 @@ from typing import Any
 
 import zstandard
 
-__all__ = ["RECORDED", "Case", "canonical", "impossible_claims", "load"]
-
 Case = dict[str, Any]
 
 _DATA = Path(__file__).parents[2] / "data" / "conformance"

@@ -11,8 +11,6 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["every_outcome"]
-
 Case = dict[str, Any]
 
 

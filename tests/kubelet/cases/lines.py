@@ -9,8 +9,6 @@ import msgspec
 
 from kubeledger.kubelet.cases.registry import decider_of, judge_of
 
-__all__ = ["Lines", "container", "pod"]
-
 
 class Lines:
     """Cases and claims of a subsystem, as JSON both ways."""

@@ -14,8 +14,6 @@ from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.model.wire.catalogue import BODY_TYPES
 from kubeledger.model.wire.instants import TS_NS_MAX, TS_NS_MIN
 
-__all__ = ["bodies", "records"]
-
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
 TIMES = st.integers(TS_NS_MIN, TS_NS_MAX)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -13,8 +13,6 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from tests.simulate.engine.pod_histories import KINDS, Item, histories_of, match
 
-__all__ = ["Compared", "Pair", "compare", "orders", "table"]
-
 _TOLD = {"inferred", "preemptor_inferred", "told_by", "sandbox", "changed"}
 """Fields that say how a log shows a decision, or that a log does not show."""
 

@@ -19,8 +19,6 @@ from kubeledger.analyze.diff import Names
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["KINDS", "Item", "Life", "Match", "histories_of", "match"]
-
 KILLED, BACKED_OFF = "lifecycle.ContainerKilled", "lifecycle.RestartBackedOff"
 RESTARTED = "lifecycle.ContainerRestarted"
 KINDS = (KILLED, BACKED_OFF, RESTARTED, "prober.ProbeTransitioned")

@@ -19,8 +19,6 @@ from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint, Hints
 from tests.testing.goldens.registry import Lie, maker_of
 from tests.testing.goldens.world import World, container
 
-__all__ = ["GPU", "DeviceWorld", "gpus", "hint"]
-
 GPU = "example.com/gpu"
 IDS = ("gpu-0", "gpu-1", "gpu-2", "gpu-3")
 Numa = dict[str, tuple[str, ...]]

@@ -21,8 +21,6 @@ from tests.testing.goldens import (
 )
 from tests.testing.goldens.registry import Golden, goldens
 
-__all__ = ["EXPECTED", "MODULES", "files"]
-
 MODULES = (
     devices, topology, images, prober, restarts, admission, preemption, cgroups, excerpts
 )  # fmt: skip

@@ -16,8 +16,6 @@ from kubeledger.model.bodies.prober import (
 from tests.testing.goldens.registry import Lie, maker_of
 from tests.testing.goldens.world import World, container
 
-__all__ = ["ProbeWorld", "probe"]
-
 ALL = ("1.20.2", "1.28.0", "1.36.2")
 
 

@@ -12,8 +12,6 @@ from kubeledger.model.record import Record
 from tests.testing.goldens.world import World
 from tests.verify.histories import changed
 
-__all__ = ["GOLDENS", "Golden", "Lie", "goldens", "maker_of"]
-
 
 class Lie(msgspec.Struct, frozen=True):
     """One value that is not the one recorded.

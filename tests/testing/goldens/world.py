@@ -18,8 +18,6 @@ from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, Setting, 
 from kubeledger.model.record import Body
 from kubeledger.testing.scene import Scene
 
-__all__ = ["CRITICAL", "GIB", "MIB", "World", "container", "requests"]
-
 GIB = 2**30
 MIB = 2**20
 CRITICAL = 2_000_001_000

@@ -23,8 +23,6 @@ from tests.verify.properties import clocks
 from tests.verify.properties.filters import FILTERS
 from tests.verify.properties.verbosity import LOGGED_AT
 
-__all__ = ["BUNDLES", "NODES", "degraded_bundle", "imported"]
-
 NODES = ("node-a", "node-b", "node-e-evictions", "node-e-oom")
 """Recordings whose files are degraded."""
 

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from random import Random
 
-__all__ = ["carried", "relists", "set_back"]
-
 Lines = list[bytes]
 
 _STAMP = re.compile(rb"([IWEF])(\d{4} \d\d:\d\d:\d\d\.\d{6})")

@@ -13,8 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
-__all__ = ["FILTERS"]
-
 Lines = list[bytes]
 Change = Callable[[Path, Random], None]
 Keep = Callable[[bytes], bool]

@@ -17,8 +17,6 @@ import msgspec
 from kubeledger.model.record import Decision, Record
 from tests.verify.properties.reimported import numbered
 
-__all__ = ["UNDETERMINED", "Lie", "lies_about", "lying", "unreported"]
-
 UNDETERMINED: dict[str, str] = {
     "*.inferred": "says how the record came to be, not what the kubelet did",
     "*.since_ts_ns": "worked out by the importer: no line of the kubelet says it",

@@ -19,8 +19,6 @@ from tests.verify.properties.lost_lines import thinned
 from tests.verify.properties.reimported import numbered, reimported
 from tests.verify.properties.truths import Source, Truth, source_of
 
-__all__ = ["LOSSES", "Degrade"]
-
 Degrade = Callable[[Truth, Random], list[Record]]
 _WITHOUT_LINE = (ContainerRestarted, KubeletStarted)
 _LINES: tuple[Source, ...] = ("log", "events")

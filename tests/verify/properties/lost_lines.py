@@ -21,8 +21,6 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from tests.verify.properties.truths import source_of
 
-__all__ = ["thinned"]
-
 _BEGIN, _END = "SyncLoop (housekeeping)", "SyncLoop (housekeeping) end"
 _FIRST_NS, _PERIOD_NS, _TAKES_NS = 900_000_000, 2 * NS_PER_S, 3_000_000
 

@@ -17,19 +17,6 @@ from tests.verify.properties.lies import Lie, lies_about, lying, unreported
 from tests.verify.properties.losses import LOSSES
 from tests.verify.properties.truths import Truth, named
 
-__all__ = [
-    "CONTRADICTION",
-    "CRASH",
-    "Answer",
-    "Case",
-    "Judged",
-    "answer_to",
-    "answers",
-    "judged",
-    "kind_of",
-    "owed",
-]
-
 CONTRADICTION = "contradiction"
 """Stands for a kind where two sources disagree."""
 

@@ -31,8 +31,6 @@ from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
 from kubeledger.model.record import Record
 
-__all__ = ["probes_reimported"]
-
 _Key = tuple[str | None, str, str]
 _NO_INITIAL = ("1.35", "1.36")
 """Versions that cache nothing for a container that ran before the kubelet."""

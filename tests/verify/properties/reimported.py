@@ -23,8 +23,6 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.record import Body, Record
 from tests.verify.properties.probes_reimported import probes_reimported
 
-__all__ = ["numbered", "reimported"]
-
 
 def reimported(whole: Sequence[Record], left: Iterable[Record]) -> list[Record]:
     """The records that are left, as an importer would tell them without the others."""

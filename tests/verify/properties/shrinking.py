@@ -14,8 +14,6 @@ from tests.verify.properties.truths import named
 
 _TOLD_AGAIN = (ContainerRestarted, ProbeTransitioned)
 
-__all__ = ["least_loss"]
-
 
 def least_loss(case: Case) -> tuple[list[Record], list[Record]]:
     """The records whose loss suffices, and the history without them.

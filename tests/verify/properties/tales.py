@@ -46,8 +46,6 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from tests.verify.properties.reimported import numbered
 
-__all__ = ["TALES", "Tale"]
-
 LONG_NS = 1_800 * NS_PER_S
 """What an outsider calls long: half an hour without a restart."""
 _APART_NS = 15 * NS_PER_S

@@ -15,8 +15,6 @@ from tests.verify.histories import outcomes
 from tests.verify.properties.tales import TALES, Tale
 from tests.verify.properties.truths import RECORDED, SCENARIOS, Truth, named
 
-__all__ = ["Heard", "ears", "tell"]
-
 
 class Heard(msgspec.Struct, frozen=True):
     """What was said of a tale.

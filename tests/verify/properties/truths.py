@@ -24,17 +24,6 @@ from tests.verify.histories import recorded
 
 _HOUR_NS = 3_600 * NS_PER_S
 
-__all__ = [
-    "RECORDED",
-    "SCENARIOS",
-    "Source",
-    "Truth",
-    "golden_names",
-    "named",
-    "source_of",
-    "truths",
-]
-
 Source = Literal["log", "lists", "settings", "node", "statistics", "metrics", "checkpoints",
                  "cgroups", "events", "kernel", "ledger"]  # fmt: skip
 """What files a record is read from, where it has no evidence that tells."""

@@ -5,8 +5,6 @@ Lines of other severities than I are always there.
 
 from __future__ import annotations
 
-__all__ = ["LOGGED_AT"]
-
 _A_2 = """
 container_manager_linux.go:274 container_manager_linux.go:279 container_manager_linux.go:310
 container_manager_linux.go:315 container_manager_linux.go:435 cpu_manager.go:193

@@ -23,8 +23,6 @@ from kubeledger.ingest.sources.other_programs import begins_kubelet
 from kubeledger.ingest.sources.prefix import JSON_START, Unwrapper, is_entry
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["Entries", "Entry", "lines_of"]
-
 _KUBELET = re.compile(
     r"kubel|kubenswrapper|hyperkube|k3s|k0s|rke2|microk8s|microshift", re.IGNORECASE
 )

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from kubeledger.ingest.sources.envelope.rows import BROKEN_MAX, ROW_MAX, RawRow
 
-__all__ = ["export_rows"]
-
 _SIZE = 8
 
 

@@ -8,8 +8,6 @@ from kubeledger.ingest.sources.times import api_time
 from kubeledger.model.units import NS_PER_S
 from kubeledger.model.wire.instants import is_storable
 
-__all__ = ["Path", "at_path", "first_bytes", "first_text", "first_time", "path"]
-
 Path = tuple[str, ...]
 
 _SCALES = ((10**17, 1), (10**14, 1000), (10**11, 10**6))

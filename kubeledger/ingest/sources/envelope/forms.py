@@ -26,8 +26,6 @@ from kubeledger.ingest.sources.envelope.table_rows import (
 from kubeledger.ingest.sources.envelope.text_rows import printed_rows
 from kubeledger.ingest.sources.prefix import ANY_ENTRY
 
-__all__ = ["INNER", "ROW_FORMATS", "Form", "Layout", "cutters_of", "layout_of"]
-
 
 def _paths(*texts: str) -> tuple[Path, ...]:
     return tuple(map(path, texts))

@@ -16,8 +16,6 @@ import msgspec
 
 from kubeledger.ingest.sources.envelope.rows import BROKEN_MAX, ROW_MAX, RawRow
 
-__all__ = ["TOP", "Holder", "json_rows"]
-
 _BETWEEN = re.compile(r"[\s,\x1e\x00]*")
 _BEGIN = re.compile(r'([{\[])\s*"((?:[^"\\]|\\.){1,64})"')
 _KEEP = 1 << 20

@@ -25,8 +25,6 @@ from kubeledger.ingest.sources.streams import SourceFile, SourceView
 from kubeledger.ingest.sources.unpack import spool_errors
 from kubeledger.model.errors import BadInputError
 
-__all__ = ["HEAD", "EnvelopeLines", "layout_in"]
-
 HEAD = 64 << 10
 _LONG_HEAD = 1 << 20
 """Bytes of a file in which a row of its form stands: mostly, and where the first one is long."""

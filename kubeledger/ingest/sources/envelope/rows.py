@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["BROKEN_MAX", "ROW_MAX", "RawRow"]
-
 ROW_MAX = 16 << 20
 """Bytes of a row that is read whole; stores take messages of a few hundred thousand."""
 

@@ -11,8 +11,6 @@ from kubeledger.ingest.sources.envelope.text_rows import lines_of
 from kubeledger.ingest.sources.prefix import ANY_ENTRY
 from kubeledger.ingest.sources.times import carrier_time
 
-__all__ = ["CSV_BEGIN", "VERBOSE_BEGIN", "csv_rows", "verbose_rows"]
-
 _MESSAGE, _TIME, _HOST = "message", "timestamp", "hostname"
 CSV_BEGIN = re.compile(
     rb'"[^\n]*",|\d{4}-\d\d-\d\d[T ][\d:.Z+-]+,'

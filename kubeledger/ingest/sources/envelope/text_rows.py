@@ -11,8 +11,6 @@ from collections.abc import Iterator
 
 from kubeledger.ingest.sources.envelope.rows import ROW_MAX, RawRow
 
-__all__ = ["lines_of", "printed_rows"]
-
 _LABELS = rb'\{(?:[\w.]+="(?:[^"\\]|\\.)*"[, ]*)*\}'
 _TIME = rb"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?) +"
 _LABELLED = re.compile(_TIME + rb"(" + _LABELS + rb") *(.*)", re.DOTALL)

@@ -28,8 +28,6 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.rules.admission.nodes import Nodes
 from kubeledger.verify.settings import UNKNOWN, Settings
 
-__all__ = ["Allocatable", "allocatable_at", "device_counts"]
-
 _LAGS_MAX: Final = 32
 """Of so many devices every number is tried that the node object may still list."""
 

@@ -29,17 +29,6 @@ from kubeledger.model.bodies.preemption import InsufficientResource
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.rules.admission.podspecs import requests_of
 
-__all__ = [
-    "OTHER_PODS",
-    "UNCOUNTED",
-    "UNSIZED",
-    "AdmissionCase",
-    "AdmissionOutcome",
-    "Choices",
-    "CountedPod",
-    "capacities",
-]
-
 UNCOUNTED: Final = 1 << 30
 """Stands on a node for devices whose number is not known: there are as many as it takes."""
 

@@ -37,8 +37,6 @@ from kubeledger.verify.rules.admission.podspecs import PodObject, PodObjects
 from kubeledger.verify.rules.admission.refusals import Refusals, node_name
 from kubeledger.verify.settings import UNKNOWN
 
-__all__ = ["AdmissionInputs"]
-
 _MEMORY_TAINT: Final = "node.kubernetes.io/memory-pressure"
 _KILLED_NS: Final = 60 * NS_PER_S
 """So long after it was chosen a victim is hardly alive."""

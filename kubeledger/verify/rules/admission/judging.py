@@ -28,29 +28,6 @@ from kubeledger.verify.rules.admission.case import (
     capacities,
 )
 
-__all__ = [
-    "ENDS",
-    "LABELS",
-    "RECOVERY",
-    "RULE_DEVICES",
-    "RULE_EVICTION",
-    "RULE_PREDICATES",
-    "RULE_PREEMPTION",
-    "TAINTS",
-    "VICTIMS",
-    "by_its_numbers",
-    "failure_of",
-    "fits_because",
-    "freely",
-    "judge_admitted",
-    "judge_failed",
-    "judged",
-    "lacked_by",
-    "said_in",
-    "short_of",
-]
-
-
 _FIRST: Final = ("cpu", "memory", "ephemeral-storage")
 
 

@@ -15,8 +15,6 @@ from kubeledger.model.record import Record
 from kubeledger.verify.evidence.timeline import Timeline
 from kubeledger.verify.settings import UNKNOWN, Settings
 
-__all__ = ["LabelsAndTaints", "NodeRecord", "Nodes", "hostname", "tolerates_short_taints"]
-
 _OF_SHORT_LIFE: Final = tuple(
     Taint(key=f"node.kubernetes.io/{name}", effect="NoExecute")
     for name in ("not-ready", "unreachable")

@@ -18,8 +18,6 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.evidence.pods import ListedPod, PodRegister
 
-__all__ = ["PodObject", "PodObjects", "requests_of"]
-
 _REMEMBERED_MAX: Final = 4096
 
 _Resources = dict[str, ResourceRequirements]

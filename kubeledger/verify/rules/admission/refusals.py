@@ -17,8 +17,6 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.evidence.timeline import Timeline
 
-__all__ = ["ALLOCATION", "UNEXPECTED", "Refusal", "Refusals", "node_name", "refusal_of"]
-
 Refusal = tuple[int, str, str]
 """A record, and the reason and the message of the refusal that it says."""
 

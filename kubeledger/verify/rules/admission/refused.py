@@ -39,8 +39,6 @@ from kubeledger.verify.rules.admission.judging import (
 from kubeledger.verify.rules.admission.nodes import tolerates_short_taints
 from kubeledger.verify.rules.admission.refusals import ALLOCATION, UNEXPECTED
 
-__all__ = ["judge_refused"]
-
 RULE_SHUTDOWN: Final = "pkg/kubelet/nodeshutdown managerImpl.Admit"
 _CONDITION_MESSAGE: Final = re.compile(r"The node had condition: \[([A-Za-z ]*)\]\. ?")
 _OUT_OF: Final = re.compile(

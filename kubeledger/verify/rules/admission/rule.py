@@ -38,8 +38,6 @@ from kubeledger.verify.rules.admission.refused import judge_refused
 from kubeledger.verify.rules.admission.victims import Kill, judge_victims
 from kubeledger.verify.verifier import Prescan, See
 
-__all__ = ["AdmissionVerifier"]
-
 _NO_ADD: Final = "the line that hands the pod to the kubelet (SyncLoop ADD)"
 _KILL_WAIT_NS: Final = 10 * NS_PER_S
 """The kubelet waits for a kill this long at least, and half as long again as its grace."""

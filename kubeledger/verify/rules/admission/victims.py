@@ -27,8 +27,6 @@ from kubeledger.verify.rules.admission.judging import (
     lacked_by,
 )
 
-__all__ = ["OTHER_VICTIMS", "Kill", "judge_victims"]
-
 OTHER_VICTIMS: Final = "the lines about the other victims"
 _OTHERS: Final = "another pod may have been there to be killed"
 

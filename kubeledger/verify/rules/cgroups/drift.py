@@ -10,8 +10,6 @@ import msgspec
 from kubeledger.model.bodies.cgroups import CgroupUpdated
 from kubeledger.verify.finding import Fields, Finding
 
-__all__ = ["Drift", "drift_of"]
-
 
 class Drift(msgspec.Struct, frozen=True, kw_only=True):
     """One value that cannot be there.

@@ -24,23 +24,6 @@ from kubeledger.model.record import Evidence, Record
 from kubeledger.verify.belief import Ruling
 from kubeledger.verify.finding import Fields
 
-__all__ = [
-    "NO_LIMIT_V1",
-    "NO_VALUES",
-    "Compared",
-    "Option",
-    "Values",
-    "compare",
-    "is_unified",
-    "kernel_values",
-    "keys_of",
-    "line_of",
-    "nested",
-    "uncompared",
-    "value_of",
-]
-
-
 Values = dict[str, Sequence[Any]]
 """``field`` or ``field/file`` of a cgroup's record -> (1 or more,) what it may hold."""
 

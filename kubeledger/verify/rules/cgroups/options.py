@@ -28,9 +28,6 @@ from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.cgroups.files import Option, Values, is_unified, kernel_values
 from kubeledger.verify.rules.cgroups.settings import Rules
 
-__all__ = ["MISSING_PIDS", "PodOptions", "listed", "node_option"]
-
-
 _ANY_CAPACITY: Final = 1
 """Bytes of the node in the place of a number: it decides about the OOM score alone, which
 is in no cgroup file."""

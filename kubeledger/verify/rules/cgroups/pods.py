@@ -43,9 +43,6 @@ from kubeledger.verify.rules.cgroups.files import (
 from kubeledger.verify.rules.cgroups.options import PodOptions
 from kubeledger.verify.rules.cgroups.settings import Rules
 
-__all__ = ["Creators", "PodLevels", "differing_resources"]
-
-
 _RELIST_NS: Final = 10 * NS_PER_S
 """So long after its start a process may show containers that ran before it."""
 _STATIC_NS: Final = 60 * NS_PER_S

@@ -41,8 +41,6 @@ from kubeledger.verify.rules.cgroups.settings import NO_RESERVE, Rules
 from kubeledger.verify.rules.cgroups.sums import Amounts, Summer, Sums
 from kubeledger.verify.rules.cgroups.writes import PERIOD_NS, Write, Writes
 
-__all__ = ["QOSLevels"]
-
 _BEAT_NS: Final = PERIOD_NS + 2 * NS_PER_S
 """A kubelet that logs its writes logs one at least this often."""
 _SOON_NS: Final = 3 * NS_PER_S // 2

@@ -20,8 +20,6 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pod_intervals import PodHistory
 from kubeledger.verify.evidence.times import ROUND_NS
 
-__all__ = ["Removals"]
-
 _LATE_NS: Final = 60 * NS_PER_S
 """A sync loop that waits for a kill logs so late what happened meanwhile."""
 _BY_THEN_NS: Final = 120 * NS_PER_S

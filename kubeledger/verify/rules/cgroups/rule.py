@@ -43,8 +43,6 @@ from kubeledger.verify.rules.cgroups.settings import Rules, rules_of
 from kubeledger.verify.rules.cgroups.writes import Writes
 from kubeledger.verify.verifier import Prescan, See
 
-__all__ = ["CgroupVerifier"]
-
 _REMOVAL_RULE: Final = "pkg/kubelet/kubelet_pods.go cleanupOrphanedPodCgroups"
 _RULES: Final = {
     "node": "pkg/kubelet/cm/node_container_manager_linux.go enforceNodeAllocatableCgroups",

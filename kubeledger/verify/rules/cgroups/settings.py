@@ -23,8 +23,6 @@ from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.settings import Settings, profile_of
 from kubeledger.verify.variant import Variant
 
-__all__ = ["NO_RESERVE", "Rules", "rules_of"]
-
 NO_RESERVE: Final = -1
 """In the place of a percentage: nothing is reserved by QoS class."""
 

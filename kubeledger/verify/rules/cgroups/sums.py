@@ -19,8 +19,6 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.cgroups.settings import Rules
 
-__all__ = ["Amounts", "Summer", "Sums"]
-
 _MOST_SUMS: Final = 4096
 """More sums than this are any sum."""
 _KEPT_MAX: Final = 1024

@@ -23,8 +23,6 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.evidence.processes import Process
 
-__all__ = ["PERIOD_NS", "Write", "Writes"]
-
 PERIOD_NS: Final = 60 * NS_PER_S
 _OFF_NS: Final = NS_PER_S
 """A tick may be so late, and the next on time again."""

@@ -22,8 +22,6 @@ from kubeledger.kubelet.profile.devices import DeviceFacts
 from kubeledger.verify.rules.devices.first_pass import Holder
 from kubeledger.verify.rules.devices.lists import Listed
 
-__all__ = ["OPEN", "Evidence", "Held", "Holdings", "InUse", "Topic"]
-
 
 class Held(msgspec.Struct):
     """Devices of one resource in the hands of one container.

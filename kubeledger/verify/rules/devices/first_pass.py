@@ -29,8 +29,6 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.activity import lived
 from kubeledger.verify.rules.devices.lists import DeviceLists, When
 
-__all__ = ["Entry", "FirstPass", "Holder", "all_ids", "nodes_by_device", "when_of"]
-
 Holder = tuple[str, str, str]
 """Pod UID (or ``namespace/name``), container, resource."""
 

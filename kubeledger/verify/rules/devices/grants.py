@@ -21,8 +21,6 @@ from kubeledger.verify.rules.devices.model import DeviceManagerModel
 from kubeledger.verify.rules.devices.words import listing
 from kubeledger.verify.rules.devices.worlds import granted
 
-__all__ = ["RULE", "Grants", "found_with"]
-
 RULE: Final = "pkg/kubelet/cm/devicemanager/manager.go devicesToAllocate"
 _SETTLING_NS: Final = 2 * NS_PER_S
 _UNREPORTED = {

@@ -18,8 +18,6 @@ from kubeledger.model.bodies.devicemanager import DevicesReported
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.context import VerifyContext
 
-__all__ = ["DeviceLists", "Listed", "When"]
-
 When = tuple[int, int]
 """Time and seq of a record: the order of replay."""
 

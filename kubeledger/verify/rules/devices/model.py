@@ -18,8 +18,6 @@ from kubeledger.verify.rules.devices.evidence import Evidence, Holdings
 from kubeledger.verify.rules.devices.first_pass import FirstPass, Holder, when_of
 from kubeledger.verify.rules.devices.lists import When
 
-__all__ = ["Affinity", "Asked", "DeviceManagerModel"]
-
 
 class Asked(NamedTuple):
     """A logged request for devices that nothing has answered yet."""

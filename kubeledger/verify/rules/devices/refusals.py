@@ -22,8 +22,6 @@ from kubeledger.verify.rules.devices.grants import RULE, found_with
 from kubeledger.verify.rules.devices.model import DeviceManagerModel
 from kubeledger.verify.rules.devices.words import surroundings, times
 
-__all__ = ["failed"]
-
 _SHORTAGE = re.compile(
     r"requested number of devices unavailable for \S+\. Requested: (-?\d+), Available: (-?\d+)"
 )

@@ -38,8 +38,6 @@ from kubeledger.verify.rules.devices.words import joined, listing
 from kubeledger.verify.rules.topology import Affinities
 from kubeledger.verify.verifier import Prescan, See
 
-__all__ = ["DeviceVerifier"]
-
 _SETTLING_NS: Final = 2 * NS_PER_S
 """A snapshot is named by a whole second and takes a moment to be made."""
 _RELEASE: Final = "pkg/kubelet/cm/devicemanager/manager.go UpdateAllocatedDevices"

@@ -7,8 +7,6 @@ from collections.abc import Collection, Iterable
 from kubeledger.kubelet.topologymanager.bitmask import bits_of
 from kubeledger.verify.rules.devices.evidence import Evidence
 
-__all__ = ["joined", "listing", "nodes_text", "surroundings", "taken", "times"]
-
 _LISTED_MAX = 16
 _SHOWN_MAX = 8
 

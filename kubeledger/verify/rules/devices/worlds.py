@@ -20,8 +20,6 @@ from kubeledger.verify.belief import WORST_FIRST, Judgement, Ruling, judge, open
 from kubeledger.verify.rules.devices.evidence import OPEN, Evidence, Topic
 from kubeledger.verify.rules.devices.words import surroundings, taken
 
-__all__ = ["granted"]
-
 _ALL: frozenset[Topic] = frozenset(OPEN)
 _Devices = frozenset[str]
 _Nodes = tuple[int, ...] | None

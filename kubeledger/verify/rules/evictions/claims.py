@@ -16,8 +16,6 @@ from kubeledger.verify.belief import WORST_FIRST, Belief, Judgement, Ruling, jud
 from kubeledger.verify.rules.evictions.rounds import Rounds
 from kubeledger.verify.rules.evictions.thresholds import Met, Reading, threshold_says
 
-__all__ = ["best_of", "judge_met"]
-
 T = TypeVar("T")
 
 Decision = ReclaimAttempted | PodEvicted

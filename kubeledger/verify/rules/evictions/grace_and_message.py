@@ -34,14 +34,6 @@ from kubeledger.verify.evidence.times import Times
 from kubeledger.verify.rules.evictions.thresholds import Reading
 from kubeledger.verify.settings import Settings
 
-__all__ = [
-    "is_for_own_use",
-    "judge_grace",
-    "judge_limit",
-    "judge_message",
-    "used_by_containers",
-]
-
 _CONTAINER: Final = re.compile(
     r"Container (\S+) was using (\S+?),? (?:request is|which exceeds its request of) "
 )

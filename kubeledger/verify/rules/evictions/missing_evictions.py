@@ -25,8 +25,6 @@ from kubeledger.verify.rules.evictions.thresholds import (
 )
 from kubeledger.verify.rules.evictions.usages import Usages
 
-__all__ = ["MissingEvictions", "names_of"]
-
 _OWED_NS: Final = 45 * NS_PER_S
 """Four rounds: the next one acts."""
 _SAME_NS: Final = 180 * NS_PER_S

@@ -17,8 +17,6 @@ from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.model.units import format_ts
 from kubeledger.verify.belief import Judgement, open_to, same
 
-__all__ = ["Bounds", "Place", "judge_first", "judge_order", "places_text"]
-
 _NANOS: Final = 10**9
 
 

@@ -24,8 +24,6 @@ from kubeledger.verify.rules.evictions.thresholds import (
 )
 from kubeledger.verify.settings import UNKNOWN, Settings
 
-__all__ = ["Rounds"]
-
 _BEFORE_LOG: Final = "what the eviction manager saw before the log begins"
 _ROUND_NS: Final = NS_PER_S
 """The signals of one round are logged at once."""

@@ -44,9 +44,6 @@ from kubeledger.verify.rules.evictions.thresholds import threshold_says, transit
 from kubeledger.verify.rules.evictions.usages import LATER_NS, Usages
 from kubeledger.verify.verifier import See
 
-__all__ = ["EvictionVerifier"]
-
-
 _SURELY_NS: Final = 2 * NS_PER_S
 """What was active so long before and after was active when the pods were ranked."""
 

@@ -32,21 +32,6 @@ from kubeledger.verify.belief import Belief, World
 from kubeledger.verify.cached_results import Pressure
 from kubeledger.verify.settings import UNKNOWN, Settings
 
-__all__ = [
-    "ALWAYS_READ",
-    "CLOCK_NS",
-    "Conditions",
-    "Config",
-    "Met",
-    "Reading",
-    "Round",
-    "Thresholds",
-    "configured",
-    "may_act",
-    "transition_period_ns",
-]
-
-
 Config = tuple[tuple[Threshold, ...], tuple[str, ...]]
 """The thresholds, and the settings that are missing for them."""
 
@@ -97,8 +82,6 @@ def transition_period_ns(settings: Settings) -> int | None:
     except ValueError:
         return None
 
-
-__all__ += ["threshold_says"]
 
 ALWAYS_READ: Final = frozenset({MEMORY, "nodefs.available", "imagefs.available"})
 """Signals that every kubelet reads, and logs from verbosity 3."""

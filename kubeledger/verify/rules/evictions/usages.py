@@ -35,8 +35,6 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.evictions.ranking import Bounds, Place
 
-__all__ = ["LATER_NS", "Usages"]
-
 LATER_NS: Final = 21 * NS_PER_S
 """A sample taken after a decision is shown by a reading within this time."""
 _READINGS: Final = 6

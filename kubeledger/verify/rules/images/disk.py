@@ -20,8 +20,6 @@ from kubeledger.model.bodies.images import (
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["Disk", "Sample"]
-
 _NEAR_NS: Final = 60 * NS_PER_S
 """A sample this near in time shows the disk as it was."""
 _ROUND_NS: Final = 12 * NS_PER_S

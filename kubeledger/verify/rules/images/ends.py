@@ -17,8 +17,6 @@ from kubeledger.verify.rules.images.removals import kept_of
 from kubeledger.verify.rules.images.runs import REFUSED, START_FIELDS, Run, body_of, short
 from kubeledger.verify.rules.images.worlds import World
 
-__all__ = ["judge_end"]
-
 _KEPT_MAX: Final = 8
 _START: Final = "the start of this collection"
 _ANSWER: Final = "what the container runtime answered to this collection"

@@ -15,8 +15,6 @@ from kubeledger.model.bodies.images import ImagesDetected, ListedImage
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 
-__all__ = ["LISTING_NS", "DetectPass", "KnownImage", "Passes"]
-
 LISTING_NS: Final = 5 * NS_PER_S
 """The runtime lists images and containers in less time than this."""
 _OWN_NS: Final = 30 * NS_PER_S

@@ -13,8 +13,6 @@ from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.images.runs import Run, body_of, short
 from kubeledger.verify.rules.images.worlds import EVERYTHING, World
 
-__all__ = ["NO_PASS", "judge_removals", "kept_of"]
-
 NO_PASS: Final = "the detect pass before the removal (logged from verbosity 5)"
 _USE_BEFORE: Final = "the use of the image before the first record"
 _DOUBLED: Final = "whether the line of the removal is there twice"

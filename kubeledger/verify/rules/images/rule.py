@@ -34,8 +34,6 @@ from kubeledger.verify.rules.images.uses import ImageUse
 from kubeledger.verify.rules.images.worlds import World, worlds_of
 from kubeledger.verify.verifier import Prescan, See
 
-__all__ = ["ImageVerifier"]
-
 _LONGEST_NS: Final = 600 * NS_PER_S
 """A run about which nothing was said for so long has ended unheard."""
 _RULE_REMOVAL: Final = "pkg/kubelet/images realImageGCManager.freeSpace"

@@ -19,18 +19,6 @@ from kubeledger.verify.rules.images.disk import Sample
 from kubeledger.verify.rules.images.passes import DetectPass
 from kubeledger.verify.settings import Settings
 
-__all__ = [
-    "POLICY_SETTINGS",
-    "REFUSED",
-    "START_FIELDS",
-    "Policy",
-    "Run",
-    "body_of",
-    "read_policy",
-    "short",
-]
-
-
 _HIGH: Final = "imageGCHighThresholdPercent"
 _LOW: Final = "imageGCLowThresholdPercent"
 _MIN_AGE: Final = "imageMinimumGCAge"

@@ -23,9 +23,6 @@ from kubeledger.verify.rules.evictions.thresholds import Reading, configured, th
 from kubeledger.verify.rules.images.disk import Disk, Sample
 from kubeledger.verify.rules.images.runs import Policy, Run
 
-__all__ = ["MissingStart", "judge_pressure", "judge_start"]
-
-
 _TWO_RUNS_NS: Final = (2 * GC_PERIOD_S + 60) * NS_PER_S
 """Of one run both lines may be lost; not of two in a row."""
 _OWED: Final[Key] = ("images", "start")

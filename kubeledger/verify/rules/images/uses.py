@@ -18,8 +18,6 @@ from kubeledger.model.units import NS_PER_S, parse_ts
 from kubeledger.verify.rules.images.passes import LISTING_NS, DetectPass, KnownImage
 from kubeledger.verify.rules.images.runs import Run, body_of
 
-__all__ = ["ImageUse"]
-
 _AROUND_NS: Final = 2 * NS_PER_S
 """Starts are known to the second, and a list is named by one."""
 _DETECTED_NS: Final = 330 * NS_PER_S

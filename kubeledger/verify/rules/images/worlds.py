@@ -20,8 +20,6 @@ from kubeledger.model.units import NS_PER_S, format_go_duration, format_ts
 from kubeledger.verify.rules.images.passes import LISTING_NS, DetectPass, KnownImage
 from kubeledger.verify.rules.images.runs import Run, body_of, short
 
-__all__ = ["EVERYTHING", "World", "worlds_of"]
-
 EVERYTHING: Final = 2**63 - 1
 """What the eviction manager asks to be freed."""
 _BEGIN_NS: Final = 60 * NS_PER_S

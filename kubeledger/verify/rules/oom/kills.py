@@ -38,8 +38,6 @@ from kubeledger.verify.rules.oom.variants import OomVariant, World, decisions, m
 from kubeledger.verify.variant import RECORDED
 from kubeledger.verify.verifier import Prescan, See
 
-__all__ = ["OomVerifier"]
-
 _DYING_NS: Final = 60 * NS_PER_S
 """A process that was killed may still be listed, and is passed over."""
 _NO_TABLE: Final = "the kernel's report with its table of processes"

@@ -37,9 +37,6 @@ from kubeledger.verify.rules.cgroups.settings import rules_of
 from kubeledger.verify.settings import Settings
 from kubeledger.verify.variant import RECORDED
 
-__all__ = ["OomVariant", "World", "both_ways", "decisions", "memory_limit"]
-
-
 _CPU_PERIOD_US = 100_000
 """In the place of settings that decide about CPU alone."""
 

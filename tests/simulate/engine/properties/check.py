@@ -24,8 +24,6 @@ from tests.simulate.engine.properties.pods import (
 )
 from tests.simulate.engine.scenes import bad
 
-__all__ = ["PROPERTIES", "digest", "reproduction", "violations"]
-
 Property = Callable[[Plan, list[Record]], Iterator[str]]
 
 

@@ -17,8 +17,6 @@ from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.record import Record
 from kubeledger.simulate.engine.plan import Plan, PluginScript
 
-__all__ = ["held_by_one", "within_reports"]
-
 Device = tuple[str, str]
 _LATE = 1_000_000_000
 """Deaths are recorded when containers are listed the next time."""

@@ -15,8 +15,6 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.record import Record
 from kubeledger.simulate.engine.plan import Plan
 
-__all__ = ["enough_is_enough", "none_in_use"]
-
 
 def none_in_use(plan: Plan, records: list[Record]) -> Iterator[str]:
     """No image goes that a running container has, and no pinned one where pins are known."""

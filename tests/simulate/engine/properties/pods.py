@@ -23,8 +23,6 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import Plan
 
-__all__ = ["kills_have_their_failures", "only_critical_pods_preempt", "qos_sums"]
-
 _CRITICAL = 2_000_000_000
 _QUIET_NS = 90 * NS_PER_S
 
