@@ -90,6 +90,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "whatif": ("kubeledger.cli.whatif:whatif", "Decide again under other settings or versions."),
     "timeline": ("kubeledger.cli.timeline:timeline", "Draw what happened as one HTML file."),
     "ui": ("kubeledger.cli.ui:ui", "Show the timeline in a browser, and ask it questions."),
+    "mcp": ("kubeledger.mcp.command:mcp", "Answer agents, by the Model Context Protocol."),
     "simulate": ("kubeledger.cli.simulate:simulate", "Run a node that you do not have."),
     "probe": ("kubeledger.cli.probe:probe", "Make a pod's probes as its kubelet makes them."),
     "completeness": (
