@@ -129,17 +129,16 @@ class Table(Result):
 
 
 class State(Result):
-    """A part of the node's state, null where nothing is known.
+    """Parts of the node's state, null where nothing is known.
 
     Attributes:
-        parts: names of all parts.
-        left_out: entries that did not fit, by their place.
+        state: by part.
+        left_out: how many entries of a part did not fit, where some did not.
     """
 
     node: str
-    parts: list[str]
     state: dict[str, Any]
-    left_out: list[str]
+    left_out: dict[str, int]
 
 
 class Changed(Result):

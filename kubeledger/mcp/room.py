@@ -53,35 +53,12 @@ class Room:
                 left_out += 1
         return taken, left_out
 
-    def prune(self, value: Any, place: str, left_out: list[str]) -> Any:  # noqa: ANN401 # any JSON
-        """A document without the entries that do not fit, which are named by their place."""
+    def part(self, value: Any) -> tuple[Any, int]:  # noqa: ANN401 # any JSON
+        """A document's entries that fit, and how many do not."""
         if isinstance(value, dict):
-            pairs = (
-                (key, inner, f"{place}.{key}" if place else key) for key, inner in value.items()
-            )
-            return {
-                key: kept
-                for key, inner, inside in pairs
-                if (kept := self._pruned(inner, inside, left_out)) is not _GONE
-            }
+            kept = {key: inner for key, inner in value.items() if self.holds([key, inner])}
+            return kept, len(value) - len(kept)
         if isinstance(value, list):
-            found = (
-                self._pruned(inner, f"{place}[{i}]", left_out) for i, inner in enumerate(value)
-            )
-            return [kept for kept in found if kept is not _GONE]
-        return value
-
-    def _pruned(self, value: Any, place: str, left_out: list[str]) -> Any:  # noqa: ANN401
-        if self.holds(value):
-            return value
-        if isinstance(value, dict | list) and value and self._left > 0:
-            before = len(left_out)
-            kept = self.prune(value, place, left_out)
-            if kept:
-                return kept
-            del left_out[before:]
-        left_out.append(place)
-        return _GONE
-
-
-_GONE: Final = object()
+            fitting = [inner for inner in value if self.holds(inner)]
+            return fitting, len(value) - len(fitting)
+        return (value, 0) if self.holds(value) else (None, 1)

@@ -151,9 +151,12 @@ class Tools:
         opened = self._source.opened(name)
         whole = document(opened.state(at, node=_own(opened, name)))
         chosen = {part: whole[part] for part in parts or PARTS if part in whole}
-        left_out: list[str] = []
-        kept = room.prune(_texts(chosen), "", left_out)
-        return results.State(node=name, parts=list(PARTS), state=kept, left_out=left_out[:50])
+        kept = {part: room.share(len(chosen)).part(_texts(value)) for part, value in chosen.items()}
+        return results.State(
+            node=name,
+            state={part: value for part, (value, _) in kept.items()},
+            left_out={part: count for part, (_, count) in kept.items() if count},
+        )
 
     def whatif(
         self, settings: list[str], kubelet_version: str | None, node: str | None, room: Room
