@@ -1,0 +1,26 @@
+"""Write the man pages: ``python -m tests.release.man DIRECTORY``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from click_man.core import write_man_pages
+
+from kubeledger import __version__
+from kubeledger.cli.main import cli
+
+
+def write(directory: Path) -> None:
+    """A page for each command, dated by ``SOURCE_DATE_EPOCH``."""
+    directory.mkdir(parents=True, exist_ok=True)
+    date = datetime.fromtimestamp(int(os.environ.get("SOURCE_DATE_EPOCH", "0")), UTC)
+    write_man_pages(
+        "kubeledger", cli, version=__version__, target_dir=str(directory), date=f"{date:%Y-%m-%d}"
+    )
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
