@@ -1,4 +1,4 @@
-"""Try a release where nothing else is installed: ``python -m tests.release.check ENVIRONMENT DIST``.
+"""Try a release where nothing else is: ``python -m tests.release.check ENVIRONMENT DIST``.
 
 The environment is a new one. Packages that the wheel needs are fetched into a directory first, and
 installed from there alone, without compilers: what has no wheel fails here.
