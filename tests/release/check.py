@@ -61,7 +61,9 @@ def _check_contents(wheel: Path, sdist: Path, man: Path) -> None:
         inside = {name.partition("/")[2] for name in packed.getnames()}
     assert {"LICENSE", "README.md", "CHANGELOG.md", "docs/limits.md"} <= inside
     with tarfile.open(man) as packed:
-        assert "man/kubeledger-why.1" in packed.getnames()
+        assert "man/kubeledger-why.1" in {name.removeprefix("./") for name in packed.getnames()}, (
+            "no page"
+        )
 
 
 def _check_digests(dist: Path) -> None:

@@ -7,10 +7,23 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+import click
 from click_man.core import write_man_pages
 
 from kubeledger import __version__
 from kubeledger.cli.main import cli
+
+
+def loaded(command: click.Command) -> click.Command:
+    """A command whose own commands are all imported, for who lists them without asking."""
+    if not isinstance(command, click.Group):
+        return command
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        own = command.get_command(context, name)
+        assert own is not None
+        command.add_command(loaded(own), name)
+    return command
 
 
 def write(directory: Path) -> None:
@@ -18,7 +31,11 @@ def write(directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     date = datetime.fromtimestamp(int(os.environ.get("SOURCE_DATE_EPOCH", "0")), UTC)
     write_man_pages(
-        "kubeledger", cli, version=__version__, target_dir=str(directory), date=f"{date:%Y-%m-%d}"
+        "kubeledger",
+        loaded(cli),
+        version=__version__,
+        target_dir=str(directory),
+        date=f"{date:%Y-%m-%d}",
     )
 
 
