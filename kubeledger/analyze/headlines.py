@@ -13,7 +13,8 @@ import msgspec
 
 from kubeledger.analyze.logged_errors import LOGGED, ErrorShape, untold
 from kubeledger.analyze.phrases import TEXT_MAX, pods_text
-from kubeledger.analyze.problems import PRESENT, PROBLEMS, Problem, Row
+from kubeledger.analyze.problems.sentences import Row
+from kubeledger.analyze.problems.table import PRESENT, PROBLEMS, Problem
 from kubeledger.analyze.sql.shorten import cut
 
 

@@ -59,7 +59,7 @@ IMAGE = "registry.example/team/web:1.4"
 OPEN = (
     ("admission", "CannotRun", "", "web has not started since {t}: its admission is refused."),
     ("config", "Waits", "an earlier pod has not ended", "its turn has not come (an earlier pod"),
-    ("config", "FailedSync", "rpc", "is not synchronised since {t}: its state in the runtime is "),
+    ("config", "FailedSync", "rpc", "is not synchronized since {t}: its state in the runtime is "),
     ("network", "NetworkNotReady", "cni plugin not initialized", "the node's network is not ready"),
     ("cgroup", "FailedCreatePodContainer", "no such file", "its cgroup cannot be made (no such"),
     ("volumes", "FailedMount", "exit status 32", "its volume data cannot be mounted (exit"),
@@ -121,7 +121,7 @@ def test_a_wait_that_is_over() -> None:
 @pytest.mark.parametrize(
     ("bodies", "says"),
     [
-        ([started(), failed("volumes", "FailedMount", "x", about="d")], "is not synchronised"),
+        ([started(), failed("volumes", "FailedMount", "x", about="d")], "is not synchronized"),
         ([failed("image", "ErrImagePull", "x"), started()], "waited 1s for its image"),
         (
             [
