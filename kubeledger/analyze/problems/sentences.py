@@ -56,7 +56,7 @@ def kubelet_restarted(row: Row) -> str:
 
 def violation(row: Row) -> str:
     """What cannot be, and which bugs of the kubelet lead to it."""
-    return row["message"] + (f" ({', '.join(row['bugs'])})" if row["bugs"] else "")
+    return f"{row['message']}" + (f" ({', '.join(row['bugs'])})" if row["bugs"] else "")
 
 
 def impossible(row: Row) -> str:

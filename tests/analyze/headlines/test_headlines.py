@@ -12,6 +12,7 @@ import kubeledger
 from kubeledger.analyze.headlines import (
     HEADLINES_MAX,
     Incident,
+    besides_on,
     happened,
     headlines,
     in_a_sentence,
@@ -507,6 +508,28 @@ def test_a_node_that_is_not_ready_is_told_once(tmp_path: Path) -> None:
     assert [each.text for each in _found(tmp_path / "b", again)] == [
         "the node is not ready: PLEG is not healthy"
     ]
+
+
+def test_what_besides_the_node_itself(tmp_path: Path) -> None:
+    """``why node`` tells of the node; of the pods, and of lines that nobody tells, the worst."""
+    story = Story("node-a")
+    _ready(story, "False", "PLEG is not healthy", 100)
+    story.add(
+        _failed("a", "image", reason="ErrImagePull", about="r:1", message="no", first=1, last=9)
+    )
+    lines = ErrorsLogged(
+        severity="E", source="x.go", shape="It failed", count=2, first_ts_ns=1, last_ts_ns=2
+    )
+    story.add(lines)
+    with connect(write_ledger(tmp_path, story.records)) as queryable:
+        found = besides_on(lambda query, given: queryable.sql(query, given).dicts(), "node-a")
+    assert found.counts == (
+        "1 time not ready, 1 stuck; besides, 2 lines of warnings and errors of 1 shape"
+    )
+    assert found.worst == (
+        "default/a has not started: its image r:1 cannot be pulled (ErrImagePull: no)",
+        "2 × E x.go It failed",
+    )
 
 
 def test_a_start_or_a_shutdown_tells_why_the_node_was_not_ready(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from kubeledger.analyze.histories.history import history_of_reader
 from kubeledger.analyze.why import Answer, explain, parse_target
 from kubeledger.analyze.why.pieces import HEADLINE_MAX
-from kubeledger.analyze.why.stages import cause_in
+from kubeledger.analyze.wording import cause_in
 from kubeledger.cli.why_output import short_text
 from kubeledger.kubelet.lifecycle.stages import STAGES
 from kubeledger.model.bodies.lifecycle import (
@@ -200,6 +200,13 @@ def test_a_restart_is_something_else_that_happened() -> None:
             '"run": executable file not found in $PATH: unknown',
             None,
             'exec: "run": executable file not found in $PATH',
+        ),
+        (
+            'MountVolume.SetUp failed for volume "nfs" : mount failed: exit status 32\nMounting '
+            "command: mount\nMounting arguments: -t nfs 10.0.0.5:/x /var/lib/x\nOutput: mount.nfs: "
+            "access denied by server while mounting 10.0.0.5:/x\n",
+            "nfs",
+            "mount.nfs: access denied by server while mounting 10.0.0.5:/x",
         ),
         ("failed to create it", None, "failed to create it"),
         ("", None, ""),
