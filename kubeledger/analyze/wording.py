@@ -121,7 +121,7 @@ def cause_in(message: str, about: str | None = None) -> str:
         about: what the reader knows that it is about: layers that only name it say nothing.
     """
     if (output := _MOUNTS_OUTPUT.search(message)) is not None:
-        message = output["said"]
+        return output["said"].strip().rstrip(".")
     text = _WORDLESS.sub("", _CODE.sub("", " ".join(message.split())))
     layers = _SEGMENT.split(text)
     while len(layers) > 1 and (
