@@ -66,7 +66,7 @@ def why(
         upto_ts_ns = instant(at, partial(span_of_histories, histories))
         found = answers_to(target, histories, upto_ts_ns=upto_ts_ns)
         if is_of_node and at is None:
-            with connect(ledger) as queryable:
+            with connect(ledger, is_fixed=True, is_held=True) as queryable:
                 besides = partial(
                     besides_on, lambda text, given: queryable.sql(text, given).dicts()
                 )
