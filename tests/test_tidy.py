@@ -40,7 +40,7 @@ LAYOUT: dict[str, Rows] = {
     "analyze": _rows(
         "clock histories logged_errors redaction",
         "sql",
-        "phrases",
+        "phrases wording",
         "problems",
         "completeness diff headlines why",
         "whatif",
