@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,7 @@ from tests.verify.properties import clocks
 from tests.verify.properties.filters import FILTERS
 from tests.verify.properties.verbosity import LOGGED_AT
 
-NODES = ("node-a", "node-b", "node-e-evictions", "node-e-oom")
+NODES = ("node-a", "node-b", "node-e-evictions", "node-e-oom", "node-f")
 """Recordings whose files are degraded."""
 
 _SNAPSHOT = "%Y%m%dT%H%M%SZ"
@@ -38,7 +38,21 @@ def _unpacked(node: str) -> Path:
     import atexit
 
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
-    return extract(node, scratch / node)
+    bundle = extract(node, scratch / node)
+    log = bundle / "kubelet.log"
+    log.write_bytes(b"".join(_uncarried(log.read_bytes().splitlines(keepends=True))))
+    return bundle
+
+
+_CARRIED = re.compile(rb"\d{4}-\d\d-\d\dT\S+ \S+ (\w+)\[\d+\]: ")
+
+
+def _uncarried(lines: Lines) -> Iterator[bytes]:
+    """What the kubelet wrote of a log that journald carried: what falsifies knows klog's lines."""
+    for line in lines:
+        carried = _CARRIED.match(line)
+        if carried is None or carried[1] == b"kubelet":
+            yield line if carried is None else line[carried.end() :]
 
 
 def degraded_bundle(node: str, how: str, random: Random) -> list[Record]:
