@@ -26,7 +26,7 @@ from tests.verify.properties.verbosity import LOGGED_AT
 NODES = ("node-a", "node-b", "node-e-evictions", "node-e-oom", "node-f")
 """Recordings whose files are degraded."""
 
-_SNAPSHOT = "%Y%m%dT%H%M%SZ"
+_SNAPSHOT = "%Y%m%dT%H%M%S"
 
 Lines = list[bytes]
 Change = Callable[[Path, Random], None]
@@ -146,8 +146,8 @@ def _other_settings(bundle: Path, random: Random) -> None:
     skipped = random.randrange(600)
     _log(lambda lines, random: _start(lines, random)[skipped:])(bundle, random)
     first = min(path.name for path in (bundle / "snapshots").iterdir())
-    taken = datetime.strptime(first, _SNAPSHOT) - timedelta(minutes=2)
-    snapshot = bundle / "snapshots" / taken.strftime(_SNAPSHOT)
+    taken = datetime.strptime(first[:15], _SNAPSHOT) - timedelta(minutes=2)
+    snapshot = bundle / "snapshots" / f"{taken.strftime(_SNAPSHOT)}Z"
     snapshot.mkdir()
     file = _unpacked("node-b") / "kubelet-config.yaml"
     own = bundle / file.name
