@@ -31,7 +31,7 @@ _keep_going = click.option(
 def decide(subsystem: str, file: str, keep_going: bool) -> None:
     """Decide cases as the kubelet of their version would.
 
-    SUBSYSTEM is admission, backoff, cgroup, cgroupv2, devices, eviction, imagegc,
+    SUBSYSTEM is admission, backoff, cgroup, cgroupv2, devices, eviction, imagegc, memorymanager,
     nodeallocatable, podactions, podstatus, prober, qos, topologyhints or topologymerge. A case
     is one line {"id", "kubelet", "input"}; an outcome {"id", "outcome"} comes out for each, in
     the same order. Without FILE, or with -, cases are read from standard input.

@@ -28,6 +28,7 @@ SUBSYSTEMS: tuple[str, ...] = (
     "devices",
     "eviction",
     "imagegc",
+    "memorymanager",
     "nodeallocatable",
     "podactions",
     "podstatus",
