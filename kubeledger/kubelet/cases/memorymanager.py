@@ -11,19 +11,28 @@ import msgspec
 from kubeledger.kubelet.cases.fields import Int32, check_amounts, node_set, shortened
 from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, compared, impossible
 from kubeledger.kubelet.cgroups.reasons import Path
+from kubeledger.kubelet.kube.admission import AllocationError
 from kubeledger.kubelet.kube.amounts import check_asked
+from kubeledger.kubelet.kube.containermap import ContainerRef
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
 from kubeledger.kubelet.kube.pod import Container, Pod, lists_of_pods
 from kubeledger.kubelet.kube.requests import ResourceList
 from kubeledger.kubelet.memorymanager.checkpoint import restore_state
 from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
-from kubeledger.kubelet.memorymanager.machine import UINT64, Block, HugePages, NUMANode, State
+from kubeledger.kubelet.memorymanager.machine import (
+    UINT64,
+    Block,
+    HugePages,
+    MemoryManagerError,
+    NUMANode,
+    State,
+)
 from kubeledger.kubelet.memorymanager.memory_manager import (
     MachineSettings,
     Manager,
     default_machine,
 )
-from kubeledger.kubelet.memorymanager.requested import MemoryManagerError, containers_of
+from kubeledger.kubelet.memorymanager.requested import containers_of
 from kubeledger.kubelet.memorymanager.reserved import MemoryReservation
 from kubeledger.kubelet.profile.gates import with_gates
 from kubeledger.kubelet.profile.resolve import KubeletProfile
@@ -38,7 +47,6 @@ Initial = tuple[tuple[str, str, str], ...]
 NODES_MAX: Final = 16
 """More nodes than this are refused: the kubelet would look at 2**n groups and hang."""
 
-_NO_AFFINITY: Final = TopologyHint(None, preferred=False)
 _RULES: Final = {
     "error": "the static policy's rules for hints, groups of nodes and state files",
     "hints": "the smallest groups of nodes that could ever hold the request are preferred",
@@ -204,8 +212,7 @@ class _World:
         self.case = case_input
         self.settings = _settings(case_input, None, "input")
         self.initial = case_input.initial_containers
-        self.affinities: dict[tuple[str, str], TopologyHint] = {}
-        self.manager = Manager(self.profile, self._affinity)
+        self.manager = Manager(self.profile)
         self.manager.active = self._pods(case_input.active_pods, "input.activePods")
         self.manager.sources_ready = case_input.sources_ready
         self.runs = False
@@ -213,8 +220,7 @@ class _World:
     def copy(self) -> _World:
         """The same process, to try another order."""
         other = copy(self)
-        other.affinities = dict(self.affinities)
-        other.manager = self.manager.copy(other._affinity)
+        other.manager = self.manager.copy()
         return other
 
     def call(self, index: int, order: MapOrder) -> StepOutcome:
@@ -254,8 +260,8 @@ class _World:
             case "podHints":
                 outcome.hints = _hints(manager.get_pod_topology_hints(pod, order))
             case "allocatePod":
-                self._store(step, [each.name or "" for each in containers_of(pod)], path)
-                outcome.error = _error_of(lambda: manager.allocate_pod(pod, order))
+                hint = _hint(step, path)
+                outcome.error = _error_of(lambda: manager.allocate_pod(pod, hint, order))
             case "hints":
                 container = _container(pod, step.container, path)
                 outcome.hints = _hints(manager.get_topology_hints(pod, container, order))
@@ -264,14 +270,14 @@ class _World:
                 manager.add_container(pod, container, step.container_id)
             case _:
                 container = _container(pod, step.container, path)
-                self._store(step, [step.container], path)
-                outcome.error = _error_of(lambda: manager.allocate(pod, container, order))
+                hint = _hint(step, path)
+                outcome.error = _error_of(lambda: manager.allocate(pod, container, hint, order))
                 outcome.numa_nodes = manager.get_memory_numa_nodes(step.pod, step.container)
 
     def _restart(self, step: StepCase, path: str, order: MapOrder) -> StepOutcome:
-        before, self.affinities = self.manager, {}
+        before = self.manager
         self.settings = _settings(step, self.settings, path)
-        self.manager = Manager(self.profile, self._affinity)
+        self.manager = Manager(self.profile)
         self.manager.active, self.manager.sources_ready = before.active, before.sources_ready
         if step.initial_containers is not None:
             self.initial = step.initial_containers
@@ -284,22 +290,12 @@ class _World:
             machine = default_machine(self.settings, order)
             if isinstance(stored, str):
                 stored = restore_state(stored, self.manager.facts)
-            self.manager.start(machine, stored, self.initial, order)
+            self.manager.start(machine, stored, _by_id(self.initial), order)
         except MemoryManagerError as error:
             self.runs = False
             return StepOutcome(error=str(error))
         self.runs = True
         return self._shown(StepOutcome(error=""), whole=True)
-
-    def _store(self, step: StepCase, names: list[str], path: str) -> None:
-        affinity = None
-        if step.affinity is not None:
-            affinity = mask_of(node_set(f"{path}.affinity", step.affinity))
-        hint = TopologyHint(affinity, step.preferred)
-        self.affinities.update({(step.pod, name): hint for name in names})
-
-    def _affinity(self, pod: str, container: str) -> TopologyHint:
-        return self.affinities.get((pod, container), _NO_AFFINITY)
 
     def _pods(self, uids: tuple[str, ...], path: str) -> list[Pod]:
         pods = self.case.pods
@@ -410,6 +406,10 @@ def _container(pod: Pod, name: str, path: str) -> Container:
     raise BadInputError(f"{path}.container: the pod has no {shortened(name)}")
 
 
+def _by_id(initial: Initial) -> dict[str, ContainerRef]:
+    return {container_id: (uid, name) for uid, name, container_id in initial}
+
+
 def _as_stored(state: State) -> State:
     """The state as the file gives it back: maps by key."""
     return State(
@@ -422,10 +422,16 @@ def _as_stored(state: State) -> State:
     )
 
 
+def _hint(step: StepCase, path: str) -> TopologyHint:
+    if step.affinity is None:
+        return TopologyHint(None, step.preferred)
+    return TopologyHint(mask_of(node_set(f"{path}.affinity", step.affinity)), step.preferred)
+
+
 def _error_of(call: Callable[[], None]) -> str:
     try:
         call()
-    except MemoryManagerError as error:
+    except AllocationError as error:
         return str(error)
     return ""
 

@@ -24,8 +24,13 @@ from kubeledger.kubelet.kube.gotypes import (
     unmarshal,
 )
 from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
-from kubeledger.kubelet.memorymanager.machine import Block, MemoryTable, NUMANodeState, State
-from kubeledger.kubelet.memorymanager.requested import MemoryManagerError
+from kubeledger.kubelet.memorymanager.machine import (
+    Block,
+    MemoryManagerError,
+    MemoryTable,
+    NUMANodeState,
+    State,
+)
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.model.bodies import memorymanager as bodies
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
+from kubeledger.kubelet.kube.admission import AllocationError
 from kubeledger.kubelet.memorymanager.machine import (
     UINT64,
     Block,
@@ -15,7 +16,7 @@ from kubeledger.kubelet.memorymanager.machine import (
     NUMANodeMap,
     NUMANodeState,
 )
-from kubeledger.kubelet.memorymanager.requested import MemoryManagerError, Requested
+from kubeledger.kubelet.memorymanager.requested import Requested
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.kubelet.topologymanager.bitmask import bits_of, iterate_bit_masks, mask_of
 from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
@@ -151,7 +152,7 @@ def best_affinity(
     """The nodes that memory is taken of: those of the topology manager's hint, or more.
 
     Raises:
-        MemoryManagerError: there are none.
+        AllocationError: there are none.
         KubeletPanicError: as for ``calculate_hints``.
 
     Source: v1.36.2 policy_static.go Allocate, getDefaultHint, extendTopologyManagerHint
@@ -160,13 +161,13 @@ def best_affinity(
     if best.affinity is None:
         hints = calculate_hints(machine, requested, reusable, facts)
         if not hints:
-            raise MemoryManagerError(
+            raise AllocationError(
                 "[memorymanager] failed to get the default NUMA affinity, no NUMA nodes with "
                 "enough memory is available"
             )
         best = find_best_hint(hints if "memory" in requested else ())
         if hint.preferred and not best.preferred:
-            raise MemoryManagerError("[memorymanager] failed to find the default preferred hint")
+            raise AllocationError("[memorymanager] failed to find the default preferred hint")
     if best.affinity is None:
         raise KubeletPanicError("a container that requests no memory has no NUMA affinity")
     affinity = best.affinity
@@ -174,15 +175,15 @@ def best_affinity(
         hints = calculate_hints(machine, requested, reusable, facts)
         wider = [each for each in hints if _extends(each.affinity or 0, affinity, facts)]
         if not wider or "memory" not in requested:
-            raise MemoryManagerError(
+            raise AllocationError(
                 "[memorymanager] failed to find NUMA nodes to extend the current topology hint"
             )
         extended = find_best_hint(wider)
         if best.preferred and not extended.preferred:
-            raise MemoryManagerError("[memorymanager] failed to find the extended preferred hint")
+            raise AllocationError("[memorymanager] failed to find the extended preferred hint")
         affinity = extended.affinity or 0
     if facts.groups_guarded and violates_numa_allocations(machine, bits_of(affinity)):
-        raise MemoryManagerError("[memorymanager] preferred hint violates NUMA node allocation")
+        raise AllocationError("[memorymanager] preferred hint violates NUMA node allocation")
     return affinity
 
 

@@ -16,6 +16,10 @@ UINT64: Final = 2**64 - 1
 MEMORY: Final = "memory"
 
 
+class MemoryManagerError(ValueError):
+    """What the memory manager does not start with; the text is the kubelet's."""
+
+
 class MemoryTable(msgspec.Struct):
     """Memory of one type on one NUMA node."""
 

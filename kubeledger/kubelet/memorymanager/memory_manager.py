@@ -7,20 +7,21 @@ Differs: a kubelet before 1.25 (1.24 in its first releases) left containers with
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from kubeledger.kubelet.kube.containermap import ContainerMap, ContainerRef
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
 from kubeledger.kubelet.kube.pod import Container, Pod
 from kubeledger.kubelet.kube.requests import ResourceList
 from kubeledger.kubelet.memorymanager.machine import NUMANode, NUMANodeMap, State
-from kubeledger.kubelet.memorymanager.policy_static import Affinity, StaticPolicy
+from kubeledger.kubelet.memorymanager.policy_static import StaticPolicy
 from kubeledger.kubelet.memorymanager.requested import containers_of, keeps_memory
 from kubeledger.kubelet.memorymanager.reserved import MemoryReservation, get_system_reserved_memory
 from kubeledger.kubelet.memorymanager.validate import get_default_machine_state, validate_state
 from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.kubelet.topologymanager.hint import Hints
+from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
 
 
 class MachineSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,20 +43,20 @@ class Manager:
         pending: the pod that was last to be admitted, where the version keeps it.
     """
 
-    def __init__(self, profile: KubeletProfile, affinity: Affinity) -> None:
-        self.policy = StaticPolicy(profile, affinity)
+    def __init__(self, profile: KubeletProfile) -> None:
+        self.policy = StaticPolicy(profile)
         self.facts = profile.resourcemanagers
         self.state = State()
         self.active: Sequence[Pod] = ()
         self.sources_ready = True
-        self.container_map: dict[str, tuple[str, str]] = {}
+        self.container_map = ContainerMap()
         self.pending: Pod | None = None
 
     def start(
         self,
         machine: NUMANodeMap,
         stored: State | None,
-        initial: Iterable[tuple[str, str, str]],
+        initial: Mapping[str, ContainerRef],
         order: MapOrder = FIRST_ORDER,
     ) -> None:
         """Start from what the state file holds.
@@ -63,50 +64,56 @@ class Manager:
         Args:
             machine: by the settings, with nothing given to containers.
             stored: None: there is no file.
-            initial: pod UID, container and container ID of what the runtime lists.
+            initial: ID -> pod UID and container, of what the runtime lists.
             order: of maps.
 
         Raises:
             MemoryManagerError: the file does not fit the machine.
             KubeletPanicError: the kubelet crashes over it.
         """
-        self.container_map = {container_id: (uid, name) for uid, name, container_id in initial}
+        self.container_map = ContainerMap(initial)
         self.state = State() if stored is None else stored
         validate_state(self.state, machine, self.facts, order)
 
-    def copy(self, affinity: Affinity) -> Manager:
-        """A manager of the same memory, with its own store of affinities."""
-        other = Manager(self.policy.profile, affinity)
+    def copy(self) -> Manager:
+        """A manager of the same memory."""
+        other = Manager(self.policy.profile)
         other.policy.reusable = {
             uid: {mask: dict(sizes) for mask, sizes in by_mask.items()}
             for uid, by_mask in self.policy.reusable.items()
         }
         other.state = self.state.clone()
         other.active, other.sources_ready = self.active, self.sources_ready
-        other.container_map, other.pending = dict(self.container_map), self.pending
+        other.container_map, other.pending = ContainerMap(self.container_map), self.pending
         return other
 
     def memory(self) -> tuple[object, ...]:
         """All that later calls depend on."""
         return self.state, self.policy.reusable, self.container_map, self.pending
 
-    def allocate(self, pod: Pod, container: Container, order: MapOrder = FIRST_ORDER) -> None:
-        """Give a container memory before it is admitted.
+    def allocate(
+        self,
+        pod: Pod,
+        container: Container,
+        affinity: TopologyHint,
+        order: MapOrder = FIRST_ORDER,
+    ) -> None:
+        """Give a container memory before its pod is admitted.
 
         Raises:
-            MemoryManagerError, KubeletPanicError: as the policy's ``allocate``.
+            AllocationError, KubeletPanicError: as the policy's ``allocate``.
         """
         self._begin(pod, order)
-        self.policy.allocate(self.state, pod, container)
+        self.policy.allocate(self.state, pod, container, affinity)
 
-    def allocate_pod(self, pod: Pod, order: MapOrder = FIRST_ORDER) -> None:
+    def allocate_pod(self, pod: Pod, affinity: TopologyHint, order: MapOrder = FIRST_ORDER) -> None:
         """Give a pod with resources of its own memory as a whole.
 
         Raises:
-            MemoryManagerError, KubeletPanicError: as the policy's ``allocate_pod``.
+            AllocationError, KubeletPanicError: as the policy's ``allocate_pod``.
         """
-        self._begin(pod, order)
-        self.policy.allocate_pod(self.state, pod, order)
+        self.remove_stale_state(order)
+        self.policy.allocate_pod(self.state, pod, affinity, order)
 
     def get_topology_hints(
         self, pod: Pod, container: Container, order: MapOrder = FIRST_ORDER
@@ -137,12 +144,12 @@ class Manager:
             if init.name == container.name:
                 break
             if not keeps_memory(init, self.facts):
-                self._remove_by_ref(uid, init.name or "", FIRST_ORDER)
+                self._remove_by_ref((uid, init.name or ""), FIRST_ORDER)
 
     def remove_container(self, container_id: str, order: MapOrder = FIRST_ORDER) -> None:
         """A container is removed; an ID that is not known does nothing."""
         if container_id in self.container_map:
-            self._remove_by_ref(*self.container_map[container_id], order)
+            self._remove_by_ref(self.container_map[container_id], order)
 
     def remove_stale_state(self, order: MapOrder = FIRST_ORDER) -> None:
         """Take back what containers have whose pod is not active."""
@@ -160,23 +167,33 @@ class Manager:
             for name in containers
             if not _has(active.get(uid), name)
         ]
-        for uid, name in order.of(stale):
-            self._remove_by_ref(uid, name, order)
-        for uid, name in list(self.container_map.values()):
-            if not _has(active.get(uid), name):
-                self._remove_by_ref(uid, name, order)
+        for uid, name in stale if self._commute(stale) else order.of(stale):
+            self._remove_by_ref((uid, name), order)
+        self.container_map.visit_removing(
+            lambda ref: not _has(active.get(ref[0]), ref[1]),
+            lambda ref: self._remove_by_ref(ref, order),
+            order,
+        )
+
+    def _commute(self, containers: Sequence[ContainerRef]) -> bool:
+        """Whether it is the same in which order containers give their memory back.
+
+        It is unless groups of nodes overlap: what one gives back is then counted on nodes that
+        the other would have had it counted on.
+        """
+        blocks = (each for ref in containers for each in self.state.blocks(*ref) or ())
+        groups = {frozenset(block.numa_nodes) for block in blocks}
+        return sum(map(len, groups)) == len(frozenset().union(*groups))
 
     def _begin(self, pod: Pod, order: MapOrder) -> None:
         if self.facts.pending_admission_pod:
             self.pending = pod
         self.remove_stale_state(order)
 
-    def _remove_by_ref(self, uid: str, name: str, order: MapOrder) -> None:
+    def _remove_by_ref(self, ref: ContainerRef, order: MapOrder) -> None:
         """Of several IDs of a container one is forgotten."""
-        self.policy.remove_container(self.state, uid, name)
-        ids = [key for key, ref in self.container_map.items() if ref == (uid, name)]
-        if ids:
-            del self.container_map[order.of(ids)[0]]
+        self.policy.remove_container(self.state, *ref)
+        self.container_map.remove_by_ref(ref, order)
 
 
 def default_machine(settings: MachineSettings, order: MapOrder = FIRST_ORDER) -> NUMANodeMap:

@@ -5,20 +5,20 @@ Source: v1.36.2 pkg/kubelet/cm/memorymanager/policy_static.go
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from kubeledger.kubelet.kube.admission import AllocationError
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
 from kubeledger.kubelet.kube.pod import Container, Pod
 from kubeledger.kubelet.memorymanager import hints as h
 from kubeledger.kubelet.memorymanager.machine import UINT64, Block, NUMANodeMap, State, clone
 from kubeledger.kubelet.memorymanager.requested import (
-    MemoryManagerError,
     Requested,
     containers_of,
     get_container_requested_resources,
     get_pod_requested_resources,
     is_guaranteed,
-    is_pod_level,
+    is_managed_as_a_whole,
     is_skipped,
     keeps_memory,
     validate_pod_scope_resources,
@@ -26,9 +26,6 @@ from kubeledger.kubelet.memorymanager.requested import (
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.bitmask import bits_of, mask_of
 from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
-
-Affinity = Callable[[str, str], TopologyHint]
-"""Pod UID, container -> what the topology manager stored; the zero hint where it did not."""
 
 Reusable = dict[str, dict[int, dict[str, int]]]
 """Pod UID -> mask of NUMA nodes -> type of memory -> bytes that init containers left."""
@@ -41,17 +38,24 @@ class StaticPolicy:
         reusable: memory of init containers that later ones of the pod may use again.
     """
 
-    def __init__(self, profile: KubeletProfile, affinity: Affinity) -> None:
+    def __init__(self, profile: KubeletProfile) -> None:
         self.profile = profile
         self.facts = profile.resourcemanagers
-        self.affinity = affinity
         self.reusable: Reusable = {}
 
-    def allocate(self, state: State, pod: Pod, container: Container) -> None:
+    def allocate(
+        self, state: State, pod: Pod, container: Container, affinity: TopologyHint
+    ) -> None:
         """Give a container what it requests; one that has an entry keeps it.
 
+        Args:
+            state: that changes.
+            pod: that is admitted.
+            container: of the pod.
+            affinity: what the topology manager stored for the container.
+
         Raises:
-            MemoryManagerError: it does not fit.
+            AllocationError: it does not fit.
             KubeletPanicError: the kubelet crashes.
         """
         if not is_guaranteed(pod, self.profile) or is_skipped(pod, self.facts):
@@ -64,7 +68,7 @@ class StaticPolicy:
         requested = get_container_requested_resources(pod, container, self.facts)
         machine = clone(state.machine)
         reusable = self._reusable_of(uid)
-        best = h.best_affinity(machine, self.affinity(uid, name), requested, reusable, self.facts)
+        best = h.best_affinity(machine, affinity, requested, reusable, self.facts)
         nodes = bits_of(best)
         blocks = [Block(nodes, of, size) for of, size in requested.items()]
         left = reusable.get(best) or {}
@@ -76,12 +80,13 @@ class StaticPolicy:
         if self.facts.init_memory_reused:
             self._update_init_containers_memory_blocks(state, pod, container, blocks)
 
-    def allocate_pod(self, state: State, pod: Pod, order: MapOrder = FIRST_ORDER) -> None:
+    def allocate_pod(
+        self, state: State, pod: Pod, affinity: TopologyHint, order: MapOrder = FIRST_ORDER
+    ) -> None:
         """Give a pod with resources of its own all of its memory, and each container its part.
 
         Raises:
-            EmptyPodSharedPoolError: nothing would be left for containers that share.
-            MemoryManagerError: it does not fit.
+            AllocationError: it does not fit, or leaves nothing for containers that share.
             KubeletPanicError: the kubelet crashes.
         """
         if not is_guaranteed(pod, self.profile):
@@ -89,12 +94,11 @@ class StaticPolicy:
         uid, containers = pod.metadata.uid or "", containers_of(pod)
         try:
             total = get_pod_requested_resources(pod, self.facts)
-        except MemoryManagerError:
+        except AllocationError:
             return
         validate_pod_scope_resources(pod, self.facts, order)
         machine = clone(state.machine)
-        hint = self.affinity(uid, containers[0].name or "")
-        best = h.best_affinity(machine, hint, total, self._reusable_of(uid), self.facts)
+        best = h.best_affinity(machine, affinity, total, self._reusable_of(uid), self.facts)
         nodes = bits_of(best)
         parts, shared = self._partition(pod, total, nodes)
         state.pod_entries[uid] = _blocks(total, nodes)
@@ -157,7 +161,7 @@ class StaticPolicy:
             return None
         try:
             requested = get_container_requested_resources(pod, container, self.facts)
-        except MemoryManagerError:
+        except AllocationError:
             return None
         if is_skipped(pod, self.facts):
             return None
@@ -177,14 +181,14 @@ class StaticPolicy:
             return None
         try:
             requested = get_pod_requested_resources(pod, self.facts)
-        except MemoryManagerError:
+        except AllocationError:
             return None
         if is_skipped(pod, self.facts):
             return None
-        if self.facts.pod_level_managers and is_pod_level(pod):
+        if is_managed_as_a_whole(pod, self.facts):
             try:
                 validate_pod_scope_resources(pod, self.facts)
-            except MemoryManagerError:
+            except AllocationError:
                 return dict.fromkeys(requested, ())
         if self.facts.no_hints_without_requests and not requested:
             return None

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from kubeledger.kubelet.kube.amounts import NANOS
+from kubeledger.kubelet.kube.admission import EMPTY_POOL_REASON, AllocationError
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
-from kubeledger.kubelet.kube.names import HUGE_PAGES, is_pod_level_resource
+from kubeledger.kubelet.kube.names import HUGE_PAGES
 from kubeledger.kubelet.kube.pod import Container, ContainerStatus, Pod, is_sidecar
+from kubeledger.kubelet.kube.podlevel import is_equivalent_guaranteed, is_pod_level
 from kubeledger.kubelet.kube.podqos import pod_qos
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.kube.requests import Amount, ResourceList
@@ -21,14 +22,6 @@ from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
 
 Requested = dict[str, int]
 """Type of memory -> bytes."""
-
-
-class MemoryManagerError(Exception):
-    """Why the memory manager refuses; the text is the kubelet's."""
-
-
-class EmptyPodSharedPoolError(MemoryManagerError):
-    """Exclusive containers leave nothing of the pod's memory for the others."""
 
 
 def is_guaranteed(pod: Pod, profile: KubeletProfile) -> bool:
@@ -44,23 +37,15 @@ def is_guaranteed(pod: Pod, profile: KubeletProfile) -> bool:
     )
 
 
-def is_pod_level(pod: Pod) -> bool:
-    """Whether the pod asks for something as a whole.
-
-    Source: v1.36.2 staging/src/k8s.io/component-helpers/resource/helpers.go
-        IsPodLevelResourcesSet
-    """
-    whole = pod.spec.resources
-    return whole is not None and any(
-        is_pod_level_resource(name)
-        for amounts in (whole.requests, whole.limits)
-        for name in amounts or ()
-    )
-
-
 def is_skipped(pod: Pod, facts: ResourceManagerFacts) -> bool:
     """Whether the policy passes over a pod because it asks for something as a whole."""
-    return facts.pod_level_pods_skipped and not facts.pod_level_managers and is_pod_level(pod)
+    skips = facts.pod_level_pods_skipped and not facts.pod_level_managers
+    return skips and is_pod_level(pod.spec.resources)
+
+
+def is_managed_as_a_whole(pod: Pod, facts: ResourceManagerFacts) -> bool:
+    """Whether a pod gets memory as a whole."""
+    return facts.pod_level_managers and is_pod_level(pod.spec.resources)
 
 
 def containers_of(pod: Pod) -> tuple[Container, ...]:
@@ -79,11 +64,11 @@ def get_container_requested_resources(
     """What a container requests; in a pod with resources of its own only if it is exclusive.
 
     Raises:
-        MemoryManagerError: an amount is no integer.
+        AllocationError: an amount is no integer.
     """
     resources = container.resources
     amounts = None if resources is None else resources.requests
-    if facts.pod_level_managers and is_pod_level(pod) and not is_exclusive(container):
+    if is_managed_as_a_whole(pod, facts) and not is_equivalent_guaranteed(container):
         return {}
     if facts.allocated_resources_win and pod.status is not None:
         statuses = pod.status.container_statuses or ()
@@ -97,10 +82,10 @@ def get_pod_requested_resources(pod: Pod, facts: ResourceManagerFacts) -> Reques
     """What a pod requests at most at once; not what only its init containers do.
 
     Raises:
-        MemoryManagerError: an amount is no integer.
+        AllocationError: an amount is no integer.
     """
     whole = pod.spec.resources
-    if facts.pod_level_managers and whole is not None and is_pod_level(pod):
+    if whole is not None and is_managed_as_a_whole(pod, facts):
         return {name: size for name, size in _sizes(whole.requests).items() if 0 < size < 2**63}
     by_init: Requested = {}
     by_sidecars: Requested = {}
@@ -128,8 +113,7 @@ def validate_pod_scope_resources(
     """Make sure that exclusive containers leave something for the others.
 
     Raises:
-        EmptyPodSharedPoolError: they do not.
-        MemoryManagerError: an amount is no integer.
+        AllocationError: they do not, or an amount is no integer.
     """
     budget = get_pod_requested_resources(pod, facts)
     exclusive: Requested = {}
@@ -140,30 +124,20 @@ def validate_pod_scope_resources(
             shares = shares or not asked
             _add(exclusive, asked)
         elif not asked and (short := _exhausted(budget, exclusive, order)):
-            raise EmptyPodSharedPoolError(
-                f"pod rejected, pod has shared init containers but no {short} available for them"
+            raise AllocationError(
+                f"pod rejected, pod has shared init containers but no {short} available for them",
+                EMPTY_POOL_REASON,
             )
     for container in pod.spec.containers or ():
         asked = get_container_requested_resources(pod, container, facts)
         shares = shares or not asked
         _add(exclusive, asked)
     if shares and (short := _exhausted(budget, exclusive, order)):
-        raise EmptyPodSharedPoolError(
+        raise AllocationError(
             f"pod rejected, sum of exclusive container {short} requests equals pod budget, "
-            "leaving no memory for shared containers"
+            "leaving no memory for shared containers",
+            EMPTY_POOL_REASON,
         )
-
-
-def is_exclusive(container: Container) -> bool:
-    """Whether a container of a pod with resources of its own gets some for itself.
-
-    Source: v1.36.2 pkg/kubelet/cm/qos/helpers.go IsContainerEquivalentQOSGuaranteed
-    """
-    requests, limits = container.requests, container.limits
-    return all(
-        name in requests and name in limits and 0 != NANOS[requests[name]] == NANOS[limits[name]]
-        for name in ("cpu", MEMORY)
-    )
 
 
 def _allocated(
@@ -190,7 +164,7 @@ def _sizes(amounts: ResourceList | None) -> Requested:
 def _size(amount: Amount) -> int:
     size = Quantity.from_api(amount).as_int64()
     if size is None:
-        raise MemoryManagerError("[memorymanager] failed to represent quantity as int64")
+        raise AllocationError("[memorymanager] failed to represent quantity as int64")
     return size & UINT64
 
 

@@ -13,8 +13,7 @@ from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
 from kubeledger.kubelet.kube.names import HUGE_PAGES
 from kubeledger.kubelet.kube.quantity import ZERO, Quantity
 from kubeledger.kubelet.kube.requests import Amount, ResourceList
-from kubeledger.kubelet.memorymanager.machine import MEMORY, UINT64
-from kubeledger.kubelet.memorymanager.requested import MemoryManagerError
+from kubeledger.kubelet.memorymanager.machine import MEMORY, UINT64, MemoryManagerError
 
 
 class MemoryReservation(NamedTuple):

@@ -16,6 +16,7 @@ from kubeledger.kubelet.memorymanager.machine import (
     MEMORY,
     UINT64,
     Block,
+    MemoryManagerError,
     MemoryTable,
     NUMANode,
     NUMANodeMap,
@@ -23,7 +24,6 @@ from kubeledger.kubelet.memorymanager.machine import (
     State,
     SystemReserved,
 )
-from kubeledger.kubelet.memorymanager.requested import MemoryManagerError
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
 
 
