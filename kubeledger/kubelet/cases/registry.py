@@ -25,6 +25,7 @@ SUBSYSTEMS: tuple[str, ...] = (
     "backoff",
     "cgroup",
     "cgroupv2",
+    "cpumanager",
     "devices",
     "eviction",
     "imagegc",

@@ -59,6 +59,8 @@ GATES: Final[Mapping[str, Stages]] = {
     "SidecarContainers": Stages(alpha=28, beta=29, locked=33),
     "PodLevelResources": Stages(alpha=32, beta=34),
     "PodLevelResourceManagers": Stages(alpha=36),
+    "CPUManagerPolicyAlphaOptions": Stages(alpha=23),
+    "CPUManagerPolicyBetaOptions": Stages(beta=23),
     "DisableCPUQuotaWithExclusiveCPUs": Stages(beta=33),
     "InPlacePodVerticalScaling": Stages(alpha=27, beta=33, locked=35),
     "InPlacePodLevelResourcesVerticalScaling": Stages(alpha=35, beta=36),
@@ -144,6 +146,8 @@ GATED_FACTS: Final = (
     # From 1.36 on the gate of the managers alone decides.
     GatedFact("PodLevelResources", "resourcemanagers", "pod_level_pods_skipped", 34, until=36),
     GatedFact("PodLevelResourceManagers", "resourcemanagers", "pod_level_managers", 36),
+    GatedFact("CPUManagerPolicyAlphaOptions", "resourcemanagers", "cpu_alpha_options", 23),
+    GatedFact("CPUManagerPolicyBetaOptions", "resourcemanagers", "cpu_beta_options", 23),
     # Some patch releases lack the condition whatever the gate says.
     GatedFact("PodDisruptionConditions", "admission", "preempted_pod_condition", 26, when_on=None),
     GatedFact("PodDisruptionConditions", "eviction", "disruption_target_condition", 26),

@@ -111,6 +111,22 @@ SOUND: dict[str, Any] = {
         "memoryThrottlingFactor": 0.9,
         "swapBehavior": "LimitedSwap",
     },
+    "cpumanager": {
+        "topology": {"numSockets": 1, "nodes": [{"id": 0, "cores": [[0, 0, [0, 1]], [1, 0, [2]]]}]},
+        "reservedCPU": "1",
+        "reservedSystemCPUs": "0",
+        "options": {},
+        "topologyPolicy": "none",
+        "pods": {"u-1": pod(requests={"cpu": "1"})},
+        "activePods": ["u-1"],
+        "sourcesReady": True,
+        "initialContainers": [],
+        "steps": [
+            {"op": "allocate", "pod": "u-1", "container": "c", "affinity": [0], "preferred": True},
+            {"op": "hints", "pod": "u-1", "container": "c"},
+            {"op": "restart"},
+        ],
+    },
     "devices": devices(),
     "eviction": {
         "config": {
@@ -338,6 +354,28 @@ REFUSED: list[tuple[str, Where, Any, str]] = [
     ("podstatus", ("podStatus", *STATE, "running", "startedAt"), "２026-01-05T08:00:00Z",
      "podStatus.containerStatuses[0].state.running.startedAt"),
     ("podstatus", ("kubeletStartedAt",), "2026-01-05T08:00:00+24:00", "kubeletStartedAt"),
+    # The CPU manager's machines, sets, pods and steps.
+    *(("cpumanager", where, value, path) for where, value, path in (
+        (("topology", "nodes", 0, "id"), 64, "topology.nodes[0]"),
+        (("topology", "nodes", 0, "cores", 0, 2), ["a"], "topology.nodes[0].cores[0][2][0]"),
+        (("topology", "nodes", 0, "memory"), 1, "topology.nodes[0]"),
+        (("topology", "nodes"), [{"id": n, "cores": []} for n in range(17)], "topology.nodes"),
+        (("reservedCPU",), "1x", "reservedCPU"),
+        (("reservedSystemCPUs",), "3-1", "reservedSystemCPUs"),
+        (("pods", "u-1", "metadata", "uid"), "u-2", 'pods["u-1"].metadata.uid'),
+        (("pods", "u-1", "spec", "containers", 0, "resources", "requests", "cpu"), "-1",
+         'pods["u-1"].spec.containers[0].resources.requests.cpu'),
+        (("activePods",), ["u-2"], "activePods"),
+        (("steps", 0, "pod"), "u-2", "steps[0].pod"),
+        (("steps", 1, "container"), "d", "steps[1].container"),
+        (("steps", 0, "affinity"), [64], "steps[0].affinity[0]"),
+        (("steps", 0, "op"), "grant", "steps[0].op"),
+        (("steps", 1, "activePods"), ["u-2"], "steps[1].activePods"),
+        (("steps", 2, "topology"), {"numSockets": 1, "nodes": [{"id": -1, "cores": []}]},
+         "steps[2].topology.nodes[0]"),
+        (("steps", 2, "reservedSystemCPUs"), "x", "steps[2].reservedSystemCPUs"),
+        (("steps", 2, "reservedCPU"), "x", "steps[2].reservedCPU"),
+    )),
     # NUMA nodes and devices.
     *((subsystem, where, value, path) for subsystem in ("devices", "topologyhints")
       for where, value, path in (
