@@ -29,6 +29,7 @@ SUBSYSTEMS: tuple[str, ...] = (
     "devices",
     "eviction",
     "imagegc",
+    "memorymanager",
     "nodeallocatable",
     "podactions",
     "podstatus",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 UNEXPECTED_REASON = "UnexpectedAdmissionError"
+EMPTY_POOL_REASON = "EmptyPodSharedPoolError"
 
 
 class AllocationError(Exception):

@@ -76,7 +76,7 @@ class Integer:
         """An integer within the bounds."""
         if type(data) is int and self._low <= data <= self._high:
             return data
-        return _refuse(data, self.name, f" {data}" if type(data) in (int, _Number) else "")
+        return _refuse(data, self.name, f" {data}" if type(data) in (int, float, _Number) else "")
 
     def text(self, value: int) -> str:
         """In decimal."""

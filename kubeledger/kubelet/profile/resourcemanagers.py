@@ -90,6 +90,55 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
         proof="conformance",
     )
 
+    hints_extend_to_the_last_node: bool = fact(
+        since=22,
+        text="A hint is extended to groups whose last node is its own as well; before, to none of "
+        "them.",
+        source="memorymanager/policy_static.go isHintInGroup: v1.21.0 and v1.22.0 differ",
+        proof="source",
+    )
+    sized_before_groups: bool = fact(
+        since=23,
+        text="The fewest NUMA nodes that a request needs are counted by what is allocatable; "
+        "before, only among nodes that no group keeps from it.",
+        source="memorymanager/policy_static.go calculateHints: v1.22.0 and v1.23.0 differ",
+        proof="source",
+    )
+    reuse_ends_with_another_pod: bool = fact(
+        since=23,
+        text="What a pod's init containers leave to reuse is forgotten at another pod's "
+        "allocation; before, the other pod's was.",
+        source="memorymanager/policy_static.go updatePodReusableMemory: v1.22.0 and v1.23.0 differ",
+        proof="source",
+    )
+    groups_guarded: bool = fact(
+        since=32,
+        text="Memory of several NUMA nodes is refused where one of them is used alone or in "
+        "another group; before, the topology manager's affinity was taken.",
+        source="memorymanager/policy_static.go isAffinityViolatingNUMAAllocations: v1.31.14 and "
+        "v1.32.13 differ",
+        proof="conformance",
+    )
+    groups_compared_by_sums: bool = fact(
+        since=32,
+        text="At the start what is free and reserved is compared by group of NUMA nodes; before, "
+        "node by node.",
+        source="memorymanager/policy_static.go areMachineStatesEqual: v1.31.14 and v1.32.13 differ",
+        proof="conformance",
+    )
+    memory_checkpoint_v1: bool = fact(
+        since=36,
+        text="memory_manager_state is read as version 1, and a checksum of 0 is not checked.",
+        source="memorymanager/state/checkpoint.go: v1.35.6 and v1.36.2 differ",
+        proof="conformance",
+    )
+    no_hints_without_requests: bool = fact(
+        since=36,
+        text="The memory manager gives a pod that requests none no preference; before, no hints.",
+        source="memorymanager/policy_static.go GetPodTopologyHints: v1.35.6 and v1.36.2 differ",
+        proof="conformance",
+    )
+
     hints_prefer_fewest_sockets: bool = fact(
         until=20,
         text="Of the CPU manager's hints with the fewest NUMA nodes only those on the fewest "

@@ -35,7 +35,7 @@ CASES_OF = {
     "images": {"imagegc"},
     "kuberuntime": {"backoff", "podactions"},
     "prober": {"prober"},
-    "resourcemanagers": {"cpumanager"},
+    "resourcemanagers": {"cpumanager", "memorymanager"},
     "topology": {"topologyhints", "topologymerge"},
 }
 """Group of facts -> subsystems of the conformance cases that show them."""
