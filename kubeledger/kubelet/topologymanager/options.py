@@ -8,6 +8,7 @@ from typing import get_args
 
 import msgspec
 
+from kubeledger.kubelet.kube.gotexts import parse_bool
 from kubeledger.kubelet.profile.topology import TopologyFacts
 from kubeledger.kubelet.topologymanager.policies import PolicyName
 
@@ -16,9 +17,6 @@ NODES_MAX = 8
 
 PREFER_CLOSEST = "prefer-closest-numa-nodes"
 MAX_ALLOWABLE = "max-allowable-numa-nodes"
-
-_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
 class ConfigurationError(ValueError):
@@ -111,13 +109,10 @@ def _gated_off(name: str, level: str, facts: TopologyFacts) -> str:
 
 
 def _boolean(name: str, value: str) -> bool:
-    if value in _TRUE:
-        return True
-    if value in _FALSE:
-        return False
-    raise ConfigurationError(
-        f'bad value for option "{name}": strconv.ParseBool: parsing "{value}": invalid syntax'
-    )
+    try:
+        return parse_bool(value)
+    except ValueError as error:
+        raise ConfigurationError(f'bad value for option "{name}": {error}') from None
 
 
 def _node_count(value: str) -> int:

@@ -44,8 +44,10 @@ def faults(value: object, schema: dict[str, Any], defs: dict[str, Any], at: str)
             yield f"{at}: no {schema['type']}"
             return
     if isinstance(value, list):
-        for index, each in enumerate(value):
-            yield from faults(each, schema.get("items", {}), defs, f"{at}[{index}]")
+        first = schema.get("prefixItems", [])
+        rest = [schema.get("items") or {}] * (len(value) - len(first))
+        for index, (each, of) in enumerate(zip(value, [*first, *rest], strict=True)):
+            yield from faults(each, of, defs, f"{at}[{index}]")
     if isinstance(value, int | float) and value < schema.get("minimum", value):
         yield f"{at}: too small"
     if isinstance(value, dict):
