@@ -8,7 +8,6 @@ from typing import Literal
 import msgspec
 
 from kubeledger.kubelet.cpumanager.checkpoint import file_text
-from kubeledger.kubelet.cpumanager.guaranteed import containers_of
 from kubeledger.kubelet.cpumanager.policy_static import STATIC, PolicyError, new_static_policy
 from kubeledger.kubelet.cpumanager.state_checkpoint import restore_state
 from kubeledger.kubelet.cpumanager.state_mem import State
@@ -16,7 +15,7 @@ from kubeledger.kubelet.cpumanager.topology import CPUTopology, MachineInfo
 from kubeledger.kubelet.kube.containermap import ContainerMap, ContainerRef
 from kubeledger.kubelet.kube.cpuset import CPUSet
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
-from kubeledger.kubelet.kube.pod import Container, Pod
+from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.kube.requests import Amount
 from kubeledger.kubelet.profile.resolve import KubeletProfile
