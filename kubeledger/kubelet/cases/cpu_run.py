@@ -36,8 +36,9 @@ from kubeledger.kubelet.kube.amounts import check_asked
 from kubeledger.kubelet.kube.cpuset import CPUSet, parse, text_of
 from kubeledger.kubelet.kube.maporder import MapOrder
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of, lists_of_pods
+from kubeledger.kubelet.profile.facts import KubeletVersion
 from kubeledger.kubelet.profile.gates import with_gates
-from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
 from kubeledger.kubelet.topologymanager.bitmask import bits_of, mask_of
 from kubeledger.kubelet.topologymanager.hint import ProviderHints, TopologyHint
 from kubeledger.model.errors import BadInputError
@@ -65,8 +66,12 @@ class Run:
         check_amounts("input", {"reservedCPU": case.reserved_cpu})
         check_asked(lists_of_pods(case.pods.values()))
         self.case = case
-        self._containers = _containers_by_name(case.pods)
-        self._profile = with_gates(profile, case.feature_gates)
+        for uid, pod in case.pods.items():
+            if pod.metadata.uid != uid:
+                raise BadInputError(f"{keyed('input.pods', uid)}.metadata.uid: it is another")
+        self._profile = profile
+        if case.feature_gates:
+            self._profile = _gated(profile.version, tuple(case.feature_gates.items()))
         self._order = order
         self._file = case.state_file
         self._listed = case.initial_containers
@@ -79,6 +84,7 @@ class Run:
         )
         self._active = self._pods_of("input.activePods", case.active_pods)
         self._sources_ready = case.sources_ready
+        self._index = 0
         self._shown: tuple[int, str, Entries, dict[str, str]] = (-1, "", {}, {})
         self.manager: Manager | None = None
         self.started = Outcome(start_error=self._start(), steps=[], state_file=None)
@@ -97,54 +103,81 @@ class Run:
         """
         for index, step in enumerate(self.case.steps):
             if self.manager is None:
-                self._prepare(index, step)
+                self._check(index, step)
             else:
                 yield self.do(index, step)
 
     def do(self, index: int, step: Step) -> StepOutcome:
         """Do a step, while the kubelet runs."""
-        self._prepare(index, step)
+        self._index = index
+        self._take_over(step)
         outcome = StepOutcome()
         _DOES[type(step)](self, step, outcome)
         self._show(outcome)
         return outcome
 
-    def _prepare(self, index: int, step: Step) -> None:
-        """Take over what holds from a step on, and make sure that what it is about is there."""
-        path = f"input.steps[{index}]"
+    def _check(self, index: int, step: Step) -> None:
+        """Make sure that what a step is about is there, though it comes after the end."""
+        self._index = index
+        self._take_over(step)
+        if isinstance(step, Restart):
+            self._configure(step)
+        elif isinstance(step, Allocate | Hints | AddContainer):
+            self._container(step)
+        elif isinstance(step, AllocatePod | PodHints):
+            self._pod(step)
+        if isinstance(step, Allocate | AllocatePod):
+            self._affinity(step)
+
+    def _path(self, field: str) -> str:
+        return f"input.steps[{self._index}].{field}"
+
+    def _take_over(self, step: Step) -> None:
+        """Take over what holds from a step on."""
         if step.active_pods is not None:
-            self._active = self._pods_of(f"{path}.activePods", step.active_pods)
+            self._active = self._pods_of(self._path("activePods"), step.active_pods)
         if step.sources_ready is not None:
             self._sources_ready = step.sources_ready
         if self.manager is not None:
             self.manager.active_pods, self.manager.sources_ready = self._active, self._sources_ready
-        uid, name = getattr(step, "pod", None), getattr(step, "container", None)
-        if uid is not None and uid not in self.case.pods:
-            raise BadInputError(f"{path}.pod: there is no pod {shortened(uid)}")
-        if name is not None and (uid, name) not in self._containers:
-            raise BadInputError(f"{path}.container: pod {uid} has no {shortened(name)}")
-        node_set(f"{path}.affinity", getattr(step, "affinity", None) or ())
-        if isinstance(step, Restart):
-            self._configure(path, step)
+
+    def _pod(self, step: Allocate | AllocatePod | Hints | PodHints | AddContainer) -> Pod:
+        pod = self.case.pods.get(step.pod)
+        if pod is None:
+            raise BadInputError(f"{self._path('pod')}: there is no pod {shortened(step.pod)}")
+        return pod
+
+    def _container(self, step: Allocate | Hints | AddContainer) -> Container:
+        name = step.container
+        for container in containers_of(self._pod(step)):
+            if container.name == name:
+                return container
+        path = self._path("container")
+        raise BadInputError(f"{path}: pod {step.pod} has no {shortened(name)}")
+
+    def _affinity(self, step: Allocate | AllocatePod) -> int | None:
+        nodes = step.affinity
+        return None if nodes is None else mask_of(node_set(self._path("affinity"), nodes))
 
     def _allocate(self, step: Allocate, outcome: StepOutcome) -> None:
-        manager = self._running
-        pod, container = self._containers[step.pod, step.container]
-        outcome.error = _error_of(manager.allocate, pod, container, _mask(step.affinity))
+        manager, container = self._running, self._container(step)
+        affinity = self._affinity(step)
+        outcome.error = _error_of(manager.allocate, self._pod(step), container, affinity)
         outcome.cpus = text_of(manager.get_cpu_affinity(step.pod, step.container))
 
     def _allocate_pod(self, step: AllocatePod, outcome: StepOutcome) -> None:
-        pod, affinity = self.case.pods[step.pod], _mask(step.affinity)
-        outcome.error = _error_of(self._running.allocate_pod, pod, affinity)
+        allocate = self._running.allocate_pod
+        outcome.error = _error_of(allocate, self._pod(step), self._affinity(step))
 
     def _hint(self, step: Hints, outcome: StepOutcome) -> None:
-        pod, container = self._containers[step.pod, step.container]
+        pod, container = self._pod(step), self._container(step)
         outcome.hints = _hints(self._running.get_topology_hints(pod, container))
 
     def _hint_pod(self, step: PodHints, outcome: StepOutcome) -> None:
-        outcome.hints = _hints(self._running.get_pod_topology_hints(self.case.pods[step.pod]))
+        outcome.hints = _hints(self._running.get_pod_topology_hints(self._pod(step)))
 
     def _add_container(self, step: AddContainer, outcome: StepOutcome) -> None:
+        self._container(step)
         self._running.add_container(step.pod, step.container, step.container_id)
 
     def _remove_container(self, step: RemoveContainer, outcome: StepOutcome) -> None:
@@ -159,20 +192,21 @@ class Run:
         outcome.updates = [(container_id, text_of(cpus)) for container_id, cpus in updates]
 
     def _restart(self, step: Restart, outcome: StepOutcome) -> None:
+        self._configure(step)
         self._file = self.state_file if step.state_file is UNSET else step.state_file
         outcome.error = self._start()
 
-    def _configure(self, path: str, step: Restart) -> None:
+    def _configure(self, step: Restart) -> None:
         """Take over what is new from a restart on."""
         given: dict[str, object] = {}
         if step.topology is not None:
-            _check_machine(f"{path}.topology", step.topology)
+            _check_machine(self._path("topology"), step.topology)
             given["machine"] = step.topology
         if step.reserved_cpu is not UNSET:
-            check_amounts(path, {"reservedCPU": step.reserved_cpu})
+            check_amounts(f"input.steps[{self._index}]", {"reservedCPU": step.reserved_cpu})
             given["reserved_cpu"] = step.reserved_cpu
         if step.reserved_system_cpus is not None:
-            cpus = _cpus(f"{path}.reservedSystemCPUs", step.reserved_system_cpus)
+            cpus = _cpus(self._path("reservedSystemCPUs"), step.reserved_system_cpus)
             given["reserved_system_cpus"] = cpus
         if step.options is not None:
             given["options"] = step.options
@@ -236,16 +270,6 @@ _DOES: Final[Mapping[type[Step], Callable[[Run, Any, StepOutcome], None]]] = {
 }
 
 
-def _containers_by_name(pods: Mapping[str, Pod]) -> dict[tuple[str, str], tuple[Pod, Container]]:
-    found: dict[tuple[str, str], tuple[Pod, Container]] = {}
-    for uid, pod in pods.items():
-        if pod.metadata.uid != uid:
-            raise BadInputError(f"{keyed('input.pods', uid)}.metadata.uid: it is another")
-        for container in containers_of(pod):
-            found.setdefault((uid, container.name or ""), (pod, container))
-    return found
-
-
 def _error_of(allocate: Callable[..., None], *arguments: object) -> str:
     try:
         allocate(*arguments)
@@ -271,8 +295,9 @@ def _hints(hints: ProviderHints) -> dict[str, list[HintOutcome]] | None:
     return {name: [_hint(hint) for hint in found or ()] for name, found in hints.items()}
 
 
-def _mask(nodes: list[int] | None) -> int | None:
-    return None if nodes is None else mask_of(nodes)
+@lru_cache(maxsize=256)
+def _gated(version: KubeletVersion, gates: tuple[tuple[str, bool], ...]) -> KubeletProfile:
+    return with_gates(resolve(str(version)), dict(gates))
 
 
 def _cpus(path: str, text: str) -> CPUSet:

@@ -6,8 +6,9 @@ perhaps by pod as well (v3).
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
+
+import msgspec
 
 from kubeledger.kubelet.cpumanager.state_mem import State
 from kubeledger.kubelet.kube.checkpoints import (
@@ -103,7 +104,7 @@ def file_text(policy: str, state: State, *, with_pods: bool) -> str:
                 pod: {"cpuSet": text_of(cpus)} if cpus else {} for pod, cpus in pods.items()
             }
     top["checksum"] = checksum(value, V3 if with_pods else V2)
-    return json.dumps(top, separators=(",", ":"), ensure_ascii=False)
+    return msgspec.json.encode(top).decode()
 
 
 def read_cpu_manager_state(data: object) -> CpuManagerStateRead:

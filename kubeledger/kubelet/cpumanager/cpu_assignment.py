@@ -83,9 +83,10 @@ class CPUAccumulator:
 
     def sort_available_cores(self) -> list[int]:
         """Cores with free CPUs, by the units around them."""
-        inner, cores = self._second, self._topo.cores
+        inner, topo = self._second, self._topo
+        within = topo.cores_of_sockets if inner is topo.sockets else topo.cores_of_numa_nodes
         ordered = self.sort_available(inner)
-        return [core for unit in ordered for core in self.sort(cores, inner[unit])]
+        return [core for unit in ordered for core in self.sort(within[unit], inner[unit])]
 
     def sort_available_cpus(self, *, spread: bool) -> Iterator[int]:
         """Free CPUs core by core, or socket by socket where they are to be spread over cores."""
@@ -97,7 +98,7 @@ class CPUAccumulator:
 
     def take_full_level(self, units: Units) -> None:
         """Whole NUMA nodes or sockets that are all free, while they fit into what is needed."""
-        if self.needed < min(map(int.bit_count, units.values())):
+        if self.needed < self._topo.smallest:
             return
         size = self._topo.cpus_per_socket if units is self._topo.sockets else None
         self._take_full(units, self.sort_available(units), size)
@@ -201,11 +202,12 @@ def take_by_topology_numa_packed(
         AllocationError: there are too few.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go takeByTopologyNUMAPacked
-    Differs: no
+    Differs: up to 1.21 the kubelet compares cores by a rule that is no order, so that which it
+        takes depends on how Go sorts; here the order of 1.22 stands for it.
     """
-    acc = CPUAccumulator(topo, available, count, facts)
-    if acc.needed < 1:
+    if count < 1:
         return 0
+    acc = CPUAccumulator(topo, available, count, facts)
     _check_enough(acc, available, count, facts)
     spread = options.distribute_cpus_across_cores
     acc.take_full_first_levels()
@@ -257,9 +259,9 @@ def take_by_topology_numa_distributed(
     """
     if count % group:
         return take_by_topology_numa_packed(topo, available, count, options, facts)
-    acc = CPUAccumulator(topo, available, count, facts)
-    if acc.needed < 1:
+    if count < 1:
         return 0
+    acc = CPUAccumulator(topo, available, count, facts)
     _check_enough(acc, available, count, facts)
     nodes = topo.numa_nodes
     ordered = acc.sort_available(nodes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -12,14 +12,16 @@ from kubeledger.kubelet.cpumanager.policy_static import STATIC, PolicyError, new
 from kubeledger.kubelet.cpumanager.state_checkpoint import restore_state
 from kubeledger.kubelet.cpumanager.state_mem import State
 from kubeledger.kubelet.cpumanager.topology import CPUTopology, MachineInfo
+from kubeledger.kubelet.kube.amounts import NANOS
 from kubeledger.kubelet.kube.containermap import ContainerMap, ContainerRef
 from kubeledger.kubelet.kube.cpuset import CPUSet
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
-from kubeledger.kubelet.kube.quantity import Quantity
-from kubeledger.kubelet.kube.requests import Amount
+from kubeledger.kubelet.kube.requests import Amount, milli_of
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.hint import ProviderHints
+
+_NONE: Final[frozenset[str]] = frozenset()
 
 ContainerState = Literal["", "waiting", "running", "terminated"]
 Statuses = Mapping[str, Mapping[str, tuple[ContainerState, str]]]
@@ -195,19 +197,24 @@ class Manager:
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go removeStaleState
         Differs: no
         """
-        if not self.sources_ready or not (self.state.assignments or self._containers):
+        held = self.state.assignments
+        if not self.sources_ready or not (held or self._containers):
             return
         active = self._active_containers()
-
-        def is_stale(ref: ContainerRef) -> bool:
-            return ref[1] not in active.get(ref[0], ())
-
-        held = self.state.assignments
-        stale = [(pod, name) for pod in held for name in held[pod] if is_stale((pod, name))]
+        stale = [
+            (pod, name)
+            for pod, sets in held.items()
+            for name in sets
+            if name not in active.get(pod, _NONE)
+        ]
         for ref in stale:
             self._remove_by_ref(ref)
         if self._facts.ended_containers_leave_the_map:
-            self._containers.visit_removing(is_stale, self._remove_by_ref, self._order)
+            refs = {
+                ref for ref in self._containers.values() if ref[1] not in active.get(ref[0], _NONE)
+            }
+            if refs:
+                self._containers.visit_removing(refs, self._remove_by_ref, self._order)
 
     def reconcile_state(
         self, statuses: Statuses, failing: Iterable[str] = ()
@@ -247,17 +254,15 @@ class Manager:
     def _active_containers(self) -> dict[str, frozenset[str]]:
         """Pod UID -> names of its containers, of active pods and of the one that is admitted."""
         pods, names = self._active
+        names_of = self.policy.guaranteed.names_of
         if pods is not self.active_pods:
-            names = {
-                pod.metadata.uid or "": frozenset(c.name or "" for c in containers_of(pod))
-                for pod in self.active_pods
-            }
+            names = {pod.metadata.uid or "": names_of(pod) for pod in self.active_pods}
             self._active = self.active_pods, names
         pending = self._pending
         if pending is None or not self._facts.pending_admission_pod:
             return names
-        of_pending = frozenset(c.name or "" for c in containers_of(pending))
-        return names | {pending.metadata.uid or "": of_pending}
+        uid, of_pending = pending.metadata.uid or "", names_of(pending)
+        return names if names.get(uid) == of_pending else names | {uid: of_pending}
 
     def _release(self, ref: ContainerRef) -> None:
         self.policy.remove_container(self.state, *ref)
@@ -278,10 +283,10 @@ def _reserved_count(reserved: Amount) -> int:
         raise PolicyError(
             "[cpumanager] unable to determine reserved CPU resources for static policy"
         )
-    quantity = Quantity.from_api(reserved)
-    if quantity.is_zero:
+    nanos = NANOS[reserved]
+    if not nanos:
         raise PolicyError(
             "[cpumanager] the static policy requires systemreserved.cpu + kubereserved.cpu to be "
             "greater than zero"
         )
-    return -(-quantity.milli_value() // 1000)
+    return -(-milli_of(nanos) // 1000)

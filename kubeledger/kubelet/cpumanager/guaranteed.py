@@ -23,12 +23,14 @@ class _PodCPUs(msgspec.Struct):
     Attributes:
         pod: kept so that its identity stays its own.
         guaranteed: it is of the class Guaranteed.
+        names: of its containers.
         by_container: ``id`` of a container -> CPUs.
         whole: CPUs of the pod; None: not asked yet.
     """
 
     pod: Pod
     guaranteed: bool
+    names: frozenset[str]
     by_container: dict[int, int] = {}
     whole: int | None = None
 
@@ -73,6 +75,10 @@ class GuaranteedCPUs:
         if known.whole is None:
             known.whole = self._whole(pod) if known.guaranteed else 0
         return known.whole
+
+    def names_of(self, pod: Pod) -> frozenset[str]:
+        """Names of all its containers."""
+        return self._known(pod).names
 
     def is_skipped(self, pod: Pod) -> bool:
         """Whether the policy passes over a pod because it asks for something as a whole."""
@@ -121,7 +127,8 @@ class GuaranteedCPUs:
                 status_wins=cgroups.qos_class_from_status,
                 pod_level=cgroups.pod_level_resources,
             )
-            known = self._pods[id(pod)] = _PodCPUs(pod, qos == "Guaranteed")
+            names = frozenset(container.name or "" for container in containers_of(pod))
+            known = self._pods[id(pod)] = _PodCPUs(pod, qos == "Guaranteed", names)
         return known
 
     def _count(self, pod: Pod, container: Container) -> int:

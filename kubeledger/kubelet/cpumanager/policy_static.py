@@ -26,7 +26,7 @@ from kubeledger.kubelet.kube.cpuset import CPUSet, cpus_in, text_of
 from kubeledger.kubelet.kube.maporder import MapOrder
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of, is_sidecar
 from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.kubelet.topologymanager.hint import Hints, ProviderHints, TopologyHint
+from kubeledger.kubelet.topologymanager.hint import Hints, ProviderHints
 
 STATIC: Final = "static"
 SMT_ALIGNMENT_REASON: Final = "SMTAlignmentError"
@@ -383,20 +383,22 @@ class StaticPolicy:
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go generateCPUTopologyHints
         Differs: no
         """
-        topology = self.topology
-        fewest = len(topology.numa_nodes)
-        found: list[tuple[int, int, CPUSet]] = []
-        reused = reusable.bit_count()
-        for mask, size, cpus in topology.node_masks:
-            if size < fewest and cpus.bit_count() >= count:
-                fewest = size
-            if not reusable & ~cpus and reused + (available & cpus).bit_count() >= count:
-                found.append((mask, size, cpus))
+        masks = self.topology.node_masks
+        fewest = len(self.topology.numa_nodes)
+        fewest = next((size for size, cpus, *_ in masks if cpus.bit_count() >= count), fewest)
+        missing = count - reusable.bit_count()
+        able = [
+            hint
+            for hint in masks
+            if (available & hint[1]).bit_count() >= missing and not reusable & ~hint[1]
+        ]
+        if not self.options.align_by_socket and not self._facts.hints_prefer_fewest_sockets:
+            return tuple([yes if size == fewest else no for size, _, no, yes in able])
         prefers = self._preference(fewest, count)
-        return tuple(TopologyHint(mask, prefers(size, cpus)) for mask, size, cpus in found)
+        return tuple([yes if prefers(size, cpus) else no for size, cpus, no, yes in able])
 
     def _preference(self, fewest: int, count: int) -> Callable[[int, CPUSet], bool]:
-        """Whether a set of so many NUMA nodes with these CPUs is preferred.
+        """Whether a set of so many NUMA nodes with these CPUs is preferred, by its sockets.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go isHintSocketAligned; v1.19.0
             generateCPUTopologyHints
@@ -407,9 +409,7 @@ class StaticPolicy:
             per_socket = len(topology.numa_nodes) // (topology.num_sockets or 1)
             sockets = -(-fewest // per_socket) if per_socket else None
             return lambda size, cpus: size == fewest or topology.sockets_of(cpus) == sockets
-        if self._facts.hints_prefer_fewest_sockets:
-            masks = topology.node_masks
-            able = (cpus for _, size, cpus in masks if size == fewest and cpus.bit_count() >= count)
-            least = topology.sockets_of(next(able, topology.cpus))
-            return lambda size, cpus: size == fewest and topology.sockets_of(cpus) == least
-        return lambda size, cpus: size == fewest
+        masks = topology.node_masks
+        able = (cpus for size, cpus, *_ in masks if size == fewest and cpus.bit_count() >= count)
+        least = topology.sockets_of(next(able, topology.cpus))
+        return lambda size, cpus: size == fewest and topology.sockets_of(cpus) == least

@@ -9,7 +9,7 @@ from kubeledger.kubelet.cpumanager.state_mem import Assignments, State
 from kubeledger.kubelet.kube.containermap import ContainerMap
 from kubeledger.kubelet.kube.cpuset import CPUSet, parse
 from kubeledger.kubelet.kube.gotexts import quoted
-from kubeledger.kubelet.kube.gotypes import Struct, checksum, unmarshal
+from kubeledger.kubelet.kube.gotypes import Struct, checksum, decode, decoded
 from kubeledger.kubelet.kube.maporder import MapOrder
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
 
@@ -78,16 +78,17 @@ def _load(
     forms = [V2, V1] if newest_first else [V1, V2]
     if facts.pod_level_managers:
         forms.insert(0, V3)
+    data = decode(text)
     for form in forms[:-1]:
         try:
-            return _get_checkpoint(text, form, containers, facts, order)
+            return _get_checkpoint(data, form, containers, facts, order)
         except _LoadError:
             continue
-    return _get_checkpoint(text, forms[-1], containers, facts, order)
+    return _get_checkpoint(data, forms[-1], containers, facts, order)
 
 
 def _get_checkpoint(
-    text: str,
+    data: object,
     form: Struct,
     containers: ContainerMap,
     facts: ResourceManagerFacts,
@@ -100,7 +101,7 @@ def _get_checkpoint(
         ValueError: it is v1, and names a container that the runtime does not list.
     """
     try:
-        value = unmarshal(text, form)
+        value = decoded(data, form)
     except ValueError as error:
         raise _LoadError(str(error)) from None
     if not _verifies(value, form, facts):

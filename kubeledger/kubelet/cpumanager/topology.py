@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import cached_property
+from collections.abc import Mapping
+from functools import cached_property, lru_cache
+from typing import Annotated, Final
 
 import msgspec
 
-from kubeledger.kubelet.kube.cpuset import CPUSet, set_of
+from kubeledger.kubelet.kube.cpuset import CPUSet
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.kubelet.topologymanager.bitmask import iterate_bit_masks
+from kubeledger.kubelet.topologymanager.hint import TopologyHint
 from kubeledger.model.bodies.cpumanager import CpuPlace
 from kubeledger.model.errors import BadInputError
 
+CPU_MAX: Final = (1 << 16) - 1
 Units = dict[int, CPUSet]
 """ID of a NUMA node, socket, uncore cache or core -> its CPUs."""
 
@@ -33,7 +36,7 @@ class Core(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknow
 
     id: int
     socket: int
-    threads: tuple[int, ...]
+    threads: tuple[Annotated[int, msgspec.Meta(ge=0, le=CPU_MAX)], ...]
     uncore_cache: int | None = None
 
 
@@ -80,6 +83,7 @@ class CPUTopology:
         numa_nodes, sockets, cores, uncore_caches: their CPUs by ID. A core has the number of its
             first CPU.
         cpus_per_core, cpus_per_socket, cpus_per_uncore: means over the machine, rounded down.
+        smallest: CPUs of the smallest NUMA node or socket.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/topology/topology.go CPUTopology
     Differs: sets by unit instead of a table by CPU.
@@ -101,39 +105,42 @@ class CPUTopology:
         self.sockets: Units = {}
         self.cores: Units = {}
         self.uncore_caches: Units = {}
-        listed = 0
+        listed = num_cores = 0
         for node in machine.nodes:
+            num_cores += len(node.cores)
             for core in node.cores:
-                self._add(node.id, core)
                 listed += len(core.threads)
+                self._add(node.id, core)
         num_cpus = listed if machine.num_cores is None else machine.num_cores
         if not num_cpus:
             raise DiscoverError("could not detect number of cpus")
-        num_cores = sum(len(node.cores) for node in machine.nodes)
         counted = facts.sockets_counted_by_cadvisor
         self.num_sockets = machine.num_sockets if counted else len(machine.nodes)
         self.cpus_per_core = num_cpus // num_cores if num_cores else 0
         self.cpus_per_socket = num_cpus // self.num_sockets if self.num_sockets else 0
         self.cpus_per_uncore = num_cpus // len(self.uncore_caches) if self.uncore_caches else 0
+        units = (*self.numa_nodes.values(), *self.sockets.values())
+        self.smallest = min(map(int.bit_count, units), default=0)
 
     def _add(self, node: int, core: Core) -> None:
-        threads = core.threads
-        if not threads:
-            raise DiscoverError("no cpus provided")
-        cpus = set_of(threads)
-        if cpus.bit_count() != len(threads):
+        cpus = 0
+        for thread in core.threads:
+            cpus |= 1 << thread
+        if cpus.bit_count() != len(core.threads):
             raise DiscoverError("cpus provided are not unique")
+        if not cpus:
+            raise DiscoverError("no cpus provided")
         if cpus & self.cpus:
             self._forget(cpus)
-        uncore = core.socket if core.uncore_cache is None else core.uncore_cache
         self.cpus |= cpus
-        for units, unit in (
-            (self.numa_nodes, node),
-            (self.sockets, core.socket),
-            (self.uncore_caches, uncore),
-            (self.cores, min(threads)),
-        ):
-            units[unit] = units.get(unit, 0) | cpus
+        socket, uncore = core.socket, core.uncore_cache
+        if uncore is None:
+            uncore = socket
+        first = (cpus & -cpus).bit_length() - 1
+        self.cores[first] = self.cores.get(first, 0) | cpus
+        self.numa_nodes[node] = self.numa_nodes.get(node, 0) | cpus
+        self.sockets[socket] = self.sockets.get(socket, 0) | cpus
+        self.uncore_caches[uncore] = self.uncore_caches.get(uncore, 0) | cpus
 
     def _forget(self, cpus: CPUSet) -> None:
         """A CPU that is listed again is where it was listed last."""
@@ -155,18 +162,44 @@ class CPUTopology:
         return self.cpus_per_core
 
     @cached_property
-    def node_masks(self) -> list[tuple[int, int, CPUSet]]:
-        """Every set of NUMA nodes in the kubelet's order: mask, number of nodes, their CPUs."""
-        return list(self._node_masks())
+    def cores_of_sockets(self) -> dict[int, Units]:
+        """Socket -> its cores."""
+        return {socket: self._cores_in(members) for socket, members in self.sockets.items()}
 
-    def _node_masks(self) -> Iterator[tuple[int, int, CPUSet]]:
-        for mask in iterate_bit_masks(sorted(self.numa_nodes)):
-            cpus = 0
-            for node, members in self.numa_nodes.items():
-                if mask >> node & 1:
-                    cpus |= members
-            yield mask, mask.bit_count(), cpus
+    @cached_property
+    def cores_of_numa_nodes(self) -> dict[int, Units]:
+        """NUMA node -> its cores."""
+        return {node: self._cores_in(members) for node, members in self.numa_nodes.items()}
+
+    def _cores_in(self, cpus: CPUSet) -> Units:
+        return {core: members for core, members in self.cores.items() if members & cpus}
+
+    @cached_property
+    def node_masks(self) -> list[tuple[int, CPUSet, TopologyHint, TopologyHint]]:
+        """Every set of NUMA nodes in the kubelet's order: how many, their CPUs, two hints of it.
+
+        The first of these is not preferred, the second one is.
+        """
+        nodes = self.numa_nodes
+        cpus = {0: 0}
+        masks = []
+        for size, rest, node, other, preferred in _shape(tuple(sorted(nodes))):
+            mask = rest | 1 << node
+            cpus[mask] = cpus[rest] | nodes[node]
+            masks.append((size, cpus[mask], other, preferred))
+        return masks
 
     def sockets_of(self, cpus: CPUSet) -> int:
         """How many sockets have any of these CPUs."""
         return sum(1 for members in self.sockets.values() if members & cpus)
+
+
+@lru_cache(maxsize=64)
+def _shape(nodes: tuple[int, ...]) -> list[tuple[int, int, int, TopologyHint, TopologyHint]]:
+    """Sets of NUMA nodes: size, the mask without the last node, the last node, two hints."""
+    shape = []
+    for mask in iterate_bit_masks(nodes):
+        last = mask.bit_length() - 1
+        hints = TopologyHint(mask, preferred=False), TopologyHint(mask, preferred=True)
+        shape.append((mask.bit_count(), mask ^ (1 << last), last, *hints))
+    return shape

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from kubeledger.kubelet.kube.maporder import MapOrder
 
@@ -24,21 +24,21 @@ class ContainerMap(dict[str, ContainerRef]):
 
     def visit_removing(
         self,
-        is_stale: Callable[[ContainerRef], bool],
+        refs: Collection[ContainerRef],
         remove: Callable[[ContainerRef], None],
         order: MapOrder,
     ) -> None:
-        """Remove what is stale while going through the map.
+        """Remove containers while going through the map.
 
         Go comes to an entry at most once, and not to one that was removed before: where a
         container has several IDs, one of them may stay.
 
         Args:
-            is_stale: of a container.
+            refs: the containers.
             remove: forgets one ID of a container; see ``remove_by_ref``.
             order: of the map.
         """
-        stale = [container_id for container_id, ref in self.items() if is_stale(ref)]
+        stale = [container_id for container_id, ref in self.items() if ref in refs]
         while left := [container_id for container_id in stale if container_id in self]:
             of = self._of_one_container(left)
             visited = order.of(of)[0]

@@ -11,6 +11,7 @@ Source: v1.20.2 pkg/util/hash/hash.go:28 DeepHashObject
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 NIL = "<nil>"
 
@@ -19,6 +20,7 @@ _FNV_PRIME = 0x01000193
 _UINT32 = 0xFFFFFFFF
 
 
+@lru_cache(maxsize=256)
 def fnv1a32(text: str) -> int:
     """FNV-1a, 32 bits, of the UTF-8 bytes; what is not valid text hashes as U+FFFD, as in Go."""
     data = text.encode("utf-8", "surrogatepass").decode("utf-8", "replace").encode()

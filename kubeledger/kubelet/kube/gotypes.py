@@ -243,11 +243,19 @@ def unmarshal(text: str, into: Struct) -> dict[str, Any]:
     Raises:
         UnmarshalError: the text is not JSON, or a part of it is of another type.
     """
+    return decoded(decode(text), into)
+
+
+def decode(text: str) -> Any:  # noqa: ANN401  # decoded JSON
+    """Values of any type, to be read into one or several by :func:`decoded`.
+
+    Raises:
+        UnmarshalError: the text is not JSON.
+    """
     try:
-        data = json.loads(text, parse_float=_Number, parse_constant=_refuse_constant)
+        return json.loads(text, parse_float=_Number, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         raise UnmarshalError(syntax_error(text) or "the text is nested too deeply") from None
-    return decoded(data, into)
 
 
 def decoded(data: Any, into: Struct) -> dict[str, Any]:  # noqa: ANN401  # decoded JSON

@@ -152,6 +152,13 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
         source="cpumanager/topology/topology.go Discover",
         proof="source",
     )
+    units_sorted_by_free_cpus: bool = fact(
+        since=22,
+        text="Sockets and cores are taken in the order of their free CPUs; before, in one that "
+        "depends on how Go sorts.",
+        source="cpumanager/cpu_assignment.go freeCores, freeCPUs",
+        proof="source",
+    )
     only_changed_cpusets_are_updated: bool = fact(
         since=22,
         text="The runtime is told of a container's CPUs when they change; before, each time that "

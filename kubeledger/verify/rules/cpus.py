@@ -229,7 +229,8 @@ class CpuVerifier(AssignmentVerifier[Cpus]):
             )
             return same(False, why, inputs=seqs)
         only, ordered = len(free) == len(given), _NONE
-        if options == () and free <= places.keys():
+        sorts = self.facts.units_sorted_by_free_cpus
+        if options == () and sorts and free <= places.keys():
             ordered = self._first(free, len(given), nodes)
         choice = "no others were free" if only else f"any {len(given)} of them may be given"
         if not only and ordered == given:
