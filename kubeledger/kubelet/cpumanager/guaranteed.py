@@ -168,11 +168,6 @@ class GuaranteedCPUs:
         return max(at_start, beside + sum(self.of_container(pod, c) for c in containers))
 
 
-def containers_of(pod: Pod) -> tuple[Container, ...]:
-    """Init containers, then app containers."""
-    return (pod.spec.init_containers or ()) + (pod.spec.containers or ())
-
-
 def _whole_cpus(amount: Amount) -> int:
     """The amount if it is of whole CPUs, to a thousandth; else 0."""
     if amount is None:
