@@ -33,6 +33,7 @@ SUBSYSTEMS: tuple[str, ...] = (
     "podstatus",
     "prober",
     "qos",
+    "resize",
     "topologyhints",
     "topologymerge",
 )

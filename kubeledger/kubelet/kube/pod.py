@@ -27,6 +27,13 @@ class ResourceRequirements(msgspec.Struct, frozen=True, gc=False):
     limits: ResourceList | None = None
 
 
+class ResizePolicy(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """One of ``resizePolicy``: how a container takes a change of ``cpu`` or ``memory``."""
+
+    resource_name: str = ""
+    restart_policy: str = ""
+
+
 class ContainerPort(msgspec.Struct, frozen=True, gc=False):
     """A port of a container, as far as it takes one of the host's."""
 
@@ -42,6 +49,7 @@ class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     resources: ResourceRequirements | None = None
     restart_policy: str | None = None
     ports: tuple[ContainerPort, ...] | None = None
+    resize_policy: tuple[ResizePolicy, ...] | None = None
 
     @property
     def requests(self) -> ResourceList:
@@ -152,10 +160,11 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class ObjectMeta(msgspec.Struct, frozen=True, gc=False):
-    """Identity of an object."""
+    """Identity of an object, and which version of its spec it is (``generation``)."""
 
     name: str | None = ""
     uid: str | None = ""
+    generation: Int64 | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 
@@ -168,11 +177,13 @@ class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     allocated_resources: ResourceList | None = None
 
 
-class PodCondition(msgspec.Struct, frozen=True, gc=False):
+class PodCondition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """One condition of a pod."""
 
     type: str | None = ""
     reason: str | None = ""
+    message: str | None = ""
+    observed_generation: Int64 | None = None
 
 
 class ResourceClaimMapping(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -189,8 +200,9 @@ class ExtendedResourceClaimStatus(msgspec.Struct, frozen=True, gc=False, rename=
 
 
 class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The part of a status that is read: QoS class, and resize in place."""
+    """The part of a status that is read: phase, QoS class, and resize in place."""
 
+    phase: str | None = ""
     qos_class: Literal["", "Guaranteed", "Burstable", "BestEffort"] | None = None
     conditions: tuple[PodCondition, ...] | None = None
     container_statuses: tuple[ContainerStatus, ...] | None = None

@@ -57,6 +57,32 @@ _ADMISSION = {
     ),
 }
 
+_ALLOCATION = {
+    "allocation_from_checkpoint": _same(
+        "After a restart a pod is admitted with what was allocated to it, whatever its spec asks"
+        " for by then.",
+        "pkg/kubelet/allocation/allocation_manager.go AddPod; v1.33.13 kubelet.go"
+        " HandlePodAdditions",
+    ),
+    "others_count_as_allocated": _same(
+        "A resize is admitted like a new pod, beside the other pods with what is allocated to"
+        " them, not what they ask for.",
+        "pkg/kubelet/allocation/allocation_manager.go getAllocatedPods; v1.33.13 kubelet.go"
+        " canResizePod",
+    ),
+    "swapping_container_kept": _same(
+        "A container that may swap keeps its memory request, unless its resizePolicy restarts it"
+        " for memory.",
+        "pkg/kubelet/allocation/handlers.go disallowResizeForSwappableContainers; v1.33.13"
+        " kubelet.go the same",
+    ),
+    "removed_pod_stays_in_file": _same(
+        "allocated_pods_state is not written when a pod goes: one that went last is back after a"
+        " restart.",
+        "pkg/kubelet/allocation/state/state_checkpoint.go RemovePod",
+    ),
+}
+
 _CGROUPS = {
     "shares_of_requests": _same(
         "1024 shares a core requested, 2 at least.",
@@ -327,6 +353,7 @@ _TOPOLOGY = {
 
 BEHAVIOURS: dict[str, dict[str, Fact]] = {
     "admission": _ADMISSION,
+    "allocation": _ALLOCATION,
     "cgroups": _CGROUPS,
     "devices": _DEVICES,
     "eviction": _EVICTION,

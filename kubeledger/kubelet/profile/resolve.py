@@ -7,6 +7,7 @@ from functools import lru_cache
 import msgspec
 
 from kubeledger.kubelet.profile.admission import AdmissionFacts
+from kubeledger.kubelet.profile.allocation import AllocationFacts
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
 from kubeledger.kubelet.profile.devices import DeviceFacts
 from kubeledger.kubelet.profile.eviction import EvictionFacts
@@ -29,6 +30,7 @@ class KubeletProfile(msgspec.Struct, frozen=True, kw_only=True):
 
     version: KubeletVersion
     admission: AdmissionFacts
+    allocation: AllocationFacts
     cgroups: CgroupFacts
     devices: DeviceFacts
     eviction: EvictionFacts

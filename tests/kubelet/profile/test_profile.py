@@ -28,6 +28,7 @@ UNDECIDED = {"evicted_status_kept", "disruption_target_generation"}
 
 CASES_OF = {
     "admission": {"admission"},
+    "allocation": {"resize"},
     "cgroups": {"cgroup", "cgroupv2", "nodeallocatable", "podstatus", "qos"},
     "devices": {"devices"},
     "eviction": {"eviction"},
