@@ -26,6 +26,7 @@ SUBSYSTEMS: tuple[str, ...] = (
     "cgroup",
     "cgroupv2",
     "devices",
+    "dra",
     "eviction",
     "imagegc",
     "nodeallocatable",

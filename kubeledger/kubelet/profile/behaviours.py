@@ -149,6 +149,33 @@ _DEVICES = {
     ),
 }
 
+_DRA = {
+    "devices_added_again": _same(
+        "Devices of a claim are appended: prepared again, after a failure or a restart, a claim"
+        " holds them twice, and so does the container's list.",
+        "pkg/kubelet/cm/dra/claiminfo.go addDevice",
+    ),
+    "last_reference_is_anyones": _same(
+        "A pod that ends unprepares each of its claims to which one pod refers, even if that is"
+        " another pod, which runs with it.",
+        "pkg/kubelet/cm/dra/manager.go unprepareResources",
+    ),
+    "prepared_is_not_kept": _same(
+        "After a restart no claim counts as prepared: the checkpoint holds its devices alone.",
+        "pkg/kubelet/cm/dra/claiminfo.go newClaimInfoFromState",
+    ),
+    "first_error_ends_it": _same(
+        "Drivers are asked one after the other; the first error ends the pod's turn, and devices"
+        " of claims that were answered before are kept in memory.",
+        "pkg/kubelet/cm/dra/manager.go prepareResources",
+    ),
+    "inactive_pods_unprepared": _same(
+        "Every minute claims are unprepared for pods that are not active any more; what fails is"
+        " tried again.",
+        "pkg/kubelet/cm/dra/manager.go reconcileLoop",
+    ),
+}
+
 _EVICTION = {
     "signal_below_threshold": _same(
         "A threshold is met when less than it is available; a share is of the capacity seen.",
@@ -356,6 +383,7 @@ BEHAVIOURS: dict[str, dict[str, Fact]] = {
     "allocation": _ALLOCATION,
     "cgroups": _CGROUPS,
     "devices": _DEVICES,
+    "dra": _DRA,
     "eviction": _EVICTION,
     "images": _IMAGES,
     "kuberuntime": _KUBERUNTIME,

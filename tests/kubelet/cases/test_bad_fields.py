@@ -112,6 +112,37 @@ SOUND: dict[str, Any] = {
         "swapBehavior": "LimitedSwap",
     },
     "devices": devices(),
+    "dra": {
+        "drivers": ["gpu.example.com"],
+        "steps": [
+            {
+                "op": "prepare",
+                "pod": {
+                    "metadata": {"name": "p", "namespace": "ns", "uid": "u-1"},
+                    "spec": {
+                        "containers": [{"name": "c", "resources": {"claims": [{"name": "gpu"}]}}],
+                        "resourceClaims": [{"name": "gpu", "resourceClaimName": "c1"}],
+                    },
+                },
+                "claims": [
+                    {
+                        "metadata": {"name": "c1", "namespace": "ns", "uid": "cu1"},
+                        "status": {
+                            "allocation": {"devices": {"results": [{"driver": "gpu.example.com"}]}},
+                            "reservedFor": [{"uid": "u-1"}],
+                        },
+                    }
+                ],
+                "answers": {
+                    "gpu.example.com": {
+                        "claims": {"cu1": {"devices": [{"poolName": "n", "deviceName": "d"}]}}
+                    }
+                },
+            },
+            {"op": "deregister", "driver": "gpu.example.com"},
+            {"op": "reconcile", "activePods": []},
+        ],
+    },
     "eviction": {
         "config": {
             "evictionHard": {"memory.available": "1Gi"},
@@ -306,6 +337,11 @@ REFUSED: list[tuple[str, Where, Any, str]] = [
     ("podactions", ("pod", "spec", "containers", 0, "resources", "requests", "cpu"), "x",
      "pod.spec.containers[0].resources.requests.cpu"),
     ("podactions", ("actuated", "c", "requests", "cpu"), "-1", "actuated.c.requests.cpu"),
+    ("dra", ("steps", 0, "pod"), None, "steps[0]"),
+    ("dra", ("steps", 1, "driver"), None, "steps[1]"),
+    ("dra", ("steps", 1, "op"), "leave", "steps[1].op"),
+    ("dra", ("steps", 0, "answers", "gpu.example.com", "claims", "cu1", "devices", 0, "pool"), "n",
+     'steps[0].answers["gpu.example.com"].claims.cu1.devices[0]'),
     ("resize", ("nodeAllocatable", "memory"), "-1Gi", "nodeAllocatable.memory"),
     ("resize", ("nodeAllocatableAbsolute", "cpu"), "x", "nodeAllocatableAbsolute.cpu"),
     ("resize", ("steps", 1, "pods", 0, "spec", "containers", 0, "resources", "requests", "cpu"),

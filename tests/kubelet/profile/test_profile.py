@@ -31,6 +31,7 @@ CASES_OF = {
     "allocation": {"resize"},
     "cgroups": {"cgroup", "cgroupv2", "nodeallocatable", "podstatus", "qos"},
     "devices": {"devices"},
+    "dra": {"dra"},
     "eviction": {"eviction"},
     "images": {"imagegc"},
     "kuberuntime": {"backoff", "podactions"},
