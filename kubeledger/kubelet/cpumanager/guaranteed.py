@@ -7,7 +7,13 @@ from typing import Final
 import msgspec
 
 from kubeledger.kubelet.kube.amounts import NANOS
-from kubeledger.kubelet.kube.pod import Container, ContainerStatus, Pod, is_sidecar
+from kubeledger.kubelet.kube.pod import (
+    Container,
+    ContainerStatus,
+    Pod,
+    containers_of,
+    is_sidecar,
+)
 from kubeledger.kubelet.kube.podlevel import is_equivalent_guaranteed, is_pod_level
 from kubeledger.kubelet.kube.podqos import pod_qos
 from kubeledger.kubelet.kube.requests import Amount, milli_of, units_of

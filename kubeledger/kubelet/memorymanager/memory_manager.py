@@ -159,11 +159,9 @@ class Manager:
         ]
         for uid, name in stale if self._commute(stale) else self.order.of(stale):
             self._remove_by_ref((uid, name))
-        self.container_map.visit_removing(
-            lambda ref: not _has(active.get(ref[0]), ref[1]),
-            self._remove_by_ref,
-            self.order,
-        )
+        refs = {ref for ref in self.container_map.values() if not _has(active.get(ref[0]), ref[1])}
+        if refs:
+            self.container_map.visit_removing(refs, self._remove_by_ref, self.order)
 
     def _commute(self, containers: Sequence[ContainerRef]) -> bool:
         """Whether it is the same in which order containers give their memory back.
