@@ -28,8 +28,8 @@ LAYOUT: dict[str, Rows] = {
     "kubelet": _rows(
         "kube profile",
         "topologymanager",
-        "cgroups cpumanager devicemanager eviction images kuberuntime lifecycle memorymanager "
-        "oom preemption prober",
+        "cgroups cpumanager devicemanager eviction imagepull images kuberuntime lifecycle "
+        "memorymanager oom preemption prober",
         "cases",
     ),
     "ledger": _rows("", "history"),

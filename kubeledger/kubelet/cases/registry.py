@@ -28,6 +28,7 @@ SUBSYSTEMS: tuple[str, ...] = (
     "devices",
     "eviction",
     "imagegc",
+    "imagepull",
     "nodeallocatable",
     "podactions",
     "podstatus",

@@ -11,6 +11,7 @@ from kubeledger.kubelet.profile.cgroups import CgroupFacts
 from kubeledger.kubelet.profile.devices import DeviceFacts
 from kubeledger.kubelet.profile.eviction import EvictionFacts
 from kubeledger.kubelet.profile.facts import Fact, KubeletVersion, declared, parse_version
+from kubeledger.kubelet.profile.imagepull import ImagePullFacts
 from kubeledger.kubelet.profile.images import ImageFacts
 from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
 from kubeledger.kubelet.profile.lifecycle import LifecycleFacts
@@ -32,6 +33,7 @@ class KubeletProfile(msgspec.Struct, frozen=True, kw_only=True):
     cgroups: CgroupFacts
     devices: DeviceFacts
     eviction: EvictionFacts
+    imagepull: ImagePullFacts
     images: ImageFacts
     kuberuntime: KuberuntimeFacts
     lifecycle: LifecycleFacts

@@ -31,6 +31,7 @@ CASES_OF = {
     "cgroups": {"cgroup", "cgroupv2", "nodeallocatable", "podstatus", "qos"},
     "devices": {"devices"},
     "eviction": {"eviction"},
+    "imagepull": {"imagepull"},
     "images": {"imagegc"},
     "kuberuntime": {"backoff", "podactions"},
     "prober": {"prober"},
