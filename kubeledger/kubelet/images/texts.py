@@ -5,20 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kubeledger.kubelet.images.usage import DiskUsage, format_size
+from kubeledger.kubelet.kube.gotexts import aggregate
 from kubeledger.kubelet.profile.images import ImageFacts
 from kubeledger.model.units import format_go_duration
 
 INVALID_CAPACITY = "invalid capacity 0 on image filesystem"
-
-
-def aggregate(errors: Sequence[str]) -> str:
-    """Several errors as one text: one stands alone, more in brackets, none twice.
-
-    Source: v1.36.2 k8s.io/apimachinery/pkg/util/errors/errors.go:70 Error
-    Differs: nothing.
-    """
-    distinct = list(dict.fromkeys(errors))
-    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
 def space_removal_error(wanted_bytes: int, freed_bytes: int, errors: Sequence[str]) -> str:

@@ -6,8 +6,9 @@ Differs: reads a whole string, number or literal at once instead of byte by byte
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 from kubeledger.kubelet.kube.gotexts import quoted
 
@@ -22,8 +23,11 @@ _VALUE: Final = "looking for beginning of value"
 _KEY: Final = "looking for beginning of object key string"
 
 
-class _NotJSONError(Exception):
-    """With the text of Go's error."""
+_KINDS: Final = {dict: "object", list: "array", str: "string", bool: "bool"}
+
+
+class GoJSONError(ValueError):
+    """Go's text of what is wrong."""
 
 
 def syntax_error(text: str) -> str:
@@ -31,9 +35,34 @@ def syntax_error(text: str) -> str:
     scanner = _Scanner(text.encode("utf-8", "surrogatepass"))
     try:
         scanner.run()
-    except _NotJSONError as error:
+    except GoJSONError as error:
         return str(error)
     return ""
+
+
+def loads(content: bytes) -> Any:  # noqa: ANN401  # any JSON value
+    """The value of a JSON text; bytes that are no UTF-8 are replaced, as Go does.
+
+    Raises:
+        GoJSONError: the text is no JSON.
+    """
+    text = content.decode(errors="replace")
+    try:
+        return _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        raise GoJSONError(syntax_error(text) or _END) from None
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(name)
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refuse)
+
+
+def kind_of(value: object) -> str:
+    """What ``UnmarshalTypeError`` calls a value."""
+    return _KINDS.get(type(value), "number")
 
 
 class _Scanner:
@@ -158,11 +187,11 @@ class _Scanner:
 
     def _byte(self) -> int:
         if self._at >= len(self._data):
-            raise _NotJSONError(_END)
+            raise GoJSONError(_END)
         return self._data[self._at]
 
     def _wrong(self, where: str) -> NoReturn:
         # Go takes the byte for a character of its own.
         character = chr(self._data[self._at])
         shown = {"'": "\\'", '"': '"'}.get(character) or quoted(character)[1:-1]
-        raise _NotJSONError(f"invalid character '{shown}' {where}")
+        raise GoJSONError(f"invalid character '{shown}' {where}")

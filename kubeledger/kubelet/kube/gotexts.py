@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Collection
 from typing import Final
 
 from kubeledger.model.units import parse_go_duration
@@ -114,8 +115,20 @@ def _duration_error(text: str) -> str:
     return f"time: invalid duration {quoted(text)}"
 
 
+def aggregate(errors: Collection[str]) -> str:
+    """Several errors as one text: one stands alone, more in brackets, none twice.
+
+    Source: v1.36.2 k8s.io/apimachinery/pkg/util/errors/errors.go:70 Error
+    Differs: nothing.
+    """
+    distinct = list(dict.fromkeys(errors))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
+
+
 def quoted(text: str) -> str:
     """As Go's ``strconv.Quote``; bytes that are no UTF-8 are lone surrogates in ``text``."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
     return f'"{"".join(_escaped(character) for character in text)}"'
 
 

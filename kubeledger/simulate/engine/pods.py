@@ -28,6 +28,7 @@ from kubeledger.simulate.engine.newpod import created_ns
 from kubeledger.simulate.engine.pleg import Changes, Pleg
 from kubeledger.simulate.engine.pleg_records import write_changes
 from kubeledger.simulate.engine.podphase import deadline_ns
+from kubeledger.simulate.engine.pulls import Pulls
 from kubeledger.simulate.engine.routine import Steps, SyncLoop, Waiting, first_of, timeout
 from kubeledger.simulate.engine.worker import PodWorker
 from kubeledger.simulate.engine.world import SimPod
@@ -48,6 +49,7 @@ class PodLoop:
         loop: what is done one after the other.
         pleg: what is known of containers.
         back_offs: what is remembered of restarts.
+        pulls: has images for containers.
     """
 
     def __init__(self, kubelet: Kubelet) -> None:
@@ -58,6 +60,7 @@ class PodLoop:
         self._workers: dict[str, PodWorker] = {}
         self._started = False
         self.back_offs = BackOffs(kubelet)
+        self.pulls = Pulls(kubelet)
 
     # -- interface -----------------------------------------------------------------------
 

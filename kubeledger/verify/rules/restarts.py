@@ -12,7 +12,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from kubeledger.kubelet.kuberuntime.backoff import BackOffPolicy, series
+from kubeledger.kubelet.kube.flowcontrol import BackOffPolicy
+from kubeledger.kubelet.kuberuntime.backoff import series
 from kubeledger.model.bodies.lifecycle import (
     ContainerRestarted,
     RestartBackedOff,

@@ -34,6 +34,7 @@ CASES_OF = {
     "devices": {"devices"},
     "dra": {"dra"},
     "eviction": {"eviction"},
+    "imagepull": {"imagepull"},
     "images": {"imagegc"},
     "kuberuntime": {"backoff", "podactions"},
     "prober": {"prober"},
