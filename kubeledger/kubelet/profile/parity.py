@@ -74,7 +74,8 @@ def _versions(fact: Fact) -> str:
     last = None if fact.until is None else f"1.{fact.until - 1}"
     upto = " on" if last is None else " only" if last == since else f" to {last}"
     backports = ", ".join(f"1.{minor}.{patch}" for minor, patch in sorted(fact.backports.items()))
-    return f"{since}{upto}" + (f"; also from {backports}" if backports else "")
+    gate = f", with the gate {fact.gate}" if fact.gate else ""
+    return f"{since}{upto}{gate}" + (f"; also from {backports}" if backports else "")
 
 
 if __name__ == "__main__":
