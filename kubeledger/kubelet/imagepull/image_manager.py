@@ -19,8 +19,8 @@ from kubeledger.kubelet.imagepull.keyring import Choose, Credential, PullSecret,
 from kubeledger.kubelet.imagepull.parsers import ImageNameError, parse_image_name
 from kubeledger.kubelet.imagepull.puller import QPS_EXCEEDED, Puller
 from kubeledger.kubelet.kube.flowcontrol import Backoff
-from kubeledger.kubelet.kube.gojson import GoJSONError
 from kubeledger.kubelet.kube.gotexts import aggregate, quoted
+from kubeledger.kubelet.kube.gotypes import UnmarshalError
 from kubeledger.kubelet.profile.imagepull import ImagePullFacts
 from kubeledger.model.units import format_go_duration
 
@@ -202,7 +202,7 @@ class ImageManager:
                 return self._never(attempt)
             if facts.credentials_looked_up_first:
                 self._look_up(attempt)
-        except GoJSONError as error:
+        except UnmarshalError as error:
             attempt.image_ref = ""
             return attempt.ended(Fate.SECRET_UNREADABLE, str(error), str(error))
         return self._pull_image(attempt, now_ns)
@@ -310,7 +310,7 @@ class ImageManager:
         attempt.fate = Fate.FAILED
         try:
             credentials: Sequence[Credential | None] = self._look_up(attempt) or (None,)
-        except GoJSONError as error:
+        except UnmarshalError as error:
             attempt.answer = Answer(error=str(error))
             return 0
         errors, took_ns = [], 0

@@ -14,11 +14,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
-from kubeledger.kubelet.kube.gojson import GoJSONError, kind_of, loads
+from kubeledger.kubelet.kube.gotypes import STRING, Map, Struct, UnmarshalError, decoded, unmarshal
 from kubeledger.kubelet.kube.urls import URL, URLError, parse_url
 
 _DEFAULT_REGISTRY: Final = "index.docker.io"
@@ -28,7 +28,6 @@ _TYPES: Final = {
 }
 _SCHEME: Final = re.compile("https?://")
 _ESCAPED: Final = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
-_ENTRY: Final = "dockerConfigEntryWithAuth"
 
 
 class Coordinates(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -66,12 +65,6 @@ def key_of(secret_type: str) -> str | None:
     return _TYPES.get(secret_type)
 
 
-class _Login(NamedTuple):
-    username: str
-    password: str
-    email: str
-
-
 Choose = Callable[[int], int]
 """Which of so many comes next."""
 
@@ -85,7 +78,7 @@ def lookup(secrets: Iterable[PullSecret], repo: str, choose: Choose) -> list[Cre
         choose: which of the entries that stand for one registry comes next.
 
     Raises:
-        GoJSONError: a secret cannot be read.
+        UnmarshalError: a secret cannot be read.
 
     Source: v1.36.2 pkg/credentialprovider/secrets/secrets.go MakeDockerKeyring,
         pkg/credentialprovider/keyring.go BasicDockerKeyring; v1.20.2
@@ -114,7 +107,7 @@ def _entries(secret_type: str, content: bytes) -> Mapping[str, Sequence[tuple[st
     found: dict[str, list[tuple[str, str]]] = {}
     for location, login in _logins(secret_type, content).items():
         if (key := _registry(location)) is not None:
-            found.setdefault(key, []).append((login.username, _digest(login)))
+            found.setdefault(key, []).append((login["Username"], _digest(login)))
     return found
 
 
@@ -162,47 +155,49 @@ def _is_default_registry(repo: str) -> bool:
     return "." not in first and ":" not in first
 
 
-def _digest(login: _Login) -> str:
+def _digest(login: Mapping[str, str]) -> str:
     """Source: v1.36.2 pkg/credentialprovider/keyring.go hashAuthConfig."""
-    config = {name: value for name, value in zip(login._fields, login, strict=True) if value}
-    text = json.dumps(config, ensure_ascii=False, separators=(",", ":")).translate(_ESCAPED)
+    config = {name.lower(): login[name] for name in ("Username", "Password", "Email")}
+    given = {name: value for name, value in config.items() if value}
+    text = json.dumps(given, ensure_ascii=False, separators=(",", ":")).translate(_ESCAPED)
     return hashlib.sha256(text.encode(errors="replace")).hexdigest()
 
 
-def _logins(secret_type: str, content: bytes) -> dict[str, _Login]:
+def _logins(secret_type: str, content: bytes) -> dict[str, dict[str, str]]:
     """What a secret holds: location -> login.
 
-    Source: v1.36.2 pkg/credentialprovider/config.go DockerConfigJSON, DockerConfigEntry; v1.20.2
+    Source: v1.36.2 pkg/credentialprovider/config.go DockerConfigJSON; v1.20.2
     """
-    config, fault = loads(content), _Fault()
-    where = "Go value of type credentialprovider.DockerConfig"
     if key_of(secret_type) == ".dockerconfigjson":
-        fields = fault.object_of(config, f"{where}JSON")
-        headers = _field(fields, "HttpHeaders")
-        where = "Go struct field DockerConfigJSON.HttpHeaders of type"
-        for value in fault.object_of(headers, f"{where} map[string]string").values():
-            fault.text_of(value, f"{where} string")
-        config = _field(fields, "auths")
-        where = "Go struct field DockerConfigJSON.auths of type credentialprovider.DockerConfig"
-    logins = {at: _login(one, fault) for at, one in fault.object_of(config, where).items()}
-    if fault.first:
-        raise GoJSONError(fault.first)
-    return logins
+        return unmarshal(content, _DOCKER_CONFIG_JSON)["Auths"] or {}
+    return unmarshal(content, _DOCKER_CONFIG)
 
 
-def _login(value: object, fault: _Fault) -> _Login:
-    fields = fault.object_of(value, f"Go value of type credentialprovider.{_ENTRY}")
-    texts = {
-        name: fault.text_of(_field(fields, name), f"Go struct field {_ENTRY}.{name} of type string")
-        for name in ("username", "password", "email", "auth")
-    }
-    username, password = texts["username"], texts["password"]
-    if texts["auth"] and not fault.first:
-        username, password = _decoded(texts["auth"], fault)
-    return _Login(username, password, texts["email"])
+class _DockerConfigEntry(Struct):
+    """A login, which Go reads by a method of its own.
+
+    Source: v1.36.2 pkg/credentialprovider/config.go DockerConfigEntry UnmarshalJSON; v1.20.2
+    """
+
+    def read(self, data: Any) -> dict[str, str]:  # noqa: ANN401  # decoded JSON
+        """Its fields, of which the user name and the password may stand in one."""
+        login = decoded(data, _WITH_AUTH)
+        if login["Auth"]:
+            login["Username"], login["Password"] = _decoded(login["Auth"])
+        return login
 
 
-def _decoded(auth: str, fault: _Fault) -> tuple[str, str]:
+_LOGIN: Final = {name: (name.lower(), STRING) for name in ("Username", "Password", "Email", "Auth")}
+_WITH_AUTH: Final = Struct("credentialprovider.dockerConfigEntryWithAuth", _LOGIN)
+_ENTRY: Final = _DockerConfigEntry("credentialprovider.DockerConfigEntry", _LOGIN)
+_DOCKER_CONFIG: Final = Map(STRING, _ENTRY, "credentialprovider.DockerConfig")
+_DOCKER_CONFIG_JSON: Final = Struct(
+    "credentialprovider.DockerConfigJSON",
+    {"Auths": ("auths", _DOCKER_CONFIG), "HttpHeaders": ("HttpHeaders", Map(STRING, STRING))},
+)
+
+
+def _decoded(auth: str) -> tuple[str, str]:
     """Source: v1.36.2 pkg/credentialprovider/config.go decodeDockerConfigFieldAuth; v1.20.2."""
     data = auth.replace("\r", "").replace("\n", "")
     if not data.rstrip().endswith("="):
@@ -212,43 +207,10 @@ def _decoded(auth: str, fault: _Fault) -> tuple[str, str]:
     except (binascii.Error, ValueError):
         bad = re.search(r"[^A-Za-z0-9+/]", auth)
         at = bad.start() if bad else len(auth) - len(auth) % 4
-        fault.say(f"illegal base64 data at input byte {at}")
-        return "", ""
+        raise UnmarshalError(f"illegal base64 data at input byte {at}") from None
     username, colon, password = text.partition(":")
     if not colon:
-        fault.say("unable to parse auth field, must be formatted as base64(username:password)")
-        return "", ""
+        raise UnmarshalError(
+            "unable to parse auth field, must be formatted as base64(username:password)"
+        )
     return username, password
-
-
-def _field(fields: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401  # any JSON value
-    """A field of a Go struct: its key in whatever case, the last one counts."""
-    found = None
-    for key, value in fields.items():
-        if key == name or key.lower() == name.lower():
-            found = value
-    return found
-
-
-class _Fault:
-    """The first thing that does not fit its Go type; what comes after it is read all the same."""
-
-    def __init__(self) -> None:
-        self.first = ""
-
-    def say(self, what: str) -> None:
-        self.first = self.first or what
-
-    def object_of(self, value: object, where: str) -> dict[str, Any]:
-        if isinstance(value, dict):
-            return value
-        if value is not None:
-            self.say(f"json: cannot unmarshal {kind_of(value)} into {where}")
-        return {}
-
-    def text_of(self, value: object, where: str) -> str:
-        if isinstance(value, str):
-            return value
-        if value is not None:
-            self.say(f"json: cannot unmarshal {kind_of(value)} into {where}")
-        return ""

@@ -6,9 +6,8 @@ Differs: reads a whole string, number or literal at once instead of byte by byte
 
 from __future__ import annotations
 
-import json
 import re
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 from kubeledger.kubelet.kube.gotexts import quoted
 
@@ -23,46 +22,19 @@ _VALUE: Final = "looking for beginning of value"
 _KEY: Final = "looking for beginning of object key string"
 
 
-_KINDS: Final = {dict: "object", list: "array", str: "string", bool: "bool"}
+class _NotJSONError(Exception):
+    """With the text of Go's error."""
 
 
-class GoJSONError(ValueError):
-    """Go's text of what is wrong."""
-
-
-def syntax_error(text: str) -> str:
+def syntax_error(text: str | bytes) -> str:
     """Why Go takes the text for no JSON; empty if it is."""
-    scanner = _Scanner(text.encode("utf-8", "surrogatepass"))
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    scanner = _Scanner(data)
     try:
         scanner.run()
-    except GoJSONError as error:
+    except _NotJSONError as error:
         return str(error)
     return ""
-
-
-def loads(content: bytes) -> Any:  # noqa: ANN401  # any JSON value
-    """The value of a JSON text; bytes that are no UTF-8 are replaced, as Go does.
-
-    Raises:
-        GoJSONError: the text is no JSON.
-    """
-    text = content.decode(errors="replace")
-    try:
-        return _DECODER.decode(text)
-    except (ValueError, RecursionError):
-        raise GoJSONError(syntax_error(text) or _END) from None
-
-
-def _refuse(name: str) -> None:
-    raise ValueError(name)
-
-
-_DECODER: Final = json.JSONDecoder(parse_constant=_refuse)
-
-
-def kind_of(value: object) -> str:
-    """What ``UnmarshalTypeError`` calls a value."""
-    return _KINDS.get(type(value), "number")
 
 
 class _Scanner:
@@ -187,11 +159,11 @@ class _Scanner:
 
     def _byte(self) -> int:
         if self._at >= len(self._data):
-            raise GoJSONError(_END)
+            raise _NotJSONError(_END)
         return self._data[self._at]
 
     def _wrong(self, where: str) -> NoReturn:
         # Go takes the byte for a character of its own.
         character = chr(self._data[self._at])
         shown = {"'": "\\'", '"': '"'}.get(character) or quoted(character)[1:-1]
-        raise GoJSONError(f"invalid character '{shown}' {where}")
+        raise _NotJSONError(f"invalid character '{shown}' {where}")

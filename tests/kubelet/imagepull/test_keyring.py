@@ -11,7 +11,7 @@ import pytest
 
 from kubeledger.kubelet.imagepull.decider import first, outcomes
 from kubeledger.kubelet.imagepull.keyring import Coordinates, PullSecret, lookup
-from kubeledger.kubelet.kube.gojson import GoJSONError
+from kubeledger.kubelet.kube.gotypes import UnmarshalError
 
 JSON, CFG = "kubernetes.io/dockerconfigjson", "kubernetes.io/dockercfg"
 WHICH = Coordinates("u-1", "shop", "regcred")
@@ -101,7 +101,7 @@ _STRUCT = "credentialprovider.dockerConfigEntryWithAuth"
 )  # fmt: skip
 def test_a_secret_that_cannot_be_read(content: object, of: str, error: str) -> None:
     """In Go's words; one of another type holds nothing."""
-    with pytest.raises(GoJSONError) as caught:
+    with pytest.raises(UnmarshalError) as caught:
         lookup([secret(content, of)], "gcr.io/x", first)
     assert str(caught.value) == error
     assert lookup([secret(content, "Opaque")], "gcr.io/x", first) == []
