@@ -169,11 +169,9 @@ class Manager:
         ]
         for uid, name in stale if self._commute(stale) else order.of(stale):
             self._remove_by_ref((uid, name), order)
-        self.container_map.visit_removing(
-            lambda ref: not _has(active.get(ref[0]), ref[1]),
-            lambda ref: self._remove_by_ref(ref, order),
-            order,
-        )
+        known = self.container_map
+        refs = {ref for ref in known.values() if not _has(active.get(ref[0]), ref[1])}
+        known.visit_removing(refs, lambda ref: self._remove_by_ref(ref, order), order)
 
     def _commute(self, containers: Sequence[ContainerRef]) -> bool:
         """Whether it is the same in which order containers give their memory back.
