@@ -54,6 +54,7 @@ LAYOUT: dict[str, Rows] = {
     "fleet": _rows(""),
     "testing": _rows(""),
     "cli": _rows(""),
+    "mcp": _rows(""),
 }
 """The rooms in the order of the data flow, and the rows of packages inside of each ("" for the
 modules that stand in the room itself, where some stand in packages). A module imports only from

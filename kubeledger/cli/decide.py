@@ -32,7 +32,7 @@ def decide(subsystem: str, file: str, keep_going: bool) -> None:
     """Decide cases as the kubelet of their version would.
 
     SUBSYSTEM is admission, backoff, cgroup, cgroupv2, cpumanager, devices, eviction, imagegc,
-    memorymanager, nodeallocatable, podactions, podstatus, prober, qos, topologyhints or
+    memorymanager, nodeallocatable, podactions, podstatus, prober, qos, topology, topologyhints or
     topologymerge. A case is one line {"id", "kubelet", "input"}; an outcome {"id", "outcome"}
     comes out for each, in the same order. Without FILE, or with -, cases are read from standard
     input.

@@ -178,7 +178,7 @@ def _ledger_words(directory: Path) -> str:
 
 
 def _advise(commands: list[str], where: str) -> None:
-    lines = [printable(f"kubeledger {each}{where}") for each in (*commands, "timeline", "verify")]
+    lines = [printable(f"kubeledger {each}{where}") for each in (*commands, "ui --open", "verify")]
     click.echo("\nNext:  " + "\n       ".join(lines))
 
 

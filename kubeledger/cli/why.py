@@ -52,7 +52,6 @@ def why(
 
     from kubeledger.analyze.headlines import counts_on
     from kubeledger.analyze.histories.history import span_of_histories
-    from kubeledger.analyze.sql.api import connect
     from kubeledger.analyze.why import answers_to
     from kubeledger.cli.sources import ledger_for
     from kubeledger.cli.verify import histories_for
@@ -66,6 +65,8 @@ def why(
         upto_ts_ns = instant(at, partial(span_of_histories, histories))
         found = answers_to(target, histories, upto_ts_ns=upto_ts_ns)
         if is_of_node and at is None:
+            from kubeledger.analyze.sql.api import connect
+
             with connect(ledger) as queryable:
                 count = partial(counts_on, lambda text, given: queryable.sql(text, given).dicts())
                 found = [msgspec.structs.replace(each, counts=count(each.node)) for each in found]

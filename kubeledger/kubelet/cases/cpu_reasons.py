@@ -16,9 +16,8 @@ from kubeledger.kubelet.cases.cpu_steps import (
     Step,
 )
 from kubeledger.kubelet.cpumanager.cpu_manager import Manager
-from kubeledger.kubelet.cpumanager.guaranteed import containers_of
 from kubeledger.kubelet.kube.cpuset import CPUSet, text_of
-from kubeledger.kubelet.kube.pod import Pod
+from kubeledger.kubelet.kube.pod import Pod, containers_of
 
 START_REASON = (
     "a kubelet starts with what its file holds, or with all CPUs shared, if machine, reserved "

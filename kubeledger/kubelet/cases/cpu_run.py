@@ -28,7 +28,6 @@ from kubeledger.kubelet.cases.cpu_steps import (
 )
 from kubeledger.kubelet.cases.fields import check_amounts, keyed, node_set, shortened
 from kubeledger.kubelet.cpumanager.cpu_manager import Configuration, Manager
-from kubeledger.kubelet.cpumanager.guaranteed import containers_of
 from kubeledger.kubelet.cpumanager.policy_static import PolicyError
 from kubeledger.kubelet.cpumanager.state_checkpoint import StateError
 from kubeledger.kubelet.cpumanager.topology import DiscoverError, MachineInfo
@@ -36,7 +35,7 @@ from kubeledger.kubelet.kube.admission import AllocationError
 from kubeledger.kubelet.kube.amounts import check_asked
 from kubeledger.kubelet.kube.cpuset import CPUSet, parse, text_of
 from kubeledger.kubelet.kube.maporder import MapOrder
-from kubeledger.kubelet.kube.pod import Container, Pod, lists_of_pods
+from kubeledger.kubelet.kube.pod import Container, Pod, containers_of, lists_of_pods
 from kubeledger.kubelet.profile.facts import KubeletVersion
 from kubeledger.kubelet.profile.gates import with_gates
 from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve

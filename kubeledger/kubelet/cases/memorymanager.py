@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import Int32, check_amounts, node_set, shortened
+from kubeledger.kubelet.cases.fields import check_amounts, node_set, shortened
 from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, compared, impossible
+from kubeledger.kubelet.cases.memory_node import (
+    Blocks,
+    Entries,
+    HugePagesCase,
+    Machine,
+    ReservationCase,
+    Uint64,
+    check_nodes,
+    entries_shown,
+    machine_shown,
+    node_of,
+    pods_shown,
+    reservations_of,
+    sorted_entries,
+)
 from kubeledger.kubelet.cgroups.reasons import Path
 from kubeledger.kubelet.kube.admission import AllocationError
 from kubeledger.kubelet.kube.amounts import check_asked
 from kubeledger.kubelet.kube.containermap import ContainerRef
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
-from kubeledger.kubelet.kube.pod import Container, Pod, lists_of_pods
+from kubeledger.kubelet.kube.pod import Container, Pod, containers_of, lists_of_pods
 from kubeledger.kubelet.kube.requests import ResourceList
 from kubeledger.kubelet.memorymanager.checkpoint import restore_state
 from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
 from kubeledger.kubelet.memorymanager.machine import (
-    UINT64,
-    Block,
-    HugePages,
     MemoryManagerError,
-    NUMANode,
     State,
 )
 from kubeledger.kubelet.memorymanager.memory_manager import (
@@ -32,20 +43,13 @@ from kubeledger.kubelet.memorymanager.memory_manager import (
     Manager,
     default_machine,
 )
-from kubeledger.kubelet.memorymanager.requested import containers_of
-from kubeledger.kubelet.memorymanager.reserved import MemoryReservation
 from kubeledger.kubelet.profile.gates import with_gates
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.bitmask import bits_of, mask_of
 from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
 from kubeledger.model.errors import BadInputError
 
-Uint64 = Annotated[int, msgspec.Meta(ge=0)]
-PageSizeKiB = Annotated[int, msgspec.Meta(ge=1, le=1 << 40)]
 Initial = tuple[tuple[str, str, str], ...]
-
-NODES_MAX: Final = 16
-"""More nodes than this are refused: the kubelet would look at 2**n groups and hang."""
 
 _RULES: Final = {
     "error": "the static policy's rules for hints, groups of nodes and state files",
@@ -66,14 +70,7 @@ class NodeCase(_Strict, frozen=True, kw_only=True):
 
     id: int
     memory: Uint64
-    hugepages: tuple[tuple[PageSizeKiB, Uint64], ...] | None = None
-
-
-class ReservationCase(_Strict, frozen=True, kw_only=True, rename="camel"):
-    """An entry of ``reservedMemory``."""
-
-    numa_node: Int32
-    limits: ResourceList
+    hugepages: HugePagesCase | None = None
 
 
 class StepCase(_Strict, frozen=True, kw_only=True, rename="camel"):
@@ -118,15 +115,14 @@ class MemoryCase(_Strict, frozen=True, kw_only=True, rename="camel"):
     steps: tuple[StepCase, ...] = ()
 
 
-Blocks = list[tuple[str, list[int], int]]
 Unset = msgspec.UnsetType
 
 
 class _StateOutcome(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """NUMA node -> assignments, cells, memory; containers -> blocks, a set; pods -> blocks."""
 
-    machine_state: dict[str, dict[str, Any]] | Unset = msgspec.UNSET
-    entries: dict[str, dict[str, Blocks]] | Unset = msgspec.UNSET
+    machine_state: Machine | Unset = msgspec.UNSET
+    entries: Entries | Unset = msgspec.UNSET
     pod_entries: dict[str, Blocks] | Unset = msgspec.UNSET
 
 
@@ -213,7 +209,7 @@ class _World:
         self.settings = _settings(case_input, None, "input")
         self.initial = case_input.initial_containers
         self.manager = Manager(self.profile)
-        self.manager.active = self._pods(case_input.active_pods, "input.activePods")
+        self.manager.active_pods = self._pods(case_input.active_pods, "input.activePods")
         self.manager.sources_ready = case_input.sources_ready
         self.runs = False
 
@@ -235,50 +231,50 @@ class _World:
 
     def _step(self, step: StepCase, path: str, order: MapOrder) -> StepOutcome:
         manager = self.manager
+        manager.order = order
         if step.active_pods is not None:
-            manager.active = self._pods(step.active_pods, f"{path}.activePods")
+            manager.active_pods = self._pods(step.active_pods, f"{path}.activePods")
         if step.sources_ready is not None:
             manager.sources_ready = step.sources_ready
         if step.op == "restart":
             return self._restart(step, path, order)
         outcome = StepOutcome()
         if step.op == "removeStaleState":
-            manager.remove_stale_state(order)
+            manager.remove_stale_state()
         elif step.op == "removeContainer":
-            manager.remove_container(step.container_id, order)
+            manager.remove_container(step.container_id)
             outcome.error = ""
         else:
             pod = self._pods((step.pod,), f"{path}.pod")[0]
-            self._call_with_pod(step, pod, path, order, outcome)
+            self._call_with_pod(step, pod, path, outcome)
         return self._shown(outcome)
 
-    def _call_with_pod(
-        self, step: StepCase, pod: Pod, path: str, order: MapOrder, outcome: StepOutcome
-    ) -> None:
+    def _call_with_pod(self, step: StepCase, pod: Pod, path: str, outcome: StepOutcome) -> None:
         manager = self.manager
         match step.op:
             case "podHints":
-                outcome.hints = _hints(manager.get_pod_topology_hints(pod, order))
+                outcome.hints = _hints(manager.get_pod_topology_hints(pod))
             case "allocatePod":
                 hint = _hint(step, path)
-                outcome.error = _error_of(lambda: manager.allocate_pod(pod, hint, order))
+                outcome.error = _error_of(lambda: manager.allocate_pod(pod, hint))
             case "hints":
                 container = _container(pod, step.container, path)
-                outcome.hints = _hints(manager.get_topology_hints(pod, container, order))
+                outcome.hints = _hints(manager.get_topology_hints(pod, container))
             case "addContainer":
                 container = _container(pod, step.container, path)
                 manager.add_container(pod, container, step.container_id)
             case _:
                 container = _container(pod, step.container, path)
                 hint = _hint(step, path)
-                outcome.error = _error_of(lambda: manager.allocate(pod, container, hint, order))
+                outcome.error = _error_of(lambda: manager.allocate(pod, container, hint))
                 outcome.numa_nodes = manager.get_memory_numa_nodes(step.pod, step.container)
 
     def _restart(self, step: StepCase, path: str, order: MapOrder) -> StepOutcome:
         before = self.manager
         self.settings = _settings(step, self.settings, path)
         self.manager = Manager(self.profile)
-        self.manager.active, self.manager.sources_ready = before.active, before.sources_ready
+        self.manager.active_pods = before.active_pods
+        self.manager.sources_ready = before.sources_ready
         if step.initial_containers is not None:
             self.initial = step.initial_containers
         return self._start(
@@ -290,7 +286,8 @@ class _World:
             machine = default_machine(self.settings, order)
             if isinstance(stored, str):
                 stored = restore_state(stored, self.manager.facts)
-            self.manager.start(machine, stored, _by_id(self.initial), order)
+            self.manager.order = order
+            self.manager.start(machine, stored, _by_id(self.initial))
         except MemoryManagerError as error:
             self.runs = False
             return StepOutcome(error=str(error))
@@ -307,31 +304,10 @@ class _World:
     def _shown(self, outcome: StepOutcome, *, whole: bool = False) -> StepOutcome:
         """The state after a call; ``whole``: with the columns of a memory table that stay."""
         state = self.manager.state
-        outcome.machine_state = {
-            str(node): {
-                "assignments": of.assignments,
-                "cells": list(of.cells),
-                "memory": {
-                    name: [
-                        table.total_bytes,
-                        table.system_reserved_bytes,
-                        table.allocatable_bytes,
-                        table.reserved_bytes,
-                        table.free_bytes,
-                    ]
-                    if whole
-                    else [table.reserved_bytes, table.free_bytes]
-                    for name, table in of.memory.items()
-                },
-            }
-            for node, of in state.machine.items()
-        }
-        outcome.entries = {
-            uid: {name: _blocks(blocks) for name, blocks in containers.items()}
-            for uid, containers in state.entries.items()
-        }
+        outcome.machine_state = machine_shown(state.machine, whole=whole)
+        outcome.entries = entries_shown(state)
         if self.manager.facts.pod_level_managers:
-            outcome.pod_entries = {uid: _blocks(of) for uid, of in state.pod_entries.items()}
+            outcome.pod_entries = pods_shown(state)
         return outcome
 
 
@@ -354,48 +330,24 @@ def _distinct(worlds: Iterable[_World]) -> list[_World]:
     return found
 
 
-def nodes_of(listed: Sequence[NodeCase], path: str) -> tuple[NUMANode, ...]:
-    """The machine's NUMA nodes.
-
-    Raises:
-        BadInputError: there are too many, one is there twice, or a number is too large.
-    """
-    if len(listed) > NODES_MAX:
-        raise BadInputError(f"{path}: more than {NODES_MAX} nodes")
-    node_set(path, (node.id for node in listed))
-    for index, node in enumerate(listed):
-        if node.memory > UINT64:
-            raise BadInputError(f"{path}[{index}].memory: it does not fit 64 bits")
-        for at, (_, pages) in enumerate(node.hugepages or ()):
-            if pages > UINT64:
-                raise BadInputError(f"{path}[{index}].hugepages[{at}]: it does not fit 64 bits")
-    return tuple(
-        NUMANode(
-            id=node.id,
-            memory_bytes=node.memory,
-            hugepages=tuple(HugePages(size, pages) for size, pages in node.hugepages or ()),
-        )
-        for node in listed
-    )
-
-
 def _settings(
     given: MemoryCase | StepCase, before: MachineSettings | None, path: str
 ) -> MachineSettings:
     """The settings of a process; what a restart does not give stays."""
-    nodes = nodes_of(given.nodes or (), f"{path}.nodes")
+    check_nodes(f"{path}.nodes", [node.id for node in given.nodes or ()])
+    nodes = tuple(
+        node_of(f"{path}.nodes[{index}]", node.id, node.memory, node.hugepages)
+        for index, node in enumerate(given.nodes or ())
+    )
     reservation, reserved = given.node_allocatable_reservation, given.reserved_memory
     check_amounts(f"{path}.nodeAllocatableReservation", reservation)
-    for index, entry in enumerate(reserved or ()):
-        check_amounts(f"{path}.reservedMemory[{index}].limits", entry.limits)
+    reservations = reservations_of(f"{path}.reservedMemory", reserved or ())
     if before is None:
         before = MachineSettings(nodes=nodes, reservation={}, reserved=())
     return MachineSettings(
         nodes=before.nodes if given.nodes is None else nodes,
         reservation=before.reservation if reservation is None else reservation,
-        reserved=before.reserved
-        if reserved is None
-        else tuple(MemoryReservation(entry.numa_node, entry.limits) for entry in reserved),
+        reserved=before.reserved if reserved is None else reservations,
     )
 
 
@@ -446,21 +398,12 @@ def _hint_list(hints: Hints) -> list[dict[str, Any]]:
     ]
 
 
-def _blocks(blocks: list[Block]) -> Blocks:
-    """A set of blocks, sorted."""
-    return sorted((block.type, block.numa_nodes, block.size_bytes) for block in blocks)
-
-
 def _in_order(claim: StepOutcome) -> StepOutcome:
     """A claim with its sets of blocks sorted."""
-    entries, pods = claim.entries, claim.pod_entries
-    if entries is not msgspec.UNSET:
-        claim.entries = {
-            uid: {name: sorted(blocks) for name, blocks in containers.items()}
-            for uid, containers in entries.items()
-        }
-    if pods is not msgspec.UNSET:
-        claim.pod_entries = {uid: sorted(blocks) for uid, blocks in pods.items()}
+    if claim.entries is not msgspec.UNSET:
+        claim.entries = sorted_entries(claim.entries)
+    if claim.pod_entries is not msgspec.UNSET:
+        claim.pod_entries = {uid: sorted(blocks) for uid, blocks in claim.pod_entries.items()}
     return claim
 
 

@@ -35,6 +35,7 @@ SUBSYSTEMS: tuple[str, ...] = (
     "podstatus",
     "prober",
     "qos",
+    "topology",
     "topologyhints",
     "topologymerge",
 )

@@ -8,7 +8,6 @@ from typing import Final, Literal
 import msgspec
 
 from kubeledger.kubelet.cpumanager.checkpoint import file_text
-from kubeledger.kubelet.cpumanager.guaranteed import containers_of
 from kubeledger.kubelet.cpumanager.policy_static import STATIC, PolicyError, new_static_policy
 from kubeledger.kubelet.cpumanager.state_checkpoint import restore_state
 from kubeledger.kubelet.cpumanager.state_mem import State
@@ -17,7 +16,7 @@ from kubeledger.kubelet.kube.amounts import NANOS
 from kubeledger.kubelet.kube.containermap import ContainerMap, ContainerRef
 from kubeledger.kubelet.kube.cpuset import CPUSet
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
-from kubeledger.kubelet.kube.pod import Container, Pod
+from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
 from kubeledger.kubelet.kube.requests import Amount, milli_of
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.hint import ProviderHints

@@ -7,7 +7,13 @@ from typing import Final
 import msgspec
 
 from kubeledger.kubelet.kube.amounts import NANOS
-from kubeledger.kubelet.kube.pod import Container, ContainerStatus, Pod, is_sidecar
+from kubeledger.kubelet.kube.pod import (
+    Container,
+    ContainerStatus,
+    Pod,
+    containers_of,
+    is_sidecar,
+)
 from kubeledger.kubelet.kube.podlevel import is_equivalent_guaranteed, is_pod_level
 from kubeledger.kubelet.kube.podqos import pod_qos
 from kubeledger.kubelet.kube.requests import Amount, milli_of, units_of
@@ -166,11 +172,6 @@ class GuaranteedCPUs:
                 at_start = max(at_start, beside + count)
         containers = [c for c in pod.spec.containers or () if CPU in c.requests]
         return max(at_start, beside + sum(self.of_container(pod, c) for c in containers))
-
-
-def containers_of(pod: Pod) -> tuple[Container, ...]:
-    """Init containers, then app containers."""
-    return (pod.spec.init_containers or ()) + (pod.spec.containers or ())
 
 
 def _whole_cpus(amount: Amount) -> int:

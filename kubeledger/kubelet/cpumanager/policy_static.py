@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Final
 
 from kubeledger.kubelet.cpumanager.cpu_assignment import take_by_topology
-from kubeledger.kubelet.cpumanager.guaranteed import CPU, GuaranteedCPUs, containers_of
+from kubeledger.kubelet.cpumanager.guaranteed import CPU, GuaranteedCPUs
 from kubeledger.kubelet.cpumanager.policy_options import (
     PolicyOptionError,
     StaticPolicyOptions,
@@ -21,16 +21,15 @@ from kubeledger.kubelet.cpumanager.policy_options import (
 from kubeledger.kubelet.cpumanager.state_checkpoint import StateError
 from kubeledger.kubelet.cpumanager.state_mem import State
 from kubeledger.kubelet.cpumanager.topology import CPUTopology
-from kubeledger.kubelet.kube.admission import AllocationError
+from kubeledger.kubelet.kube.admission import EMPTY_POOL_REASON, AllocationError
 from kubeledger.kubelet.kube.cpuset import CPUSet, cpus_in, text_of
 from kubeledger.kubelet.kube.maporder import MapOrder
-from kubeledger.kubelet.kube.pod import Container, Pod, is_sidecar
+from kubeledger.kubelet.kube.pod import Container, Pod, containers_of, is_sidecar
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.hint import Hints, ProviderHints
 
 STATIC: Final = "static"
 SMT_ALIGNMENT_REASON: Final = "SMTAlignmentError"
-EMPTY_POOL_REASON: Final = "EmptyPodSharedPoolError"
 
 
 class PolicyError(ValueError):

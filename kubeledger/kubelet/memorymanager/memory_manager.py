@@ -13,11 +13,11 @@ import msgspec
 
 from kubeledger.kubelet.kube.containermap import ContainerMap, ContainerRef
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
-from kubeledger.kubelet.kube.pod import Container, Pod
+from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
 from kubeledger.kubelet.kube.requests import ResourceList
 from kubeledger.kubelet.memorymanager.machine import NUMANode, NUMANodeMap, State
 from kubeledger.kubelet.memorymanager.policy_static import StaticPolicy
-from kubeledger.kubelet.memorymanager.requested import containers_of, keeps_memory
+from kubeledger.kubelet.memorymanager.requested import keeps_memory
 from kubeledger.kubelet.memorymanager.reserved import MemoryReservation, get_system_reserved_memory
 from kubeledger.kubelet.memorymanager.validate import get_default_machine_state, validate_state
 from kubeledger.kubelet.profile.resolve import KubeletProfile
@@ -37,27 +37,28 @@ class Manager:
 
     Attributes:
         state: what its state file holds.
-        active: pods that are active, as the kubelet lists them.
+        active_pods: as the kubelet lists them; set by the owner, as is ``sources_ready``.
         sources_ready: whether all pods are known, so that what is stale may go.
         container_map: container ID -> pod UID, container.
         pending: the pod that was last to be admitted, where the version keeps it.
+        order: of Go's maps.
     """
 
     def __init__(self, profile: KubeletProfile) -> None:
         self.policy = StaticPolicy(profile)
         self.facts = profile.resourcemanagers
         self.state = State()
-        self.active: Sequence[Pod] = ()
+        self.active_pods: Sequence[Pod] = ()
         self.sources_ready = True
         self.container_map = ContainerMap()
         self.pending: Pod | None = None
+        self.order: MapOrder = FIRST_ORDER
 
     def start(
         self,
         machine: NUMANodeMap,
         stored: State | None,
         initial: Mapping[str, ContainerRef],
-        order: MapOrder = FIRST_ORDER,
     ) -> None:
         """Start from what the state file holds.
 
@@ -65,7 +66,6 @@ class Manager:
             machine: by the settings, with nothing given to containers.
             stored: None: there is no file.
             initial: ID -> pod UID and container, of what the runtime lists.
-            order: of maps.
 
         Raises:
             MemoryManagerError: the file does not fit the machine.
@@ -73,7 +73,7 @@ class Manager:
         """
         self.container_map = ContainerMap(initial)
         self.state = State() if stored is None else stored
-        validate_state(self.state, machine, self.facts, order)
+        validate_state(self.state, machine, self.facts, self.order)
 
     def copy(self) -> Manager:
         """A manager of the same memory."""
@@ -83,7 +83,7 @@ class Manager:
             for uid, by_mask in self.policy.reusable.items()
         }
         other.state = self.state.clone()
-        other.active, other.sources_ready = self.active, self.sources_ready
+        other.active_pods, other.sources_ready = self.active_pods, self.sources_ready
         other.container_map, other.pending = ContainerMap(self.container_map), self.pending
         return other
 
@@ -91,42 +91,32 @@ class Manager:
         """All that later calls depend on."""
         return self.state, self.policy.reusable, self.container_map, self.pending
 
-    def allocate(
-        self,
-        pod: Pod,
-        container: Container,
-        affinity: TopologyHint,
-        order: MapOrder = FIRST_ORDER,
-    ) -> None:
+    def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
         """Give a container memory before its pod is admitted.
 
         Raises:
             AllocationError, KubeletPanicError: as the policy's ``allocate``.
         """
-        self._begin(pod, order)
+        self._begin(pod)
         self.policy.allocate(self.state, pod, container, affinity)
 
-    def allocate_pod(self, pod: Pod, affinity: TopologyHint, order: MapOrder = FIRST_ORDER) -> None:
+    def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
         """Give a pod with resources of its own memory as a whole.
 
         Raises:
             AllocationError, KubeletPanicError: as the policy's ``allocate_pod``.
         """
-        self.remove_stale_state(order)
-        self.policy.allocate_pod(self.state, pod, affinity, order)
+        self.remove_stale_state()
+        self.policy.allocate_pod(self.state, pod, affinity, self.order)
 
-    def get_topology_hints(
-        self, pod: Pod, container: Container, order: MapOrder = FIRST_ORDER
-    ) -> dict[str, Hints] | None:
+    def get_topology_hints(self, pod: Pod, container: Container) -> dict[str, Hints] | None:
         """Hints for a container; what is stale goes first."""
-        self._begin(pod, order)
+        self._begin(pod)
         return self.policy.get_topology_hints(self.state, pod, container)
 
-    def get_pod_topology_hints(
-        self, pod: Pod, order: MapOrder = FIRST_ORDER
-    ) -> dict[str, Hints] | None:
+    def get_pod_topology_hints(self, pod: Pod) -> dict[str, Hints] | None:
         """Hints for a pod; what is stale goes first."""
-        self._begin(pod, order)
+        self._begin(pod)
         return self.policy.get_pod_topology_hints(self.state, pod)
 
     def get_memory_numa_nodes(self, pod: str, container: str) -> list[int] | None:
@@ -144,21 +134,21 @@ class Manager:
             if init.name == container.name:
                 break
             if not keeps_memory(init, self.facts):
-                self._remove_by_ref((uid, init.name or ""), FIRST_ORDER)
+                self._remove_by_ref((uid, init.name or ""))
 
-    def remove_container(self, container_id: str, order: MapOrder = FIRST_ORDER) -> None:
+    def remove_container(self, container_id: str) -> None:
         """A container is removed; an ID that is not known does nothing."""
         if container_id in self.container_map:
-            self._remove_by_ref(self.container_map[container_id], order)
+            self._remove_by_ref(self.container_map[container_id])
 
-    def remove_stale_state(self, order: MapOrder = FIRST_ORDER) -> None:
+    def remove_stale_state(self) -> None:
         """Take back what containers have whose pod is not active."""
         if not self.sources_ready:
             return
         entries = self.state.entries
         if not entries and not self.container_map:
             return
-        active = {pod.metadata.uid: pod for pod in self.active}
+        active = {pod.metadata.uid: pod for pod in self.active_pods}
         if self.pending is not None:
             active[self.pending.metadata.uid] = self.pending
         stale = [
@@ -167,11 +157,11 @@ class Manager:
             for name in containers
             if not _has(active.get(uid), name)
         ]
-        for uid, name in stale if self._commute(stale) else order.of(stale):
-            self._remove_by_ref((uid, name), order)
-        known = self.container_map
-        refs = {ref for ref in known.values() if not _has(active.get(ref[0]), ref[1])}
-        known.visit_removing(refs, lambda ref: self._remove_by_ref(ref, order), order)
+        for uid, name in stale if self._commute(stale) else self.order.of(stale):
+            self._remove_by_ref((uid, name))
+        refs = {ref for ref in self.container_map.values() if not _has(active.get(ref[0]), ref[1])}
+        if refs:
+            self.container_map.visit_removing(refs, self._remove_by_ref, self.order)
 
     def _commute(self, containers: Sequence[ContainerRef]) -> bool:
         """Whether it is the same in which order containers give their memory back.
@@ -183,15 +173,15 @@ class Manager:
         groups = {frozenset(block.numa_nodes) for block in blocks}
         return sum(map(len, groups)) == len(frozenset().union(*groups))
 
-    def _begin(self, pod: Pod, order: MapOrder) -> None:
+    def _begin(self, pod: Pod) -> None:
         if self.facts.pending_admission_pod:
             self.pending = pod
-        self.remove_stale_state(order)
+        self.remove_stale_state()
 
-    def _remove_by_ref(self, ref: ContainerRef, order: MapOrder) -> None:
+    def _remove_by_ref(self, ref: ContainerRef) -> None:
         """Of several IDs of a container one is forgotten."""
         self.policy.remove_container(self.state, *ref)
-        self.container_map.remove_by_ref(ref, order)
+        self.container_map.remove_by_ref(ref, self.order)
 
 
 def default_machine(settings: MachineSettings, order: MapOrder = FIRST_ORDER) -> NUMANodeMap:

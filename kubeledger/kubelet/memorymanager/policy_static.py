@@ -9,12 +9,11 @@ from collections.abc import Sequence
 
 from kubeledger.kubelet.kube.admission import AllocationError
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
-from kubeledger.kubelet.kube.pod import Container, Pod
+from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
 from kubeledger.kubelet.memorymanager import hints as h
 from kubeledger.kubelet.memorymanager.machine import UINT64, Block, NUMANodeMap, State, clone
 from kubeledger.kubelet.memorymanager.requested import (
     Requested,
-    containers_of,
     get_container_requested_resources,
     get_pod_requested_resources,
     is_guaranteed,

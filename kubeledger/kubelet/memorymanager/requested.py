@@ -48,11 +48,6 @@ def is_managed_as_a_whole(pod: Pod, facts: ResourceManagerFacts) -> bool:
     return facts.pod_level_managers and is_pod_level(pod.spec.resources)
 
 
-def containers_of(pod: Pod) -> tuple[Container, ...]:
-    """Init containers, then app containers."""
-    return (pod.spec.init_containers or ()) + (pod.spec.containers or ())
-
-
 def keeps_memory(container: Container, facts: ResourceManagerFacts) -> bool:
     """Whether an init container runs on, so that nothing of it is used again."""
     return facts.sidecars_keep_resources and is_sidecar(container)

@@ -61,6 +61,8 @@ GATES: Final[Mapping[str, Stages]] = {
     "PodLevelResourceManagers": Stages(alpha=36),
     "CPUManagerPolicyAlphaOptions": Stages(alpha=23),
     "CPUManagerPolicyBetaOptions": Stages(beta=23),
+    "TopologyManagerPolicyAlphaOptions": Stages(alpha=26),
+    "TopologyManagerPolicyBetaOptions": Stages(beta=26),
     "DisableCPUQuotaWithExclusiveCPUs": Stages(beta=33),
     "InPlacePodVerticalScaling": Stages(alpha=27, beta=33, locked=35),
     "InPlacePodLevelResourcesVerticalScaling": Stages(alpha=35, beta=36),
@@ -148,6 +150,8 @@ GATED_FACTS: Final = (
     GatedFact("PodLevelResourceManagers", "resourcemanagers", "pod_level_managers", 36),
     GatedFact("CPUManagerPolicyAlphaOptions", "resourcemanagers", "cpu_alpha_options", 23),
     GatedFact("CPUManagerPolicyBetaOptions", "resourcemanagers", "cpu_beta_options", 23),
+    GatedFact("TopologyManagerPolicyAlphaOptions", "topology", "alpha_options", 26),
+    GatedFact("TopologyManagerPolicyBetaOptions", "topology", "beta_options", 26),
     # Some patch releases lack the condition whatever the gate says.
     GatedFact("PodDisruptionConditions", "admission", "preempted_pod_condition", 26, when_on=None),
     GatedFact("PodDisruptionConditions", "eviction", "disruption_target_condition", 26),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,9 @@ def faults(value: object, schema: dict[str, Any], defs: dict[str, Any], at: str)
             yield f"{at}: no {schema['type']}"
             return
     if isinstance(value, list):
-        first = schema.get("prefixItems", [])
-        rest = [schema.get("items") or {}] * (len(value) - len(first))
-        for index, (each, of) in enumerate(zip(value, [*first, *rest], strict=True)):
-            yield from faults(each, of, defs, f"{at}[{index}]")
+        of = chain(schema.get("prefixItems", []), repeat(schema.get("items") or {}))
+        for index, each in enumerate(value):
+            yield from faults(each, next(of), defs, f"{at}[{index}]")
     if isinstance(value, int | float) and value < schema.get("minimum", value):
         yield f"{at}: too small"
     if isinstance(value, dict):

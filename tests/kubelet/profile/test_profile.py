@@ -36,7 +36,7 @@ CASES_OF = {
     "kuberuntime": {"backoff", "podactions"},
     "prober": {"prober"},
     "resourcemanagers": {"cpumanager", "memorymanager"},
-    "topology": {"topologyhints", "topologymerge"},
+    "topology": {"topology", "topologyhints", "topologymerge"},
 }
 """Group of facts -> subsystems of the conformance cases that show them."""
 
