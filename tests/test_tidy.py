@@ -28,8 +28,8 @@ LAYOUT: dict[str, Rows] = {
     "kubelet": _rows(
         "kube profile",
         "topologymanager",
-        "cgroups cpumanager devicemanager eviction images kuberuntime lifecycle memorymanager "
-        "oom preemption prober",
+        "allocation cgroups cpumanager devicemanager dra eviction images kuberuntime lifecycle "
+        "memorymanager oom preemption prober",
         "cases",
     ),
     "ledger": _rows("", "history"),
@@ -40,7 +40,7 @@ LAYOUT: dict[str, Rows] = {
     "analyze": _rows(
         "clock histories logged_errors redaction",
         "sql",
-        "phrases",
+        "phrases wording",
         "problems",
         "completeness diff headlines why",
         "whatif",

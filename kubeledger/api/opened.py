@@ -204,13 +204,15 @@ class OpenLedger:
         """
         import msgspec
 
-        from kubeledger.analyze.headlines import counts_on
+        from kubeledger.analyze.headlines import besides_on
         from kubeledger.analyze.why import answers_to
 
         found = answers_to(target, self._histories(node), upto_ts_ns=self._ns(at, node))
         if target.partition("/")[0] == "node" and at is None:
-            count = partial(counts_on, lambda query, params: self.sql(query, params).dicts())
-            found = [msgspec.structs.replace(each, counts=count(each.node)) for each in found]
+            besides = partial(besides_on, lambda query, params: self.sql(query, params).dicts())
+            found = [
+                msgspec.structs.replace(each, **besides(each.node)._asdict()) for each in found
+            ]
         return Reasons(tuple(found))
 
     def whatif(

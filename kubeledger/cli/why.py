@@ -50,7 +50,7 @@ def why(
     """
     import msgspec
 
-    from kubeledger.analyze.headlines import counts_on
+    from kubeledger.analyze.headlines import besides_on
     from kubeledger.analyze.histories.history import span_of_histories
     from kubeledger.analyze.why import answers_to
     from kubeledger.cli.sources import ledger_for
@@ -67,9 +67,13 @@ def why(
         if is_of_node and at is None:
             from kubeledger.analyze.sql.api import connect
 
-            with connect(ledger) as queryable:
-                count = partial(counts_on, lambda text, given: queryable.sql(text, given).dicts())
-                found = [msgspec.structs.replace(each, counts=count(each.node)) for each in found]
+            with connect(ledger, is_fixed=True, is_held=True) as queryable:
+                besides = partial(
+                    besides_on, lambda text, given: queryable.sql(text, given).dicts()
+                )
+                found = [
+                    msgspec.structs.replace(each, **besides(each.node)._asdict()) for each in found
+                ]
     if output == "json":
         write_document(found[0] if len(histories) == 1 else found)
         return

@@ -226,7 +226,7 @@ def similar_pods(records: Iterable[Record], asked: str) -> list[str]:
     for record in records:
         body: Any = record.body
         if getattr(body, "object_kind", "Pod") == "Pod" and getattr(body, "pod", None):
-            pods[f"{body.namespace}/{body.pod}"] = body.pod
+            pods["/".join(filter(None, (body.namespace, body.pod)))] = body.pod
     same = sorted(pod for pod, its in pods.items() if its == name)
     longer = sorted(pod for pod, its in pods.items() if its.startswith(f"{name}-"))
     names = difflib.get_close_matches(name, sorted(set(pods.values())), _SUGGESTIONS_MAX)

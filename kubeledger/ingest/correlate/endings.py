@@ -73,8 +73,13 @@ class EndingsAssembler(PodAssembler):
 
     @about_pod("Pod terminating with grace period")
     def _grace(self, entry: Entry, pod: Pod) -> None:
+        """On a slow node the worker comes to it seconds later: that is told, too."""
         waiting = self._of_process(pod)
         if waiting is not None:
+            if not waiting.is_open and waiting.body.grace_period_s is None:
+                fact = shown(entry, waiting.body, cause=waiting.fact)
+                waiting = self.queue.hold(fact)
+                self._open[pod] = self._sync_loop.process, waiting
             waiting.join(entry.evidence)
             _give(waiting, entry)
             waiting.settle()

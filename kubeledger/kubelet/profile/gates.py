@@ -110,6 +110,7 @@ GATED_FACTS: Final = (
     ),
     GatedFact("DRAExtendedResource", "admission", "drops_resources_claimed_from_drivers", 36),
     GatedFact("DRAExtendedResource", "devices", "claimed_resources_skipped", 35),
+    GatedFact("DRAExtendedResource", "dra", "extended_resource_claims", 36),
     GatedFact("DynamicResourceAllocation", "stages", "dynamic_resources", 26),
     GatedFact("ImageVolume", "images", "image_volumes_in_use", 31),
     GatedFact("ImageMaximumGCAge", "images", "maximum_age_gate_on", 29),

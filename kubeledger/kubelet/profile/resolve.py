@@ -7,8 +7,10 @@ from functools import lru_cache
 import msgspec
 
 from kubeledger.kubelet.profile.admission import AdmissionFacts
+from kubeledger.kubelet.profile.allocation import AllocationFacts
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
 from kubeledger.kubelet.profile.devices import DeviceFacts
+from kubeledger.kubelet.profile.dra import DraFacts
 from kubeledger.kubelet.profile.eviction import EvictionFacts
 from kubeledger.kubelet.profile.facts import Fact, KubeletVersion, declared, parse_version
 from kubeledger.kubelet.profile.images import ImageFacts
@@ -29,8 +31,10 @@ class KubeletProfile(msgspec.Struct, frozen=True, kw_only=True):
 
     version: KubeletVersion
     admission: AdmissionFacts
+    allocation: AllocationFacts
     cgroups: CgroupFacts
     devices: DeviceFacts
+    dra: DraFacts
     eviction: EvictionFacts
     images: ImageFacts
     kuberuntime: KuberuntimeFacts

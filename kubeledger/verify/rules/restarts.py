@@ -66,7 +66,7 @@ class RestartVerifier(Starts):
             now = self._show(record, container, body.container_id)
         now.is_reported = True
         fields = self._expected(body, container, now)
-        before = container.at(1)
+        before = self._before(key, container, body.previous_container_id)
         said = _compared(body, fields)
         if self.context.profile is None or isinstance(specs, str):
             missing = specs if isinstance(specs, str) else self.context.missing_profile

@@ -128,6 +128,37 @@ SOUND: dict[str, Any] = {
         ],
     },
     "devices": devices(),
+    "dra": {
+        "drivers": ["gpu.example.com"],
+        "steps": [
+            {
+                "op": "prepare",
+                "pod": {
+                    "metadata": {"name": "p", "namespace": "ns", "uid": "u-1"},
+                    "spec": {
+                        "containers": [{"name": "c", "resources": {"claims": [{"name": "gpu"}]}}],
+                        "resourceClaims": [{"name": "gpu", "resourceClaimName": "c1"}],
+                    },
+                },
+                "claims": [
+                    {
+                        "metadata": {"name": "c1", "namespace": "ns", "uid": "cu1"},
+                        "status": {
+                            "allocation": {"devices": {"results": [{"driver": "gpu.example.com"}]}},
+                            "reservedFor": [{"uid": "u-1"}],
+                        },
+                    }
+                ],
+                "answers": {
+                    "gpu.example.com": {
+                        "claims": {"cu1": {"devices": [{"poolName": "n", "deviceName": "d"}]}}
+                    }
+                },
+            },
+            {"op": "deregister", "driver": "gpu.example.com"},
+            {"op": "reconcile", "activePods": []},
+        ],
+    },
     "eviction": {
         "config": {
             "evictionHard": {"memory.available": "1Gi"},
@@ -226,6 +257,19 @@ SOUND: dict[str, Any] = {
         "allocatable": {"cpu": "4", "memory": "8Gi"},
         "qosReservedPercent": {"memory": 50},
         "activePods": [pod(requests={"cpu": "1"})],
+    },
+    "resize": {
+        "nodeAllocatable": dict(AMOUNTS),
+        "nodeAllocatableAbsolute": dict(AMOUNTS),
+        "cpuManagerPolicy": "none",
+        "memoryManagerPolicy": "None",
+        "swapBehavior": {"c": "LimitedSwap"},
+        "kubeletStartedAt": START,
+        "steps": [
+            {"at": START, "op": "add", "pods": [pod(requests={"cpu": "1"})]},
+            {"at": START, "op": "update", "pods": [pod(requests={"cpu": "2"})]},
+            {"at": START, "op": "remove", "uids": ["u-1"], "sourcesReady": False},
+        ],
     },
     "topology": {
         "numSockets": 1,
@@ -329,7 +373,19 @@ REFUSED: list[tuple[str, Where, Any, str]] = [
     ("podactions", ("pod", "spec", "containers", 0, "resources", "requests", "cpu"), "x",
      "pod.spec.containers[0].resources.requests.cpu"),
     ("podactions", ("actuated", "c", "requests", "cpu"), "-1", "actuated.c.requests.cpu"),
+    ("dra", ("steps", 0, "pod"), None, "steps[0]"),
+    ("dra", ("steps", 1, "driver"), None, "steps[1]"),
+    ("dra", ("steps", 1, "op"), "leave", "steps[1].op"),
+    ("dra", ("steps", 0, "answers", "gpu.example.com", "claims", "cu1", "devices", 0, "pool"), "n",
+     'steps[0].answers["gpu.example.com"].claims.cu1.devices[0]'),
+    ("resize", ("nodeAllocatable", "memory"), "-1Gi", "nodeAllocatable.memory"),
+    ("resize", ("nodeAllocatableAbsolute", "cpu"), "x", "nodeAllocatableAbsolute.cpu"),
+    ("resize", ("steps", 1, "pods", 0, "spec", "containers", 0, "resources", "requests", "cpu"),
+     "-1", "steps[1].pods[0].spec.containers[0].resources.requests.cpu"),
     # Times and durations, also where nothing depends on them.
+    ("resize", ("kubeletStartedAt",), "x", "kubeletStartedAt"),
+    ("resize", ("steps", 2, "at"), "noon", "steps[2].at"),
+    ("resize", ("steps", 2, "op"), "delete", "steps[2].op"),
     ("backoff", ("initial",), "-1s", "initial"),
     ("backoff", ("max",), "5 minutes", "max"),
     ("backoff", ("max",), "2000000h", "max"),

@@ -29,8 +29,10 @@ UNDECIDED = {"evicted_status_kept", "disruption_target_generation"}
 
 CASES_OF = {
     "admission": {"admission"},
+    "allocation": {"resize"},
     "cgroups": {"cgroup", "cgroupv2", "nodeallocatable", "podstatus", "qos"},
     "devices": {"devices"},
+    "dra": {"dra"},
     "eviction": {"eviction"},
     "images": {"imagegc"},
     "kuberuntime": {"backoff", "podactions"},
