@@ -44,9 +44,28 @@ def check(environment: Path, dist: Path) -> None:
     python = environment / "bin" / "python"
     with tempfile.TemporaryDirectory() as scratch:
         house = Path(scratch) / "wheels"
-        get = [python, "-m", "pip", "download", "-q", "--only-binary", ":all:", "-d", house]
+        get: list[str | Path] = [
+            python,
+            "-m",
+            "pip",
+            "download",
+            "-q",
+            "--only-binary",
+            ":all:",
+            "-d",
+            house,
+        ]
         _run(*get, f"{wheel}[mcp]", cwd=Path(scratch))
-        put = [python, "-m", "pip", "install", "-q", "--no-index", "--find-links", house]
+        put: list[str | Path] = [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--no-index",
+            "--find-links",
+            house,
+        ]
         _run(*put, f"{wheel}[mcp]", cwd=Path(scratch))
         _check_commands(environment / "bin", Path(scratch))
 
