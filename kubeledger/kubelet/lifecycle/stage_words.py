@@ -33,12 +33,6 @@ def status_message(error: str) -> str:
     return _GRPC.sub("", error, count=1)
 
 
-def aggregate(errors: Collection[str]) -> str:
-    """Several errors as one (``utilerrors.Aggregate``)."""
-    distinct = [*dict.fromkeys(errors)]
-    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
-
-
 def network_error(facts: StageFacts, message: str) -> str:
     """Why the network is not ready, by the message of the runtime's condition."""
     whose = "container runtime" if facts.network_error_names_container else "runtime"

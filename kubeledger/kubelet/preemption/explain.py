@@ -8,14 +8,11 @@ from typing import NamedTuple
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.preemption.preemption import (
     KILL_ORDER,
-    Candidate,
+    Candidates,
+    Pick,
     Requirements,
     Turn,
-    candidates_of,
-    distances,
-    nearest,
     pods_to_preempt,
-    subtract,
     to_string,
 )
 from kubeledger.kubelet.profile.admission import AdmissionFacts
@@ -85,8 +82,8 @@ def admissible(
     Returns:
         Why it could not have been; empty if it could.
     """
-    candidates = candidates_of(preemptor, pods, facts)
-    at = {candidate.uid: candidate for candidate in candidates}
+    candidates = Candidates(preemptor, pods, facts)
+    at = {candidates.uid(pick): pick for pick in range(len(candidates.pods))}
     for position, uid in enumerate(victims):
         if uid not in at:
             if any((pod.metadata.uid or "") == uid for pod in pods):
@@ -96,49 +93,54 @@ def admissible(
             return f"{name(uid)} is not among the active pods"
         if uid in victims[:position]:
             return f"{name(uid)} was killed already"
-    if unmet := subtract(insufficient, candidates):
+    if unmet := candidates.subtract(insufficient):
         return f"no set of pods frees what is missing: {to_string(unmet)} would be left"
     claimed = [at[uid] for uid in victims]
-    ranks = [KILL_ORDER.index(victim.qos) for victim in claimed]
+    ranks = [KILL_ORDER.index(candidates.qos[victim]) for victim in claimed]
     if ranks != sorted(ranks):
         return "BestEffort pods are killed before Burstable ones, these before Guaranteed ones"
     turns = pods_to_preempt(candidates, insufficient, claimed)
-    return next(filter(None, (_refuted(turn, claimed, name) for turn in turns)), "")
+
+    def named(pick: Pick) -> str:
+        return name(candidates.uid(pick))
+
+    return next(filter(None, (_refuted(candidates, turn, claimed, named) for turn in turns)), "")
 
 
-def _refuted(turn: Turn, claimed: Sequence[Candidate], name: Callable[[str], str]) -> str:
+def _refuted(
+    candidates: Candidates, turn: Turn, claimed: Sequence[Pick], name: Callable[[Pick], str]
+) -> str:
     """Why the kubelet cannot have taken this victim at its turn; empty if it can."""
-    victim, before = turn.victim, _with_gone(turn, name)
+    victim, before = turn.victim, _with_gone(candidates, turn, name)
     if victim is None:
         if not turn.missing:
             return ""
-        killed = f" after {' and '.join(name(each.uid) for each in turn.killed)}"
+        killed = f" after {' and '.join(map(name, turn.killed))}"
         return (
             f"{to_string(turn.missing)} is missing{before}{killed if turn.killed else ''}, so "
             f"{'another' if turn.killed else 'a'} {turn.qos} pod is killed"
         )
-    who = name(victim.uid)
     if not turn.missing:
-        return f"{who} was killed although nothing was missing any more{before}"
-    best = nearest(turn.missing, turn.pods)
+        return f"{name(victim)} was killed although nothing was missing any more{before}"
+    best = candidates.nearest(turn.missing, turn.pods)
     if victim in best:
         return ""
-    rival = min(best, key=lambda each: each.place)
-    own, least = distances(turn.missing, (victim, rival))
+    rival = min(best)
+    own, least = candidates.distances(turn.missing, (victim, rival))
     order = "as near to what is missing, but smaller" if own == least else "nearer to it"
     where = f"with {to_string(turn.missing)} missing{before}"
     if rival in claimed:
-        return f"{who} was killed {where} before {name(rival.uid)}, {order}"
-    return f"{who} was killed {where} while {name(rival.uid)}, {order}, was left"
+        return f"{name(victim)} was killed {where} before {name(rival)}, {order}"
+    return f"{name(victim)} was killed {where} while {name(rival)}, {order}, was left"
 
 
-def _with_gone(turn: Turn, name: Callable[[str], str]) -> str:
+def _with_gone(candidates: Candidates, turn: Turn, name: Callable[[Pick], str]) -> str:
     """Which pods are taken as gone when victims of a class are chosen: `` with ... gone``."""
     if not turn.gone:
         return ""
     if turn.qos == "Guaranteed":
         return " with all BestEffort and Burstable pods gone"
-    gone = [name(each.uid) for each in turn.gone if each.qos != "BestEffort"]
+    gone = [name(pick) for pick in turn.gone if candidates.qos[pick] != "BestEffort"]
     if len(gone) < len(turn.gone):
         gone.insert(0, "all BestEffort pods")
     return f" with {' and '.join(gone)} gone"
@@ -179,54 +181,66 @@ def choices(
         victims: (k,) UIDs in the order they were killed.
         names: UID -> name of each pod.
     """
-    candidates = candidates_of(preemptor, pods, facts)
-    at = {candidate.uid: candidate for candidate in candidates}
+    candidates = Candidates(preemptor, pods, facts)
+    at = {candidates.uid(pick): pick for pick in range(len(candidates.pods))}
+    why = _Why(candidates, names, insufficient)
     turns = pods_to_preempt(candidates, insufficient, [at[uid] for uid in victims if uid in at])
-    found = {}
-    for turn in turns:
-        if (victim := turn.victim) is not None:
-            frees = _frees(victim, turn.missing)
-            who = f"{names[victim.uid]} ({victim.qos}, {priority_of(victim.pod)}, {frees})"
-            because = f"{_although(turn, names, insufficient)} {_because(turn, victim, names)}"
-            found[victim.uid] = Choice(who, because.strip())
-    return found
+    return {
+        candidates.uid(turn.victim): why.choice(turn, turn.victim)
+        for turn in turns
+        if turn.victim is not None
+    }
 
 
-def _although(turn: Turn, names: Mapping[str, str], insufficient: Requirements) -> str:
-    """What is taken as gone when it is this one's turn."""
-    if turn.killed:
-        return f"with {names[turn.killed[-1].uid]} gone"
-    if turn.qos == "Guaranteed":
-        return "even with all BestEffort and Burstable pods gone"
-    best_effort = [each for each in turn.gone if each.qos == "BestEffort"]
-    if not best_effort:
-        return ""
-    if any(each.frees[r.resource] for each in best_effort for r in insufficient):
-        return "with all BestEffort pods gone"
-    return "BestEffort pods free none of it, and"
+class _Why(NamedTuple):
+    candidates: Candidates
+    names: Mapping[str, str]
+    insufficient: Requirements
 
+    def choice(self, turn: Turn, victim: Pick) -> Choice:
+        qos, priority = self.candidates.qos[victim], priority_of(self.candidates.pods[victim])
+        who = f"{self.name(victim)} ({qos}, {priority}, {self.frees(victim, turn.missing)})"
+        return Choice(who, f"{self.although(turn)} {self.because(turn, victim)}".strip())
 
-def _because(turn: Turn, victim: Candidate, names: Mapping[str, str]) -> str:
-    """Why this one, against the best of the other pods of its class."""
-    left, missing = turn.missing, amounts(turn.missing)
-    others = sorted((each for each in turn.pods if each is not victim), key=lambda o: o.place)
-    if not others:
-        return f"it is the only {turn.qos} pod that may be preempted, with {missing} missing"
-    second = nearest(left, others)[0]
-    rival = f"{names[second.uid]} ({_frees(second, left)})"
-    own, distance = distances(left, (victim, second))
-    if own < distance:
-        return f"it is nearer to the missing {missing} than {rival}"
-    alike, less = f"it is as near to the missing {missing} as {rival}", " and asks"
-    if not (own or distance):
-        alike = f"this pod and {rival} both free enough for the missing {missing}"
-        less = ", but this one asks"
-    if victim.size >= second.size:
-        return f"{alike}, and one of them is taken"
-    resource = next(r for r in ("memory", "cpu") if victim.frees[r] != second.frees[r])
-    ours, theirs = (plains(resource, each.frees[resource])[0] for each in (victim, second))
-    return f"{alike}{less} for less {resource} ({ours} against {theirs})"
+    def although(self, turn: Turn) -> str:
+        """What is taken as gone when it is this one's turn."""
+        if turn.killed:
+            return f"with {self.name(turn.killed[-1])} gone"
+        if turn.qos == "Guaranteed":
+            return "even with all BestEffort and Burstable pods gone"
+        candidates = self.candidates
+        best_effort = [pick for pick in turn.gone if candidates.qos[pick] == "BestEffort"]
+        if not best_effort:
+            return ""
+        if any(candidates.frees[r.resource][p] for p in best_effort for r in self.insufficient):
+            return "with all BestEffort pods gone"
+        return "BestEffort pods free none of it, and"
 
+    def because(self, turn: Turn, victim: Pick) -> str:
+        """Why this one, against the best of the other pods of its class."""
+        candidates, left, missing = self.candidates, turn.missing, amounts(turn.missing)
+        others = sorted(pick for pick in turn.pods if pick != victim)
+        if not others:
+            return f"it is the only {turn.qos} pod that may be preempted, with {missing} missing"
+        second = candidates.nearest(left, others)[0]
+        rival = f"{self.name(second)} ({self.frees(second, left)})"
+        own, distance = candidates.distances(left, (victim, second))
+        if own < distance:
+            return f"it is nearer to the missing {missing} than {rival}"
+        alike, less = f"it is as near to the missing {missing} as {rival}", " and asks"
+        if not (own or distance):
+            alike = f"this pod and {rival} both free enough for the missing {missing}"
+            less = ", but this one asks"
+        size, other = candidates.sizes((victim, second))
+        if size >= other:
+            return f"{alike}, and one of them is taken"
+        at, resource = (0, "memory") if size[0] < other[0] else (1, "cpu")
+        ours, theirs = (plains(resource, each[at])[0] for each in (size, other))
+        return f"{alike}{less} for less {resource} ({ours} against {theirs})"
 
-def _frees(candidate: Candidate, missing: Requirements) -> str:
-    return listing(amount(r.resource, candidate.frees[r.resource]) for r in missing)
+    def name(self, pick: Pick) -> str:
+        return self.names[self.candidates.uid(pick)]
+
+    def frees(self, pick: Pick, missing: Requirements) -> str:
+        frees = self.candidates.frees
+        return listing(amount(r.resource, frees[r.resource][pick]) for r in missing)

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from kubeledger.kubelet.kube.amounts import NANOS, NotPlainError, from_nanos, whole_amounts
 from kubeledger.kubelet.kube.critical import is_critical_pod, preemptable
-from kubeledger.kubelet.kube.pod import Pod, PodSpec
+from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.podqos import QOSClass, pod_qos
 from kubeledger.kubelet.kube.podtotals import freed_total
 from kubeledger.kubelet.profile.admission import AdmissionFacts
@@ -29,6 +29,9 @@ _WAIT_MIN_S: Final = 10
 
 Requirements = tuple[InsufficientResource, ...]
 """The kubelet's ``admissionRequirementList``: what is still missing, in order."""
+
+Pick = int
+"""Place of a pod among the candidates."""
 
 
 class PreemptionOutcome(NamedTuple):
@@ -44,36 +47,93 @@ class PreemptionOutcome(NamedTuple):
     error: str = ""
 
 
-class Candidate:
-    """A pod that may be preempted.
+class Candidates:
+    """Pods that may be preempted; each is known by its place among them, its *pick*.
 
     Attributes:
-        place: among the candidates, in the order the kubelet lists them.
-        frees: resource -> what killing it frees, worked out when first asked for.
+        pods: (n,) in the order the kubelet lists them.
+        frees: resource -> (n,) what killing each frees, worked out when first asked for.
     """
 
-    __slots__ = ("frees", "place", "pod", "qos")
+    __slots__ = ("_facts", "_qos", "frees", "pods")
 
-    def __init__(self, place: int, pod: Pod, facts: AdmissionFacts) -> None:
-        self.place, self.pod = place, pod
-        self.frees = _Freed(pod.spec, facts.victims_counted_with_sidecars)
-        self.qos = pod_qos(
-            pod, status_wins=facts.qos_class_from_status, pod_level=facts.pod_level_resources
-        )
-
-    @property
-    def uid(self) -> str:
-        """Its UID; empty where it has none."""
-        return self.pod.metadata.uid or ""
+    def __init__(self, preemptor: Pod, pods: Iterable[Pod], facts: AdmissionFacts) -> None:
+        """Leave out the pods that the preemptor may not preempt."""
+        self.pods = [pod for pod in pods if not is_critical_pod(pod) or preemptable(preemptor, pod)]
+        self.frees = _Freed(self.pods, facts)
+        self._facts = facts
+        self._qos: list[QOSClass] = []
 
     @property
-    def size(self) -> tuple[int, int]:
-        """Memory and cpu: the smaller of two requests is the smaller pair.
+    def qos(self) -> list[QOSClass]:
+        """(n,) QoS class of each."""
+        if not self._qos:
+            facts = self._facts
+            wins, whole = facts.qos_class_from_status, facts.pod_level_resources
+            self._qos = [pod_qos(pod, status_wins=wins, pod_level=whole) for pod in self.pods]
+        return self._qos
+
+    def uid(self, pick: Pick) -> str:
+        """UID of a pod; empty where it has none."""
+        return self.pods[pick].metadata.uid or ""
+
+    def sizes(self, picks: Iterable[Pick]) -> list[tuple[int, int]]:
+        """Memory and cpu of pods: the smaller of two requests is the smaller pair.
 
         Source: v1.20.2 pkg/kubelet/preemption/preemption.go smallerResourceRequest
         Differs: a key to compare by.
         """
-        return self.frees["memory"], self.frees["cpu"]
+        memory, cpu = self.frees["memory"], self.frees["cpu"]
+        return [(memory[pick], cpu[pick]) for pick in picks]
+
+    def subtract(
+        self, requirements: Requirements, gone: Sequence[Pick] | None = None
+    ) -> Requirements:
+        """What is still missing after some pods are gone, or all.
+
+        Source: v1.20.2 pkg/kubelet/preemption/preemption.go subtract
+        Differs: no. Requests are not negative, so nothing changes once a requirement is met.
+        """
+        missing = []
+        for requirement in requirements:
+            resource, frees = requirement.resource, self.frees[requirement.resource]
+            freed = sum(frees) if gone is None else sum([frees[pick] for pick in gone])
+            if (left := requirement.quantity - freed) > 0:
+                missing.append(InsufficientResource(resource=resource, quantity=left))
+        return tuple(missing)
+
+    def distances(self, missing: Requirements, picks: Sequence[Pick]) -> list[float]:
+        """How far each pod is from freeing all that is missing: 0 is enough, r is nothing.
+
+        The share of each requirement that is left is squared, and the squares are added in the
+        order of the requirements, in 64-bit floats as the kubelet does it.
+
+        Source: v1.20.2 pkg/kubelet/preemption/preemption.go distance
+        Differs: all pods at once.
+        """
+        total: list[float] = []
+        for requirement in missing:
+            quantity, frees = requirement.quantity, self.frees[requirement.resource]
+            whole = float(quantity)
+            squares = [
+                (share := (quantity - amount) / whole) * share
+                if (amount := frees[pick]) < quantity
+                else 0.0
+                for pick in picks
+            ]
+            total = [a + b for a, b in zip(total, squares, strict=True)] if total else squares
+        return total
+
+    def nearest(self, missing: Requirements, picks: Sequence[Pick]) -> list[Pick]:
+        """Of the pods at the smallest distance those that ask for least, in order; n > 0."""
+        remote = self.distances(missing, picks)
+        least = min(remote)
+        near = [pick for pick, distance in zip(picks, remote, strict=True) if distance == least]
+        if len(near) == 1:
+            return near
+        sizes = self.sizes(near)
+        smallest = min(sizes)
+        return [pick for pick, size in zip(near, sizes, strict=True) if size == smallest]
 
 
 class Turn(NamedTuple):
@@ -87,11 +147,11 @@ class Turn(NamedTuple):
     """
 
     qos: QOSClass
-    gone: Sequence[Candidate]
-    killed: Sequence[Candidate]
+    gone: list[Pick]
+    killed: list[Pick]
     missing: Requirements
-    pods: Sequence[Candidate]
-    victim: Candidate | None
+    pods: list[Pick]
+    victim: Pick | None
 
 
 def recovery(
@@ -116,126 +176,67 @@ def decide(
         evictPodsToFreeRequests
     Differs: the pods are not killed.
     """
-    candidates = candidates_of(preemptor, pods, facts)
-    if unmet := subtract(insufficient, candidates):
+    candidates = Candidates(preemptor, pods, facts)
+    if unmet := candidates.subtract(insufficient):
         return PreemptionOutcome(
             error="preemption: error finding a set of pods to preempt: "
             f"no set of running pods found to reclaim resources: {to_string(unmet)}"
         )
-    chosen = [turn.victim for turn in pods_to_preempt(candidates, insufficient) if turn.victim]
-    chosen.sort(key=lambda victim: KILL_ORDER.index(victim.qos))
-    return PreemptionOutcome(victims=tuple(victim.uid for victim in chosen))
-
-
-def candidates_of(preemptor: Pod, pods: Iterable[Pod], facts: AdmissionFacts) -> list[Candidate]:
-    """The pods that the preemptor may preempt."""
-    allowed = (pod for pod in pods if not is_critical_pod(pod) or preemptable(preemptor, pod))
-    return [Candidate(place, pod, facts) for place, pod in enumerate(allowed)]
+    turns = pods_to_preempt(candidates, insufficient)
+    chosen = [turn.victim for turn in turns if turn.victim is not None]
+    chosen.sort(key=lambda victim: KILL_ORDER.index(candidates.qos[victim]))
+    return PreemptionOutcome(victims=tuple(map(candidates.uid, chosen)))
 
 
 def pods_to_preempt(
-    candidates: Sequence[Candidate],
+    candidates: Candidates,
     requirements: Requirements,
-    claimed: Sequence[Candidate] | None = None,
+    claimed: Sequence[Pick] | None = None,
 ) -> Iterator[Turn]:
     """Choose the victims, who together free what is missing: turn by turn, class by class.
 
     Args:
-        candidates: (n,) in the order the kubelet lists them, which decides between equals.
+        candidates: their order decides between equals.
         requirements: (r,) what is missing.
         claimed: victims to take in place of the kubelet's choice, whether or not it could.
 
     Source: v1.20.2 pkg/kubelet/preemption/preemption.go getPodsToPreempt
     Differs: the caller has made sure that all candidates together free enough.
     """
-    by_qos = {qos: [each for each in candidates if each.qos == qos] for qos in KILL_ORDER}
+    qos_of = candidates.qos
+    picks = range(len(qos_of))
+    by_qos = {qos: [pick for pick in picks if qos_of[pick] == qos] for qos in KILL_ORDER}
     best_effort, burstable = by_qos["BestEffort"], by_qos["Burstable"]
 
-    def to_evict(qos: QOSClass, gone: list[Candidate]) -> Generator[Turn, None, list[Candidate]]:
-        claims = None if claimed is None else [each for each in claimed if each.qos == qos]
-        return _by_distance(qos, by_qos[qos], gone, requirements, claims)
+    def by_distance(qos: QOSClass, gone: list[Pick]) -> Generator[Turn, None, list[Pick]]:
+        """Take the nearest pod of a class until nothing is missing; gives the victims.
 
-    guaranteed_to_evict = yield from to_evict("Guaranteed", best_effort + burstable)
-    burstable_to_evict = yield from to_evict("Burstable", best_effort + guaranteed_to_evict)
-    yield from to_evict("BestEffort", burstable_to_evict + guaranteed_to_evict)
+        The last pod of the array moves to where the victim stood. That decides later ties, of
+        which the last in the array wins.
 
+        Source: v1.20.2 pkg/kubelet/preemption/preemption.go getPodsToPreemptByDistance
+        Differs: the input is not changed.
+        """
+        claims = [pick for pick in claimed or () if qos_of[pick] == qos]
+        pods, missing = by_qos[qos], candidates.subtract(requirements, gone)
+        killed: list[Pick] = []
+        while True:
+            victim = None
+            if claimed is not None:
+                victim = claims[len(killed)] if len(killed) < len(claims) else None
+            elif missing:
+                victim = candidates.nearest(missing, pods)[-1]
+            yield Turn(qos, gone, killed, missing, pods, victim)
+            if victim is None:
+                return killed
+            killed, missing = [*killed, victim], candidates.subtract(missing, [victim])
+            pods = pods.copy()
+            pods[pods.index(victim)] = pods[-1]
+            pods.pop()
 
-def _by_distance(
-    qos: QOSClass,
-    pods: list[Candidate],
-    gone: list[Candidate],
-    requirements: Requirements,
-    claims: list[Candidate] | None,
-) -> Generator[Turn, None, list[Candidate]]:
-    """Take the nearest pod of a class until nothing is missing; gives the victims.
-
-    The last pod of the array moves to where the victim stood. That decides later ties, of which
-    the last in the array wins.
-
-    Source: v1.20.2 pkg/kubelet/preemption/preemption.go getPodsToPreemptByDistance
-    Differs: the input is not changed.
-    """
-    missing = subtract(requirements, gone)
-    killed: list[Candidate] = []
-    while True:
-        victim = None
-        if claims is not None:
-            victim = claims[len(killed)] if len(killed) < len(claims) else None
-        elif missing:
-            victim = nearest(missing, pods)[-1]
-        yield Turn(qos, gone, killed, missing, pods, victim)
-        if victim is None:
-            return killed
-        index = pods.index(victim)
-        pods = [*pods]
-        pods[index] = pods[-1]
-        pods.pop()
-        missing, killed = subtract(missing, [victim]), [*killed, victim]
-
-
-def nearest(missing: Requirements, pods: Sequence[Candidate]) -> list[Candidate]:
-    """Of the pods at the smallest distance those that ask for least, in order; n > 0."""
-    remote = distances(missing, pods)
-    least = min(remote)
-    near = [pod for pod, distance in zip(pods, remote, strict=True) if distance == least]
-    if len(near) == 1:
-        return near
-    sizes = [pod.size for pod in near]
-    smallest = min(sizes)
-    return [pod for pod, size in zip(near, sizes, strict=True) if size == smallest]
-
-
-def distances(missing: Requirements, pods: Sequence[Candidate]) -> list[float]:
-    """How far each pod is from freeing all that is missing: 0 is enough, r is nothing.
-
-    The share of each requirement that is left is squared, and the squares are added in the
-    order of the requirements, in 64-bit floats as the kubelet does it.
-
-    Source: v1.20.2 pkg/kubelet/preemption/preemption.go distance
-    Differs: all pods at once.
-    """
-    total = [0.0] * len(pods)
-    for requirement in missing:
-        resource, quantity = requirement.resource, requirement.quantity
-        whole = float(quantity)
-        for index, pod in enumerate(pods):
-            if (amount := pod.frees[resource]) < quantity:
-                share = (quantity - amount) / whole
-                total[index] += share * share
-    return total
-
-
-def subtract(requirements: Requirements, pods: Sequence[Candidate]) -> Requirements:
-    """What is still missing after some pods are gone.
-
-    Source: v1.20.2 pkg/kubelet/preemption/preemption.go subtract
-    Differs: no. Requests are not negative, so nothing changes once a requirement is met.
-    """
-    return tuple(
-        InsufficientResource(resource=r.resource, quantity=left)
-        for r in requirements
-        if (left := r.quantity - sum([pod.frees[r.resource] for pod in pods])) > 0
-    )
+    guaranteed_to_evict = yield from by_distance("Guaranteed", best_effort + burstable)
+    burstable_to_evict = yield from by_distance("Burstable", best_effort + guaranteed_to_evict)
+    yield from by_distance("BestEffort", burstable_to_evict + guaranteed_to_evict)
 
 
 def to_string(requirements: Requirements) -> str:
@@ -259,24 +260,24 @@ def kill_wait_s(grace_s: int | None) -> int:
     return max(grace + grace // 2, _WAIT_MIN_S)
 
 
-class _Freed(dict[str, int]):
-    """Resource -> what killing a pod frees of it.
+class _Freed(dict[str, list[int]]):
+    """Resource -> what killing each pod frees of it.
 
     Source: v1.20.2 pkg/api/v1/resource/helpers.go GetResourceRequest
     Differs: no.
     """
 
-    __slots__ = ("_sidecars", "_spec")
+    def __init__(self, pods: Sequence[Pod], facts: AdmissionFacts) -> None:
+        self._specs, self._newer = [p.spec for p in pods], facts.victims_counted_with_sidecars
+        self["pods"] = [1] * len(pods)
 
-    def __init__(self, spec: PodSpec, sidecars: bool) -> None:
-        self._spec, self._sidecars = spec, sidecars
-        self["pods"] = 1
-
-    def __missing__(self, resource: str) -> int:
-        spec, sidecars = self._spec, self._sidecars
+    def __missing__(self, resource: str) -> list[int]:
+        newer = self._newer
         try:
-            freed = freed_total(spec, resource, whole_amounts(resource), sidecars, sidecars)
+            table = whole_amounts(resource)
+            freed = [freed_total(spec, resource, table, newer, newer) for spec in self._specs]
         except NotPlainError:
-            freed = from_nanos(resource, freed_total(spec, resource, NANOS, sidecars, sidecars))
+            nanos = [freed_total(spec, resource, NANOS, newer, newer) for spec in self._specs]
+            freed = [from_nanos(resource, each) for each in nanos]
         self[resource] = freed
         return freed

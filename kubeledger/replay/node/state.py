@@ -12,7 +12,7 @@ import msgspec
 from kubeledger.kubelet.cgroups.state import CgroupsState
 from kubeledger.kubelet.cpumanager.state import CpuManagerState
 from kubeledger.kubelet.devicemanager.state import DeviceManagerState
-from kubeledger.kubelet.images.state import ImagesState
+from kubeledger.kubelet.images.reducer import ImagesState
 from kubeledger.kubelet.lifecycle.state import LifecycleState
 from kubeledger.kubelet.memorymanager.state import MemoryManagerState
 from kubeledger.kubelet.preemption.reducer import PreemptionState

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from kubeledger.kubelet.kube.pod import Container, ObjectMeta, Pod, PodSpec, ResourceRequirements
 from kubeledger.kubelet.preemption.explain import admissible
 from kubeledger.kubelet.preemption.preemption import (
-    candidates_of,
+    Candidates,
     decide,
-    distances,
     kill_wait_s,
     to_string,
 )
@@ -125,7 +124,7 @@ def test_last_of_equals_after_the_swap() -> None:
 def test_distance(requirements: tuple[InsufficientResource, ...], expected: list[float]) -> None:
     """Squares of the shares that are left."""
     pods = [a_pod("none"), a_pod("half", 100), a_pod("more", 300)]
-    assert distances(requirements, candidates_of(PREEMPTOR, pods, FACTS)) == expected
+    assert Candidates(PREEMPTOR, pods, FACTS).distances(requirements, range(3)) == expected
 
 
 @pytest.mark.parametrize(
