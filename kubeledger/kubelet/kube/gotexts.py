@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Collection
+from collections.abc import Iterable
 from typing import Final
 
 from kubeledger.model.units import parse_go_duration
@@ -41,6 +41,12 @@ def sprintf_without_arguments(text: str) -> str:
         return f"%!{verb}(MISSING)" if verb else "%!(NOVERB)"
 
     return _DIRECTIVE.sub(directive, text)
+
+
+def aggregate(errors: Iterable[str]) -> str:
+    """Several errors as one (``utilerrors.Aggregate``): one alone as it is, none twice."""
+    distinct = list(dict.fromkeys(errors))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
 def parse_float32(text: str) -> float:
@@ -113,16 +119,6 @@ def _duration_error(text: str) -> str:
             return f"time: unknown unit {quoted(match[1])} in duration {quoted(text)}"
         position = match.end()
     return f"time: invalid duration {quoted(text)}"
-
-
-def aggregate(errors: Collection[str]) -> str:
-    """Several errors as one text: one stands alone, more in brackets, none twice.
-
-    Source: v1.36.2 k8s.io/apimachinery/pkg/util/errors/errors.go:70 Error
-    Differs: nothing.
-    """
-    distinct = list(dict.fromkeys(errors))
-    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
 def quoted(text: str) -> str:

@@ -9,8 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Literal
 
-from kubeledger.kubelet.preemption.kill_loop import MESSAGE as PREEMPTING
-from kubeledger.kubelet.preemption.kill_loop import kill_wait_s
+from kubeledger.kubelet.preemption import preemption
 from kubeledger.model.bodies.lifecycle import (
     PodAdmitted,
     PodConfigChanged,
@@ -362,10 +361,10 @@ class PodLoop:
                     reason="preempted",
                     cause=seq,
                     status_reason="Preempting",
-                    status_message=PREEMPTING,
+                    status_message=preemption.MESSAGE,
                 )
             )
-            wait_s = kill_wait_s(victim.spec.get("terminationGracePeriodSeconds"))
+            wait_s = preemption.kill_wait_s(victim.spec.get("terminationGracePeriodSeconds"))
             yield first_of(worker.when_ended, timeout(self._kubelet, wait_s * NS_PER_S))
         return seqs[0]
 
