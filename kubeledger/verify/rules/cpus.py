@@ -67,7 +67,8 @@ class CpuVerifier(AssignmentVerifier[Cpus]):
     )
     rule = f"{_FILE}policy_static.go Allocate"
     released = f"{_FILE}cpu_manager.go removeStaleState"
-    file = "cpu_manager_state"
+    manager, file = "CPU manager", "cpu_manager_state"
+    turned_off = ("cpuManagerPolicy", "none")
     denied = "cpu_manager_state shows other CPUs of containers than the lines"
     validated = f"{_FILE}policy_static.go validateState"
     grants, releases, shortages, refusals = decides
@@ -79,6 +80,10 @@ class CpuVerifier(AssignmentVerifier[Cpus]):
         self._pool: Cpus | None = None
         self._start: CpuManagerStarted | None = None
         self._start_seq = 0
+
+    def is_own(self, resource: str) -> bool:
+        """CPUs."""
+        return resource == "cpu"
 
     def text(self, value: Cpus) -> str:
         """What a container has."""
