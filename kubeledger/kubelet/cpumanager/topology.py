@@ -76,6 +76,27 @@ def machine_of(cpus: Mapping[str, CpuPlace]) -> MachineInfo:
     )
 
 
+def places_of(machine: MachineInfo, *, with_caches: bool) -> dict[str, CpuPlace]:
+    """CPUs (decimal text) and where they are, as a kubelet logs them.
+
+    Args:
+        machine: as cAdvisor reports it.
+        with_caches: the kubelet's version reads uncore caches.
+    """
+    places: dict[int, CpuPlace] = {}
+    for node in machine.nodes:
+        for core in node.cores:
+            cache = core.socket if core.uncore_cache is None else core.uncore_cache
+            place = CpuPlace(
+                numa_node=node.id,
+                socket=core.socket,
+                core=min(core.threads),
+                uncore_cache=cache if with_caches else None,
+            )
+            places |= dict.fromkeys(core.threads, place)
+    return {str(cpu): places[cpu] for cpu in sorted(places)}
+
+
 class CPUTopology:
     """Where each CPU is.
 
