@@ -28,8 +28,8 @@ LAYOUT: dict[str, Rows] = {
     "kubelet": _rows(
         "kube profile",
         "topologymanager",
-        "allocation cgroups cpumanager devicemanager dra eviction images kuberuntime lifecycle "
-        "memorymanager oom preemption prober",
+        "allocation cgroups cpumanager devicemanager dra eviction imagepull images kuberuntime "
+        "lifecycle memorymanager oom preemption prober",
         "cases",
     ),
     "ledger": _rows("", "history"),

@@ -30,6 +30,7 @@ SUBSYSTEMS: tuple[str, ...] = (
     "dra",
     "eviction",
     "imagegc",
+    "imagepull",
     "memorymanager",
     "nodeallocatable",
     "podactions",

@@ -26,9 +26,10 @@ class _NotJSONError(Exception):
     """With the text of Go's error."""
 
 
-def syntax_error(text: str) -> str:
+def syntax_error(text: str | bytes) -> str:
     """Why Go takes the text for no JSON; empty if it is."""
-    scanner = _Scanner(text.encode("utf-8", "surrogatepass"))
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    scanner = _Scanner(data)
     try:
         scanner.run()
     except _NotJSONError as error:

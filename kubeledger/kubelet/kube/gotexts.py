@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterable
 from typing import Final
 
 from kubeledger.model.units import parse_go_duration
@@ -40,6 +41,12 @@ def sprintf_without_arguments(text: str) -> str:
         return f"%!{verb}(MISSING)" if verb else "%!(NOVERB)"
 
     return _DIRECTIVE.sub(directive, text)
+
+
+def aggregate(errors: Iterable[str]) -> str:
+    """Several errors as one (``utilerrors.Aggregate``): one alone as it is, none twice."""
+    distinct = list(dict.fromkeys(errors))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
 def parse_float32(text: str) -> float:
@@ -116,6 +123,8 @@ def _duration_error(text: str) -> str:
 
 def quoted(text: str) -> str:
     """As Go's ``strconv.Quote``; bytes that are no UTF-8 are lone surrogates in ``text``."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
     return f'"{"".join(_escaped(character) for character in text)}"'
 
 

@@ -237,8 +237,8 @@ STRING: Final = String()
 CHECKSUM: Final = Integer("checksum.Checksum", _UINT64)
 
 
-def unmarshal(text: str, into: Struct) -> dict[str, Any]:
-    """``json.Unmarshal`` of a text into a new value of a struct.
+def unmarshal(text: str | bytes, into: Struct | Map) -> dict[str, Any]:
+    """``json.Unmarshal`` of a text into a new value of a struct, or a map.
 
     Raises:
         UnmarshalError: the text is not JSON, or a part of it is of another type.
@@ -246,26 +246,29 @@ def unmarshal(text: str, into: Struct) -> dict[str, Any]:
     return decoded(decode(text), into)
 
 
-def decode(text: str) -> Any:  # noqa: ANN401  # decoded JSON
+def decode(text: str | bytes) -> Any:  # noqa: ANN401  # decoded JSON
     """Values of any type, to be read into one or several by :func:`decoded`.
+
+    Bytes that are no UTF-8 are replaced, as Go does.
 
     Raises:
         UnmarshalError: the text is not JSON.
     """
+    readable = text.decode(errors="replace") if isinstance(text, bytes) else text
     try:
-        return json.loads(text, parse_float=_Number, parse_constant=_refuse_constant)
+        return json.loads(readable, parse_float=_Number, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         raise UnmarshalError(syntax_error(text) or "the text is nested too deeply") from None
 
 
-def decoded(data: Any, into: Struct) -> dict[str, Any]:  # noqa: ANN401  # decoded JSON
-    """A new value of a struct from JSON that is decoded already.
+def decoded(data: Any, into: Struct | Map) -> dict[str, Any]:  # noqa: ANN401  # decoded JSON
+    """A new value of a struct, or a map, from JSON that is decoded already.
 
     Raises:
         UnmarshalError: a part of it is of another type.
     """
     try:
-        return into.zero.copy() if data is None else into.read(data)
+        return dict(into.zero or ()) if data is None else into.read(data)
     except _TypeError as error:
         where = f"value of type {error.go_type}"
         if error.fields:

@@ -38,6 +38,9 @@ _DEFECTS = """## Defects of the kubelet that are not imitated
 * **Volumes without a number** (all versions). The eviction manager crashes over a pod whose
   statistics name a volume but not its `usedBytes` (`emptyDirLimitEviction`). Here the volume is
   passed over.
+* **More than 31 pulls at once** (1.33 to 1.36, while credentials are verified). The kubelet crashes
+  (`StripedLockSet`: 31 locks at most, but keys are spread over `maxParallelImagePulls`). Here it
+  goes on.
 """
 
 

@@ -34,6 +34,7 @@ UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
     ("cpumanager.CpuManagerStarted", 1): _grown,
     ("devicemanager.CpuManagerStateRead", 1): _grown,
     ("lifecycle.PodEvicted", 1): _grown,
+    ("memorymanager.MemoryManagerStateRead", 1): _grown,
     ("prober.ProbeExecuted", 1): _probe_executed_v1,
 }
 """(kind, v) -> function from a body of that version to one of version v + 1."""

@@ -22,6 +22,7 @@ from tests.kubelet.cases.lines import Lines
 
 VERSION = "1.36.2"
 START = "2026-01-05T08:00:00Z"
+PULL_SECRET = "kubernetes.io/dockercfg"
 INT64 = 2**63
 INT32 = 2**31
 
@@ -207,6 +208,37 @@ SOUND: dict[str, Any] = {
                 "imagesInUse": [],
                 "imageFs": {"capacityBytes": 10, "availableBytes": 5},
             }
+        ],
+    },
+    "imagepull": {
+        "ensureSecretPulledImages": True,
+        "imagePullCredentialsVerificationPolicy": "AlwaysVerify",
+        "maxPods": 110,
+        "serializeImagePulls": True,
+        "maxParallelImagePulls": None,
+        "registryPullQPS": 5,
+        "registryBurst": 10,
+        "backOffInitial": "10s",
+        "backOffMax": "5m0s",
+        "kubeletStartedAt": START,
+        "images": [{"id": "a", "repoTags": ["i"]}],
+        "pullIntents": [{"image": "i", "apiVersion": "kubelet.config.k8s.io/v1beta1"}],
+        "steps": [
+            {
+                "at": START,
+                "op": "ensure",
+                "calls": [
+                    {
+                        "podUID": "u-1",
+                        "image": "i",
+                        "imagePullPolicy": "Always",
+                        "credentials": [{"username": "u", "secret": {"uid": "s"}}],
+                        "pullSecrets": [{"metadata": {"name": "s"}, "type": PULL_SECRET}],
+                        "answers": [{"imageRef": "a", "size": 1, "duration": "1s"}],
+                    }
+                ],
+            },
+            {"at": START, "op": "prune", "until": START},
         ],
     },
     "memorymanager": {
@@ -404,6 +436,24 @@ REFUSED: list[tuple[str, Where, Any, str]] = [
     ("imagegc", ("steps", 0, "at"), "2026-01-05 08:00:00Z", "steps[0].at"),
     ("imagegc", ("steps", 0, "at"), "9999-12-31T23:59:59-12:00", "steps[0].at"),
     ("imagegc", ("kubeletStartedAt",), "noon", "kubeletStartedAt"),
+    ("imagepull", ("backOffInitial",), "soon", "backOffInitial"),
+    ("imagepull", ("backOffMax",), "-1s", "backOffMax"),
+    ("imagepull", ("backOffMax",), "2000000h", "backOffMax"),
+    ("imagepull", ("kubeletStartedAt",), "noon", "kubeletStartedAt"),
+    ("imagepull", ("registryBurst",), INT64, "registryBurst"),
+    ("imagepull", ("maxParallelImagePulls",), INT32, "maxParallelImagePulls"),
+    ("imagepull", ("registryPullQPS",), "5", "registryPullQPS"),
+    ("imagepull", ("steps", 0, "at"), "noon", "steps[0].at"),
+    ("imagepull", ("steps", 0, "op"), "pull", "steps[0].op"),
+    ("imagepull", ("steps", 1, "until"), None, "steps[1].until"),
+    ("imagepull", ("steps", 0, "calls", 0, "answers", 0, "duration"), "1", "steps[0].calls"),
+    ("imagepull", ("steps", 0, "calls", 0, "answers", 0, "size"), -1,
+     "steps[0].calls[0].answers[0].size"),
+    ("imagepull", ("steps", 0, "calls", 0, "pullSecrets", 0, "data"), {".dockercfg": "{}"},
+     "steps[0].calls"),
+    ("imagepull", ("steps", 0, "calls", 0, "credentials", 0, "user"), "u",
+     "steps[0].calls[0].credentials[0]"),
+    ("imagepull", ("pullIntents", 0, "kind"), "x", "pullIntents[0]"),
     ("prober", ("pod", "metadata", "deletionTimestamp"), "x", "pod.metadata.deletionTimestamp"),
     ("prober", ("pod", "metadata", "creationTimestamp"), START[:-1],
      "pod.metadata.creationTimestamp"),

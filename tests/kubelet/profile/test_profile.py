@@ -24,7 +24,11 @@ FACTS = [
     for name, fact in facts.items()
 ]
 
-UNDECIDED = {"evicted_status_kept", "disruption_target_generation"}
+UNDECIDED = {
+    "evicted_status_kept", "disruption_target_generation", "kill_error_ends_wait",
+    "loop_event_is_a_format",
+    "preempted_pod_status_kept", "preempted_pod_condition", "preempted_pod_condition_generation",
+}  # fmt: skip
 """Facts that stand on the parity page alone: no decider has a part in them."""
 
 CASES_OF = {
@@ -34,6 +38,7 @@ CASES_OF = {
     "devices": {"devices"},
     "dra": {"dra"},
     "eviction": {"eviction"},
+    "imagepull": {"imagepull"},
     "images": {"imagegc"},
     "kuberuntime": {"backoff", "podactions"},
     "prober": {"prober"},

@@ -8,10 +8,10 @@ from typing import Final
 import msgspec
 
 from kubeledger.kubelet.eviction.signals import CONDITION_OF
+from kubeledger.kubelet.kube.critical import is_critical_pod
 from kubeledger.kubelet.kube.pod import Node, NodeSpec, NodeStatus, ObjectMeta, Pod
 from kubeledger.kubelet.kube.podqos import pod_qos
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
-from kubeledger.kubelet.preemption.decider import may_preempt
 from kubeledger.kubelet.profile.admission import AdmissionFacts
 from kubeledger.model.bodies.lifecycle import PodTerminating
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
@@ -135,7 +135,7 @@ class AdmissionInputs:
         unsized: tuple[str, ...] = ()
         if not allocatable.is_complete:
             unsized = tuple(sorted(found.asked - allocatable.amounts.keys() - {*found.extended}))
-        if unsized and may_preempt(found.pod):
+        if unsized and is_critical_pod(found.pod):
             return capacities(unsized)
         labels_and_taints = self.nodes.labels_and_taints(added_ns, context.settings, node)
         extended = dict.fromkeys([*found.extended, *(r for o in others for r in o.extended)])
@@ -144,6 +144,7 @@ class AdmissionInputs:
         bound = found.pod.spec.node_name
         # A pod is mostly given to the kubelet of its own node, whatever that is called.
         names = [node] if not bound else dict.fromkeys([own_name or bound, bound])
+        refusals = tuple(self.refusals.by_managers(interval))
         return AdmissionCase(
             interval=interval,
             pod=found.pod,
@@ -156,7 +157,8 @@ class AdmissionInputs:
             others=others,
             unread=unread,
             complete=complete,
-            refusals=tuple(self.refusals.by_managers(interval)),
+            refusals=refusals,
+            blame=self.refusals.blame(refusals[-1][0], profile.topology) if refusals else "",
             labels_known=labels_and_taints.labels_known,
             taints_known=labels_and_taints.taints_known,
             unsized=unsized,
