@@ -194,21 +194,34 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         """Whether a variant's manager may give other hints than the recorded ones."""
         return False
 
-    def hints(self, record: Record, body: HintsGenerated) -> OwnHints | None:
-        """The hints that a variant's manager gives; None where that is not known."""
+    def hints(self, pod: Pod, container: Container | None) -> OwnHints | None:
+        """The hints that a variant's manager gives; None where that is not known.
+
+        Args:
+            pod: that is to be admitted.
+            container: None for the pod as a whole.
+        """
         return None
 
     def _hinted(self, record: Record, body: HintsGenerated, state: NodeState) -> None:
         """Under a variant other hints are merged than the recorded ones."""
         if not (self.is_off or self.is_varied):
             return
-        hints = {} if self.is_off else self.hints(record, body)
+        hints = {} if self.is_off else self._varied_hints(record, body)
         key = key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod) or ""
         offer = self.context.alignment.offer(record, key, body)
         others = {name: of for name, of in offer.hints.items() if not self.is_own(name)}
         missing = () if hints is not None else (f"the hints of the {self.manager}",)
         offer = offer._replace(hints={**others, **(hints or {})}, missing=offer.missing + missing)
         self.context.alignment.replace(offer)
+
+    def _varied_hints(self, record: Record, body: HintsGenerated) -> OwnHints | None:
+        """The same by each version of the pod's spec, where they agree."""
+        whole = body.container is None
+        firsts = (next(specs_in(version), None) for version in self.versions(record))
+        specs = list(filter(None, firsts)) if whole else self.specs(record)
+        found = [self.hints(spec.pod, None if whole else spec.container) for spec in specs]
+        return found[0] if found and found.count(found[0]) == len(found) else None
 
     def compared(self, given: V, reading: V | None) -> V:
         """What a file that shows this, or no entry, says of what was reported."""

@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from kubeledger.kubelet.kube.names import HUGE_PAGES
+from kubeledger.kubelet.kube.pod import Container, Pod
 from kubeledger.kubelet.memorymanager.decider import gets_memory, requested_memory
 from kubeledger.kubelet.memorymanager.machine import MEMORY
 from kubeledger.kubelet.topologymanager.hint import TopologyHint
@@ -22,7 +23,6 @@ from kubeledger.model.bodies.memorymanager import (
     MemoryStateRefused,
     NUMANodeMemory,
 )
-from kubeledger.model.bodies.topologymanager import HintsGenerated
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Decision, Record
 from kubeledger.replay.node.state import NodeState
@@ -34,7 +34,6 @@ from kubeledger.verify.rules.assignments import (
     Holder,
     OwnHints,
     Spec,
-    specs_in,
 )
 
 Blocks = tuple[MemoryBlock, ...]
@@ -190,18 +189,10 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
         """Memory, and huge pages of each size."""
         return resource == MEMORY or resource.startswith(HUGE_PAGES)
 
-    def hints(self, record: Record, body: HintsGenerated) -> OwnHints | None:
-        """What the policy would offer with a variant's reserves."""
-        self.find_machine(record.ts_ns)
-        if not (self.complete and self.followed.is_known and self.context.profile):
-            return None
-        specs = self.specs(record)
-        if body.container is None:
-            first = (next(specs_in(version), None) for version in self.versions(record))
-            specs = [spec for spec in first if spec is not None]
-        of_pod = body.container is None
-        found = [self.followed.hints(s.pod, None if of_pod else s.container) for s in specs]
-        return found[0] if found and found.count(found[0]) == len(found) else None
+    def hints(self, pod: Pod, container: Container | None) -> OwnHints | None:
+        """What the policy offers with a variant's reserves."""
+        is_known = self.complete and self.followed.is_known
+        return self.followed.hints(pod, container) if is_known else None
 
     def is_sure(self, holder: Holder, ts_ns: int) -> bool:
         """Whether nothing that is lost can have changed what the manager holds."""
