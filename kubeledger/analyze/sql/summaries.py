@@ -109,7 +109,7 @@ TEMPLATES: Mapping[str, str] = {
     "prober.ProbeExecuted": "{probe_type} {result}[: {output}]",
     "prober.ProbeTicksFolded": "{probe_type} {result}, {count} times[: {output}]",
     "prober.ProbeTransitioned": "{probe_type} {from_result} -> {to_result}",
-    "topologymanager.AffinityDecided": "merged hint on policy {policy}",
+    "topologymanager.AffinityDecided": "merged hint[ on policy {policy}]",
     "topologymanager.HintsGenerated": "hints for {hints}",
 }
 """kind -> template; ``{field#}`` is how many the field holds, ``[...]`` only said when known."""

@@ -234,6 +234,15 @@ def _cpus(records: Sequence[Record], _: Facts) -> Words:
     return Words(body.container or "", f"got CPUs {body.cpu_set} of its own")
 
 
+def _memory(records: Sequence[Record], _: Facts) -> Words:
+    body: Any = records[-1].body
+    blocks = body.blocks or ()
+    given = " and ".join(f"{size(block.size_bytes)} of {block.type}" for block in blocks)
+    nodes = sorted({node for block in blocks for node in block.numa_nodes})
+    where = f"NUMA node{'s' if len(nodes) != 1 else ''} {', '.join(map(str, nodes))}".rstrip()
+    return Words(body.container or "", f"got {given or 'memory'} of {where}")
+
+
 def _cgroup(records: Sequence[Record], _: Facts) -> Words:
     body: Any = records[-1].body
     return Words("", "" if body.created else "had changed")
@@ -372,7 +381,7 @@ RULES: Mapping[str, Rule] = {
     "lifecycle.PodTerminating": Rule(_weight_of_stop, _stopped, ("reason",)),
     "lifecycle.ReasonReported": Rule(_weight_of_event, _event, ("reason",)),
     "lifecycle.RestartBackedOff": Rule(_always(BACK_OFF), _put_off),
-    "memorymanager.MemoryAllocated": Rule(_always(13), _simple("got memory of NUMA nodes")),
+    "memorymanager.MemoryAllocated": Rule(_always(13), _memory),
     "memorymanager.MemoryAllocationFailed": Rule(_always(REFUSED), _not_given),
     "node.ErrorsLogged": Rule(_weight_of_logged, _logged, ("severity", "shape")),
     "oom.ProcessKilled": Rule(_always(CONTAINER_END), _out_of_memory, ("reason",)),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
+
+import msgspec
 
 from kubeledger.kubelet.kube.checkpoints import MalformedCheckpointError
 from kubeledger.kubelet.kube.gotexts import quoted
@@ -42,16 +45,14 @@ STATIC: Final = "Static"
 PATH: Final = "/var/lib/kubelet/memory_manager_state"
 
 _RESOURCE = String("v1.ResourceName")
-_TABLE = Struct(
-    "state.MemoryTable",
-    {
-        "TotalMemSize": ("total", UINT64),
-        "SystemReserved": ("systemReserved", UINT64),
-        "Allocatable": ("allocatable", UINT64),
-        "Reserved": ("reserved", UINT64),
-        "Free": ("free", UINT64),
-    },
-)
+_TABLE_FIELDS: Final = {
+    "TotalMemSize": ("total", UINT64),
+    "SystemReserved": ("systemReserved", UINT64),
+    "Allocatable": ("allocatable", UINT64),
+    "Reserved": ("reserved", UINT64),
+    "Free": ("free", UINT64),
+}
+_TABLE = Struct("state.MemoryTable", _TABLE_FIELDS)
 _NODE = Struct(
     "state.NUMANodeState",
     {
@@ -116,6 +117,46 @@ def restore_state(text: str, facts: ResourceManagerFacts) -> State:
     return _state_of(value)
 
 
+def state_file(state: State, facts: ResourceManagerFacts) -> str:
+    """The text of the file in which a kubelet with the static policy keeps this.
+
+    Source: v1.36.2 pkg/kubelet/cm/memorymanager/state/state_checkpoint.go storeState
+    """
+    entries = {
+        uid: {name: _stored(blocks) for name, blocks in sorted(containers.items())}
+        for uid, containers in sorted(state.entries.items())
+    }
+    document: dict[str, Any] = {"policyName": STATIC, "machineState": _stored_machine(state)}
+    document |= {"entries": entries} if entries else {}
+    if facts.pod_level_managers and state.pod_entries:
+        document["podEntries"] = {
+            uid: {"memoryBlocks": _stored(blocks)}
+            for uid, blocks in sorted(state.pod_entries.items())
+        }
+    of = _V2 if facts.pod_level_managers else _V1
+    document["checksum"] = checksum(decoded(document, of), of)
+    return json.dumps(document, separators=(",", ":"))
+
+
+def _stored_machine(state: State) -> dict[str, Any]:
+    keys = [key for key, _ in _TABLE_FIELDS.values()]
+    return {
+        str(node): {
+            "numberOfAssignments": of.assignments,
+            "memoryMap": {
+                name: dict(zip(keys, msgspec.structs.astuple(table), strict=True))
+                for name, table in sorted(of.memory.items())
+            },
+            "cells": of.cells,
+        }
+        for node, of in sorted(state.machine.items(), key=lambda item: str(item[0]))
+    }
+
+
+def _stored(blocks: Iterable[Block]) -> list[dict[str, Any]]:
+    return [{"numaAffinity": b.numa_nodes, "type": b.type, "size": b.size_bytes} for b in blocks]
+
+
 def read_memory_manager_state(data: object) -> bodies.MemoryManagerStateRead:
     """The record of a decoded ``memory_manager_state``.
 
@@ -156,10 +197,10 @@ def read_memory_manager_state(data: object) -> bodies.MemoryManagerStateRead:
             for node, of in sorted(state.machine.items())
         },
         assignments={
-            uid: {name: _recorded(blocks) for name, blocks in sorted(containers.items())}
+            uid: {name: recorded(blocks) for name, blocks in sorted(containers.items())}
             for uid, containers in sorted(state.entries.items())
         },
-        pods={uid: _recorded(blocks) for uid, blocks in sorted(state.pod_entries.items())},
+        pods={uid: recorded(blocks) for uid, blocks in sorted(state.pod_entries.items())},
         checksum=given,
         checksum_ok=given in (checksum(v1, _V1), checksum(value, _V2)),
     )
@@ -278,7 +319,8 @@ def _blocks(values: list[dict[str, Any]] | None) -> list[Block]:
     return [Block(list(v["NUMAAffinity"] or ()), v["Type"], v["Size"]) for v in values or ()]
 
 
-def _recorded(blocks: Iterable[Block]) -> tuple[bodies.MemoryBlock, ...]:
+def recorded(blocks: Iterable[Block]) -> tuple[bodies.MemoryBlock, ...]:
+    """Blocks of a record."""
     return tuple(
         bodies.MemoryBlock(
             numa_nodes=tuple(sorted(block.numa_nodes)), type=block.type, size_bytes=block.size_bytes

@@ -134,12 +134,17 @@ class Manager:
             if init.name == container.name:
                 break
             if not keeps_memory(init, self.facts):
-                self._remove_by_ref((uid, init.name or ""))
+                self.release((uid, init.name or ""))
 
     def remove_container(self, container_id: str) -> None:
         """A container is removed; an ID that is not known does nothing."""
         if container_id in self.container_map:
-            self._remove_by_ref(self.container_map[container_id])
+            self.release(self.container_map[container_id])
+
+    def release(self, ref: ContainerRef) -> None:
+        """Take back what a container has; of several IDs of it one is forgotten."""
+        self.policy.remove_container(self.state, *ref)
+        self.container_map.remove_by_ref(ref, self.order)
 
     def remove_stale_state(self) -> None:
         """Take back what containers have whose pod is not active."""
@@ -158,10 +163,10 @@ class Manager:
             if not _has(active.get(uid), name)
         ]
         for uid, name in stale if self._commute(stale) else self.order.of(stale):
-            self._remove_by_ref((uid, name))
+            self.release((uid, name))
         refs = {ref for ref in self.container_map.values() if not _has(active.get(ref[0]), ref[1])}
         if refs:
-            self.container_map.visit_removing(refs, self._remove_by_ref, self.order)
+            self.container_map.visit_removing(refs, self.release, self.order)
 
     def _commute(self, containers: Sequence[ContainerRef]) -> bool:
         """Whether it is the same in which order containers give their memory back.
@@ -177,11 +182,6 @@ class Manager:
         if self.facts.pending_admission_pod:
             self.pending = pod
         self.remove_stale_state()
-
-    def _remove_by_ref(self, ref: ContainerRef) -> None:
-        """Of several IDs of a container one is forgotten."""
-        self.policy.remove_container(self.state, *ref)
-        self.container_map.remove_by_ref(ref, self.order)
 
 
 def default_machine(settings: MachineSettings, order: MapOrder = FIRST_ORDER) -> NUMANodeMap:

@@ -6,6 +6,7 @@ there while no kubelet runs; lists and counters are the kubelet's own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -13,12 +14,14 @@ import msgspec
 from kubeledger.kubelet.cgroups.paths import parse_cgroup_path
 from kubeledger.kubelet.cpumanager.checkpoint import read_cpu_manager_state
 from kubeledger.kubelet.devicemanager.checkpoint import checkpoint_document, read_checkpoint
+from kubeledger.kubelet.memorymanager.checkpoint import read_memory_manager_state
 from kubeledger.model.bodies.cgroups import CgroupRemoved, CgroupUpdated
 from kubeledger.model.bodies.devicemanager import DevicesReported
 from kubeledger.model.bodies.images import ImageFsObserved
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.bodies.node import NodeObserved
 from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeType
+from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.cgroup_values import CgroupValues
 from kubeledger.simulate.engine.disks import disk_space
@@ -41,7 +44,7 @@ class Agent:
         self._pods: dict[str, tuple[SimPod, tuple[Any, ...]]] = {}
         self._cgroups: dict[str, CgroupValues] = {}
         self._checkpoint: DeviceCheckpoint | None = None
-        self._cpu_manager_state: str | None = None
+        self._state_files: dict[str, str | None] = {}
         self._counters: dict[tuple[str | None, str, ProbeType], ProbeCountersRead] = {}
         self._counted_ns: int | None = None
         self._disk: ImageFsObserved | None = None
@@ -79,7 +82,7 @@ class Agent:
             self._count_ticks(kubelet)
         self._look_at_cgroups()
         self._read_checkpoint()
-        self._read_cpu_manager_state()
+        self._read_state_files()
 
     # -- the kubelet's own lists ---------------------------------------------------------------
 
@@ -208,11 +211,16 @@ class Agent:
                 report = DevicesReported(resource=resource, healthy=len(ids), device_ids=ids)
                 self._sim.journal.write(report, cause=seq)
 
-    def _read_cpu_manager_state(self) -> None:
-        text = self._sim.cpu_manager_state
-        if text is not None and text != self._cpu_manager_state:
-            self._cpu_manager_state = text
-            self._sim.journal.write(read_cpu_manager_state(msgspec.json.decode(text)))
+    def _read_state_files(self) -> None:
+        """Those of the CPU and memory managers."""
+        sim = self._sim
+        self._read("cpus", sim.cpu_manager_state, read_cpu_manager_state)
+        self._read("memory", sim.memory_manager_state, read_memory_manager_state)
+
+    def _read(self, name: str, text: str | None, read: Callable[[object], Body]) -> None:
+        if text is not None and text != self._state_files.get(name):
+            self._state_files[name] = text
+            self._sim.journal.write(read(msgspec.json.decode(text)))
 
 
 def node_observed(sim: Simulation, kubelet: Kubelet) -> NodeObserved:

@@ -34,7 +34,7 @@ def admit(kubelet: Kubelet, pod: SimPod) -> tuple[str, str] | None:
     """Align and allocate for a pod; reason and message of a refusal."""
     sim, devices = kubelet.sim, kubelet.devices.provider(pod)
     policy, name = policy_of(sim)
-    scope = Scope(policy, name, [devices, kubelet.cpus], sim.profile)
+    scope = Scope(policy, name, [devices, kubelet.cpus, kubelet.numa_memory], sim.profile)
     for step in scope.walk(pod.api):
         if isinstance(step, Aligned):
             _write_affinity(sim, pod, step, policy)

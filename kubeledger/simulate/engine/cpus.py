@@ -166,15 +166,10 @@ class CpuLoop:
 
     def _ready(self, pod: Pod | None) -> _Manager | None:
         """The manager, told of what it asks the kubelet for; ``pod`` is being admitted."""
-        manager, world = self._manager, self._sim.world
-        if manager is None:
-            return None
-        manager.sources_ready = self._kubelet.pods.sources_ready
-        active = {each.uid: each.api for each in world.active_pods()}
-        if pod is not None:
-            active[pod.metadata.uid or ""] = pod
-        manager.active_pods = tuple(active.values())
-        return manager
+        if self._manager is not None:
+            self._manager.sources_ready = self._kubelet.pods.sources_ready
+            self._manager.active_pods = self._sim.world.active_with(pod)
+        return self._manager
 
     def _reconcile(self) -> None:
         manager = self._ready(None)

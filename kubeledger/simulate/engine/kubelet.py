@@ -98,6 +98,7 @@ class Simulation(Protocol):
     machine: Machine
     checkpoint: DeviceCheckpoint | None
     cpu_manager_state: str | None
+    memory_manager_state: str | None
     offered: dict[str, SimPod]
     newest_kubelet: Kubelet
 
@@ -198,6 +199,15 @@ class Cpus(HintProvider, Protocol):
     def start(self) -> None: ...
 
 
+class NumaMemory(HintProvider, Protocol):
+    """The memory manager: ``numa_memory.NumaMemoryLoop``."""
+
+    def start(self) -> None: ...
+    def container_created(
+        self, pod: SimPod, container: SimContainer, container_id: str
+    ) -> None: ...
+
+
 class Probes(Protocol):
     """Probe workers: ``probes.ProbeLoop``."""
 
@@ -272,11 +282,13 @@ class Kubelet:
         alive: False once it was stopped; its timers do nothing any more.
         recorder: what it remembers of events that it sent.
         told: what it says again and again.
-        devices, cpus, pods, probes, images, cgroups, eviction, health, shutdown: its loops.
+        devices, cpus, numa_memory, pods, probes, images, cgroups, eviction, health, shutdown: its
+            loops.
     """
 
     devices: Devices
     cpus: Cpus
+    numa_memory: NumaMemory
     pods: Pods
     probes: Probes
     images: Images

@@ -82,6 +82,8 @@ class Runtime:
             container.restarts, container.instances = count, count + 1
             self._end_by_script(pod, container, instance)
             self._update_probes(pod, container)
+            numa_memory = self._sim.newest_kubelet.numa_memory
+            numa_memory.container_created(pod, container, instance.container_id)
         self._sim.agent.container_made(instance.container_id, instance.container)
         self._sim.newest_kubelet.cgroups.container_created(pod, container, instance.container_id)
         self._sim.memory.started(pod, container, instance)

@@ -14,6 +14,7 @@ import msgspec
 from kubeledger.kubelet.profile.gates import with_gates
 from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
 from kubeledger.model.bodies.cpumanager import CpuStateRefused
+from kubeledger.model.bodies.memorymanager import MemoryStateRefused
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, Setting, SettingsObserved
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
@@ -31,6 +32,7 @@ from kubeledger.simulate.engine.kubelet import Kubelet, Pods
 from kubeledger.simulate.engine.machine import Machine, machine_of
 from kubeledger.simulate.engine.memory import Memory
 from kubeledger.simulate.engine.newpod import change_spec, sim_pod
+from kubeledger.simulate.engine.numa_memory import NumaMemoryLoop
 from kubeledger.simulate.engine.plan import (
     DiskChange,
     ImageArrival,
@@ -79,7 +81,7 @@ class Sim:
         machine: what the node has for pods.
         plugins: device plugins.
         checkpoint: the device manager's file; None before the first write.
-        cpu_manager_state: text of the CPU manager's file; None: there is none.
+        cpu_manager_state, memory_manager_state: text of these managers' files; None: there is none.
         offered: UID -> pod that a config source has, whether or not a kubelet knows of it.
         newest_kubelet: the last process that was started, perhaps not alive any more.
     """
@@ -97,6 +99,7 @@ class Sim:
         self.plugins = tuple(SimPlugin(self, script) for script in plan.plugins)
         self.checkpoint: DeviceCheckpoint | None = None
         self.cpu_manager_state: str | None = None
+        self.memory_manager_state: str | None = None
         self.offered: dict[str, SimPod] = {}
         self.agent = Agent(self)
         self.api_server = ApiServer(self)
@@ -168,6 +171,7 @@ class Sim:
             cause=cause,
         )
         kubelet.devices, kubelet.cpus = DeviceLoop(kubelet), CpuLoop(kubelet)
+        kubelet.numa_memory = NumaMemoryLoop(kubelet)
         kubelet.pods = PodLoop(kubelet)
         kubelet.probes, kubelet.images = ProbeLoop(kubelet), ImageLoop(kubelet)
         kubelet.cgroups, kubelet.eviction = CgroupLoop(kubelet), EvictionLoop(kubelet)
@@ -203,20 +207,26 @@ class Sim:
         try:
             kubelet.cpus.start()
         except ValueError as error:
-            self._give_up(str(error))
+            self._give_up(CpuStateRefused(error=str(error)), "cpu")
+            return
+        try:
+            kubelet.numa_memory.start()
+        except ValueError as error:
+            self._give_up(MemoryStateRefused(error=str(error)), "memory")
             return
         kubelet.devices.start()
         kubelet.eviction.start()
         kubelet.health.start()
         kubelet.pods.start()
 
-    def _give_up(self, error: str) -> None:
-        """The CPU manager does not start: neither does the kubelet.
+    def _give_up(self, refused: CpuStateRefused | MemoryStateRefused, manager: str) -> None:
+        """A manager does not start: neither does the kubelet.
 
         Source: v1.36.2 pkg/kubelet/kubelet.go initializeRuntimeDependentModules
         """
-        cause = self.journal.write(CpuStateRefused(error=error))
-        message = f"Failed to start ContainerManager: start cpu manager error: {error}"
+        cause = self.journal.write(refused)
+        error = f"start {manager} manager error: {refused.error}"
+        message = f"Failed to start ContainerManager: {error}"
         pid = _FIRST_PID + self._run
         self.journal.write(KubeletExited(pid=pid, reason="error", message=message), cause=cause)
         self.newest_kubelet.stop()

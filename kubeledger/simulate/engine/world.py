@@ -210,6 +210,13 @@ class World(msgspec.Struct, kw_only=True):
         """Pods that count, in the order the kubelet received them."""
         return [pod for pod in self.pods.values() if pod.active]
 
+    def active_with(self, pod: ApiPod | None) -> tuple[ApiPod, ...]:
+        """The same as resource managers see them, with the one that is to be admitted."""
+        active = {each.uid: each.api for each in self.active_pods()}
+        if pod is not None:
+            active[pod.metadata.uid or ""] = pod
+        return tuple(active.values())
+
     def has_namesake(self, pod: SimPod) -> bool:
         """Whether it is a static pod, and one of its name that came before is not down yet.
 

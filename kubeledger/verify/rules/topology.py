@@ -40,6 +40,8 @@ _OPTIONS: Final = "topologyManagerPolicyOptions"
 _NODES: Final = "the NUMA nodes of the machine"
 _NO_START: Final = "a kubelet that starts with these settings"
 _NO_AFFINITY: Final = TopologyHint(None, preferred=False)
+_SHOWN_MAX: Final = 4
+"""So many hints of a resource are shown, those that are preferred first."""
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 
@@ -305,7 +307,11 @@ def _hints_text(hints: Hints | None) -> str:
     """What one resource is offered."""
     if hints is None:
         return "no preference"
-    return joined(map(_text, hints)) if hints else "no possible affinity"
+    if not hints:
+        return "no possible affinity"
+    first = sorted(hints, key=lambda hint: not hint.preferred)[:_SHOWN_MAX]
+    texts = [_text(hint) for hint in first]
+    return joined([*texts, f"{len(hints) - len(first)} more"] if hints[_SHOWN_MAX:] else texts)
 
 
 def _merged(policy: Policy, offer: Offer, hint: TopologyHint, *, admits: bool) -> str:
