@@ -120,7 +120,7 @@ def _topology_options(settings: Settings, profile: KubeletProfile) -> str:
     try:
         policy_options({str(n): str(value) for n, value in options.items()}, profile.topology)
     except ConfigurationError as error:
-        return f"topologyManagerPolicyOptions: {error}"
+        return f"topologyManagerPolicyOptions of kubelet {profile.version}: {error}"
     return ""
 
 
@@ -133,7 +133,7 @@ def _cpu_options(settings: Settings, profile: KubeletProfile) -> str:
         texts = {str(name): str(value) for name, value in options.items()}
         new_static_policy_options(texts, facts, FIRST_ORDER)
     except PolicyOptionError as error:
-        return f"cpuManagerPolicyOptions: {error}"
+        return f"cpuManagerPolicyOptions of kubelet {profile.version}: {error}"
     return ""
 
 

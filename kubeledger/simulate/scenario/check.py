@@ -13,10 +13,13 @@ from kubeledger.kubelet.kube.keys import name_key
 from kubeledger.kubelet.kube.quantity import QuantityError
 from kubeledger.kubelet.kube.requests import nanos_of
 from kubeledger.kubelet.lifecycle.shutdown import shutdown_groups
+from kubeledger.kubelet.memorymanager.checkpoint import STATIC as STATIC_MEMORY
+from kubeledger.kubelet.memorymanager.memory_manager import default_machine
 from kubeledger.kubelet.profile.gates import with_gates
-from kubeledger.kubelet.profile.resolve import resolve
+from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
 from kubeledger.model.units import format_go_duration
 from kubeledger.simulate.engine.machine import machine_info
+from kubeledger.simulate.engine.numa_memory import machine_settings
 from kubeledger.simulate.scenario.check_failures import check_failures
 from kubeledger.simulate.scenario.faults import in_order, twice
 from kubeledger.simulate.scenario.models import Scenario
@@ -27,6 +30,12 @@ from kubeledger.simulate.scenario.validate import Sound
 
 _OF_CPUS: tuple[Path, ...] = (
     *(("node", key) for key in ("cpus", "numaNodes", "sockets", "threadsPerCore", "uncoreCaches")),
+    ("kubeletVersion",),
+    ("kubeletRestarts",),
+    ("config",),
+)
+_OF_MEMORY: tuple[Path, ...] = (
+    *(("node", key) for key in ("memory", "numaNodes")),
     ("kubeletVersion",),
     ("kubeletRestarts",),
     ("config",),
@@ -61,6 +70,8 @@ def check(
         found += _reserved(scenario, settings)
     if not any(problems.inside(at) for at in _OF_CPUS):
         found += _static_cpus(sound, settings)
+    if not any(problems.inside(at) for at in _OF_MEMORY):
+        found += _static_memory(sound, settings)
     for index, manifests in groups:
         pods = dict(sound.items["pods"])[index]
         for manifest, path in manifests:
@@ -85,24 +96,46 @@ def _node(scenario: Scenario, settings: dict[str, Any]) -> Iterator[Fault]:
 
 def _static_cpus(sound: Sound, settings: dict[str, Any]) -> Iterator[Fault]:
     """Reserves and options with which the static policy does not start, of any process."""
-    scenario = sound.scenario
     if settings.get("cpuManagerPolicy") != STATIC:
         return
-    at = "configFile" if scenario.config_file is not None else "config"
-    versions: dict[str, Path] = {scenario.kubelet_version: ("kubeletVersion",)}
-    for index, restart in sound.items["kubeletRestarts"]:
-        place: Path = ("kubeletRestarts", index, "kubeletVersion")
-        versions.setdefault(restart.kubelet_version or scenario.kubelet_version, place)
-    machine = machine_info(scenario.node)
-    for version, place in versions.items():
-        profile = with_gates(resolve(version), settings.get("featureGates"))
+    machine = machine_info(sound.scenario.node)
+    for profile, at in _processes(sound, settings):
         try:
             reserved = reserved_amount("cpu", reservation_of(settings.get))
             new_policy(configuration_of(settings.get, machine, reserved), profile)
         except (PolicyError, QuantityError) as error:
-            text = f"kubelet {version} does not start with this cpuManagerPolicy: {error}"
+            text = f"kubelet {profile.version} does not start with this cpuManagerPolicy: {error}"
             advice = "mend `cpuManagerPolicyOptions` or what is reserved in `config`"
-            yield (place if version != scenario.kubelet_version else (at,)), text, advice
+            yield at, text, advice
+
+
+def _static_memory(sound: Sound, settings: dict[str, Any]) -> Iterator[Fault]:
+    """Reserves of NUMA nodes with which the memory manager does not start, of any process."""
+    node = sound.scenario.node
+    if settings.get("memoryManagerPolicy") != STATIC_MEMORY:
+        return
+    for profile, at in _processes(sound, settings):
+        if not profile.resourcemanagers.memory_manager_gate_on:
+            continue
+        try:
+            numa_nodes = sorted(node.numa_nodes)
+            default_machine(machine_settings(node.memory, numa_nodes, settings.get, profile))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            text = f"kubelet {profile.version} does not start with this reservedMemory: {error}"
+            advice = "by type, keep as much of all NUMA nodes as `config` keeps of the node"
+            yield at, text, advice
+
+
+def _processes(sound: Sound, settings: dict[str, Any]) -> Iterator[tuple[KubeletProfile, Path]]:
+    """The versions of the scenario's kubelets, and where each is named."""
+    scenario = sound.scenario
+    at = "configFile" if scenario.config_file is not None else "config"
+    versions: dict[str, Path] = {scenario.kubelet_version: (at,)}
+    for index, restart in sound.items["kubeletRestarts"]:
+        place: Path = ("kubeletRestarts", index, "kubeletVersion")
+        versions.setdefault(restart.kubelet_version or scenario.kubelet_version, place)
+    for version, place in versions.items():
+        yield with_gates(resolve(version), settings.get("featureGates")), place
 
 
 def _reserved(scenario: Scenario, settings: dict[str, Any]) -> Iterator[Fault]:
