@@ -84,6 +84,8 @@ def random_scenario(seed: int) -> dict[str, Any]:
     }
     if node["cpus"] >= _CPUS_MIN and chance.of("static CPUs").happens(40):
         _give_cpus(chance.of("CPUs"), scenario)
+    if version != "1.20.2" and chance.of("static memory").happens(40):
+        _give_memory(chance.of("NUMA memory"), scenario)
     return scenario
 
 
@@ -113,6 +115,36 @@ def _give_cpus(chance: Chance, scenario: dict[str, Any]) -> None:
                 amounts = {"cpu": chance.number(1, 3), "memory": "32Mi"}
                 resources["limits"] = resources.get("limits", {}) | amounts
                 resources["requests"] = resources.get("requests", {}) | amounts
+
+
+def _give_memory(chance: Chance, scenario: dict[str, Any]) -> None:
+    """The static memory manager, and pods that want much of a NUMA node, or of several."""
+    node, config = scenario["node"], scenario["config"]
+    parts = [chance.number(50, 350)]
+    parts.append(400 - parts[0])
+    numbers = sorted(chance.one(node["numaNodes"], node["numaNodes"][:1]))[:2]
+    kept = parts if len(numbers) > 1 else [400]
+    config.pop("systemReserved", None)
+    config |= {
+        "memoryManagerPolicy": "Static",
+        "kubeReserved": {"cpu": "100m", "memory": "300Mi"},
+        "evictionHard": {"memory.available": "100Mi", "nodefs.available": "5%"},
+        "reservedMemory": [
+            {"numaNode": number, "limits": {"memory": f"{mib}Mi"}}
+            for number, mib in zip(numbers, kept, strict=True)
+        ],
+    }
+    part = int(node["memory"].removesuffix("Gi")) * 1024 // len(node["numaNodes"])
+    for planned in scenario["pods"]:
+        spec = planned["pod"]["spec"]
+        if not chance.happens(60):
+            continue
+        for container in (*spec.get("initContainers", ()), *spec["containers"]):
+            resources = container.setdefault("resources", {})
+            mib = chance.number(part // 8, part + part // 4) // len(spec["containers"])
+            own = {"cpu": resources.get("limits", {}).get("cpu", "100m"), "memory": f"{mib}Mi"}
+            resources["limits"] = resources.get("limits", {}) | own
+            resources["requests"] = resources.get("requests", {}) | own
 
 
 def _node(chance: Chance) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from kubeledger.kubelet.cgroups.node_config import node_reservation, reservation_of
@@ -137,13 +138,13 @@ class NumaMemoryLoop:
 
     def get_topology_hints(self, pod: Pod, container: Container) -> ProviderHints:
         """Of a container."""
-        manager = self._ready(pod)
-        return None if manager is None else manager.get_topology_hints(pod, container)
+        with self._ready(pod) as manager:
+            return None if manager is None else manager.get_topology_hints(pod, container)
 
     def get_pod_topology_hints(self, pod: Pod) -> ProviderHints:
         """Of the pod."""
-        manager = self._ready(pod)
-        return None if manager is None else manager.get_pod_topology_hints(pod)
+        with self._ready(pod) as manager:
+            return None if manager is None else manager.get_pod_topology_hints(pod)
 
     def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
         """Give a container its memory, if it gets any of NUMA nodes.
@@ -151,9 +152,6 @@ class NumaMemoryLoop:
         Raises:
             AllocationError: there is too little.
         """
-        manager = self._ready(pod)
-        if manager is None:
-            return
         names: dict[str, Any] = {
             "namespace": pod.metadata.namespace,
             "pod": pod.metadata.name,
@@ -161,20 +159,21 @@ class NumaMemoryLoop:
             "container": container.name,
         }
         uid, name = pod.metadata.uid or "", container.name or ""
-        before, journal = manager.state.blocks(uid, name), self._sim.journal
-        manager.names[uid] = pod.metadata.namespace or "", pod.metadata.name or ""
-        try:
-            manager.allocate(pod, container, affinity)
-        except AllocationError as error:
-            journal.write(MemoryAllocationFailed(**names, error=str(error)))
-            raise
-        finally:
-            self._save()
-        blocks = manager.state.blocks(uid, name)
+        with self._ready(pod) as manager:
+            if manager is None:
+                return
+            before = manager.state.blocks(uid, name)
+            manager.names[uid] = pod.metadata.namespace or "", pod.metadata.name or ""
+            try:
+                manager.allocate(pod, container, affinity)
+            except AllocationError as error:
+                self._sim.journal.write(MemoryAllocationFailed(**names, error=str(error)))
+                raise
+            blocks = manager.state.blocks(uid, name)
         if blocks is not None and before is None:
             nodes = None if affinity.affinity is None else tuple(bits_of(affinity.affinity))
             given = MemoryAllocated(**names, affinity=nodes, blocks=recorded(blocks))
-            journal.write(given)
+            self._sim.journal.write(given)
 
     def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
         """Give a pod as a whole its memory, which only the state file shows.
@@ -182,30 +181,33 @@ class NumaMemoryLoop:
         Raises:
             AllocationError: there is too little.
         """
-        manager = self._ready(pod)
-        if manager is not None:
-            try:
+        with self._ready(pod) as manager:
+            if manager is not None:
                 manager.allocate_pod(pod, affinity)
-            finally:
-                self._save()
 
     def container_created(self, pod: SimPod, container: SimContainer, container_id: str) -> None:
         """What init containers before it had is given back."""
-        if self._manager is not None:
-            spec = next(each for each in containers_of(pod.api) if each.name == container.name)
-            self._manager.add_container(pod.api, spec, container_id)
-            self._save()
+        with self._ready(None) as manager:
+            if manager is not None:
+                spec = next(each for each in containers_of(pod.api) if each.name == container.name)
+                manager.add_container(pod.api, spec, container_id)
 
-    def _ready(self, pod: Pod) -> _Manager | None:
-        """The manager, told of what it asks the kubelet for; ``pod`` is being admitted."""
+    @contextmanager
+    def _ready(self, pod: Pod | None) -> Iterator[_Manager | None]:
+        """The manager, told of what it asks the kubelet for; ``pod`` is being admitted.
+
+        What it changes is in its file then.
+        """
         if self._manager is not None:
             self._manager.sources_ready = self._kubelet.pods.sources_ready
             self._manager.active_pods = self._sim.world.active_with(pod)
-        return self._manager
+        try:
+            yield self._manager
+        finally:
+            self._save()
 
     def _save(self) -> None:
-        assert self._manager is not None
-        if self._saved != self._manager.state:
+        if self._manager is not None and self._saved != self._manager.state:
             self._saved = self._manager.state.clone()
             facts = self._sim.profile.resourcemanagers
             self._sim.memory_manager_state = state_file(self._saved, facts)
