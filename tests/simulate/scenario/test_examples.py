@@ -12,6 +12,7 @@ from kubeledger.model.bodies.cpumanager import CpuAllocationFailed, CpusAllocate
 from kubeledger.model.bodies.devicemanager import AllocationFailed, DevicesAllocated
 from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.bodies.lifecycle import ContainerKilled, PodRejected
+from kubeledger.model.bodies.memorymanager import MemoryAllocated
 from kubeledger.model.bodies.preemption import PodPreempted, PreemptionFailed
 from kubeledger.model.record import Record
 from kubeledger.simulate.engine.sim import Sim
@@ -111,6 +112,33 @@ def test_cpus_are_given_alone(version: str, refused: set[str]) -> None:
     of_cpus = [each for each in findings if each.kind.startswith("cpumanager.")]
     assert {each.verdict for each in of_cpus} == {"match"}
     assert not [each for each in findings if each.verdict == "impossible"]
+
+
+@pytest.mark.parametrize("version", ["1.28.0", "1.30.14", "1.33.13", "1.34.9", "1.36.2"])
+def test_memory_of_numa_nodes(version: str) -> None:
+    """Where it lies, and whose hints keep a pod out though each resource is free."""
+    plan = to_plan(load_scenario(SCENARIOS / "memory.yaml"))
+    found = list(Sim(msgspec.structs.replace(plan, kubelet_version=version)).run())
+    given = [r.body for r in found if isinstance(r.body, MemoryAllocated)]
+    assert [(body.pod, body.container, body.affinity) for body in given] == [
+        ("cores", "keep", (0,)),
+        ("reuses", "prepare", (1,)),
+        ("reuses", "keep", (1,)),
+        ("small", "keep", (1,)),
+        ("again", "keep", (0, 1)),
+    ]
+    findings = {o.seq: o for o in outcomes(found) if isinstance(o, Finding)}
+    assert not [each for each in findings.values() if each.verdict == "impossible"]
+    of_memory = [o for o in findings.values() if o.kind.startswith("memorymanager.")]
+    assert {each.verdict for each in of_memory} == {"match"}
+    refused = {r.seq: r.body for r in found if isinstance(r.body, PodRejected)}
+    assert [(body.pod, body.reason) for body in refused.values()] == [
+        ("apart", "TopologyAffinityError"),
+        ("wide", "UnexpectedAdmissionError"),
+        ("reuses", "TopologyAffinityError"),
+    ]
+    apart = "each fits by itself, cpu on NUMA node 1 and memory on NUMA node 0"
+    assert apart in findings[next(iter(refused))].why
 
 
 def test_all_of_the_chain_is_verified() -> None:

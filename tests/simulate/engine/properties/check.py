@@ -28,8 +28,11 @@ Property = Callable[[Plan, list[Record]], Iterator[str]]
 
 
 def nothing_impossible(plan: Plan, records: list[Record]) -> Iterator[str]:
-    """Verification finds each decision possible, and no two sources that disagree."""
-    yield from bad(records)
+    """Verification finds each decision possible, and no two sources that disagree.
+
+    Up to 1.31 the memory manager forms groups of NUMA nodes that overlap.
+    """
+    yield from bad(records, {"memory_groups_overlap"})
 
 
 def snapshot_and_tail(plan: Plan, records: list[Record]) -> Iterator[str]:
