@@ -29,8 +29,14 @@ def _pod_evicted_v1(body: dict[str, Any]) -> dict[str, Any]:
     return body
 
 
+def _memory_state_read_v1(body: dict[str, Any]) -> dict[str, Any]:
+    """V2 holds pods that have memory as a whole; a file with such was not read as of v1."""
+    return body
+
+
 UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
     ("lifecycle.PodEvicted", 1): _pod_evicted_v1,
+    ("memorymanager.MemoryManagerStateRead", 1): _memory_state_read_v1,
     ("prober.ProbeExecuted", 1): _probe_executed_v1,
 }
 """(kind, v) -> function from a body of that version to one of version v + 1."""

@@ -16,7 +16,7 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.bodies.preemption import PodPreempted, PreemptionFailed
 from kubeledger.model.bodies.stages import PodResized
-from kubeledger.model.bodies.topologymanager import AffinityDecided
+from kubeledger.model.bodies.topologymanager import AffinityDecided, HintsGenerated
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
@@ -63,6 +63,7 @@ class AdmissionVerifier(RuleVerifier):
         """What managers refuse, and what the node has."""
         return {
             NodeObserved: self._inputs.nodes.prescan,
+            HintsGenerated: self._inputs.refusals.note_hints,
             AffinityDecided: self._inputs.refusals.note_manager,
             AllocationFailed: self._inputs.refusals.note_manager,
             PodResized: self._inputs.objects.foresee,
