@@ -1,4 +1,4 @@
-"""Device and topology manager of a simulated kubelet."""
+"""Device manager of a simulated kubelet."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from kubeledger.kubelet.kube.admission import AllocationError
 from kubeledger.kubelet.kube.pod import Container, Pod, is_sidecar
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.topologymanager.hint import Hints, ProviderHints, TopologyHint
-from kubeledger.kubelet.topologymanager.scope import AFFINITY_REASON, Aligned, Scope
 from kubeledger.model.bodies.devicemanager import (
     NO_HINTS,
     AllocationFailed,
@@ -38,7 +37,6 @@ from kubeledger.model.bodies.devicemanager import (
     PluginRegistered,
 )
 from kubeledger.model.units import NS_PER_S
-from kubeledger.simulate.engine.alignment import policy_of, write_affinity
 from kubeledger.simulate.engine.config import duration_ns
 from kubeledger.simulate.engine.kubelet import Kubelet, Plugin
 from kubeledger.simulate.engine.world import DeviceCheckpoint, SimPod
@@ -179,21 +177,9 @@ class DeviceLoop:
 
     # -- admission -------------------------------------------------------------------------
 
-    def admit(self, pod: SimPod) -> tuple[str, str] | None:
-        """Align and allocate for a pod; reason and message of a refusal."""
-        policy, name = policy_of(self._sim)
-        provider = _Provider(self, pod)
-        scope = Scope(policy, name, [provider], self._sim.profile)
-        for step in scope.walk(pod.api):
-            if isinstance(step, Aligned):
-                write_affinity(self._sim, pod, step, policy)
-            refusal = scope.refusal(pod.api, step)
-            if refusal is not None:
-                if refusal.reason == AFFINITY_REASON and provider.shortages:
-                    # The first one is the recorded reason of the refusal.
-                    self._sim.journal.write(provider.shortages[0])
-                return refusal.reason, refusal.message
-        return None
+    def provider(self, pod: SimPod) -> Provider:
+        """What the topology manager asks while it admits a pod."""
+        return Provider(self, pod)
 
     def container_hints(self, pod: SimPod, spec: Container) -> Offer:
         """Hints for a container, and what there is too little of."""
@@ -304,7 +290,7 @@ class DeviceLoop:
         self._sim.checkpoint = DeviceCheckpoint(*checkpoint_content(self.manager, self._facts))
 
 
-class _Provider:
+class Provider:
     """The device manager as the topology manager sees it while one pod is admitted.
 
     Attributes:
