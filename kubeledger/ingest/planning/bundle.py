@@ -255,6 +255,8 @@ def _digested(
     survey = survey_log(source, list(lengths))
     parts = lines_of_nodes(source, survey.writers.parts())
     surveys = [survey_log(part, list(lengths)) for part in parts] or [survey]
+    for each in surveys:  # a node that no line shows the year of has that of the others
+        each.reference_ns = each.reference_ns or survey.reference_ns
     return [FoundFile(each.source, form, each.digests, each) for each in surveys]
 
 

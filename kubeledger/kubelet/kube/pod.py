@@ -284,6 +284,11 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     spec: NodeSpec | None = None
 
 
+def containers_of(pod: Pod) -> tuple[Container, ...]:
+    """Init containers, then app containers."""
+    return (pod.spec.init_containers or ()) + (pod.spec.containers or ())
+
+
 def is_sidecar(container: Container) -> bool:
     """Whether an init container runs on beside the containers."""
     return container.restart_policy == SIDECAR

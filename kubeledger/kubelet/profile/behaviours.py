@@ -336,16 +336,36 @@ _RESOURCE_MANAGERS = {
     ),
 }
 
+_IMAGE_PULL = {
+    "pull_back_off": _same(
+        "A pull that failed is tried again after 10 s, doubled up to 300 s; so long, a pod does"
+        " not try that image. Only 600 s without a failure begin anew, not a success.",
+        "pkg/kubelet/images/image_manager.go EnsureImageExists",
+    ),
+    "pull_back_off_by_pod_and_name": _same(
+        "Each pod has its own back-off for each name of an image.",
+        "pkg/kubelet/images/image_manager.go EnsureImageExists",
+    ),
+    "pull_rate_limited": _same(
+        "A pull over registryPullQPS and registryBurst fails, and counts for the back-off.",
+        "pkg/kubelet/images/helpers.go throttledImageService",
+    ),
+    "pulls_serialized": _same(
+        "With serializeImagePulls one image is pulled after the other, in the order of requests.",
+        "pkg/kubelet/images/puller.go serialImagePuller",
+    ),
+    "credential_by_credential": _same(
+        "The runtime is asked with one credential after the other, the most specific registry"
+        " first, pull secrets before those of the node; all errors are one.",
+        "pkg/kubelet/kuberuntime/kuberuntime_image.go PullImage",
+    ),
+}
+
 _STAGES = {
     "failed_syncs_again": _same(
         "A sync that failed is tried again after 10 s to 15 s, one that waits for the network"
         " after 1 s to 1.5 s.",
         "pkg/kubelet/pod_workers.go completeWork, before 1.22 wrapUp",
-        "source",
-    ),
-    "pull_back_off": _same(
-        "A pull that failed is tried again after 10 s, doubled up to 300 s.",
-        "pkg/kubelet/images/image_manager.go EnsureImageExists",
         "source",
     ),
     "mount_back_off": _same(
@@ -385,6 +405,7 @@ BEHAVIOURS: dict[str, dict[str, Fact]] = {
     "devices": _DEVICES,
     "dra": _DRA,
     "eviction": _EVICTION,
+    "imagepull": _IMAGE_PULL,
     "images": _IMAGES,
     "kuberuntime": _KUBERUNTIME,
     "lifecycle": _LIFECYCLE,

@@ -13,6 +13,7 @@ from kubeledger.kubelet.profile.devices import DeviceFacts
 from kubeledger.kubelet.profile.dra import DraFacts
 from kubeledger.kubelet.profile.eviction import EvictionFacts
 from kubeledger.kubelet.profile.facts import Fact, KubeletVersion, declared, parse_version
+from kubeledger.kubelet.profile.imagepull import ImagePullFacts
 from kubeledger.kubelet.profile.images import ImageFacts
 from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
 from kubeledger.kubelet.profile.lifecycle import LifecycleFacts
@@ -36,6 +37,7 @@ class KubeletProfile(msgspec.Struct, frozen=True, kw_only=True):
     devices: DeviceFacts
     dra: DraFacts
     eviction: EvictionFacts
+    imagepull: ImagePullFacts
     images: ImageFacts
     kuberuntime: KuberuntimeFacts
     lifecycle: LifecycleFacts

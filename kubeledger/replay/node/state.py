@@ -14,10 +14,10 @@ from kubeledger.kubelet.cgroups.state import CgroupsState
 from kubeledger.kubelet.cpumanager.state import CpuManagerState
 from kubeledger.kubelet.devicemanager.state import DeviceManagerState
 from kubeledger.kubelet.dra.reducer import DraManagerState
-from kubeledger.kubelet.images.state import ImagesState
+from kubeledger.kubelet.images.reducer import ImagesState
 from kubeledger.kubelet.lifecycle.state import LifecycleState
 from kubeledger.kubelet.memorymanager.state import MemoryManagerState
-from kubeledger.kubelet.preemption.state import PreemptionState
+from kubeledger.kubelet.preemption.reducer import PreemptionState
 from kubeledger.kubelet.prober.state import ProberState
 from kubeledger.kubelet.topologymanager.state import TopologyManagerState
 from kubeledger.model.bodies.node import Setting

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from kubeledger.kubelet.profile.topology import TopologyFacts
 from kubeledger.kubelet.topologymanager.bitmask import bits_of
-from kubeledger.kubelet.topologymanager.decider import decide
-from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
+from kubeledger.kubelet.topologymanager.hint import TopologyHint
 from kubeledger.kubelet.topologymanager.options import PREFER_CLOSEST
 from kubeledger.kubelet.topologymanager.policies import Policy
+from kubeledger.kubelet.topologymanager.scope import Aligned
 from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint, HintsGenerated
 from kubeledger.simulate.engine.kubelet import Simulation
 from kubeledger.simulate.engine.world import SimPod
@@ -33,31 +30,24 @@ def policy_of(sim: Simulation) -> tuple[Policy, str]:
     return policy, scope if sim.profile.topology.pod_scope else "container"
 
 
-def write_affinity(
-    sim: Simulation,
-    pod: SimPod,
-    container: str | None,
-    hints: Mapping[str, Hints | None],
-    policy: Policy,
-    facts: TopologyFacts,
-) -> None:
-    """Write down hints, and what the policy makes of them; ``container`` None in pod scope."""
+def write_affinity(sim: Simulation, pod: SimPod, step: Aligned, policy: Policy) -> None:
+    """Write down the hints of the device manager, and what the policy makes of all hints."""
+    container = None if step.container is None else step.container.name
     offered = HintsGenerated(
         **pod.identity,
         container=container,
         hints={
             resource: None if each is None else tuple(map(_hint, each))
-            for resource, each in hints.items()
+            for resource, each in (step.hints[0] or {}).items()
         },
     )
     cause = sim.journal.write(offered)
-    merged, admits = decide(policy, [hints], facts)
     decided = AffinityDecided(
         **pod.identity,
         container=container,
-        hint=_hint(merged),
+        hint=_hint(step.best),
         policy=policy.name,
-        admit=admits,
+        admit=step.fits,
     )
     sim.journal.write(decided, cause=cause)
 

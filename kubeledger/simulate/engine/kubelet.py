@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from kubeledger.kubelet.devicemanager import manager
+from kubeledger.kubelet.imagepull.image_manager import Attempt
 from kubeledger.kubelet.kuberuntime.backoff import BackedOff
 from kubeledger.kubelet.prober.results import Result
 from kubeledger.kubelet.profile.resolve import KubeletProfile
@@ -131,6 +132,14 @@ class BackOffs(Protocol):
     def write(self, pod: SimPod, container: SimContainer, held: BackedOff) -> None: ...
 
 
+class Pulls(Protocol):
+    """The image manager: ``pulls.Pulls``."""
+
+    def request(self, pod: SimPod, image: str, policy: str) -> Attempt: ...
+    def finish(self, attempt: Attempt) -> None: ...
+    def collected(self, began_ns: int) -> None: ...
+
+
 class Worker(Protocol):
     """What syncs one pod: ``worker.PodWorker``."""
 
@@ -145,6 +154,8 @@ class Pods(Protocol):
 
     @property
     def back_offs(self) -> BackOffs: ...
+    @property
+    def pulls(self) -> Pulls: ...
     def start(self) -> None: ...
     def arrive(self, pod: SimPod) -> None: ...
     def delete(self, pod: SimPod) -> None: ...

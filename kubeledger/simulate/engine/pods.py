@@ -9,8 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Literal
 
-from kubeledger.kubelet.preemption.kill_loop import MESSAGE as PREEMPTING
-from kubeledger.kubelet.preemption.kill_loop import kill_wait_s
+from kubeledger.kubelet.preemption import preemption
 from kubeledger.model.bodies.lifecycle import (
     PodAdmitted,
     PodConfigChanged,
@@ -28,6 +27,7 @@ from kubeledger.simulate.engine.newpod import created_ns
 from kubeledger.simulate.engine.pleg import Changes, Pleg
 from kubeledger.simulate.engine.pleg_records import write_changes
 from kubeledger.simulate.engine.podphase import deadline_ns
+from kubeledger.simulate.engine.pulls import Pulls
 from kubeledger.simulate.engine.routine import Steps, SyncLoop, Waiting, first_of, timeout
 from kubeledger.simulate.engine.worker import PodWorker
 from kubeledger.simulate.engine.world import SimPod
@@ -48,6 +48,7 @@ class PodLoop:
         loop: what is done one after the other.
         pleg: what is known of containers.
         back_offs: what is remembered of restarts.
+        pulls: has images for containers.
     """
 
     def __init__(self, kubelet: Kubelet) -> None:
@@ -58,6 +59,7 @@ class PodLoop:
         self._workers: dict[str, PodWorker] = {}
         self._started = False
         self.back_offs = BackOffs(kubelet)
+        self.pulls = Pulls(kubelet)
 
     # -- interface -----------------------------------------------------------------------
 
@@ -359,10 +361,10 @@ class PodLoop:
                     reason="preempted",
                     cause=seq,
                     status_reason="Preempting",
-                    status_message=PREEMPTING,
+                    status_message=preemption.MESSAGE,
                 )
             )
-            wait_s = kill_wait_s(victim.spec.get("terminationGracePeriodSeconds"))
+            wait_s = preemption.kill_wait_s(victim.spec.get("terminationGracePeriodSeconds"))
             yield first_of(worker.when_ended, timeout(self._kubelet, wait_s * NS_PER_S))
         return seqs[0]
 

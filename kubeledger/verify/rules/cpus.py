@@ -23,8 +23,12 @@ from kubeledger.kubelet.cpumanager.decider import (
     reusable,
     state_error,
 )
-from kubeledger.kubelet.cpumanager.topology import take_aligned
-from kubeledger.kubelet.kube.cpuset import cpu_set_text, cpus_of
+from kubeledger.kubelet.cpumanager.policy_options import StaticPolicyOptions
+from kubeledger.kubelet.cpumanager.policy_static import StaticPolicy
+from kubeledger.kubelet.cpumanager.state_mem import State
+from kubeledger.kubelet.cpumanager.topology import CPUTopology, machine_of
+from kubeledger.kubelet.kube.admission import AllocationError
+from kubeledger.kubelet.kube.cpuset import cpu_set_text, cpus_in, cpus_of, set_of
 from kubeledger.model.bodies.cpumanager import (
     CpuAllocationFailed,
     CpuManagerStarted,
@@ -225,8 +229,9 @@ class CpuVerifier(AssignmentVerifier[Cpus]):
             )
             return same(False, why, inputs=seqs)
         only, ordered = len(free) == len(given), _NONE
-        if options == () and self.facts.whole_numa_nodes_first and free <= places.keys():
-            ordered = take_aligned(places, free, len(given), nodes)
+        sorts = self.facts.units_sorted_by_free_cpus
+        if options == () and sorts and free <= places.keys():
+            ordered = self._first(free, len(given), nodes)
         choice = "no others were free" if only else f"any {len(given)} of them may be given"
         if not only and ordered == given:
             choice = "they are the first by NUMA node, socket and core"
@@ -239,6 +244,19 @@ class CpuVerifier(AssignmentVerifier[Cpus]):
         chosen = Ruling(allowed=True, chosen=only or ordered == given, why=why, expected=expected,
                         inputs=tuple(seqs))  # fmt: skip
         return judge([chosen])
+
+    def _first(self, free: Cpus, count: int, nodes: tuple[int, ...] | None) -> Cpus:
+        """The CPUs that the static policy takes out of those that are free."""
+        profile, start = self.context.profile, self._start
+        assert profile is not None
+        assert start is not None
+        assert start.cpus is not None
+        topology = CPUTopology(machine_of(start.cpus), self.facts)
+        policy = StaticPolicy(topology, 0, StaticPolicyOptions(), profile)
+        affinity = None if nodes is None else set_of(nodes)
+        with suppress(AllocationError):
+            return frozenset(cpus_in(policy.allocate_cpus(State(set_of(free)), count, affinity, 0)))
+        return _NONE
 
     def _judge_release(
         self, record: Record, body: CpusReleased, holder: Holder, state: NodeState

@@ -18,6 +18,7 @@ from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint, Hints
 from kubeledger.model.record import Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, open_to, recorded, same
+from kubeledger.verify.evidence.line_texts import HINTS, HINTS_OF_A_POD, NO_HINT
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.devices.model import Affinity, DeviceManagerModel
 from kubeledger.verify.rules.devices.words import joined, nodes_text
@@ -181,10 +182,10 @@ class Affinities:
     def _is_complete(self, offer: _Offer) -> bool:
         """Whether hints of all providers are there: each writes a line of its own."""
         texts = [piece.text or "" for piece in offer.record.evidence]
-        lines = sum("TopologyHints" in text for text in texts)
-        if any("TopologyHints for pod" in text for text in texts):
+        lines = sum(HINTS in text for text in texts)
+        if any(HINTS_OF_A_POD in text for text in texts):
             # Go 1.20 writes no preference and no possible hint alike; another line says which.
-            logged = [text for text in texts if "no possible NUMA affinities" in text]
+            logged = [text for text in texts if NO_HINT in text]
             empty = [resource for resource, hints in offer.body.hints.items() if hints == ()]
             if not all(any(f"'{resource}'" in text for text in logged) for resource in empty):
                 return False

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, combinations, islice, product
+from math import prod
 from typing import Final
 
 import msgspec
@@ -22,10 +23,9 @@ from kubeledger.kubelet.lifecycle.decider import PodAdmitResult
 from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo
 from kubeledger.kubelet.lifecycle.predicates import PredicateFailureReason, general_filter
 from kubeledger.kubelet.lifecycle.resourcefit import InsufficientResourceError
-from kubeledger.kubelet.preemption import decider as preemption
-from kubeledger.kubelet.preemption.requirements import Requirements
+from kubeledger.kubelet.preemption import preemption
+from kubeledger.kubelet.preemption.preemption import Requirements
 from kubeledger.kubelet.profile.admission import AdmissionFacts
-from kubeledger.model.bodies.preemption import InsufficientResource
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.rules.admission.podspecs import requests_of
 
@@ -40,8 +40,8 @@ OTHER_PODS: Final = "the pods that ran before the log begins"
 _DOUBTS_MAX: Final = 8
 """Of so many doubtful pods all combinations are tried; of more, none, all, and all but one."""
 
-
-_READINGS_MAX: Final = 16
+_READINGS_MAX: Final = 32
+"""So many readings of the pods that were resized are tried."""
 
 
 class CountedPod(msgspec.Struct, frozen=True):
@@ -80,17 +80,20 @@ class AdmissionOutcome(msgspec.Struct, frozen=True):
     Attributes:
         result: of admission, with victims.
         insufficient: what is missing, in the order of the fit check.
-        requirements: the same as preemption gets it.
         info: the node of that world with the pods that count in it; ``pods`` are these.
         assumes: what the world assumes and no record shows, as noun phrases.
     """
 
     result: PodAdmitResult
     insufficient: tuple[InsufficientResourceError, ...]
-    requirements: Requirements
     info: NodeInfo
     pods: tuple[CountedPod, ...]
     assumes: tuple[str, ...] = ()
+
+    @property
+    def requirements(self) -> Requirements:
+        """What is missing, as preemption gets it."""
+        return tuple(reason.requirement for reason in self.insufficient)
 
     @property
     def specs(self) -> tuple[int, ...]:
@@ -152,8 +155,15 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_cut(self) -> bool:
-        """Whether so many pods are doubtful that :meth:`outcomes` does not try all worlds."""
-        return sum(other.doubtful for other in self.others) > _DOUBTS_MAX
+        """Whether so much is doubtful that :meth:`outcomes` does not try all worlds."""
+        return (
+            self._doubtful > _DOUBTS_MAX
+            or prod(1 + len(other.readings) for other in self.others) > _READINGS_MAX
+        )
+
+    @property
+    def _doubtful(self) -> int:
+        return sum(other.doubtful for other in self.others)
 
     def worlds(self) -> Iterator[tuple[Node, tuple[CountedPod, ...]]]:
         """The node and the pods that count, in each world."""
@@ -191,7 +201,8 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
         for others in self._readings():
             yield others
             doubtful = [index for index, other in enumerate(others) if other.doubtful]
-            sizes = (1, len(doubtful)) if self.is_cut else range(1, len(doubtful) + 1)
+            some = self._doubtful > _DOUBTS_MAX
+            sizes = (1, len(doubtful)) if some else range(1, len(doubtful) + 1)
             for size in sizes:
                 for absent in combinations(doubtful, size):
                     yield tuple(o for index, o in enumerate(others) if index not in absent)
@@ -222,23 +233,11 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
         counts = self.facts.resized_requests_count
         info = NodeInfo(node, tuple(map(allocated, pods)) if counts else pods, self.facts)
         reasons = general_filter(self.pod, info, self.facts)
+        recovery = preemption.recovery(self.pod, pods, self.facts)
         for ordered in _orders(reasons):
             insufficient = tuple(r for r in ordered if isinstance(r, InsufficientResourceError))
-            result = lifecycle.decide(self.pod, info, self.facts, self._recovery(pods), ordered)
-            missing = _missing(insufficient)
-            yield AdmissionOutcome(result, insufficient, missing, info, others, assumes)
-
-    def _recovery(self, pods: Sequence[Pod]) -> lifecycle.Recovery | None:
-        if not preemption.may_preempt(self.pod):
-            return None
-
-        def recover(
-            insufficient: Sequence[InsufficientResourceError],
-        ) -> tuple[tuple[str, ...], str]:
-            outcome = preemption.decide(self.pod, pods, _missing(insufficient), self.facts)
-            return outcome.victims, outcome.error
-
-        return recover
+            result = lifecycle.decide(self.pod, info, self.facts, recovery, ordered)
+            yield AdmissionOutcome(result, insufficient, info, others, assumes)
 
 
 def capacities(resources: Sequence[str]) -> tuple[str, ...]:
@@ -255,10 +254,3 @@ def _orders(
     for index in random[1:]:
         first = [reasons[index], *(reasons[i] for i in random if i != index)]
         yield [*reasons[: random.start], *first, *reasons[random.stop :]]
-
-
-def _missing(insufficient: Sequence[InsufficientResourceError]) -> Requirements:
-    return tuple(
-        InsufficientResource(resource=i.resource_name, quantity=i.insufficient_amount)
-        for i in insufficient
-    )

@@ -8,10 +8,10 @@ from typing import Final
 import msgspec
 
 from kubeledger.kubelet.eviction.signals import CONDITION_OF
+from kubeledger.kubelet.kube.critical import is_critical_pod
 from kubeledger.kubelet.kube.pod import Node, NodeSpec, NodeStatus, ObjectMeta, Pod
 from kubeledger.kubelet.kube.podqos import pod_qos
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
-from kubeledger.kubelet.preemption.decider import may_preempt
 from kubeledger.kubelet.profile.admission import AdmissionFacts
 from kubeledger.model.bodies.lifecycle import PodTerminating
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
@@ -177,7 +177,7 @@ class AdmissionInputs:
         unsized: tuple[str, ...] = ()
         if not allocatable.is_complete:
             unsized = tuple(sorted(found.asked - allocatable.amounts.keys() - {*found.extended}))
-        if unsized and may_preempt(found.pod):
+        if unsized and is_critical_pod(found.pod):
             return capacities(unsized)
         labels_and_taints = self.nodes.labels_and_taints(added_ns, context.settings, node)
         extended = dict.fromkeys([*found.extended, *(r for o in others for r in o.extended)])

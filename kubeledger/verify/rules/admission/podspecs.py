@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import product
 from typing import Any, Final
 
 import msgspec
 
 from kubeledger.kubelet.kube.critical import CONFIG_SOURCE
 from kubeledger.kubelet.kube.names import is_extended_resource
-from kubeledger.kubelet.kube.pod import Container, Pod, ResourceRequirements
+from kubeledger.kubelet.kube.pod import Container, Pod, PodSpec, ResourceRequirements
+from kubeledger.kubelet.kube.podtotals import allocated, resized_spec
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.model.bodies.stages import PodResized
 from kubeledger.model.record import Record
@@ -123,15 +125,20 @@ class PodObjects:
         versions = self._lists.versions(listed)
         specs = [_as_admitted(each.as_(Pod), interval, {}).spec for each in versions]
         asked = [spec for n, spec in enumerate(specs) if spec not in specs[:n]]
-        if len(asked) > 1 + len(self._told.get(listed.uid, ())):
-            replaced = (msgspec.structs.replace(now.pod, spec=spec) for spec in asked)
-            return tuple(pod for pod in replaced if pod != now.pod)
-        if not self._allocated.get(listed.uid):
+        untold = len(asked) > 1 + len(self._told.get(listed.uid, ()))
+        if not untold and not self._allocated.get(listed.uid):
             return ()
         index = versions.index(listed) if listed in versions else 0
-        around = versions[max(index - 1, 0) : index + 2]
-        found = [msgspec.structs.replace(now.pod, status=each.as_(Pod).status) for each in around]
-        return tuple(pod for n, pod in enumerate(found) if pod not in (now.pod, *found[:n]))
+        statuses = [each.as_(Pod).status for each in versions[max(index - 1, 0) : index + 2]]
+        found, counted = list[Pod](), [_counted(now.pod)]
+        for spec, status in product(
+            (now.pod.spec, *(asked if untold else ())), (now.pod.status, *statuses)
+        ):
+            pod = msgspec.structs.replace(now.pod, spec=spec, status=status)
+            if (counts := _counted(pod)) not in counted:
+                found.append(pod)
+                counted.append(counts)
+        return tuple(found)
 
     def _given(self, listed: ListedPod, resizes: int) -> _Resources:
         """What its containers have after so many resizes, where that is not what its spec says."""
@@ -145,6 +152,11 @@ class PodObjects:
             each = (*(spec.containers or ()), *(spec.init_containers or ()))
             return {one.name or "": one.resources for one in each if one.resources is not None}
         return {}
+
+
+def _counted(pod: Pod) -> PodSpec:
+    """What counts of a pod that may be resized."""
+    return resized_spec(allocated(pod), pod_level=True)
 
 
 def requests_of(pod: Pod) -> Iterator[tuple[str, str | float | None]]:
