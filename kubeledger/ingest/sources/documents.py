@@ -17,6 +17,7 @@ from kubeledger.ingest.sources.items import (
     Checkpoint,
     CollectedAt,
     CpuManagerState,
+    DraManagerState,
     Item,
     KernelReports,
     KubeletConfigFile,
@@ -26,6 +27,7 @@ from kubeledger.ingest.sources.items import (
     ObservedGap,
     PodList,
     PodResources,
+    PodsState,
     ProbeCounters,
     RuntimeObjects,
     StatsSummary,
@@ -408,6 +410,7 @@ _PARSERS: dict[
     "cpu-manager-state": (_single, CpuManagerState),
     "crictl": (_crictl, RuntimeObjects),
     "device-checkpoint": (_checkpoint, Checkpoint),
+    "dra-manager-state": (_single, DraManagerState),
     "events": (_events, _event),
     "gaps": (_gaps, _gap),
     "kubelet-config": (_configs, KubeletConfigFile),
@@ -417,6 +420,7 @@ _PARSERS: dict[
     "node": (_nodes, NodeObject),
     "node-name": (_note, CollectedAt),
     "pod-resources": (_pod_resources, PodResources),
+    "pods-state": (_single, PodsState),
     "stats-summary": (_single, StatsSummary),
 }
 """Format -> what parses it and takes down what was rejected or replaced, and its kind of item."""
