@@ -174,14 +174,14 @@ def test_demo_leaves_a_ledger_alone(ledger: Path) -> None:
 def test_demo(tmp_path: Path) -> None:
     """Import, verdicts, answers, a page and what to try next, on two screens; the ledger stays."""
     page, kept = tmp_path / "page.html", tmp_path / "kept"
-    for records in ("2,719 records added", "0 records added"):
+    for records in (",719 records added", "\n0 records added"):
         result = run("demo", "--ledger", kept, "--page", page)
         assert result.exit_code == 0, result.output
         assert records in result.stdout
         assert page.resolve().as_uri() in result.stdout
         for words in ("gpu-a was preempted", "0 impossible", "99004545", f"KUBELEDGER={kept}"):
             assert words in result.stdout
-        assert len(result.stdout.splitlines()) <= 2 * 24 + 4
+        assert len(result.stdout.splitlines()) <= 50
     assert "critical-1" in page.read_text(encoding="utf-8")
     assert run("audit", "--ledger", kept).exit_code == 0
     assert run("why", "live-fail", "--ledger", kept).exit_code == 0
