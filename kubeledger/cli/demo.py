@@ -21,7 +21,7 @@ _NODE: Final = "node-a"
 _LEDGER: Final = "kubeledger-demo"
 _PAGE: Final = "kubeledger-demo.html"
 _TARGET: Final = "gpu-a"
-_LINES_OF_WHY: Final = 13
+_LINES_OF_WHY: Final = 11
 
 _QUESTION: Final = "What did image garbage collection do?"
 _QUERY: Final = """\
