@@ -5,6 +5,7 @@ A node's pods are listed again and again, and few have changed: each is read onc
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -128,6 +129,21 @@ class PodLists:
             if not (known.flaws and known.pod is None) and self._room.take(len(raw)):
                 self._known[raw] = known
         return known
+
+
+class News:
+    """Which pods of a list were not in the one before: one that is read once is one object."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, dict[str, Any]] = {}
+
+    def of(self, pods: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Those that changed, that nobody holds, or that could not be read to the end."""
+        last, self._last = self._last, {}
+        for pod in pods:
+            if id(pod) not in last:
+                yield pod
+            self._last[id(pod)] = pod
 
 
 def _read(raw: bytes, number: int) -> _Known:
