@@ -13,7 +13,6 @@ import msgspec
 from kubeledger.ingest.sources.detect import load_documents
 from kubeledger.ingest.sources.plain import note, plain
 from kubeledger.ingest.sources.shapes import sound_object
-from kubeledger.ingest.sources.yaml_text import load_yaml
 
 ListedBy = Literal["kubelet", "api", "manifest"]
 
@@ -163,7 +162,12 @@ def values_of(data: bytes, flaws: list[str]) -> list[Any]:
         ValueError: it is neither.
     """
     text = data.removeprefix(_BYTE_ORDER_MARK).lstrip()
-    documents = load_documents(data) if text[:1] in (b"{", b"[") else load_yaml(data)
+    if text[:1] in (b"{", b"["):
+        documents = load_documents(data)
+    else:
+        from kubeledger.ingest.sources.yaml_text import load_yaml  # few files need it
+
+        documents = load_yaml(data)
     return [plain(value, flaws) for value in documents]
 
 
