@@ -77,7 +77,7 @@ RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
     "devicemanager.DevicesReleased": (*_PODS, DEVICES),
     "eviction.NodeConditionsChanged": (SIGNALS,),
     "eviction.PodSpared": (*_PODS, SIGNALS),
-    "eviction.ReclaimAttempted": (SIGNALS,),
+    "eviction.ReclaimAttempted": (*_PODS, SIGNALS),
     "images.GarbageCollected": COLLECTIONS,
     "images.GarbageCollectionStarted": COLLECTIONS,
     "images.ImageDeleted": (*_PODS, *COLLECTIONS),
@@ -91,6 +91,7 @@ RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
     "memorymanager.MemoryAllocationFailed": (*_PODS, MEMORY),
     "memorymanager.MemoryReleased": _PODS,
     "preemption.PodPreempted": _PODS,
+    "preemption.PreemptionFailed": _PODS,
     "prober.ProbeTransitioned": _PODS,
 }
 """Kind of decision -> classes of which a line that is not there may make it impossible."""
