@@ -103,13 +103,18 @@ OWED: Final[Mapping[str, tuple[LineClass, ...]]] = {
 """Kind of decision -> classes of its own lines, which it is missed in besides."""
 
 
-_EVENT = "event.go:"
+_EVENT: Final = "event.go:"
 """Logs what is sent to the API server: a filter may leave these lines and take the others."""
+_LOOP: Final = "SyncLoop"
 
 
-def _is_own_line(piece: Evidence) -> bool:
-    """Not a list or another file that shows the same, nor the event that went with it."""
-    return piece.line is not None and _EVENT not in (piece.text or "")
+def _is_own_line(piece: Evidence, of: LineClass) -> bool:
+    """Not a list or another file that shows the same, nor the event that went with it.
+
+    Nor the line that handed over a pod which a list shows refused.
+    """
+    others = (_EVENT, _LOOP) if of is REFUSALS else (_EVENT,)
+    return piece.line is not None and not any(each in (piece.text or "") for each in others)
 
 
 class LoggedClasses:
@@ -137,7 +142,7 @@ class LoggedClasses:
         if of is None:
             self.is_read = self.is_read or isinstance(record.body, ImportCompleted)
             return
-        if record.evidence and not any(map(_is_own_line, record.evidence)):
+        if record.evidence and not any(_is_own_line(piece, of) for piece in record.evidence):
             return
         minutes, ts_ns = self._seen[of], record.ts_ns
         first_ns, last_ns = minutes.get(ts_ns // (60 * NS_PER_S), (ts_ns, ts_ns))
