@@ -6,6 +6,7 @@ import time
 
 import msgspec
 
+from kubeledger.kubelet.kube.urls import URLError, parse_url
 from kubeledger.kubelet.prober.addressing import missing_handler, resolve_container_port
 from kubeledger.kubelet.prober.attempts import ATTEMPTS_MAX, event_of
 from kubeledger.kubelet.prober.forecast import Forecast, forecast
@@ -20,7 +21,6 @@ from kubeledger.kubelet.prober.results import (
     Results,
     parse_container_id,
 )
-from kubeledger.kubelet.prober.urls import URLError, parse_url
 from kubeledger.kubelet.prober.worker import ProbeWorker, do_probe, new_worker
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import TickResult

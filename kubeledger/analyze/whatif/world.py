@@ -19,7 +19,6 @@ from kubeledger.analyze.whatif.pods import Pods
 from kubeledger.kubelet.kube.critical import is_critical_pod
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.podqos import pod_qos
-from kubeledger.kubelet.preemption import decider as preemption
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Finding
@@ -125,7 +124,7 @@ class World:
         possible = None if case is None else self._possible(case)
         if possible is None:
             self.part(asker, seq, finding.ts_ns, ("absent",) if was_there else ("besides",))
-            if case is None or preemption.may_preempt(case.pod):
+            if case is None or is_critical_pod(case.pod):
                 self.part_all(seq, finding.ts_ns)
             return
         if any(each.admit is not was_there for each in possible):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, cast
 
-from kubeledger.ingest.correlate.assembler import Entry, reads
+from kubeledger.ingest.correlate.assembler import Entry, reads, reads_events
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.evictions import EvictionsAssembler
 from kubeledger.ingest.correlate.holdback import Waiting, shown
@@ -84,9 +84,9 @@ class EndingsAssembler(PodAssembler):
             _give(waiting, entry)
             waiting.settle()
 
-    @reads("Event occurred")
+    @reads_events("DeadlineExceeded")
     def _event(self, entry: Entry) -> None:
-        event = entry.event("DeadlineExceeded")
+        event = entry.event()
         if event is not None:
             self.past_deadline.add(self._pods.named(event.pod, entry))
 

@@ -12,14 +12,14 @@ from kubeledger.kubelet.cases.fields import check_amounts
 from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, impossible
 from kubeledger.kubelet.kube.pod import Node, Pod
 from kubeledger.kubelet.lifecycle import decider as lifecycle
-from kubeledger.kubelet.lifecycle.decider import PodAdmitResult, Recovery
+from kubeledger.kubelet.lifecycle.decider import PodAdmitResult
 from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo
 from kubeledger.kubelet.lifecycle.predicates import PredicateFailureReason, general_filter
 from kubeledger.kubelet.lifecycle.resourcefit import InsufficientResourceError
-from kubeledger.kubelet.preemption import decider as preemption
+from kubeledger.kubelet.preemption import preemption
+from kubeledger.kubelet.preemption.explain import admissible
 from kubeledger.kubelet.profile.admission import AdmissionFacts
 from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.model.bodies.preemption import InsufficientResource
 
 _ORDERS_MAX: Final = 5040
 """Orders of scalar resources that are tried: all of seven."""
@@ -54,7 +54,8 @@ def decide(case_input: AdmissionCase, profile: KubeletProfile) -> PodAdmitResult
     _check_node(case_input.node)
     facts = profile.admission
     info = NodeInfo(case_input.node, case_input.active_pods, facts)
-    return lifecycle.decide(case_input.pod, info, facts, _recovery(case_input, facts))
+    recovery = preemption.recovery(case_input.pod, case_input.active_pods, facts)
+    return lifecycle.decide(case_input.pod, info, facts, recovery)
 
 
 def judge(
@@ -79,33 +80,10 @@ def _check_node(node: Node) -> None:
     check_amounts("input.node.status.capacity", node.status.capacity)
 
 
-def _recovery(case: AdmissionCase, facts: AdmissionFacts) -> Recovery | None:
-    if not preemption.may_preempt(case.pod):
-        return None
-
-    def recover(
-        insufficient: Sequence[InsufficientResourceError],
-    ) -> tuple[tuple[str, ...], str]:
-        missing = _requirements(insufficient)
-        outcome = preemption.decide(case.pod, case.active_pods, missing, facts)
-        return outcome.victims, outcome.error
-
-    return recover
-
-
-def _requirements(
-    insufficient: Sequence[InsufficientResourceError],
-) -> tuple[InsufficientResource, ...]:
-    return tuple(
-        InsufficientResource(resource=i.resource_name, quantity=i.insufficient_amount)
-        for i in insufficient
-    )
-
-
 def _outcomes(case: AdmissionCase, facts: AdmissionFacts) -> Iterator[PodAdmitResult]:
     """What ``decide`` gives, then the same for other orders of the scalar resources."""
     info = NodeInfo(case.node, case.active_pods, facts)
-    recovery = _recovery(case, facts)
+    recovery = preemption.recovery(case.pod, case.active_pods, facts)
     reasons = general_filter(case.pod, info, facts)
     random = lifecycle.insufficient_scalars(reasons)
     for order in _orders(reasons[random.start : random.stop], all_of_them=recovery is not None):
@@ -163,9 +141,8 @@ def _why_not_these(
     missing = [r for r in reasons if isinstance(r, InsufficientResourceError)]
     if not missing:
         return "the pod fits, so no pod is killed for it"
-    why = preemption.admissible(
-        case.pod, case.active_pods, _requirements(missing), claimed.victims, facts
-    )
+    requirements = tuple(reason.requirement for reason in missing)
+    why = admissible(case.pod, case.active_pods, facts, requirements, claimed.victims)
     return why or (
         "of pods that are as near and as large the kubelet takes the last one of its list: "
         f"{_killed(decided.victims)}"

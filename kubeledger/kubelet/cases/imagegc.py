@@ -9,11 +9,10 @@ import msgspec
 
 from kubeledger.kubelet.cases.fields import Bytes, Int32, shortened
 from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, impossible
-from kubeledger.kubelet.images.decider import admissible
-from kubeledger.kubelet.images.decider import decide as decide_pass
-from kubeledger.kubelet.images.gotime import DURATION_MAX_NS, ZERO_TIME_NS
-from kubeledger.kubelet.images.manager import (
-    ImageFsStats,
+from kubeledger.kubelet.images import image_gc_manager
+from kubeledger.kubelet.images.explain import admissible
+from kubeledger.kubelet.images.image_gc_manager import (
+    ZERO_TIME_NS,
     Observed,
     Operation,
     Pass,
@@ -21,6 +20,8 @@ from kubeledger.kubelet.images.manager import (
     RuntimeImage,
 )
 from kubeledger.kubelet.images.policy import ImageGCPolicy, policy_error
+from kubeledger.kubelet.images.usage import ImageFsStats
+from kubeledger.kubelet.kube.gotexts import DURATION_MAX_NS
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import format_ts, parse_api_ts, parse_go_duration, parse_ts
@@ -111,7 +112,7 @@ def decide(case_input: ImageGCInput, profile: KubeletProfile) -> Outcome:
         return Outcome(invalid_policy=error, steps=[], records={})
     steps = []
     for step, world in zip(case_input.steps, observed, strict=True):
-        done = decide_pass(manager, step.op, world)
+        done = image_gc_manager.decide(manager, step.op, world)
         steps.append(StepOutcome(removed=done.removed, error=done.error, events=done.events))
     return Outcome(invalid_policy="", steps=steps, records=_records(manager))
 

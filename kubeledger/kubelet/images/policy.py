@@ -1,10 +1,15 @@
-"""The image GC policy, its validation, and how a kubelet comes by it."""
+"""The image GC policy, how a kubelet comes by it, and whether its loop runs."""
 
 from __future__ import annotations
+
+from typing import Final
 
 import msgspec
 
 from kubeledger.kubelet.profile.images import ImageFacts
+
+GC_PERIOD_S: Final = 300
+DETECT_PERIOD_S: Final = 300
 
 
 class ImageGCPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,3 +54,23 @@ def effective_max_age_ns(configured_ns: int, facts: ImageFacts) -> int:
     Differs: the note that the setting is ignored is not logged.
     """
     return configured_ns if facts.maximum_age_gate_on else 0
+
+
+def loop_disabled(
+    high_threshold_percent: int, configured_max_age_ns: int, facts: ImageFacts
+) -> str:
+    """What the kubelet logs when it does not start the loop; empty when it does.
+
+    The detect loop runs in any case, and the eviction manager removes images
+    whatever the thresholds are.
+
+    Source: v1.20.2 pkg/kubelet/kubelet.go:1261; v1.30.1 :1451 StartGarbageCollection
+    Differs: nothing.
+    """
+    if high_threshold_percent != 100:
+        return ""
+    if not facts.loop_runs_for_maximum_age:
+        return "ImageGCHighThresholdPercent is set 100, Disable image GC"
+    if effective_max_age_ns(configured_max_age_ns, facts):
+        return ""
+    return "ImageGCHighThresholdPercent is set 100 and ImageMaximumGCAge is 0, Disable image GC"

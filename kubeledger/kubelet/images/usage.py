@@ -1,13 +1,25 @@
-"""How full the image filesystem is, in the kubelet's 64-bit integers."""
+"""How full the image filesystem is, in the kubelet's 64-bit integers; errors word for word."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 import msgspec
 
-from kubeledger.kubelet.images.manager import ImageFsStats
 from kubeledger.kubelet.images.policy import ImageGCPolicy
+from kubeledger.kubelet.kube.gotexts import aggregate
+from kubeledger.kubelet.profile.images import ImageFacts
 
-_UNITS = ("KiB", "MiB", "GiB", "TiB")
+INVALID_CAPACITY: Final = "invalid capacity 0 on image filesystem"
+_UNITS: Final = ("KiB", "MiB", "GiB", "TiB")
+
+
+class ImageFsStats(msgspec.Struct, frozen=True, gc=False):
+    """The image filesystem; None stands for a number that the provider does not know."""
+
+    capacity_bytes: int | None
+    available_bytes: int | None
 
 
 class DiskUsage(msgspec.Struct, frozen=True):
@@ -74,3 +86,31 @@ def format_size(size_bytes: int) -> str:
         if size < 1024:
             return f"{size:.1f} {unit}"
     return f"{size / 1024:.1f} {_UNITS[-1]}"
+
+
+def space_removal_error(wanted_bytes: int, freed_bytes: int, errors: Sequence[str]) -> str:
+    """A space pass in which removals failed, whether or not it freed enough."""
+    return (
+        f"wanted to free {wanted_bytes} bytes, but freed {freed_bytes} bytes space with errors "
+        f"in image deletion: {aggregate(errors)}"
+    )
+
+
+def shortfall(facts: ImageFacts, usage: DiskUsage, wanted_bytes: int, freed_bytes: int) -> str:
+    """A space pass that freed too little, in the words of the version."""
+    if facts.shortfall_names_disk_usage:
+        return (
+            f"Insufficient free disk space on the node's image filesystem ({usage.percent}% of "
+            f"{format_size(usage.capacity_bytes)} used). Failed to free sufficient space by "
+            f"deleting unused images (freed {freed_bytes} bytes). Investigate disk usage, as it "
+            "could be used by active images, logs, volumes, or other data."
+        )
+    if facts.shortfall_names_found_bytes:
+        return (
+            "Failed to garbage collect required amount of images. Attempted to free "
+            f"{wanted_bytes} bytes, but only found {freed_bytes} bytes eligible to free."
+        )
+    return (
+        "failed to garbage collect required amount of images. Wanted to free "
+        f"{wanted_bytes} bytes, but freed {freed_bytes} bytes"
+    )

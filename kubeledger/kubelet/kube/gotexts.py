@@ -1,9 +1,10 @@
-"""What Go's library makes of texts: a format without arguments, durations, numbers; its errors."""
+"""What Go's library makes of texts: formats without arguments, durations, numbers; its errors."""
 
 from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterable
 from typing import Final
 
 from kubeledger.model.units import parse_go_duration
@@ -22,6 +23,8 @@ _ESCAPES: Final = {
     '"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r",
     "\t": "\\t", "\v": "\\v",
 }  # fmt: skip
+_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 _UNITS: Final = frozenset({"ns", "us", "µs", "μs", "ms", "s", "m", "h"})
 
 
@@ -40,6 +43,12 @@ def sprintf_without_arguments(text: str) -> str:
     return _DIRECTIVE.sub(directive, text)
 
 
+def aggregate(errors: Iterable[str]) -> str:
+    """Several errors as one (``utilerrors.Aggregate``): one alone as it is, none twice."""
+    distinct = list(dict.fromkeys(errors))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
+
+
 def parse_float32(text: str) -> float:
     """``float32(strconv.ParseFloat(text, 32))``; infinity and not-a-number are numbers.
 
@@ -56,6 +65,19 @@ def parse_float32(text: str) -> float:
     if abs(nearest) == float("inf") and not _SPECIAL.fullmatch(text):
         raise ValueError(f"strconv.ParseFloat: parsing {quoted(text)}: value out of range")
     return nearest
+
+
+def parse_bool(text: str) -> bool:
+    """``strconv.ParseBool``.
+
+    Raises:
+        ValueError: with Go's text.
+    """
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise ValueError(f"strconv.ParseBool: parsing {quoted(text)}: invalid syntax")
 
 
 def parse_duration(text: str) -> int:
@@ -101,6 +123,8 @@ def _duration_error(text: str) -> str:
 
 def quoted(text: str) -> str:
     """As Go's ``strconv.Quote``; bytes that are no UTF-8 are lone surrogates in ``text``."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
     return f'"{"".join(_escaped(character) for character in text)}"'
 
 

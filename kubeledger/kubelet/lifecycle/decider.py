@@ -19,6 +19,7 @@ from kubeledger.kubelet.lifecycle.predicates import (
 )
 from kubeledger.kubelet.lifecycle.resourcefit import InsufficientResourceError
 from kubeledger.kubelet.profile.admission import AdmissionFacts
+from kubeledger.model.bodies.preemption import InsufficientResource
 
 _STRICT: Final = "Strict"
 
@@ -38,7 +39,7 @@ class PodAdmitResult(msgspec.Struct, frozen=True, gc=False, forbid_unknown_field
     victims: tuple[str, ...]
 
 
-Recovery = Callable[[Sequence[InsufficientResourceError]], tuple[tuple[str, ...], str]]
+Recovery = Callable[[tuple[InsufficientResource, ...]], tuple[tuple[str, ...], str]]
 """Makes room for a critical pod: amounts missing -> victims, and an error or nothing."""
 
 _ADMITTED: Final = PodAdmitResult(True, "", "", ())
@@ -79,7 +80,7 @@ def decide(
             # A critical pod is never kept out by resources, only by what is left.
             reasons = [r for r in reasons if not isinstance(r, InsufficientResourceError)]
         else:
-            victims, error = recovery(insufficient)
+            victims, error = recovery(tuple(reason.requirement for reason in insufficient))
             if error:
                 return _rejected("UnexpectedAdmissionError", _unexpected(error))
             reasons, admitted = (), PodAdmitResult(True, "", "", victims)

@@ -19,6 +19,7 @@ from kubeledger.kubelet.kube.pod import PodSpec
 from kubeledger.kubelet.kube.podtotals import scheduled_total
 from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo
 from kubeledger.kubelet.profile.admission import AdmissionFacts
+from kubeledger.model.bodies.preemption import InsufficientResource
 
 PODS: Final = "pods"
 FIRST_CLASS: Final = ("cpu", "memory", "ephemeral-storage")
@@ -53,9 +54,10 @@ class InsufficientResourceError(msgspec.Struct, frozen=True, gc=False):
         )
 
     @property
-    def insufficient_amount(self) -> int:
-        """What has to be freed for the pod to fit; at least 1."""
-        return self.requested - (self.capacity - self.used)
+    def requirement(self) -> InsufficientResource:
+        """What has to be freed for the pod to fit, as preemption gets it; at least 1."""
+        missing = self.requested - (self.capacity - self.used)
+        return InsufficientResource(resource=self.resource_name, quantity=missing)
 
 
 PodRequest = Mapping[str, int]

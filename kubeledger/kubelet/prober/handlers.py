@@ -11,8 +11,8 @@ from typing import Final, Literal
 
 import msgspec
 
+from kubeledger.kubelet.kube.urls import host_port
 from kubeledger.kubelet.prober.transport import DEADLINE
-from kubeledger.kubelet.prober.urls import host_port
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import TickResult
 from kubeledger.model.units import NS_PER_S, format_go_duration

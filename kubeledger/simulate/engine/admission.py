@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 
+from kubeledger.kubelet.kube.critical import is_critical_pod
 from kubeledger.kubelet.kube.pod import Node, NodeSpec, NodeStatus, ObjectMeta, Taint
 from kubeledger.kubelet.kube.requests import ResourceList
 from kubeledger.kubelet.lifecycle import decider as lifecycle
 from kubeledger.kubelet.lifecycle.decider import PodAdmitResult
 from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo
-from kubeledger.kubelet.lifecycle.resourcefit import InsufficientResourceError
-from kubeledger.kubelet.preemption import decider as preemption
-from kubeledger.model.bodies.preemption import InsufficientResource
+from kubeledger.kubelet.preemption import preemption
+from kubeledger.kubelet.preemption.preemption import PreemptionOutcome, Requirements
 from kubeledger.simulate.engine.draws import Draws
 from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.world import SimPod
@@ -29,7 +27,7 @@ class Answer(msgspec.Struct, kw_only=True):
     """
 
     result: PodAdmitResult
-    insufficient: tuple[InsufficientResource, ...] = ()
+    insufficient: Requirements = ()
     error: str = ""
 
 
@@ -64,16 +62,13 @@ def predicates(kubelet: Kubelet, pod: SimPod) -> Answer:
     info = NodeInfo(node_object(kubelet), others, facts)
     answer = Answer(result=PodAdmitResult(True, "", "", ()))
 
-    def recover(missing: Sequence[InsufficientResourceError]) -> tuple[tuple[str, ...], str]:
-        answer.insufficient = tuple(
-            InsufficientResource(resource=m.resource_name, quantity=m.insufficient_amount)
-            for m in missing
-        )
-        outcome = preemption.decide(pod.api, others, answer.insufficient, facts)
+    def recover(missing: Requirements) -> PreemptionOutcome:
+        answer.insufficient = missing
+        outcome = preemption.decide(pod.api, others, facts, missing)
         answer.error = outcome.error
-        return outcome.victims, outcome.error
+        return outcome
 
-    recovery = recover if preemption.may_preempt(pod.api) else None
+    recovery = recover if is_critical_pod(pod.api) else None
     answer.result = lifecycle.decide(pod.api, info, facts, recovery)
     return answer
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from kubeledger.kubelet.lifecycle.stage_words import aggregate, network_error
+from kubeledger.kubelet.kube.gotexts import aggregate
+from kubeledger.kubelet.lifecycle.stage_words import network_error
 from kubeledger.model.bodies.stages import NodeConditionChanged
 from kubeledger.model.units import NS_PER_S, format_go_duration
 from kubeledger.simulate.engine.config import duration_ns, integer

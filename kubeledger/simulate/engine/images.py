@@ -8,19 +8,24 @@ from __future__ import annotations
 
 from typing import Literal
 
-from kubeledger.kubelet.images.decider import decide
-from kubeledger.kubelet.images.detect import images_in_use
-from kubeledger.kubelet.images.loop import DETECT_PERIOD_S, GC_PERIOD_S, loop_disabled
-from kubeledger.kubelet.images.manager import (
-    ImageFsStats,
+from kubeledger.kubelet.images.image_gc_manager import (
+    EVERYTHING,
     Observed,
     Operation,
     Pass,
     RealImageGCManager,
     RuntimeImage,
+    decide,
+    images_in_use,
 )
-from kubeledger.kubelet.images.policy import ImageGCPolicy, effective_max_age_ns
-from kubeledger.kubelet.images.usage import DiskUsage, read_usage
+from kubeledger.kubelet.images.policy import (
+    DETECT_PERIOD_S,
+    GC_PERIOD_S,
+    ImageGCPolicy,
+    effective_max_age_ns,
+    loop_disabled,
+)
+from kubeledger.kubelet.images.usage import DiskUsage, ImageFsStats, read_usage
 from kubeledger.model.bodies.images import (
     GarbageCollected,
     GarbageCollectionStarted,
@@ -107,6 +112,8 @@ class ImageLoop:
             if start is not None:
                 self._write_detected(before)
         freed = aged + self._delete(done, before, start, since=done.removed_for_age)
+        if not done.error:
+            self._kubelet.pods.pulls.collected(observed.now_ns)
         self._write_end(done, usage, start, freed)
 
     def _pass(
@@ -191,7 +198,7 @@ class ImageLoop:
         of_pass: Literal["space", "age", "all"] = "space"
         if until is not None:
             of_pass = "age"
-        elif done.bytes_to_free == _EVERYTHING:
+        elif done.bytes_to_free == EVERYTHING:
             of_pass = "all"
         removed = done.removed[since:until]
         for image_id in removed:
@@ -227,10 +234,6 @@ class ImageLoop:
             error=done.error,
         )
         self._sim.journal.write(body, cause=start)
-
-
-_EVERYTHING = 2**63 - 1
-"""What a pass without an end is to free."""
 
 
 def _volume_images(pod: SimPod) -> list[str]:

@@ -32,6 +32,7 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.memorymanager import MemoryReleased
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.model.units import NS_PER_S
+from kubeledger.verify.evidence.line_texts import EVENT_SENT
 
 
 class LineClass(NamedTuple):
@@ -103,8 +104,6 @@ OWED: Final[Mapping[str, tuple[LineClass, ...]]] = {
 """Kind of decision -> classes of its own lines, which it is missed in besides."""
 
 
-_EVENT: Final = "event.go:"
-"""Logs what is sent to the API server: a filter may leave these lines and take the others."""
 _LOOP: Final = "SyncLoop"
 
 
@@ -113,7 +112,7 @@ def _is_own_line(piece: Evidence, of: LineClass) -> bool:
 
     Nor the line that handed over a pod which a list shows refused.
     """
-    others = (_EVENT, _LOOP) if of is REFUSALS else (_EVENT,)
+    others = (EVENT_SENT, _LOOP) if of is REFUSALS else (EVENT_SENT,)
     return piece.line is not None and not any(each in (piece.text or "") for each in others)
 
 

@@ -12,7 +12,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from kubeledger.kubelet.kuberuntime.backoff import BackOffPolicy, series
+from kubeledger.kubelet.kube.flowcontrol import BackOffPolicy
+from kubeledger.kubelet.kuberuntime.backoff import series
 from kubeledger.model.bodies.lifecycle import (
     ContainerRestarted,
     RestartBackedOff,
@@ -22,6 +23,7 @@ from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, all_of, judge, open_to, same
 from kubeledger.verify.evidence.container_specs import specs_of
+from kubeledger.verify.evidence.line_texts import SYNC_FAILED
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.back_off import policy_of
 from kubeledger.verify.rules.containers import Container, Instance, subject_of
@@ -250,4 +252,4 @@ def _compared(body: ContainerRestarted, expected: Fields) -> Judgement | None:
 def _is_verbose(record: Record) -> bool:
     """Whether the runtime manager's own line is there, so that events are logged, too."""
     texts = [evidence.text or "" for evidence in record.evidence]
-    return not texts or any("Error syncing pod" not in text for text in texts)
+    return not texts or any(SYNC_FAILED not in text for text in texts)

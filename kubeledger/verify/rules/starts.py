@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from kubeledger.kubelet.kuberuntime.backoff import BackOffPolicy
+from kubeledger.kubelet.kube.flowcontrol import BackOffPolicy
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,

@@ -5,21 +5,22 @@ from __future__ import annotations
 import copy
 import itertools
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubeledger.kubelet.images.decider import admissible, decide
-from kubeledger.kubelet.images.gc import run_pass
-from kubeledger.kubelet.images.manager import (
-    ImageFsStats,
+from kubeledger.kubelet.images.explain import admissible
+from kubeledger.kubelet.images.image_gc_manager import (
     ImageRecord,
     Observed,
     Pass,
     RealImageGCManager,
     RuntimeImage,
+    decide,
 )
 from kubeledger.kubelet.images.policy import ImageGCPolicy
+from kubeledger.kubelet.images.usage import ImageFsStats
 from kubeledger.kubelet.profile.resolve import resolve
 
 HOUR = 3600 * 10**9
@@ -88,7 +89,8 @@ def test_admissible_is_what_some_order_gives(
     possible: dict[object, Pass] = {}
     for order in itertools.permutations(IDS):
         ties = {image_id: place for place, image_id in enumerate(order)}
-        done = run_pass(copy.deepcopy(manager), operation, observed, ties)  # type: ignore[arg-type] # sampled
+        world = msgspec.structs.replace(observed, ties=ties)
+        done = decide(copy.deepcopy(manager), operation, world)  # type: ignore[arg-type] # sampled
         possible[reported(done)] = done
     chosen = decide(copy.deepcopy(manager), operation, observed)  # type: ignore[arg-type] # sampled
     assert reported(chosen) in possible

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.kubelet.images.detect import detect_images, images_in_use, monitor_images
-from kubeledger.kubelet.images.gotime import DURATION_MAX_NS, ZERO_TIME_NS, elapsed
-from kubeledger.kubelet.images.manager import (
+from kubeledger.kubelet.images.image_gc_manager import (
+    ZERO_TIME_NS,
     ImageRecord,
     Observed,
     RealImageGCManager,
     RuntimeImage,
+    detect_images,
+    elapsed,
+    images_in_use,
+    monitor_images,
 )
 from kubeledger.kubelet.images.policy import ImageGCPolicy
+from kubeledger.kubelet.kube.gotexts import DURATION_MAX_NS
 from kubeledger.kubelet.profile.resolve import resolve
 
 POLICY = ImageGCPolicy(high_threshold_percent=85, low_threshold_percent=80, min_age_ns=0)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from kubeledger.kubelet.images.reducer import evolve, forget_all
-from kubeledger.kubelet.images.state import GCRunState, ImageFsState, ImagesState, SignalState
+from kubeledger.kubelet.images.reducer import (
+    GCRunState,
+    ImageFsState,
+    ImagesState,
+    SignalState,
+    evolve,
+    forget_all,
+)
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollected,

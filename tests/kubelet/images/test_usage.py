@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.kubelet.images.manager import ImageFsStats
-from kubeledger.kubelet.images.policy import ImageGCPolicy, effective_max_age_ns, policy_error
-from kubeledger.kubelet.images.usage import bytes_to_free, format_size, int64, read_usage
+from kubeledger.kubelet.images.policy import (
+    ImageGCPolicy,
+    effective_max_age_ns,
+    loop_disabled,
+    policy_error,
+)
+from kubeledger.kubelet.images.usage import (
+    ImageFsStats,
+    bytes_to_free,
+    format_size,
+    int64,
+    read_usage,
+)
 from kubeledger.kubelet.profile.resolve import resolve
 
 
@@ -88,3 +98,23 @@ def test_policy_error(high: int, low: int, error: str) -> None:
 def test_the_gate_of_the_maximum_age(version: str, max_age_ns: int) -> None:
     """In 1.29 the configured age does not reach the manager by default."""
     assert effective_max_age_ns(7, resolve(version).images) == max_age_ns
+
+
+OLD = "ImageGCHighThresholdPercent is set 100, Disable image GC"
+NEW = "ImageGCHighThresholdPercent is set 100 and ImageMaximumGCAge is 0, Disable image GC"
+
+
+@pytest.mark.parametrize(
+    ("version", "high", "max_age_ns", "message"),
+    [
+        ("1.20.2", 99, 0, ""),
+        ("1.20.2", 100, 0, OLD),
+        ("1.29.0", 100, 5, OLD),
+        ("1.30.0", 100, 0, NEW),
+        ("1.30.0", 100, 5, ""),
+        ("1.36.2", 100, 0, NEW),
+    ],
+)
+def test_a_threshold_of_100(version: str, high: int, max_age_ns: int, message: str) -> None:
+    """It stops the loop, unless images can still go for their age."""
+    assert loop_disabled(high, max_age_ns, resolve(version).images) == message

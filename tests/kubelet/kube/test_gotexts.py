@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeledger.kubelet.kube.gotexts import parse_duration, parse_float32
+from kubeledger.kubelet.kube.gotexts import parse_duration, parse_float32, sprintf_without_arguments
 
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
@@ -79,3 +79,18 @@ def test_durations() -> None:
     """Of the smallest and the largest."""
     assert parse_duration("-1.5h") == -5_400_000_000_000
     assert parse_duration("9223372036854775807ns") == 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("plain", "plain"),
+        ("100%%", "100%"),
+        ("100%", "100%!(NOVERB)"),
+        ("%d and %+6.2f", "%!d(MISSING) and %!f(MISSING)"),
+        ("5%)", "5%!)(MISSING)"),
+    ],
+)
+def test_sprintf_without_arguments(text: str, written: str) -> None:
+    """As Go's fmt."""
+    assert sprintf_without_arguments(text) == written

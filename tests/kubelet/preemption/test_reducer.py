@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.kubelet.preemption.reducer import evolve, forget_pod, pod_ended, rename_pod
-from kubeledger.kubelet.preemption.state import PreemptionFailureState, PreemptionState, VictimState
+from kubeledger.kubelet.preemption.reducer import (
+    PreemptionFailureState,
+    PreemptionState,
+    VictimState,
+    evolve,
+    forget_pod,
+    pod_ended,
+    rename_pod,
+)
 from kubeledger.model.bodies.preemption import InsufficientResource, PodPreempted, PreemptionFailed
 from tests.replay.strategies import record
 

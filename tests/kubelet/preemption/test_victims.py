@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from itertools import permutations
 
 import pytest
@@ -11,9 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeledger.kubelet.kube.pod import Container, ObjectMeta, Pod, PodSpec, ResourceRequirements
-from kubeledger.kubelet.preemption.decider import admissible, decide
-from kubeledger.kubelet.preemption.requirements import distances, to_string
-from kubeledger.kubelet.preemption.victims import nearest
+from kubeledger.kubelet.preemption.explain import admissible
+from kubeledger.kubelet.preemption.preemption import (
+    Candidates,
+    decide,
+    kill_wait_s,
+    to_string,
+)
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.preemption import InsufficientResource
 
@@ -66,15 +69,15 @@ def test_victims(names: str, requirements: tuple[InsufficientResource, ...], vic
     """Victims in the order they are killed, whatever the order of the list."""
     pods = [PODS[name] for name in names.split()]
     for order in permutations(pods):
-        outcome = decide(PREEMPTOR, order, requirements, FACTS)
+        outcome = decide(PREEMPTOR, order, FACTS, requirements)
         assert outcome.victims == tuple(victims.split())
         assert outcome.error == ""
-        assert admissible(PREEMPTOR, order, requirements, outcome.victims, FACTS) == ""
+        assert admissible(PREEMPTOR, order, FACTS, requirements, outcome.victims) == ""
 
 
 def test_error_names_what_is_still_missing() -> None:
     """Not what was missing at first."""
-    outcome = decide(PREEMPTOR, [PODS["burst"]], missing(150, 100, pods=2), FACTS)
+    outcome = decide(PREEMPTOR, [PODS["burst"]], FACTS, missing(150, 100, pods=2))
     assert outcome.error == (
         "preemption: error finding a set of pods to preempt: no set of running pods found to "
         "reclaim resources: [(res: pods, q: 1), (res: cpu, q: 50), ]"
@@ -98,45 +101,38 @@ def test_list_of_nothing() -> None:
 )
 def test_who_may_be_preempted(preemptor: int, victim: int | None, killed: bool) -> None:
     """Critical pods only by those of higher priority."""
-    outcome = decide(a_pod("p", prio=preemptor), [a_pod("v", prio=victim)], missing(pods=1), FACTS)
+    outcome = decide(a_pod("p", prio=preemptor), [a_pod("v", prio=victim)], FACTS, missing(pods=1))
     assert (outcome.victims == ("v",)) is killed
 
 
 def test_last_of_equals_after_the_swap() -> None:
     """The last pod of the list moves to where a victim stood: of a, b, c, d it is d, then c."""
     pods = [a_pod(uid) for uid in "abcd"]
-    assert decide(PREEMPTOR, pods, missing(pods=3), FACTS).victims == ("d", "c", "b")
+    assert decide(PREEMPTOR, pods, FACTS, missing(pods=3)).victims == ("d", "c", "b")
     mixed = [a_pod("b", 300), a_pod("x", 100), a_pod("y", 100), a_pod("z", 100)]
     # b goes first; z takes its place at the front, so that y is the last of the equals.
-    assert decide(PREEMPTOR, mixed, missing(cpu=500), FACTS).victims == ("b", "y", "x")
+    assert decide(PREEMPTOR, mixed, FACTS, missing(cpu=500)).victims == ("b", "y", "x")
 
 
 @pytest.mark.parametrize(
-    ("quantities", "freed", "expected"),
+    ("requirements", "expected"),
     [
-        pytest.param([100], [[0, 50, 100, 200]], [1.0, 0.25, 0.0, 0.0], id="one"),
-        pytest.param([100, 10], [[50, 100], [0, 10]], [1.25, 0.0], id="two"),
+        pytest.param(missing(cpu=200), [1.0, 0.25, 0.0], id="one"),
+        pytest.param(missing(cpu=200, pods=2), [1.25, 0.5, 0.25], id="two"),
     ],
 )
-def test_distance(
-    quantities: Sequence[int], freed: Sequence[Sequence[int]], expected: list[float]
-) -> None:
+def test_distance(requirements: tuple[InsufficientResource, ...], expected: list[float]) -> None:
     """Squares of the shares that are left."""
-    assert distances(quantities, freed) == expected
+    pods = [a_pod("none"), a_pod("half", 100), a_pod("more", 300)]
+    assert Candidates(PREEMPTOR, pods, FACTS).distances(requirements, range(3)) == expected
 
 
-amounts = st.integers(min_value=0, max_value=1 << 40)
-
-
-@given(
-    st.integers(min_value=1, max_value=(1 << 50) - 1),
-    st.lists(amounts | st.integers(0, 3), min_size=1, max_size=30),
+@pytest.mark.parametrize(
+    ("grace_s", "wait_s"), [(None, 10), (0, 10), (6, 10), (7, 10), (30, 45), (31, 46), (-5, 10)]
 )
-def test_one_requirement_needs_no_floats(quantity: int, freed: list[int]) -> None:
-    """The nearest by amounts are the nearest by distance."""
-    remoteness = distances([quantity], [freed])
-    expected = [i for i, d in enumerate(remoteness) if d == min(remoteness)]
-    assert list(nearest([quantity], [freed])) == expected
+def test_how_long_a_kill_is_waited_for(grace_s: int | None, wait_s: int) -> None:
+    """Half as long again as the grace period, at least ten seconds."""
+    assert kill_wait_s(grace_s) == wait_s
 
 
 small = st.integers(min_value=0, max_value=4)
@@ -155,15 +151,15 @@ def test_every_order_is_admissible(
     """Victims free enough, none could be spared, and any order of the pods is explained."""
     listed = [a_pod(f"p{i}", c * 100, m * 100, same=s) for i, (c, m, s) in enumerate(shapes)]
     requirements = missing(cpu * 100, mem * 100, pods)
-    outcome = decide(PREEMPTOR, listed, requirements, FACTS)
+    outcome = decide(PREEMPTOR, listed, FACTS, requirements)
     shuffled = [*listed]
     shuffling.shuffle(shuffled)
-    other = decide(PREEMPTOR, shuffled, requirements, FACTS)
+    other = decide(PREEMPTOR, shuffled, FACTS, requirements)
     assert outcome.error == other.error
     if outcome.error:
         return
     for victims in (outcome.victims, other.victims):
-        assert admissible(PREEMPTOR, listed, requirements, victims, FACTS) == ""
+        assert admissible(PREEMPTOR, listed, FACTS, requirements, victims) == ""
         if victims:
-            assert admissible(PREEMPTOR, listed, requirements, victims[:-1], FACTS)
-            assert admissible(PREEMPTOR, listed, requirements, (*victims, "x"), FACTS)
+            assert admissible(PREEMPTOR, listed, FACTS, requirements, victims[:-1])
+            assert admissible(PREEMPTOR, listed, FACTS, requirements, (*victims, "x"))

@@ -23,10 +23,9 @@ from kubeledger.kubelet.lifecycle.decider import PodAdmitResult
 from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo
 from kubeledger.kubelet.lifecycle.predicates import PredicateFailureReason, general_filter
 from kubeledger.kubelet.lifecycle.resourcefit import InsufficientResourceError
-from kubeledger.kubelet.preemption import decider as preemption
-from kubeledger.kubelet.preemption.requirements import Requirements
+from kubeledger.kubelet.preemption import preemption
+from kubeledger.kubelet.preemption.preemption import Requirements
 from kubeledger.kubelet.profile.admission import AdmissionFacts
-from kubeledger.model.bodies.preemption import InsufficientResource
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.rules.admission.podspecs import requests_of
 
@@ -81,17 +80,20 @@ class AdmissionOutcome(msgspec.Struct, frozen=True):
     Attributes:
         result: of admission, with victims.
         insufficient: what is missing, in the order of the fit check.
-        requirements: the same as preemption gets it.
         info: the node of that world with the pods that count in it; ``pods`` are these.
         assumes: what the world assumes and no record shows, as noun phrases.
     """
 
     result: PodAdmitResult
     insufficient: tuple[InsufficientResourceError, ...]
-    requirements: Requirements
     info: NodeInfo
     pods: tuple[CountedPod, ...]
     assumes: tuple[str, ...] = ()
+
+    @property
+    def requirements(self) -> Requirements:
+        """What is missing, as preemption gets it."""
+        return tuple(reason.requirement for reason in self.insufficient)
 
     @property
     def specs(self) -> tuple[int, ...]:
@@ -121,6 +123,7 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
         unread: names of pods that counted but whose specs are not known.
         complete: no pod can have counted that no record names.
         refusals: seq, reason and message of what refused it before the predicates.
+        blame: whose hints the topology manager refused it for; empty where nothing says.
         labels_known, taints_known: the node's labels and taints are known.
         unsized: (n,) resources it requests of which the node's capacity is not known.
         named: the node's name is known.
@@ -142,6 +145,7 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
     labels_known: bool
     taints_known: bool
     unsized: tuple[str, ...] = ()
+    blame: str = ""
     named: bool = True
     inferred: bool = False
     pressure: tuple[int, str] | None = None
@@ -231,23 +235,11 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
         counts = self.facts.resized_requests_count
         info = NodeInfo(node, tuple(map(allocated, pods)) if counts else pods, self.facts)
         reasons = general_filter(self.pod, info, self.facts)
+        recovery = preemption.recovery(self.pod, pods, self.facts)
         for ordered in _orders(reasons):
             insufficient = tuple(r for r in ordered if isinstance(r, InsufficientResourceError))
-            result = lifecycle.decide(self.pod, info, self.facts, self._recovery(pods), ordered)
-            missing = _missing(insufficient)
-            yield AdmissionOutcome(result, insufficient, missing, info, others, assumes)
-
-    def _recovery(self, pods: Sequence[Pod]) -> lifecycle.Recovery | None:
-        if not preemption.may_preempt(self.pod):
-            return None
-
-        def recover(
-            insufficient: Sequence[InsufficientResourceError],
-        ) -> tuple[tuple[str, ...], str]:
-            outcome = preemption.decide(self.pod, pods, _missing(insufficient), self.facts)
-            return outcome.victims, outcome.error
-
-        return recover
+            result = lifecycle.decide(self.pod, info, self.facts, recovery, ordered)
+            yield AdmissionOutcome(result, insufficient, info, others, assumes)
 
 
 def capacities(resources: Sequence[str]) -> tuple[str, ...]:
@@ -264,10 +256,3 @@ def _orders(
     for index in random[1:]:
         first = [reasons[index], *(reasons[i] for i in random if i != index)]
         yield [*reasons[: random.start], *first, *reasons[random.stop :]]
-
-
-def _missing(insufficient: Sequence[InsufficientResourceError]) -> Requirements:
-    return tuple(
-        InsufficientResource(resource=i.resource_name, quantity=i.insufficient_amount)
-        for i in insufficient
-    )

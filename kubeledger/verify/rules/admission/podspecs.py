@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import product
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -91,6 +91,33 @@ class PodObjects:
                 self._objects.clear()
             self._objects[key] = _read(listed, interval, self._given(listed, len(times)))
         return self._objects[key]
+
+    def asking(
+        self, ts_ns: int, interval: PodActiveInterval, resources: dict[str, Any]
+    ) -> PodObject | None:
+        """A pod as a resize asks for it: container -> ``requests`` and ``limits``."""
+        listed = self._lists.at(ts_ns, interval.uid, interval.namespace, interval.name)
+        if listed is None:
+            return None
+        with suppress(msgspec.ValidationError):
+            return _read(listed, interval, msgspec.convert(resources, _Resources))
+        return None
+
+    def asked(self, ts_ns: int, interval: PodActiveInterval, now: PodObject) -> list[PodObject]:
+        """What lists show that it may have asked for then: the last one before, and the next.
+
+        Args:
+            ts_ns: the time.
+            interval: of the pod.
+            now: what it has been given; what asks for the same is left out.
+        """
+        listed = self._lists.at(ts_ns, interval.uid, interval.namespace, interval.name)
+        versions = () if listed is None else self._lists.versions(listed)
+        before = [each for each in versions if each.ts_ns <= ts_ns][-1:]
+        after = [each for each in versions if each.ts_ns > ts_ns]
+        wants = (_read(each, interval, {}) for each in (*before, *after))
+        other = [each for each in wants if each is not None and each.pod.spec != now.pod.spec]
+        return other[: 1 + bool(before)]
 
     def readings(self, ts_ns: int, interval: PodActiveInterval, node: str) -> tuple[Pod, ...]:
         """The pod with what else its status may have said of resizes, as far as lists show.

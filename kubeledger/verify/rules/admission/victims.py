@@ -12,9 +12,7 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.preemption.candidates import Candidates
-from kubeledger.kubelet.preemption.decider import admissible
-from kubeledger.kubelet.preemption.explain import Choice, amounts, choices, listing
+from kubeledger.kubelet.preemption.explain import Choice, admissible, amounts, choices, listing
 from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.verify.belief import Judgement, Ruling, judge
 from kubeledger.verify.finding import Fields
@@ -139,16 +137,16 @@ class _World:
         if not outcome.result.victims:
             return "the pod is not critical, and none is killed for it"
         pods = [other.pod for other in outcome.pods]
-        why = admissible(case.pod, pods, outcome.requirements, uids, case.facts)
-        for uid, name in self._names.items():
-            why = why.replace(f"pod {uid}", name).replace(uid, name) if uid else why
-        return why
+        return admissible(case.pod, pods, case.facts, outcome.requirements, uids, self._name)
 
     def _chosen(self, uids: Sequence[str]) -> dict[str, Choice]:
         """Why each of these was chosen, if they were the victims."""
         case, pods = self._case, [other.pod for other in self._outcome.pods]
-        candidates = Candidates(case.pod, pods, case.facts)
-        return choices(candidates, self._names, self._outcome.requirements, uids)
+        missing = self._outcome.requirements
+        return choices(case.pod, pods, case.facts, missing, uids, self._names)
+
+    def _name(self, uid: str) -> str:
+        return self._names.get(uid, f"pod {uid}")
 
     def _blame(self, why: str) -> dict[int, str]:
         """Index of a record that cannot be -> why; one alone where that explains it."""

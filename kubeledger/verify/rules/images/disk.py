@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from kubeledger.kubelet.images.manager import ImageFsStats
 from kubeledger.kubelet.images.policy import ImageGCPolicy
-from kubeledger.kubelet.images.usage import DiskUsage, bytes_to_free, read_usage
+from kubeledger.kubelet.images.usage import DiskUsage, ImageFsStats, bytes_to_free, read_usage
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollectionStarted,

@@ -7,8 +7,12 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.images.texts import INVALID_CAPACITY, shortfall, space_removal_error
-from kubeledger.kubelet.images.usage import DiskUsage
+from kubeledger.kubelet.images.usage import (
+    INVALID_CAPACITY,
+    DiskUsage,
+    shortfall,
+    space_removal_error,
+)
 from kubeledger.model.bodies.images import GarbageCollected, ImageDeleted
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.finding import Fields

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
+from kubeledger.kubelet.images.image_gc_manager import EVERYTHING
 from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_go_duration, format_ts
 from kubeledger.verify.belief import Judgement, Ruling, judge
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.images.runs import Run, body_of, short
-from kubeledger.verify.rules.images.worlds import EVERYTHING, World
+from kubeledger.verify.rules.images.worlds import World
 
 NO_PASS: Final = "the detect pass before the removal (logged from verbosity 5)"
 _USE_BEFORE: Final = "the use of the image before the first record"

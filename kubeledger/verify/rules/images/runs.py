@@ -6,8 +6,12 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.images.loop import GC_PERIOD_S, loop_disabled
-from kubeledger.kubelet.images.policy import ImageGCPolicy, effective_max_age_ns
+from kubeledger.kubelet.images.policy import (
+    GC_PERIOD_S,
+    ImageGCPolicy,
+    effective_max_age_ns,
+    loop_disabled,
+)
 from kubeledger.kubelet.images.usage import bytes_to_free
 from kubeledger.kubelet.profile.images import ImageFacts
 from kubeledger.model.bodies.images import GarbageCollected, GarbageCollectionStarted, ImageDeleted

@@ -11,8 +11,8 @@ from typing import Final, get_args
 from kubeledger.kubelet.eviction.reclaim import ReclaimFunction, reclaim_functions
 from kubeledger.kubelet.eviction.signals import DiskLayout
 from kubeledger.kubelet.eviction.thresholds import is_short
-from kubeledger.kubelet.images.loop import GC_PERIOD_S
-from kubeledger.kubelet.images.state import SignalState
+from kubeledger.kubelet.images.policy import GC_PERIOD_S
+from kubeledger.kubelet.images.reducer import SignalState
 from kubeledger.model.bodies.images import EvictionSignalObserved, GarbageCollectionStarted
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S

@@ -11,17 +11,24 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.images.eviction_order import images_in_eviction_order
-from kubeledger.kubelet.images.free import free_old_images, free_space
-from kubeledger.kubelet.images.gotime import ZERO_TIME_NS, elapsed
-from kubeledger.kubelet.images.manager import ImageRecord, Observed, Pass, RealImageGCManager
+from kubeledger.kubelet.images.image_gc_manager import (
+    EVERYTHING,
+    ZERO_TIME_NS,
+    ImageRecord,
+    Kept,
+    Observed,
+    Pass,
+    RealImageGCManager,
+    elapsed,
+    free_old_images,
+    free_space,
+    images_in_eviction_order,
+)
 from kubeledger.kubelet.images.policy import ImageGCPolicy
 from kubeledger.model.units import NS_PER_S, format_go_duration, format_ts
 from kubeledger.verify.rules.images.passes import LISTING_NS, DetectPass, KnownImage
 from kubeledger.verify.rules.images.runs import Run, body_of, short
 
-EVERYTHING: Final = 2**63 - 1
-"""What the eviction manager asks to be freed."""
 _BEGIN_NS: Final = 60 * NS_PER_S
 """The GC loop begins in less time than this after the process."""
 
@@ -164,11 +171,12 @@ def _world(run: Run, own: DetectPass, times: _Times, assumes: tuple[str, ...]) -
     def decide(amount: int | None, ties: Mapping[str, int]) -> Pass:
         """The kubelet's pass from the list of candidates on."""
         mine = msgspec.structs.replace(manager, records=dict(records))
+        in_use = frozenset(held)
         observed = Observed(
-            now_ns=times.now_ns, images=(), images_in_use=frozenset(held), image_fs=None
+            now_ns=times.now_ns, images=(), images_in_use=in_use, image_fs=None, ties=ties
         )
         done = Pass()
-        images = images_in_eviction_order(mine, observed.images_in_use, ties, done)
+        images = images_in_eviction_order(mine, observed, in_use, done)
         if not run.sweep:
             images = free_old_images(mine, observed, images, done)
         if amount is not None:
@@ -189,9 +197,9 @@ def _world(run: Run, own: DetectPass, times: _Times, assumes: tuple[str, ...]) -
     )
 
 
-def _reason(times: _Times, image: KnownImage, why: str) -> str:
-    if "minimum age" not in why:
-        return why
+def _reason(times: _Times, image: KnownImage, why: Kept) -> str:
+    if why is not Kept.YOUNG:
+        return str(why)
     age_ns = max(0, elapsed(times.now_ns, image.first_hi_ns)) // NS_PER_S * NS_PER_S
     age = f"only {format_go_duration(age_ns)}" if age_ns else "less than 1s"
     least = format_go_duration(times.policy.min_age_ns)
