@@ -78,7 +78,7 @@ RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
     "devicemanager.DevicesReleased": (*_PODS, DEVICES),
     "eviction.NodeConditionsChanged": (SIGNALS,),
     "eviction.PodSpared": (*_PODS, SIGNALS),
-    "eviction.ReclaimAttempted": (SIGNALS,),
+    "eviction.ReclaimAttempted": (*_PODS, SIGNALS),
     "images.GarbageCollected": COLLECTIONS,
     "images.GarbageCollectionStarted": COLLECTIONS,
     "images.ImageDeleted": (*_PODS, *COLLECTIONS),
@@ -92,6 +92,7 @@ RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
     "memorymanager.MemoryAllocationFailed": (*_PODS, MEMORY),
     "memorymanager.MemoryReleased": _PODS,
     "preemption.PodPreempted": _PODS,
+    "preemption.PreemptionFailed": _PODS,
     "prober.ProbeTransitioned": _PODS,
 }
 """Kind of decision -> classes of which a line that is not there may make it impossible."""
@@ -103,9 +104,16 @@ OWED: Final[Mapping[str, tuple[LineClass, ...]]] = {
 """Kind of decision -> classes of its own lines, which it is missed in besides."""
 
 
-def _is_own_line(piece: Evidence) -> bool:
-    """Not a list or another file that shows the same, nor the event that went with it."""
-    return piece.line is not None and EVENT_SENT not in (piece.text or "")
+_LOOP: Final = "SyncLoop"
+
+
+def _is_own_line(piece: Evidence, of: LineClass) -> bool:
+    """Not a list or another file that shows the same, nor the event that went with it.
+
+    Nor the line that handed over a pod which a list shows refused.
+    """
+    others = (EVENT_SENT, _LOOP) if of is REFUSALS else (EVENT_SENT,)
+    return piece.line is not None and not any(each in (piece.text or "") for each in others)
 
 
 class LoggedClasses:
@@ -133,7 +141,7 @@ class LoggedClasses:
         if of is None:
             self.is_read = self.is_read or isinstance(record.body, ImportCompleted)
             return
-        if record.evidence and not any(map(_is_own_line, record.evidence)):
+        if record.evidence and not any(_is_own_line(piece, of) for piece in record.evidence):
             return
         minutes, ts_ns = self._seen[of], record.ts_ns
         first_ns, last_ns = minutes.get(ts_ns // (60 * NS_PER_S), (ts_ns, ts_ns))
