@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType
 from kubeledger.kubelet.cases.fields import shortened
 from kubeledger.kubelet.cases.judgement import MATCH, Judgement, impossible
 from kubeledger.kubelet.cases.podactions import check_times
+from kubeledger.kubelet.kube.instants import ZERO_TIME_NS, instant_ns
 from kubeledger.kubelet.kuberuntime.backoff import (
     BackedOff,
     Backoff,
@@ -19,7 +20,6 @@ from kubeledger.kubelet.kuberuntime.backoff import (
     newest_exited,
 )
 from kubeledger.kubelet.kuberuntime.objects import ContainerStatus, Pod
-from kubeledger.kubelet.prober.instants import ZERO_TIME_NS, instant_ns
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import format_go_duration, format_ts, parse_go_duration, parse_ts

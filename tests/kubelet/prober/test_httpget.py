@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.kubelet.prober.addressing import HTTPGetAction, HTTPHeader
 from kubeledger.kubelet.prober.httpget import (
     HTTPRequest,
     http_request,
@@ -12,6 +11,7 @@ from kubeledger.kubelet.prober.httpget import (
     request_fault,
     user_agent,
 )
+from kubeledger.kubelet.prober.prober import HTTPGetAction, HTTPHeader
 from kubeledger.kubelet.prober.urls import URLError, parse_url, probe_url
 from tests.kubelet.prober.worlds import facts_of
 
