@@ -87,6 +87,15 @@ sbom:
     for image in recorder fleet; do .venv/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible \
         -o sbom/$image.cdx.json deploy/locks/$image.txt; done
 
+# build wheel, sdist, man pages and lists of packages twice, compare, and try them in a clean environment: dist/
+release:
+    {{python}} -m pip install -q -e '.[release]'
+    deploy/release.sh
+
+# the pages of docs/ as a site with search and the Python reference: site/
+site:
+    {{python}} -m mkdocs build -q -f deploy/site/mkdocs.yml
+
 # benchmarks: print the ratios of docs/internals/performance.md
 bench:
     {{python}} -m tests.benchmarks

@@ -28,8 +28,8 @@ LAYOUT: dict[str, Rows] = {
     "kubelet": _rows(
         "kube profile",
         "topologymanager",
-        "cgroups cpumanager devicemanager eviction images kuberuntime lifecycle memorymanager "
-        "oom preemption prober",
+        "allocation cgroups cpumanager devicemanager dra eviction imagepull images kuberuntime "
+        "lifecycle memorymanager oom preemption prober",
         "cases",
     ),
     "ledger": _rows("", "history"),
@@ -40,7 +40,7 @@ LAYOUT: dict[str, Rows] = {
     "analyze": _rows(
         "clock histories logged_errors redaction",
         "sql",
-        "phrases",
+        "phrases wording",
         "problems",
         "completeness diff headlines why",
         "whatif",
@@ -54,6 +54,7 @@ LAYOUT: dict[str, Rows] = {
     "fleet": _rows(""),
     "testing": _rows(""),
     "cli": _rows(""),
+    "mcp": _rows(""),
 }
 """The rooms in the order of the data flow, and the rows of packages inside of each ("" for the
 modules that stand in the room itself, where some stand in packages). A module imports only from

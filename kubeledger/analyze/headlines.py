@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
+from typing import NamedTuple
 
 import msgspec
 
 from kubeledger.analyze.logged_errors import LOGGED, ErrorShape, untold
-from kubeledger.analyze.phrases import TEXT_MAX, pods_text
-from kubeledger.analyze.problems import PRESENT, PROBLEMS, Problem, Row
-from kubeledger.analyze.sql.shorten import cut
+from kubeledger.analyze.phrases import pods_text
+from kubeledger.analyze.problems.sentences import Row
+from kubeledger.analyze.problems.table import PRESENT, PROBLEMS, Problem
+from kubeledger.analyze.sql.shorten import cut_chain
 
 
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +89,7 @@ def incidents(answer: Answers, node: str, *, verdicts: bool) -> list[Incident]:
 def _logged(error: ErrorShape) -> Incident:
     """Lines of one shape; of those about pods the first is what ``why`` would be asked."""
     about = f" ({pods_text(error.pods)})" if error.pods else ""
-    shape = cut(error.shape, TEXT_MAX)
+    shape = cut_chain(error.shape, _SHAPE_MAX)
     return Incident(
         kind=_ERROR,
         severity=1,
@@ -101,6 +103,7 @@ def _logged(error: ErrorShape) -> Incident:
 
 
 _ERROR = "error"
+_SHAPE_MAX = 110
 _CONTAINER, _SLASHES = "container/{}", 2
 """A container's whole name has two; the kernel's report of a kill may show its process alone."""
 _PLACES = {kind: place for place, kind in enumerate([*(each.kind for each in PROBLEMS), _ERROR])}
@@ -134,6 +137,7 @@ _WENT_WRONG = 2
 HEADLINES_MAX = 8
 _SINGLE_MAX = 2
 """Of a kind with more incidents than this, all but the first are summed up."""
+_OF_EVIDENCE = frozenset(each.kind for each in PROBLEMS if not each.is_counted)
 _ERRORS_MAX = 3
 """Shapes of errors that are headlines."""
 _ERROR_LINES = ("line of warnings and errors", "lines of warnings and errors")
@@ -171,7 +175,7 @@ def in_a_sentence(found: Sequence[Incident]) -> str:
     return f"{_NOTHING}, but lines were not understood: {examples}"
 
 
-def _told(found: Sequence[Incident]) -> str:
+def _told(found: Sequence[Incident], examples_max: int = _ERRORS_MAX) -> str:
     decided, errors = happened(found), [each for each in found if each.kind == _ERROR]
     if not errors:
         return decided
@@ -179,22 +183,38 @@ def _told(found: Sequence[Incident]) -> str:
     logged = f"{lines:,} {_ERROR_LINES[lines > 1]} of {_shapes(len(errors))}"
     if decided:
         return f"{decided}; besides, {logged}"
-    examples = ", ".join(each.text for each in errors[:_ERRORS_MAX])
-    return f"no decision that went wrong was recorded, but {logged}: {examples}"
+    examples = ", ".join(each.text for each in errors[:examples_max])
+    return f"no decision that went wrong was recorded, but {logged}" + (
+        examples and f": {examples}"
+    )
 
 
 def _shapes(count: int) -> str:
     return f"{count:,} shape{'s' if count > 1 else ''}"
 
 
-def counts_on(answer: Answers, node: str) -> str:
-    """What an import says of a node of a ledger; empty when nothing went wrong.
+class Besides(NamedTuple):
+    """What an import says of a node of a ledger, for who asks about the node itself.
+
+    Attributes:
+        counts: empty when nothing went wrong.
+        worst: what befell its pods, and lines that nothing else tells; the worst first.
+    """
+
+    counts: str
+    worst: tuple[str, ...]
+
+
+def besides_on(answer: Answers, node: str) -> Besides:
+    """What went wrong on a node.
 
     Args:
         answer: runs a query over the views.
         node: whose.
     """
-    return _told(incidents(answer, node, verdicts=False))
+    found = incidents(answer, node, verdicts=False)
+    others = [each for each in found if each.target != "node" and each.kind not in _OF_EVIDENCE]
+    return Besides(counts=_told(found, 0), worst=tuple(each.text for each in headlines(others)))
 
 
 def headlines(found: Sequence[Incident]) -> list[Headline]:

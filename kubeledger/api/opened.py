@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import chain, groupby, islice
@@ -51,8 +51,9 @@ class OpenLedger:
         path: its directory.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, connect: Callable[[Path], Queryable] | None = None) -> None:
         self.path = path
+        self._connect = connect
         self._queryable: Queryable | None = None
 
     def __enter__(self) -> OpenLedger:
@@ -203,13 +204,15 @@ class OpenLedger:
         """
         import msgspec
 
-        from kubeledger.analyze.headlines import counts_on
+        from kubeledger.analyze.headlines import besides_on
         from kubeledger.analyze.why import answers_to
 
         found = answers_to(target, self._histories(node), upto_ts_ns=self._ns(at, node))
         if target.partition("/")[0] == "node" and at is None:
-            count = partial(counts_on, lambda query, params: self.sql(query, params).dicts())
-            found = [msgspec.structs.replace(each, counts=count(each.node)) for each in found]
+            besides = partial(besides_on, lambda query, params: self.sql(query, params).dicts())
+            found = [
+                msgspec.structs.replace(each, **besides(each.node)._asdict()) for each in found
+            ]
         return Reasons(tuple(found))
 
     def whatif(
@@ -289,7 +292,7 @@ class OpenLedger:
         if self._queryable is None:
             from kubeledger.analyze.sql.api import connect
 
-            self._queryable = connect(self.path)
+            self._queryable = (self._connect or connect)(self.path)
         return self._queryable.sql(query, params)
 
     def run(self, name: str, **params: Instant) -> Rows:

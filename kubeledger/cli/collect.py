@@ -46,6 +46,7 @@ def _checked(ctx: click.Context, param: click.Parameter, value: str | None) -> s
 @click.option(
     "--image", default="busybox:stable", show_default=True, help="Of kubectl-debug's pod."
 )
+@click.option("--context", metavar="NAME", help="Of kubectl. Default: the current one.")
 @click.option("--dry-run", is_flag=True, help="Print the commands and the script; run nothing.")
 @reports_errors
 def collect(
@@ -55,6 +56,7 @@ def collect(
     host: str | None,
     since: str | None,
     image: str,
+    context: str | None,
     dry_run: bool,
 ) -> None:
     """Gather what the node's kubelet left.
@@ -69,7 +71,7 @@ def collect(
     from kubeledger.cli.files import new_output, output_errors
     from kubeledger.record.collecting import Request, collect_into, parts_of, script_of
 
-    request = Request(node, via, host or "", since or "", image)
+    request = Request(node, via, host or "", since or "", image, context or "")
     if via == "none":
         _print_script(script_of(request), out)
     elif dry_run:

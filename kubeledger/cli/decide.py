@@ -31,10 +31,11 @@ _keep_going = click.option(
 def decide(subsystem: str, file: str, keep_going: bool) -> None:
     """Decide cases as the kubelet of their version would.
 
-    SUBSYSTEM is admission, backoff, cgroup, cgroupv2, devices, eviction, imagegc,
-    nodeallocatable, podactions, podstatus, prober, qos, topologyhints or topologymerge. A case
-    is one line {"id", "kubelet", "input"}; an outcome {"id", "outcome"} comes out for each, in
-    the same order. Without FILE, or with -, cases are read from standard input.
+    SUBSYSTEM is admission, backoff, cgroup, cgroupv2, cpumanager, devices, eviction, imagegc,
+    memorymanager, nodeallocatable, podactions, podstatus, prober, qos, topology, topologyhints or
+    topologymerge. A case is one line {"id", "kubelet", "input"}; an outcome {"id", "outcome"}
+    comes out for each, in the same order. Without FILE, or with -, cases are read from standard
+    input.
 
     Schemas of the lines are schemas/cases.SUBSYSTEM.json, examples
     recordings/cases/SUBSYSTEM.jsonl; docs/cases.md explains both.

@@ -152,7 +152,7 @@ def report_import(directory: Path, nodes: list[str], *, advise: bool = True) -> 
     from kubeledger.analyze.headlines import happened, in_a_sentence, incidents
     from kubeledger.analyze.sql.api import connect
 
-    with connect(directory) as queryable:
+    with connect(directory, is_fixed=True, is_held=True) as queryable:
         for node in nodes:
             found = incidents(
                 lambda query, params: queryable.sql(query, params).dicts(), node, verdicts=False
@@ -178,7 +178,7 @@ def _ledger_words(directory: Path) -> str:
 
 
 def _advise(commands: list[str], where: str) -> None:
-    lines = [printable(f"kubeledger {each}{where}") for each in (*commands, "timeline", "verify")]
+    lines = [printable(f"kubeledger {each}{where}") for each in (*commands, "ui --open", "verify")]
     click.echo("\nNext:  " + "\n       ".join(lines))
 
 

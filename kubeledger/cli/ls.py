@@ -78,7 +78,7 @@ def ls(
     --limit. With --until, too: a record of an earlier time may still be appended. A record that
     later ones supersede is not taken back: ledger.RecordsSuperseded names it.
     """
-    from kubeledger.analyze.sql.listing import Filter, selection
+    from kubeledger.analyze.sql.listing import Filter, list_records, selection
     from kubeledger.cli.sources import warn_of_losses
     from kubeledger.ledger.following import Following
     from kubeledger.ledger.ledger import Ledger
@@ -96,8 +96,7 @@ def ls(
         until_ns=instant(until, span),
     )
     following = Following(opened, node) if follow else None
-    wants = selection(opened, wanted)
-    found = filter(wants, opened.records(node))
+    found = list_records(opened, wanted)
     if following is not None:  # what comes meanwhile is listed then
         there = dict(following.seen)
         found = filter(lambda record: record.seq <= there.get(record.node, 0), found)
@@ -115,7 +114,7 @@ def ls(
         write_rows(columns, count, output, width_max=screen_width())
     if following is not None:
         left = None if limit is None else limit - count.rows
-        _follow(following, wants, left, narrow, output)
+        _follow(following, selection(opened, wanted), left, narrow, output)
     elif first is None:
         click.echo(printable(no_record_words(opened, wanted)), err=True)
 

@@ -6,7 +6,7 @@ import atexit
 import os
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
@@ -21,21 +21,28 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 
+_NAME_WIDTH = 12
+"""Of all sections, so that their columns stand below one another."""
+
+
 class LazyGroup(click.Group):
     """A group that imports a command only when it is asked for.
 
     Attributes:
         table: name -> (module:attribute, one-line help), in the order of the help.
+        sections: title -> names; all in one where there are none.
     """
 
     def __init__(
         self,
         *args: Any,  # noqa: ANN401 # click's
         table: Mapping[str, tuple[str, str]],
+        sections: Mapping[str, Iterable[str]] | None = None,
         **kwargs: Any,  # noqa: ANN401 # click's
     ) -> None:
         super().__init__(*args, **kwargs)
         self.table = table
+        self.sections = sections or {"Commands": table}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names in the order of the table."""
@@ -64,8 +71,10 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in self.table.items()])
+        for title, names in self.sections.items():
+            with formatter.section(title):
+                rows = [(name.ljust(_NAME_WIDTH), self.table[name][1]) for name in names]
+                formatter.write_dl(rows)
 
 
 INTERRUPTED_EXIT_CODE = 130
@@ -74,39 +83,75 @@ INTERRUPTED_EXIT_CODE = 130
 CLOSED_PIPE_EXIT_CODE = 141
 """Where the reader of the output has gone: 128 and the number of SIGPIPE."""
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("kubeledger.cli.demo:demo", "Run the main job end to end on a bundled recording."),
-    "import": ("kubeledger.cli.import_:import_", "Take in a node's files and append records."),
-    "collect": ("kubeledger.cli.collect:collect", "Gather what a node left, for an import."),
-    "record": ("kubeledger.cli.record:record", "Record this node while it runs."),
-    "ls": ("kubeledger.cli.ls:ls", "List records."),
-    "show": ("kubeledger.cli.show:show", "Show one record with its evidence, causes and effects."),
-    "state": ("kubeledger.cli.state:state", "Rebuild the node's state at any instant."),
-    "get": ("kubeledger.cli.get:get", "Show pods, devices, images or probes, as kubectl would."),
-    "sql": ("kubeledger.cli.sql:sql", "Ask read-only SQL over the ledger, or run a shipped query."),
-    "index": ("kubeledger.cli.index:index", "Write records as Parquet, for SQL over long ledgers."),
-    "verify": ("kubeledger.cli.verify:verify", "Decide recorded decisions again, and compare."),
-    "why": ("kubeledger.cli.why:why", "Say why: what happened, when, and the lines that prove it."),
-    "whatif": ("kubeledger.cli.whatif:whatif", "Decide again under other settings or versions."),
-    "timeline": ("kubeledger.cli.timeline:timeline", "Draw what happened as one HTML file."),
-    "ui": ("kubeledger.cli.ui:ui", "Show the timeline in a browser, and ask it questions."),
-    "simulate": ("kubeledger.cli.simulate:simulate", "Run a node that you do not have."),
-    "probe": ("kubeledger.cli.probe:probe", "Make a pod's probes as its kubelet makes them."),
-    "completeness": (
-        "kubeledger.cli.completeness:completeness",
-        "Say what evidence there is, and what is missing.",
-    ),
-    "diff": ("kubeledger.cli.diff:diff", "Compare two histories, or a node at two instants."),
-    "export": ("kubeledger.cli.export:export", "Write records for other programs and tests."),
-    "decide": ("kubeledger.cli.decide:decide", "Decide cases as the real kubelet decides."),
-    "judge": ("kubeledger.cli.decide:judge", "Judge claimed outcomes: could the kubelet have?"),
-    "audit": ("kubeledger.cli.audit:audit", "Check hash chain, checkpoints and cgroup values."),
-    "fleet": ("kubeledger.cli.fleet:fleet", "Take in, verify and ask many nodes at once."),
-    "compact": ("kubeledger.cli.compact:compact", "Seal and compress what is still open."),
-    "ship": ("kubeledger.cli.ship:ship", "Store sealed segments elsewhere, as they are sealed."),
-    "restore": ("kubeledger.cli.ship:restore", "Make a ledger of what was shipped."),
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "Take in": {
+        "demo": ("kubeledger.cli.demo:demo", "Run the main job end to end on a bundled recording."),
+        "import": ("kubeledger.cli.import_:import_", "Take in a node's files and append records."),
+        "collect": ("kubeledger.cli.collect:collect", "Gather what a node left, for an import."),
+        "record": ("kubeledger.cli.record:record", "Record this node while it runs."),
+        "probe": ("kubeledger.cli.probe:probe", "Make a pod's probes as its kubelet makes them."),
+        "simulate": ("kubeledger.cli.simulate:simulate", "Run a node that you do not have."),
+    },
+    "Look": {
+        "ls": ("kubeledger.cli.ls:ls", "List records."),
+        "show": (
+            "kubeledger.cli.show:show",
+            "Show one record with its evidence, causes and effects.",
+        ),
+        "state": ("kubeledger.cli.state:state", "Rebuild the node's state at any instant."),
+        "get": (
+            "kubeledger.cli.get:get",
+            "Show pods, devices, images or probes, as kubectl would.",
+        ),
+        "timeline": ("kubeledger.cli.timeline:timeline", "Draw what happened as one HTML file."),
+        "ui": ("kubeledger.cli.ui:ui", "Show the timeline in a browser, and ask it questions."),
+    },
+    "Ask": {
+        "why": (
+            "kubeledger.cli.why:why",
+            "Say why: what happened, when, and the lines that prove it.",
+        ),
+        "sql": (
+            "kubeledger.cli.sql:sql",
+            "Ask read-only SQL over the ledger, or run a shipped query.",
+        ),
+        "whatif": (
+            "kubeledger.cli.whatif:whatif",
+            "Decide again under other settings or versions.",
+        ),
+        "verify": ("kubeledger.cli.verify:verify", "Decide recorded decisions again, and compare."),
+        "diff": ("kubeledger.cli.diff:diff", "Compare two histories, or a node at two instants."),
+        "completeness": (
+            "kubeledger.cli.completeness:completeness",
+            "Say what evidence there is, and what is missing.",
+        ),
+        "mcp": ("kubeledger.mcp.command:mcp", "Answer agents, by the Model Context Protocol."),
+    },
+    "Keep and hand on": {
+        "audit": ("kubeledger.cli.audit:audit", "Check hash chain, checkpoints and cgroup values."),
+        "export": ("kubeledger.cli.export:export", "Write records for other programs and tests."),
+        "index": (
+            "kubeledger.cli.index:index",
+            "Write records as Parquet, for SQL over long ledgers.",
+        ),
+        "compact": ("kubeledger.cli.compact:compact", "Seal and compress what is still open."),
+        "ship": (
+            "kubeledger.cli.ship:ship",
+            "Store sealed segments elsewhere, as they are sealed.",
+        ),
+        "restore": ("kubeledger.cli.ship:restore", "Make a ledger of what was shipped."),
+    },
+    "Fleet": {
+        "fleet": ("kubeledger.cli.fleet:fleet", "Take in, verify and ask many nodes at once."),
+    },
+    "Against the real kubelet": {
+        "decide": ("kubeledger.cli.decide:decide", "Decide cases as the real kubelet decides."),
+        "judge": ("kubeledger.cli.decide:judge", "Judge claimed outcomes: could the kubelet have?"),
+    },
 }
-"""name -> (module:attribute, one-line help), in the order of a first day's use."""
+"""section of the help -> name -> (module:attribute, one-line help)."""
+
+COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 
 
 _MAY_ABANDON = ("kubeledger.analyze.sql.api", "kubeledger.record.shipping")
@@ -154,6 +199,7 @@ Completion of commands, pods, kinds and queries, in this shell:
 @click.group(
     cls=_Commands,
     table=COMMANDS,
+    sections=GROUPS,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=_EPILOG,
 )
@@ -162,24 +208,24 @@ def cli() -> None:
     """Flight recorder, replay engine and SQL forensics lab for the kubelet's decisions."""
 
 
-def run() -> None:
-    """Entry point of the ``kubeledger`` script.
+def run(name: str = "kubeledger") -> None:
+    """Entry point of the ``kubeledger`` script, and of others that call it by another name.
 
     A closed pipe ends it quietly with 141 and an interrupt with 130, as shells have it: neither
     is a finding, nor means that nothing was found.
     """
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by the caller: what is written goes nowhere
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 # for good
+    for stream in ("stdout", "stderr"):
+        if getattr(sys, stream) is None:  # closed by the caller: what is written goes nowhere
+            setattr(sys, stream, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 # for good
     codes = [0]
     atexit.register(_leave, codes)  # the first one that is registered is called last
-    codes[0] = _run()
+    codes[0] = _run(name)
     sys.exit(codes[0])
 
 
-def _run() -> int:
+def _run(name: str) -> int:
     try:
-        code = _ended()
+        code = _ended(name)
         sys.stdout.flush()
     except (ClosedPipeError, BrokenPipeError):
         _drop_output()
@@ -193,14 +239,14 @@ def _run() -> int:
     return code
 
 
-def _ended() -> int:
+def _ended(name: str) -> int:
     """How the command ends.
 
     Raises:
         ClosedPipeError: nobody reads what it writes.
     """
     try:
-        ended = cli.main(prog_name="kubeledger", standalone_mode=False)
+        ended = cli.main(prog_name=name, standalone_mode=False)
     except click.ClickException as error:
         _show(error)
         return error.exit_code

@@ -152,7 +152,7 @@ def _objects(columns: Sequence[str], rows: Iterable[Row], types: Sequence[str]) 
     names = _distinct(columns)
     for row in rows:
         plain = {
-            name: _json_column(value) if type_ == "JSON" else _plain(value)
+            name: _json_column(value) if type_ == "JSON" else json_value(value)
             for name, type_, value in zip(names, types, row, strict=True)
         }
         yield (
@@ -202,7 +202,7 @@ def cell_text(value: object) -> str:
         return ""
     if isinstance(value, str):
         return value
-    plain = _plain(value)
+    plain = json_value(value)
     if isinstance(plain, str):
         return plain
     if isinstance(value, float | Decimal):
@@ -213,21 +213,21 @@ def cell_text(value: object) -> str:
 def _json_column(value: object) -> object:
     """A column of type JSON as what it stands for; as text where it is nested too deep."""
     try:
-        return _plain(json.loads(value) if isinstance(value, str) else value)
+        return json_value(json.loads(value) if isinstance(value, str) else value)
     except RecursionError:
         return value
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 - any value that DuckDB returns, and JSON
+def json_value(value: Any) -> Any:  # noqa: ANN401 - any value that DuckDB returns, and JSON
     """A value of a result as one that JSON can hold."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [json_value(item) for item in value]
     if isinstance(value, dict):
-        return {cell_text(key): _plain(item) for key, item in value.items()}
+        return {cell_text(key): json_value(item) for key, item in value.items()}
     for type_, convert in _CONVERSIONS:
         if isinstance(value, type_):
             return convert(value)

@@ -22,6 +22,7 @@ from kubeledger.cli.options import ledger_option, reports_errors, timeout_option
     metavar="PORT",
     help="Port on 127.0.0.1. Default: a free one.",
 )
+@click.option("--open", "opens", is_flag=True, help="Open the page in the browser.")
 @timeout_option
 @click.option(
     "--memory",
@@ -31,7 +32,9 @@ from kubeledger.cli.options import ledger_option, reports_errors, timeout_option
     help="Memory for data and a query from the page; the rest goes to a temporary directory.",
 )
 @reports_errors
-def ui(sources: tuple[str, ...], ledger: Path, port: int, timeout_s: float, memory: str) -> None:
+def ui(
+    sources: tuple[str, ...], ledger: Path, port: int, opens: bool, timeout_s: float, memory: str
+) -> None:
     """Look at a node's timeline in a browser, and ask it questions there.
 
     The page of `kubeledger timeline`, served on 127.0.0.1 to whoever has the URL that is
@@ -62,6 +65,10 @@ def ui(sources: tuple[str, ...], ledger: Path, port: int, timeout_s: float, memo
         warn_of_losses(Ledger.open(directory))
         click.echo(f"{', '.join(answers.nodes())}: open this in a browser; Ctrl-C ends it")
         click.echo(server.url)
+        if opens:
+            import webbrowser
+
+            webbrowser.open(server.url)
         with suppress(KeyboardInterrupt):
             server.serve_forever()
 

@@ -50,9 +50,8 @@ def why(
     """
     import msgspec
 
-    from kubeledger.analyze.headlines import counts_on
+    from kubeledger.analyze.headlines import besides_on
     from kubeledger.analyze.histories.history import span_of_histories
-    from kubeledger.analyze.sql.api import connect
     from kubeledger.analyze.why import answers_to
     from kubeledger.cli.sources import ledger_for
     from kubeledger.cli.verify import histories_for
@@ -66,9 +65,15 @@ def why(
         upto_ts_ns = instant(at, partial(span_of_histories, histories))
         found = answers_to(target, histories, upto_ts_ns=upto_ts_ns)
         if is_of_node and at is None:
-            with connect(ledger) as queryable:
-                count = partial(counts_on, lambda text, given: queryable.sql(text, given).dicts())
-                found = [msgspec.structs.replace(each, counts=count(each.node)) for each in found]
+            from kubeledger.analyze.sql.api import connect
+
+            with connect(ledger, is_fixed=True, is_held=True) as queryable:
+                besides = partial(
+                    besides_on, lambda text, given: queryable.sql(text, given).dicts()
+                )
+                found = [
+                    msgspec.structs.replace(each, **besides(each.node)._asdict()) for each in found
+                ]
     if output == "json":
         write_document(found[0] if len(histories) == 1 else found)
         return

@@ -23,6 +23,8 @@ _WIDTH, _HEIGHT = 80, 24
 _WIDTH_MAX = 200
 _STEP_LINES_MAX = 10
 _COUNTS_LINES_MAX = 3
+_WORST_MAX = 3
+_WORST_LINES_MAX = 5
 _RANKING_SHOWN = 2
 _NAMESAKES_SHOWN = 2
 _CHAINS = frozenset(
@@ -72,6 +74,7 @@ def short_text(answer: Answer, width: int, height: int) -> list[str]:
     lines = [click.style(line, bold=True) for line in head]
     lines += _namesakes(answer, width)
     lines += textwrap.wrap(cut(_counts(answer), _COUNTS_LINES_MAX * (width - 4)), width)
+    lines += _worst(answer, width)
     tail = [*_ranking(answer, width), _verdict(answer, width)]
     shown = most_important(answer.steps)
     left = len(answer.steps) - len(shown)
@@ -91,6 +94,18 @@ def short_text(answer: Answer, width: int, height: int) -> list[str]:
 
 def _counts(answer: Answer) -> str:
     return f"In all: {answer.counts}." if answer.counts else ""
+
+
+def _worst(answer: Answer, width: int) -> list[str]:
+    """What befell the pods of a node; little of it where the node has a story of its own."""
+    lines: list[str] = []
+    for text in answer.worst[: _WORST_MAX - bool(answer.steps)]:
+        room = 2 if lines else 3
+        shown = _wrapped(printable(text), "", width - 4, room, cut)
+        if len(lines) + len(shown) > _WORST_LINES_MAX - bool(answer.steps):
+            break
+        lines += [f"  - {shown[0]}", *(f"    {line}" for line in shown[1:])]
+    return lines
 
 
 def _namesakes(answer: Answer, width: int) -> Iterator[str]:
@@ -276,6 +291,7 @@ def full_text(answer: Answer) -> Iterator[str]:
         yield f"Another pod of that name: {printable(other.pod_uid)}, {begin} to {end}"
     if counts := _counts(answer):
         yield counts
+    yield from (f"  - {printable(text)}" for text in answer.worst)
     if answer.steps:
         yield ""
         yield "What happened:"

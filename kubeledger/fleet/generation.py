@@ -12,7 +12,6 @@ import duckdb
 import msgspec
 
 from kubeledger.analyze.histories.history import histories_of_ledger
-from kubeledger.analyze.sql.derived import DERIVED
 from kubeledger.fleet.contents import chain_of_node
 from kubeledger.fleet.identity import pool_of
 from kubeledger.fleet.lake import Lake, MovedOnError, lake_file
@@ -114,7 +113,7 @@ def commit_generation(
         clock = _Clock(history.verify())
         made_verdicts, tally = tables.verdicts(clock)
         rooms = {"records": made_records, "verdicts": made_verdicts}
-        rooms |= {table.room: tables.episodes(table, history) for table in DERIVED.values()}
+        rooms |= tables.episodes(history)
         files = [
             _File(rows_path(room, made.date, summary.node, id_), made.path, made.rows)
             for room, dates in rooms.items()

@@ -6,7 +6,7 @@ total order, fixed options. Any engine that reads Parquet reads them: nested JSO
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -16,7 +16,7 @@ import msgspec
 import zstandard
 
 from kubeledger.analyze.histories.history import History
-from kubeledger.analyze.sql.derived import DerivedTable
+from kubeledger.analyze.sql.derived import DERIVED, DerivedTable, folded
 from kubeledger.analyze.sql.tables import VERIFIED_COLUMNS
 from kubeledger.fleet.rules import digest_of_code
 from kubeledger.fleet.types import NodeSummary, columns_of
@@ -164,17 +164,23 @@ class NodeTables:
         columns = f"{columns}, make_timestamp(ts_ns // 1000) AS ts"
         return self._by_date("verdicts", columns, "kind, seq, number"), tally
 
-    def episodes(self, table: DerivedTable, history: History) -> list[DateFile]:
-        """Write what the records add up to, by the date of its begin.
+    def episodes(self, history: History) -> dict[str, list[DateFile]]:
+        """Write what the records add up to, each room's by the date of its begin.
 
         Raises:
             KubeledgerError: the ledger cannot be read.
             duckdb.Error, OSError: a file cannot be written.
         """
+        made = folded(DERIVED.values(), history.read)
+        return {table.room: self._episodes(table, rows) for table, rows in made}
+
+    def _episodes(
+        self, table: DerivedTable, rows: Iterable[Mapping[str, object]]
+    ) -> list[DateFile]:
         encoder = msgspec.json.Encoder(order="deterministic")
         path = self.directory / f"{table.room}.jsonl"
         with path.open("wb") as file:
-            for number, row in enumerate(table.rows(history.read(table.kinds))):
+            for number, row in enumerate(rows):
                 known = {name: row[name] for name in table.columns if name != "node"}
                 file.write(encoder.encode({"number": number, **known}) + b"\n")
         self._load(table.room, path, {"number": "BIGINT", **table.columns})

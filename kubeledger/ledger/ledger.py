@@ -120,13 +120,14 @@ class Ledger:
         *,
         verify: Verify = "chain",
         kinds: Collection[str] | None = None,
+        holding: Collection[str] = (),
         superseded: bool = False,
     ) -> Iterator[Record]:
         """Records in the order of seq; of all nodes, one node after the other, without ``node``.
 
-        Only those of some ``kinds`` if these are given, and those that a later import superseded
-        only if they are asked for. Memory is flat. Readers need no lock and see a prefix of what
-        a writer writes.
+        Only those of some ``kinds`` if these are given, those whose line has one of the texts
+        ``holding`` if there are any, and those that a later import superseded if asked for.
+        Memory is flat. Readers need no lock and see a prefix of what a writer writes.
 
         Raises:
             DamagedLedgerError: what is read is not what was written; all before it was.
@@ -135,7 +136,7 @@ class Ledger:
         for name in self._chosen(node):
             with self.reading(name, after_seq) as look:
                 left_out = [] if superseded else look.superseded
-                for record in look.records(after_seq, verify=verify, kinds=kinds):
+                for record in look.records(after_seq, verify=verify, kinds=kinds, holding=holding):
                     if not is_superseded(record.seq, left_out):
                         yield record
 

@@ -8,7 +8,8 @@ is :class:`DamagedLedgerError` with file and offset.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -35,6 +36,32 @@ reading began) are the ones written; ``crc``: that the bytes of what is handed o
 (quicker)."""
 
 _RESTORE = "restore the file from a copy; `kubeledger audit` lists all damage"
+
+
+Pick = Callable[[Iterable[tuple[int, bytes]]], list[tuple[int, bytes]]]
+"""Of numbered lines those that are wanted."""
+
+
+def picking(kinds: Collection[str] | None, holding: Collection[str] = ()) -> Pick | None:
+    """A pick of lines; None: all of them.
+
+    Args:
+        kinds: of which kinds; None: all.
+        holding: texts of which a record's fields hold one at least; empty: whatever they hold.
+            A line is picked where it has the text, so that it may stand elsewhere in it.
+    """
+    if not holding:
+        return None if kinds is None else partial(of_kinds, kinds=kinds)
+    needles = tuple(msgspec.json.encode(text)[1:-1] for text in holding)
+
+    def pick(lines: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+        wanted = lines if kinds is None else of_kinds(lines, kinds)
+        if len(needles) == 1:
+            (needle,) = needles
+            return [each for each in wanted if needle in each[1]]
+        return [each for each in wanted if any(needle in each[1] for needle in needles)]
+
+    return pick
 
 
 class RawLine(NamedTuple):
@@ -97,8 +124,8 @@ class NodeReader:
         self.digest = self.begin.chain
         self._prefix = b'{"node":%b,"seq":' % msgspec.json.encode(node)
 
-    def records(self, after_seq: int = 0, kinds: Collection[str] | None = None) -> Iterator[Record]:
-        """Records after ``after_seq``, all or those of some kinds; each line is checked.
+    def records(self, after_seq: int = 0, pick: Pick | None = None) -> Iterator[Record]:
+        """Records after ``after_seq``, all or those picked by their lines; each line is checked.
 
         Behind 0 is the first that is there.
 
@@ -107,7 +134,7 @@ class NodeReader:
             DamagedLedgerError: see the module.
         """
         node = self.node
-        for segment, piece in self._pieces(after_seq, kinds):
+        for segment, piece in self._pieces(after_seq, pick):
             for seq, line in piece.picked:
                 try:
                     record = decode_line(line)
@@ -132,14 +159,14 @@ class NodeReader:
                 position += len(line)
 
     def _pieces(
-        self, after_seq: int, kinds: Collection[str] | None = None
+        self, after_seq: int, pick: Pick | None = None
     ) -> Iterator[tuple[Segment, _Checked]]:
         segments = self._position(after_seq)
         for index, (segment, offset) in enumerate(segments):
             if offset == 0 and segment.first_seq != self.last_seq + 1:
                 raise _gone(segment, self.last_seq + 1, segment.first_seq - 1)
             for piece in lines_of(blocks_of(segment, offset), offset):
-                good, error = self._check(segment, piece, kinds)
+                good, error = self._check(segment, piece, pick)
                 if good.lines:
                     yield segment, good
                 if error is not None:
@@ -203,12 +230,12 @@ class NodeReader:
         return None
 
     def _check(
-        self, segment: Segment, piece: Lines, kinds: Collection[str] | None
+        self, segment: Segment, piece: Lines, pick: Pick | None
     ) -> tuple[_Checked, DamagedLedgerError | None]:
         """Check lines; the good ones before the first bad one, and what is wrong with that."""
         first_seq, lines, error = self.last_seq + 1, piece.lines, None
         numbered = enumerate(lines, first_seq)
-        picked = list(numbered) if kinds is None else of_kinds(numbered, kinds)
+        picked = list(numbered) if pick is None else pick(numbered)
         checked, count = _Checked(first_seq, piece.offset, lines, picked), len(lines)
         try:
             if self.verify == "chain":

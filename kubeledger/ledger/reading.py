@@ -16,7 +16,7 @@ from kubeledger.ledger.base_content import BaseContent, load_content
 from kubeledger.ledger.index import INDEXED_KINDS, begin_segment, note_records, without_dropped
 from kubeledger.ledger.manifest import NodeInfo, load_manifest
 from kubeledger.ledger.names import NODES, SEGMENTS, node_directory
-from kubeledger.ledger.reader import NodeReader, RawLine, Verify, damaged
+from kubeledger.ledger.reader import NodeReader, RawLine, Verify, damaged, picking
 from kubeledger.ledger.runs import replay_runs, replays_in_seq_order
 from kubeledger.ledger.segments import Segment, SegmentGoneError, hold, list_segments
 from kubeledger.ledger.superseded import Span
@@ -58,11 +58,16 @@ class Reading:
         self._acknowledged_seq = counted.last_seq
 
     def records(
-        self, after_seq: int = 0, *, verify: Verify = "chain", kinds: Collection[str] | None = None
+        self,
+        after_seq: int = 0,
+        *,
+        verify: Verify = "chain",
+        kinds: Collection[str] | None = None,
+        holding: Collection[str] = (),
     ) -> Iterator[Record]:
-        """As ``NodeReader.records``."""
+        """As ``NodeReader.records``, of what :func:`picking` picks."""
         try:
-            yield from self._reader(verify).records(after_seq, kinds)
+            yield from self._reader(verify).records(after_seq, picking(kinds, holding))
         except SegmentGoneError as error:  # one of those that were too many to be held
             self._refuse_if_dropped(error)
             raise

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import date
 from functools import lru_cache
 
 NS_PER_S = 1_000_000_000
+_DAY_S = 86_400
+_EPOCH = date(1970, 1, 1).toordinal()
 
 _RFC3339 = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9})\d*)?"
@@ -74,11 +76,12 @@ def parse_go_time(text: str) -> int:
 
 
 def _from_match(match: re.Match[str]) -> int:
-    year, month, day, hour, minute, second = (int(part) for part in match.groups()[:6])
-    seconds = int(datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp())
-    fraction = match[7]
+    year, month, day, hour, minute, second, fraction, zone = match.groups()
+    if hour > "23" or minute > "59" or second > "59":
+        raise ValueError(f"not an RFC 3339 time: {match[0]!r}")
+    seconds = _day_s(int(year), int(month), int(day))
+    seconds += int(hour) * 3600 + int(minute) * 60 + int(second)
     ts_ns = seconds * NS_PER_S + (int(fraction.ljust(9, "0")) if fraction else 0)
-    zone = match[8]
     if zone and zone not in "Zz":
         offset_s = int(zone[1:3]) * 3600 + int(zone[-2:]) * 60
         ts_ns -= offset_s * NS_PER_S if zone[0] == "+" else -offset_s * NS_PER_S
@@ -86,14 +89,21 @@ def _from_match(match: re.Match[str]) -> int:
 
 
 @lru_cache(maxsize=256)
-def _whole_second(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+def _day_s(year: int, month: int, day: int) -> int:
+    """Seconds from the epoch to the beginning of a day."""
+    return (date(year, month, day).toordinal() - _EPOCH) * _DAY_S
+
+
+@lru_cache(maxsize=256)
+def _day_text(days: int) -> str:
+    return date.fromordinal(days + _EPOCH).isoformat()
 
 
 def format_ts(ts_ns: int) -> str:
     """RFC 3339 in UTC with as many of nine decimals as are needed (Go's RFC3339Nano)."""
     seconds, fraction = divmod(ts_ns, NS_PER_S)
-    whole = _whole_second(seconds)
+    days, rest = divmod(seconds, _DAY_S)
+    whole = f"{_day_text(days)}T{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
     if not fraction:
         return f"{whole}Z"
     return f"{whole}.{fraction:09d}".rstrip("0") + "Z"

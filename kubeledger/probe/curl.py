@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from kubeledger.kubelet.prober.urls import DEFAULT_PORTS, parse_url
+from kubeledger.kubelet.kube.urls import DEFAULT_PORTS, parse_url
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.probe.attempt import Attempt, Exchange
 from kubeledger.probe.http2 import offered_protocols

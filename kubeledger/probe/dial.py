@@ -12,13 +12,13 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from kubeledger.kubelet.kube.urls import host_port
 from kubeledger.kubelet.prober.transport import (
     IO_TIMEOUT,
     dial_failed,
     lookup_failed,
     read_failed,
 )
-from kubeledger.kubelet.prober.urls import host_port
 from kubeledger.probe.attempt import Exchange, TransportError, Watch
 
 READ_BYTES = 65536

@@ -6,6 +6,7 @@ import time
 
 import msgspec
 
+from kubeledger.kubelet.kube.urls import URLError, parse_url
 from kubeledger.kubelet.prober.httpget import http_request
 from kubeledger.kubelet.prober.objects import ContainerStatus, status_named
 from kubeledger.kubelet.prober.prober import (
@@ -26,7 +27,6 @@ from kubeledger.kubelet.prober.results import (
     Results,
     parse_container_id,
 )
-from kubeledger.kubelet.prober.urls import URLError, parse_url
 from kubeledger.kubelet.prober.worker import ProbeWorker, do_probe, new_worker
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import TickResult

@@ -38,6 +38,7 @@ class Request(msgspec.Struct, frozen=True):
         host: what ssh is given, where that is another name.
         since: oldest log, as ``journalctl --since`` takes it; empty: all.
         image: of the debug pod.
+        context: of the kubeconfig; empty: the current one.
     """
 
     node: str
@@ -45,6 +46,7 @@ class Request(msgspec.Struct, frozen=True):
     host: str = ""
     since: str = ""
     image: str = "busybox:stable"
+    context: str = ""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -81,6 +83,8 @@ def script_of(request: Request, parts: str = "node api") -> str:
     body = files("kubeledger.record").joinpath("collect.sh").read_text(encoding="utf-8")
     settings = {"NODE": request.node, "PARTS": parts, "SINCE": request.since}
     lines = [f"{name}={shlex.quote(value)}" for name, value in settings.items() if value]
+    if request.context:
+        lines.append(f'kubectl() {{ command kubectl {shlex.join(_context(request))} "$@"; }}')
     first, rest = body.split("\n", 1)
     return "\n".join([first, *lines, rest])
 
@@ -98,10 +102,15 @@ def parts_of(request: Request) -> list[Part]:
             host = request.host or request.node
             return [Part(("ssh", "-o", "BatchMode=yes", "--", host, _AS_ROOT), on_node), api]
         case "kubectl-debug":
-            debug = ("kubectl", "debug", f"node/{request.node}", "--stdin", "--quiet")
+            kubectl = ("kubectl", *_context(request))
+            debug = (*kubectl, "debug", f"node/{request.node}", "--stdin", "--quiet")
             options = ("--profile=sysadmin", f"--image={request.image}")
             inside = ("--", "chroot", "/host", "sh", "-s")
             return [Part((*debug, *options, *inside), on_node), api]
+
+
+def _context(request: Request) -> tuple[str, ...]:
+    return ("--context", request.context) if request.context else ()
 
 
 def collect_into(request: Request, out: IO[bytes]) -> Collected:

@@ -144,10 +144,14 @@ def _describe(schema: dict[str, Any], struct: type[msgspec.Struct]) -> None:
     """Put the docstring's text on the schema and its ``Attributes`` on the properties."""
     text, attributes = _docstring_parts(inspect.getdoc(struct) or "")
     schema["description"] = text
-    names = {field.name: field.encode_name for field in msgspec.structs.fields(struct)}
+    fields = msgspec.structs.fields(struct)
+    if struct.__struct_config__.array_like:
+        parts = dict(zip((field.name for field in fields), schema["prefixItems"], strict=True))
+    else:
+        parts = {field.name: schema["properties"][field.encode_name] for field in fields}
     for pattern, description in attributes.items():
-        for name in fnmatch.filter(names, pattern):  # docstrings say ``preemptor_*`` for many
-            schema["properties"][names[name]].setdefault("description", description)
+        for name in fnmatch.filter(parts, pattern):  # docstrings say ``preemptor_*`` for many
+            parts[name].setdefault("description", description)
 
 
 def _docstring_parts(doc: str) -> tuple[str, dict[str, str]]:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from kubeledger.analyze.histories.history import History
-from kubeledger.analyze.problems import NEEDED
+from kubeledger.analyze.problems.table import NEEDED
 from kubeledger.analyze.sql.api import Queryable
 
 ViewRow = dict[str, Any]
@@ -17,6 +17,7 @@ ViewRow = dict[str, Any]
 _OF_PODS = frozenset(
     {
         "admissions",
+        "claims",
         "container_kills",
         "container_restarts",
         "container_states",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kubeledger.analyze.headlines import headlines, incidents
-from kubeledger.analyze.problems import PROBLEMS, occurrences
+from kubeledger.analyze.problems.table import PROBLEMS, occurrences
 from kubeledger.timeline.ask import NodeView, Scope
 from kubeledger.timeline.drawing import Drawing, Row, Section
 from kubeledger.timeline.rows_node import decisions_row, node_section

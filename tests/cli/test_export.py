@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import msgspec
 import pytest
 from click.testing import CliRunner
@@ -218,6 +219,24 @@ def test_cloudevents_of_others(ask: Run) -> None:
     events = checked(result.stdout.splitlines())
     assert len(events) > 1
     assert "train" not in result.stdout
+
+
+def test_parquet(ask: Run, query_ledger: Path, tmp_path: Path) -> None:
+    """A row for each record; it is a file, all of it or nothing."""
+    out = tmp_path / "node.parquet"
+    ask("export", "--format", "parquet", "--out", str(out))
+    with duckdb.connect() as connection:
+        rows = connection.sql(
+            f"SELECT seq, kind, len(evidence) FROM read_parquet('{out}')"
+        ).fetchall()
+    records = Ledger.open(query_ledger).records("node-a")
+    assert rows == [(each.seq, each.kind, len(each.evidence)) for each in records]
+    some = tmp_path / "some.parquet"
+    ask("export", "--format", "parquet", "--kind", "prober.*", "--out", str(some))
+    with duckdb.connect() as connection:
+        kinds = connection.sql(f"SELECT DISTINCT kind FROM read_parquet('{some}')").fetchall()
+    assert kinds
+    assert all(kind.startswith("prober.") for (kind,) in kinds)
 
 
 def test_a_hostile_record_as_an_event(query_ledger: Path) -> None:

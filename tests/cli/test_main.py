@@ -189,7 +189,7 @@ def test_no_command_at_all(
     with pytest.raises(SystemExit) as ended:
         run()
     assert ended.value.code == 2
-    assert "Commands:" in capsys.readouterr().err
+    assert "Take in:" in capsys.readouterr().err
 
 
 def test_a_query_that_hears_nothing_is_not_waited_for() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from selenium.webdriver.common.keys import Keys
 
-from kubeledger.analyze.problems import PROBLEMS, occurrences
+from kubeledger.analyze.problems.table import PROBLEMS, occurrences
 from kubeledger.analyze.sql.api import connect
 from kubeledger.cli.main import cli
 from kubeledger.fleet.report import FleetFacts, collect, fleet_page

@@ -148,6 +148,15 @@ def test_an_entry_is_told_once(tmp_path: Path) -> None:
     assert found.counts == {"Nobody has heard of this": 1, "Nobody has heard: one": 1}
 
 
+def test_what_systemd_says_continues_no_entry(tmp_path: Path) -> None:
+    """Its lines stand between the kubelet's where nothing names the programs."""
+    scope = "cri-containerd-c6da.scope: Consumed 15.899s CPU time."
+    found = Imported(tmp_path, line(1, "b.go:1] It failed: no"), "two", scope, "a@b\\x2d1.mount: x")
+    assert found.account.noise == 2
+    assert found.account.not_understood == 2
+    assert found.counts == {"It failed: no": 1}
+
+
 def test_the_json_form(tmp_path: Path) -> None:
     """What has no verbosity is an error."""
     path = tmp_path / "kubelet.log"

@@ -305,6 +305,14 @@ def test_notes_alone_are_nothing(tmp_path: Path) -> None:
     assert "OpenShift must-gather" in caught.value.advice
 
 
+@pytest.mark.parametrize("file", ["options.go", "policy_source.go", "reflector.go"])
+def test_a_log_of_another_component(tmp_path: Path, file: str) -> None:
+    """None of its lines is of a file that only a kubelet has."""
+    write(tmp_path / "log.txt", f"I1121 03:06:20.000000       1 {file}:224] refreshing\n" * 9)
+    with pytest.raises(BadInputError, match=f"another component: its lines are of {file}"):
+        imported(tmp_path / "log.txt", tmp_path / "ledger")
+
+
 def test_sections_of_other_programs(tmp_path: Path) -> None:
     """Their lines are noise; places stay those in the file; else all is the kubelet's."""
     node = slices()["node-b"]

@@ -233,12 +233,21 @@ def test_a_pod_and_a_time(ledgers: dict[str, Path], tmp_path: Path) -> None:
     assert "is it pod" in export(ledgers["node-a"], "--pod", "default/gpu-").stderr
 
 
-@pytest.mark.parametrize(("option", "value"), [("--kind", "images.*"), ("--redact", None)])
-def test_options_of_records(ledgers: dict[str, Path], option: str, value: str | None) -> None:
-    """A trace has none of them."""
-    result = export(ledgers["node-a"], *filter(None, (option, value)))
+def test_a_kind_of_records_is_refused(ledgers: dict[str, Path]) -> None:
+    """A trace has none."""
+    result = export(ledgers["node-a"], "--kind", "images.*")
     assert result.exit_code == 2
-    assert f"{option} is for records" in result.stderr
+    assert "--kind is for records" in result.stderr
+
+
+def test_a_redacted_trace(ledgers: dict[str, Path]) -> None:
+    """It shows the same marks, under pseudonyms."""
+    plain = export(ledgers["node-a"]).stdout_bytes
+    hidden = export(ledgers["node-a"], "--redact").stdout_bytes
+    names = [b"node-a", b"gpu-a", b"live-fail", b"registry.local", b"warmup"]
+    assert [name in plain for name in names] == [True] * len(names)
+    assert [name in hidden for name in names] == [False] * len(names)
+    assert len(Trace(hidden).events) == len(Trace(plain).events)
 
 
 def test_without_the_package(

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from selenium.webdriver.common.by import By
@@ -290,6 +291,36 @@ def test_sql_is_run_and_refused_in_the_page(browser: Browser, node_a: Server) ->
     assert "write one SELECT" in reported
     (refusal,) = browser.complaints()  # the browser's own words
     assert "400" in refusal
+
+
+def test_the_address_holds_a_query_and_a_moment(browser: Browser, node_a: Server) -> None:
+    """Whoever is sent it sees the same; what is asked next takes its place."""
+    query = "SELECT DISTINCT victim_pod FROM preemptions WHERE victim_pod LIKE '%-%' ORDER BY 1"
+    open_page(browser, node_a, f"#at=2026-11-21T03:00:32Z&sql={quote(query)}")
+    browser.wait("return document.querySelectorAll('#panel-sql tbody tr').length === 2")
+    browser.driver.find_element(By.ID, "tab-why").click()
+    assert "as of 2026-11-21 03:00:32" in browser.driver.find_element(By.ID, "panel-why").text
+    browser.driver.find_element(By.ID, "tab-sql").click()
+    box = browser.driver.find_element(By.CSS_SELECTOR, "#panel-sql textarea")
+    box.clear()
+    box.send_keys("SELECT 7 AS n", Keys.CONTROL, Keys.ENTER)
+    browser.wait(
+        "return new URLSearchParams(location.hash.slice(1)).get('sql') === 'SELECT 7 AS n'"
+    )
+
+
+def test_rows_are_taken_as_csv(browser: Browser, node_a: Server) -> None:
+    """Quoted where it must be; no cell is a formula."""
+    open_page(browser, node_a)
+    browser.ask("(URL.createObjectURL = (blob) => { window.saved = blob; return 'about:blank'; })")
+    browser.driver.find_element(By.ID, "tab-sql").click()
+    box = browser.driver.find_element(By.CSS_SELECTOR, "#panel-sql textarea")
+    query = "SELECT 'say \"x\", y' AS a, NULL AS b, '=1+1' AS c, -5 AS d, '-x' AS e"
+    box.send_keys(query, Keys.CONTROL, Keys.ENTER)
+    browser.wait("return document.querySelector('#panel-sql .hint .ask') !== null")
+    browser.driver.find_element(By.CSS_SELECTOR, "#panel-sql .hint .ask").click()
+    browser.wait("return window.saved !== undefined")
+    assert browser.ask("window.saved.text()") == ('a,b,c,d,e\r\n"say ""x"", y",,\'=1+1,-5,\'-x\r\n')
 
 
 def test_what_would_not_have_been_is_crossed_out(browser: Browser, node_a: Server) -> None:

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 import zstandard
@@ -20,13 +20,14 @@ from kubeledger.analyze.histories.history import (
     histories_of_ledger,
     histories_of_recording,
 )
-from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import MANIFEST, NODES
 from kubeledger.ledger.regular import open_regular
 from kubeledger.ledger.storage import storage_errors
 from kubeledger.model.errors import BadInputError, BadQuestionError
+
+if TYPE_CHECKING:
+    from kubeledger.ingest.planning.options import ImportOptions
 
 RECORDING_SUFFIXES = (".ledger.jsonl", ".ledger.jsonl.zst")
 
@@ -143,6 +144,8 @@ def open_histories(
             else:
                 files.append(source)
         if files:
+            from kubeledger.ingest.api import import_sources
+
             ledger = Ledger.create(Path(scratch) / "ledger")
             import_sources(files, ledger, options, keep=False)
             histories += [

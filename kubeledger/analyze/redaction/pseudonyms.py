@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-from kubeledger.analyze.redaction.forms import plain_words, words
+from kubeledger.analyze.redaction.forms import is_qualified, is_resource, plain_words, words
 
 WELL_KNOWN = frozenset(
     {
@@ -40,7 +40,9 @@ _IDENTITIES = re.compile(
     r"|(?<![\w:])(?:[0-9a-fA-F]{1,4}:)+:(?:[0-9a-fA-F]{1,4}(?::[0-9a-fA-F]{1,4})*)?(?![\w:])"
     r"|(?<![\w:])::[0-9a-fA-F]{1,4}(?::[0-9a-fA-F]{1,4})*(?![\w:])"
 )
-_TOKEN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
+_TOKEN = re.compile(r"\w(?:[\w.-]*\w)?")
+_FOREIGN = re.compile(r"[^\w \n\t'\"()\[\]{}<>:;,.=/_+*|%&@\\-]+|[^\x00-\x7f]+")
+"""Marks that no kubelet puts between its words."""
 _PATH = r"(?<![\w.])/?[\w.@+-]+(?:/[\w.@+:-]*[\w@+])+"
 _AMOUNT = r"[0-9]+(?:\.[0-9]+)?"
 _NUMBERS = (
@@ -49,7 +51,9 @@ _NUMBERS = (
     r"|0x[0-9a-f]{1,4})(?![\w-]|\.\w)"
 )
 """Times, durations, amounts."""
+_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _PLAIN_TERM = re.compile(_TOKEN.pattern)
+_CGROUP_NAME = re.compile(rf"(?:pod)?{_UUID.pattern}|[^-.:]+")
 _CGROUP_WORDS = words(
     """
     besteffort burstable containerd cri crio docker init kubelet kubepods libpod pod podruntime
@@ -70,15 +74,18 @@ class Pseudonyms:
 
     Attributes:
         terms: names that are replaced where they occur in a text.
-        kept: words that never are (resource names, the kubelet's words).
+        kept: words that never are.
     """
 
     def __init__(self, key: bytes) -> None:
         self._key = key
         self._nodes: list[str] = []
         self._known: dict[str, str] = {}
-        self._ordered: set[str] = set()
+        self._ordered: dict[str, set[str]] = {}
         self._complex: re.Pattern[str] | None = None
+        self._resources: set[str] = set()
+        self._numbers: dict[str, set[int]] = {}
+        self._compared: set[str] = set()
         self.terms: set[str] = set()
         self.kept: set[str] = set()
 
@@ -99,47 +106,83 @@ class Pseudonyms:
             self.terms.add(term)
             self._complex = None
 
-    def add_ordered(self, digest: str) -> None:
-        """Image IDs keep their order among each other: the kubelet breaks ties by it."""
-        self._ordered.add(digest)
+    def add_resource(self, name: str) -> None:
+        """A resource that somebody named keeps the form of such a name, by which it is judged."""
+        if is_qualified(name) and not is_resource(name):
+            self._resources.add(name)
+            self.add(name)
+
+    def add_ordered(self, what: str, name: str) -> None:
+        """IDs of images, and of devices, keep their order: ties are broken by it."""
+        self._ordered.setdefault(what, set()).add(name)
+
+    def add_number(self, label: str, text: str, *, is_compared: bool = False) -> None:
+        """A value of a label; of one whose values are compared as numbers the order is kept."""
+        if is_compared:
+            self._compared.add(label)
+        if _NUMBER.fullmatch(text):
+            self._numbers.setdefault(label, set()).add(int(text))
 
     def settle(self) -> None:
         """All names are known now."""
-        originals = sorted(self._ordered)
-        made = sorted(self._made(original) for original in originals)
-        self._known.update(zip(originals, made, strict=True))
+        for names in map(sorted, self._ordered.values()):
+            made = sorted(map(self._made, names))
+            self._known.update(zip(names, made, strict=True))
         self.terms -= self.kept
 
     def name(self, text: str) -> str:
         """The pseudonym of one name."""
-        if text in WELL_KNOWN or text in self.kept:
+        if text in WELL_KNOWN or text in self.kept or is_resource(text):
             return text
         found = self._known.get(text)
         if found is None:
             found = self._known[text] = self._made(text)
         return found
 
+    def compared(self, label: str, text: str) -> str:
+        """The pseudonym of a label's value: its place among them where it counts as a number."""
+        if label not in self._compared or not _NUMBER.fullmatch(text):
+            return self.name(text)
+        return str(1 + sorted(self._numbers[label]).index(int(text)))
+
     def text(self, text: str) -> str:
         """A text in which all is replaced but the words that a kubelet uses: numbers, too."""
         parts, at = [], 0
         for match in self._pattern().finditer(text):
-            parts += [_TOKEN.sub(self._token, text[at : match.start()]), self._piece(match)]
+            parts += [self._words(text[at : match.start()]), self._piece(match)]
             at = match.end()
-        return "".join([*parts, _TOKEN.sub(self._token, text[at:])])
+        return "".join([*parts, self._words(text[at:])])
+
+    def _words(self, text: str) -> str:
+        """What stands between names: words, and the marks around them."""
+        parts, at = [], 0
+        for match in _TOKEN.finditer(text):
+            marks = _FOREIGN.sub("?", text[at : match.start()])
+            parts += [marks, self._token(match[0])]
+            at = match.end()
+        return "".join([*parts, _FOREIGN.sub("?", text[at:])])
 
     def cgroup(self, path: str) -> str:
         """A path of cgroups, in the form of either driver."""
         return "/".join(map(self._cgroup_part, path.split("/")))
 
     def _cgroup_part(self, part: str) -> str:
-        words = re.findall(r"[^-.:]+", _IDENTITIES.sub("", part))
-        if _CGROUP_WORDS.issuperset(words):
-            return _IDENTITIES.sub(lambda found: self.name(found[0]), part)
-        return self.name(part)
+        """Systemd writes several names into one, with dashes between them."""
+        if part.endswith((".slice", ".scope", ".service")) or ":" in part:
+            return _CGROUP_NAME.sub(
+                lambda name: self._cgroup_name(name[0]).replace("r-", "r"), part
+            )
+        return self._cgroup_name(part)
+
+    def _cgroup_name(self, name: str) -> str:
+        if name in _CGROUP_WORDS:
+            return name
+        pod = "pod" if name.startswith("pod") else ""
+        return pod + self.name(name.removeprefix(pod))
 
     def _piece(self, match: re.Match[str]) -> str:
         piece = match[0]
-        if piece in self.kept:
+        if self._is_plain(piece):
             return piece
         if match.lastgroup != "path" or piece in self.terms:
             return self.name(piece)
@@ -153,19 +196,25 @@ class Pseudonyms:
         return (
             not part
             or part in self.terms
-            or self._is_plain(part)
+            or part in WELL_KNOWN
+            or part in _CGROUP_WORDS
             or _IDENTITIES.search(part) is not None
         )
 
     def _is_plain(self, word: str) -> bool:
         """A word of the kubelet's or of every cluster, and no name that has a pseudonym."""
         return word not in self.terms and (
-            word in plain_words() or word in WELL_KNOWN or word in self.kept
+            word in plain_words() or word in WELL_KNOWN or word in self.kept or is_resource(word)
         )
 
-    def _token(self, match: re.Match[str]) -> str:
-        token = match[0]
-        return token if self._is_plain(token) else self.name(token)
+    def _token(self, token: str) -> str:
+        """Words that somebody joined are no words of the kubelet's: ``a_pass_phrase``."""
+        if self._is_plain(token):
+            return token
+        if token in self.terms:
+            return self.name(token)
+        parts = token.split("_")
+        return "_".join(map(self.name, parts)) if len(parts) > 1 else self.name(token)
 
     def _pattern(self) -> re.Pattern[str]:
         """What is more than a word: names of several, IDs, numbers with their units, paths."""
@@ -186,6 +235,9 @@ class Pseudonyms:
             return text[8].join(parts)
         if _HEX.fullmatch(text):
             return self._digest(text, (len(text) + 1) // 2 if len(text) <= 128 else 64)[: len(text)]
+        if text in self._resources:
+            domain, _, name = text.partition("/")
+            return f"r-{self._digest(domain, 6)}.example/r-{self._digest(name, 6)}"
         for node in self._nodes:
             base = text.removesuffix(f"-{node}")
             if base and base != text:

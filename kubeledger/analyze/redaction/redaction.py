@@ -16,51 +16,56 @@ import msgspec
 
 from kubeledger.analyze.redaction.forms import (
     API_FIELDS,
+    API_NAMES,
     API_NUMBERS,
     BODY_FIELDS,
     BODY_KEYS,
+    OUT_OF,
     TIMES,
     VALUES_OF_KEYS,
     WELL_KNOWN_KEYS,
     is_amount,
-    is_reason,
+    is_cgroup_file,
+    is_qualified,
     is_resource,
     words,
 )
+from kubeledger.analyze.redaction.names import (
+    IMAGE_ID,
+    IMAGE_IDS,
+    KEYED_BY_USERS,
+    MAPS_BY_RESOURCE,
+    collect,
+)
 from kubeledger.analyze.redaction.pseudonyms import Pseudonyms
 from kubeledger.analyze.redaction.sentences import in_own_words
-from kubeledger.analyze.redaction.settings import shown_setting
+from kubeledger.analyze.redaction.settings import is_setting, shown_setting
 from kubeledger.model.bodies.ledger import RecordsRedacted
 from kubeledger.model.bodies.node import Setting
 from kubeledger.model.record import Body, Evidence, Record
+from kubeledger.model.units import format_ts
+from kubeledger.replay.node.snapshot_time import time_in_name
+from kubeledger.verify.evidence.line_texts import reduced
 
-_NAMES = words(
-    "namespace pod container victim_namespace victim_pod preemptor_namespace preemptor_pod"
-    " nodeName hostname subdomain serviceAccountName serviceAccount image about"
-)
-"""Fields whose values are names that may also stand in texts."""
-
-_TEXTS = words("message error conflicts")
+_TEXTS = words("message error")
 """Fields in which the kubelet's words stand around names."""
 
 _CGROUPS = words("cgroup task_cgroup")
-_IMAGE_IDS = words("image_id imageID")
-_IMAGE_ID = re.compile(r"(?s)(?:(?P<name>.*)@)?sha256:(?P<digest>[0-9a-f]{64})")
-_CONTAINER_ID = re.compile(r"(?P<runtime>containerd|cri-o|docker|remote)://(?P<id>.*)")
+_CONTAINER_ID = re.compile(r"(?P<runtime>[a-z][a-z0-9-]*)://(?P<id>.*)")
 _VERSION = re.compile(
-    r"(?:Kubernetes )?v?\d{1,2}\.\d{1,3}\.\d{1,3}(?:-(?:alpha|beta|rc)\.\d{1,3})?"
+    r"(?a)(?:Kubernetes )?v?(?:0\.0\.0|1\.\d{1,2}\.\d{1,3})(?:-(?:alpha|beta|rc)\.\d{1,3})?"
+    r"(?![.\w])"
 )
 _PROBE_SAID = re.compile(r"(?s)(.*? probe (?:failed|errored|warning)[^:]*: ?)(.+)")
-_KEYED_BY_USERS = words("labels annotations nodeSelector matchLabels")
-_MAPS_BY_RESOURCE = words("requests limits allocatedResources overhead resources")
 _FREE = words("volumeAttributes options parameters data stringData seLinuxOptions windowsOptions")
 """Maps in which users write what they like, under any key."""
 
-_FIELD_NAME = re.compile(r"[a-z][A-Za-z]{0,62}|fieldsV1")
 _VERSIONS = words("kubelet_version version_text")
 _INT32_MAX = 2**31 - 1
 _LAST_PORT = 65535
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
+_RUNTIMES = words("containerd cri-o docker remote")
+_PROBES = words("liveness readiness startup")
 _COMMON = words("container Container pod Pod node Node probe image cpu memory")
 """Words of the kubelet's messages; a pod of such a name is not identified by it."""
 
@@ -85,7 +90,7 @@ def redacted(read: Callable[[], Iterable[Record]], key: bytes) -> Iterator[Recor
         if record.node not in nodes:
             pseudonyms.add_node(record.node)
         nodes[record.node] = record.seq
-        _collect(msgspec.to_builtins(record.body), pseudonyms)
+        collect(msgspec.to_builtins(record.body), pseudonyms)
     pseudonyms.kept.update(_COMMON)
     pseudonyms.settle()
     redaction = _Redaction(pseudonyms)
@@ -94,34 +99,6 @@ def redacted(read: Callable[[], Iterable[Record]], key: bytes) -> Iterator[Recor
         yield clean
         if record.seq == nodes[record.node]:
             yield redaction.statement(clean, record.seq)
-
-
-def _collect(value: Any, pseudonyms: Pseudonyms, key: str = "") -> None:  # noqa: ANN401 # any JSON
-    """Note the names in a body, and the resources, which stay in messages."""
-    if isinstance(value, dict):
-        if key in _KEYED_BY_USERS:
-            return
-        for name, inner in value.items():
-            if key == "assignments":
-                pseudonyms.add(name)
-            if key in _MAPS_BY_RESOURCE or key in {"capacity", "allocatable"}:
-                _collect_resource(name, pseudonyms)
-            _collect(inner, pseudonyms, name)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            _collect(inner, pseudonyms, key)
-    elif isinstance(value, str):
-        if key in _IMAGE_IDS and (found := _IMAGE_ID.fullmatch(value)):
-            pseudonyms.add_ordered(found["digest"])
-        elif key == "resource":
-            _collect_resource(value, pseudonyms)
-        elif key in _NAMES or (key == "name" and not is_resource(value)):
-            pseudonyms.add(value)
-
-
-def _collect_resource(name: str, pseudonyms: Pseudonyms) -> None:
-    if is_resource(name):
-        pseudonyms.kept.add(name)
 
 
 class _Field(msgspec.Struct, frozen=True):
@@ -178,11 +155,30 @@ class _Redaction:
         )  # fmt: skip
 
     def _evidence(self, evidence: Evidence) -> Evidence:
-        return msgspec.structs.replace(evidence, file=self._file(evidence.file), text=None)
+        """Where it stands; when a snapshot was taken; what verification reads of its text."""
+        file, taken_ns = self._file(evidence.file), time_in_name(evidence.file)
+        if taken_ns is not None:
+            file = f"{format_ts(taken_ns).replace(':', '-')}/{file}"
+        text = reduced(evidence.text or "", self._parts, is_cgroup_file)
+        return msgspec.structs.replace(evidence, file=file, text=text or None)
 
     def _file(self, file: str) -> str:
         suffix = re.search(r"\.(?:log|json|yaml|yml|txt|jsonl)$", file)
         return self.pseudonyms.name(file) + (suffix[0] if suffix else "")
+
+    def _parts(self, parts: dict[str, str]) -> dict[str, str]:
+        """Parts of a line, as they are hidden in the record that stands on it."""
+        reason = parts.get("reason")
+        is_own = reason is None or _is_own_reason(reason)
+        hidden = {
+            name: part if name == "probe" and part in _PROBES else self.name(part)
+            for name, part in parts.items()
+        }
+        if is_own and "message" in parts:
+            hidden["message"] = self._message(parts["message"])
+        if reason is not None:
+            hidden["reason"] = self._reason(reason)
+        return hidden
 
     # A record's own fields, by what its type declares.
 
@@ -190,7 +186,7 @@ class _Redaction:
         fields = _fields(type(struct))
         reason = getattr(struct, "reason", None)
         said = isinstance(reason, str) and not (
-            BODY_FIELDS["reason"](reason) or reason in fields["reason"].words
+            _is_own_reason(reason) or reason in fields["reason"].words
         )
         changed = {
             name: self._own(getattr(struct, name), name, field, is_said=said)
@@ -209,6 +205,8 @@ class _Redaction:
             return self._own_map(value, name, field)
         if not isinstance(value, str) or value in field.words:
             return value
+        if name == "conflicts":
+            return self._conflict(value)
         if name in _TEXTS and not is_said:
             return self._message(value)
         return self._own_string(value, name)
@@ -216,10 +214,13 @@ class _Redaction:
     def _own_map(self, value: dict[str, Any], name: str, field: _Field) -> dict[str, Any]:
         if field.is_api or name == "taints":
             return self._object(value, name, is_status=name == "status")
-        if name in _KEYED_BY_USERS:
+        if name in KEYED_BY_USERS:
             return self._keyed(value)
         if name == "settings":
-            return {key: self._setting(key, setting) for key, setting in value.items()}
+            return {
+                key if is_setting(key) else self.name(key): self._setting(key, setting)
+                for key, setting in value.items()
+            }
         if name == "assignments":
             return {self.name(key): self._assigned(inner) for key, inner in value.items()}
         if name in {"capacity", "allocatable"}:
@@ -251,16 +252,36 @@ class _Redaction:
             return ""
         if name == "file":
             return self._file(text)
-        if name == "reason" and " " in text:  # a sentence of our own
-            return self.pseudonyms.text(text)
+        if name == "reason":
+            return self._reason(text)
         return self._id(text, name)
 
+    def _conflict(self, text: str) -> str:
+        """Which setting is in doubt, and what others say of it."""
+        setting, colon, rest = text.partition(": ")
+        if not is_setting(setting):
+            return self.pseudonyms.text(text)
+        return setting + colon + self.pseudonyms.text(rest)
+
+    def _reason(self, text: str) -> str:
+        if " " in text:  # a sentence of our own
+            return self.pseudonyms.text(text)
+        if BODY_FIELDS["reason"](text):
+            return text
+        return (
+            OUT_OF + self.name(text.removeprefix(OUT_OF))
+            if _is_own_reason(text)
+            else self.name(text)
+        )
+
     def _id(self, text: str, name: str) -> str:
-        if name in _IMAGE_IDS and (image := _IMAGE_ID.fullmatch(text)):
-            digest = f"sha256:{self.name(image['digest'])}"
+        if name in IMAGE_IDS and (image := IMAGE_ID.fullmatch(text)):
+            digest = image["form"] + self.name(image["digest"])
             return digest if image["name"] is None else f"{self.name(image['name'])}@{digest}"
         if container := _CONTAINER_ID.fullmatch(text):
-            return f"{container['runtime']}://{self.name(container['id'])}"
+            runtime = container["runtime"]
+            shown = runtime if runtime in _RUNTIMES else self.name(runtime)
+            return f"{shown}://{self.name(container['id'])}"
         return self.name(text)
 
     def _message(self, text: str) -> str:
@@ -280,24 +301,20 @@ class _Redaction:
     # Objects of the API, by the names of their fields.
 
     def _object(self, value: dict[str, Any], name: str, *, is_status: bool) -> dict[str, Any]:
-        """Fields that decisions rest on; numbers in any other are left out."""
-        if name in _KEYED_BY_USERS:
+        """Fields that decisions rest on; a number in any other is a name that somebody chose."""
+        if name in KEYED_BY_USERS:
             return self._keyed(value)
-        if name in _MAPS_BY_RESOURCE and not any(
-            isinstance(v, dict | list) for v in value.values()
-        ):
+        if name in MAPS_BY_RESOURCE and not any(isinstance(v, dict | list) for v in value.values()):
             return self._amounts(value)
         if name in _FREE:
             return {self._key(key): self.name(str(inner)) for key, inner in value.items()}
         found = {}
         for key, inner in value.items():
-            clean = self._inner(inner, key, value, name, is_status=is_status)
-            if clean is not None:
-                found[self._key(key)] = clean
+            found[self._key(key)] = self._inner(inner, key, value, name, is_status=is_status)
         return found
 
     def _key(self, key: str) -> str:
-        return key if _FIELD_NAME.fullmatch(key) else self.name(key)
+        return key if key in API_NAMES else self.name(key)
 
     def _inner(
         self,
@@ -311,17 +328,15 @@ class _Redaction:
         if isinstance(value, dict):
             return self._object(value, name, is_status=is_status)
         if isinstance(value, list):
-            inner = (self._inner(v, name, around, within, is_status=is_status) for v in value)
-            return [clean for clean in inner if clean is not None]
+            return [self._inner(v, name, around, within, is_status=is_status) for v in value]
         if isinstance(value, bool):
             return value
         if isinstance(value, str):
             return self._api_string(value, name, around, within, is_status=is_status)
         largest = _LAST_PORT if name.lower().endswith("port") else _INT32_MAX
         is_known = name in API_NUMBERS and isinstance(value, int) and abs(value) <= largest
-        return (
-            value if is_known or (name == "sizeLimit" and is_amount("memory", str(value))) else None
-        )
+        is_known |= name == "sizeLimit" and is_amount("memory", str(value))
+        return value if is_known or value is None else self.name(str(value))
 
     def _api_string(
         self, text: str, name: str, around: dict[str, Any], within: str, *, is_status: bool
@@ -331,29 +346,38 @@ class _Redaction:
             return text if is_status and whose and API_FIELDS[name](text) else self.name(text)
         if name in API_FIELDS and API_FIELDS[name](text):
             return text
+        if name == "reason":
+            return self._reason(text)
         if name == "key" and text in WELL_KNOWN_KEYS:
             return text
-        if name == "values" and VALUES_OF_KEYS.get(str(around.get("key")), _never)(text):
-            return text
-        if name == "message" and within != "terminated" and is_reason(str(around.get("reason"))):
+        if name == "values":
+            return self._labelled(str(around.get("key")), text)
+        if (
+            name == "message"
+            and within != "terminated"
+            and _is_own_reason(str(around.get("reason")))
+        ):
             return self._message(text)
         return self._id(text, name)
 
     def _keyed(self, value: dict[str, Any]) -> dict[str, str]:
         """Labels, annotations: what a user wrote, under any key."""
         return {
-            key if key in WELL_KNOWN_KEYS else self.name(key): text
-            if VALUES_OF_KEYS.get(key, _never)(text)
-            else self.name(text)
-            for key, text in ((key, str(inner)) for key, inner in value.items())
+            key if key in WELL_KNOWN_KEYS else self.name(key): self._labelled(key, str(inner))
+            for key, inner in value.items()
         }
 
+    def _labelled(self, key: str, text: str) -> str:
+        """The value of a label, or what one is compared with."""
+        keeps = VALUES_OF_KEYS.get(key)
+        return text if keeps and keeps(text) else self.pseudonyms.compared(key, text)
+
     def _amounts(self, value: dict[str, Any]) -> dict[str, Any]:
-        """By resource; one that no machine has is replaced by nothing."""
+        """By resource; one that no machine has can be read no more."""
         return {
-            key if is_resource(key) else self.name(key): amount
-            if is_resource(key) and is_amount(key, str(amount))
-            else "0"
+            self.name(key): amount
+            if (is_resource(key) or is_qualified(key)) and is_amount(key, str(amount))
+            else self.name(str(amount))
             for key, amount in value.items()
         }
 
@@ -364,5 +388,8 @@ class _Redaction:
         return self.pseudonyms.name(text)
 
 
-def _never(_: str) -> bool:
-    return False
+def _is_own_reason(text: str) -> bool:
+    """A reason of the kubelet's, whose message is in its words; not always one that is shown."""
+    return BODY_FIELDS["reason"](text) or (
+        text.startswith(OUT_OF) and is_qualified(text.removeprefix(OUT_OF))
+    )

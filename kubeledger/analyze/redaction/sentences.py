@@ -16,23 +16,40 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from kubeledger.analyze.redaction.forms import SINCE
+
 _AMOUNT = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?:[numkKMGTPE]i?|%)?"
 _HOLES = {
     "{n}": rf"({_AMOUNT})",
     "{d}": r"((?:[0-9]+(?:\.[0-9]+)?(?:ns|us|µs|ms|s|m|h))+)",
     "{r}": r"((?:\(res: [\w./-]+, q: [0-9]+\), ?)*)",
     "{b}": r"([KMGTPE]?i?B)",
+    "{c}": r"([0-9]{1,4}(?:[-,][0-9]{1,4})*)",
+    "{t}": rf"({SINCE}T\d\d:\d\d:\d\d(?:\.\d{{1,9}})?Z)",
     "{w}": r"([^\n]*?)",
 }
-"""An amount, a duration, amounts of resources, a unit: kept. ``{w}`` is for the words of others."""
+"""Amounts, durations, amounts of resources, units, CPUs, times: kept, but for resources' names.
+``{w}`` is for the words of others."""
 
 _WORDS = "{w}"
+_RESOURCES = "{r}"
 
 _SENTENCES = (
     "Pod ",
     "Pod was rejected: ",
     "Error: ",
     "(combined from similar events): ",
+    # kills and ends
+    "Stopping container {w}",
+    "Container {w} failed liveness probe",
+    "Container {w} failed startup probe",
+    "Container {w} definition changed",
+    "Container {w} resize requires restart",
+    ", will be restarted",
+    "Preempted in order to admit critical pod",
+    "Pod was preempted by Kubelet to accommodate a critical pod.",
+    "Pod was rejected as the node is shutting down.",
+    "Pod was terminated in response to imminent node shutdown.",
     # evictions
     "The node was low on resource: {w}. ",
     "Threshold quantity: {n}, available: {n}. ",
@@ -43,6 +60,13 @@ _SENTENCES = (
     "Pod ephemeral local storage usage exceeds the total limit of containers {n}. ",
     'Usage of EmptyDir volume "{w}" exceeds the limit "{n}". ',
     # admission
+    "Predicate {w} failed",
+    ": node(s) didn't match Pod's node affinity/selector",
+    ": node(s) didn't match the requested node name",
+    ": node(s) didn't have free ports for the requested pod ports",
+    ": node(s) had taints that the pod didn't tolerate",
+    "The node had condition: [{w}]. ",
+    "Resources cannot be allocated with Topology locality",
     "Node didn't have enough resource: {w}, requested: {n}, used: {n}, capacity: {n}",
     "Node didn't have enough capacity: {w}, requested: {n}, capacity: {n}",
     "Allocate failed due to ",
@@ -52,6 +76,11 @@ _SENTENCES = (
     "requested CPUs = {n}, CPUs per core = {n}",
     "not enough cpus available to satisfy request: requested={n}, available={n}",
     "not enough cpus available to satisfy request: {n} requested, only {n} available",
+    'pod "{w}" container "{w}" changed request for resource "{w}" from {n} to {n}',
+    'some of strictly reserved cpus: "{c}" are present in defaultCpuSet: "{c}"',
+    'not all reserved cpus: "{c}" are present in defaultCpuSet: "{c}"',
+    'pod: {w}, container: {w} cpuset: "{c}" overlaps with default cpuset "{c}"',
+    'current set of available CPUs "{c}" doesn\'t match with CPUs in state "{c}"',
     ", which is unexpected",
     ".",
     "Unexpected error while attempting to recover from admission failure: ",
@@ -77,6 +106,9 @@ _SENTENCES = (
     "PLEG is not healthy: pleg was last seen active {d} ago; threshold is {d}",
     "invalid capacity {n} on image filesystem",
     "System OOM encountered, victim process: {w}, pid: {n}",
+    # an import's own
+    "node: the stamp of one line does not go with those above and below it, and is not believed: "
+    "this says {w}: {t}, others say {t} and {t}",
 )
 
 
@@ -87,7 +119,7 @@ class _Sentence(NamedTuple):
 
 def _read(sentence: str) -> _Sentence:
     """A sentence that ends with the words of others goes on to the end of the text."""
-    parts = re.split(r"(\{[bndrw]\})", sentence)
+    parts = re.split(r"(\{[bcndrtw]\})", sentence)
     pattern = "".join(_HOLES.get(part) or re.escape(part) for part in parts)
     end = "$" if sentence.endswith(_WORDS) else ""
     return _Sentence(re.compile(pattern + end), tuple(part for part in parts if part in _HOLES))
@@ -114,7 +146,11 @@ def in_own_words(text: str, others: Callable[[str], str]) -> str | None:
         for number, hole in enumerate(sentence.holes, 1):
             start, end = match.span(number)
             said = match[number]
-            parts += [text[at:start], others(said) if hole == _WORDS else said]
+            if hole == _WORDS:
+                said = others(said)
+            elif hole == _RESOURCES:
+                said = re.sub(r"(?<=res: )[^,]+", lambda name: others(name[0]), said)
+            parts += [text[at:start], said]
             at = end
         parts.append(text[at : match.end()])
         at = match.end()

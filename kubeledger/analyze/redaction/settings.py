@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,9 +11,11 @@ from kubeledger.analyze.redaction.forms import (
     WELL_KNOWN_KEYS,
     is_amount,
     is_resource,
+    matches,
     words,
 )
 from kubeledger.kubelet.kube.configuration import FIELDS
+from kubeledger.kubelet.profile.gates import GATES
 
 Name = Callable[[str], str]
 """A string's pseudonym."""
@@ -97,10 +98,8 @@ def _as_in(field: str) -> _Show:
 
 def _option(known: Callable[[Any], bool]) -> _Limit:
     """Of a policy: on, off, or a small number."""
-    small = re.compile(r"\d{1,3}")
-    return lambda key, value: (
-        known(key) and (value in _BOOLEANS or small.fullmatch(str(value)) is not None)
-    )
+    small = matches(r"\d{1,3}")
+    return lambda key, value: known(key) and (value in _BOOLEANS or small(str(value)))
 
 
 def _table_of(**limits: Callable[[Any], bool]) -> _Show:
@@ -145,7 +144,33 @@ _FREE_TEXTS = words(
 """Fields of the configuration in which the kubelet takes any text."""
 
 _CPU_OPTIONS = BODY_FIELDS["options"]
-_FLAG_OF_A_NUMBER = _only(re.compile(r"-?\d{1,7}").fullmatch)
+_FLAG_OF_A_NUMBER = _only(matches(r"-?\d{1,3}"))
+_GATES = GATES.keys() | words(
+    """
+    AllAlpha AllBeta CPUManager DevicePlugins KubeletCrashLoopBackOffMax KubeletPodResources
+    MemoryQoS NodeSwap ProbeTerminationGracePeriod QOSReserved ReduceDefaultCrashLoopBackOffDecay
+    TopologyManager
+    """
+)
+"""Feature gates that decisions rest on, and their kin."""
+_FLAGS = words(
+    """
+    --config --container-runtime --container-runtime-endpoint --hostname-override
+    --image-service-endpoint --kubeconfig --log-dir --log-file --logtostderr
+    --maximum-dead-containers --maximum-dead-containers-per-container
+    --minimum-container-ttl-duration --network-plugin --node-ip --node-labels
+    --pod-infra-container-image --register-node --register-schedulable --register-with-taints
+    --root-dir --runtime-cgroups --v --version --vmodule
+    --experimental-allocatable-ignore-eviction --experimental-kernel-memcg-notification
+    """
+)
+"""Of the flags without a field those that are most often asked for."""
+
+
+def is_setting(name: str) -> bool:
+    """Whether the kubelet has a setting of this name; any other may be a secret by itself."""
+    return name in FIELDS or name in _FLAGS
+
 
 _SHOWN: dict[str, _Show] = {
     **{
@@ -171,9 +196,7 @@ _SHOWN: dict[str, _Show] = {
             )
         )
     ),
-    "featureGates": _entries(
-        lambda key, value: isinstance(value, bool) and key[:1].isupper() and key.isalnum()
-    ),
+    "featureGates": _entries(lambda key, value: isinstance(value, bool) and key in _GATES),
     "imagePullCredentialsVerificationPolicy": _only(
         _one_of("NeverVerify NeverVerifyPreloadedImages NeverVerifyAllowlistedImages AlwaysVerify")
     ),

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import msgspec
 
 from kubeledger.model.record import Record
-from kubeledger.replay.episodes import node_conditions, pod_stages, safety
+from kubeledger.replay.episodes.node_conditions import KINDS as CONDITION_KINDS
+from kubeledger.replay.episodes.node_conditions import NodeConditions
+from kubeledger.replay.episodes.pod_stages import KINDS as STAGE_KINDS
+from kubeledger.replay.episodes.pod_stages import PodStages
+from kubeledger.replay.episodes.safety import KINDS as SAFETY_KINDS
+from kubeledger.replay.episodes.safety import Safety
 
 
 class DerivedTable(NamedTuple):
@@ -18,30 +24,62 @@ class DerivedTable(NamedTuple):
         room: its folder in a lake.
         columns: column -> type; ``node`` and ``seq`` first.
         kinds: of the records that it is made of.
-        rows: from these records, in the order of the ledger; without ``node``.
+        fold: makes what takes these records (``take``), in the order of the ledger.
+        rows: what such a fold has come to; without ``node``.
     """
 
     room: str
     columns: dict[str, str]
     kinds: frozenset[str]
-    rows: Callable[[Iterable[Record]], Iterator[dict[str, object]]]
+    fold: Callable[[], Any]
+    rows: Callable[[Any], Iterable[dict[str, object]]]
 
 
-def _stages(records: Iterable[Record]) -> Iterator[dict[str, object]]:
-    return map(msgspec.structs.asdict, pod_stages.stage_episodes(records))
+class _Violations:
+    """Keeps what the records show that cannot be."""
+
+    def __init__(self) -> None:
+        self._safety = Safety()
+        self.found: list[dict[str, object]] = []
+
+    def take(self, record: Record) -> None:
+        for each in self._safety.take(record):
+            row = msgspec.structs.asdict(each)
+            self.found.append({**row, "seqs": [seq for seq, _ in each.sides]})
 
 
-def _conditions(records: Iterable[Record]) -> Iterator[dict[str, object]]:
-    return map(msgspec.structs.asdict, node_conditions.node_conditions(records).conditions())
+def _stages(fold: PodStages) -> Iterable[dict[str, object]]:
+    return map(msgspec.structs.asdict, fold.episodes())
 
 
-def _troubles(records: Iterable[Record]) -> Iterator[dict[str, object]]:
-    return map(msgspec.structs.asdict, node_conditions.node_conditions(records).troubles())
+def _conditions(fold: NodeConditions) -> Iterable[dict[str, object]]:
+    return map(msgspec.structs.asdict, fold.conditions())
 
 
-def _violations(records: Iterable[Record]) -> Iterator[dict[str, object]]:
-    for each in safety.violations(records):
-        yield {**msgspec.structs.asdict(each), "seqs": [seq for seq, _ in each.sides]}
+def _troubles(fold: NodeConditions) -> Iterable[dict[str, object]]:
+    return map(msgspec.structs.asdict, fold.troubles())
+
+
+def folded(
+    tables: Iterable[DerivedTable], read: Callable[[Collection[str]], Iterable[Record]]
+) -> Iterator[tuple[DerivedTable, Iterable[dict[str, object]]]]:
+    """The rows of some tables of one node, made in one pass over its records.
+
+    Args:
+        tables: those of one fold share it.
+        read: gives the node's records of some kinds, in the order of the ledger.
+    """
+    tables = list(tables)
+    folds = {table.fold: table.fold() for table in tables}
+    takers: dict[str, list[Callable[[Record], object]]] = {}
+    for make, kinds in {table.fold: table.kinds for table in tables}.items():
+        for kind in kinds:
+            takers.setdefault(kind, []).append(folds[make].take)
+    for record in read(takers.keys()) if takers else ():
+        for take in takers[record.kind]:
+            take(record)
+    for table in tables:
+        yield table, table.rows(folds[table.fold])
 
 
 _FIRST = {"node": "VARCHAR", "seq": "BIGINT", "ts_ns": "BIGINT"}
@@ -66,7 +104,8 @@ DERIVED: Mapping[str, DerivedTable] = {
             "passed_seq": "BIGINT",
             "ended_ts_ns": "BIGINT",
         },
-        pod_stages.KINDS,
+        STAGE_KINDS,
+        PodStages,
         _stages,
     ),
     "stored.conditions": DerivedTable(
@@ -79,7 +118,8 @@ DERIVED: Mapping[str, DerivedTable] = {
             "message": "VARCHAR",
             "until_ts_ns": "BIGINT",
         },
-        node_conditions.KINDS,
+        CONDITION_KINDS,
+        NodeConditions,
         _conditions,
     ),
     "stored.troubles": DerivedTable(
@@ -92,7 +132,8 @@ DERIVED: Mapping[str, DerivedTable] = {
             "last_ts_ns": "BIGINT",
             "passed_ts_ns": "BIGINT",
         },
-        node_conditions.KINDS,
+        CONDITION_KINDS,
+        NodeConditions,
         _troubles,
     ),
     "stored.violated": DerivedTable(
@@ -105,8 +146,9 @@ DERIVED: Mapping[str, DerivedTable] = {
             "seqs": "BIGINT[]",
             "bugs": "VARCHAR[]",
         },
-        safety.KINDS,
-        _violations,
+        SAFETY_KINDS,
+        _Violations,
+        attrgetter("found"),
     ),
 }
 """Name in the schema ``stored`` -> table."""

@@ -6,12 +6,12 @@ MiB, has every line's CRC and the chain checked and is parsed by DuckDB's own JS
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from pathlib import Path
 
 import duckdb
 
-from kubeledger.analyze.sql.derived import DERIVED, DerivedTable
+from kubeledger.analyze.sql.derived import DERIVED, folded
 from kubeledger.analyze.sql.guard import one_line
 from kubeledger.analyze.sql.segments import fingerprint
 from kubeledger.analyze.sql.tables import ROWS, VERIFIED, VERIFIED_COLUMNS, create_table
@@ -25,6 +25,11 @@ from kubeledger.model.errors import DamagedLedgerError
 
 _TAIL = "stored.tail"
 _SUPERSEDED = "stored.superseded"
+_HELD = "stored.held"
+
+
+_HELD_MAX = 200_000
+"""More records than this are not copied into memory: each query reads what it needs of them."""
 
 
 class LedgerTables:
@@ -32,10 +37,13 @@ class LedgerTables:
 
     Args:
         path: the ledger's directory.
+        is_held: many questions follow: the records that they need are copied into memory at once,
+            in place of being looked up for each.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, is_held: bool = False) -> None:
         self._path = path
+        self._is_held = is_held
         self._history: History | None = None
 
     @property
@@ -62,10 +70,12 @@ class LedgerTables:
         with storage_errors("write verdicts and episodes", scratch):
             rows = _verdicts(ledger) if VERIFIED in needs.tables else iter(())
             create_table(connection, VERIFIED, VERIFIED_COLUMNS, rows, scratch)
+            made = _episodes(ledger, needs.tables & DERIVED.keys())
             for name, table in DERIVED.items():
-                made = _episodes(ledger, table) if name in needs.tables else iter(())
-                create_table(connection, name, table.columns, made, scratch)
+                create_table(connection, name, table.columns, made.get(name, ()), scratch)
         _create_rows(connection, covered.paths, _superseded(ledger))
+        if self._is_held and needs.records:
+            _hold_rows(connection, needs)
         return covered.paths
 
     def damage(self, words: str) -> None:
@@ -140,12 +150,27 @@ def _create_rows(
     connection.execute(f"CREATE VIEW {ROWS} AS {rows}")
 
 
-def _episodes(ledger: Ledger, table: DerivedTable) -> Iterator[dict[str, object]]:
+def _hold_rows(connection: duckdb.DuckDBPyConnection, needs: Needs) -> None:
+    """Copy the rows of the kinds that are needed, unless they are many, and evidence if it is."""
+    kinds = "true" if needs.kinds is None else f"kind IN ({', '.join(map(quoted, needs.kinds))})"
+    (count,) = connection.execute(f"SELECT count(*) FROM {ROWS} WHERE {kinds}").fetchone() or (0,)
+    if count > _HELD_MAX:
+        return
+    columns = "*" if needs.evidence else "* REPLACE (if(false, evidence, NULL) AS evidence)"
+    connection.execute(f"CREATE TABLE {_HELD} AS SELECT {columns} FROM {ROWS} WHERE {kinds}")
+    connection.execute(f"CREATE OR REPLACE VIEW {ROWS} AS FROM {_HELD}")
+
+
+def _episodes(ledger: Ledger, names: Collection[str]) -> dict[str, list[dict[str, object]]]:
+    """Rows of the tables of these names, each node's made in one pass over its records."""
     from kubeledger.analyze.histories.history import histories_of_ledger
 
-    for history in histories_of_ledger(ledger) if ledger.nodes() else ():
-        for row in table.rows(history.read(table.kinds)):
-            yield {"node": history.node, **row}
+    rows: dict[str, list[dict[str, object]]] = {name: [] for name in names}
+    for history in histories_of_ledger(ledger) if names and ledger.nodes() else ():
+        made = folded((DERIVED[name] for name in rows), history.read)
+        for name, (_, found) in zip(rows, made, strict=True):
+            rows[name] += ({"node": history.node, **row} for row in found)
+    return rows
 
 
 def _verdicts(ledger: Ledger) -> Iterator[dict[str, object]]:

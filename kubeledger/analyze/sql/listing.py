@@ -70,12 +70,18 @@ def body_of(record: Record) -> dict[str, Any]:
 def list_records(ledger: Ledger, wanted: Filter) -> Iterator[Record]:
     """Records that pass the filter, in the order of seq, one node after the other.
 
+    Of a pod only the lines that name it are parsed, and proved by their own checksum.
+
     Raises:
         BadQuestionError: the ledger has no such node.
         DamagedLedgerError: a line is not as it was written; all before it were given.
     """
-    wants = selection(ledger, wanted)
-    return (record for record in ledger.records(wanted.node) if wants(record))
+    if wanted.pod is None:
+        return filter(selection(ledger, wanted), ledger.records(wanted.node))
+    uids = _uids_of(ledger, wanted)
+    names = {wanted.pod.rpartition("/")[2], *uids}
+    found = ledger.records(wanted.node, verify="crc", holding=sorted(names))
+    return (each for each in found if _passes(each, wanted) and _is_about(each, wanted, uids))
 
 
 def pods_of(body: Body) -> Iterator[str]:
@@ -194,8 +200,9 @@ def _names(body: object, fields: tuple[str, str, str], pod: str) -> bool:
 def _uids_of(ledger: Ledger, wanted: Filter) -> set[str]:
     """UIDs that the wanted pod had, so that records without its name are found."""
     uids: set[str] = set()
-    for record in ledger.records(wanted.node):
-        _take_uids(record, wanted.pod or "", uids)
+    pod = wanted.pod or ""
+    for record in ledger.records(wanted.node, verify="crc", holding=(pod.rpartition("/")[2],)):
+        _take_uids(record, pod, uids)
     return uids
 
 
@@ -226,7 +233,7 @@ def similar_pods(records: Iterable[Record], asked: str) -> list[str]:
     for record in records:
         body: Any = record.body
         if getattr(body, "object_kind", "Pod") == "Pod" and getattr(body, "pod", None):
-            pods[f"{body.namespace}/{body.pod}"] = body.pod
+            pods["/".join(filter(None, (body.namespace, body.pod)))] = body.pod
     same = sorted(pod for pod, its in pods.items() if its == name)
     longer = sorted(pod for pod, its in pods.items() if its.startswith(f"{name}-"))
     names = difflib.get_close_matches(name, sorted(set(pods.values())), _SUGGESTIONS_MAX)

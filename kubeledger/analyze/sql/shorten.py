@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 _CLAUSE_ENDS = ("; ", ": ", ", ", " (")
 _LONGEST_WORD_PART = 2
 """A word that takes more than half of the room is cut itself: there is little else."""
+_LONG_WORD = re.compile(r"[^\s\"'(),\[\]]{60,}")
+"""A path, an ID: nobody reads it to the end, and it hides what stands around it."""
+_WORD_SHOWN = 24
 
 
 def cut(text: str, length: int) -> str:
@@ -32,8 +37,22 @@ def cut_clause(text: str, length: int) -> str:
     return kept[:opened] if opened > length // 2 and ")" not in kept[opened:] else kept
 
 
+def short_words(text: str, length: int) -> str:
+    """A text that is too long with its longest words shortened: of a path the end is kept."""
+    if len(text) <= length:
+        return text
+    return _LONG_WORD.sub(lambda word: _short_word(word[0]), text)
+
+
+def _short_word(word: str) -> str:
+    last = word.rstrip("/").rpartition("/")[2]
+    is_path = word.startswith("/") and len(last) <= _WORD_SHOWN
+    return f"…/{last}" if is_path else f"{word[:_WORD_SHOWN]}…"
+
+
 def cut_chain(text: str, length: int) -> str:
     """As ``cut``, but of a chain of errors the beginning and the end, where the cause stands."""
+    text = short_words(text, length)
     head, *layers = text.split(": ")
     if layers and layers[-1].strip("\"'\\)") == "unknown":
         layers.pop()

@@ -7,12 +7,12 @@ it comes last.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kubeledger.analyze.why.explanation import StoryStep
 from kubeledger.analyze.why.pieces import time
-from kubeledger.analyze.why.stages import cause_in
+from kubeledger.analyze.wording import cause_in, trouble_wording
 from kubeledger.model.bodies.eviction import PodSpared, ReclaimAttempted
 from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.bodies.node import KubeletStarted
@@ -56,6 +56,11 @@ class _Words(NamedTuple):
     then: str
 
 
+def _words_of(trouble: NodeTrouble, message: str = "") -> _Words:
+    words = trouble_wording(trouble, message)
+    return _Words(f"{words.what} {words.now}", f"{words.what} {words.then}")
+
+
 class _Interval(NamedTuple):
     """What was so for a while; ``until_ts_ns`` is None where it still is."""
 
@@ -68,22 +73,6 @@ class _Interval(NamedTuple):
 
 
 _READY = _Words("not ready", "not ready")
-_SKIPPED = _Words("no pod is synchronised", "no pod was synchronised")
-_TROUBLES: Mapping[NodeTrouble, _Words] = {
-    "api_unreachable": _Words("cannot reach the API server", "could not reach the API server"),
-    "certificate": _Words("does not get its certificate", "did not get its certificate"),
-    "container_manager_failed": _Words(
-        "cannot start its container manager", "could not start its container manager"
-    ),
-    "lease_update_failed": _Words("cannot renew its lease", "could not renew its lease"),
-    "network_not_ready": _Words("its network is not ready", "its network was not ready"),
-    "pleg_unhealthy": _Words("PLEG is not healthy", "PLEG was not healthy"),
-    "registration_failed": _Words("cannot register", "could not register"),
-    "runtime_down": _Words("its container runtime is down", "its container runtime was down"),
-    "status_update_failed": _Words("cannot report its status", "could not report its status"),
-    "storage_not_ready": _Words("its storage is not ready", "its storage was not ready"),
-    "sync_skipped": _SKIPPED,
-}
 _OF_READY: frozenset[NodeTrouble] = frozenset(
     ("network_not_ready", "pleg_unhealthy", "runtime_down", "storage_not_ready")
 )
@@ -113,7 +102,8 @@ def clauses_of(conditions: NodeConditions, records: Sequence[Record]) -> Iterato
         if name == "Ready":
             intervals = [_not_ready(each, troubles) for each in same]
             skipped = [t for t in troubles if t.trouble == "sync_skipped" and _during(t, same[-1:])]
-            effect = f", and {_SKIPPED[same[-1].until_ts_ns is not None]}" if skipped else ""
+            no_sync = _words_of("sync_skipped")[same[-1].until_ts_ns is not None]
+            effect = f", and {no_sync}" if skipped else ""
             yield from _clauses(_READY, intervals, starts, _NOT_READY, _WAS_NOT_READY, effect)
         elif name in PRESSURES:
             words = _Words(f"it reports {name}", f"it reported {name}")
@@ -125,13 +115,14 @@ def clauses_of(conditions: NodeConditions, records: Sequence[Record]) -> Iterato
         causes = [*(e for e in bad if e.condition == "Ready"), *_causes(trouble, troubles)]
         is_told = (trouble in _OF_READY or trouble == "sync_skipped") and _during(alike[-1], causes)
         weights = (_IN_OTHERS, _IN_OTHERS) if is_told else (_TROUBLED, _WAS_TROUBLED)
-        yield from _clauses(_TROUBLES[trouble], [*map(_troubled, alike)], starts, *weights)
+        words = _words_of(trouble, alike[-1].message)
+        yield from _clauses(words, [*map(_troubled, alike)], starts, *weights)
     yield from _reclaims(records)
     yield from _shutdowns(records)
 
 
 def _causes(trouble: NodeTrouble, troubles: Iterable[TroubleEpisode]) -> Iterator[TroubleEpisode]:
-    """Troubles for which a kubelet synchronises no pods."""
+    """Troubles for which a kubelet synchronizes no pods."""
     return (each for each in troubles if trouble == "sync_skipped" and each.trouble in _OF_READY)
 
 
@@ -202,7 +193,7 @@ def _not_ready(condition: ConditionEpisode, troubles: Iterable[TroubleEpisode]) 
             condition, _errors(condition.message, is_past=condition.until_ts_ns is not None)
         )
     found = [t for t in troubles if t.trouble in _OF_READY and _during(t, [condition])]
-    words = (": ".join(filter(None, (_TROUBLES[t.trouble].then, t.message))) for t in found)
+    words = (": ".join(filter(None, (_words_of(t.trouble).then, t.message))) for t in found)
     return _interval(condition, ", ".join(words) or condition.reason or "")
 
 
@@ -210,14 +201,14 @@ def _troubled(trouble: TroubleEpisode) -> _Interval:
     until = trouble.passed_ts_ns or trouble.last_ts_ns
     why = cause_in(_errors(trouble.message, is_past=True))
     if trouble.trouble == "pleg_unhealthy":
-        why = why.removeprefix(_TROUBLES["pleg_unhealthy"].then).strip(" ()")
+        why = why.removeprefix(_words_of("pleg_unhealthy").then).strip(" ()")
     kind, count = "node.Troubled", trouble.attempts
     return _Interval(trouble.seq, kind, trouble.ts_ns, until, why, count)
 
 
 def _errors(message: str, *, is_past: bool) -> str:
     """Errors of the runtime's state, as the kubelet joins them."""
-    words = _TROUBLES["pleg_unhealthy"][is_past]
+    words = _words_of("pleg_unhealthy")[is_past]
 
     def told(found: re.Match[str]) -> str:
         ago, most = (_rounded(parse_go_duration(found[name])) for name in ("ago", "most"))

@@ -95,6 +95,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         namesakes: other pods of that name, which the answer leaves out, oldest first.
         counts: of a node, what happened on it in all, as an import counts it; empty where nothing
             went wrong, and for any other target.
+        worst: of a node, what befell its pods, and lines that nothing else tells, worst first.
     """
 
     target: str
@@ -107,6 +108,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     pod_uid: str | None = None
     namesakes: tuple[Namesake, ...] = ()
     counts: str = ""
+    worst: tuple[str, ...] = ()
 
 
 class Explanation(Answer, frozen=True, kw_only=True):

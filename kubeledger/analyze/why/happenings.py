@@ -234,6 +234,18 @@ def _cpus(records: Sequence[Record], _: Facts) -> Words:
     return Words(body.container or "", f"got CPUs {body.cpu_set} of its own")
 
 
+def _claim(records: Sequence[Record], _: Facts) -> Words:
+    body: Any = records[-1].body
+    drivers = ", ".join(sorted(body.drivers))
+    return Words("", f"had its claim {body.claim} prepared", f"by {drivers}" if drivers else "")
+
+
+def _claim_back(records: Sequence[Record], _: Facts) -> Words:
+    body: Any = records[-1].body
+    others = "" if body.unprepared else "other pods hold it"
+    return Words("", f"gave back its claim {body.claim}", others)
+
+
 def _cgroup(records: Sequence[Record], _: Facts) -> Words:
     body: Any = records[-1].body
     return Words("", "" if body.created else "had changed")
@@ -357,6 +369,8 @@ RULES: Mapping[str, Rule] = {
     "cpumanager.CpusAllocated": Rule(_always(31), _cpus),
     "devicemanager.AllocationFailed": Rule(_always(REFUSED), _not_given, ("resource",)),
     "devicemanager.DevicesAllocated": Rule(_always(32), _devices, ("resource",)),
+    "dra.ClaimPrepared": Rule(_always(32), _claim, ("claim",)),
+    "dra.ClaimReleased": Rule(_always(9), _claim_back, ("claim",)),
     "images.GarbageCollected": Rule(_always(0), _collection),
     "images.ImageDeleted": Rule(_always(0), _image),
     "lifecycle.ContainerDied": Rule(_weight_of_death, _died, ("exit_code",)),

@@ -44,6 +44,7 @@ class Known(msgspec.Struct):
         images: ID -> names of it.
         devices: (resource, ID).
         unnamed: UID of a pod -> names of its containers, of records with nothing but the UID.
+        nameless: name of a pod -> the pod, of records that have no namespace of it.
         others: process, claim, volume, secret or the like -> what it belongs to.
     """
 
@@ -57,6 +58,7 @@ class Known(msgspec.Struct):
     cgroups: dict[str, None] = {}
     weights: dict[tuple[str, ...], tuple[int, int, int]] = {}
     unnamed: dict[str, dict[str, None]] = {}
+    nameless: dict[str, dict[Target, None]] = {}
     others: dict[str, dict[Target, None]] = {}
 
 
@@ -81,7 +83,7 @@ def find_target(text: str, histories: Sequence[History]) -> Target:
         return target
     known = [known_names(history) for history in histories]
     if target is not None and target.kind in {"pod", "container"} and len(target.parts) > 1:
-        return next((a for each in known for a in _static(target, each)), target)
+        return next((a for each in known for a in _known_as(target, each)), target)
     asked = rest if kind else text.strip()
     if target is not None and _HEX.fullmatch(asked.removeprefix("sha256:")):
         return target
@@ -104,12 +106,16 @@ def _in_full(text: str, kind: TargetKind | None) -> Target | None:
         return None
 
 
-def _static(target: Target, known: Known) -> Iterable[Target]:
-    """The pod that the kubelet made of a manifest of this name."""
+def _known_as(target: Target, known: Known) -> Iterable[Target]:
+    """The pod that the kubelet made of a manifest of this name; one whose namespace nobody says."""
     namespace, name = target.parts[:2]
     full = (namespace, f"{name}-{known.node}")
-    if full in known.pods and (namespace, name) not in known.pods:
+    if (namespace, name) in known.pods:
+        return
+    if full in known.pods:
         yield Target(target.kind, (*full, *target.parts[2:]))
+    elif target.kind == "pod":
+        yield from _resolved(known.nameless.get(name, {}), known)
 
 
 def _likeliest(target: Target, known: Sequence[Known]) -> tuple[int, ...]:
@@ -166,8 +172,10 @@ def _note(known: Known, record: Record) -> None:
             known.containers.setdefault(each.pod, {}).update(_one(each.container))
         elif each.uid is not None:
             _note_unnamed(known, each.uid, each.container, None)
-    nameless = not getattr(body, "namespace", None) and getattr(body, "pod", None)
-    for name in (*belongings_of(body), *filter(None, (nameless,))):
+    pod = getattr(body, "pod", None)
+    if pod and not getattr(body, "namespace", None):
+        known.nameless.setdefault(pod, {})[whose] = None
+    for name in belongings_of(body):
         known.others.setdefault(name, {})[whose] = None
 
 
@@ -247,11 +255,17 @@ def _named(known: Known) -> dict[str, tuple[str, ...]]:
 
 
 def _belongings(asked: str, known: Known) -> list[Target]:
-    """Whose process, claim, volume or secret it is; a pod by the name that it got, if it did."""
-    named = _named(known)
+    """Whose process, claim, volume or secret it is; a pod of this name in whatever namespace."""
     found = dict(known.others.get(asked, {}))
     unnamed = (uid for uid, containers in known.unnamed.items() if asked in containers)
     found |= dict.fromkeys(Target("pod", (uid,), uid) for uid in unnamed)
+    found |= known.nameless.get(asked.rpartition("/")[2], {})
+    return _resolved(found, known)
+
+
+def _resolved(found: Iterable[Target], known: Known) -> list[Target]:
+    """Pods that are known by UID, by the name that they got since, if they did."""
+    named = _named(known)
     return [Target(t.kind, named.get(t.pod_uid or "", t.parts), t.pod_uid) for t in found]
 
 

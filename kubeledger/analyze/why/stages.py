@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from kubeledger.analyze.why.facts import Facts
 from kubeledger.analyze.why.happenings import (
@@ -17,53 +15,11 @@ from kubeledger.analyze.why.happenings import (
     Group,
     Words,
 )
-from kubeledger.model.bodies.stages import Stage
+from kubeledger.analyze.wording import cause_in, stage_wording
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_go_duration
 from kubeledger.replay.episodes.pod_stages import StageEpisode
 
-
-class _Clause(NamedTuple):
-    """What is waited for, and what is wrong with it, as long as it is so and afterwards."""
-
-    what: str
-    now: str
-    then: str
-
-
-_CLAUSES: Mapping[Stage, _Clause] = {
-    "admission": _Clause("its admission", "is refused", "was refused"),
-    "config": _Clause("its turn", "has not come", "had not come"),
-    "network": _Clause("the node's network", "is not ready", "was not ready"),
-    "cgroup": _Clause("its cgroup", "cannot be made", "could not be made"),
-    "volumes": _Clause("its volume", "cannot be mounted", "could not be mounted"),
-    "resources": _Clause("its resource claim", "cannot be prepared", "could not be prepared"),
-    "sandbox": _Clause("its sandbox", "cannot be made", "could not be made"),
-    "image": _Clause("its image", "cannot be pulled", "could not be pulled"),
-    "create": _Clause("its creation", "fails", "failed"),
-    "start": _Clause("its start", "fails", "failed"),
-    "hook": _Clause("its post-start hook", "fails", "failed"),
-    "run": _Clause("its next start", "is put off", "was put off"),
-    "ready": _Clause("its readiness", "is not there", "was not there"),
-    "stop": _Clause("its end", "does not come", "did not come"),
-    "teardown": _Clause("its removal", "fails", "failed"),
-}
-_OF_REASONS: Mapping[str, _Clause] = {
-    "CreateContainerConfigError": _Clause(
-        "its configuration", "is not complete", "was not complete"
-    ),
-    "ErrImageNeverPull": _Clause("its image", "is not on the node", "was not on the node"),
-    "FailedSync": _Clause("its state in the runtime", "is not known", "was not known"),
-    "FailedValidation": _Clause("its definition", "is not valid", "was not valid"),
-    "FailedAttachVolume": _Clause("its volume", "cannot be attached", "could not be attached"),
-    "InvalidImageName": _Clause("its image", "has no valid name", "had no valid name"),
-    "SignatureValidationFailed": _Clause(
-        "its image", "has no valid signature", "had no valid signature"
-    ),
-}
-"""Reason -> clause, where it says more than its stage."""
-_NAMES_ITS = frozenset(("image", "resources", "teardown", "volumes"))
-"""Stages whose clause goes on with the name of what is waited for."""
 _ENDING: Mapping[str, tuple[str, str, int]] = {
     "run": ("waits for its next start", "had to wait for its next start", BACK_OFF),
     "ready": ("is not ready", "was not ready", TROUBLE),
@@ -83,31 +39,7 @@ _WAITS = {"image": ", next try within 5m0s"}
 """Stage -> for how long its back-off lasts at most."""
 
 _PASSED = 34
-_ABOUT_MAX = 40
 _SHORT_MAX = 40
-_SEGMENT = re.compile(r"\s*: ")
-_CODE = re.compile(r"(?:rpc error: )?code = \S+ desc = |^Container image \"[^\"]*\" (?:is )?")
-_WRAPPER = re.compile(
-    r"(?:[Ee]rror|[Ff]ailed to|[Uu]nable to|Back-off|Err[A-Z]\w+|unmounted volumes=|\S+ failed for)"
-    r"(?!.* not found)"
-)
-_WORDLESS = re.compile(r": (?:unknown|<nil>)$")
-
-
-def cause_in(message: str, about: str | None = None) -> str:
-    """The end of a chain of errors that names the cause, without the layers that only wrap it.
-
-    Args:
-        message: each layer stands before the one that it wraps.
-        about: what the reader knows that it is about: layers that only name it say nothing.
-    """
-    text = _WORDLESS.sub("", _CODE.sub("", " ".join(message.split())))
-    layers = _SEGMENT.split(text)
-    while len(layers) > 1 and (
-        _WRAPPER.match(layers[0]) or (about and about in layers[0] and " " not in layers[0])
-    ):
-        layers = layers[1:]
-    return ": ".join(layers).rstrip(".")
 
 
 def stage_groups(
@@ -173,31 +105,23 @@ def _of_way(same: list[StageEpisode], facts: Facts) -> tuple[int, Words]:
         if last.stage == "hook":
             return STUCK, Words(who, "does not stay up", why)
         if last.reason == "FailedSync" or facts.runs_now(who):
-            return TROUBLE, Words(who, "is not synchronised", why)
+            return TROUBLE, Words(who, "is not synchronized", why)
         return STUCK, Words(who, f"has not started{again}", why)
     if last.passed_ts_ns is None:
         what = f"did not start{again} before it was stopped"
         return DELAY if again else NEVER_STARTED, Words(who, what, _clause(last, is_past=True))
     waited_ns = sum((each.passed_ts_ns or each.last_ts_ns) - each.ts_ns for each in same)
     span = format_go_duration(waited_ns // NS_PER_S * NS_PER_S) if waited_ns >= NS_PER_S else ""
-    what = f"waited {f'{span} ' if span else ''}for {_about(last)}"
+    words = stage_wording(last.stage, last.reason, last.about)
+    what = f"waited {f'{span} ' if span else ''}for {words.what}"
     return DELAY, Words(who, what, cause_in(last.message, last.about))
-
-
-def _about(episode: StageEpisode) -> str:
-    """What the stage waits for, with its name."""
-    what = (_OF_REASONS.get(episode.reason) or _CLAUSES[episode.stage]).what
-    name = episode.about if episode.stage in _NAMES_ITS else None
-    if name is not None and len(name) > _ABOUT_MAX:
-        name = f"…/{name.rpartition('/')[2]}"
-    return f"{what} {name}" if name else what
 
 
 def _clause(episode: StageEpisode, *, is_past: bool) -> str:
     """What is wrong, and why."""
-    words = _OF_REASONS.get(episode.reason) or _CLAUSES[episode.stage]
+    words = stage_wording(episode.stage, episode.reason, episode.about)
     cause = cause_in(episode.message, episode.about)
-    clause = f"{_about(episode)} {words.then if is_past else words.now}"
+    clause = f"{words.what} {words.then if is_past else words.now}"
     if not cause:
         return clause
     is_short = len(cause) <= _SHORT_MAX and "(" not in cause

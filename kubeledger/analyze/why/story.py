@@ -201,8 +201,17 @@ def _is_covered_by(group: Group, first: Group) -> bool:
     return kind.startswith("prober.") and (body.probe_type != "readiness" or not is_turn)
 
 
+def _called(target: Target, group: Group) -> str:
+    """The pod's name; of one that is asked for by its UID what its records call it."""
+    if len(target.parts) > 1:
+        return "/".join(target.parts[:2])
+    bodies: list[Any] = [record.body for record in group.records]
+    names = (each.pod for each in bodies if getattr(each, "pod", None))
+    return next(names, target.parts[0])
+
+
 def _sentence(target: Target, group: Group, length: int) -> str:
-    pod = "/".join(target.parts[:2])
+    pod = _called(target, group)
     who, what, why = group.words
     subject = f"container {pod}/{who}" if who else f"pod {pod}"
     end = group.next_try

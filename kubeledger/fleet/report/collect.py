@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from kubeledger.analyze.problems import occurrences
+from kubeledger.analyze.problems.table import occurrences
 from kubeledger.analyze.sql.api import Queryable
 from kubeledger.fleet.query import connect_lake
 from kubeledger.fleet.report.columns import COLUMNS, PROBLEMS, Column

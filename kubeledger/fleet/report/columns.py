@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from kubeledger.analyze.problems import PROBLEMS as PROBLEMS_OF_NODES
+from kubeledger.analyze.problems.table import PROBLEMS as PROBLEMS_OF_NODES
 
 
 class Column(NamedTuple):

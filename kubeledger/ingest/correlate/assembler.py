@@ -5,7 +5,8 @@ of their time, keeps what it needs between them, and puts facts into a queue, fr
 leave when they are settled. What a method reads stands above it:
 
 * ``@reads``: messages, in the words of the newest kubelets (``ingest/messages`` says which
-  other lines show the same);
+  other lines show the same); ``@reads_events``: events, by their reasons; ``@ends``: messages
+  that only end what was said before;
 * ``@takes``: a type of item.
 
 The parts of a large subsystem declare methods of their own. Assemblers of pods, containers and
@@ -46,6 +47,26 @@ def reads(*messages: str) -> Callable[[M], M]:
     Facts that it returns leave at once, after those of the queue.
     """
     return _declares("reads", messages)
+
+
+def reads_events(*reasons: str) -> Callable[[M], M]:
+    """Declare the events that a method reads, sent or not, by their reasons."""
+
+    def declare(method: M) -> M:
+        vars(method)["reasons"] = frozenset(reasons)
+        return reads("Event occurred")(method)
+
+    return declare
+
+
+def ends(*messages: str) -> Callable[[M], M]:
+    """As ``reads``, of lines that only end what was said: not read while that is nothing."""
+
+    def declare(method: M) -> M:
+        vars(method)["ends"] = True
+        return reads(*messages)(method)
+
+    return declare
 
 
 def takes(*kinds: type) -> Callable[[M], M]:
@@ -172,6 +193,10 @@ class Assembler:
     def after(self, ts_ns: int) -> None:
         """Called after each method of an entry, before what is due leaves."""
 
+    def is_quiet(self) -> bool:
+        """Whether nothing was said that a line could end."""
+        return False
+
     def end(self, ts_ns: int) -> None:
         """Settles what only the end of the bundle settles; ``ts_ns`` is its last time."""
 
@@ -212,18 +237,41 @@ class Assembler:
                     yield each, getattr(part, name)
 
     def _of_line(self, message: str, method: Callable[[Entry], Facts | None]) -> LineHandler:
+        # A line comes to many handlers, and few find anything in it: what most assemblers do not
+        # do before and after would take longer than all that they do.
+        before, after = (self._own(name) for name in ("before", "after"))
+        reasons: frozenset[str] | None = getattr(method, "reasons", None)
+        queue, is_quiet = self.queue, self.is_quiet
+        reads_nothing, only_ends = method is _nothing, getattr(method, "ends", False)
+
         def handle(line: LogLine) -> Facts:
+            if only_ends and is_quiet():
+                return ()
             ts_ns = line.ts_ns
-            self.before(ts_ns, line.pid)
-            said = self.queue.said
-            facts = method(Entry(line, message))
-            if line.is_error and (facts or self.queue.tells(line.evidence, said)):
-                line.is_told = True
-            self.after(ts_ns)
-            due = self.queue.release(ts_ns)
+            is_passed = reads_nothing or (
+                reasons is not None and (line.values or {}).get("reason") not in reasons
+            )
+            if is_passed and before is after is None and queue.is_empty:
+                return ()
+            if before is not None:
+                before(ts_ns, line.pid)
+            facts: Facts | None = ()
+            if not is_passed:
+                said = queue.said
+                facts = method(Entry(line, message))
+                if line.severity != "I" and (facts or queue.tells(line.evidence, said)):
+                    line.is_told = True
+            if after is not None:
+                after(ts_ns)
+            due = queue.release(ts_ns)
             return [*due, *facts] if facts else due
 
         return handle
+
+    def _own(self, name: str) -> Callable[..., None] | None:
+        """A method that an assembler has of its own; None where it is this class's."""
+        is_own = getattr(type(self), name) is not getattr(Assembler, name)
+        return getattr(self, name) if is_own else None
 
     def _of_item(self, method: Callable[[Any], None]) -> ItemHandler:
         def handle(item: Item) -> Facts:

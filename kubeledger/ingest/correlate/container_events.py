@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from kubeledger.ingest.correlate.assembler import Entry, reads
+from kubeledger.ingest.correlate.assembler import Entry, reads, reads_events
 from kubeledger.ingest.correlate.container_names import ContainerNames
 from kubeledger.ingest.correlate.container_starts import ContainerStarts
 from kubeledger.ingest.correlate.context import BundleContext
@@ -92,9 +92,9 @@ class ContainerEventsAssembler(PodAssembler):
         if container_id is not None and exit_code is not None:
             self._exit_codes[container_id] = exit_code
 
-    @reads("Event occurred")
+    @reads_events("Started", "BackOff")
     def _event(self, entry: Entry) -> None:
-        event = entry.event("Started", "BackOff")
+        event = entry.event()
         if event is None:
             return
         pod = self._pods.named(event.pod, entry)

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Entry, reads, takes
+from kubeledger.ingest.correlate.assembler import Entry, reads, reads_events, takes
 from kubeledger.ingest.correlate.context import PodName, Subject
 from kubeledger.ingest.correlate.device_grants import GrantLines
 from kubeledger.ingest.correlate.device_model import DeviceManagerModel
@@ -87,9 +87,9 @@ class RefusalLines:
     def _denied(self, entry: Entry) -> None:
         self._refused(entry, entry.subject, entry.text("message"))
 
-    @reads("Event occurred")
+    @reads_events(*_REASONS)
     def _event(self, entry: Entry) -> None:
-        if entry.values.get("reason") in _REASONS and entry.values.get("kind") == "Pod":
+        if entry.values.get("kind") == "Pod":
             self._refused(entry, entry.event_subject, entry.text("message"))
 
     @reads("Status shows a refusal")

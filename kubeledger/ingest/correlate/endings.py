@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, cast
 
-from kubeledger.ingest.correlate.assembler import Entry, reads
+from kubeledger.ingest.correlate.assembler import Entry, reads, reads_events
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.evictions import EvictionsAssembler
 from kubeledger.ingest.correlate.holdback import Waiting, shown
@@ -73,15 +73,20 @@ class EndingsAssembler(PodAssembler):
 
     @about_pod("Pod terminating with grace period")
     def _grace(self, entry: Entry, pod: Pod) -> None:
+        """On a slow node the worker comes to it seconds later: that is told, too."""
         waiting = self._of_process(pod)
         if waiting is not None:
+            if not waiting.is_open and waiting.body.grace_period_s is None:
+                fact = shown(entry, waiting.body, cause=waiting.fact)
+                waiting = self.queue.hold(fact)
+                self._open[pod] = self._sync_loop.process, waiting
             waiting.join(entry.evidence)
             _give(waiting, entry)
             waiting.settle()
 
-    @reads("Event occurred")
+    @reads_events("DeadlineExceeded")
     def _event(self, entry: Entry) -> None:
-        event = entry.event("DeadlineExceeded")
+        event = entry.event()
         if event is not None:
             self.past_deadline.add(self._pods.named(event.pod, entry))
 

@@ -9,7 +9,7 @@ no reclaim. Whichever line comes first opens the fact, so it stands before the k
 
 from __future__ import annotations
 
-from kubeledger.ingest.correlate.assembler import Entry, reads, takes
+from kubeledger.ingest.correlate.assembler import Entry, reads, reads_events, takes
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.eviction_messages import (
     PressureConditions,
@@ -195,9 +195,9 @@ class EvictionsAssembler(PodAssembler):
             self._out_of_turn(pod, entry)
         self._record(pod, entry, message=entry.text("message") or None)
 
-    @reads("Event occurred")
+    @reads_events("Evicted")
     def _event(self, entry: Entry) -> None:
-        event = entry.event("Evicted")
+        event = entry.event()
         if event is not None:
             pod, admissions = self._pods.named(event.pod, entry), self._admissions
             is_refused = pod in admissions.undecided or pod in admissions.rejected

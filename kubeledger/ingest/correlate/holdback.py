@@ -123,6 +123,11 @@ class Holdback:
         """A fact came since ``said`` was ``since``, or one that waits rests on this evidence."""
         return self.said != since or any(evidence in each.fact.evidence for each in self._queue)
 
+    @property
+    def is_empty(self) -> bool:
+        """Nothing waits."""
+        return not self._queue
+
     def waiting_since(self) -> int | None:
         """Time of the oldest fact in the queue; None when it holds none."""
         if not self._queue:  # as nearly always
@@ -131,11 +136,13 @@ class Holdback:
 
     def release(self, now_ns: int) -> list[Fact]:
         """What may leave at ``now_ns``; everything, when the clock was set back."""
-        if now_ns < self._last_ns - WAIT_NS:
-            self._last_ns = now_ns
-            return self.drain()
         if now_ns > self._last_ns:
             self._last_ns = now_ns
+        elif now_ns < self._last_ns - WAIT_NS:
+            self._last_ns = now_ns
+            return self.drain()
+        if not self._queue:  # as nearly always
+            return []
         facts: list[Fact] = []
         while self._queue and self._queue[0].due_ns <= self._last_ns:
             self._pop(facts)

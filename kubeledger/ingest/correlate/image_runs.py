@@ -13,7 +13,7 @@ from contextlib import suppress
 from itertools import product
 from typing import Literal, cast
 
-from kubeledger.ingest.correlate.assembler import Entry, reads
+from kubeledger.ingest.correlate.assembler import Entry, reads, reads_events
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Holdback, Waiting, shown
 from kubeledger.ingest.correlate.image_passes import DetectPasses
@@ -34,6 +34,7 @@ _FIRST_LOOK = "observations"
 _ACTED_ON = "thresholds - updated stats"
 """The thresholds that are left when a round decides what to reclaim."""
 _BY_AGE = "Evaluating image ID for possible garbage collection based on image age"
+
 _EVENT_REASONS = ("FreeDiskSpaceFailed", "ImageGCFailed", "InvalidDiskCapacity")
 
 _REMOVAL_NS = 60 * NS_PER_S
@@ -211,10 +212,10 @@ class GcRuns:
     def _failed(self, entry: Entry) -> None:
         self._end(entry, "failed", entry.text("err"))
 
-    @reads("Event occurred")
+    @reads_events(*_EVENT_REASONS)
     def _event(self, entry: Entry) -> None:
         """An API event about a run: it may be logged before or after the run's own end."""
-        if entry.values.get("kind") != "Node" or entry.values.get("reason") not in _EVENT_REASONS:
+        if entry.values.get("kind") != "Node":
             return
         message, end = entry.text("message"), self._last_end
         if end is not None and end.is_open and _same(end.body, message):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kubeledger.ingest.correlate.assembler import Entry, reads
+from kubeledger.ingest.correlate.assembler import Entry, reads, reads_events
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.endings import EndingsAssembler
 from kubeledger.ingest.correlate.evictions import EvictionsAssembler
@@ -132,9 +132,9 @@ class KillsAssembler(PodAssembler):
         if kill is not None:
             kill.settle()
 
-    @reads("Event occurred")
+    @reads_events("Killing")
     def _event(self, entry: Entry) -> None:
-        event = entry.event("Killing")
+        event = entry.event()
         if event is None:
             return
         pod = self._pods.named(event.pod, entry)

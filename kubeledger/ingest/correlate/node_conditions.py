@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
-from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, takes
+from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, reads_events, takes
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Seen, Waiting, shown
 from kubeledger.ingest.sources.items import NodeObject
@@ -62,7 +62,7 @@ class ConditionsAssembler(Assembler):
     def _recorded(self, entry: Entry) -> None:
         self._event(entry.text("event"), entry)
 
-    @reads("Event occurred")
+    @reads_events(*EVENTS)
     def _sent(self, entry: Entry) -> None:
         if entry.text("kind") == "Node" and entry.text("object").strip("/") == self.context.node:
             self._event(entry.text("reason"), entry)

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, takes
+from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, reads_events, takes
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Waiting
 from kubeledger.ingest.correlate.instances import Instance
@@ -131,11 +131,11 @@ class OomAssembler(Assembler):
                 if kill.sighted_ns == logged_ns and (task + "/").startswith(path + "/"):
                     kill.add(entry.evidence, cgroup=path, reason=_reason_of(path))
 
-    @reads("Event occurred")
+    @reads_events("SystemOOM")
     def _event(self, entry: Entry) -> None:
-        """``SystemOOM`` of the node."""
+        """Of the node."""
         match = _SYSTEM.match(entry.text("message"))
-        if match is not None and entry.text("reason") == "SystemOOM":
+        if match is not None:
             pid = None if match[2] is None else int(match[2])
             ts_ns = entry.ts_ns
             self._sighted(_Sighting(ts_ns, ts_ns, entry.evidence, None, match[1], pid))

@@ -132,6 +132,10 @@ class Repeated(Generic[K]):
             run.evidence += shows
             self._record(run, ts_ns, **known)
 
+    def __bool__(self) -> bool:
+        """Whether anything is said."""
+        return bool(self._runs)
+
     def is_said(self, key: K) -> bool:
         """Whether something of this subject was said, and is not over."""
         return key in self._runs

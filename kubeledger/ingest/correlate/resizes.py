@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Entry, reads, takes
+from kubeledger.ingest.correlate.assembler import Entry, reads, reads_events, takes
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Seen, Waiting, shown
 from kubeledger.ingest.correlate.registers import Pod, PodAssembler, Registers, about_pod
@@ -95,9 +95,9 @@ class ResizesAssembler(PodAssembler):
     def _failed(self, entry: Entry, pod: Pod) -> None:
         self._say(pod, entry, "allocated", "Error", entry.get("err"))
 
-    @reads("Event occurred")
+    @reads_events(*_EVENTS)
     def _event(self, entry: Entry) -> None:
-        event = entry.event(*_EVENTS)
+        event = entry.event()
         if event is None:
             return
         outcome, reason = _EVENTS[event.reason]

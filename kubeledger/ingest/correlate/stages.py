@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from kubeledger.ingest.correlate.assembler import Entry, reads
+from kubeledger.ingest.correlate.assembler import Entry, ends, reads, reads_events
 from kubeledger.ingest.correlate.context import BundleContext, Subject
 from kubeledger.ingest.correlate.holdback import Holdback
 from kubeledger.ingest.correlate.registers import PodAssembler, Registers
@@ -79,6 +79,7 @@ class StagesAssembler(PodAssembler):
         # Of its own: a failure that waits for its other lines keeps nothing else waiting.
         self.queue = Holdback()
         self._runs = Repeated[_Run](self.queue)
+        self._of_pods: dict[str, dict[_Run, None]] = {}
         self._uids: dict[tuple[str | None, str], str] = {}
         self._process = 0
 
@@ -87,7 +88,12 @@ class StagesAssembler(PodAssembler):
         if self._sync_loop.process != self._process:
             self._process = self._sync_loop.process
             self._runs.end(ts_ns)
+            self._of_pods.clear()
         self._runs.pass_time(ts_ns)
+
+    def is_quiet(self) -> bool:
+        """Whether no pod is known to be stuck."""
+        return not self._runs and self.queue.is_empty
 
     def end(self, ts_ns: int) -> None:
         """What was said up to the last line."""
@@ -155,6 +161,7 @@ class StagesAssembler(PodAssembler):
             is_one_of_several = failure.stage in SIDE_BY_SIDE
             what = f"{failure.reason} {failure.about}" if is_one_of_several else None
             key: _Run = pod, failure.container, failure.stage, what
+            self._of_pods.setdefault(pod, {})[key] = None
             self._runs.say(key, shape_of(failure), body, entry.message, entry)
 
     def _known(self, subject: Subject, ts_ns: int) -> Subject:
@@ -179,26 +186,22 @@ class StagesAssembler(PodAssembler):
 
     # -- what passes ----------------------------------------------------------------------
 
-    @reads("No sandbox for pod can be found. Need to start a new one", "Created PodSandbox for pod")
+    @ends("No sandbox for pod can be found. Need to start a new one", "Created PodSandbox for pod")
     def _sandbox(self, entry: Entry) -> None:
         stage: Stage = "sandbox" if entry.message.startswith("Created") else "volumes"
-        if self._runs.keys():
-            self._pass(_key(self._known(entry.subject, entry.ts_ns)), None, stage, entry.ts_ns)
+        self._pass(_key(self._known(entry.subject, entry.ts_ns)), None, stage, entry.ts_ns)
 
-    @reads("Event occurred")
+    @reads_events(*_EVENTS)
     def _event(self, entry: Entry) -> None:
-        stage = _EVENTS.get(entry.values.get("reason", ""))
-        event = entry.event() if stage is not None and self._runs.keys() else None
-        if event is not None and stage is not None:
+        event = entry.event() if self._runs else None
+        if event is not None:
             subject = self._known(
                 Subject(event.pod.namespace, event.pod.name, event.pod.uid), entry.ts_ns
             )
-            self._pass(_key(subject), event.container, stage, entry.ts_ns)
+            self._pass(_key(subject), event.container, _EVENTS[event.reason], entry.ts_ns)
 
-    @reads("SyncLoop (PLEG): event for pod")
+    @ends("SyncLoop (PLEG): event for pod")
     def _started(self, entry: Entry) -> None:
-        if not self._runs.keys():
-            return
         _, kind, data = pleg_event(entry.values.get("event"))
         container = self._containers.get(data)
         if kind != "ContainerStarted" or container is None:
@@ -220,10 +223,12 @@ class StagesAssembler(PodAssembler):
         before: bool = False,
     ) -> None:
         """What was said of stages up to this one is over; ``before``: not of this one itself."""
-        for key in self._runs.keys():  # noqa: SIM118 - a list, not a view
-            whose, name, said, _ = key
+        said_of = self._of_pods.get(pod, {})
+        for key in list(said_of):
+            _, name, said, _ = key
             is_passed = order_of(said) <= order_of(stage) - before
-            if whose == pod and is_passed and (said not in OF_CONTAINER or name == container):
+            if is_passed and (said not in OF_CONTAINER or name == container):
+                del said_of[key]
                 self._runs.over(key, ts_ns)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, takes
+from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, reads_events, takes
 from kubeledger.ingest.correlate.context import BundleContext, Subject
 from kubeledger.ingest.correlate.holdback import WAIT_NS, Waiting, shown
 from kubeledger.ingest.correlate.rejections import rejection_in_status
@@ -214,9 +214,9 @@ class TopologyAssembler(Assembler):
         if _REFUSAL in entry.text("message"):
             self._refused(entry, self._subject(entry))
 
-    @reads("Event occurred")
+    @reads_events(_REASON)
     def _event(self, entry: Entry) -> None:
-        if entry.values.get("kind") == "Pod" and entry.values.get("reason") == _REASON:
+        if entry.values.get("kind") == "Pod":
             self._refused(entry, entry.event_subject)
 
     def _refused(self, entry: Entry, subject: Subject) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads
+from kubeledger.ingest.correlate.assembler import Assembler, Entry, ends, reads
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.node_conditions import condition_in
 from kubeledger.ingest.correlate.repeated import Repeated
@@ -69,6 +69,10 @@ class TroublesAssembler(Assembler):
             self._said.end(ts_ns)
             self._pid = pid
         self._said.pass_time(ts_ns)
+
+    def is_quiet(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self._said and self.queue.is_empty
 
     def end(self, ts_ns: int) -> None:
         """The last counts."""
@@ -154,26 +158,26 @@ class TroublesAssembler(Assembler):
 
     # -- what shows that it works again ----------------------------------------------------
 
-    @reads("Successfully registered node")
+    @ends("Successfully registered node")
     def _registered(self, entry: Entry) -> None:
         self._pass(("registration_failed", "api_unreachable"), entry)
 
-    @reads("Caches populated", "Status for pod updated successfully")
+    @ends("Caches populated", "Status for pod updated successfully")
     def _answered(self, entry: Entry) -> None:
         self._pass(("api_unreachable",), entry)
 
-    @reads("SyncLoop ADD", "SyncLoop RECONCILE", "SyncLoop (PLEG): event for pod", *HEARTBEAT)
+    @ends("SyncLoop ADD", "SyncLoop RECONCILE", "SyncLoop (PLEG): event for pod", *HEARTBEAT)
     def _loops(self, entry: Entry) -> None:
         """The sync loop takes no turn while the runtime's state has errors."""
         if any(trouble == "sync_skipped" for trouble, _ in self._said.keys()):  # noqa: SIM118
             self._pass(_SYNCING, entry)
 
-    @reads("Recording event message for node", "Fast updating node status as it just became ready")
+    @ends("Recording event message for node", "Fast updating node status as it just became ready")
     def _ready(self, entry: Entry) -> None:
         if entry.get("event") in (None, "NodeReady"):
             self._pass(_READY, entry)
 
-    @reads("Certificate rotation deadline determined")
+    @ends("Certificate rotation deadline determined")
     def _renewed(self, entry: Entry) -> None:
         if go_time(entry.text("expiration")) > entry.ts_ns:
             self._pass(("certificate",), entry)

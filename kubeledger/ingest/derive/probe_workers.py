@@ -75,6 +75,19 @@ class PodWorkers:
         self.awaited.remove(found)
         return found[2]
 
+    def denied(
+        self, probe_type: ProbeType, result: ProbeResult, line_ns: int
+    ) -> Waiting[ProbeTransitioned] | None:
+        """The change of just now that a line tells with the other result than its ticks give."""
+        alone = sum(worker.probe_type == probe_type for worker in self.workers.values()) == 1
+        just_now = (
+            waiting
+            for kind, after, waiting in reversed(self.awaited)
+            if kind == probe_type and after != result and waiting.is_open
+            if 0 <= line_ns - waiting.fact.ts_ns <= _AT_ONCE_NS
+        )
+        return next(just_now, None) if alone else None
+
     def has_success(self, probe_type: ProbeType, since_ns: int) -> bool:
         """Whether the last tick of a worker of that type was a success, not before that."""
         return any(

@@ -188,6 +188,12 @@ class ProbesAssembler(PodAssembler):
                 change = change._replace(run=run)
                 self._change(pod, worker, change, tick, entry=entry, inferred=False)
                 return
+        denied = workers.denied(probe_type, result, entry.ts_ns)
+        if denied is not None:  # what the log says is held against the ticks, not left out
+            denied.learn(to_result=result, inferred=False)
+            denied.join(entry.evidence)
+            denied.settle()
+            return
         since_ns = entry.ts_ns - _LINE_WAIT_NS
         if result == "success" and not workers.has_success(probe_type, since_ns):
             self._workers.successes_logged = False

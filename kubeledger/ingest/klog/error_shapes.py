@@ -12,7 +12,7 @@ from functools import lru_cache
 from kubeledger.ingest.klog.line_values import go_text
 from kubeledger.ingest.sources.items import LogLine
 
-_SHAPE_LENGTH = 160
+_SHAPE_LENGTH = 240
 _TEXT_LENGTH = 4096
 """More of a message is not looked at."""
 _WORDS_MAX = 5

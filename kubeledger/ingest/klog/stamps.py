@@ -1,11 +1,13 @@
 """klog's stamps (``1121 02:52:41.296376``) to nanoseconds: year, zone, steps of the clock.
 
 klog stamps a line before it waits for the lock under which lines are written. In logs of real
-nodes lines stand up to 23 ms after later ones, in rows of a few. Beyond a second three things
-are told apart by the lines around:
+nodes lines stand up to 23 ms after later ones, in rows of a few; of one that was overloaded up to
+3.7 s, in rows of 14. Beyond a second three things are told apart by the lines around:
 
-* the clock was set back: the lines that follow are earlier than the ones before;
-* a line is late: it fits before a pause that a line above ended, and time continues from there;
+* the clock was set back: the lines that follow are earlier than the ones before; about as many as
+  before, where single lines were late before;
+* a line is late: it fits before a pause that a line above ended, or it is late by no more than
+  five seconds, and time continues from there;
 * a stamp is wrong: one line is ahead of, or later than, all others that are in order without it.
 
 Where something carried the log here and dated its lines (journald), that decides whether the clock
@@ -14,6 +16,7 @@ moved: a line that was carried on with the latest ones was late, by however much
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -25,6 +28,10 @@ STEP_NS = NS_PER_S
 """A log may be this much out of order (goroutines race for the lock); more is a step."""
 _RACE_NS = NS_PER_S // 10
 """Far more than lines of goroutines that race are out of order."""
+_LATE_NS = 5 * NS_PER_S
+"""So late are lines of a node that is overloaded at most."""
+_MANY = 128
+"""So many lines before it are remembered, to tell how many come in that time."""
 _SURE = 4
 """So many lines in a row after one that is ahead of them: they did not all wait for the lock."""
 _ALONE = 4
@@ -93,6 +100,8 @@ class Clock:
         self._before_ns: int | None = None
         self._earlier: list[int] = []
         self._is_dated = False
+        self._is_slow = False
+        self._recent: deque[int] = deque(maxlen=_MANY)
         self._minute = b""
         self._minute_ns = 0
         self._month = 0
@@ -129,6 +138,7 @@ class Clock:
             self._goes_on(ts_ns)
         if last is None or ts_ns >= last:
             self._before_ns, self.last_ns = last, ts_ns
+            self._recent.append(ts_ns)
         return ts_ns
 
     def _decide(self) -> None:
@@ -137,7 +147,10 @@ class Clock:
         if len(earlier) == 1:
             return
         if not self._is_ahead():
-            self._set_back()
+            may_be_late = self._is_slow and self._is_late(earlier[0])
+            as_many = sum(ts_ns > earlier[0] for ts_ns in self._recent) // 3
+            if not may_be_late or len(earlier) >= max(2 * _SURE, as_many):
+                self._set_back()
         elif len(earlier) == _SURE:
             assert self.last_ns is not None
             assert self._before_ns is not None
@@ -157,7 +170,14 @@ class Clock:
         self._earlier = []
         if last is None or before is None or len(earlier) > 1 or earlier[0] > before - STEP_NS:
             return
-        self.doubt = Doubt(earlier[0], last, ts_ns)
+        if self._is_late(earlier[0]):
+            self._is_slow = True
+        else:
+            self.doubt = Doubt(earlier[0], last, ts_ns)
+
+    def _is_late(self, ts_ns: int) -> bool:
+        """Whether a line may be only late, on a node that is slow."""
+        return self.last_ns is not None and self.last_ns - ts_ns <= _LATE_NS
 
     def _set_back(self) -> None:
         assert self.last_ns is not None

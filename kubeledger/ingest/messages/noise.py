@@ -206,7 +206,7 @@ _PLAIN = re.compile(
     | ,\ failed\ with:\ exit\ status
     | --\ (?:Logs\ begin|Journal\ begins|No\ entries|Boot\ |Reboot)
     | (?:Start(?:ed|ing)|Stopp(?:ed|ing)|Reload(?:ed|ing))\ .*(?:kubelet|Kubelet|Kubernetes)
-    | kubelet\.service:
+    | [\w@\\:.-]+\.(?:service|scope|slice|mount|socket|timer):\   # systemd, of its units
     | time="[^"]*"\ level=(?:trace|debug|info|warning)
     | (?:I|W)?\d*/?\d*\s*\[DEPRECATED\]
     | \+{1,2}\ [\w/.'"\[{-]

@@ -255,6 +255,8 @@ def _digested(
     survey = survey_log(source, list(lengths))
     parts = lines_of_nodes(source, survey.writers.parts())
     surveys = [survey_log(part, list(lengths)) for part in parts] or [survey]
+    for each in surveys:  # a node that no line shows the year of has that of the others
+        each.reference_ns = each.reference_ns or survey.reference_ns
     return [FoundFile(each.source, form, each.digests, each) for each in surveys]
 
 
@@ -306,7 +308,8 @@ def _nothing_useful(bundles: Sequence[Bundle]) -> BadInputError:
         + (f" ({listing})" if listing else ""),
         file=label,
         advice="looked for: a kubelet log (klog text or JSON, or a log store's rows), kernel log, "
-        "device checkpoint, cpu_manager_state, memory_manager_state, pod lists, events, "
-        "node object, stats summary, metrics, cgroup values, kubelet configuration, crictl's "
+        "device checkpoint, cpu_manager_state, memory_manager_state, dra_manager_state, "
+        "allocated_pods_state, pod lists, events, node object, stats summary, metrics, cgroup "
+        "values, kubelet configuration, crictl's "
         f"JSON; also in {', '.join(COLLECTIONS)}",
     )

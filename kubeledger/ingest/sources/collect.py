@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -29,6 +30,9 @@ from kubeledger.ingest.sources.unpack import (
 from kubeledger.ledger.names import MANIFEST, NODES
 from kubeledger.model.errors import BadInputError, BadQuestionError
 from kubeledger.replay.node.snapshot_time import SNAPSHOT_NAME
+
+_DUMP_DEPTH = 2
+"""A dump of a cluster does not lie deeper than this: what lies there was taken of one node."""
 
 
 class Collected(msgspec.Struct):
@@ -75,7 +79,7 @@ def _collect_one(text: str, spool: Path) -> Collected:
     path = Path(text)
     try:
         if path.is_dir():
-            return _from_directory(text, path)
+            return _from_directory(text, path, spool)
         if not path.exists():
             raise BadInputError("no such file or directory", file=text)
         is_file = path.is_file()
@@ -122,7 +126,7 @@ def _from_stdin(spool: Path) -> Collected:
     return _opened("-", source, spool / "tree") or Collected("-", False, [source], {})
 
 
-def _from_directory(text: str, root: Path) -> Collected:
+def _from_directory(text: str, root: Path, spool: Path) -> Collected:
     inside = root.resolve()
     collected = Collected(text, True, [], {}, _printable(inside.name))
 
@@ -140,7 +144,7 @@ def _from_directory(text: str, root: Path) -> Collected:
         if reason:
             collected.skipped[name] = reason
         else:
-            _take(collected, SourceFile(name, path))
+            _take(collected, SourceFile(name, path), spool)
         if len(collected.files) > FILES_MAX:
             raise BadInputError(
                 f"holds more than {FILES_MAX} files",
@@ -151,17 +155,27 @@ def _from_directory(text: str, root: Path) -> Collected:
     return collected
 
 
-def _take(collected: Collected, source: SourceFile) -> None:
-    """Take in a file, unless it is an archive: a bundle in a bundle would be another node's."""
-    try:
-        inner = is_archive(source)
-    except BadInputError:  # reported when the file is looked at
-        inner = False
-    if inner:
+def _take(collected: Collected, source: SourceFile, spool: Path) -> None:
+    """Take in a file, a dump of a cluster as the files that it stands for.
+
+    No archive is opened: a bundle in a bundle would be another node's.
+    """
+    is_inner = is_of_a_cluster = False
+    with suppress(BadInputError):  # reported when the file is looked at
+        is_inner = is_archive(source)
+        is_of_a_cluster = source.name.count("/") < _DUMP_DEPTH and is_dump(source)
+    if is_inner:
         why = "an archive inside is not opened; import it by itself"
         collected.skipped[source.name] = why
         message = f"is not read: {why}"
         collected.findings.append(Finding("archive_inside", source.name, message))
+    elif is_of_a_cluster:
+        where = source.name.removesuffix(".json")
+        dump = take_apart(source, spool / f"dump-{len(collected.files)}")
+        collected.skipped |= {f"{where}/{name}": why for name, why in dump.skipped.items()}
+        for part in dump.files:
+            part.name = f"{where}/{part.name}"
+            collected.files.append(part)
     else:
         collected.files.append(source)
 
@@ -214,7 +228,7 @@ def _from_tar(text: str, source: SourceFile, spool: Path) -> Collected:
     name = _strip_top(unpacked.files) or plain
     collected = Collected(text, True, [], unpacked.skipped, name, findings, unpacked.damage)
     for file in unpacked.files:
-        _take(collected, file)
+        _take(collected, file, spool)
     return collected
 
 

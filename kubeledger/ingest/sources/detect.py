@@ -28,6 +28,7 @@ DOCUMENT_FORMATS = (
     "cpu-manager-state",
     "crictl",
     "device-checkpoint",
+    "dra-manager-state",
     "events",
     "gaps",
     "kernel-log",
@@ -40,19 +41,23 @@ DOCUMENT_FORMATS = (
     "pod-list",
     "pod-manifest",
     "pod-resources",
+    "pods-state",
     "stats-summary",
 )
 NOTES = ("collected-at", "kubelet-version", "node-name")
 """Formats that say something of other files, and are nothing without them."""
 FORMATS = (*LOG_FORMATS, *DOCUMENT_FORMATS, "cgroup-files", "metrics")
 
+_OF_CLAIMS = frozenset({"version", "entries", "checksum"})
+"""Keys of ``dra_manager_state`` up to 1.30."""
+_OF_PODS = frozenset({"data", "allocationEntries", "resizeStatusEntries", "checksum"})
+"""Keys of what is allocated to pods, and what is actuated."""
 _JSON: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _LONG_HEAD = 4 << 20
 _NOTE = 4 << 10
 """A file with a single value is shorter."""
 _LEFT_OUT = {
     "manifest": "what was collected and what was absent",
-    "pod-state": "what a resize in place gave to pods: no decision that is verified rests on it",
     "table": "a table for people, with rounded numbers; what `crictl -o json` writes is read",
 }
 """Roles of files that hold no evidence -> why."""
@@ -277,7 +282,12 @@ def _of_document(documents: list[Any], source: SourceFile) -> Detected:
     if len(documents) > 1 and {"Checksum", "checksum", "pods"} & first.keys():
         return _half_written(source, "something follows its end")
     if "Data" in first and "Checksum" in first:
-        return Detected("device-checkpoint")
+        of_claims = isinstance(first["Data"], str)
+        return Detected("dra-manager-state" if of_claims else "device-checkpoint")
+    if first.keys() >= {"version", "checksum"} and first.keys() <= _OF_CLAIMS:
+        return Detected("dra-manager-state")
+    if "checksum" in first and first.keys() <= _OF_PODS:
+        return Detected("pods-state")
     if "policyName" in first and "checksum" in first:
         if "defaultCpuSet" in first:
             return Detected("cpu-manager-state")

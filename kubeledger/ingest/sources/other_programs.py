@@ -22,7 +22,8 @@ volume_stat_calculator watchdog_linux
 """.split()
 )
 _OWN_BEGIN = re.compile(
-    rb"kubelet|kuberuntime_|docker_s|cri_stats_|cadvisor_|nodeshutdown_|pod_container_|policy_"
+    rb"kubelet|kuberuntime_|docker_s|cri_stats_|cadvisor_|nodeshutdown_|pod_container_"
+    rb"|policy_(?:static|none|best_effort|restricted|single_numa)"
     rb"|prober_|patch_prober|hostport|reconstruct|dra_plugin"
 )
 """Source files that log in a kubelet and in no other program, without ``.go``: by their whole

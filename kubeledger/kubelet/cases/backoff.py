@@ -11,13 +11,13 @@ from msgspec import UNSET, UnsetType
 from kubeledger.kubelet.cases.fields import shortened
 from kubeledger.kubelet.cases.judgement import MATCH, Judgement, impossible
 from kubeledger.kubelet.cases.podactions import check_times
+from kubeledger.kubelet.kube.flowcontrol import Backoff, BackOffPolicy
 from kubeledger.kubelet.kube.instants import ZERO_TIME_NS, instant_ns
 from kubeledger.kubelet.kuberuntime.backoff import (
     BackedOff,
-    Backoff,
-    BackOffPolicy,
     do_back_off,
     newest_exited,
+    restart_backoff,
 )
 from kubeledger.kubelet.kuberuntime.objects import ContainerStatus, Pod
 from kubeledger.kubelet.profile.resolve import KubeletProfile
@@ -107,7 +107,7 @@ def _syncs(case: BackoffCase, profile: KubeletProfile) -> Iterator[tuple[StepOut
     if all(c.name != name for c in (*(spec.containers or ()), *(spec.init_containers or ()))):
         raise BadInputError(f"input.container: the pod has no container {shortened(name)}")
     policy = BackOffPolicy(_duration(case.initial, "initial"), _duration(case.max, "max"))
-    backoff = Backoff(policy, profile.kuberuntime)
+    backoff = restart_backoff(policy, profile.kuberuntime)
     pod = f"{meta.name}_{meta.namespace}({meta.uid})"
     for index, step in enumerate(case.steps):
         now_ns = _time(step.at, f"input.steps[{index}].at")

@@ -35,6 +35,7 @@ __all__ = [
     "over_reservation_message",
     "over_reserved",
     "reservation_of",
+    "reserved_amount",
     "resource_config_for_node",
 ]
 
@@ -98,6 +99,13 @@ def reservation_of(setting: Callable[[str], Any]) -> ReservationSettings:
     if setting("--experimental-allocatable-ignore-eviction") in (True, "true"):
         hard = {}
     return ReservationSettings(system_reserved=system, kube_reserved=kube, eviction_hard=hard)
+
+
+def reserved_amount(resource: str, settings: ReservationSettings) -> str | None:
+    """What both reserves keep of a resource, as the API writes it; None: nothing."""
+    parts = (settings.system_reserved, settings.kube_reserved)
+    amount = parts[0].get(resource, ZERO).add(parts[1].get(resource, ZERO))
+    return None if amount.is_zero else amount.canonical()
 
 
 def eviction_signals(facts: EvictionFacts) -> tuple[str, ...]:

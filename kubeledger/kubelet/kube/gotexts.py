@@ -1,4 +1,4 @@
-"""What Go's library makes of texts: a format without arguments, durations, numbers; its errors."""
+"""What Go's library makes of texts: formats without arguments, durations, numbers; its errors."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ _ESCAPES: Final = {
     '"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r",
     "\t": "\\t", "\v": "\\v",
 }  # fmt: skip
+_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 _UNITS: Final = frozenset({"ns", "us", "µs", "μs", "ms", "s", "m", "h"})
 
 
@@ -63,6 +65,19 @@ def parse_float32(text: str) -> float:
     if abs(nearest) == float("inf") and not _SPECIAL.fullmatch(text):
         raise ValueError(f"strconv.ParseFloat: parsing {quoted(text)}: value out of range")
     return nearest
+
+
+def parse_bool(text: str) -> bool:
+    """``strconv.ParseBool``.
+
+    Raises:
+        ValueError: with Go's text.
+    """
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise ValueError(f"strconv.ParseBool: parsing {quoted(text)}: invalid syntax")
 
 
 def parse_duration(text: str) -> int:
@@ -108,6 +123,8 @@ def _duration_error(text: str) -> str:
 
 def quoted(text: str) -> str:
     """As Go's ``strconv.Quote``; bytes that are no UTF-8 are lone surrogates in ``text``."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
     return f'"{"".join(_escaped(character) for character in text)}"'
 
 

@@ -20,11 +20,26 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 SIDECAR: Final = "Always"
 
 
+class ContainerClaim(msgspec.Struct, frozen=True, gc=False):
+    """A claim of the pod that a container uses: all of it, or one of its requests."""
+
+    name: str = ""
+    request: str | None = ""
+
+
 class ResourceRequirements(msgspec.Struct, frozen=True, gc=False):
-    """Requests and limits of a container, of a pod or in a status."""
+    """Requests, limits and claims of a container, of a pod or in a status."""
 
     requests: ResourceList | None = None
     limits: ResourceList | None = None
+    claims: tuple[ContainerClaim, ...] | None = None
+
+
+class ResizePolicy(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """One of ``resizePolicy``: how a container takes a change of ``cpu`` or ``memory``."""
+
+    resource_name: str = ""
+    restart_policy: str = ""
 
 
 class ContainerPort(msgspec.Struct, frozen=True, gc=False):
@@ -42,6 +57,7 @@ class Container(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     resources: ResourceRequirements | None = None
     restart_policy: str | None = None
     ports: tuple[ContainerPort, ...] | None = None
+    resize_policy: tuple[ResizePolicy, ...] | None = None
 
     @property
     def requests(self) -> ResourceList:
@@ -132,6 +148,14 @@ class Volume(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     downward_api: Anything | None = msgspec.field(default=None, name="downwardAPI")
 
 
+class PodResourceClaim(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """A claim that a pod uses: one that is there, or one made for it from a template."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
 class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What a pod asks for; ``resources`` are those of the pod as a whole."""
 
@@ -149,13 +173,16 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     security_context: SecurityContext | None = None
     termination_grace_period_seconds: Int64 | None = None
     volumes: tuple[Volume, ...] | None = None
+    resource_claims: tuple[PodResourceClaim, ...] | None = None
 
 
 class ObjectMeta(msgspec.Struct, frozen=True, gc=False):
-    """Identity of an object."""
+    """Identity of an object, and which version of its spec it is (``generation``)."""
 
     name: str | None = ""
+    namespace: str | None = ""
     uid: str | None = ""
+    generation: Int64 | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
 
@@ -168,11 +195,13 @@ class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     allocated_resources: ResourceList | None = None
 
 
-class PodCondition(msgspec.Struct, frozen=True, gc=False):
+class PodCondition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """One condition of a pod."""
 
     type: str | None = ""
     reason: str | None = ""
+    message: str | None = ""
+    observed_generation: Int64 | None = None
 
 
 class ResourceClaimMapping(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -180,23 +209,34 @@ class ResourceClaimMapping(msgspec.Struct, frozen=True, gc=False, rename="camel"
 
     container_name: str = ""
     resource_name: str = ""
+    request_name: str = ""
 
 
 class ExtendedResourceClaimStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """Which requests of extended resources are met by a claim."""
 
     request_mappings: tuple[ResourceClaimMapping, ...] | None = None
+    resource_claim_name: str = ""
+
+
+class PodResourceClaimStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The claim that was made from a template for one of the pod's; None: none is needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
 
 
 class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The part of a status that is read: QoS class, and resize in place."""
+    """The part of a status that is read: phase, QoS class, and resize in place."""
 
+    phase: str | None = ""
     qos_class: Literal["", "Guaranteed", "Burstable", "BestEffort"] | None = None
     conditions: tuple[PodCondition, ...] | None = None
     container_statuses: tuple[ContainerStatus, ...] | None = None
     init_container_statuses: tuple[ContainerStatus, ...] | None = None
     resources: ResourceRequirements | None = None
     allocated_resources: ResourceList | None = None
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] | None = None
     extended_resource_claim_status: ExtendedResourceClaimStatus | None = None
 
 
@@ -242,6 +282,11 @@ class Node(msgspec.Struct, frozen=True, gc=False):
     metadata: ObjectMeta
     status: NodeStatus
     spec: NodeSpec | None = None
+
+
+def containers_of(pod: Pod) -> tuple[Container, ...]:
+    """Init containers, then app containers."""
+    return (pod.spec.init_containers or ()) + (pod.spec.containers or ())
 
 
 def is_sidecar(container: Container) -> bool:

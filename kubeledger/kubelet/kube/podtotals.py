@@ -24,6 +24,7 @@ from kubeledger.kubelet.kube.pod import (
     PodSpec,
     ResourceRequirements,
 )
+from kubeledger.kubelet.kube.podlevel import is_pod_level
 from kubeledger.kubelet.kube.requests import ResourceList
 
 StagedRequests = tuple[list[ResourceList], list[tuple[ResourceList, bool]]]
@@ -128,7 +129,7 @@ def freed_total(
     Source: v1.36.2 pkg/api/v1/resource/helpers.go GetResourceRequestQuantity
     Differs: pods themselves are not a resource here.
     """
-    if pod_level and spec.resources is not None and _asks_as_a_whole(spec.resources):
+    if pod_level and spec.resources is not None and is_pod_level(spec.resources):
         whole = spec.resources.requests or {}
         known = resource in whole and is_pod_level_resource(resource)
         total = table[whole[resource]] if known else 0
@@ -137,14 +138,6 @@ def freed_total(
     if total and spec.overhead and resource in spec.overhead:
         total += table[spec.overhead[resource]]
     return total
-
-
-def _asks_as_a_whole(resources: ResourceRequirements) -> bool:
-    return any(
-        is_pod_level_resource(name)
-        for quantities in (resources.requests, resources.limits)
-        for name in quantities or ()
-    )
 
 
 def allocated(pod: Pod) -> Pod:

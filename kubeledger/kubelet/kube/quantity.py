@@ -143,6 +143,17 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
             return scaled_wide(self.unscaled, exponent - self.exponent)
         return scaled_narrow(self.unscaled, exponent - self.exponent)
 
+    def as_int64(self) -> int | None:
+        """Whole units; None where the kubelet does not represent the amount as an integer.
+
+        Source: v1.20.2 staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go AsInt64
+        Differs: no. A fraction is none even where its digits are zeros (``1000m``).
+        """
+        if self.wide or self.exponent < 0:
+            return None
+        whole = raised(self.unscaled, self.exponent)
+        return whole if INT64_MIN <= whole <= INT64_MAX else None
+
     def nanos(self) -> int:
         """Billionths, exact; a power of ten beyond a thousand digits is cut."""
         return raised(self.unscaled, min(self.exponent - NANO, DIGITS_MAX))

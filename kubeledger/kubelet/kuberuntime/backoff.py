@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import msgspec
 
+from kubeledger.kubelet.kube.flowcontrol import Backoff, BackOffPolicy, next_back_off
 from kubeledger.kubelet.kuberuntime.objects import EXITED, ContainerStatus
 from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
 from kubeledger.model.units import NS_PER_S, format_go_duration, parse_go_duration
@@ -31,13 +32,6 @@ EXPIRES_AFTER_NS: Final = 600 * NS_PER_S
 
 _INITIAL_S, _MAX_S = 10, 300
 _REDUCED_INITIAL_S, _REDUCED_MAX_S = 1, 60
-
-
-class BackOffPolicy(msgspec.Struct, frozen=True):
-    """First value of an entry and the greatest one, in nanoseconds."""
-
-    initial_ns: int
-    max_ns: int
 
 
 def back_off_policy(
@@ -73,15 +67,6 @@ def back_off_policy(
     return BackOffPolicy(initial_ns, max_ns)
 
 
-def next_back_off(policy: BackOffPolicy, value_ns: int) -> int:
-    """Value of an entry after one more start; ``value_ns`` 0 when there is none.
-
-    Source: v1.20.2 vendor/k8s.io/client-go/util/flowcontrol/backoff.go Next
-    Differs: whether the entry has expired is for the caller to say.
-    """
-    return policy.initial_ns if value_ns == 0 else min(2 * value_ns, policy.max_ns)
-
-
 def series(policy: BackOffPolicy) -> tuple[int, ...]:
     """All values that an entry can have, in order; an entry that is not there left out."""
     values = [policy.initial_ns]
@@ -90,61 +75,18 @@ def series(policy: BackOffPolicy) -> tuple[int, ...]:
     return tuple(values)
 
 
-class _Entry(msgspec.Struct, gc=False):
-    value_ns: int
-    raised_ns: int
-
-
-class Backoff:
-    """The entries of one kubelet process.
+def restart_backoff(policy: BackOffPolicy, facts: KuberuntimeFacts) -> Backoff:
+    """Without an entry; what a kubelet process remembers of its containers' starts.
 
     Keys identify containers. The kubelet's also holds the definition, so that a changed
     container begins without an entry: all of it up to 1.30, name and image from 1.31, image
     and resources from 1.34.
 
-    Source: v1.36.2 staging/src/k8s.io/client-go/util/flowcontrol/backoff.go Backoff; v1.20.2
-    Differs: the clock is an argument. No jitter: the kubelet asks for none here.
+    Args:
+        policy: of the process.
+        facts: of the kubelet version.
     """
-
-    def __init__(self, policy: BackOffPolicy, facts: KuberuntimeFacts) -> None:
-        self._policy = policy
-        expires_fixed = facts.back_off_expires_after_600_s
-        self._expires_ns = EXPIRES_AFTER_NS if expires_fixed else 2 * policy.max_ns
-        self._entries: dict[Hashable, _Entry] = {}
-
-    def get(self, key: Hashable) -> int:
-        """Value of an entry in nanoseconds; 0 without one."""
-        entry = self._entries.get(key)
-        return 0 if entry is None else entry.value_ns
-
-    def next(self, key: Hashable, event_ns: int, now_ns: int) -> None:
-        """Raise an entry; one that had expired when the event was begins again."""
-        entry = self._entries.get(key)
-        value_ns = 0 if entry is None or self._has_expired(entry, event_ns) else entry.value_ns
-        self._entries[key] = _Entry(next_back_off(self._policy, value_ns), now_ns)
-
-    def is_in_back_off_since(self, key: Hashable, event_ns: int, now_ns: int) -> bool:
-        """Whether less time has passed since the event than the entry's value."""
-        entry = self._entries.get(key)
-        if entry is None or self._has_expired(entry, event_ns):
-            return False
-        return now_ns - event_ns < entry.value_ns
-
-    def has_expired(self, key: Hashable, event_ns: int) -> bool:
-        """Whether there is an entry, and it had expired when the event was."""
-        entry = self._entries.get(key)
-        return entry is not None and self._has_expired(entry, event_ns)
-
-    def gc(self, now_ns: int) -> None:
-        """Drop the entries that have expired."""
-        self._entries = {
-            key: entry
-            for key, entry in self._entries.items()
-            if not self._has_expired(entry, now_ns)
-        }
-
-    def _has_expired(self, entry: _Entry, event_ns: int) -> bool:
-        return event_ns - entry.raised_ns > self._expires_ns
+    return Backoff(policy, EXPIRES_AFTER_NS if facts.back_off_expires_after_600_s else None)
 
 
 class BackedOff(msgspec.Struct, frozen=True, gc=False):

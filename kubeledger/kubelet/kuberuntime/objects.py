@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from kubeledger.kubelet.kube.pod import ResourceRequirements
+from kubeledger.kubelet.kube.pod import ResizePolicy, ResourceRequirements
 from kubeledger.kubelet.kube.restartpolicy import RestartRule
 
 ContainerState = Literal["created", "running", "exited", "unknown"]
@@ -30,13 +30,6 @@ _Uint32 = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 
 class Probe(msgspec.Struct, frozen=True, gc=False):
     """That there is one is all that matters."""
-
-
-class ResizePolicy(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """One of ``resizePolicy``: how a container takes a change of ``cpu`` or ``memory``."""
-
-    resource_name: str = ""
-    restart_policy: str = ""
 
 
 class Container(msgspec.Struct, frozen=True, rename="camel"):

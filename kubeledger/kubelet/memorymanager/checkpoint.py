@@ -1,191 +1,300 @@
-"""``memory_manager_state``: parsing and checksum."""
+"""``memory_manager_state``: its form in each version, its checksum, and who refuses it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
-from kubeledger.kubelet.kube.checkpoints import (
-    MalformedCheckpointError,
-    checksum_of,
-    object_of,
-    optional_list,
-    optional_object,
-    string_of,
-    unsigned_of,
+from kubeledger.kubelet.kube.checkpoints import MalformedCheckpointError
+from kubeledger.kubelet.kube.gotexts import quoted
+from kubeledger.kubelet.kube.gotypes import (
+    CHECKSUM,
+    INT,
+    STRING,
+    UINT64,
+    GoType,
+    Map,
+    Pointer,
+    Slice,
+    String,
+    Struct,
+    UnmarshalError,
+    checksum,
+    decoded,
+    unmarshal,
 )
-from kubeledger.kubelet.kube.gospew import fnv1a32, plain_list, plain_map, struct, typed
-from kubeledger.model.bodies.memorymanager import (
-    MemoryBlock,
-    MemoryManagerStateRead,
+from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
+from kubeledger.kubelet.memorymanager.machine import (
+    UINT64 as UINT64_MAX,
+)
+from kubeledger.kubelet.memorymanager.machine import (
+    Block,
+    MemoryManagerError,
     MemoryTable,
-    NUMANodeMemory,
+    NUMANodeMap,
+    NUMANodeState,
+    State,
 )
+from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
+from kubeledger.model.bodies import memorymanager as bodies
 
-_TABLE = {
-    "TotalMemSize": "total",
-    "SystemReserved": "systemReserved",
-    "Allocatable": "allocatable",
-    "Reserved": "reserved",
-    "Free": "free",
+STATIC: Final = "Static"
+PATH: Final = "/var/lib/kubelet/memory_manager_state"
+
+_RESOURCE = String("v1.ResourceName")
+_TABLE = Struct(
+    "state.MemoryTable",
+    {
+        "TotalMemSize": ("total", UINT64),
+        "SystemReserved": ("systemReserved", UINT64),
+        "Allocatable": ("allocatable", UINT64),
+        "Reserved": ("reserved", UINT64),
+        "Free": ("free", UINT64),
+    },
+)
+_NODE = Struct(
+    "state.NUMANodeState",
+    {
+        "NumberOfAssignments": ("numberOfAssignments", INT),
+        "MemoryMap": ("memoryMap", Map(_RESOURCE, Pointer(_TABLE))),
+        "Cells": ("cells", Slice(INT)),
+    },
+)
+_BLOCKS = Slice(
+    Struct(
+        "state.Block",
+        {
+            "NUMAAffinity": ("numaAffinity", Slice(INT)),
+            "Type": ("type", _RESOURCE),
+            "Size": ("size", UINT64),
+        },
+    )
+)
+_HEAD: dict[str, tuple[str, GoType]] = {
+    "PolicyName": ("policyName", STRING),
+    "MachineState": ("machineState", Map(INT, Pointer(_NODE), "state.NUMANodeMap")),
+    "Entries": (
+        "entries",
+        Map(STRING, Map(STRING, _BLOCKS), "state.ContainerMemoryAssignments"),
+    ),
 }
-"""Field of the Go struct, in its order -> JSON key."""
+_PODS: dict[str, tuple[str, GoType]] = {
+    "PodEntries": (
+        "podEntries",
+        Map(
+            STRING,
+            Struct("state.PodEntry", {"MemoryBlocks": ("memoryBlocks", _BLOCKS)}),
+            "state.PodMemoryAssignments",
+        ),
+    )
+}
+_TAIL: dict[str, tuple[str, GoType]] = {"Checksum": ("checksum", CHECKSUM)}
+_MADE: dict[str, Any] = {"MachineState": {}, "Entries": {}}
+_V1 = Struct("state.MemoryManagerCheckpoint", _HEAD | _TAIL, _MADE)
+_V1_BESIDE_V2 = Struct("state.MemoryManagerCheckpointV1", _HEAD | _TAIL, _MADE)
+_V2 = Struct("state.MemoryManagerCheckpoint", _HEAD | _PODS | _TAIL, _MADE | {"PodEntries": {}})
 
 
-def read_memory_manager_state(data: object) -> MemoryManagerStateRead:
+def restore_state(text: str, facts: ResourceManagerFacts) -> State:
+    """What a kubelet with the static policy takes from the file.
+
+    Raises:
+        MemoryManagerError: it refuses the file.
+        KubeletPanicError: it crashes over it.
+
+    Source: v1.36.2 pkg/kubelet/cm/memorymanager/state/state_checkpoint.go restoreState
+    """
+    try:
+        value = _load_v2(text, facts) if facts.pod_level_managers else _load_v1(text, facts)
+    except UnmarshalError as error:
+        raise _not_restored(str(error)) from None
+    if value["PolicyName"] != STATIC:
+        raise _not_restored(
+            f'[memorymanager] configured policy "{STATIC}" differs from state checkpoint policy '
+            f"{quoted(value['PolicyName'])}"
+        )
+    return _state_of(value)
+
+
+def read_memory_manager_state(data: object) -> bodies.MemoryManagerStateRead:
     """The record of a decoded ``memory_manager_state``.
 
     Raises:
-        MalformedCheckpointError: a part is missing or of another type.
+        MalformedCheckpointError: a part is of another type, or there is no policy.
 
-    Source: v1.30.1 pkg/kubelet/cm/memorymanager/state/checkpoint.go:28 MemoryManagerCheckpoint
-    Differs: a wrong checksum is recorded instead of refusing the file; the pod
-        entries of v2 (1.36, PodLevelResourceManagers) are not read, and its checksum is not
-        computed where it has any.
+    Source: v1.36.2 pkg/kubelet/cm/memorymanager/state/checkpoint.go MemoryManagerCheckpoint
+    Differs: a wrong checksum is recorded instead of refusing the file.
     """
-    top = object_of(data, "the state")
-    policy = string_of(top.get("policyName"), "policyName")
-    machine = optional_object(top.get("machineState"), "machineState") or {}
-    entries = optional_object(top.get("entries"), "entries") or {}
-    pods = optional_object(top.get("podEntries"), "podEntries")
-    checksum = checksum_of(top.get("checksum", 0))
-    return MemoryManagerStateRead(
-        policy=policy,
+    try:
+        value = decoded(data, _V2)
+        state = _state_of(value)
+    except (UnmarshalError, KubeletPanicError) as error:
+        raise MalformedCheckpointError(str(error)) from None
+    if not value["PolicyName"]:
+        raise MalformedCheckpointError("it names no policy")
+    given = value["Checksum"]
+    v1 = {field: value[field] for field in value if field != "PodEntries"}
+    return bodies.MemoryManagerStateRead(
+        policy=value["PolicyName"],
         machine={
-            str(_node(key)): _numa_node(object_of(machine[key], f"NUMA node {key}"))
-            for key in sorted(machine, key=_node)
+            str(node): bodies.NUMANodeMemory(
+                assignments=of.assignments,
+                group=tuple(sorted(of.cells)),
+                memory={
+                    name: _signed_table(
+                        (
+                            table.total_bytes,
+                            table.system_reserved_bytes,
+                            table.allocatable_bytes,
+                            table.reserved_bytes,
+                            table.free_bytes,
+                        )
+                    )
+                    for name, table in sorted(of.memory.items())
+                },
+            )
+            for node, of in sorted(state.machine.items())
         },
         assignments={
-            uid: {
-                name: _blocks(blocks, name)
-                for name, blocks in sorted(object_of(containers, "entries").items())
-            }
-            for uid, containers in sorted(entries.items())
+            uid: {name: _recorded(blocks) for name, blocks in sorted(containers.items())}
+            for uid, containers in sorted(state.entries.items())
         },
-        checksum=checksum,
-        checksum_ok=None if pods else checksum in _checksums(policy, machine, entries),
+        pods={uid: _recorded(blocks) for uid, blocks in sorted(state.pod_entries.items())},
+        checksum=given,
+        checksum_ok=given in (checksum(v1, _V1), checksum(value, _V2)),
     )
 
 
-def memory_table(table: dict[str, Any]) -> MemoryTable:
-    """One memory table, from the file or from a log line.
+def recorded_state(body: bodies.MemoryManagerStateRead) -> State:
+    """The state that a recorded file holds."""
+    return State(
+        machine=machine_of(body.machine),
+        entries={
+            uid: {name: _recorded_blocks(blocks) for name, blocks in containers.items()}
+            for uid, containers in body.assignments.items()
+        },
+        pod_entries={uid: _recorded_blocks(blocks) for uid, blocks in body.pods.items()},
+    )
+
+
+def _recorded_blocks(recorded: Iterable[bodies.MemoryBlock]) -> list[Block]:
+    return [Block(list(b.numa_nodes), b.type, b.size_bytes) for b in recorded]
+
+
+def machine_of(nodes: Mapping[str, bodies.NUMANodeMemory], *, empty: bool = False) -> NUMANodeMap:
+    """The machine that a recorded file shows; ``empty``: with nothing given to containers."""
+    machine: NUMANodeMap = {}
+    for name, node in nodes.items():
+        tables = {}
+        for of, table in node.memory.items():
+            allocatable = table.allocatable_bytes
+            given = (0, allocatable) if empty else (table.reserved_bytes, table.free_bytes)
+            columns = (table.total_bytes, table.system_reserved_bytes, allocatable, *given)
+            tables[of] = MemoryTable(*(number & UINT64_MAX for number in columns))
+        cells = [int(name)] if empty else list(node.group)
+        machine[int(name)] = NUMANodeState(0 if empty else node.assignments, tables, cells)
+    return machine
+
+
+def memory_table(table: dict[str, Any]) -> bodies.MemoryTable:
+    """One memory table of a log line.
 
     Raises:
         MalformedCheckpointError: a number is missing or of another type.
     """
-    total, system_reserved, allocatable, reserved, free = (
-        _signed(unsigned_of(table.get(key), key)) for key in _TABLE.values()
+    try:
+        value = decoded(table, _TABLE)
+    except UnmarshalError as error:
+        raise MalformedCheckpointError(str(error)) from None
+    return _signed_table(value.values())
+
+
+def _load_v1(text: str, facts: ResourceManagerFacts) -> dict[str, Any]:
+    """The file as version 1; ``_V1`` is how the kubelet called it while it knew no other."""
+    of = _V1_BESIDE_V2 if facts.memory_checkpoint_v1 else _V1
+    value = unmarshal(text, of)
+    given = value["Checksum"]
+    if given == 0 and facts.memory_checkpoint_v1:
+        return value
+    if given != checksum(value, _V1) and (facts.pod_level_managers or given != checksum(value, of)):
+        raise UnmarshalError("checkpoint is corrupted")
+    return value
+
+
+def _load_v2(text: str, facts: ResourceManagerFacts) -> dict[str, Any]:
+    """The file as version 2, or what version 1 makes of it over what was read of version 2.
+
+    Source: v1.36.2 state_checkpoint.go loadAndMigrateCheckpointV2,
+        migrateV1CheckpointToV2Checkpoint
+    Differs: nothing is kept of a file that is of another type only in its pods' entries.
+    """
+    try:
+        value = unmarshal(text, _V2)
+        if value["Checksum"] == checksum(value, _V2):
+            return value
+    except UnmarshalError:
+        value = _V2.zero.copy()
+    first = _load_v1(text, facts)
+    return value | {
+        field: first[field]
+        for field, empty in (("PolicyName", ""), ("MachineState", None), ("Entries", {}))
+        if first[field] != empty
+    }
+
+
+def _not_restored(error: str) -> MemoryManagerError:
+    return MemoryManagerError(
+        f"could not restore state from checkpoint: {error}, please drain this node and delete the "
+        f'memory manager checkpoint file "{PATH}" before restarting Kubelet'
     )
-    return MemoryTable(
+
+
+def _state_of(value: dict[str, Any]) -> State:
+    return State(
+        machine={node: _node_state(node, of) for node, of in (value["MachineState"] or {}).items()},
+        entries={
+            uid: {name: _blocks(blocks) for name, blocks in (containers or {}).items()}
+            for uid, containers in (value["Entries"] or {}).items()
+        },
+        pod_entries={
+            uid: _blocks(entry["MemoryBlocks"])
+            for uid, entry in (value.get("PodEntries") or {}).items()
+        },
+    )
+
+
+def _node_state(node: int, value: dict[str, Any] | None) -> NUMANodeState:
+    tables = {} if value is None else value["MemoryMap"] or {}
+    if value is None or None in tables.values():
+        raise KubeletPanicError(f"NUMA node {node} is null, or a type of its memory")
+    return NUMANodeState(
+        assignments=value["NumberOfAssignments"],
+        memory={name: MemoryTable(*table.values()) for name, table in tables.items()},
+        cells=list(value["Cells"] or ()),
+    )
+
+
+def _blocks(values: list[dict[str, Any]] | None) -> list[Block]:
+    return [Block(list(v["NUMAAffinity"] or ()), v["Type"], v["Size"]) for v in values or ()]
+
+
+def _recorded(blocks: Iterable[Block]) -> tuple[bodies.MemoryBlock, ...]:
+    return tuple(
+        bodies.MemoryBlock(
+            numa_nodes=tuple(sorted(block.numa_nodes)), type=block.type, size_bytes=block.size_bytes
+        )
+        for block in sorted(blocks, key=lambda block: block.type)
+    )
+
+
+def _signed_table(numbers: Iterable[int]) -> bodies.MemoryTable:
+    """With what a subtraction below zero was meant to be."""
+    signed = (number - 2**64 if number >= 2**63 else number for number in numbers)
+    total, system_reserved, allocatable, reserved, free = signed
+    return bodies.MemoryTable(
         total_bytes=total,
         system_reserved_bytes=system_reserved,
         allocatable_bytes=allocatable,
         reserved_bytes=reserved,
         free_bytes=free,
     )
-
-
-def _signed(number: int) -> int:
-    """What a subtraction below zero was meant to be."""
-    return number - 2**64 if number >= 2**63 else number
-
-
-def _numa_node(node: dict[str, Any]) -> NUMANodeMemory:
-    tables = optional_object(node.get("memoryMap"), "memoryMap") or {}
-    return NUMANodeMemory(
-        assignments=unsigned_of(node.get("numberOfAssignments"), "numberOfAssignments"),
-        group=_nodes(node.get("cells"), "cells"),
-        memory={
-            name: memory_table(object_of(table, name)) for name, table in sorted(tables.items())
-        },
-    )
-
-
-def _blocks(blocks: object, what: str) -> tuple[MemoryBlock, ...]:
-    found = [
-        MemoryBlock(
-            numa_nodes=_nodes(block.get("numaAffinity"), "numaAffinity"),
-            type=string_of(block.get("type"), "type"),
-            size_bytes=unsigned_of(block.get("size"), "size"),
-        )
-        for entry in optional_list(blocks, what) or ()
-        for block in (object_of(entry, what),)
-    ]
-    return tuple(sorted(found, key=lambda block: block.type))
-
-
-def _nodes(nodes: object, what: str) -> tuple[int, ...]:
-    return tuple(sorted(unsigned_of(node, what) for node in optional_list(nodes, what) or ()))
-
-
-def _node(key: str) -> int:
-    if not key.isdecimal():
-        raise MalformedCheckpointError(f"{key!r} is no NUMA node")
-    return int(key)
-
-
-def _checksums(policy: str, machine: dict[str, Any], entries: dict[str, Any]) -> Iterator[int]:
-    """Those of v1, and of v2 without pods (1.36)."""
-    fields = {
-        "PolicyName": typed("string", policy),
-        "MachineState": typed(
-            "state.NUMANodeMap",
-            plain_map({_node(key): _node_text(node) for key, node in machine.items()}),
-        ),
-        "Entries": typed(
-            "state.ContainerMemoryAssignments",
-            plain_map(
-                {
-                    uid: plain_map({name: _blocks_text(blocks) for name, blocks in sets.items()})
-                    for uid, sets in entries.items()
-                }
-            ),
-        ),
-    }
-    pods = {"PodEntries": typed("state.PodMemoryAssignments", plain_map({}))}
-    tail = {"Checksum": typed("checksum.Checksum", "0")}
-    forms = (fields | tail, fields | pods | tail)
-    return (fnv1a32(typed("*state.MemoryManagerCheckpoint", struct(form))) for form in forms)
-
-
-def _node_text(node: dict[str, Any]) -> str:
-    tables = node.get("memoryMap") or {}
-    fields = {
-        "NumberOfAssignments": typed("int", str(node.get("numberOfAssignments"))),
-        "MemoryMap": typed(
-            "map[v1.ResourceName]*state.MemoryTable",
-            plain_map({name: _pointer(_table_text(table)) for name, table in tables.items()}),
-        ),
-        "Cells": _ints_text(node.get("cells")),
-    }
-    return _pointer(struct(fields))
-
-
-def _table_text(table: dict[str, Any]) -> str:
-    return struct({field: typed("uint64", str(table.get(key))) for field, key in _TABLE.items()})
-
-
-def _blocks_text(blocks: list[dict[str, Any]] | None) -> str:
-    return plain_list(
-        None
-        if blocks is None
-        else [
-            struct(
-                {
-                    "NUMAAffinity": _ints_text(block.get("numaAffinity")),
-                    "Type": typed("v1.ResourceName", str(block.get("type"))),
-                    "Size": typed("uint64", str(block.get("size"))),
-                }
-            )
-            for block in blocks
-        ]
-    )
-
-
-def _ints_text(numbers: list[int] | None) -> str:
-    return typed("[]int", plain_list(None if numbers is None else map(str, numbers)))
-
-
-def _pointer(text: str) -> str:
-    """What a pointer in a map points to."""
-    return f"<*>{text}"

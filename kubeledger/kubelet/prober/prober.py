@@ -13,9 +13,9 @@ from typing import Final, Literal
 
 import msgspec
 
+from kubeledger.kubelet.kube.urls import host_port
 from kubeledger.kubelet.prober.results import FAILURE, SUCCESS, Result
 from kubeledger.kubelet.prober.transport import DEADLINE
-from kubeledger.kubelet.prober.urls import host_port
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import ProbeType, TickResult
 from kubeledger.model.errors import BadInputError

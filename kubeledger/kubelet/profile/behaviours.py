@@ -57,6 +57,32 @@ _ADMISSION = {
     ),
 }
 
+_ALLOCATION = {
+    "allocation_from_checkpoint": _same(
+        "After a restart a pod is admitted with what was allocated to it, whatever its spec asks"
+        " for by then.",
+        "pkg/kubelet/allocation/allocation_manager.go AddPod; v1.33.13 kubelet.go"
+        " HandlePodAdditions",
+    ),
+    "others_count_as_allocated": _same(
+        "A resize is admitted like a new pod, beside the other pods with what is allocated to"
+        " them, not what they ask for.",
+        "pkg/kubelet/allocation/allocation_manager.go getAllocatedPods; v1.33.13 kubelet.go"
+        " canResizePod",
+    ),
+    "swapping_container_kept": _same(
+        "A container that may swap keeps its memory request, unless its resizePolicy restarts it"
+        " for memory.",
+        "pkg/kubelet/allocation/handlers.go disallowResizeForSwappableContainers; v1.33.13"
+        " kubelet.go the same",
+    ),
+    "removed_pod_stays_in_file": _same(
+        "allocated_pods_state is not written when a pod goes: one that went last is back after a"
+        " restart.",
+        "pkg/kubelet/allocation/state/state_checkpoint.go RemovePod",
+    ),
+}
+
 _CGROUPS = {
     "shares_of_requests": _same(
         "1024 shares a core requested, 2 at least.",
@@ -120,6 +146,33 @@ _DEVICES = {
     "allocation_kept": _same(
         "A container that holds what it asks for keeps it, and no plugin is asked.",
         "pkg/kubelet/cm/devicemanager/manager.go devicesToAllocate",
+    ),
+}
+
+_DRA = {
+    "devices_added_again": _same(
+        "Devices of a claim are appended: prepared again, after a failure or a restart, a claim"
+        " holds them twice, and so does the container's list.",
+        "pkg/kubelet/cm/dra/claiminfo.go addDevice",
+    ),
+    "last_reference_is_anyones": _same(
+        "A pod that ends unprepares each of its claims to which one pod refers, even if that is"
+        " another pod, which runs with it.",
+        "pkg/kubelet/cm/dra/manager.go unprepareResources",
+    ),
+    "prepared_is_not_kept": _same(
+        "After a restart no claim counts as prepared: the checkpoint holds its devices alone.",
+        "pkg/kubelet/cm/dra/claiminfo.go newClaimInfoFromState",
+    ),
+    "first_error_ends_it": _same(
+        "Drivers are asked one after the other; the first error ends the pod's turn, and devices"
+        " of claims that were answered before are kept in memory.",
+        "pkg/kubelet/cm/dra/manager.go prepareResources",
+    ),
+    "inactive_pods_unprepared": _same(
+        "Every minute claims are unprepared for pods that are not active any more; what fails is"
+        " tried again.",
+        "pkg/kubelet/cm/dra/manager.go reconcileLoop",
     ),
 }
 
@@ -283,16 +336,36 @@ _RESOURCE_MANAGERS = {
     ),
 }
 
+_IMAGE_PULL = {
+    "pull_back_off": _same(
+        "A pull that failed is tried again after 10 s, doubled up to 300 s; so long, a pod does"
+        " not try that image. Only 600 s without a failure begin anew, not a success.",
+        "pkg/kubelet/images/image_manager.go EnsureImageExists",
+    ),
+    "pull_back_off_by_pod_and_name": _same(
+        "Each pod has its own back-off for each name of an image.",
+        "pkg/kubelet/images/image_manager.go EnsureImageExists",
+    ),
+    "pull_rate_limited": _same(
+        "A pull over registryPullQPS and registryBurst fails, and counts for the back-off.",
+        "pkg/kubelet/images/helpers.go throttledImageService",
+    ),
+    "pulls_serialized": _same(
+        "With serializeImagePulls one image is pulled after the other, in the order of requests.",
+        "pkg/kubelet/images/puller.go serialImagePuller",
+    ),
+    "credential_by_credential": _same(
+        "The runtime is asked with one credential after the other, the most specific registry"
+        " first, pull secrets before those of the node; all errors are one.",
+        "pkg/kubelet/kuberuntime/kuberuntime_image.go PullImage",
+    ),
+}
+
 _STAGES = {
     "failed_syncs_again": _same(
         "A sync that failed is tried again after 10 s to 15 s, one that waits for the network"
         " after 1 s to 1.5 s.",
         "pkg/kubelet/pod_workers.go completeWork, before 1.22 wrapUp",
-        "source",
-    ),
-    "pull_back_off": _same(
-        "A pull that failed is tried again after 10 s, doubled up to 300 s.",
-        "pkg/kubelet/images/image_manager.go EnsureImageExists",
         "source",
     ),
     "mount_back_off": _same(
@@ -327,9 +400,12 @@ _TOPOLOGY = {
 
 BEHAVIOURS: dict[str, dict[str, Fact]] = {
     "admission": _ADMISSION,
+    "allocation": _ALLOCATION,
     "cgroups": _CGROUPS,
     "devices": _DEVICES,
+    "dra": _DRA,
     "eviction": _EVICTION,
+    "imagepull": _IMAGE_PULL,
     "images": _IMAGES,
     "kuberuntime": _KUBERUNTIME,
     "lifecycle": _LIFECYCLE,

@@ -72,6 +72,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
         since: minor version whose first release has it; None: all known versions.
         backports: minor -> first patch release that has it, for minors before ``since``.
         until: minor version whose first release no longer has it; None: still there.
+        gate: feature gate that is off by default, without which no version has it.
         text: the behaviour, in one sentence.
         source: function and change of the kubelet it was read from.
         proof: what proves it here.
@@ -81,13 +82,16 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
     since: int | None = None
     backports: dict[int, int] = {}
     until: int | None = None
+    gate: str = ""
     text: str
     source: str
     proof: Proof
     recorded: bool = False
 
     def holds(self, version: KubeletVersion) -> bool:
-        """Whether ``version`` has it."""
+        """Whether ``version`` has it; not where a gate must be set for it."""
+        if self.gate:
+            return False
         if self.until is not None and version.minor >= self.until:
             return False
         if self.since is None or version.minor >= self.since:
@@ -101,6 +105,7 @@ def fact(
     since: int | None = None,
     backports: dict[int, int] | None = None,
     until: int | None = None,
+    gate: str = "",
     text: str,
     source: str,
     proof: Proof,
@@ -111,6 +116,7 @@ def fact(
         since=since,
         backports=backports or {},
         until=until,
+        gate=gate,
         text=text,
         source=source,
         proof=proof,

@@ -37,6 +37,7 @@ class GatedFact(msgspec.Struct, frozen=True):
         group: subsystem, as ``KubeletProfile`` names it.
         name: of the fact.
         since: first minor version whose code asks the gate.
+        until: first minor version whose code no longer does; None: all later ones do.
         when_on: the fact with the gate on; None: that of the version.
         when_off: the fact with the gate off.
     """
@@ -47,17 +48,28 @@ class GatedFact(msgspec.Struct, frozen=True):
     since: int
     when_on: bool | None = True
     when_off: bool = False
+    until: int | None = None
+
+    def is_asked(self, minor: int) -> bool:
+        """Whether a version's code asks the gate."""
+        return self.since <= minor and (self.until is None or minor < self.until)
 
 
 GATES: Final[Mapping[str, Stages]] = {
     "SidecarContainers": Stages(alpha=28, beta=29, locked=33),
     "PodLevelResources": Stages(alpha=32, beta=34),
+    "PodLevelResourceManagers": Stages(alpha=36),
+    "CPUManagerPolicyAlphaOptions": Stages(alpha=23),
+    "CPUManagerPolicyBetaOptions": Stages(beta=23),
+    "TopologyManagerPolicyAlphaOptions": Stages(alpha=26),
+    "TopologyManagerPolicyBetaOptions": Stages(beta=26),
     "DisableCPUQuotaWithExclusiveCPUs": Stages(beta=33),
     "InPlacePodVerticalScaling": Stages(alpha=27, beta=33, locked=35),
     "InPlacePodLevelResourcesVerticalScaling": Stages(alpha=35, beta=36),
     "DRAExtendedResource": Stages(alpha=34, beta=36),
     "DynamicResourceAllocation": Stages(alpha=26, beta=32, locked=35),
     "ImageVolume": Stages(alpha=31, beta=33, locked=36),
+    "KubeletEnsureSecretPulledImages": Stages(alpha=33, beta=35),
     "ImageMaximumGCAge": Stages(alpha=29, beta=30, locked=35),
     "GracefulNodeShutdown": Stages(alpha=20, beta=21),
     "GracefulNodeShutdownBasedOnPodPriority": Stages(alpha=23, beta=24),
@@ -99,8 +111,10 @@ GATED_FACTS: Final = (
     ),
     GatedFact("DRAExtendedResource", "admission", "drops_resources_claimed_from_drivers", 36),
     GatedFact("DRAExtendedResource", "devices", "claimed_resources_skipped", 35),
+    GatedFact("DRAExtendedResource", "dra", "extended_resource_claims", 36),
     GatedFact("DynamicResourceAllocation", "stages", "dynamic_resources", 26),
     GatedFact("ImageVolume", "images", "image_volumes_in_use", 31),
+    GatedFact("KubeletEnsureSecretPulledImages", "imagepull", "verifies_pull_credentials", 33),
     GatedFact("ImageMaximumGCAge", "images", "maximum_age_gate_on", 29),
     GatedFact("GracefulNodeShutdown", "lifecycle", "graceful_shutdown", 20),
     GatedFact("GracefulNodeShutdownBasedOnPodPriority", "lifecycle", "shutdown_by_priority", 23),
@@ -133,6 +147,14 @@ GATED_FACTS: Final = (
         when_off=True,
     ),
     GatedFact("MemoryManager", "resourcemanagers", "memory_manager_gate_on", 21),
+    GatedFact("InPlacePodVerticalScaling", "resourcemanagers", "allocated_resources_win", 27),
+    # From 1.36 on the gate of the managers alone decides.
+    GatedFact("PodLevelResources", "resourcemanagers", "pod_level_pods_skipped", 34, until=36),
+    GatedFact("PodLevelResourceManagers", "resourcemanagers", "pod_level_managers", 36),
+    GatedFact("CPUManagerPolicyAlphaOptions", "resourcemanagers", "cpu_alpha_options", 23),
+    GatedFact("CPUManagerPolicyBetaOptions", "resourcemanagers", "cpu_beta_options", 23),
+    GatedFact("TopologyManagerPolicyAlphaOptions", "topology", "alpha_options", 26),
+    GatedFact("TopologyManagerPolicyBetaOptions", "topology", "beta_options", 26),
     # Some patch releases lack the condition whatever the gate says.
     GatedFact("PodDisruptionConditions", "admission", "preempted_pod_condition", 26, when_on=None),
     GatedFact("PodDisruptionConditions", "eviction", "disruption_target_condition", 26),
@@ -154,7 +176,9 @@ def with_gates(profile: KubeletProfile, gates: Mapping[str, object] | None) -> K
         profile: of its version.
         gates: ``featureGates``: name -> on or off; others than booleans count as not set.
     """
-    given = {name: value for name, value in (gates or {}).items() if isinstance(value, bool)}
+    if not gates:
+        return profile
+    given = {name: value for name, value in gates.items() if isinstance(value, bool)}
     values = tuple((name, _value(name, profile.version.minor, given)) for name in GATES)
     return _applied(profile, tuple((name, on) for name, on in values if on is not None))
 
@@ -178,7 +202,7 @@ def _applied(profile: KubeletProfile, values: tuple[tuple[str, bool], ...]) -> K
     by_group: dict[str, dict[str, bool]] = {}
     given = dict(values)
     for fact in GATED_FACTS:
-        if fact.gate in given and profile.version.minor >= fact.since:
+        if fact.gate in given and fact.is_asked(profile.version.minor):
             value = fact.when_on if given[fact.gate] else fact.when_off
             if value is not None:
                 by_group.setdefault(fact.group, {})[fact.name] = value

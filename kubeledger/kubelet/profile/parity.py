@@ -38,6 +38,9 @@ _DEFECTS = """## Defects of the kubelet that are not imitated
 * **Volumes without a number** (all versions). The eviction manager crashes over a pod whose
   statistics name a volume but not its `usedBytes` (`emptyDirLimitEviction`). Here the volume is
   passed over.
+* **More than 31 pulls at once** (1.33 to 1.36, while credentials are verified). The kubelet crashes
+  (`StripedLockSet`: 31 locks at most, but keys are spread over `maxParallelImagePulls`). Here it
+  goes on.
 """
 
 
@@ -71,7 +74,8 @@ def _versions(fact: Fact) -> str:
     last = None if fact.until is None else f"1.{fact.until - 1}"
     upto = " on" if last is None else " only" if last == since else f" to {last}"
     backports = ", ".join(f"1.{minor}.{patch}" for minor, patch in sorted(fact.backports.items()))
-    return f"{since}{upto}" + (f"; also from {backports}" if backports else "")
+    gate = f", with the gate {fact.gate}" if fact.gate else ""
+    return f"{since}{upto}{gate}" + (f"; also from {backports}" if backports else "")
 
 
 if __name__ == "__main__":

@@ -7,10 +7,13 @@ from functools import lru_cache
 import msgspec
 
 from kubeledger.kubelet.profile.admission import AdmissionFacts
+from kubeledger.kubelet.profile.allocation import AllocationFacts
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
 from kubeledger.kubelet.profile.devices import DeviceFacts
+from kubeledger.kubelet.profile.dra import DraFacts
 from kubeledger.kubelet.profile.eviction import EvictionFacts
 from kubeledger.kubelet.profile.facts import Fact, KubeletVersion, declared, parse_version
+from kubeledger.kubelet.profile.imagepull import ImagePullFacts
 from kubeledger.kubelet.profile.images import ImageFacts
 from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
 from kubeledger.kubelet.profile.lifecycle import LifecycleFacts
@@ -29,9 +32,12 @@ class KubeletProfile(msgspec.Struct, frozen=True, kw_only=True):
 
     version: KubeletVersion
     admission: AdmissionFacts
+    allocation: AllocationFacts
     cgroups: CgroupFacts
     devices: DeviceFacts
+    dra: DraFacts
     eviction: EvictionFacts
+    imagepull: ImagePullFacts
     images: ImageFacts
     kuberuntime: KuberuntimeFacts
     lifecycle: LifecycleFacts

@@ -6,7 +6,6 @@ import msgspec
 
 from kubeledger.kubelet.profile.facts import fact
 
-_PULL = "pkg/kubelet/images/image_manager.go EnsureImageExists"
 _WAIT = "pkg/kubelet/volumemanager/volume_manager.go WaitForAttachAndMount"
 _CLAIMS = "pkg/kubelet/cm/dra/manager.go PrepareResources"
 
@@ -19,48 +18,6 @@ class StageFacts(msgspec.Struct, frozen=True, kw_only=True):
         text="A network that is not ready is the container runtime's network; before, the runtime "
         "network.",
         source="pkg/kubelet/kubelet.go updateRuntimeUp: v1.20.0 and v1.21.0 differ",
-        proof="source",
-    )
-    image_name_parsed_by_util: bool = fact(
-        since=28,
-        text="An image name that cannot be read is a name that could not be parsed; before, a "
-        "reference.",
-        source="pkg/kubelet/images/image_manager.go applyDefaultImageTag: v1.27.0 and v1.28.0 "
-        "differ",
-        proof="source",
-    )
-    uppercase_repository_named: bool = fact(
-        since=29,
-        text="The error of a repository that is not in lower case names it.",
-        source="distribution/reference normalize.go ParseNormalizedNamed, vendored by v1.28.0 and "
-        "v1.29.0",
-        proof="source",
-    )
-    registry_errors_by_prefix: bool = fact(
-        since=28,
-        text="RegistryUnavailable or SignatureValidationFailed at the beginning of a pull's error "
-        "is the reason that the container waits for; before, all are ErrImagePull.",
-        source=f"{_PULL}, evalCRIPullErr: v1.27.0 and v1.28.0 differ",
-        proof="source",
-    )
-    back_off_says_cause: bool = fact(
-        since=32,
-        text="The status of a container whose image is not pulled again yet says why the pull "
-        "before failed.",
-        source=f"{_PULL}: v1.31.0 and v1.32.0 differ",
-        proof="source",
-    )
-    pulled_says_waiting: bool = fact(
-        since=26,
-        backports={25: 8},
-        text="The event of a pull has its time with and without waiting for others.",
-        source=f"{_PULL}: v1.25.0 and v1.25.8, v1.26.0 differ",
-        proof="source",
-    )
-    pulled_says_size: bool = fact(
-        since=30,
-        text="The event of a pull has the image's size.",
-        source=f"{_PULL}: v1.29.0 and v1.30.0 differ",
         proof="source",
     )
     volumes_not_processed_named: bool = fact(

@@ -37,6 +37,27 @@ class TopologyFacts(msgspec.Struct, frozen=True, kw_only=True):
         source="policy_options.go, numa_info.go Closest",
         proof="conformance",
     )
+    none_needs_nothing: bool = fact(
+        since=28,
+        text="Under policy none neither scope nor options nor the number of NUMA nodes are looked "
+        "at.",
+        source="topology_manager.go NewManager: v1.27.14 and v1.28.0 differ",
+        proof="source",
+    )
+    alpha_options: bool = fact(
+        since=26,
+        gate="TopologyManagerPolicyAlphaOptions",
+        text="Alpha options may be used.",
+        source="policy_options.go CheckPolicyOptionAvailable",
+        proof="source",
+    )
+    beta_options: bool = fact(
+        since=28,
+        text="Beta options may be used (gate TopologyManagerPolicyBetaOptions, in the code since "
+        "1.26).",
+        source="pkg/features/kube_features.go TopologyManagerPolicyBetaOptions",
+        proof="source",
+    )
     prefer_closest_beta: bool = fact(
         since=28,
         text="prefer-closest-numa-nodes needs the gate of beta options (on), not of alpha ones.",

@@ -43,12 +43,15 @@ def closest(distances: Mapping[int, Sequence[int]]) -> Fitness:
         distances: NUMA node -> (n,) distance to node 0, 1, ...
 
     Source: v1.36.2 pkg/kubelet/cm/topologymanager/numa_info.go Closest
-    Differs: masks of the same size are compared by the sum of distances, not by the mean.
+    Differs: masks of the same size are compared by the sum of distances, not by the mean. Where
+        the numbers of nodes have a gap, the kubelet crashes when it looks beyond a row; here
+        that distance is 0.
     """
 
     def fitness(mask: int) -> tuple[int, ...]:
         nodes = bits_of(mask)
-        far = sum(distances[one][other] for one in nodes for other in nodes)
+        rows = [distances[node] for node in nodes]
+        far = sum(row[other] for row in rows for other in nodes if other < len(row))
         return (len(nodes), far, mask)
 
     return fitness

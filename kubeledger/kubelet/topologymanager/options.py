@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import get_args
+from collections.abc import Mapping, Sequence
+from typing import cast, get_args
 
 import msgspec
 
+from kubeledger.kubelet.kube.gotexts import parse_bool, quoted
+from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
 from kubeledger.kubelet.profile.topology import TopologyFacts
-from kubeledger.kubelet.topologymanager.policies import PolicyName
+from kubeledger.kubelet.topologymanager.policies import Policy, PolicyName
 
 NODES_MAX = 8
 """NUMA nodes that policies other than none accept by default."""
 
 PREFER_CLOSEST = "prefer-closest-numa-nodes"
 MAX_ALLOWABLE = "max-allowable-numa-nodes"
-
-_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
 class ConfigurationError(ValueError):
@@ -37,29 +36,37 @@ class PolicyOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_allowable_numa_nodes: int = NODES_MAX
 
 
+class TopologySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """``topologyManagerPolicy``, ``topologyManagerScope``, ``topologyManagerPolicyOptions``."""
+
+    policy: str
+    scope: str = "container"
+    options: Mapping[str, str] = {}
+
+
 def policy_options(
-    options: Mapping[str, str], facts: TopologyFacts, *, alpha_gate: bool, beta_gate: bool
+    options: Mapping[str, str], facts: TopologyFacts, order: MapOrder = FIRST_ORDER
 ) -> PolicyOptions:
     """Read ``topologyManagerPolicyOptions``.
 
     Args:
-        options: as configured; of several faults the first by name is raised.
-        facts: of the kubelet version.
-        alpha_gate: TopologyManagerPolicyAlphaOptions is on (default: off).
-        beta_gate: TopologyManagerPolicyBetaOptions is on (default: on since 1.28).
+        options: as configured; of several faults the first is raised.
+        facts: of the kubelet version, with its feature gates.
+        order: of the options.
 
     Raises:
         ConfigurationError: an option that is unknown, gated off or has a bad value.
 
     Source: v1.36.2 pkg/kubelet/cm/topologymanager/policy_options.go NewPolicyOptions
-    Differs: options are looked at by name, not in map order.
+    Differs: no
     """
     read = PolicyOptions()
-    for name, value in sorted(options.items()):
-        level = _level(name, facts)
+    allowed = {"alpha": facts.alpha_options, "beta": facts.beta_options, "stable": True}
+    for name in order.of(options):
+        level, value = _level(name, facts), options[name]
         if level is None:
-            raise ConfigurationError(f'unknown Topology Manager Policy option: "{name}"')
-        if (level == "alpha" and not alpha_gate) or (level == "beta" and not beta_gate):
+            raise ConfigurationError(f"unknown Topology Manager Policy option: {quoted(name)}")
+        if not allowed[level]:
             raise ConfigurationError(_gated_off(name, level, facts))
         if name == PREFER_CLOSEST:
             read = msgspec.structs.replace(read, prefer_closest_numa=_boolean(name, value))
@@ -68,24 +75,47 @@ def policy_options(
     return read
 
 
-def check_setup(
-    policy: str, scope: str, nodes: int, options: PolicyOptions, facts: TopologyFacts
-) -> None:
-    """Refuse what the topology manager refuses at start.
+def new_policy(
+    settings: TopologySettings,
+    distances: Mapping[int, Sequence[int] | None],
+    facts: TopologyFacts,
+    order: MapOrder = FIRST_ORDER,
+) -> Policy:
+    """The policy of a machine.
+
+    Args:
+        settings: as configured.
+        distances: NUMA node -> its row of the table of distances; None: cAdvisor reports none.
+        facts: of the kubelet version, with its feature gates.
+        order: of the options.
 
     Raises:
-        ConfigurationError: too many NUMA nodes, an unknown policy or scope.
+        ConfigurationError: the kubelet does not start with it.
 
-    Source: v1.20.2 pkg/kubelet/cm/topologymanager/topology_manager.go NewManager
+    Source: v1.36.2 pkg/kubelet/cm/topologymanager/topology_manager.go NewManager; numa_info.go
+        NewNUMAInfo
     Differs: no
     """
+    name, nodes = settings.policy, tuple(distances)
+    if name == "none" and facts.none_needs_nothing:
+        return Policy(name="none", numa_nodes=nodes)
+    options = policy_options(settings.options, facts, order)
+    rows: dict[int, Sequence[int]] | None = None
+    if options.prefer_closest_numa:
+        rows = {node: row for node, row in distances.items() if row is not None}
+        if len(rows) < len(nodes):
+            raise ConfigurationError(
+                "cannot discover NUMA topology: error getting NUMA distances from cadvisor"
+            )
     limit = options.max_allowable_numa_nodes
-    if policy != "none" and nodes > limit:
+    if name != "none" and len(nodes) > limit:
         raise ConfigurationError(f"unsupported on machines with more than {limit} NUMA Nodes")
-    if policy not in get_args(PolicyName):
-        raise ConfigurationError(f'unknown policy: "{policy}"')
+    if name not in get_args(PolicyName):
+        raise ConfigurationError(f'unknown policy: "{name}"')
+    scope = settings.scope
     if scope != "container" and not (scope == "pod" and facts.pod_scope):
         raise ConfigurationError(f'unknown scope: "{scope}"')
+    return Policy(name=cast(PolicyName, name), numa_nodes=nodes, distances=rows)
 
 
 def _level(name: str, facts: TopologyFacts) -> str | None:
@@ -111,13 +141,10 @@ def _gated_off(name: str, level: str, facts: TopologyFacts) -> str:
 
 
 def _boolean(name: str, value: str) -> bool:
-    if value in _TRUE:
-        return True
-    if value in _FALSE:
-        return False
-    raise ConfigurationError(
-        f'bad value for option "{name}": strconv.ParseBool: parsing "{value}": invalid syntax'
-    )
+    try:
+        return parse_bool(value)
+    except ValueError as error:
+        raise ConfigurationError(f'bad value for option "{name}": {error}') from None
 
 
 def _node_count(value: str) -> int:

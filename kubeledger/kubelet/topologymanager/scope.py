@@ -2,107 +2,208 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from typing import Protocol
 
 import msgspec
 
-from kubeledger.kubelet.profile.topology import TopologyFacts
+from kubeledger.kubelet.kube.admission import AllocationError
+from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
+from kubeledger.kubelet.kube.podlevel import is_pod_level
+from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.hint import ProviderHints, TopologyHint
 from kubeledger.kubelet.topologymanager.policies import Policy, merge
 
 AFFINITY_REASON = "TopologyAffinityError"
 AFFINITY_MESSAGE = "Resources cannot be allocated with Topology locality"
-UNEXPECTED_REASON = "UnexpectedAdmissionError"
+_POD_LEVEL = "Pod Scope pod with pod-level resources failed admission"
+
+NO_AFFINITY = TopologyHint(affinity=None, preferred=False)
+"""What is stored for a container for which nothing was stored."""
+
+Affinities = dict[tuple[str, str], TopologyHint]
+"""Pod UID and container -> what the topology manager stored for it."""
 
 
-class HintProvider(msgspec.Struct, frozen=True, kw_only=True):
-    """Device, CPU or memory manager as the topology manager sees it.
+class HintProvider(Protocol):
+    """Device, CPU or memory manager as the topology manager sees it."""
+
+    def get_topology_hints(self, pod: Pod, container: Container) -> ProviderHints:
+        """Where a container's resources fit."""
+
+    def get_pod_topology_hints(self, pod: Pod) -> ProviderHints:
+        """Where those of a pod as a whole do."""
+
+    def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
+        """Give a container its resources.
+
+        Raises:
+            AllocationError: there are none for it.
+        """
+
+    def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
+        """Give a pod that asks for resources as a whole what it asks for.
+
+        Raises:
+            AllocationError: there is none for it.
+        """
+
+
+class Aligned(msgspec.Struct, frozen=True):
+    """Hints were merged.
 
     Attributes:
-        container_hints: container -> hints by resource.
-        pod_hints: the same for the pod as a whole.
-        allocate: container, affinity -> error text, empty when all went well.
+        container: None for the pod as a whole.
+        hints: (p,) of the providers.
+        best: what they merge to.
+        fits: whether the policy admits with it.
     """
 
-    container_hints: Callable[[str], ProviderHints]
-    pod_hints: Callable[[], ProviderHints]
-    allocate: Callable[[str, int | None], str]
+    container: Container | None
+    hints: Sequence[ProviderHints]
+    best: TopologyHint
+    fits: bool
+
+
+class Allocated(msgspec.Struct, frozen=True):
+    """A provider was asked to allocate.
+
+    Attributes:
+        container: None for the pod as a whole.
+        provider: position of the provider.
+        error: why it did not; None where it did.
+    """
+
+    container: Container | None
+    provider: int
+    error: AllocationError | None
+
+
+Step = Aligned | Allocated
 
 
 class AdmitResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What the topology manager answers for a pod.
-
-    Attributes:
-        admit: whether the pod may run.
-        reason, message: why not; empty if it may.
-        affinities: container -> stored affinity (mask, None for any), in the order stored.
-    """
+    """What the topology manager answers for a pod; ``reason`` and ``message`` say why not."""
 
     admit: bool
     reason: str = ""
     message: str = ""
-    affinities: dict[str, int | None] = {}
 
 
-def admit(
-    containers: Sequence[str],
-    providers: Sequence[HintProvider],
-    policy: Policy,
-    scope: str,
-    facts: TopologyFacts,
-) -> AdmitResult:
-    """Align and allocate each container in turn; the first error ends it.
+class Scope:
+    """The topology manager of one kubelet process.
 
-    Grants made before an error stay. With policy none nothing is stored, so every
-    provider allocates without an affinity.
+    Attributes:
+        name: ``container`` or ``pod``; with policy none it does not matter.
+        affinities: what is stored; what is stored of a pod that is gone stays until its containers
+            are removed.
 
-    Args:
-        containers: (n,) init containers first, then app containers, in the pod's order.
-        providers: (p,) device manager, CPU manager, memory manager, in this order.
-        policy: the node's policy.
-        scope: ``container`` or ``pod``.
-        facts: of the kubelet version.
-
-    Source: v1.20.2 pkg/kubelet/cm/topologymanager/scope_container.go, scope_pod.go Admit
-    Differs: no
+    Source: v1.36.2 pkg/kubelet/cm/topologymanager/scope.go, scope_container.go, scope_pod.go,
+        scope_none.go
+    Differs: the providers are asked with the affinity, where they ask for it.
     """
-    stored: dict[str, int | None] = {}
-    shared: TopologyHint | None = None
-    if policy.name != "none" and scope == "pod":
-        shared, fits = merge(policy, [p.pod_hints() for p in providers], facts)
-        if not fits:
-            return _affinity_error(stored)
-    for container in containers:
-        if policy.name != "none":
-            hint, fits = shared, True
-            if hint is None:
-                hint, fits = _aligned(container, providers, policy, facts)
-            if not fits:
-                return _affinity_error(stored)
-            stored[container] = hint.affinity
-        for provider in providers:
-            error = provider.allocate(container, stored.get(container))
-            if error:
-                return _unexpected(error, stored)
-    return AdmitResult(admit=True, affinities=stored)
 
+    def __init__(
+        self, policy: Policy, name: str, providers: Sequence[HintProvider], profile: KubeletProfile
+    ) -> None:
+        self.policy, self.name, self.affinities = policy, name, Affinities()
+        self._providers, self._profile = providers, profile
 
-def _aligned(
-    container: str, providers: Sequence[HintProvider], policy: Policy, facts: TopologyFacts
-) -> tuple[TopologyHint, bool]:
-    return merge(policy, [p.container_hints(container) for p in providers], facts)
+    def admit(self, pod: Pod) -> AdmitResult:
+        """Align and allocate each container in turn; the first error ends it.
 
+        Grants made before an error stay.
+        """
+        for step in self.walk(pod):
+            if refusal := self.refusal(pod, step):
+                return refusal
+        return AdmitResult(admit=True)
 
-def _affinity_error(stored: dict[str, int | None]) -> AdmitResult:
-    return AdmitResult(
-        admit=False, reason=AFFINITY_REASON, message=AFFINITY_MESSAGE, affinities=stored
-    )
+    def walk(self, pod: Pod) -> Iterator[Step]:
+        """The steps of an admission; the last one is the one that failed, if any did.
 
+        With policy none nothing is merged or stored, so every provider allocates without an
+        affinity.
+        """
+        if self.policy.name == "none":
+            for container in containers_of(pod):
+                if not (yield from self._allocate(pod, container)):
+                    return
+        elif self.name == "pod":
+            yield from self._walk_pod(pod)
+        else:
+            for container in containers_of(pod):
+                step = self._align(pod, container)
+                yield step
+                if not step.fits:
+                    return
+                self._store(pod, container, step.best)
+                if not (yield from self._allocate(pod, container)):
+                    return
 
-def _unexpected(error: str, stored: dict[str, int | None]) -> AdmitResult:
-    return AdmitResult(
-        admit=False,
-        reason=UNEXPECTED_REASON,
-        message=f"Allocate failed due to {error}, which is unexpected",
-        affinities=stored,
-    )
+    def _walk_pod(self, pod: Pod) -> Iterator[Step]:
+        step = self._align(pod, None)
+        yield step
+        if not step.fits:
+            return
+        as_a_whole = self._is_managed_as_a_whole(pod)
+        for container in containers_of(pod):
+            self._store(pod, container, step.best)
+            if not as_a_whole and not (yield from self._allocate(pod, container)):
+                return
+        if as_a_whole:
+            yield from self._allocate(pod, None)
+
+    def affinity(self, pod: str, container: str) -> TopologyHint:
+        """What is stored for a container."""
+        return self.affinities.get((pod, container), NO_AFFINITY)
+
+    def refusal(self, pod: Pod, step: Step) -> AdmitResult | None:
+        """What a pod is refused with if a step of its admission failed; None if it did not."""
+        if isinstance(step, Allocated):
+            error = step.error
+            if error is None:
+                return None
+            return AdmitResult(admit=False, reason=error.reason, message=error.message)
+        if step.fits:
+            return None
+        message = AFFINITY_MESSAGE
+        if self._is_managed_as_a_whole(pod):
+            under = "under pod-scope" if self.name == "pod" else "with a container-level"
+            message = f"{_POD_LEVEL} {under} topology manager"
+        return AdmitResult(admit=False, reason=AFFINITY_REASON, message=message)
+
+    def _align(self, pod: Pod, container: Container | None) -> Aligned:
+        hints = [
+            each.get_pod_topology_hints(pod)
+            if container is None
+            else each.get_topology_hints(pod, container)
+            for each in self._providers
+        ]
+        best, fits = merge(self.policy, hints, self._profile.topology)
+        return Aligned(container, hints, best, fits)
+
+    def _allocate(self, pod: Pod, container: Container | None) -> Generator[Allocated, None, bool]:
+        """Ask the providers in turn; whether all allocated."""
+        of = containers_of(pod)[0] if container is None else container
+        affinity = self.affinity(pod.metadata.uid or "", of.name or "")
+        for index, provider in enumerate(self._providers):
+            error = None
+            try:
+                if container is None:
+                    provider.allocate_pod(pod, affinity)
+                else:
+                    provider.allocate(pod, container, affinity)
+            except AllocationError as raised:
+                error = raised
+            yield Allocated(container, index, error)
+            if error is not None:
+                return False
+        return True
+
+    def _store(self, pod: Pod, container: Container, best: TopologyHint) -> None:
+        self.affinities[pod.metadata.uid or "", container.name or ""] = best
+
+    def _is_managed_as_a_whole(self, pod: Pod) -> bool:
+        facts = self._profile.resourcemanagers
+        return facts.pod_level_managers and is_pod_level(pod.spec.resources)

@@ -17,6 +17,8 @@ import msgspec
 from kubeledger.kubelet.kube.cpuset import cpu_set_text, cpus_of
 from kubeledger.kubelet.kube.pod import SIDECAR
 from kubeledger.kubelet.kube.statuses import objects_of
+from kubeledger.kubelet.profile.facts import NEWEST
+from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.cpumanager import (
     CpuManagerStarted,
     CpuManagerStateRead,
@@ -39,19 +41,23 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.memorymanager import MemoryManagerStateRead
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted, SettingsObserved
 from kubeledger.model.bodies.preemption import PodPreempted
+from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, parse_ts
+from kubeledger.replay.episodes.memory_states import MemoryInvariant, MemoryStates
 
-Invariant = Literal[
-    "device_in_two_lives",
-    "cpu_in_two_lives",
-    "reserved_cpu_given",
-    "pools_overlap",
-    "pool_empty",
-    "memory_in_two_lives",
-    "more_devices_than_exist",
-    "container_twice",
-]
+Invariant = (
+    MemoryInvariant
+    | Literal[
+        "device_in_two_lives",
+        "cpu_in_two_lives",
+        "reserved_cpu_given",
+        "pools_overlap",
+        "pool_empty",
+        "more_devices_than_exist",
+        "container_twice",
+    ]
+)
 
 _BUGS: Final[Mapping[str, tuple[tuple[int, int], ...]]] = {
     "device_in_two_lives": ((137534, 0),),
@@ -59,6 +65,8 @@ _BUGS: Final[Mapping[str, tuple[tuple[int, int], ...]]] = {
     "reserved_cpu_given": ((124066, 0), (140989, 36)),
     "pools_overlap": ((124066, 0), (140989, 36)),
     "pool_empty": ((141196, 32),),
+    "memory_groups_overlap": ((113035, 0),),
+    "memory_state_refused": ((113130, 0),),
 }
 """Invariant -> number in kubernetes/kubernetes, and the first minor version that has the bug."""
 
@@ -110,6 +118,7 @@ class Safety:
 
     def __init__(self) -> None:
         self._minor: int | None = None
+        self._facts = resolve(f"1.{NEWEST}").resourcemanagers
         self._names: dict[str, str] = {}
         self._lasting: dict[str, set[str]] = {}
         self._grants: dict[tuple[str, str, _Holder], int] = {}
@@ -118,6 +127,7 @@ class Safety:
         self._registered: dict[str, set[str]] = {}
         self._reserved: tuple[frozenset[int], int] = (frozenset(), 0)
         self._stepped_ns: int | None = None
+        self._memory = MemoryStates()
 
     def take(self, record: Record) -> Iterator[ViolationEpisode]:
         """Take in a record; of kinds that are not in ``KINDS`` nothing follows."""
@@ -156,6 +166,8 @@ class Safety:
     def _started(self, record: Record, body: KubeletStarted) -> _Found:
         with suppress(ValueError, AttributeError, IndexError):
             self._minor = int((body.kubelet_version or "").split(".")[1])
+        with suppress(BadQuestionError):
+            self._facts = resolve(body.kubelet_version or "").resourcemanagers
         return ()
 
     def _settings(self, record: Record, body: SettingsObserved) -> _Found:
@@ -387,26 +399,9 @@ class Safety:
     # -- memory -----------------------------------------------------------------------------
 
     def _memory_file(self, record: Record, body: MemoryManagerStateRead) -> _Found:
-        """More than all the memory of a group of NUMA nodes is given away."""
-        if body.checksum_ok is False:
-            return
-        given: dict[tuple[tuple[int, ...], str], int] = {}
-        for containers in body.assignments.values():
-            for block in (each for blocks in containers.values() for each in blocks):
-                key = block.numa_nodes, block.type
-                given[key] = given.get(key, 0) + block.size_bytes
-        for (nodes, type_), bytes_ in sorted(given.items()):
-            tables = [body.machine.get(str(node)) for node in nodes]
-            known = [each.memory[type_] for each in tables if each and type_ in each.memory]
-            there = sum(each.allocatable_bytes for each in known)
-            if len(known) == len(nodes) and bytes_ > there >= 0:
-                places = ", ".join(map(str, nodes))
-                message = (
-                    f"{bytes_} bytes of {type_} of NUMA node {places} are given away, of {there} "
-                    "that containers may have"
-                )
-                found = self._found(record, "memory_in_two_lives", "node", message)
-                yield ("memory_in_two_lives", nodes, type_, bytes_), found
+        if body.checksum_ok is not False:
+            for flaw in self._memory.look(body, self._facts):
+                yield flaw.key, self._found(record, flaw.invariant, "node", flaw.message)
 
 
 _Found = Iterable[tuple[object, ViolationEpisode]]

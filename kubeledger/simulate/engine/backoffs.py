@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from kubeledger.kubelet.kuberuntime.backoff import BackedOff, Backoff, back_off_policy, do_back_off
+from kubeledger.kubelet.kuberuntime.backoff import (
+    BackedOff,
+    back_off_policy,
+    do_back_off,
+    restart_backoff,
+)
 from kubeledger.model.bodies.lifecycle import RestartBackedOff
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.instances import Instance
@@ -25,7 +30,7 @@ class BackOffs:
         )
         assert policy is not None
         self._kubelet = kubelet
-        self._backoff = Backoff(policy, sim.profile.kuberuntime)
+        self._backoff = restart_backoff(policy, sim.profile.kuberuntime)
 
     def hold(self, pod: SimPod, container: str, exited: Instance | None) -> BackedOff | None:
         """Hold the start of a container back, or (None) count it; see ``do_back_off``.

@@ -1,4 +1,4 @@
-"""Device and topology manager of a simulated kubelet."""
+"""Device manager of a simulated kubelet."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from kubeledger.kubelet.devicemanager.plugins import (
     stream_ended,
 )
 from kubeledger.kubelet.devicemanager.pod_request import ContainerLimits, pod_device_request
-from kubeledger.kubelet.kube.pod import Container, is_sidecar
+from kubeledger.kubelet.kube.admission import AllocationError
+from kubeledger.kubelet.kube.pod import Container, Pod, is_sidecar
 from kubeledger.kubelet.kube.quantity import Quantity
-from kubeledger.kubelet.topologymanager.hint import Hints
-from kubeledger.kubelet.topologymanager.scope import AFFINITY_REASON, HintProvider, admit
+from kubeledger.kubelet.topologymanager.hint import Hints, ProviderHints, TopologyHint
 from kubeledger.model.bodies.devicemanager import (
     NO_HINTS,
     AllocationFailed,
@@ -37,10 +37,12 @@ from kubeledger.model.bodies.devicemanager import (
     PluginRegistered,
 )
 from kubeledger.model.units import NS_PER_S
-from kubeledger.simulate.engine.alignment import policy_of, write_affinity
 from kubeledger.simulate.engine.config import duration_ns
 from kubeledger.simulate.engine.kubelet import Kubelet, Plugin
 from kubeledger.simulate.engine.world import DeviceCheckpoint, SimPod
+
+Offer = tuple[Mapping[str, Hints | None], list[AllocationFailed]]
+"""Hints, and what there is too little of."""
 
 _REGISTERS_AFTER_NS = NS_PER_S
 _COUNTS = re.compile(r"Requested: (\d+), Available: (\d+)")
@@ -175,46 +177,26 @@ class DeviceLoop:
 
     # -- admission -------------------------------------------------------------------------
 
-    def admit(self, pod: SimPod) -> tuple[str, str] | None:
-        """Align and allocate for a pod; reason and message of a refusal."""
-        specs = (*(pod.api.spec.init_containers or ()), *(pod.api.spec.containers or ()))
-        containers = {spec.name or "": spec for spec in specs}
-        policy, scope = policy_of(self._sim)
-        facts = self._sim.profile.topology
-        shortages: list[AllocationFailed] = []
+    def provider(self, pod: SimPod) -> Provider:
+        """What the topology manager asks while it admits a pod."""
+        return Provider(self, pod)
 
-        def container_hints(name: str) -> Mapping[str, Hints | None]:
-            limits = _limits(containers[name])
-            with_released = self._collecting(pod)
-            hints = topology_hints(self.manager, pod.uid, name, limits, with_released, self._facts)
-            shortages.extend(self._shortages(pod, name, limits, hints))
-            write_affinity(self._sim, pod, name, hints, policy, facts)
-            return hints
+    def container_hints(self, pod: SimPod, spec: Container) -> Offer:
+        """Hints for a container, and what there is too little of."""
+        name, limits, active = spec.name or "", _limits(spec), self._collecting(pod)
+        hints = topology_hints(self.manager, pod.uid, name, limits, active, self._facts)
+        return hints, list(self._shortages(pod, name, limits, hints))
 
-        def pod_hints() -> Mapping[str, Hints | None]:
-            requests = pod_device_request(
-                [_quantities(c) for c in pod.api.spec.init_containers or ()],
-                [_quantities(c) for c in pod.api.spec.containers or ()],
-                self._facts,
-            )
-            hints = pod_topology_hints(
-                self.manager, pod.uid, requests, self._collecting(pod), self._facts
-            )
-            shortages.extend(self._shortages(pod, None, requests, hints))
-            write_affinity(self._sim, pod, None, hints, policy, facts)
-            return hints
-
-        def allocate(name: str, affinity: int | None) -> str:
-            return self._allocate(pod, containers[name], affinity)
-
-        provider = HintProvider(
-            container_hints=container_hints, pod_hints=pod_hints, allocate=allocate
+    def pod_hints(self, pod: SimPod) -> Offer:
+        """The same for a pod as a whole."""
+        requests = pod_device_request(
+            [_quantities(c) for c in pod.api.spec.init_containers or ()],
+            [_quantities(c) for c in pod.api.spec.containers or ()],
+            self._facts,
         )
-        result = admit(tuple(containers), [provider], policy, scope, facts)
-        if result.reason == AFFINITY_REASON and shortages:
-            # The first one is the recorded reason of the refusal.
-            self._sim.journal.write(shortages[0])
-        return None if result.admit else (result.reason, result.message)
+        active = self._collecting(pod)
+        hints = pod_topology_hints(self.manager, pod.uid, requests, active, self._facts)
+        return hints, list(self._shortages(pod, None, requests, hints))
 
     def _shortages(
         self,
@@ -251,7 +233,8 @@ class DeviceLoop:
             self._sim.journal.write(DevicesReleased(pod_uid=uid))
         return active
 
-    def _allocate(self, pod: SimPod, spec: Container, affinity: int | None) -> str:
+    def allocate(self, pod: SimPod, spec: Container, affinity: int | None) -> str:
+        """Give a container its devices; why not, or empty."""
         limits = _limits(spec)
         if any(self.manager.is_device_plugin_resource(resource) for resource in limits):
             self._collecting(pod)
@@ -305,6 +288,43 @@ class DeviceLoop:
 
     def _write_checkpoint(self) -> None:
         self._sim.checkpoint = DeviceCheckpoint(*checkpoint_content(self.manager, self._facts))
+
+
+class Provider:
+    """The device manager as the topology manager sees it while one pod is admitted.
+
+    Attributes:
+        shortages: of resources without a hint, in the order found.
+    """
+
+    def __init__(self, devices: DeviceLoop, pod: SimPod) -> None:
+        self._devices, self._pod = devices, pod
+        self.shortages: list[AllocationFailed] = []
+
+    def get_topology_hints(self, pod: Pod, container: Container) -> ProviderHints:
+        """Of a container."""
+        return self._noted(self._devices.container_hints(self._pod, container))
+
+    def get_pod_topology_hints(self, pod: Pod) -> ProviderHints:
+        """Of the pod."""
+        return self._noted(self._devices.pod_hints(self._pod))
+
+    def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
+        """Give a container its devices.
+
+        Raises:
+            AllocationError: there are none.
+        """
+        if error := self._devices.allocate(self._pod, container, affinity.affinity):
+            raise AllocationError(error)
+
+    def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
+        """Devices are not given to a pod as a whole."""
+
+    def _noted(self, offer: Offer) -> ProviderHints:
+        hints, shortages = offer
+        self.shortages += shortages
+        return hints
 
 
 def _texts(counts: Mapping[str, int]) -> dict[str, str]:

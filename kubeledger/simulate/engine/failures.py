@@ -47,15 +47,18 @@ class Failures:
         found = [each for each in self._failures if each.what == what]
         return sorted(found, key=lambda each: each.from_ns)
 
-    def words(self, what: Failing, pod: SimPod | None = None, name: str = "") -> str | None:
-        """What is said of a failure that is on now; None while nothing fails.
+    def words(
+        self, what: Failing, pod: SimPod | None = None, name: str = "", at_ns: int | None = None
+    ) -> str | None:
+        """What is said of a failure that is on; None while nothing fails.
 
         Args:
             what: is asked for.
             pod: that asks; None: the node.
             name: of what is asked for.
+            at_ns: when; None: now.
         """
-        now_ns = self._schedule.now_ns - self._start_ns
+        now_ns = (self._schedule.now_ns if at_ns is None else at_ns) - self._start_ns
         for each in self._failures:
             if each.what != what or not each.from_ns <= now_ns < each.until_ns:
                 continue

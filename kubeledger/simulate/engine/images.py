@@ -112,6 +112,8 @@ class ImageLoop:
             if start is not None:
                 self._write_detected(before)
         freed = aged + self._delete(done, before, start, since=done.removed_for_age)
+        if not done.error:
+            self._kubelet.pods.pulls.collected(observed.now_ns)
         self._write_end(done, usage, start, freed)
 
     def _pass(

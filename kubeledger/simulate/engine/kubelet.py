@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from kubeledger.kubelet.devicemanager import manager
+from kubeledger.kubelet.imagepull.image_manager import Attempt
 from kubeledger.kubelet.kuberuntime.backoff import BackedOff
 from kubeledger.kubelet.prober.results import Result
 from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.kubelet.topologymanager.scope import HintProvider
+from kubeledger.model.bodies.devicemanager import AllocationFailed
 from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeType
 from kubeledger.simulate.engine.draws import Draws
@@ -94,6 +97,7 @@ class Simulation(Protocol):
     profile: KubeletProfile
     machine: Machine
     checkpoint: DeviceCheckpoint | None
+    cpu_manager_state: str | None
     offered: dict[str, SimPod]
     newest_kubelet: Kubelet
 
@@ -131,6 +135,14 @@ class BackOffs(Protocol):
     def write(self, pod: SimPod, container: SimContainer, held: BackedOff) -> None: ...
 
 
+class Pulls(Protocol):
+    """The image manager: ``pulls.Pulls``."""
+
+    def request(self, pod: SimPod, image: str, policy: str) -> Attempt: ...
+    def finish(self, attempt: Attempt) -> None: ...
+    def collected(self, began_ns: int) -> None: ...
+
+
 class Worker(Protocol):
     """What syncs one pod: ``worker.PodWorker``."""
 
@@ -145,6 +157,8 @@ class Pods(Protocol):
 
     @property
     def back_offs(self) -> BackOffs: ...
+    @property
+    def pulls(self) -> Pulls: ...
     def start(self) -> None: ...
     def arrive(self, pod: SimPod) -> None: ...
     def delete(self, pod: SimPod) -> None: ...
@@ -160,7 +174,7 @@ class Pods(Protocol):
 
 
 class Devices(Protocol):
-    """Device manager, with the topology manager: ``devices.DeviceLoop``."""
+    """Device manager: ``devices.DeviceLoop``."""
 
     def start(self) -> None: ...
     def plugin_registers(self, plugin: Plugin) -> None: ...
@@ -169,7 +183,19 @@ class Devices(Protocol):
     def capacity(self) -> Mapping[str, str]: ...
     def status_allocatable(self) -> Mapping[str, str]: ...
     def listed(self) -> dict[str, str]: ...
-    def admit(self, pod: SimPod) -> tuple[str, str] | None: ...
+    def provider(self, pod: SimPod) -> DeviceProvider: ...
+
+
+class DeviceProvider(HintProvider, Protocol):
+    """The device manager while one pod is admitted: ``devices.Provider``."""
+
+    shortages: list[AllocationFailed]
+
+
+class Cpus(HintProvider, Protocol):
+    """The CPU manager: ``cpus.CpuLoop``."""
+
+    def start(self) -> None: ...
 
 
 class Probes(Protocol):
@@ -246,10 +272,11 @@ class Kubelet:
         alive: False once it was stopped; its timers do nothing any more.
         recorder: what it remembers of events that it sent.
         told: what it says again and again.
-        devices, pods, probes, images, cgroups, eviction, health, shutdown: its loops.
+        devices, cpus, pods, probes, images, cgroups, eviction, health, shutdown: its loops.
     """
 
     devices: Devices
+    cpus: Cpus
     pods: Pods
     probes: Probes
     images: Images

@@ -12,6 +12,7 @@ from kubeledger.kubelet.cgroups.node_config import (
     node_reservation,
     reservation_of,
 )
+from kubeledger.kubelet.cpumanager.topology import Core, MachineInfo, Node
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.simulate.engine.config import integer
@@ -61,4 +62,28 @@ def machine_of(node: NodePlan, settings: Mapping[str, Any], profile: KubeletProf
         {name: amount.canonical() for name, amount in capacity.items()},
         {name: amount.canonical() for name, amount in allocatable.items()},
         labels | node.labels,
+    )
+
+
+def machine_info(node: NodePlan) -> MachineInfo:
+    """The CPUs of a node as cAdvisor reports them.
+
+    Cores are dealt out to NUMA nodes, sockets and uncore caches in a row, as evenly as their number
+    allows. The threads of a core are numbered as Linux does: first one of each core, then another.
+    """
+    cores = node.cpus // node.threads_per_core
+    of_nodes: dict[int, list[Core]] = {numa: [] for numa in node.numa_nodes}
+    for core in range(cores):
+        caches = node.uncore_caches
+        of_nodes[node.numa_nodes[core * len(of_nodes) // cores]].append(
+            Core(
+                core,
+                core * node.sockets // cores,
+                tuple(core + number * cores for number in range(node.threads_per_core)),
+                None if caches is None else core * caches // cores,
+            )
+        )
+    return MachineInfo(
+        num_sockets=node.sockets,
+        nodes=tuple(Node(numa, tuple(members)) for numa, members in of_nodes.items()),
     )

@@ -18,6 +18,7 @@ from kubeledger.model.bodies.lifecycle import (
 )
 from kubeledger.model.bodies.preemption import PodPreempted, PreemptionFailed
 from kubeledger.model.units import NS_PER_S
+from kubeledger.simulate.engine import alignment
 from kubeledger.simulate.engine.admission import Answer, predicates
 from kubeledger.simulate.engine.backoffs import BackOffs
 from kubeledger.simulate.engine.ending import Ending
@@ -27,6 +28,7 @@ from kubeledger.simulate.engine.newpod import created_ns
 from kubeledger.simulate.engine.pleg import Changes, Pleg
 from kubeledger.simulate.engine.pleg_records import write_changes
 from kubeledger.simulate.engine.podphase import deadline_ns
+from kubeledger.simulate.engine.pulls import Pulls
 from kubeledger.simulate.engine.routine import Steps, SyncLoop, Waiting, first_of, timeout
 from kubeledger.simulate.engine.worker import PodWorker
 from kubeledger.simulate.engine.world import SimPod
@@ -47,6 +49,7 @@ class PodLoop:
         loop: what is done one after the other.
         pleg: what is known of containers.
         back_offs: what is remembered of restarts.
+        pulls: has images for containers.
     """
 
     def __init__(self, kubelet: Kubelet) -> None:
@@ -57,6 +60,7 @@ class PodLoop:
         self._workers: dict[str, PodWorker] = {}
         self._started = False
         self.back_offs = BackOffs(kubelet)
+        self.pulls = Pulls(kubelet)
 
     # -- interface -----------------------------------------------------------------------
 
@@ -268,7 +272,7 @@ class PodLoop:
     def _admit(self, pod: SimPod, added: int) -> Steps:
         """Source: v1.36.2 pkg/kubelet/kubelet.go HandlePodAdditions, canAdmitPod."""
         kubelet = self._kubelet
-        refusal = kubelet.eviction.refusal(pod) or kubelet.devices.admit(pod)
+        refusal = kubelet.eviction.refusal(pod) or alignment.admit(kubelet, pod)
         cause = added
         if refusal is None:
             answer = predicates(kubelet, pod)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from kubeledger.kubelet.imagepull.fs_pullrecords import PulledRecord
 from kubeledger.kubelet.kube.pod import Pod as ApiPod
 from kubeledger.kubelet.kuberuntime.objects import Pod as SyncedPod
 from kubeledger.kubelet.prober.objects import Pod as ProbedPod
@@ -175,6 +176,7 @@ class World(msgspec.Struct, kw_only=True):
     Attributes:
         pods: UID -> pod that the kubelet knows, in the order of arrival.
         images: name -> image, in the runtime's order.
+        pull_intents, pulled_records: the files of image_manager/.
         cgroups: path below the controllers -> values.
         disk: of the kubelet (and of images, unless ``image_disk``).
         image_disk: of images and containers; None when they share ``disk``.
@@ -189,6 +191,8 @@ class World(msgspec.Struct, kw_only=True):
     image_disk: Disk | None = None
     pods: dict[str, SimPod] = {}
     images: dict[str, SimImage] = {}
+    pull_intents: dict[str, bytes | str] = {}
+    pulled_records: dict[str, bytes | PulledRecord] = {}
     cgroups: dict[str, CgroupValues] = {}
 
     def image_fs(self) -> Disk:

@@ -183,6 +183,14 @@ class Dock {
     if (this.opened) this.tab(this.opened).show?.();
   }
 
+  /** Ask the query that the address holds, which somebody sent. */
+  followHash() {
+    const query = new URLSearchParams(location.hash.slice(1)).get("sql");
+    if (!query || query === this.tab("sql").text.value) return;
+    this.open("sql");
+    this.tab("sql").follow(query);
+  }
+
   open(id) { if (this.opened !== id) this.toggle(id); }
 
   say(text, bad = false) {
@@ -309,7 +317,14 @@ class SqlTab {
     if (type === "TIME" && required && cursor !== null) input.value = `${clock.parts(cursor).iso.slice(0, 19)}Z`;
   }
 
+  /** The query that the address asks for. */
+  follow(query) {
+    this.text.value = query;
+    this.run();
+  }
+
   run() {
+    address({ sql: this.text.value });
     const params = Object.fromEntries([...this.params.querySelectorAll("input")].map((input) => [input.name, input.value.trim()]));
     answerInto(this.result, this.dock.server.post("sql", { query: this.text.value, name: this.choice.value, params }), (answer) => this.shown(answer));
   }
@@ -320,8 +335,24 @@ class SqlTab {
     const node = columns.indexOf("node");
     const cells = rows.map((row) => row.map((cell, c) => (cell !== null && seqs[c] ? this.dock.link(cell, cell, node < 0 ? this.dock.node : row[node]) : cell)));
     const count = truncated ? `the first ${rows.length.toLocaleString("en")} rows; kubeledger sql has them all` : `${rows.length.toLocaleString("en")} ${rows.length === 1 ? "row" : "rows"}`;
-    return [element("p", { class: "hint" }, `${count} · ${ms} ms`), element("div", { class: "rows", tabindex: "0" }, table(columns, cells, { right }))];
+    const save = element("button", { type: "button", class: "ask", on: { click: () => download("rows.csv", csv([columns, ...rows])) } }, "CSV");
+    return [element("p", { class: "hint" }, `${count} · ${ms} ms `, save), element("div", { class: "rows", tabindex: "0" }, table(columns, cells, { right }))];
   }
+}
+
+/** Rows as RFC 4180 has them; what a spreadsheet would take for a formula is text. */
+function csv(rows) {
+  const cell = (value) => {
+    const text = value === null ? "" : /^[=+@\t\r]|^-(?!\d)/.test(value) ? `'${value}` : value;
+    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  return rows.map((row) => `${row.map(cell).join(",")}\r\n`).join("");
+}
+
+function download(name, text) {
+  const url = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+  element("a", { href: url, download: name }).click();
+  URL.revokeObjectURL(url);
 }
 
 class WhyTab {
@@ -521,6 +552,8 @@ async function startLive(start) {
   const page = start(payload, server);
   const dock = new Dock(page, server);
   page.fillLegend();
+  dock.followHash();
+  window.addEventListener("hashchange", () => dock.followHash());
   window.kubeledger.overlay = () => (page.view.overlay?.marks || []).map(({ seq, change, kind, row, untrusted_since }) => ({
     seq, change, kind, row: row === null ? null : page.drawing.rows[row].label, untrusted: Boolean(untrusted_since),
   }));

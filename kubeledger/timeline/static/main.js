@@ -95,7 +95,7 @@ class Page {
       this.view.cursor = this.drawing.start[i];
       this.chart.reveal(i);
     }
-    history.replaceState(null, "", `#seq=${seq}${this.drawings.length > 1 ? `&node=${encodeURIComponent(this.drawing.node)}` : ""}`);
+    address({ seq, at: null, node: this.shownNode });
     this.chart.redraw();
     const record = await this.records.get(this.index, this.drawing.node, seq);
     if (record) this.pane.show(record);
@@ -103,11 +103,25 @@ class Page {
     return record !== null;
   }
 
+  /** The node's name in the address; null where there is only one. */
+  get shownNode() { return this.drawings.length > 1 ? this.drawing.node : null; }
+
+  /** Put the cursor at a moment, in sight. */
+  goToMoment(at) {
+    const { view } = this;
+    const length = view.to - view.from;
+    if (at < view.from || at > view.to) view.show(at - length / 2, at + length / 2);
+    view.cursor = at;
+    this.chart.redraw();
+  }
+
   followHash() {
     const wanted = new URLSearchParams(location.hash.slice(1));
     const node = this.drawings.findIndex((drawing) => drawing.node === wanted.get("node"));
     if (node >= 0 && node !== this.index) this.showNode(node);
     if (/^\d+$/.test(wanted.get("seq") || "") && Number(wanted.get("seq")) !== this.pane.shown) this.goTo(Number(wanted.get("seq")));
+    const at = Date.parse(wanted.get("at") || "");
+    if (!Number.isNaN(at)) this.goToMoment(at * 1e3 - Number(this.drawing.baseNs) / 1e3);
   }
 
   /** Open the next (or previous) thing that went wrong: from the one that is open, else the cursor, else the window's edge. */
@@ -327,7 +341,7 @@ class Page {
       if (i !== null && this.drawing.seq[i]) {
         this.goTo(this.drawing.seq[i], i);
         this.view.cursor = this.chart.timeAt(x);
-      }
+      } else address({ at: new Date((Number(this.drawing.baseNs) / 1e3 + this.view.cursor) / 1e3).toISOString(), seq: null, node: this.shownNode });
     }
     this.chart.redraw();
   }

@@ -78,3 +78,13 @@ function element(name, attributes = {}, ...children) {
   node.append(...children.map((child) => (child instanceof Node ? child : visible(child))));
   return node;
 }
+
+/** Change parts of the page's address, which says what is shown; null takes one out. */
+function address(parts) {
+  const said = new URLSearchParams(location.hash.slice(1));
+  for (const [name, value] of Object.entries(parts)) {
+    if (value === null) said.delete(name);
+    else said.set(name, value);
+  }
+  history.replaceState(null, "", `#${said}`);
+}

@@ -32,6 +32,7 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.memorymanager import MemoryReleased
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.model.units import NS_PER_S
+from kubeledger.verify.evidence.line_texts import EVENT_SENT
 
 
 class LineClass(NamedTuple):
@@ -102,13 +103,9 @@ OWED: Final[Mapping[str, tuple[LineClass, ...]]] = {
 """Kind of decision -> classes of its own lines, which it is missed in besides."""
 
 
-_EVENT = "event.go:"
-"""Logs what is sent to the API server: a filter may leave these lines and take the others."""
-
-
 def _is_own_line(piece: Evidence) -> bool:
     """Not a list or another file that shows the same, nor the event that went with it."""
-    return piece.line is not None and _EVENT not in (piece.text or "")
+    return piece.line is not None and EVENT_SENT not in (piece.text or "")
 
 
 class LoggedClasses:

@@ -261,6 +261,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         if not relied_on(self.context, record, self.file):
             return
         reading = self.contents_of(body)
+        self.note_file(record, body)
         if not self.complete:
             self.adopt(record, reading)
             return
@@ -272,6 +273,9 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
                 Row(self.file, holder, self.compared(held.value, value), *row)
             )
         self.overdue(record, reading.keys(), self._granted_ns)
+
+    def note_file(self, record: Record, body: Any) -> None:  # noqa: ANN401 - the manager's file
+        """A state file was read that is relied on."""
 
     def adopt(self, record: Record, reading: Mapping[Holder, V]) -> None:
         """Take over a file's table as it was at its time: what lines show then comes later."""

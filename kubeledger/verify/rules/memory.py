@@ -9,14 +9,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, Final
 
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
+from kubeledger.kubelet.memorymanager.checkpoint import recorded_state
 from kubeledger.kubelet.memorymanager.decider import (
     gets_memory,
     requested_memory,
     sizes_after_reuse,
 )
+from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
+from kubeledger.kubelet.memorymanager.validate import restarts
+from kubeledger.kubelet.topologymanager.bitmask import mask_of
+from kubeledger.kubelet.topologymanager.hint import TopologyHint
+from kubeledger.kubelet.topologymanager.scope import NO_AFFINITY
+from kubeledger.kubelet.topologymanager.state import POD_SCOPE
 from kubeledger.model.bodies.memorymanager import (
     MemoryAllocated,
     MemoryAllocationFailed,
@@ -32,10 +40,12 @@ from kubeledger.model.record import Decision, Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.evidence.followed_memory import FollowedMemory
 from kubeledger.verify.rules.activity import came_back, is_active
 from kubeledger.verify.rules.assignments import AssignmentVerifier, Holder, Spec
 
 _FILE: Final = "pkg/kubelet/cm/memorymanager/"
+_DIFFERENT: Final = "the expected machine state is different from the real one"
 _NONE_FITS: Final = "no NUMA nodes with enough memory is available"
 
 _Blocks = tuple[MemoryBlock, ...]
@@ -69,6 +79,9 @@ class MemoryVerifier(AssignmentVerifier[_Blocks]):
         self._nodes: _Nodes = {}
         self._seqs: tuple[int, ...] = ()
         self._files: list[tuple[int, int, _Nodes]] = []
+        self._followed = FollowedMemory()
+        self._followed_ns = 0
+        self._last: MemoryManagerStateRead | None = None
 
     def foresee_file(self, record: Record, body: MemoryManagerStateRead) -> None:
         """First reading of a state file, which shows the machine as well."""
@@ -100,6 +113,46 @@ class MemoryVerifier(AssignmentVerifier[_Blocks]):
     def started(self, record: Record, body: MemoryManagerStarted, state: NodeState) -> None:
         """A new process has the file's assignments, or none."""
         self.begin(body.restored)
+        self._followed.restart()
+        if not self.complete:
+            self._followed.forget()
+        elif body.restored is False:
+            self._followed.forget()
+            self._find_machine(record.ts_ns)
+            self._begin_followed(record.ts_ns)
+
+    def reset(self) -> None:
+        """Nothing is known of the table."""
+        super().reset()
+        self._followed.forget()
+
+    def note_file(self, record: Record, body: MemoryManagerStateRead) -> None:
+        """A file that no change is near shows the whole manager."""
+        profile, self._last = self.context.profile, body
+        if profile is not None and body.machine and not any(self.meanwhile(record)):
+            self._followed.adopt(profile, body)
+            self._followed_ns = record.ts_ns
+
+    def _begin_followed(self, ts_ns: int) -> None:
+        profile = self.context.profile
+        if profile is not None and self._nodes:
+            self._followed.begin(profile, self._nodes)
+            self._followed_ns = ts_ns
+
+    def take(self, record: Record, holder: Holder, value: _Blocks) -> None:
+        """A container has it from now on."""
+        super().take(record, holder, value)
+        nodes = frozenset(node for block in value for node in block.numa_nodes)
+        specs = self.specs(record)
+        if specs and nodes:
+            self._followed.give(specs[0].pod, specs[0].container, nodes)
+        else:
+            self._followed.forget()
+
+    def lose(self, record: Record, holder: Holder) -> None:
+        """A container has nothing any more."""
+        super().lose(record, holder)
+        self._followed.take_back(*holder)
 
     def given(self, body: MemoryAllocated) -> _Blocks:
         """The blocks of a grant, where a file shows them."""
@@ -112,16 +165,18 @@ class MemoryVerifier(AssignmentVerifier[_Blocks]):
         if isinstance(body, MemoryReleased):
             return self._judge_release(record, body, holder, state)
         if isinstance(body, MemoryAllocationFailed):
-            return self._judge_shortage(record, body)
+            return self._judge_shortage(record, body, holder, state)
         assert isinstance(body, MemoryAllocated)
         if held is None or not self.complete or body.told_by != "log":
-            return self._judge_grant(record, body, holder)
+            return self._judge_grant(record, body, holder, state)
         why = "it had memory already, and its entry is left as it is"
         if came_back(self.context, holder[0]) and not self.surely_has(holder, record.ts_ns):
             return open_to("the release of what it had", denied=why, inputs=[held.seq])
         return same(False, why, inputs=[held.seq])
 
-    def _judge_grant(self, record: Record, body: MemoryAllocated, holder: Holder) -> Judgement:
+    def _judge_grant(
+        self, record: Record, body: MemoryAllocated, holder: Holder, state: NodeState
+    ) -> Judgement:
         specs = [spec for spec in self.specs(record) if self._gets(spec) is not None]
         seqs = [*(spec.seq for spec in specs[:1]), *self._seqs]
         wrong = ""
@@ -141,7 +196,18 @@ class MemoryVerifier(AssignmentVerifier[_Blocks]):
         }
         if missing := [name for name, value in inputs.items() if not value]:
             return lacks(missing)
-        only = len(self._nodes) == 1 or body.affinity is not None
+        nodes, again = tuple(sorted(_nodes_of(body))), self._again(holder, state, specs)
+        if again and nodes not in again:
+            instead = next(iter(again))
+            why = f"it is to be refused: {instead}"
+            if isinstance(instead, tuple):
+                why = "by its affinity and what is free it gets memory of NUMA node "
+                why += f"{_list(instead)}, not {_list(nodes)}"
+            if not self._is_sure(holder, record.ts_ns):
+                return open_to("what other containers had", denied=why, inputs=seqs)
+            expected = {"blocks": _plain(body, instead)} if isinstance(instead, tuple) else None
+            return same(False, why, expected=expected, inputs=seqs)
+        only = bool(again) or len(self._nodes) == 1 or body.affinity is not None
         asked, blocks = requested_memory(specs[0].container), body.blocks or ()
         left = any(block.size_bytes != asked.get(block.type) for block in blocks)
         why = (
@@ -149,9 +215,39 @@ class MemoryVerifier(AssignmentVerifier[_Blocks]):
             f"{'what later containers do not use again, ' if left else ''}{_sizes(blocks)}, "
             f"on NUMA node {_list(_nodes_of(body))}{'' if only else '; others may be given, too'}"
         )
-        ruling = Ruling(allowed=True, chosen=only, why=why, expected=_plain(body),
+        ruling = Ruling(allowed=True, chosen=only, why=why, expected={"blocks": _plain(body)},
                         inputs=tuple(seqs))  # fmt: skip
         return judge([ruling])
+
+    def _again(
+        self, holder: Holder, state: NodeState, specs: Iterable[Spec]
+    ) -> dict[tuple[int, ...] | str, None]:
+        """NUMA nodes that a container gets by each version of its spec, or why it gets none.
+
+        Empty where it is not known what the manager holds, or which affinity was stored.
+        """
+        affinity = self._affinity(holder, state)
+        if not (self.complete and self._followed.is_known) or affinity is None:
+            return {}
+        would_give = self._followed.would_give
+        return {would_give(spec.pod, spec.container, affinity): None for spec in specs}
+
+    def _affinity(self, holder: Holder, state: NodeState) -> TopologyHint | None:
+        """What the topology manager stored for a container; None where that is not known."""
+        stored = state.topologymanager.pods.get(holder[0], {})
+        found = stored.get(holder[1]) or stored.get(POD_SCOPE)
+        if found is not None:
+            nodes = found.numa_nodes
+            return TopologyHint(None if nodes is None else mask_of(nodes), found.preferred)
+        none = self.context.settings.get("topologyManagerPolicy") == "none"
+        return NO_AFFINITY if none else None
+
+    def _is_sure(self, holder: Holder, ts_ns: int) -> bool:
+        """Whether nothing that is lost can have changed what the manager holds."""
+        lost = self.context.coverage.missing(min(self._followed_ns, ts_ns), ts_ns)
+        return lost is None and all(
+            self.surely_has(other, ts_ns) for other in self.held if other != holder
+        )
 
     def _gets(self, spec: Spec) -> bool | None:
         """Whether the pod's containers get memory; None where its spec does not say."""
@@ -226,8 +322,18 @@ class MemoryVerifier(AssignmentVerifier[_Blocks]):
         """An init container that is no sidecar, or was none for this version."""
         return spec.is_init and not (spec.is_sidecar and self.facts.sidecars_keep_resources)
 
-    def _judge_shortage(self, record: Record, body: MemoryAllocationFailed) -> Judgement:
-        """No group of nodes has as much as is requested."""
+    def _judge_shortage(
+        self, record: Record, body: MemoryAllocationFailed, holder: Holder, state: NodeState
+    ) -> Judgement:
+        """No group of nodes has as much as is requested, or none that goes with the affinity."""
+        if again := self._again(holder, state, self.specs(record)):
+            instead = next(iter(again))
+            if body.error in again:
+                why = f"by its affinity and what is free it is refused: {body.error}"
+                return same(True, why, inputs=self._seqs)
+            if isinstance(instead, tuple) and self._is_sure(holder, record.ts_ns):
+                why = "by its affinity and what is free it gets memory of NUMA node "
+                return same(False, f"{why}{_list(instead)}", inputs=self._seqs)
         specs, tables = self.specs(record), [node.memory for node in self._nodes.values()]
         held = [has.value for has in self.held.values()]
         # A reserve above the total leaves nearly 2^64 bytes by the kubelet's unsigned numbers.
@@ -254,7 +360,7 @@ class MemoryVerifier(AssignmentVerifier[_Blocks]):
         """The file's table of a node differs from the one by the machine and the settings."""
         stored, expected = body.stored, body.expected
         if stored is None or expected is None:
-            return lacks(["what memory_manager_state held"])
+            return self._judge_order(body)
         differs = [
             f"{name.removesuffix('_bytes').replace('_', ' ')} {getattr(stored, name)} in the "
             f"file and {getattr(expected, name)} by the machine and its settings"
@@ -267,6 +373,20 @@ class MemoryVerifier(AssignmentVerifier[_Blocks]):
         where = f"NUMA node {body.numa_node}" if body.numa_node is not None else "a NUMA node"
         why = f"memory_manager_state does not fit {where}: {body.type} {', '.join(differs)}"
         return same(bool(differs), why if differs else "both tables are the same")
+
+    def _judge_order(self, body: MemoryStateRefused) -> Judgement:
+        """Entries in overlapping groups of NUMA nodes are accepted or refused by their order."""
+        last = self._last
+        if last is None or self.context.profile is None or _DIFFERENT not in body.error:
+            return lacks(["what memory_manager_state held"])
+        with suppress(KubeletPanicError):
+            fits = restarts(recorded_state(last), self.facts)
+            if False in fits:
+                why = "its entries do not give the NUMA nodes that memory_manager_state shows"
+                if True in fits:
+                    why = f"{why}, or do, by the order in which the kubelet reads them"
+                return judge([Ruling(allowed=True, chosen=True not in fits, why=why)])
+        return lacks(["the memory of the machine when the kubelet started"])
 
 
 def _reserved_bytes(setting: Any, body: MemoryStateRefused) -> int | None:  # noqa: ANN401
@@ -285,12 +405,16 @@ def _nodes_of(body: MemoryAllocated) -> set[int]:
     return {node for block in body.blocks or () for node in block.numa_nodes}
 
 
-def _plain(body: MemoryAllocated) -> dict[str, Any]:
-    blocks = [
-        {"type": b.type, "size_bytes": b.size_bytes, "numa_nodes": list(b.numa_nodes)}
-        for b in body.blocks or ()
+def _plain(body: MemoryAllocated, nodes: tuple[int, ...] | None = None) -> list[dict[str, Any]]:
+    """Its blocks as they are recorded, or on other nodes."""
+    return [
+        {
+            "type": block.type,
+            "size_bytes": block.size_bytes,
+            "numa_nodes": list(block.numa_nodes if nodes is None else nodes),
+        }
+        for block in body.blocks or ()
     ]
-    return {"blocks": blocks}
 
 
 def _sizes(blocks: _Blocks) -> str:

@@ -306,7 +306,10 @@ class ChangeJudge(RuleVerifier, CachedResults):
 
     def hole(self, start_ns: int, end_ns: int) -> bool:
         """See :meth:`CachedResults.hole`."""
-        return not self._counts.logged_later and self._workers.are_overdue(start_ns, end_ns)
+        late_ns = self.context.times.late(end_ns)
+        return not self._counts.logged_later and self._workers.are_overdue(
+            start_ns, end_ns - late_ns
+        )
 
 
 def _cut(worker: Worker) -> str | None:

@@ -66,7 +66,8 @@ class ProbeWitnesses:
             self._unmatched(*self._reports.popleft())
         while self._failed and self._failed[0][0].ts_ns < now_ns - _EVENT_WITHIN_NS:
             record, worker = self._failed.popleft()
-            if worker in self._without:
+            # That one line of a node that is slow is lost shows nowhere: no beat of it is regular.
+            if worker in self._without and not self._context.times.late(record.ts_ns):
                 self._without[worker].append(record)
         for dispute in self._ready.passed(now_ns):
             is_reported, reading = dispute

@@ -12,7 +12,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from kubeledger.kubelet.kuberuntime.backoff import BackOffPolicy, series
+from kubeledger.kubelet.kube.flowcontrol import BackOffPolicy
+from kubeledger.kubelet.kuberuntime.backoff import series
 from kubeledger.model.bodies.lifecycle import (
     ContainerRestarted,
     RestartBackedOff,
@@ -22,6 +23,7 @@ from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, all_of, judge, open_to, same
 from kubeledger.verify.evidence.container_specs import specs_of
+from kubeledger.verify.evidence.line_texts import SYNC_FAILED
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.back_off import policy_of
 from kubeledger.verify.rules.containers import Container, Instance, subject_of
@@ -65,8 +67,8 @@ class RestartVerifier(Starts):
         if now is None or body.container_id not in (None, now.container_id):
             now = self._show(record, container, body.container_id)
         now.is_reported = True
-        fields = self._expected(body, container, now)
-        before = container.at(1)
+        before = self._before(key, container, body.previous_container_id)
+        fields = self._expected(body, container, now, before)
         said = _compared(body, fields)
         if self.context.profile is None or isinstance(specs, str):
             missing = specs if isinstance(specs, str) else self.context.missing_profile
@@ -86,7 +88,10 @@ class RestartVerifier(Starts):
             if container.back_off.early:
                 judgements.append(judge(container.back_off.early))
             seqs = (specs[0].seq, before.killed_seq, before.died_seq, now.started_seq)
-            self._conclude(record, body, all_of(judgements), inputs=seqs, fields=fields)
+            # The instance that it names is the one whose end is known, however late lines were.
+            named = said is not None and before.container_id == body.previous_container_id
+            judged = all_of(judgements)
+            self._conclude(record, body, judged, inputs=seqs, fields=fields, named=named)
 
     def _lack(
         self, record: Record, body: ContainerRestarted, said: Judgement | None, missing: str
@@ -105,8 +110,9 @@ class RestartVerifier(Starts):
         *,
         inputs: Sequence[int | None] = (),
         fields: Fields | None = None,
+        named: bool = False,
     ) -> None:
-        judgement = self.by_order(record, judgement)
+        judgement = judgement if named else self.by_order(record, judgement)
         expected = judgement.expected or (fields if judgement.verdict == "match" else None)
         recorded = None if expected is None else {name: getattr(body, name) for name in expected}
         seqs = tuple(seq for seq in (*judgement.inputs, *inputs) if seq is not None)
@@ -132,10 +138,16 @@ class RestartVerifier(Starts):
         why = f"the container that was started is {now.container_id}"
         return same(False, why, expected={"container_id": now.container_id}, inputs=[now.seq])
 
-    def _expected(self, body: ContainerRestarted, container: Container, now: Instance) -> Fields:
+    def _expected(
+        self,
+        body: ContainerRestarted,
+        container: Container,
+        now: Instance,
+        before: Instance | None,
+    ) -> Fields:
         """What the record must say; notes the restart count."""
         expected: Fields = {}
-        before, previous_id = container.at(1), body.previous_container_id
+        previous_id = body.previous_container_id
         listed = self.context.instances.count(body.container_id)
         previous = self.context.instances.count(previous_id)
         shown = before is not None and before.container_id is not None
@@ -240,4 +252,4 @@ def _compared(body: ContainerRestarted, expected: Fields) -> Judgement | None:
 def _is_verbose(record: Record) -> bool:
     """Whether the runtime manager's own line is there, so that events are logged, too."""
     texts = [evidence.text or "" for evidence in record.evidence]
-    return not texts or any("Error syncing pod" not in text for text in texts)
+    return not texts or any(SYNC_FAILED not in text for text in texts)

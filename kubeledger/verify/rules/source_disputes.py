@@ -15,7 +15,6 @@ No verdict rests on this. A line that is cut shows nothing here, nor does one th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -34,6 +33,15 @@ from kubeledger.model.record import Body, Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.history_entries import STATUS_PREFIX
+from kubeledger.verify.evidence.line_texts import (
+    ENDS,
+    KILLS,
+    VICTIMS,
+    Form,
+    is_plain,
+    may_be_cut,
+    unescaped,
+)
 from kubeledger.verify.rules.containers import subject_of
 from kubeledger.verify.verifier import See, Verifier
 from kubeledger.verify.witnesses import Row, Witnesses
@@ -52,31 +60,6 @@ _WHY: Final = {
 }
 _VICTIM: Final = ("Preempting", "Preempted in order to admit critical pod")
 """Reason and message that the kubelet gives every victim (pkg/kubelet/preemption)."""
-
-_SAYS: Final = r' reason="(?P<reason>[^"]*)" message="(?P<message>(?:[^"\\]|\\.)*)"'
-_STATUS: Final = r"\{Failed \[\] (?P<message>.*) (?P<reason>\w+)    \["
-_ENDS: Final = (
-    ("Event occurred", re.compile(_SAYS)),
-    ("Pod admission denied", re.compile(_SAYS)),
-    ("Status Manager: adding pod", re.compile(_STATUS)),
-    ("Predicate failed on Pod", re.compile(r' err="(?P<message>(?:[^"\\]|\\.)*)"$')),
-)
-"""Words of a line, and how it shows a pod's end."""
-_KILLS: Final = (
-    ("Event occurred", re.compile(r' message="Container \S+ failed (?P<probe>\w+) probe')),
-)
-_NAMES: Final = (
-    ("Event occurred", re.compile(r' object="(?P<namespace>[^/" ]+)/(?P<name>[^/" ]+)"')),
-    ("evicted successfully", re.compile(r' pod="(?P<namespace>[^/" ]+)/(?P<name>[^/" ]+)"')),
-    ("evicted successfully", re.compile(r" pod (?P<name>[^ _]+)_(?P<namespace>[^ _(]+)\(")),
-)
-"""Words of a line about a victim, and how it names it."""
-_ESCAPED: Final = re.compile(r"\\(.)")
-_ESCAPES: Final = {"n": "\n", "t": "\t"}
-_CUT_FROM: Final = 512
-"""A text that is no shorter may have been cut where it was sent or written."""
-_PLAIN: Final = re.compile(r"[\n\t -~]*")
-"""What every form of a log line gives back unchanged."""
 
 
 class SourceDisputes(Verifier):
@@ -127,7 +110,7 @@ class SourceDisputes(Verifier):
         subject = f"pod/{body.namespace}/{body.pod}"
         value = (body.reason, STATUS_PREFIX.sub("", body.message).rstrip())
         change = _row("refusal", subject, value, record, f"{body.reason}: {body.message}")
-        rows = [*_lines("refusal", subject, record, _ENDS, _end_of)]
+        rows = [*_lines("refusal", subject, record, ENDS, _end_of)]
         who, timeline = (body.pod_uid, body.namespace, body.pod), self.context.timeline
         interval, pod = timeline.interval(record.ts_ns, *who), timeline.pod(record.ts_ns, *who)
         listed = (
@@ -146,9 +129,9 @@ class SourceDisputes(Verifier):
         victim = (body.victim_namespace, body.victim_pod)
         subject = f"pod/{name_key(*victim)}"
         change = _row("victim", subject, victim, record, f"{name_key(*victim)} ({body.victim_uid})")
-        self._compare(change, *_lines("victim", subject, record, _NAMES, _name_of))
+        self._compare(change, *_lines("victim", subject, record, VICTIMS, _name_of))
         end = _row("end of a victim", subject, _VICTIM, record, ": ".join(_VICTIM))
-        self._compare(end, *_lines("end of a victim", subject, record, _ENDS, _end_of))
+        self._compare(end, *_lines("end of a victim", subject, record, ENDS, _end_of))
         if body.victim_uid is not None:
             self._victims[body.victim_uid] = end
 
@@ -176,7 +159,7 @@ class SourceDisputes(Verifier):
         if of_probe == "probe":
             subject = subject_of(body)
             change = _row("kill", subject, (probe,), record, f"the {probe} probe failed")
-            self._compare(change, *_lines("kill", subject, record, _KILLS, _probe_of))
+            self._compare(change, *_lines("kill", subject, record, KILLS, _probe_of))
 
     def _compare_exit(self, record: Record, body: PodListed, shown: ShownInstance) -> None:
         subject = f"container/{body.namespace}/{body.pod}/{shown.name}"
@@ -223,7 +206,7 @@ def _lines(
     kind: str,
     subject: str,
     record: Record,
-    forms: Sequence[tuple[str, re.Pattern[str]]],
+    forms: Sequence[Form],
     value_of: Callable[[Mapping[str, str]], Parts],
 ) -> Iterator[Row[Parts]]:
     """What the lines of a record show of a fact, each in its own form."""
@@ -238,8 +221,7 @@ def _lines(
 
 def _end_of(parts: Mapping[str, str]) -> Parts:
     """Reason and message of a pod's end; some versions put words before it in the status."""
-    message = _ESCAPED.sub(lambda one: _ESCAPES.get(one[1], one[1]), parts["message"])
-    return parts.get("reason"), STATUS_PREFIX.sub("", message).rstrip()
+    return parts.get("reason"), STATUS_PREFIX.sub("", unescaped(parts["message"])).rstrip()
 
 
 def _name_of(parts: Mapping[str, str]) -> Parts:
@@ -259,7 +241,7 @@ def _may_be_one(change: Parts, reading: Parts) -> bool:
 
 
 def _may_be_one_text(one: str, other: str) -> bool:
-    if not (_PLAIN.fullmatch(one) and _PLAIN.fullmatch(other)):
+    if not (is_plain(one) and is_plain(other)):
         return True
     short, long = sorted((one, other), key=len)
-    return one == other or (len(short) >= _CUT_FROM and long.startswith(short))
+    return one == other or (may_be_cut(short) and long.startswith(short))

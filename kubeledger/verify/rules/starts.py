@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from kubeledger.kubelet.kuberuntime.backoff import BackOffPolicy
+from kubeledger.kubelet.kube.flowcontrol import BackOffPolicy
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
@@ -58,6 +58,7 @@ class Starts(RuleVerifier):
     def __init__(self, context: VerifyContext) -> None:
         super().__init__(context)
         self._pods: dict[str, dict[str, Container]] = {}
+        self._were: dict[str, dict[str, Container]] = {}
         self._added: set[str] = set()
         self._process: Process | None = None
         self._relisted_ns: int | None = None
@@ -97,6 +98,11 @@ class Starts(RuleVerifier):
     def _find(self, key: str, name: str | None) -> Container | None:
         """A container that was shown."""
         return self._pods.get(key, {}).get(name or "")
+
+    def _before(self, key: str, container: Container, before_id: str | None) -> Instance | None:
+        """The instance before the newest; of a pod that was gone, the one of that ID."""
+        was = self._were.get(key, {}).get(container.name)
+        return container.at(1) or (None if was is None else was.find(before_id))
 
     def _get(self, key: str, name: str) -> Container:
         """A container, made when first seen."""
@@ -151,7 +157,9 @@ class Starts(RuleVerifier):
             self._gone(key)
 
     def _gone(self, key: str) -> None:
-        self._pods.pop(key, None)
+        """What lines tell of its containers later was before, unless it is added again."""
+        if key in self._pods:
+            self._were[key] = self._pods.pop(key)
         self._added.discard(key)
 
     # -- containers --------------------------------------------------------------------------

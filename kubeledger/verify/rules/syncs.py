@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import msgspec
 
+from kubeledger.kubelet.kube.flowcontrol import BackOffPolicy
 from kubeledger.kubelet.kube.restartpolicy import ALWAYS
 from kubeledger.kubelet.kuberuntime.actions import PodActions
-from kubeledger.kubelet.kuberuntime.backoff import BackOffPolicy
 from kubeledger.kubelet.kuberuntime.decider import compute_pod_actions
 from kubeledger.kubelet.kuberuntime.objects import (
     EXITED,

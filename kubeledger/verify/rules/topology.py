@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any, Final, NamedTuple, get_args
 
-from kubeledger.kubelet.topologymanager.bitmask import BITS_MAX, bits_of, mask_of
+from kubeledger.kubelet.topologymanager.bitmask import bits_of, mask_of
+from kubeledger.kubelet.topologymanager.blame import blame_text, blamed
 from kubeledger.kubelet.topologymanager.decider import decide
-from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
+from kubeledger.kubelet.topologymanager.hint import TopologyHint
 from kubeledger.kubelet.topologymanager.options import PREFER_CLOSEST
 from kubeledger.kubelet.topologymanager.policies import Policy, PolicyName
 from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint, HintsGenerated
 from kubeledger.model.record import Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, open_to, recorded, same
+from kubeledger.verify.evidence.hints import mask_of_hint, masks_of
+from kubeledger.verify.evidence.line_texts import HINTS, HINTS_OF_A_POD, NO_HINT
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.devices.model import Affinity, DeviceManagerModel
 from kubeledger.verify.rules.devices.words import joined, nodes_text
@@ -64,7 +67,7 @@ class Affinities:
         model = self._model
         pod, offer = model.key(record, state), self._offers.get(record.cause or 0)
         subject = model.subject(record, pod, body.container)
-        masks: set[int | None] = {_mask(body.hint)}
+        masks: set[int | None] = {mask_of_hint(body.hint)}
         policy, missing = self._policy(body, state, offer)
         logged = recorded(record, ("hint", "policy"))
         if policy is None or offer is None:
@@ -109,7 +112,7 @@ class Affinities:
         """Decide again: the merged mask, the judgement, and what is shown of it."""
         context = self._model.context
         assert context.profile is not None
-        provided = {name: _hints(hints) for name, hints in offer.body.hints.items()}
+        provided = masks_of(offer.body.hints)
         hint, admits = decide(policy, [provided], context.profile.topology)
         wrong = self._wrong_subject(body, offer, pod)
         expected: dict[str, Any] = {"hint": _plain(hint), **wrong}
@@ -119,12 +122,16 @@ class Affinities:
             expected["policy"] = policy.name
         logged = recorded(record, expected)
         if body.disputed is not None and logged["hint"] == expected["hint"]:
-            logged["hint"] = _plain(TopologyHint(_mask(body.disputed), body.disputed.preferred))
+            logged["hint"] = _plain(
+                TopologyHint(mask_of_hint(body.disputed), body.disputed.preferred)
+            )
             sides = ((record.seq, _hint_text(each)) for each in (body.hint, body.disputed))
             subject = self._model.subject(record, pod, body.container)
             what = "lines about one merged hint name different hints"
             context.contradict(record.ts_ns, subject, what, *sides)
         why = _merged(policy, offer.body, hint, admits=admits)
+        if not admits and (blame := blamed(policy, provided, context.profile.topology)):
+            why = f"{blame_text(blame, policy)}; {why}"
         inputs = (offer.record.seq, context.settings.seq or 0)
         if logged == expected:
             self._compare_scope(record, body)
@@ -181,10 +188,10 @@ class Affinities:
     def _is_complete(self, offer: _Offer) -> bool:
         """Whether hints of all providers are there: each writes a line of its own."""
         texts = [piece.text or "" for piece in offer.record.evidence]
-        lines = sum("TopologyHints" in text for text in texts)
-        if any("TopologyHints for pod" in text for text in texts):
+        lines = sum(HINTS in text for text in texts)
+        if any(HINTS_OF_A_POD in text for text in texts):
             # Go 1.20 writes no preference and no possible hint alike; another line says which.
-            logged = [text for text in texts if "no possible NUMA affinities" in text]
+            logged = [text for text in texts if NO_HINT in text]
             empty = [resource for resource, hints in offer.body.hints.items() if hints == ()]
             if not all(any(f"'{resource}'" in text for text in logged) for resource in empty):
                 return False
@@ -206,21 +213,8 @@ def _plain(hint: TopologyHint) -> dict[str, Any]:
     return {"numa_nodes": nodes, "preferred": hint.preferred}
 
 
-def _hints(hints: tuple[Hint, ...] | None) -> Hints | None:
-    if hints is None:
-        return None
-    return tuple(TopologyHint(_mask(hint), hint.preferred) for hint in hints)
-
-
-def _mask(hint: Hint) -> int | None:
-    """Its NUMA nodes as the kubelet holds them; None for no preference."""
-    if hint.numa_nodes is None:
-        return None
-    return mask_of(node for node in hint.numa_nodes if 0 <= node < BITS_MAX)
-
-
 def _hint_text(hint: Hint) -> str:
-    return f"{nodes_text(_mask(hint))}, {'preferred' if hint.preferred else 'not preferred'}"
+    return f"{nodes_text(mask_of_hint(hint))}, {'preferred' if hint.preferred else 'not preferred'}"
 
 
 def _hints_text(hints: tuple[Hint, ...] | None) -> str:

@@ -12,6 +12,7 @@ import kubeledger
 from kubeledger.analyze.headlines import (
     HEADLINES_MAX,
     Incident,
+    besides_on,
     happened,
     headlines,
     in_a_sentence,
@@ -25,7 +26,7 @@ from kubeledger.analyze.phrases import (
     shortened,
     span_text,
 )
-from kubeledger.analyze.problems import PROBLEMS, occurrences
+from kubeledger.analyze.problems.table import PROBLEMS, occurrences
 from kubeledger.analyze.sql.api import connect
 from kubeledger.ingest.klog.error_shapes import error_shape
 from kubeledger.kubelet.lifecycle.exits import how_it_ended
@@ -369,14 +370,14 @@ def test_pods_that_one_cause_keeps_from_starting_are_one_headline(tmp_path: Path
     assert sorted(_told(_found(tmp_path, story)), key=lambda each: (-each[0], each[1])) == [
         (
             4,
-            "a, b have not started: their container cannot be created"
+            "a, b have not started: their configuration is not complete"
             ' (CreateContainerConfigError: secret "db" not found), 14 tries',
             "pod/default/a",
         ),
         (
             4,
-            "default/gone had not started when it was ended after 1m30s: it gets no sandbox"
-            " (CreatePodSandboxError)",
+            "default/gone had not started when it was ended after 1m30s: its sandbox could not be "
+            "made (CreatePodSandboxError)",
             "pod/default/gone",
         ),
         (
@@ -387,7 +388,7 @@ def test_pods_that_one_cause_keeps_from_starting_are_one_headline(tmp_path: Path
         ),
         (
             2,
-            "default/slow waited 1m24s for its volumes (FailedMount: timed out)",
+            "default/slow waited 1m24s for its volume v (FailedMount: timed out)",
             "pod/default/slow",
         ),
     ]
@@ -442,6 +443,46 @@ def _trouble(story: Story, trouble: NodeTrouble, first: int, last: int, message:
     story.records[-1] = msgspec.structs.replace(story.records[-1], ts_ns=first_ns)
 
 
+@pytest.mark.parametrize(
+    ("stage", "reason", "says"),
+    [
+        ("config", "FailedSync", "default/a is not synchronized: its state in the runtime is not "),
+        ("config", "Pod cannot start yet", "default/a has not started: its turn has not come ("),
+        ("image", "ErrImageNeverPull", "default/a has not started: its image r:1 is not on the "),
+        ("volumes", "FailedAttachVolume", "has not started: its volume r:1 cannot be attached ("),
+        ("create", "CreateContainerError", "has not started: its creation fails (CreateContainer"),
+    ],
+)
+def test_the_words_are_those_of_the_reason(
+    tmp_path: Path, stage: Stage, reason: str, says: str
+) -> None:
+    """Of a stage that stands for several things."""
+    story = Story("node-a")
+    story.add(_failed("a", stage, reason=reason, about="r:1", message="no", first=1, last=50))
+    ((severity, text, _),) = _told(_found(tmp_path, story))
+    assert says in text
+    assert severity == 4
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        ("cannot create: Post: no route", "the node's certificate could not be had for 50s, said"),
+        ("Get: x509: certificate has expired", "a certificate was not valid for 50s, said 3×:"),
+    ],
+)
+def test_a_certificate_that_is_not_there_or_not_valid(
+    tmp_path: Path, message: str, says: str
+) -> None:
+    """What the message says of it; without a server to ask nothing is said of certificates."""
+    story = Story("node-a")
+    _trouble(story, "certificate", 100, 150, message)
+    assert [each.text[: len(says)] for each in _found(tmp_path, story)] == [says]
+    _trouble(story, "api_unreachable", 110, 160, "connection refused")
+    told = [each.text for each in _found(tmp_path / "b", story)]
+    assert len(told) == 1 + ("x509" in message)
+
+
 def test_a_node_that_is_not_ready_is_told_once(tmp_path: Path) -> None:
     """With its cause; other troubles stand alone, without what follows from them."""
     story = Story("node-a")
@@ -467,6 +508,28 @@ def test_a_node_that_is_not_ready_is_told_once(tmp_path: Path) -> None:
     assert [each.text for each in _found(tmp_path / "b", again)] == [
         "the node is not ready: PLEG is not healthy"
     ]
+
+
+def test_what_besides_the_node_itself(tmp_path: Path) -> None:
+    """``why node`` tells of the node; of the pods, and of lines that nobody tells, the worst."""
+    story = Story("node-a")
+    _ready(story, "False", "PLEG is not healthy", 100)
+    story.add(
+        _failed("a", "image", reason="ErrImagePull", about="r:1", message="no", first=1, last=9)
+    )
+    lines = ErrorsLogged(
+        severity="E", source="x.go", shape="It failed", count=2, first_ts_ns=1, last_ts_ns=2
+    )
+    story.add(lines)
+    with connect(write_ledger(tmp_path, story.records)) as queryable:
+        found = besides_on(lambda query, given: queryable.sql(query, given).dicts(), "node-a")
+    assert found.counts == (
+        "1 time not ready, 1 stuck; besides, 2 lines of warnings and errors of 1 shape"
+    )
+    assert found.worst == (
+        "default/a has not started: its image r:1 cannot be pulled (ErrImagePull: no)",
+        "2 × E x.go It failed",
+    )
 
 
 def test_a_start_or_a_shutdown_tells_why_the_node_was_not_ready(tmp_path: Path) -> None:

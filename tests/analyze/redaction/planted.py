@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from kubeledger.analyze.redaction.forms import words
+from kubeledger.analyze.redaction.forms import plain_words, words
 from kubeledger.model.bodies.lifecycle import (
     ContainerKilled,
     KubernetesEvent,
@@ -16,17 +18,30 @@ from kubeledger.model.bodies.lifecycle import (
 )
 from kubeledger.model.bodies.node import KubeletExited, NodeObserved, Setting, SettingsObserved
 from kubeledger.model.bodies.stages import ErrorsLogged, PodStageFailed
-from kubeledger.model.record import Body
+from kubeledger.model.record import Body, Evidence
+from kubeledger.model.wire.catalogue import BODY_TYPES
 
 UID = "0b0e6f3c-6f1e-4d0c-8c1d-0123456789ab"
 
 SECRETS = (
     *("4711471147", "DE89370400440532013000", "1984-07-03", "1984-07-03T04:05:06Z", "1977.25"),
     *("91347Mi", "47m11s", "8190%", "10.98.76.54", "::ffff:1234:5678", "2001:db8::beef"),
-    *("jo@example.org", "+49 170 5554321", "4111 1111 9222 2333", "AKIAQWERTYUIOPASDFGH"),
-    *("0815-1947,88", "hunter2", "deadbeefcafe1234", "c2VjcmV0MDAxZXQ="),
+    *("jo@acme.internal", "+49 170 5554321", "4111 1111 9222 2333", "AKIAQWERTYUIOPASDFGH"),
+    *("0815-1947,88", "hunter2", "deadbeefcafe1234", "c2VjcmV0MDAxZXQ=", "0815", "0x4711"),
+    *("10.98.76.54:8443", "[2001:db8::1]:443", "fe80::dead:beef%eth0", "de:ad:be:ef:00:42"),
+    *("1.2.3.4711", "1.2.3-hunter2", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJqbyJ9.c2lnbmF0dXJl"),
+    *("пароль", "密码一二三", "naïve", "𝟜𝟟𝟙𝟙", "٤٧١١", "\u202etercesx", "$%&!!§§", "P@$$w0rd!"),
+    *("correct-horse-battery", "hunter_two_key", "Hunter2Secret", "secretword", "s3cr3t/a/b"),
+    *(
+        "acme.internal/hunter2",
+        "registry.acme.internal:5000/a/b:hunter2",
+        "OutOfacme.internal/4711",
+    ),
+    *("hugepages-4711Gi", "attachable-volumes-hunter2", "FeatureHunter2", "memory.hunter2"),
+    *("hunter2.go", "max hunter2", "hunter 4711", "containerd://hunter2", "GPU-8f6d7c1a-hunt"),
+    *("550e8400-e29b-41d4-a716-446655440000", "u:p4ssw0rd@host", "x\nhunter2\ny", "--pin=47114"),
 )
-"""PINs, accounts, dates, amounts, addresses, cards, keys, words."""
+"""PINs, accounts, dates, amounts, addresses, cards, keys, words, names that look like others."""
 
 _LIKE_FIELDS = words(
     "policy type level format plain options source resource default startTime limits signals"
@@ -43,7 +58,7 @@ _OF_A_SPEC = words(
     " preemptionPolicy phase source type handler outcome startTime port unknown"
 )
 
-_MESSAGES = {
+MESSAGES = {
     "FailedMount": 'MountVolume.SetUp failed for volume "v" : mount failed: user {} denied',
     "FailedPostStartHook": "PostStartHook failed: command 'sh' exited with 1: pin {}",
     "Unhealthy": "Liveness probe failed: HTTP probe failed with statuscode: 500 {}",
@@ -64,20 +79,33 @@ _MESSAGES = {
 }
 
 
+_LINES = (
+    'E1121 02:52:41.296376 4052 pod_workers.go:2430] "Error syncing pod" err="{}" pod="{}/{}"',
+    'I1121 event.go:2] "Event occurred" object="{}/{}" reason="{}" message="{}"',
+    'I1121 event.go:2] "Event occurred" object="{}/{}" reason="Killing" message="Stopping {}"',
+    'I1121 "Event occurred" reason="Killing" message="Container {} failed liveness probe"',
+    "Status Manager: adding pod {Failed [] {} Evicted    [{}",
+    'Predicate failed on Pod err="{}"',
+    "/kubepods/{}/memory.max {}",
+    "Hint Provider has no possible NUMA affinities for resource '{}' TopologyHints for pod {}",
+    "evicted successfully pod {}_{}(0b0e6f3c)",
+)
+
+
 def records_with(secret: str) -> list[Body]:
     """Bodies, each with the secret wherever it can hold one."""
     named: dict[str, Any] = {"namespace": "shop", "pod": secret, "pod_uid": UID}
     free = dict.fromkeys(_LIKE_FIELDS, secret)
     return [
         PodListed(
-            **named, listed_by="api", spec=_spec(secret), status=_status(secret),
+            **named, listed_by="api", spec=spec_with(secret), status=status_with(secret),
             labels=free, annotations=free | {secret: ""},
         ),
         PodConfigChanged(**named, operation="ADD", source=secret),
         PodRejected(**named, reason=secret, message=f"opened for {secret}"),
         PodStageFailed(
             **named, container="app", stage="volumes", reason="FailedMount",
-            message=_MESSAGES["FailedMount"].format(secret), about=secret,
+            message=MESSAGES["FailedMount"].format(secret), about=secret,
             first_ts_ns=1, last_ts_ns=1,
         ),
         ContainerKilled(
@@ -90,7 +118,7 @@ def records_with(secret: str) -> list[Body]:
                 message=message.format(secret),
             )
             for kind in ("Pod", secret)
-            for reason, message in _MESSAGES.items()
+            for reason, message in MESSAGES.items()
         ),
         KubernetesEvent(object_kind="Pod", **named, type="Normal", reason=secret, message=secret),
         KubeletExited(pid=1, reason="panic", message=f"failed to run Kubelet: {secret}"),
@@ -101,8 +129,55 @@ def records_with(secret: str) -> list[Body]:
             labels=free, capacity={"cpu": secret, "acme.example/gpu": secret, secret: "1"},
             allocatable=None, taints=({"key": secret, "value": secret, "effect": secret},),
         ),
-        SettingsObserved(settings=_settings(secret), conflicts=(f"--x is {secret}",)),
+        SettingsObserved(
+            settings=_settings(secret), conflicts=(f"--x is {secret}", f"{secret}: 1, 2")
+        ),
     ]  # fmt: skip
+
+
+def every_kind(secret: str) -> list[Body]:
+    """Each kind of record, with the secret in every text, list and map that it has."""
+    return [_filled(body, secret) for body in BODY_TYPES.values()]
+
+
+def _filled(struct: type[Any], secret: str) -> Any:  # noqa: ANN401 # of that type
+    if struct is Setting:
+        return Setting(value=msgspec.json.encode(secret).decode(), source="config")
+    hints = get_type_hints(struct)
+    names = (field.name for field in msgspec.structs.fields(struct))
+    return struct(**{name: _holding(hints[name], secret) for name in names})
+
+
+def _holding(declared: Any, secret: str) -> Any:  # noqa: ANN401 # any annotation
+    """A value of a type, of nothing but the secret."""
+    form, arguments = get_origin(declared), get_args(declared)
+    if form in {Union, UnionType}:
+        return _holding(next(each for each in arguments if each is not type(None)), secret)
+    if form is Literal:
+        return arguments[0]
+    if form is tuple:
+        return (_holding(arguments[0], secret),)
+    if form is dict:
+        held = spec_with(secret) if arguments[1] is Any else _holding(arguments[1], secret)
+        return held if arguments[1] is Any else {secret: held}
+    if declared in {bool, int, float}:
+        return declared(1)
+    return secret if declared is str else _filled(declared, secret)
+
+
+def lines_with(secret: str) -> tuple[Evidence, ...]:
+    """Lines of a log and of a snapshot, of which verification reads a part."""
+    files = (secret, f"snapshots/20261121T025401Z/{secret}.json")
+    texts = (text.replace("{}", secret) for text in _LINES)
+    return tuple(
+        Evidence(file=file, line=1, offset=0, text=text) for text in texts for file in files
+    )
+
+
+def parts_of(secret: str) -> set[str]:
+    """What must not be seen of it: itself, and words in it that are none of the kubelet's."""
+    words = re.findall(r"[^\W_]{4,}", secret)
+    return {secret, *(word for word in words if word not in plain_words())}
 
 
 def _settings(secret: str) -> dict[str, Setting]:
@@ -122,7 +197,8 @@ def _settings(secret: str) -> dict[str, Setting]:
         "registerWithTaints": [{"key": secret, "value": secret, "effect": secret}],
         "systemReserved": {secret: "1Gi", "memory": "1Gi"},
         "evictionHard": {secret: "5%", "memory.available": "100Mi"},
-        "featureGates": {"MemoryQoS": True},
+        "featureGates": {"MemoryQoS": True, secret: True},
+        secret: secret,
         "topologyManagerPolicyOptions": {"prefer-closest-numa-nodes": secret},
         "logging": {"vmodule": [{"filePattern": secret}], "format": secret},
         "authentication": {"x509": {"clientCAFile": secret}},
@@ -134,7 +210,7 @@ def _settings(secret: str) -> dict[str, Setting]:
     }
 
 
-def _spec(secret: str) -> dict[str, Any]:
+def spec_with(secret: str) -> dict[str, Any]:
     free = dict.fromkeys(_LIKE_FIELDS, secret)
     container = {
         **dict.fromkeys(_OF_A_CONTAINER, secret),
@@ -186,7 +262,7 @@ def _spec(secret: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _status(secret: str) -> dict[str, Any]:
+def status_with(secret: str) -> dict[str, Any]:
     when = "2026-11-21T03:06:40Z"
     return {
         "phase": secret, "reason": secret, "message": f"account {secret}", "podIP": secret,

@@ -8,7 +8,13 @@ from string import Formatter
 import msgspec
 import pytest
 
-from kubeledger.analyze.sql.listing import Filter, list_records, show_record
+from kubeledger.analyze.sql.listing import (
+    Filter,
+    list_records,
+    pods_of,
+    selection,
+    show_record,
+)
 from kubeledger.analyze.sql.summaries import TEMPLATES, subject_of, summary_of
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.errors import BadQuestionError
@@ -45,6 +51,18 @@ SECOND_NS = 1_000_000_000
 def test_filter(ledger: Path, wanted: Filter, seqs: list[int]) -> None:
     """Every condition must hold; times are inclusive."""
     assert [record.seq for record in list_records(Ledger.open(ledger), wanted)] == seqs
+
+
+def test_the_lines_that_name_a_pod_are_all_of_its_records(ledger: Path) -> None:
+    """By any of its names the same records as by reading all."""
+    opened = Ledger.open(ledger)
+    records = list(opened.records())
+    names = {name for record in records for name in pods_of(record.body)}
+    assert len(names) > 5
+    for name in sorted(names | {each.rpartition("/")[2] for each in names}):
+        wanted = Filter(pod=name)
+        expected = list(filter(selection(opened, wanted), records))
+        assert list(list_records(opened, wanted)) == expected
 
 
 def test_unknown_node(ledger: Path) -> None:

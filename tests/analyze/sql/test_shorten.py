@@ -57,6 +57,13 @@ CHAIN = "failed to run: could not start: could not restore state from x: policy 
         (CHAIN, 40, "failed to run: … policy differs"),
         (CHAIN, 27, "failed to run: … policy…"),
         (CHAIN + ": unknown", 40, "failed to run: … policy differs"),
+        # Long paths and IDs go before layers do.
+        (
+            f"mount //srv/share on /var/lib/{'x' * 60}/globalmount failed: exit status 32",
+            70,
+            "mount //srv/share on …/globalmount failed: exit status 32",
+        ),
+        (f"volume({'0a' * 40}) is gone: no", 60, f"volume({('0a' * 40)[:24]}…) is gone: no"),
         ("a head that is long enough for two: the cause", 40, "a head that… the cause"),
         ("a head: the one and only cause", 20, "a head: the one and…"),
         ("no chain at all", 9, "no chain…"),

@@ -58,7 +58,7 @@ def test_not_ready_for_a_while() -> None:
     )
     assert found.headline.startswith(
         "node node-t: not ready 1970-01-01T00:20:00Z to 00:22:30Z: "
-        f"PLEG was not healthy {TOLD}, and no pod was synchronised"
+        f"PLEG was not healthy {TOLD}, and no pod was synchronized"
     )
     assert f"not ready for 2m30s: PLEG was not healthy {TOLD}" in [s.text for s in found.steps]
 
@@ -78,7 +78,7 @@ def test_not_ready_for_a_while() -> None:
         ),
         (
             [(200, troubled("registration_failed", 'nodes "n" is forbidden', 200, count=613))],
-            'could not register 1970-01-01T00:20:00Z to 00:30:12Z, 613 times: nodes "n" is forb',
+            "the node could not be registered 1970-01-01T00:20:00Z to 00:30:12Z, 613 times: nodes",
         ),
         (
             [(200, troubled("pleg_unhealthy", PLEG.strip("[]"), 200))],

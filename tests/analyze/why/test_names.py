@@ -233,6 +233,10 @@ BELONGINGS = (
             "containers": [{"name": "sql", "image": "registry.example/sql:9"}],
         },
     ),
+    PodStageFailed(
+        namespace=None, pod="alone", pod_uid="u-alone", stage="volumes", reason="FailedMount",
+        message="exit status 32", about="nfs", first_ts_ns=1, last_ts_ns=1,
+    ),
     ReclaimAttempted(
         resource="memory", ranked=(RankedPod(namespace="prod", pod="ranked-0", pod_uid="u-r"),)
     ),
@@ -256,6 +260,10 @@ BELONGINGS = (
         ("gpu-claim", "pod/prod/db-0", "db-0 has not started"),
         ("logs", "pod/prod/db-0", "db-0 has not started"),
         ("registry.example/sql:9", "pod/prod/db-0", "db-0 has not started"),
+        # A pod whose namespace nobody says is the one of its name, and is called by it.
+        ("alone", "pod/u-alone", "pod alone has not started"),
+        ("prod/alone", "pod/u-alone", "pod alone has not started"),
+        ("pod/prod/alone", "pod/u-alone", "its volume nfs cannot be mounted (exit status 32)"),
         ("ranked-0", "pod/prod/ranked-0", "memory is to be reclaimed"),
         ("u-r", "pod/prod/ranked-0", "memory is to be reclaimed"),
     ],

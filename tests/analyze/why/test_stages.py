@@ -9,7 +9,7 @@ import pytest
 from kubeledger.analyze.histories.history import history_of_reader
 from kubeledger.analyze.why import Answer, explain, parse_target
 from kubeledger.analyze.why.pieces import HEADLINE_MAX
-from kubeledger.analyze.why.stages import cause_in
+from kubeledger.analyze.wording import cause_in
 from kubeledger.cli.why_output import short_text
 from kubeledger.kubelet.lifecycle.stages import STAGES
 from kubeledger.model.bodies.lifecycle import (
@@ -59,7 +59,7 @@ IMAGE = "registry.example/team/web:1.4"
 OPEN = (
     ("admission", "CannotRun", "", "web has not started since {t}: its admission is refused."),
     ("config", "Waits", "an earlier pod has not ended", "its turn has not come (an earlier pod"),
-    ("config", "FailedSync", "rpc", "is not synchronised since {t}: its state in the runtime is "),
+    ("config", "FailedSync", "rpc", "is not synchronized since {t}: its state in the runtime is "),
     ("network", "NetworkNotReady", "cni plugin not initialized", "the node's network is not ready"),
     ("cgroup", "FailedCreatePodContainer", "no such file", "its cgroup cannot be made (no such"),
     ("volumes", "FailedMount", "exit status 32", "its volume data cannot be mounted (exit"),
@@ -121,7 +121,7 @@ def test_a_wait_that_is_over() -> None:
 @pytest.mark.parametrize(
     ("bodies", "says"),
     [
-        ([started(), failed("volumes", "FailedMount", "x", about="d")], "is not synchronised"),
+        ([started(), failed("volumes", "FailedMount", "x", about="d")], "is not synchronized"),
         ([failed("image", "ErrImagePull", "x"), started()], "waited 1s for its image"),
         (
             [
@@ -200,6 +200,13 @@ def test_a_restart_is_something_else_that_happened() -> None:
             '"run": executable file not found in $PATH: unknown',
             None,
             'exec: "run": executable file not found in $PATH',
+        ),
+        (
+            'MountVolume.SetUp failed for volume "nfs" : mount failed: exit status 32\nMounting '
+            "command: mount\nMounting arguments: -t nfs 10.0.0.5:/x /var/lib/x\nOutput: mount.nfs: "
+            "access denied by server while mounting 10.0.0.5:/x\n",
+            "nfs",
+            "mount.nfs: access denied by server while mounting 10.0.0.5:/x",
         ),
         ("failed to create it", None, "failed to create it"),
         ("", None, ""),

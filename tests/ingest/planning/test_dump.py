@@ -38,6 +38,15 @@ def test_lists_are_read_and_logs_of_containers_left_out(tmp_path: Path) -> None:
     assert not plan.bundle.logs
 
 
+def test_in_a_directory_it_is_read_as_well(tmp_path: Path) -> None:
+    """Its parts have names below its own."""
+    write(tmp_path / "bundle/dump.json", dump(LOG.format("default/web", "x")))
+    plan = one(tmp_path, tmp_path / "bundle")
+    assert plan.context.node == "node-x"
+    assert "dump/default/pods.json" in [file.source.name for file in plan.bundle.files]
+    assert plan.bundle.skipped["dump/default/web/c.log"] == "log of a container"
+
+
 def test_one_list_is_a_file_as_any(tmp_path: Path) -> None:
     """Nothing stands below it."""
     path = write(tmp_path / "nodes.json", json.dumps(LISTS[0], indent=4) + "\n")

@@ -22,6 +22,7 @@ from tests.kubelet.cases.lines import Lines
 
 VERSION = "1.36.2"
 START = "2026-01-05T08:00:00Z"
+PULL_SECRET = "kubernetes.io/dockercfg"
 INT64 = 2**63
 INT32 = 2**31
 
@@ -111,7 +112,54 @@ SOUND: dict[str, Any] = {
         "memoryThrottlingFactor": 0.9,
         "swapBehavior": "LimitedSwap",
     },
+    "cpumanager": {
+        "topology": {"numSockets": 1, "nodes": [{"id": 0, "cores": [[0, 0, [0, 1]], [1, 0, [2]]]}]},
+        "reservedCPU": "1",
+        "reservedSystemCPUs": "0",
+        "options": {},
+        "topologyPolicy": "none",
+        "pods": {"u-1": pod(requests={"cpu": "1"})},
+        "activePods": ["u-1"],
+        "sourcesReady": True,
+        "initialContainers": [],
+        "steps": [
+            {"op": "allocate", "pod": "u-1", "container": "c", "affinity": [0], "preferred": True},
+            {"op": "hints", "pod": "u-1", "container": "c"},
+            {"op": "restart"},
+        ],
+    },
     "devices": devices(),
+    "dra": {
+        "drivers": ["gpu.example.com"],
+        "steps": [
+            {
+                "op": "prepare",
+                "pod": {
+                    "metadata": {"name": "p", "namespace": "ns", "uid": "u-1"},
+                    "spec": {
+                        "containers": [{"name": "c", "resources": {"claims": [{"name": "gpu"}]}}],
+                        "resourceClaims": [{"name": "gpu", "resourceClaimName": "c1"}],
+                    },
+                },
+                "claims": [
+                    {
+                        "metadata": {"name": "c1", "namespace": "ns", "uid": "cu1"},
+                        "status": {
+                            "allocation": {"devices": {"results": [{"driver": "gpu.example.com"}]}},
+                            "reservedFor": [{"uid": "u-1"}],
+                        },
+                    }
+                ],
+                "answers": {
+                    "gpu.example.com": {
+                        "claims": {"cu1": {"devices": [{"poolName": "n", "deviceName": "d"}]}}
+                    }
+                },
+            },
+            {"op": "deregister", "driver": "gpu.example.com"},
+            {"op": "reconcile", "activePods": []},
+        ],
+    },
     "eviction": {
         "config": {
             "evictionHard": {"memory.available": "1Gi"},
@@ -162,6 +210,45 @@ SOUND: dict[str, Any] = {
             }
         ],
     },
+    "imagepull": {
+        "ensureSecretPulledImages": True,
+        "imagePullCredentialsVerificationPolicy": "AlwaysVerify",
+        "maxPods": 110,
+        "serializeImagePulls": True,
+        "maxParallelImagePulls": None,
+        "registryPullQPS": 5,
+        "registryBurst": 10,
+        "backOffInitial": "10s",
+        "backOffMax": "5m0s",
+        "kubeletStartedAt": START,
+        "images": [{"id": "a", "repoTags": ["i"]}],
+        "pullIntents": [{"image": "i", "apiVersion": "kubelet.config.k8s.io/v1beta1"}],
+        "steps": [
+            {
+                "at": START,
+                "op": "ensure",
+                "calls": [
+                    {
+                        "podUID": "u-1",
+                        "image": "i",
+                        "imagePullPolicy": "Always",
+                        "credentials": [{"username": "u", "secret": {"uid": "s"}}],
+                        "pullSecrets": [{"metadata": {"name": "s"}, "type": PULL_SECRET}],
+                        "answers": [{"imageRef": "a", "size": 1, "duration": "1s"}],
+                    }
+                ],
+            },
+            {"at": START, "op": "prune", "until": START},
+        ],
+    },
+    "memorymanager": {
+        "nodes": [{"id": 0, "memory": 2**33, "hugepages": [[2048, 4]]}],
+        "nodeAllocatableReservation": {"memory": "1Gi"},
+        "reservedMemory": [{"numaNode": 0, "limits": {"memory": "1Gi"}}],
+        "pods": {"u-1": pod(requests={"cpu": "1", "memory": "1Gi"})},
+        "activePods": ["u-1"],
+        "steps": [{"op": "allocate", "pod": "u-1", "container": "c", "affinity": [0]}],
+    },
     "nodeallocatable": {
         "capacity": {"cpu": "4", "memory": "8Gi"},
         "systemReserved": {"cpu": "100m", "pid": "1000"},
@@ -202,6 +289,31 @@ SOUND: dict[str, Any] = {
         "allocatable": {"cpu": "4", "memory": "8Gi"},
         "qosReservedPercent": {"memory": 50},
         "activePods": [pod(requests={"cpu": "1"})],
+    },
+    "resize": {
+        "nodeAllocatable": dict(AMOUNTS),
+        "nodeAllocatableAbsolute": dict(AMOUNTS),
+        "cpuManagerPolicy": "none",
+        "memoryManagerPolicy": "None",
+        "swapBehavior": {"c": "LimitedSwap"},
+        "kubeletStartedAt": START,
+        "steps": [
+            {"at": START, "op": "add", "pods": [pod(requests={"cpu": "1"})]},
+            {"at": START, "op": "update", "pods": [pod(requests={"cpu": "2"})]},
+            {"at": START, "op": "remove", "uids": ["u-1"], "sourcesReady": False},
+        ],
+    },
+    "topology": {
+        "numSockets": 1,
+        "nodes": [{"id": 0, "cores": [[0, 0, [0, 1]], [1, 0, [2, 3]]], "memory": 2**33}],
+        "reservedCPU": "1",
+        "nodeAllocatableReservation": {"memory": "1Gi"},
+        "reservedMemory": [{"numaNode": 0, "limits": {"memory": "1Gi"}}],
+        "policy": "restricted",
+        "scope": "container",
+        "pods": {"u-1": pod(requests={"cpu": "1", "memory": "1Gi"})},
+        "otherHints": {"u-1": {"c": {"a.b/c": [{"numaNodes": [0], "preferred": True}]}}},
+        "steps": [{"op": "admit", "pod": "u-1"}],
     },
     "topologyhints": devices(scope="container"),
     "topologymerge": {
@@ -293,7 +405,19 @@ REFUSED: list[tuple[str, Where, Any, str]] = [
     ("podactions", ("pod", "spec", "containers", 0, "resources", "requests", "cpu"), "x",
      "pod.spec.containers[0].resources.requests.cpu"),
     ("podactions", ("actuated", "c", "requests", "cpu"), "-1", "actuated.c.requests.cpu"),
+    ("dra", ("steps", 0, "pod"), None, "steps[0]"),
+    ("dra", ("steps", 1, "driver"), None, "steps[1]"),
+    ("dra", ("steps", 1, "op"), "leave", "steps[1].op"),
+    ("dra", ("steps", 0, "answers", "gpu.example.com", "claims", "cu1", "devices", 0, "pool"), "n",
+     'steps[0].answers["gpu.example.com"].claims.cu1.devices[0]'),
+    ("resize", ("nodeAllocatable", "memory"), "-1Gi", "nodeAllocatable.memory"),
+    ("resize", ("nodeAllocatableAbsolute", "cpu"), "x", "nodeAllocatableAbsolute.cpu"),
+    ("resize", ("steps", 1, "pods", 0, "spec", "containers", 0, "resources", "requests", "cpu"),
+     "-1", "steps[1].pods[0].spec.containers[0].resources.requests.cpu"),
     # Times and durations, also where nothing depends on them.
+    ("resize", ("kubeletStartedAt",), "x", "kubeletStartedAt"),
+    ("resize", ("steps", 2, "at"), "noon", "steps[2].at"),
+    ("resize", ("steps", 2, "op"), "delete", "steps[2].op"),
     ("backoff", ("initial",), "-1s", "initial"),
     ("backoff", ("max",), "5 minutes", "max"),
     ("backoff", ("max",), "2000000h", "max"),
@@ -312,6 +436,24 @@ REFUSED: list[tuple[str, Where, Any, str]] = [
     ("imagegc", ("steps", 0, "at"), "2026-01-05 08:00:00Z", "steps[0].at"),
     ("imagegc", ("steps", 0, "at"), "9999-12-31T23:59:59-12:00", "steps[0].at"),
     ("imagegc", ("kubeletStartedAt",), "noon", "kubeletStartedAt"),
+    ("imagepull", ("backOffInitial",), "soon", "backOffInitial"),
+    ("imagepull", ("backOffMax",), "-1s", "backOffMax"),
+    ("imagepull", ("backOffMax",), "2000000h", "backOffMax"),
+    ("imagepull", ("kubeletStartedAt",), "noon", "kubeletStartedAt"),
+    ("imagepull", ("registryBurst",), INT64, "registryBurst"),
+    ("imagepull", ("maxParallelImagePulls",), INT32, "maxParallelImagePulls"),
+    ("imagepull", ("registryPullQPS",), "5", "registryPullQPS"),
+    ("imagepull", ("steps", 0, "at"), "noon", "steps[0].at"),
+    ("imagepull", ("steps", 0, "op"), "pull", "steps[0].op"),
+    ("imagepull", ("steps", 1, "until"), None, "steps[1].until"),
+    ("imagepull", ("steps", 0, "calls", 0, "answers", 0, "duration"), "1", "steps[0].calls"),
+    ("imagepull", ("steps", 0, "calls", 0, "answers", 0, "size"), -1,
+     "steps[0].calls[0].answers[0].size"),
+    ("imagepull", ("steps", 0, "calls", 0, "pullSecrets", 0, "data"), {".dockercfg": "{}"},
+     "steps[0].calls"),
+    ("imagepull", ("steps", 0, "calls", 0, "credentials", 0, "user"), "u",
+     "steps[0].calls[0].credentials[0]"),
+    ("imagepull", ("pullIntents", 0, "kind"), "x", "pullIntents[0]"),
     ("prober", ("pod", "metadata", "deletionTimestamp"), "x", "pod.metadata.deletionTimestamp"),
     ("prober", ("pod", "metadata", "creationTimestamp"), START[:-1],
      "pod.metadata.creationTimestamp"),
@@ -330,6 +472,28 @@ REFUSED: list[tuple[str, Where, Any, str]] = [
     ("podstatus", ("podStatus", *STATE, "running", "startedAt"), "２026-01-05T08:00:00Z",
      "podStatus.containerStatuses[0].state.running.startedAt"),
     ("podstatus", ("kubeletStartedAt",), "2026-01-05T08:00:00+24:00", "kubeletStartedAt"),
+    # The CPU manager's machines, sets, pods and steps.
+    *(("cpumanager", where, value, path) for where, value, path in (
+        (("topology", "nodes", 0, "id"), 64, "topology.nodes[0]"),
+        (("topology", "nodes", 0, "cores", 0, 2), ["a"], "topology.nodes[0].cores[0][2][0]"),
+        (("topology", "nodes", 0, "memory"), 1, "topology.nodes[0]"),
+        (("topology", "nodes"), [{"id": n, "cores": []} for n in range(17)], "topology.nodes"),
+        (("reservedCPU",), "1x", "reservedCPU"),
+        (("reservedSystemCPUs",), "3-1", "reservedSystemCPUs"),
+        (("pods", "u-1", "metadata", "uid"), "u-2", 'pods["u-1"].metadata.uid'),
+        (("pods", "u-1", "spec", "containers", 0, "resources", "requests", "cpu"), "-1",
+         'pods["u-1"].spec.containers[0].resources.requests.cpu'),
+        (("activePods",), ["u-2"], "activePods"),
+        (("steps", 0, "pod"), "u-2", "steps[0].pod"),
+        (("steps", 1, "container"), "d", "steps[1].container"),
+        (("steps", 0, "affinity"), [64], "steps[0].affinity[0]"),
+        (("steps", 0, "op"), "grant", "steps[0].op"),
+        (("steps", 1, "activePods"), ["u-2"], "steps[1].activePods"),
+        (("steps", 2, "topology"), {"numSockets": 1, "nodes": [{"id": -1, "cores": []}]},
+         "steps[2].topology.nodes[0]"),
+        (("steps", 2, "reservedSystemCPUs"), "x", "steps[2].reservedSystemCPUs"),
+        (("steps", 2, "reservedCPU"), "x", "steps[2].reservedCPU"),
+    )),
     # NUMA nodes and devices.
     *((subsystem, where, value, path) for subsystem in ("devices", "topologyhints")
       for where, value, path in (
@@ -352,6 +516,28 @@ REFUSED: list[tuple[str, Where, Any, str]] = [
         (("steps", 0, "pod", "spec", "containers", 0, "resources", "requests"), {"cpu": "x"},
          "steps[0].pod.spec.containers[0].resources.requests.cpu"),
       )),
+    ("memorymanager", ("nodes", 0, "memory"), 2**64, "nodes[0].memory"),
+    ("memorymanager", ("nodes", 0, "hugepages", 0, 1), 2**64, "nodes[0].hugepages[0]"),
+    ("memorymanager", ("nodes", 0, "id"), 64, "nodes[0]"),
+    ("memorymanager", ("nodes",), [{"id": n, "memory": 1} for n in range(17)], "nodes"),
+    ("memorymanager", ("reservedMemory", 0, "limits", "memory"), "x",
+     "reservedMemory[0].limits.memory"),
+    ("memorymanager", ("nodeAllocatableReservation", "memory"), "-1",
+     "nodeAllocatableReservation.memory"),
+    ("memorymanager", ("activePods",), ["u-2"], "activePods"),
+    ("memorymanager", ("steps", 0, "affinity"), [64], "steps[0].affinity[0]"),
+    ("memorymanager", ("steps", 0, "container"), "x", "steps[0].container"),
+    ("memorymanager", ("steps", 0, "pod"), "u-2", "steps[0].pod"),
+    ("memorymanager", ("steps", 0, "op"), "free", "steps[0].op"),
+    ("topology", ("nodes",), [{"id": n, "cores": [], "memory": 1} for n in range(17)], "nodes"),
+    ("topology", ("nodes", 0, "memory"), 2**64, "nodes[0].memory"),
+    ("topology", ("reservedCPU",), "-1", "reservedCPU"),
+    ("topology", ("reservedSystemCPUs",), "3-1", "reservedSystemCPUs"),
+    ("topology", ("reservedMemory", 0, "limits", "memory"), "x", "reservedMemory[0].limits.memory"),
+    ("topology", ("otherHints", "u-1", "c", "a.b/c", 0, "numaNodes"), [64],
+     'otherHints["u-1"].c["a.b/c"][0].numaNodes[0]'),
+    ("topology", ("steps", 0, "pod"), "u-2", "steps[0].pod"),
+    ("topology", ("steps", 0, "op"), "evict", "steps[0].op"),
     ("topologyhints", ("numaNodes",), list(range(21)), "numaNodes"),
     ("topologyhints", ("steps",), [], "steps"),
     ("topologyhints", ("scope",), "node", "scope"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,9 @@ def faults(value: object, schema: dict[str, Any], defs: dict[str, Any], at: str)
             yield f"{at}: no {schema['type']}"
             return
     if isinstance(value, list):
+        of = chain(schema.get("prefixItems", []), repeat(schema.get("items") or {}))
         for index, each in enumerate(value):
-            yield from faults(each, schema.get("items", {}), defs, f"{at}[{index}]")
+            yield from faults(each, next(of), defs, f"{at}[{index}]")
     if isinstance(value, int | float) and value < schema.get("minimum", value):
         yield f"{at}: too small"
     if isinstance(value, dict):

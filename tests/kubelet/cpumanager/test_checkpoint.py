@@ -80,11 +80,19 @@ def test_cpu_state_forms(
     assert read_cpu_manager_state(state | {"checksum": checksum ^ 1}).checksum_ok is False
 
 
-def test_cpu_state_checksums_that_cannot_be_checked() -> None:
-    """0 is not checked by the kubelet; pod entries are hashed in a form that JSON does not show."""
+def test_cpu_state_with_pods() -> None:
+    """Hashed as sets, so the text's own notation does not count; 0 is not checked."""
+    text = (
+        "(*state.CPUManagerCheckpoint){PolicyName:(string)static DefaultCPUSet:(string)0 "
+        "Entries:(map[string]map[string]string)map[] PodEntries:(state.PodCPUAssignments)map["
+        "u:{CPUSet:(cpuset.CPUSet){elems:(map[int]struct {})map[2:{} 10:{}]}}] "
+        "Checksum:(checksum.Checksum)0}"
+    )
+    state = {"policyName": "static", "defaultCpuSet": "0", "checksum": fnv1a32(text)}
+    pods = {"podEntries": {"u": {"cpuSet": "10,2"}}}
+    assert read_cpu_manager_state(state | pods).checksum_ok is True
+    assert read_cpu_manager_state(state).checksum_ok is False
     assert read_cpu_manager_state(CPU_STATE | {"checksum": 0}).checksum_ok is None
-    pods = {"podEntries": {"u": {"cpuSet": "1"}}}
-    assert read_cpu_manager_state(CPU_STATE | pods).checksum_ok is None
 
 
 @pytest.mark.parametrize(
@@ -97,6 +105,12 @@ def test_cpu_state_checksums_that_cannot_be_checked() -> None:
         ({"entries": {"u": 3}}, "entries is not a JSON object"),
         ({"entries": {"u": {"a": 3}}}, "a is not a string"),
         ({"podEntries": []}, "podEntries is not a JSON object"),
+        ({"podEntries": {"u": 1}}, "podEntries u is not a JSON object"),
+        ({"podEntries": {"u": {"cpuSet": 1}}}, "cpuSet is not a string"),
+        (
+            {"podEntries": {"u": {"cpuSet": "3-1"}}},
+            'podEntries u: invalid range "3-1" (3 > 1)',
+        ),
     ],
 )
 def test_malformed_cpu_state(change: dict[str, Any], message: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kubeledger.kubelet.kube.urls import URLError, parse_url, probe_url
 from kubeledger.kubelet.prober.httpget import (
     HTTPRequest,
     http_request,
@@ -12,7 +13,6 @@ from kubeledger.kubelet.prober.httpget import (
     user_agent,
 )
 from kubeledger.kubelet.prober.prober import HTTPGetAction, HTTPHeader
-from kubeledger.kubelet.prober.urls import URLError, parse_url, probe_url
 from tests.kubelet.prober.worlds import facts_of
 
 NEW, OLD = facts_of("1.36.2"), facts_of("1.20.2")

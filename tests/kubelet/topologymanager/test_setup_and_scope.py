@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from kubeledger.kubelet.kube.admission import AllocationError
+from kubeledger.kubelet.kube.pod import (
+    Container,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    ResourceRequirements,
+)
+from kubeledger.kubelet.profile.gates import with_gates
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.kubelet.topologymanager.bitmask import (
     NUMANodeError,
@@ -12,17 +22,22 @@ from kubeledger.kubelet.topologymanager.bitmask import (
     mask_of,
     mask_text,
 )
-from kubeledger.kubelet.topologymanager.hint import TopologyHint
+from kubeledger.kubelet.topologymanager.hint import ProviderHints, TopologyHint
 from kubeledger.kubelet.topologymanager.options import (
     ConfigurationError,
     PolicyOptions,
-    check_setup,
+    TopologySettings,
+    new_policy,
     policy_options,
 )
 from kubeledger.kubelet.topologymanager.policies import Policy, PolicyName
-from kubeledger.kubelet.topologymanager.scope import HintProvider, admit
+from kubeledger.kubelet.topologymanager.scope import Scope
 
 FACTS = resolve("1.36.0").topology
+PAIR = Pod(
+    spec=PodSpec(containers=(Container(name="a"), Container(name="b"))),
+    metadata=ObjectMeta(uid="u"),
+)
 CLOSEST, ALLOWABLE = "prefer-closest-numa-nodes", "max-allowable-numa-nodes"
 
 
@@ -46,80 +61,100 @@ def test_nodes_no_mask_can_hold(node: int) -> None:
         mask_of([node])
 
 
+ALPHA, BETA = "TopologyManagerPolicyAlphaOptions", "TopologyManagerPolicyBetaOptions"
+
+
 @pytest.mark.parametrize(
-    ("version", "options", "alpha", "beta", "error"),
+    ("version", "options", "gates", "error"),
     [
-        ("1.25.0", {CLOSEST: "true"}, True, True, "unknown Topology Manager Policy option"),
-        ("1.26.0", {CLOSEST: "true"}, False, True, "Policy Alpha-level Options not enabled"),
-        ("1.28.0", {CLOSEST: "true"}, False, False, "Policy Beta-level Options not enabled"),
-        ("1.28.0", {CLOSEST: "true"}, False, True, ""),
-        ("1.32.0", {CLOSEST: "true"}, False, False, ""),
-        ("1.30.0", {ALLOWABLE: "9"}, True, True, "unknown Topology Manager Policy option"),
-        ("1.32.0", {ALLOWABLE: "9"}, True, False, "Policy Beta-level Options not enabled"),
-        ("1.33.1", {ALLOWABLE: "9"}, True, False, "policy beta-level options not enabled"),
-        ("1.35.0", {ALLOWABLE: "9"}, False, False, ""),
-        ("1.36.0", {ALLOWABLE: "7"}, False, False, "should not be less than 8"),
-        ("1.36.0", {ALLOWABLE: "x"}, False, False, "unable to convert policy option to integer"),
-        ("1.36.0", {CLOSEST: "yes"}, False, False, "bad value for option"),
+        ("1.25.0", {CLOSEST: "true"}, {ALPHA: True}, "unknown Topology Manager Policy option"),
+        ("1.26.0", {CLOSEST: "true"}, {}, "Policy Alpha-level Options not enabled"),
+        ("1.26.0", {CLOSEST: "true"}, {ALPHA: True}, ""),
+        ("1.28.0", {CLOSEST: "true"}, {BETA: False}, "Policy Beta-level Options not enabled"),
+        ("1.28.0", {CLOSEST: "true"}, {}, ""),
+        ("1.32.0", {CLOSEST: "true"}, {BETA: False}, ""),
+        ("1.30.0", {ALLOWABLE: "9"}, {}, "unknown Topology Manager Policy option"),
+        ("1.32.0", {ALLOWABLE: "9"}, {BETA: False}, "Policy Beta-level Options not enabled"),
+        ("1.33.1", {ALLOWABLE: "9"}, {BETA: False}, "policy beta-level options not enabled"),
+        ("1.35.0", {ALLOWABLE: "9"}, {BETA: False}, ""),
+        ("1.36.0", {ALLOWABLE: "7"}, {}, "should not be less than 8"),
+        ("1.36.0", {ALLOWABLE: "x"}, {}, "unable to convert policy option to integer"),
+        ("1.36.0", {CLOSEST: "yes"}, {}, "bad value for option"),
     ],
 )
-def test_options(
-    version: str, options: dict[str, str], alpha: bool, beta: bool, error: str
-) -> None:
+def test_options(version: str, options: dict[str, str], gates: dict[str, bool], error: str) -> None:
     """By version and gate."""
-    facts = resolve(version).topology
+    facts = with_gates(resolve(version), gates).topology
     if not error:
-        assert policy_options(options, facts, alpha_gate=alpha, beta_gate=beta) != PolicyOptions()
+        assert policy_options(options, facts) != PolicyOptions()
         return
     with pytest.raises(ConfigurationError, match=error):
-        policy_options(options, facts, alpha_gate=alpha, beta_gate=beta)
+        policy_options(options, facts)
 
 
 @pytest.mark.parametrize(
-    ("policy", "scope", "nodes", "error"),
+    ("version", "policy", "scope", "nodes", "error"),
     [
-        ("none", "container", 64, ""),
-        ("restricted", "pod", 8, ""),
-        ("restricted", "pod", 9, "unsupported on machines with more than 8 NUMA Nodes"),
-        ("strict", "pod", 2, 'unknown policy: "strict"'),
-        ("none", "node", 2, 'unknown scope: "node"'),
+        ("1.36.0", "none", "container", 64, ""),
+        ("1.36.0", "none", "node", 2, ""),
+        ("1.27.0", "none", "node", 2, 'unknown scope: "node"'),
+        ("1.36.0", "restricted", "pod", 8, ""),
+        ("1.36.0", "restricted", "pod", 9, "unsupported on machines with more than 8 NUMA Nodes"),
+        ("1.36.0", "strict", "pod", 2, 'unknown policy: "strict"'),
+        ("1.36.0", "restricted", "node", 2, 'unknown scope: "node"'),
+        ("1.19.0", "restricted", "pod", 2, 'unknown scope: "pod"'),
     ],
 )
-def test_set_up(policy: str, scope: str, nodes: int, error: str) -> None:
-    """What the topology manager refuses to start with."""
+def test_set_up(version: str, policy: str, scope: str, nodes: int, error: str) -> None:
+    """What the topology manager refuses to start with; under policy none nothing since 1.28."""
+    settings, facts = TopologySettings(policy=policy, scope=scope), resolve(version).topology
+    distances = dict.fromkeys(range(nodes))
     if not error:
-        check_setup(policy, scope, nodes, PolicyOptions(), FACTS)
+        assert new_policy(settings, distances, facts).name == policy
         return
     with pytest.raises(ConfigurationError, match=error):
-        check_setup(policy, scope, nodes, PolicyOptions(), FACTS)
+        new_policy(settings, distances, facts)
+
+
+def test_distances_are_needed_by_the_option_alone() -> None:
+    """A machine of which cAdvisor reports none."""
+    rows = {0: [10, 20], 1: None}
+    plain = TopologySettings(policy="restricted")
+    assert new_policy(plain, rows, FACTS).distances is None
+    with pytest.raises(ConfigurationError, match="error getting NUMA distances from cadvisor"):
+        new_policy(TopologySettings(policy="restricted", options={CLOSEST: "1"}), rows, FACTS)
 
 
 class Node:
     """A provider that gives out what it has, one unit a container, of node 0 and 1."""
 
-    def __init__(self, *free: int) -> None:
+    def __init__(self, *free: int, error_for: str = "") -> None:
         self.free = list(free)
-        self.calls: list[tuple[str, int | None]] = []
+        self.error_for = error_for
+        self.calls: list[tuple[str | None, int | None]] = []
 
-    def provider(self, error_for: str = "") -> HintProvider:
-        """As the topology manager sees it; a pod is of containers ``a`` and ``b``."""
+    def get_topology_hints(self, pod: Pod, container: Container) -> ProviderHints:
+        """For one unit."""
+        return self._hints(1)
 
-        def hints(needed: int) -> dict[str, tuple[TopologyHint, ...] | None]:
-            fitting = (n for n in (0, 1) if self.free[n] >= needed)
-            return {"r": tuple(TopologyHint(1 << n, preferred=True) for n in fitting)}
+    def get_pod_topology_hints(self, pod: Pod) -> ProviderHints:
+        """For as many as there are containers."""
+        return self._hints(2)
 
-        def allocate(container: str, affinity: int | None) -> str:
-            self.calls.append((container, affinity))
-            if container == error_for:
-                return "no luck"
-            self.free[0 if affinity in (None, 1) else 1] -= 1
-            return ""
+    def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
+        """Take one unit."""
+        self.calls.append((container.name, affinity.affinity))
+        if container.name == self.error_for:
+            raise AllocationError("no luck")
+        self.free[0 if affinity.affinity in (None, 1) else 1] -= 1
 
-        return HintProvider(
-            container_hints=lambda name: hints({"a": 1, "b": 1}[name]),
-            pod_hints=lambda: hints(2),
-            allocate=allocate,
-        )
+    def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
+        """All at once."""
+        self.calls.append((None, affinity.affinity))
+
+    def _hints(self, needed: int) -> ProviderHints:
+        fitting = (n for n in (0, 1) if self.free[n] >= needed)
+        return {"r": tuple(TopologyHint(1 << n, preferred=True) for n in fitting)}
 
 
 NO_LUCK = "Allocate failed due to no luck, which is unexpected"
@@ -136,6 +171,10 @@ NO_PLACE = "Resources cannot be allocated with Topology locality"
         ("restricted", "container", (1, 0), "", NO_PLACE, {"a": 1}, [1]),
         ("restricted", "pod", (1, 1), "", NO_PLACE, {}, []),
         ("restricted", "container", (2, 0), "b", NO_LUCK, {"a": 1, "b": 1}, [1, 1]),
+        # The first error ends it.
+        ("restricted", "container", (2, 0), "a", NO_LUCK, {"a": 1}, [1]),
+        ("restricted", "pod", (2, 0), "a", NO_LUCK, {"a": 1}, [1]),
+        ("none", "container", (9, 9), "a", NO_LUCK, {}, [None]),
         # Policy none stores nothing, in either scope.
         ("none", "container", (9, 9), "b", NO_LUCK, {}, [None, None]),
         ("none", "pod", (9, 9), "", "", {}, [None, None]),
@@ -151,12 +190,35 @@ def test_a_pod_is_aligned(
     asked: list[int | None],
 ) -> None:
     """Each container by itself, or all by one merged hint; the first error ends it."""
-    node = Node(*free)
-    providers = [node.provider(error_for)]
-    rule = Policy(name=policy, numa_nodes=(0, 1))
-    result = admit(["a", "b"], providers, rule, scope, FACTS)
+    node = Node(*free, error_for=error_for)
+    manager = Scope(Policy(name=policy, numa_nodes=(0, 1)), scope, [node], resolve("1.36.0"))
+    result = manager.admit(PAIR)
     assert (result.admit, result.message) == (not message, message)
     reasons = {NO_PLACE: "TopologyAffinityError", NO_LUCK: "UnexpectedAdmissionError", "": ""}
     assert result.reason == reasons[message]
-    assert result.affinities == affinities
+    stored = {name: hint.affinity for (_, name), hint in manager.affinities.items()}
+    assert stored == affinities
     assert node.calls == list(zip("ab", asked, strict=False))
+    assert manager.affinity("u", "z") == TopologyHint(None, preferred=False)
+
+
+@pytest.mark.parametrize(
+    ("scope", "free", "message", "asked"),
+    [
+        ("pod", (2, 0), "", [(None, 1)]),
+        ("pod", (1, 1), "under pod-scope topology manager", []),
+        ("container", (1, 0), "with a container-level topology manager", [("a", 1)]),
+    ],
+)
+def test_a_pod_with_resources_of_its_own(
+    scope: str, free: tuple[int, int], message: str, asked: list[tuple[str | None, int]]
+) -> None:
+    """With the gate of the managers it is allocated as a whole in scope pod."""
+    node = Node(*free)
+    profile = with_gates(resolve("1.36.2"), {"PodLevelResourceManagers": True})
+    policy = Policy(name="restricted", numa_nodes=(0, 1))
+    whole = ResourceRequirements(requests={"cpu": "2"})
+    pod = msgspec.structs.replace(PAIR, spec=msgspec.structs.replace(PAIR.spec, resources=whole))
+    result = Scope(policy, scope, [node], profile).admit(pod)
+    assert result.message.endswith(message)
+    assert node.calls == asked

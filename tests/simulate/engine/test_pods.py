@@ -383,13 +383,21 @@ def test_after_a_restart_pods_count_once_they_are_handed_over(version: str) -> N
     assert (victim.victim_pod, victim.preemptor_pod) == ("static", "api")
 
 
-def test_an_image_that_is_missing_holds_up_the_start() -> None:
-    """An image that is missing holds up the start."""
-    image = planned("a", {**container(), "image": "registry.local/none:1"})
-    found = run(image)
-    reasons = [b.reason for b in of_kind(found, "lifecycle.ReasonReported")]
-    assert reasons[:2] == ["ErrImageNeverPull", "Failed"]
-    assert [b.sandbox for b in of_kind(found, "lifecycle.ContainerStarted")] == [True]
+@pytest.mark.parametrize(
+    ("policy", "reasons", "started"),
+    [
+        ("Never", ["ErrImageNeverPull", "Failed"], 1),
+        ("IfNotPresent", ["Pulling", "Pulled"], 2),
+        ("Always", ["Pulling", "Pulled"], 2),
+    ],
+)
+def test_an_image_that_is_missing(policy: str, reasons: list[str], started: int) -> None:
+    """It is pulled, or holds up the start for good."""
+    image = {"image": "registry.local/none:1", "imagePullPolicy": policy}
+    found = run(planned("a", {**container(), **image}))
+    told = [b.reason for b in of_kind(found, "lifecycle.ReasonReported")]
+    assert told[:2] == reasons
+    assert len(of_kind(found, "lifecycle.ContainerStarted")) == started
     clean(found)
 
 

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -23,10 +23,10 @@ from tests.verify.properties import clocks
 from tests.verify.properties.filters import FILTERS
 from tests.verify.properties.verbosity import LOGGED_AT
 
-NODES = ("node-a", "node-b", "node-e-evictions", "node-e-oom")
+NODES = ("node-a", "node-b", "node-e-evictions", "node-e-oom", "node-f")
 """Recordings whose files are degraded."""
 
-_SNAPSHOT = "%Y%m%dT%H%M%SZ"
+_SNAPSHOT = "%Y%m%dT%H%M%S"
 
 Lines = list[bytes]
 Change = Callable[[Path, Random], None]
@@ -38,7 +38,21 @@ def _unpacked(node: str) -> Path:
     import atexit
 
     atexit.register(shutil.rmtree, scratch, ignore_errors=True)
-    return extract(node, scratch / node)
+    bundle = extract(node, scratch / node)
+    log = bundle / "kubelet.log"
+    log.write_bytes(b"".join(_uncarried(log.read_bytes().splitlines(keepends=True))))
+    return bundle
+
+
+_CARRIED = re.compile(rb"\d{4}-\d\d-\d\dT\S+ \S+ (\w+)\[\d+\]: ")
+
+
+def _uncarried(lines: Lines) -> Iterator[bytes]:
+    """What the kubelet wrote of a log that journald carried: what falsifies knows klog's lines."""
+    for line in lines:
+        carried = _CARRIED.match(line)
+        if carried is None or carried[1] == b"kubelet":
+            yield line if carried is None else line[carried.end() :]
 
 
 def degraded_bundle(node: str, how: str, random: Random) -> list[Record]:
@@ -132,8 +146,8 @@ def _other_settings(bundle: Path, random: Random) -> None:
     skipped = random.randrange(600)
     _log(lambda lines, random: _start(lines, random)[skipped:])(bundle, random)
     first = min(path.name for path in (bundle / "snapshots").iterdir())
-    taken = datetime.strptime(first, _SNAPSHOT) - timedelta(minutes=2)
-    snapshot = bundle / "snapshots" / taken.strftime(_SNAPSHOT)
+    taken = datetime.strptime(first[:15], _SNAPSHOT) - timedelta(minutes=2)
+    snapshot = bundle / "snapshots" / f"{taken.strftime(_SNAPSHOT)}Z"
     snapshot.mkdir()
     file = _unpacked("node-b") / "kubelet-config.yaml"
     own = bundle / file.name

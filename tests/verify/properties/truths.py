@@ -46,7 +46,7 @@ _SOURCES: dict[str, Source] = {
     "prober.ProbeCountersRead": "metrics",
 }
 
-RECORDED = ("node-a", "node-b", "node-e-evictions", "node-e-oom")
+RECORDED = ("node-a", "node-b", "node-e-evictions", "node-e-oom", "node-f")
 SCENARIOS = tuple(
     sorted(
         path.stem for path in (RECORDINGS / "scenarios").glob("*.yaml") if path.stem != "node-day"

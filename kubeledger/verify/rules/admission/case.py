@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, combinations, islice, product
+from math import prod
 from typing import Final
 
 import msgspec
@@ -39,8 +40,8 @@ OTHER_PODS: Final = "the pods that ran before the log begins"
 _DOUBTS_MAX: Final = 8
 """Of so many doubtful pods all combinations are tried; of more, none, all, and all but one."""
 
-
-_READINGS_MAX: Final = 16
+_READINGS_MAX: Final = 32
+"""So many readings of the pods that were resized are tried."""
 
 
 class CountedPod(msgspec.Struct, frozen=True):
@@ -122,6 +123,7 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
         unread: names of pods that counted but whose specs are not known.
         complete: no pod can have counted that no record names.
         refusals: seq, reason and message of what refused it before the predicates.
+        blame: whose hints the topology manager refused it for; empty where nothing says.
         labels_known, taints_known: the node's labels and taints are known.
         unsized: (n,) resources it requests of which the node's capacity is not known.
         named: the node's name is known.
@@ -143,6 +145,7 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
     labels_known: bool
     taints_known: bool
     unsized: tuple[str, ...] = ()
+    blame: str = ""
     named: bool = True
     inferred: bool = False
     pressure: tuple[int, str] | None = None
@@ -154,8 +157,15 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_cut(self) -> bool:
-        """Whether so many pods are doubtful that :meth:`outcomes` does not try all worlds."""
-        return sum(other.doubtful for other in self.others) > _DOUBTS_MAX
+        """Whether so much is doubtful that :meth:`outcomes` does not try all worlds."""
+        return (
+            self._doubtful > _DOUBTS_MAX
+            or prod(1 + len(other.readings) for other in self.others) > _READINGS_MAX
+        )
+
+    @property
+    def _doubtful(self) -> int:
+        return sum(other.doubtful for other in self.others)
 
     def worlds(self) -> Iterator[tuple[Node, tuple[CountedPod, ...]]]:
         """The node and the pods that count, in each world."""
@@ -193,7 +203,8 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
         for others in self._readings():
             yield others
             doubtful = [index for index, other in enumerate(others) if other.doubtful]
-            sizes = (1, len(doubtful)) if self.is_cut else range(1, len(doubtful) + 1)
+            some = self._doubtful > _DOUBTS_MAX
+            sizes = (1, len(doubtful)) if some else range(1, len(doubtful) + 1)
             for size in sizes:
                 for absent in combinations(doubtful, size):
                     yield tuple(o for index, o in enumerate(others) if index not in absent)

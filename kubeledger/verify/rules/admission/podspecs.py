@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Final
+from itertools import product
+from typing import Any, Final
 
 import msgspec
 
 from kubeledger.kubelet.kube.critical import CONFIG_SOURCE
 from kubeledger.kubelet.kube.names import is_extended_resource
-from kubeledger.kubelet.kube.pod import Container, Pod, ResourceRequirements
+from kubeledger.kubelet.kube.pod import Container, Pod, PodSpec, ResourceRequirements
+from kubeledger.kubelet.kube.podtotals import allocated, resized_spec
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.model.bodies.stages import PodResized
 from kubeledger.model.record import Record
@@ -82,6 +84,33 @@ class PodObjects:
             self._objects[key] = _read(listed, interval, self._given(listed, len(times)))
         return self._objects[key]
 
+    def asking(
+        self, ts_ns: int, interval: PodActiveInterval, resources: dict[str, Any]
+    ) -> PodObject | None:
+        """A pod as a resize asks for it: container -> ``requests`` and ``limits``."""
+        listed = self._lists.at(ts_ns, interval.uid, interval.namespace, interval.name)
+        if listed is None:
+            return None
+        with suppress(msgspec.ValidationError):
+            return _read(listed, interval, msgspec.convert(resources, _Resources))
+        return None
+
+    def asked(self, ts_ns: int, interval: PodActiveInterval, now: PodObject) -> list[PodObject]:
+        """What lists show that it may have asked for then: the last one before, and the next.
+
+        Args:
+            ts_ns: the time.
+            interval: of the pod.
+            now: what it has been given; what asks for the same is left out.
+        """
+        listed = self._lists.at(ts_ns, interval.uid, interval.namespace, interval.name)
+        versions = () if listed is None else self._lists.versions(listed)
+        before = [each for each in versions if each.ts_ns <= ts_ns][-1:]
+        after = [each for each in versions if each.ts_ns > ts_ns]
+        wants = (_read(each, interval, {}) for each in (*before, *after))
+        other = [each for each in wants if each is not None and each.pod.spec != now.pod.spec]
+        return other[: 1 + bool(before)]
+
     def readings(self, ts_ns: int, interval: PodActiveInterval, node: str) -> tuple[Pod, ...]:
         """The pod with what else its status may have said of resizes, as far as lists show.
 
@@ -96,15 +125,20 @@ class PodObjects:
         versions = self._lists.versions(listed)
         specs = [_as_admitted(each.as_(Pod), interval, {}).spec for each in versions]
         asked = [spec for n, spec in enumerate(specs) if spec not in specs[:n]]
-        if len(asked) > 1 + len(self._told.get(listed.uid, ())):
-            replaced = (msgspec.structs.replace(now.pod, spec=spec) for spec in asked)
-            return tuple(pod for pod in replaced if pod != now.pod)
-        if not self._allocated.get(listed.uid):
+        untold = len(asked) > 1 + len(self._told.get(listed.uid, ()))
+        if not untold and not self._allocated.get(listed.uid):
             return ()
         index = versions.index(listed) if listed in versions else 0
-        around = versions[max(index - 1, 0) : index + 2]
-        found = [msgspec.structs.replace(now.pod, status=each.as_(Pod).status) for each in around]
-        return tuple(pod for n, pod in enumerate(found) if pod not in (now.pod, *found[:n]))
+        statuses = [each.as_(Pod).status for each in versions[max(index - 1, 0) : index + 2]]
+        found, counted = list[Pod](), [_counted(now.pod)]
+        for spec, status in product(
+            (now.pod.spec, *(asked if untold else ())), (now.pod.status, *statuses)
+        ):
+            pod = msgspec.structs.replace(now.pod, spec=spec, status=status)
+            if (counts := _counted(pod)) not in counted:
+                found.append(pod)
+                counted.append(counts)
+        return tuple(found)
 
     def _given(self, listed: ListedPod, resizes: int) -> _Resources:
         """What its containers have after so many resizes, where that is not what its spec says."""
@@ -118,6 +152,11 @@ class PodObjects:
             each = (*(spec.containers or ()), *(spec.init_containers or ()))
             return {one.name or "": one.resources for one in each if one.resources is not None}
         return {}
+
+
+def _counted(pod: Pod) -> PodSpec:
+    """What counts of a pod that may be resized."""
+    return resized_spec(allocated(pod), pod_level=True)
 
 
 def requests_of(pod: Pod) -> Iterator[tuple[str, str | float | None]]:

@@ -112,6 +112,8 @@ def _by_managers(case: AdmissionCase, recorded: Fields) -> Judgement:
     expected: Fields = {"reason": reason, "message": message}
     allowed = recorded == expected
     why = f"rejected by the topology or device manager, before the fit checks: {message}"
+    if case.blame:
+        why = f"rejected by the topology manager: {case.blame}"
     if not allowed:
         instead_of = f"{recorded['reason']} ({recorded['message']})"
         why = f"the pod was refused as {instead_of}, but what refused it said {reason} ({message})"

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kubeledger.kubelet.lifecycle.presence import known
+from kubeledger.model.bodies.allocation import PodsStateRead
 from kubeledger.model.bodies.devicemanager import AllocationFailed
 from kubeledger.model.bodies.lifecycle import (
     PodAdmitted,
@@ -16,7 +17,7 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.bodies.preemption import PodPreempted, PreemptionFailed
 from kubeledger.model.bodies.stages import PodResized
-from kubeledger.model.bodies.topologymanager import AffinityDecided
+from kubeledger.model.bodies.topologymanager import AffinityDecided, HintsGenerated
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
@@ -35,6 +36,7 @@ from kubeledger.verify.rules.admission.judging import (
     judged,
 )
 from kubeledger.verify.rules.admission.refused import judge_refused
+from kubeledger.verify.rules.admission.resizes import RULE_RESIZE, Resizes
 from kubeledger.verify.rules.admission.victims import Kill, judge_victims
 from kubeledger.verify.verifier import Prescan, See
 
@@ -49,11 +51,12 @@ class AdmissionVerifier(RuleVerifier):
     """Judges who was admitted, who was refused, and who was killed for whom."""
 
     rule = RULE_PREDICATES
-    decides = (PodAdmitted, PodRejected, PodPreempted, PreemptionFailed)
+    decides = (PodAdmitted, PodRejected, PodPreempted, PodResized, PreemptionFailed)
 
     def __init__(self, context: VerifyContext) -> None:
         super().__init__(context)
         self._inputs = AdmissionInputs(context)
+        self._resizes = Resizes(context, self._inputs)
         self._cases: dict[int, AdmissionCase] = {}
         self._kills: dict[int, list[tuple[Record, PodPreempted]]] = {}
         self._decided: set[int] = set()
@@ -63,6 +66,7 @@ class AdmissionVerifier(RuleVerifier):
         """What managers refuse, and what the node has."""
         return {
             NodeObserved: self._inputs.nodes.prescan,
+            HintsGenerated: self._inputs.refusals.note_hints,
             AffinityDecided: self._inputs.refusals.note_manager,
             AllocationFailed: self._inputs.refusals.note_manager,
             PodResized: self._inputs.objects.foresee,
@@ -74,7 +78,8 @@ class AdmissionVerifier(RuleVerifier):
             KubeletStarted: self._kubelet_started,
             NodeObserved: self._inputs.node_observed,
             PodListed: self._pod_listed,
-            PodResized: self._inputs.objects.resized,
+            PodResized: self._pod_resized,
+            PodsStateRead: self._resizes.state_read,
             PodTerminating: self._inputs.terminating,
             PodPreempted: self._pod_preempted,
             PreemptionFailed: self._preemption_failed,
@@ -167,6 +172,11 @@ class AdmissionVerifier(RuleVerifier):
         else:
             judgement = judged(case, lambda _: lacks(()), RULE_PREEMPTION)
             self.conclude(record, f"pod/{body.victim_namespace}/{body.victim_pod}", judgement)
+
+    def _pod_resized(self, record: Record, body: PodResized, state: NodeState) -> None:
+        judgement = self._resizes.judged(record, body, state)
+        self.conclude(record, f"pod/{body.namespace}/{body.pod}", judgement, rule=RULE_RESIZE)
+        self._inputs.objects.resized(record, body, state)
 
     # -- victims ----------------------------------------------------------------------------
 

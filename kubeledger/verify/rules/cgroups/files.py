@@ -22,6 +22,7 @@ from kubeledger.kubelet.cgroups.state import CgroupState
 from kubeledger.model.bodies.cgroups import CgroupUpdated
 from kubeledger.model.record import Evidence, Record
 from kubeledger.verify.belief import Ruling
+from kubeledger.verify.evidence.line_texts import file_of_cgroup
 from kubeledger.verify.finding import Fields
 
 Values = dict[str, Sequence[Any]]
@@ -270,7 +271,7 @@ def line_of(record: Record, body: CgroupUpdated, keys: Iterable[str]) -> Evidenc
     """The first line of a record that holds one of some values; None where none does."""
     names = tuple(f"/{name}" for key in keys if (name := _file_of(body, key)))
     for piece in record.evidence if names else ():
-        file = f"/{(piece.text or '').split(' ', 1)[0].rpartition('/')[2]}"
+        file = file_of_cgroup(piece.text or "")
         if any(file.startswith(name) if name.endswith(".") else file == name for name in names):
             return piece
     return None

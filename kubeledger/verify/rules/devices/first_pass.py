@@ -82,6 +82,7 @@ class FirstPass:
         lists: device lists over time.
         entries: holder -> (n,) what checkpoints hold for it, in order, changes only.
         late: pod -> holder -> (n,) grants that only a checkpoint shows, in order.
+        asked: holder -> times at which it asked.
         added: pod -> first time that it was added.
         numa_nodes: of the machine, where records agree on them; None when not known.
     """
@@ -104,6 +105,7 @@ class FirstPass:
         self.lists = DeviceLists(context)
         self.entries: dict[Holder, list[Entry]] = {}
         self.late: dict[str, dict[Holder, list[tuple[When, DevicesAllocated]]]] = {}
+        self.asked: dict[Holder, list[When]] = {}
         self.added: dict[str, When] = {}
         self.numa_nodes: tuple[int, ...] | None = None
         self._context = context
@@ -131,6 +133,8 @@ class FirstPass:
                 self.lists.started(when, from_start=body.from_start)
             case AllocationRequested():
                 self.lists.asked(when)
+                holder = (pod, body.container, body.resource)
+                self.asked.setdefault(holder, []).append(when)
             case DevicesReleased():
                 if not body.inferred:
                     self.lists.asked(when)

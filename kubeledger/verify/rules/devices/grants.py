@@ -139,6 +139,9 @@ class Grants:
             if container not in (None, holder[1]) or grant is None:
                 continue
             (_, seq), body = grant
+            asked = model.first_pass.asked.get(holder, ())
+            if container is None and any(when < at < grant[0] for at in asked):
+                continue  # a pod that is aligned as a whole: the container itself asks later
             if (holder, seq) in self._early or (current is not None and current.certain):
                 continue
             devices = frozenset(body.device_ids)

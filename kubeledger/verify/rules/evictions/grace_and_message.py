@@ -44,6 +44,8 @@ _WAIT_NS: Final = 10 * NS_PER_S
 _LATE_NS: Final = 2 * NS_PER_S
 _STOPS_NS: Final = 4 * NS_PER_S
 """The rest of a pod's end may take so long after those of its containers."""
+_WORKER_NS: Final = 120 * NS_PER_S
+"""A pod's worker that is busy comes to the end of its pod no later than this."""
 _FULL: Final = 2**60
 """Bytes that exceed any limit."""
 
@@ -102,13 +104,16 @@ def judge_outcome(
     ends = [run.died_ns for run in ran if run.name and run.died_ns is not None]
     if body.evicted is None or pod is None:
         return same(True, "")
-    if not body.evicted and not any(run.name for run in ran):
-        return open_to("how long the pod took to end", denied="none of its containers ran")
-    if not ends:
-        return same(True, "")
     wait_ns = _WAIT_NS
     if threshold is not None and not threshold.is_hard:
         wait_ns = max(wait_ns, (body.grace_period_s or 0) * NS_PER_S * 3 // 2)
+    if not body.evicted and not any(run.name for run in ran):
+        stops = [each for each in pod.calls if each.what == "terminating" and each.number]
+        if any(0 < stop.ts_ns - wait_ns - record.ts_ns < _WORKER_NS for stop in stops):
+            return same(True, "")  # its worker came to it only then
+        return open_to("how long the pod took to end", denied="none of its containers ran")
+    if not ends:
+        return same(True, "")
     took_ns = max(ends) - record.ts_ns
     took = f"its containers had ended {took_ns / NS_PER_S:.1f} s after it was chosen"
     # One whose start no line shows may have begun only then, and how late lines were is not known.

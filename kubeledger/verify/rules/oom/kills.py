@@ -173,7 +173,9 @@ class OomVerifier(RuleVerifier):
         dying = {p for ts_ns, p in self._killed if 0 <= record.ts_ns - ts_ns <= _DYING_NS}
         others = [task for task in tasks if task.pid == pid or task.pid not in dying]
         race = race_pages(max(own_pages(task, page) for task in others))
-        for total, assumes in _totals(shortage):
+        # With failSwapOn a kubelet does not start on a node that swaps (NewContainerManager).
+        swaps = self.context.settings.get("failSwapOn") is not True
+        for total, assumes in _totals(shortage, swaps=swaps):
             best = chosen(others, total_pages=total, page_bytes=page) or victim
             score, most = (points(t, total_pages=total, page_bytes=page) for t in (victim, best))
             lead = (most or 0) - (score or 0)
@@ -240,7 +242,7 @@ def _flaw(body: ProcessKilled, shortage: OutOfMemory, victim: Task) -> str | Non
     return None
 
 
-def _totals(shortage: OutOfMemory) -> list[tuple[int, tuple[str, ...]]]:
+def _totals(shortage: OutOfMemory, *, swaps: bool) -> list[tuple[int, tuple[str, ...]]]:
     """Pages in all: the one number, or the least and the most, which something unknown gives."""
     page, swap, limit = shortage.page_bytes, shortage.swap_limit_bytes, shortage.limit_bytes
     if shortage.cgroup is None:
@@ -250,7 +252,7 @@ def _totals(shortage: OutOfMemory) -> list[tuple[int, tuple[str, ...]]]:
         return [(0, ()), (_NO_END, (unknown,))]
     if limit is None:
         return [(0, ()), (_NO_END, ("the cgroup's limit",))]
-    if swap == 0:
+    if swap == 0 or not swaps:
         return [(limit // page, ())]
     most = _NO_END if swap is None else (limit + swap) // page
     return [(limit // page, ()), (most, ("how much swap the node has",))]

@@ -1,0 +1,152 @@
+"""Occurrences of what goes wrong, as queries over the views: each has ``node``, ``seq``, ``ts``.
+
+Each constant is a query, or a part of one that says so.
+"""
+
+from __future__ import annotations
+
+from kubeledger.model.units import NS_PER_S
+
+CONTAINER = "concat_ws('/', namespace, pod, container) AS subject"
+"""Columns: the container's whole name."""
+POD = "concat_ws('/', namespace, pod)"
+"""An expression: the pod's whole name."""
+PODS = f"list({POD} ORDER BY seq) AS pods, arg_min({POD}, seq) AS about"
+"""Columns: all pods of a group, and the first."""
+
+HARMLESS_S = 30
+"""Pods that waited no longer, and a node that was not ready so long, did nobody harm."""
+_SILENT_MIN = 5
+"""A kubelet says more often what goes on: mounts are tried every two minutes, pulls waited for."""
+
+# --- the node -----------------------------------------------------------------------------
+
+NOT_READY = f"""SELECT c.*, epoch_ns(coalesce(c.until_ts, c.ts)) - epoch_ns(c.ts) AS lasted_ns
+FROM node_conditions AS c
+WHERE c.condition = 'Ready' AND c.status <> 'True' AND NOT (
+    c.until_ts - c.ts < INTERVAL {HARMLESS_S} SECOND AND EXISTS (
+        SELECT 1 FROM kubelet_starts AS k WHERE k.node = c.node
+            AND k.ts BETWEEN c.ts - INTERVAL 1 MINUTE AND c.until_ts)
+) AND NOT EXISTS (
+    SELECT 1 FROM events AS e WHERE e.node = c.node AND e.kind = 'node.ShutdownProgressed'
+        AND e.ts BETWEEN c.ts - INTERVAL 1 MINUTE AND c.ts + INTERVAL 1 MINUTE)"""
+"""Not those that a start or a shutdown brings along."""
+TROUBLES = f"""SELECT t.*, epoch_ns(coalesce(t.passed_ts, t.last_ts)) - epoch_ns(t.ts) AS lasted_ns
+FROM node_troubles AS t
+WHERE (
+        coalesce(t.passed_ts, t.last_ts) - t.ts >= INTERVAL {HARMLESS_S} SECOND
+        OR t.passed_ts IS NULL AND t.last_ts >= (
+            SELECT max(e.ts) FROM events AS e WHERE e.node = t.node
+        ) - INTERVAL {_SILENT_MIN} MINUTE
+    )
+    AND NOT starts_with(t.message, 'container runtime status check may not have completed yet')
+    AND NOT EXISTS (
+        SELECT 1 FROM node_conditions AS c WHERE c.node = t.node
+            AND c.condition = 'Ready' AND c.status <> 'True'
+            AND c.ts <= t.last_ts + INTERVAL 1 MINUTE
+            AND coalesce(c.until_ts, t.ts) >= t.ts - INTERVAL 1 MINUTE)
+    AND NOT EXISTS (
+        SELECT 1 FROM node_troubles AS o WHERE o.node = t.node
+            AND o.ts <= t.last_ts AND coalesce(o.passed_ts, o.last_ts) >= t.ts
+            AND (t.trouble = 'sync_skipped' AND o.trouble <> 'sync_skipped'
+                OR o.trouble = 'api_unreachable' AND (
+                    t.trouble IN (
+                        'status_update_failed', 'lease_update_failed', 'registration_failed')
+                    OR t.trouble = 'certificate' AND NOT regexp_matches(t.message, 'x509|expired')
+                )))"""
+"""Those that a condition of the node does not tell, nor a trouble that they follow from, nor a
+start of the kubelet."""
+KUBELET_DEATHS = """SELECT node, seq, ts, body ->> 'pid' AS pid, body ->> 'message' AS message
+FROM events WHERE kind = 'node.KubeletExited' AND body ->> 'reason' <> 'stopped'"""
+IMPOSSIBLE = "SELECT * FROM verdicts WHERE verdict = 'impossible' AND NOT inferred"
+OUT_OF_MEMORY = """SELECT *, body ->> 'invoked_by' AS subject FROM events AS e
+WHERE kind = 'oom.OutOfMemory' AND NOT EXISTS (
+    SELECT 1 FROM oom_kills AS k WHERE k.node = e.node AND k.cause_seq = e.seq)"""
+GC_FAILED = "SELECT * FROM image_gc_runs WHERE outcome = 'failed'"
+RECLAIM_FAILED = """SELECT * FROM reclaims AS r
+WHERE outcome = 'nothing' OR outcome IS NULL AND NOT EXISTS (
+    SELECT 1 FROM evictions AS e WHERE e.node = r.node AND e.cause_seq = r.seq)"""
+PRESSURE = "SELECT * FROM node_conditions WHERE condition <> 'Ready' AND status = 'True'"
+SHUTDOWNS = """SELECT *, (SELECT count(*) FROM events AS t WHERE t.node = e.node AND t.seq > e.seq
+    AND t.kind = 'node.ShutdownProgressed' AND t.body ->> 'step' = 'timed_out') AS late
+FROM events AS e WHERE kind = 'node.ShutdownProgressed' AND body ->> 'step' = 'detected'"""
+REBOOTS = "SELECT * FROM kubernetes_events WHERE object_kind = 'Node' AND reason = 'Rebooted'"
+KUBELET_RESTARTS = "SELECT * FROM kubelet_starts WHERE restart"
+FINDINGS = "SELECT * FROM findings WHERE NOT starts_with(finding, 'clock_')"
+
+
+def of_kind(kind: str) -> str:
+    """All records of a kind."""
+    return f"SELECT * FROM events WHERE kind = '{kind}'"
+
+
+# --- pods ---------------------------------------------------------------------------------
+
+_STAGES = f"""SELECT p.*, {POD.replace("pod)", "coalesce(pod, pod_uid))")} AS name,
+    coalesce(
+        CASE WHEN stage IN ('image', 'create', 'resources') THEN about END,
+        regexp_replace(message, '"[^"]*"|[0-9a-f-]*[0-9][0-9a-f-]*', '#', 'g')
+    ) AS cause,
+    ended_ts IS NOT NULL AS is_ended,
+    epoch_ns(coalesce(passed_ts, ended_ts, last_ts)) - epoch_ns(p.ts) AS lasted_ns,
+    passed_ts IS NULL AND (ended_ts IS NOT NULL OR last_ts >= (
+        SELECT max(e.ts) FROM events AS e WHERE e.node = p.node
+    ) - INTERVAL {_SILENT_MIN} MINUTE) AS is_stuck
+FROM pod_stages AS p"""
+_BEFORE_START = "stage NOT IN ('admission', 'run', 'ready', 'stop', 'teardown')"
+_LONG = f"lasted_ns >= {HARMLESS_S * NS_PER_S}"
+_RAN_BEFORE = """EXISTS (SELECT 1 FROM container_states AS c
+    WHERE c.node = s.node AND c.pod_uid = s.pod_uid AND c.state = 'started' AND c.ts < s.ts
+        AND NOT coalesce(c.sandbox, false) AND c.container = coalesce(s.container, c.container))"""
+STUCK = f"""SELECT *, {_RAN_BEFORE} AS ran FROM ({_STAGES}) AS s
+WHERE is_stuck AND {_BEFORE_START} AND ({_LONG} OR NOT is_ended OR NOT ran)"""
+WAITED = f"""SELECT * FROM ({_STAGES}) WHERE NOT is_stuck AND {_BEFORE_START}
+    AND ({_LONG} OR passed_ts IS NULL)"""
+NOT_ENDED = f"""SELECT * FROM ({_STAGES})
+WHERE stage IN ('stop', 'teardown') AND (is_stuck OR {_LONG})"""
+EPISODES = """arg_min(name, (ts, seq)) AS subject, list(name ORDER BY ts, seq) AS pods,
+    sum(attempts)::BIGINT AS attempts, arg_min(reason, (ts, seq)) AS reason,
+    arg_min(message, (ts, seq)) AS message, arg_min(about, (ts, seq)) AS about_what,
+    max(lasted_ns) AS lasted_ns"""
+"""Columns: what alike stages of several pods have in common."""
+
+EVICTED = f"""SELECT *, {POD} AS name, bool_and(NOT coalesce(evicted, true)) OVER its AS late
+FROM evictions
+WINDOW its AS (PARTITION BY node, coalesce(pod_uid, {POD}))
+QUALIFY row_number() OVER (PARTITION BY node, coalesce(pod_uid, {POD}) ORDER BY seq) = 1"""
+"""A pod counts once, and also if the manager did not wait for its end: it had failed then."""
+REFUSED = "SELECT * FROM admissions WHERE NOT admitted"
+RESIZES = """SELECT * FROM resizes QUALIFY outcome IN ('deferred', 'infeasible')
+    AND row_number() OVER (
+        PARTITION BY node, coalesce(pod_uid, namespace || '/' || pod) ORDER BY seq DESC) = 1"""
+
+_PROBE_KILL = "reason IN ('liveness_probe', 'startup_probe', 'post_start_hook')"
+_BACK_OFFS = """(SELECT node, pod_uid, container, max(back_off_s) AS back_off_s
+    FROM restart_backoffs GROUP BY ALL)"""
+_DEATHS = """(SELECT node, pod_uid, container, count(*) AS deaths,
+        arg_min(exit_code, seq) AS exit_code
+    FROM container_states AS c
+    WHERE state = 'died' AND exit_code <> 0 AND cause_seq IS NULL AND NOT coalesce(sandbox, false)
+        AND NOT (exit_code = 137 AND EXISTS (SELECT 1 FROM oom_kills AS o
+            WHERE o.node = c.node AND o.pod_uid = c.pod_uid AND o.container = c.container))
+    GROUP BY ALL)"""
+KILLED = f"""SELECT k.*, back_off_s FROM container_kills AS k
+LEFT JOIN {_BACK_OFFS} USING (node, pod_uid, container) WHERE {_PROBE_KILL}"""
+CRASHED = f"""SELECT s.*, b.back_off_s, d.deaths, d.exit_code
+FROM pod_stages AS s
+LEFT JOIN {_BACK_OFFS} AS b USING (node, pod_uid, container)
+LEFT JOIN {_DEATHS} AS d USING (node, pod_uid, container)
+WHERE s.stage = 'run' AND (d.deaths IS NOT NULL OR NOT EXISTS (
+    SELECT 1 FROM (
+        SELECT node, pod_uid, container, ts FROM container_kills WHERE {_PROBE_KILL}
+        UNION ALL SELECT node, pod_uid, container, ts FROM oom_kills
+    ) AS k WHERE k.node = s.node AND k.pod_uid = s.pod_uid AND k.container = s.container))"""
+"""Containers that fail by themselves; what a probe or the kernel killed is told by that."""
+UNREADY = """SELECT node, seq, ts, namespace, pod, container, false AS never
+FROM probe_transitions
+WHERE probe_type = 'readiness' AND to_result = 'failure' AND from_result = 'success'
+UNION ALL
+SELECT node, seq, ts, namespace, pod, container, true FROM pod_stages AS s
+WHERE stage = 'ready' AND passed_ts IS NULL AND ended_ts IS NULL AND NOT EXISTS (
+    SELECT 1 FROM probe_transitions AS t WHERE t.node = s.node AND t.pod_uid = s.pod_uid
+        AND t.container = s.container AND t.to_result = 'success')"""

@@ -1,0 +1,271 @@
+"""What is said of an incident: a sentence of a row of its kind's grouped query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kubeledger.analyze.phrases import (
+    bytes_text,
+    missing_text,
+    names_text,
+    pods_text,
+    shortened,
+    span_text,
+    times_text,
+)
+from kubeledger.analyze.problems.rows import HARMLESS_S
+from kubeledger.analyze.wording import Wording, cause_in, stage_wording, trouble_wording
+from kubeledger.kubelet.cgroups.paths import is_of_pods
+from kubeledger.kubelet.lifecycle.exits import how_it_ended
+from kubeledger.model.units import NS_PER_S
+
+Row = Mapping[str, Any]
+
+# --- the node -----------------------------------------------------------------------------
+
+
+def not_ready(row: Row) -> str:
+    """Since when it lasts, or for how long it did, and why."""
+    cause = f": {shortened(row['message'])}" if row["message"] else ""
+    if row["is_open"]:
+        return f"the node is not ready{cause}"
+    return (
+        f"the node was not ready{times_text(row['count'])} for {span_text(row['lasted_ns'])}{cause}"
+    )
+
+
+def trouble(row: Row) -> str:
+    """What did not work, for how long, how often that was said, and why."""
+    words = trouble_wording(row["subject"], row["message"]).of_the_node()
+    said = times_text(row["attempts"])
+    span = f" for {span_text(row['lasted_ns'])}" if row["lasted_ns"] >= NS_PER_S else ""
+    return f"{words.what} {words.then}{span}{said and f', said{said}'}: {_cause(row['message'])}"
+
+
+def kubelet_died(row: Row) -> str:
+    """What it said at last."""
+    pid = f" (pid {row['pid']})" if row["pid"] else ""
+    return f"kubelet{pid} died: {shortened(row['message'] or '')}"
+
+
+def kubelet_restarted(row: Row) -> str:
+    """Which process began."""
+    return "kubelet restarted" + (f" (pid {row['pid']})" if row["pid"] else "")
+
+
+def violation(row: Row) -> str:
+    """What cannot be, and which bugs of the kubelet lead to it."""
+    return f"{row['message']}" + (f" ({', '.join(row['bugs'])})" if row["bugs"] else "")
+
+
+def impossible(row: Row) -> str:
+    """Decisions of one kind."""
+    if row["count"] > 1:
+        return f"{row['subject']}: {row['count']} decisions that this kubelet could not have taken"
+    return f"{row['subject']}: a decision that this kubelet could not have taken"
+
+
+def out_of_memory(row: Row) -> str:
+    """The kernel's report has no kill."""
+    return (
+        f"the kernel ran out of memory{times_text(row['count'])} when {row['subject']} asked for "
+        "some; whom it killed is not recorded"
+    )
+
+
+def gc_failed(row: Row) -> str:
+    """How much it wanted, and got."""
+    times = times_text(row["count"])
+    if row["wanted_bytes"]:
+        freed = f", freed {bytes_text(row['freed_bytes'])}" if row["freed_bytes"] else ""
+        return f"image GC failed{times}: wanted {bytes_text(row['wanted_bytes'])}{freed}"
+    return f"image GC failed{times}: {shortened(row['error'] or '')}"
+
+
+def reclaim_failed(row: Row) -> str:
+    """What was short, and that nobody had to go."""
+    what = "no pod could go" if row["outcome"] else "which pod had to go is not recorded"
+    return f"{row['subject']} was short{times_text(row['count'])}, and {what}"
+
+
+def pressure(row: Row) -> str:
+    """Which condition it reported."""
+    return f"the node reported {row['subject']}{times_text(row['count'])}"
+
+
+def shutdown(row: Row) -> str:
+    """How often, and whether pods were late."""
+    late = row["timed_out"]
+    priorities = "one priority" if late == 1 else f"{late} priorities"
+    tail = f"; pods of {priorities} did not end in time" if late else ""
+    return f"the node was shut down{times_text(row['count'])}{tail}"
+
+
+def rebooted(row: Row) -> str:
+    """How often."""
+    return f"the node was rebooted{times_text(row['count'])}"
+
+
+def clock_step(row: Row) -> str:
+    """How often."""
+    return f"the clock was set back{times_text(row['count'])}"
+
+
+def finding(row: Row) -> str:
+    """What is wrong with the sources."""
+    words = row["subject"].replace("_", " ")
+    return f"{words}{times_text(row['count'])}: {shortened(row['message'])}"
+
+
+def not_understood(row: Row) -> str:
+    """Lines of one shape."""
+    return f"{row['lines']:,} × not understood: {shortened(row['subject'])}"
+
+
+# --- pods ---------------------------------------------------------------------------------
+
+
+def _cause(message: str, about: str | None = None) -> str:
+    return shortened(cause_in(message, about))
+
+
+def _why(row: Row) -> str:
+    """The kubelet's word, and the end of the chain of errors."""
+    if not row["message"]:
+        return f"({row['reason']})"
+    return f"({row['reason']}: {_cause(row['message'], row['about_what'])})"
+
+
+def _tries(row: Row) -> str:
+    return f", {row['attempts']:,} tries" if row["attempts"] > 1 else ""
+
+
+_OF_ALL = frozenset(("image", "resources"))
+"""Stages of which all pods of one incident wait for the same."""
+
+
+def _are_several(row: Row) -> bool:
+    return len(set(row["pods"])) > 1
+
+
+def _wording(row: Row) -> Wording:
+    """What the pods wait for, by name where all wait for the same."""
+    several = _are_several(row)
+    about = row["about_what"] if row["stage"] in _OF_ALL or not several else None
+    words = stage_wording(row["stage"], row["reason"], about)
+    return words.of_several() if several else words
+
+
+def stuck(row: Row) -> str:
+    """Who does not run, what is wanting, and why."""
+    several = _are_several(row)
+    words = _wording(row)
+    lack = words.now
+    if row["reason"] == "FailedSync":  # which says nothing of its containers
+        verb = f"{'are' if several else 'is'} not synchronized"
+    elif row["ran_before"]:
+        verb = "do not run again" if several else "does not run again"
+    elif row["is_ended"]:
+        verb = f"had not started when {'they were' if several else 'it was'} ended"
+        if row["lasted_ns"] >= NS_PER_S:
+            verb += f" after {'up to ' if several else ''}{span_text(row['lasted_ns'])}"
+        lack = words.then
+    else:
+        verb = f"{'have' if several else 'has'} not started"
+    return f"{pods_text(row['pods'])} {verb}: {words.what} {lack} {_why(row)}{_tries(row)}"
+
+
+def waited(row: Row) -> str:
+    """Who waited how long, what for, and why."""
+    what = _wording(row).what
+    if row["lasted_ns"] < HARMLESS_S * NS_PER_S:  # and was not heard of again
+        return f"{pods_text(row['pods'])} asked in vain for {what} {_why(row)}{_tries(row)}"
+    upto = "up to " if _are_several(row) else ""
+    span = span_text(row["lasted_ns"])
+    return f"{pods_text(row['pods'])} waited {upto}{span} for {what} {_why(row)}"
+
+
+def not_ended(row: Row) -> str:
+    """Who was late in going."""
+    return f"{pods_text(row['pods'])} could not be ended at once {_why(row)}{_tries(row)}"
+
+
+def preempted(row: Row) -> str:
+    """Who made room for whom."""
+    missing = missing_text(", ".join(row["missing"])) if row["missing"] else ""
+    short = f" ({missing} missing)" if missing else ""
+    return f"{row['subject'] or 'an unknown pod'} preempted {names_text(row['victims'])}{short}"
+
+
+def evicted(row: Row) -> str:
+    """Who had to go, and what was short."""
+    cause = "its storage limit" if row["kind"] == "local_storage" else row["subject"]
+    kind = f" ({row['kind']})" if row["kind"] in {"hard", "soft", "allocatable"} else ""
+    known = cause != "signal not recorded"
+    return f"{pods_text(row['pods'])} evicted{' for' if known else ','} {cause}{kind}"
+
+
+def spared(row: Row) -> str:
+    """Who had to stay."""
+    return f"{row['subject']} was to be evicted{times_text(row['count'])}: it is critical"
+
+
+def refused(row: Row) -> str:
+    """Who was rejected, and why."""
+    return f"{pods_text(row['pods'])} rejected: {row['subject']}"
+
+
+_OOM = {"pod_limit": " at its pod's limit", "node": ": the node was out of memory"}
+_SHARED = ": all pods together had reached their limit"
+
+
+def oom(row: Row) -> str:
+    """Who was killed, and whose memory was used up."""
+    where = _OOM.get(row["reason"], _SHARED if is_of_pods(row["shared"]) else "")
+    return f"{row['subject'] or 'a process'} OOM-killed{times_text(row['count'])}{where}"
+
+
+_BY = {
+    "liveness_probe": "liveness probe",
+    "startup_probe": "startup probe",
+    "post_start_hook": "post-start hook's failure",
+}
+
+
+def _back_off(row: Row) -> str:
+    return f", back-off {row['back_off_s']} s" if row["back_off_s"] else ""
+
+
+def killed(row: Row) -> str:
+    """Which container, and by what."""
+    times = times_text(row["count"])
+    return f"{row['subject']} killed{times} by its {_BY[row['reason']]}{_back_off(row)}"
+
+
+def crashed(row: Row) -> str:
+    """How it ended, or what is said of it."""
+    if row["deaths"]:
+        ended = how_it_ended(row["exit_code"], times_text(row["deaths"]))
+        return f"{row['subject']} {ended}{_back_off(row)}"
+    why = row["message"] or row["reason"]
+    return f"{row['subject']} kept failing{times_text(row['attempts'])}: {shortened(why)}"
+
+
+def unready(row: Row) -> str:
+    """Whether it never became ready, or how often it ceased to be."""
+    if row["never"]:
+        return f"{row['subject']} has not become ready"
+    return f"{row['subject']} went unready{times_text(row['count'])}"
+
+
+def resize(row: Row) -> str:
+    """What became of it."""
+    verb = {"deferred": "waits until it fits", "infeasible": "can never fit"}[row["outcome"]]
+    why = shortened(row["message"] or row["reason"] or "")
+    return f"{pods_text(row['pods'])}: a resize {verb}" + (f" ({why})" if why else "")
+
+
+def deleted(row: Row) -> str:
+    """How many images."""
+    return f"{row['count']} image{'s' if row['count'] > 1 else ''} deleted"

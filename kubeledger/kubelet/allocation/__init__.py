@@ -1,0 +1,1 @@
+"""In-place resizes: what is allocated to pods, and which changes of their resources are."""

@@ -1,0 +1,255 @@
+"""Cases of the DRA manager: claims of pods that come and go, and what drivers answer.
+
+The order of drivers, of claims in an answer and of pods in the reconcile loop is left to
+chance: a claimed outcome is admissible if some orders give it, step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, compared
+from kubeledger.kubelet.dra.claiminfo import ClaimInfoState, Device
+from kubeledger.kubelet.dra.manager import Manager
+from kubeledger.kubelet.dra.plugin import Answer, Result, Verb
+from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
+from kubeledger.kubelet.kube.pod import Pod
+from kubeledger.kubelet.kube.resourceclaim import ResourceClaim
+from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.model.errors import BadInputError
+
+Operation = Literal["prepare", "unprepare", "reconcile", "register", "deregister", "restart"]
+
+
+class PreparedDevice(
+    msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True
+):
+    """A device in an answer."""
+
+    pool_name: str = ""
+    device_name: str = ""
+    request_names: tuple[str, ...] | None = None
+    cdi_device_ids: tuple[str, ...] | None = msgspec.field(default=None, name="cdiDeviceIDs")
+
+
+class ClaimAnswer(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """What a driver says of one claim."""
+
+    error: str | None = ""
+    devices: tuple[PreparedDevice, ...] | None = None
+
+
+class DriverAnswer(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A driver's answer: the call fails with ``error``, or what it would say by claim UID.
+
+    Attributes:
+        extra: UID of a claim that it answers about unasked.
+    """
+
+    error: str | None = ""
+    claims: dict[str, ClaimAnswer] | None = None
+    extra: str | None = ""
+
+
+class Step(msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
+    """One thing that happens; which of the other keys count depends on it."""
+
+    op: Operation
+    pod: Pod | None = None
+    claims: tuple[ResourceClaim, ...] | None = None
+    answers: dict[str, DriverAnswer] | None = None
+    active_pods: tuple[str, ...] | None = None
+    sources_ready: bool | None = True
+    driver: str | None = None
+
+
+class DraCase(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """One case; ``drivers`` are registered at the start."""
+
+    drivers: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+
+class StepOutcome(
+    msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True
+):
+    """What came of one step.
+
+    Attributes:
+        calls: driver -> what it was asked, and for which claims.
+        cdi_devices: container -> CDI names, or an error; of a pod that is prepared.
+        checkpoint: claims in the file.
+        memory: claims in memory, where those differ.
+        prepared: namespace and name of claims that are.
+    """
+
+    error: str
+    calls: dict[str, list[tuple[Verb, tuple[str, ...]]]]
+    checkpoint: list[ClaimInfoState]
+    memory: list[ClaimInfoState] | None
+    prepared: list[str]
+    cdi_devices: dict[str, list[str] | str] | UnsetType = UNSET
+
+
+class Outcome(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """What came of each step."""
+
+    steps: list[StepOutcome]
+
+
+INPUT = DraCase
+OUTCOME = Outcome
+
+
+def decide(case_input: DraCase, profile: KubeletProfile) -> Outcome:
+    """Run the steps; what is left to chance goes as it most often does.
+
+    Raises:
+        BadInputError: a step lacks what it needs, or the kubelet crashes over it.
+    """
+    manager = Manager(profile.dra, case_input.drivers)
+    return Outcome(
+        [_run(manager, step, at, FIRST_ORDER) for at, step in enumerate(case_input.steps)]
+    )
+
+
+def judge(
+    case_input: DraCase, profile: KubeletProfile, decided: Outcome, claimed: Outcome
+) -> Judgement:
+    """Follow a claim as far as some order gives it, step by step."""
+    manager = Manager(profile.dra, case_input.drivers)
+    for at, step in enumerate(case_input.steps):
+        runs = list(explore(partial(_run_copy, manager, step, at)))
+        reached = next(
+            (after for after, outcome in runs if claimed.steps[at : at + 1] == [outcome]), None
+        )
+        if reached is None:
+            _, nearest = min(runs, key=partial(_distance, claimed.steps[at : at + 1]))
+            return compared(
+                {"steps": {str(at): msgspec.to_builtins(nearest)}},
+                {"steps": _plain(claimed.steps[at : at + 1], at)},
+                partial(_explained, nearest),
+            )
+        manager = reached
+    if len(claimed.steps) != len(case_input.steps):
+        return compared(len(case_input.steps), len(claimed.steps), lambda _: "as many as steps")
+    return ADMISSIBLE
+
+
+def _run_copy(
+    manager: Manager, step: Step, at: int, order: MapOrder
+) -> tuple[Manager, StepOutcome]:
+    after = manager.copy()
+    return after, _run(after, step, at, order)
+
+
+def _run(manager: Manager, step: Step, at: int, order: MapOrder) -> StepOutcome:
+    error = ""
+    devices: dict[str, list[str] | str] | UnsetType = UNSET
+    match step.op:
+        case "prepare":
+            pod = _needed(step.pod, at, "pod")
+            error = manager.prepare_resources(pod, _claims(step), _answers(step), order)
+            devices = {
+                container.name or "": _sorted(manager.get_resources(pod, container, order))
+                for container in pod.spec.containers or ()
+            }
+        case "unprepare":
+            pod = _needed(step.pod, at, "pod")
+            error = manager.unprepare_resources(pod, _answers(step), order)
+        case "reconcile":
+            if step.sources_ready is not False:
+                manager.reconcile(step.active_pods or (), _answers(step), order)
+        case "register":
+            manager.drivers.add(_needed(step.driver, at, "driver"))
+        case "deregister":
+            manager.drivers.discard(_needed(step.driver, at, "driver"))
+        case "restart":
+            manager.cache.restart()
+    return _outcome(manager, error, devices, sets=step.op == "reconcile")
+
+
+def _needed(value: Any, at: int, name: str) -> Any:  # noqa: ANN401  # a pod or a name
+    if value is None:
+        raise BadInputError(f"input.steps[{at}]: no {name}")
+    return value
+
+
+def _claims(step: Step) -> dict[tuple[str, str], ResourceClaim]:
+    return {(c.metadata.namespace or "", c.metadata.name or ""): c for c in step.claims or ()}
+
+
+def _answers(step: Step) -> dict[str, Answer]:
+    return {
+        driver: Answer(
+            f"rpc error: code = Internal desc = {answer.error}" if answer.error else "",
+            {
+                uid: Result(said.error or "", tuple(map(_device, said.devices or ())))
+                for uid, said in (answer.claims or {}).items()
+            },
+            (answer.extra,) if answer.extra else (),
+        )
+        for driver, answer in (step.answers or {}).items()
+    }
+
+
+def _device(said: PreparedDevice) -> Device:
+    return Device(
+        said.pool_name,
+        said.device_name,
+        request_names=said.request_names or None,
+        cdi_device_ids=said.cdi_device_ids or None,
+    )
+
+
+def _sorted(devices: list[str] | str) -> list[str] | str:
+    return devices if isinstance(devices, str) else sorted(devices)
+
+
+def _outcome(
+    manager: Manager, error: str, devices: dict[str, list[str] | str] | UnsetType, *, sets: bool
+) -> StepOutcome:
+    calls: dict[str, list[tuple[Verb, tuple[str, ...]]]] = {}
+    for driver, verb, uids in manager.calls:
+        calls.setdefault(driver, []).append((verb, tuple(sorted(uids)) if sets else uids))
+    manager.calls = []
+    cache = manager.cache
+    memory = None if cache.claims == cache.checkpoint else _listed(cache.claims)
+    return StepOutcome(
+        error,
+        {driver: sorted(asked) if sets else asked for driver, asked in calls.items()},
+        _listed(cache.checkpoint),
+        memory,
+        [f"{namespace}/{name}" for namespace, name in sorted(cache.prepared)],
+        devices,
+    )
+
+
+def _listed(claims: Mapping[tuple[str, str], ClaimInfoState]) -> list[ClaimInfoState]:
+    return [claims[key].as_written() for key in sorted(claims)]
+
+
+def _plain(steps: Sequence[StepOutcome], at: int) -> dict[str, object]:
+    return {str(at + i): msgspec.to_builtins(step) for i, step in enumerate(steps)}
+
+
+def _distance(claimed: Sequence[StepOutcome], run: tuple[Manager, StepOutcome]) -> int:
+    """In how many of its fields a step differs from what is claimed."""
+    _, outcome = run
+    fields = StepOutcome.__struct_fields__
+    return sum(getattr(outcome, f) != getattr(each, f) for each in claimed for f in fields)
+
+
+def _explained(outcome: StepOutcome, path: Sequence[str]) -> str:
+    asked = ", ".join(
+        f"{driver} to {verb} {', '.join(uids)}"
+        for driver, calls in outcome.calls.items()
+        for verb, uids in calls
+    )
+    ends = f"the error {outcome.error!r}" if outcome.error else "no error"
+    return f"the kubelet asks {asked or 'no driver for anything'}, and ends with {ends}"

@@ -1,0 +1,411 @@
+"""Cases of the memory manager: a machine, a state file, and calls of the kubelet in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from copy import copy
+from typing import Any, Final, Literal
+
+import msgspec
+
+from kubeledger.kubelet.cases.fields import check_amounts, node_set, shortened
+from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, compared, impossible
+from kubeledger.kubelet.cases.memory_node import (
+    Blocks,
+    Entries,
+    HugePagesCase,
+    Machine,
+    ReservationCase,
+    Uint64,
+    check_nodes,
+    entries_shown,
+    machine_shown,
+    node_of,
+    pods_shown,
+    reservations_of,
+    sorted_entries,
+)
+from kubeledger.kubelet.cgroups.reasons import Path
+from kubeledger.kubelet.kube.admission import AllocationError
+from kubeledger.kubelet.kube.amounts import check_asked
+from kubeledger.kubelet.kube.containermap import ContainerRef
+from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
+from kubeledger.kubelet.kube.pod import Container, Pod, containers_of, lists_of_pods
+from kubeledger.kubelet.kube.requests import ResourceList
+from kubeledger.kubelet.memorymanager.checkpoint import restore_state
+from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
+from kubeledger.kubelet.memorymanager.machine import (
+    MemoryManagerError,
+    State,
+)
+from kubeledger.kubelet.memorymanager.memory_manager import (
+    MachineSettings,
+    Manager,
+    default_machine,
+)
+from kubeledger.kubelet.profile.gates import with_gates
+from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.kubelet.topologymanager.bitmask import bits_of, mask_of
+from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
+from kubeledger.model.errors import BadInputError
+
+Initial = tuple[tuple[str, str, str], ...]
+
+_RULES: Final = {
+    "error": "the static policy's rules for hints, groups of nodes and state files",
+    "hints": "the smallest groups of nodes that could ever hold the request are preferred",
+    "machine_state": "a block is counted on each of its nodes, and reserved node after node",
+    "entries": "a container of a Guaranteed pod has what it requests, less what is used again",
+    "numa_nodes": "these are the nodes of the container's blocks",
+}
+"""By the part of an outcome."""
+
+
+class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    pass
+
+
+class NodeCase(_Strict, frozen=True, kw_only=True):
+    """A NUMA node; huge pages are page size in KiB and number of pages."""
+
+    id: int
+    memory: Uint64
+    hugepages: HugePagesCase | None = None
+
+
+class StepCase(_Strict, frozen=True, kw_only=True, rename="camel"):
+    """A call, with what it needs; ``active_pods`` and ``sources_ready`` hold from then on."""
+
+    op: Literal[
+        "allocate",
+        "allocatePod",
+        "hints",
+        "podHints",
+        "addContainer",
+        "removeContainer",
+        "removeStaleState",
+        "restart",
+    ]
+    pod: str = ""
+    container: str = ""
+    container_id: str = msgspec.field(name="containerID", default="")
+    affinity: tuple[int, ...] | None = None
+    preferred: bool = False
+    active_pods: tuple[str, ...] | None = None
+    sources_ready: bool | None = None
+    state_file: str | msgspec.UnsetType | None = msgspec.UNSET
+    nodes: tuple[NodeCase, ...] | None = None
+    node_allocatable_reservation: ResourceList | None = None
+    reserved_memory: tuple[ReservationCase, ...] | None = None
+    initial_containers: Initial | None = None
+
+
+class MemoryCase(_Strict, frozen=True, kw_only=True, rename="camel"):
+    """Input: the machine, its settings, the pods, and what happens."""
+
+    nodes: tuple[NodeCase, ...]
+    node_allocatable_reservation: ResourceList | None = None
+    reserved_memory: tuple[ReservationCase, ...] | None = None
+    feature_gates: dict[str, bool] | None = None
+    pods: dict[str, Pod]
+    active_pods: tuple[str, ...] = ()
+    sources_ready: bool = True
+    initial_containers: Initial = ()
+    state_file: str | None = None
+    steps: tuple[StepCase, ...] = ()
+
+
+Unset = msgspec.UnsetType
+
+
+class _StateOutcome(msgspec.Struct, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """NUMA node -> assignments, cells, memory; containers -> blocks, a set; pods -> blocks."""
+
+    machine_state: Machine | Unset = msgspec.UNSET
+    entries: Entries | Unset = msgspec.UNSET
+    pod_entries: dict[str, Blocks] | Unset = msgspec.UNSET
+
+
+class StepOutcome(_StateOutcome, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What a call returned, and the state after it; of a start that failed only the error."""
+
+    error: str | Unset = msgspec.UNSET
+    numa_nodes: list[int] | Unset | None = msgspec.UNSET
+    hints: dict[str, list[dict[str, Any]]] | Unset | None = msgspec.UNSET
+
+
+class MemoryOutcome(_StateOutcome, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """The start, and what came of each step."""
+
+    start_error: str
+    steps: list[StepOutcome]
+
+
+INPUT = MemoryCase
+OUTCOME = MemoryOutcome
+
+
+def decide(case_input: MemoryCase, profile: KubeletProfile) -> MemoryOutcome:
+    """Call after call; maps are walked in the order of the case.
+
+    Raises:
+        BadInputError: naming the field; or the kubelet crashes.
+    """
+    world = _World(case_input, profile)
+    begun = world.call(-1, FIRST_ORDER)
+    steps = []
+    for index in range(len(case_input.steps)):
+        if not world.runs:
+            break
+        steps.append(world.call(index, FIRST_ORDER))
+    return MemoryOutcome(
+        start_error=begun.error or "",
+        machine_state=begun.machine_state,
+        entries=begun.entries,
+        pod_entries=begun.pod_entries,
+        steps=steps,
+    )
+
+
+def judge(
+    case_input: MemoryCase, profile: KubeletProfile, decided: MemoryOutcome, claimed: MemoryOutcome
+) -> Judgement:
+    """Follow the claim call by call, in every order that the kubelet's maps can take."""
+    begun = StepOutcome(
+        error=claimed.start_error,
+        machine_state=claimed.machine_state,
+        entries=claimed.entries,
+        pod_entries=claimed.pod_entries,
+    )
+    worlds = [_World(case_input, profile)]
+    for index, claim in enumerate((begun, *claimed.steps), start=-1):
+        if index == len(case_input.steps) or not (worlds[0].runs or index < 0):
+            return impossible(f"the kubelet takes {index} steps, not {len(claimed.steps)}")
+        found = [each for world in worlds for each in _explored(world, index)]
+        wanted = _in_order(claim)
+        worlds = _distinct(world for world, outcome in found if outcome == wanted)
+        if not worlds:
+            why = compared(msgspec.to_builtins(found[0][1]), msgspec.to_builtins(wanted), _rule).why
+            return impossible(f"step {index + 1}: {why}" if index >= 0 else f"the start: {why}")
+    if worlds[0].runs and len(claimed.steps) < len(case_input.steps):
+        return impossible(f"{len(case_input.steps)} steps have {len(claimed.steps)} outcomes")
+    return ADMISSIBLE
+
+
+class _World:
+    """A kubelet process after some steps.
+
+    Attributes:
+        runs: whether it started.
+        manager: of the process that runs, or that was to start.
+    """
+
+    def __init__(self, case_input: MemoryCase, profile: KubeletProfile) -> None:
+        check_asked(lists_of_pods(case_input.pods.values()))
+        self.profile = with_gates(profile, case_input.feature_gates)
+        if not self.profile.resourcemanagers.memory_manager_gate_on:
+            raise BadInputError(f"kubelet {profile.version} has no memory manager that is on")
+        self.case = case_input
+        self.settings = _settings(case_input, None, "input")
+        self.initial = case_input.initial_containers
+        self.manager = Manager(self.profile)
+        self.manager.active_pods = self._pods(case_input.active_pods, "input.activePods")
+        self.manager.sources_ready = case_input.sources_ready
+        self.runs = False
+
+    def copy(self) -> _World:
+        """The same process, to try another order."""
+        other = copy(self)
+        other.manager = self.manager.copy()
+        return other
+
+    def call(self, index: int, order: MapOrder) -> StepOutcome:
+        """Take a step; -1 is the start."""
+        path = f"input.steps[{index}]" if index >= 0 else "input"
+        try:
+            if index < 0:
+                return self._start(self.case.state_file, order)
+            return self._step(self.case.steps[index], path, order)
+        except KubeletPanicError as error:
+            raise BadInputError(f"{path}: the kubelet crashes here: {error}") from None
+
+    def _step(self, step: StepCase, path: str, order: MapOrder) -> StepOutcome:
+        manager = self.manager
+        manager.order = order
+        if step.active_pods is not None:
+            manager.active_pods = self._pods(step.active_pods, f"{path}.activePods")
+        if step.sources_ready is not None:
+            manager.sources_ready = step.sources_ready
+        if step.op == "restart":
+            return self._restart(step, path, order)
+        outcome = StepOutcome()
+        if step.op == "removeStaleState":
+            manager.remove_stale_state()
+        elif step.op == "removeContainer":
+            manager.remove_container(step.container_id)
+            outcome.error = ""
+        else:
+            pod = self._pods((step.pod,), f"{path}.pod")[0]
+            self._call_with_pod(step, pod, path, outcome)
+        return self._shown(outcome)
+
+    def _call_with_pod(self, step: StepCase, pod: Pod, path: str, outcome: StepOutcome) -> None:
+        manager = self.manager
+        match step.op:
+            case "podHints":
+                outcome.hints = _hints(manager.get_pod_topology_hints(pod))
+            case "allocatePod":
+                hint = _hint(step, path)
+                outcome.error = _error_of(lambda: manager.allocate_pod(pod, hint))
+            case "hints":
+                container = _container(pod, step.container, path)
+                outcome.hints = _hints(manager.get_topology_hints(pod, container))
+            case "addContainer":
+                container = _container(pod, step.container, path)
+                manager.add_container(pod, container, step.container_id)
+            case _:
+                container = _container(pod, step.container, path)
+                hint = _hint(step, path)
+                outcome.error = _error_of(lambda: manager.allocate(pod, container, hint))
+                outcome.numa_nodes = manager.get_memory_numa_nodes(step.pod, step.container)
+
+    def _restart(self, step: StepCase, path: str, order: MapOrder) -> StepOutcome:
+        before = self.manager
+        self.settings = _settings(step, self.settings, path)
+        self.manager = Manager(self.profile)
+        self.manager.active_pods = before.active_pods
+        self.manager.sources_ready = before.sources_ready
+        if step.initial_containers is not None:
+            self.initial = step.initial_containers
+        return self._start(
+            _as_stored(before.state) if step.state_file is msgspec.UNSET else step.state_file, order
+        )
+
+    def _start(self, stored: State | str | None, order: MapOrder) -> StepOutcome:
+        try:
+            machine = default_machine(self.settings, order)
+            if isinstance(stored, str):
+                stored = restore_state(stored, self.manager.facts)
+            self.manager.order = order
+            self.manager.start(machine, stored, _by_id(self.initial))
+        except MemoryManagerError as error:
+            self.runs = False
+            return StepOutcome(error=str(error))
+        self.runs = True
+        return self._shown(StepOutcome(error=""), whole=True)
+
+    def _pods(self, uids: tuple[str, ...], path: str) -> list[Pod]:
+        pods = self.case.pods
+        for uid in uids:
+            if uid not in pods:
+                raise BadInputError(f"{path}: no pod {shortened(uid)} in input.pods")
+        return [pods[uid] for uid in uids]
+
+    def _shown(self, outcome: StepOutcome, *, whole: bool = False) -> StepOutcome:
+        """The state after a call; ``whole``: with the columns of a memory table that stay."""
+        state = self.manager.state
+        outcome.machine_state = machine_shown(state.machine, whole=whole)
+        outcome.entries = entries_shown(state)
+        if self.manager.facts.pod_level_managers:
+            outcome.pod_entries = pods_shown(state)
+        return outcome
+
+
+def _explored(world: _World, index: int) -> Iterator[tuple[_World, StepOutcome]]:
+    """A step in every order: the process after it, and the outcome."""
+
+    def walk(order: MapOrder) -> tuple[_World, StepOutcome]:
+        other = world.copy()
+        return other, other.call(index, order)
+
+    return explore(walk)
+
+
+def _distinct(worlds: Iterable[_World]) -> list[_World]:
+    """Processes from which the same can follow, once each."""
+    found: list[_World] = []
+    for world in worlds:
+        if not any(world.manager.memory() == each.manager.memory() for each in found):
+            found.append(world)
+    return found
+
+
+def _settings(
+    given: MemoryCase | StepCase, before: MachineSettings | None, path: str
+) -> MachineSettings:
+    """The settings of a process; what a restart does not give stays."""
+    check_nodes(f"{path}.nodes", [node.id for node in given.nodes or ()])
+    nodes = tuple(
+        node_of(f"{path}.nodes[{index}]", node.id, node.memory, node.hugepages)
+        for index, node in enumerate(given.nodes or ())
+    )
+    reservation, reserved = given.node_allocatable_reservation, given.reserved_memory
+    check_amounts(f"{path}.nodeAllocatableReservation", reservation)
+    reservations = reservations_of(f"{path}.reservedMemory", reserved or ())
+    if before is None:
+        before = MachineSettings(nodes=nodes, reservation={}, reserved=())
+    return MachineSettings(
+        nodes=before.nodes if given.nodes is None else nodes,
+        reservation=before.reservation if reservation is None else reservation,
+        reserved=before.reserved if reserved is None else reservations,
+    )
+
+
+def _container(pod: Pod, name: str, path: str) -> Container:
+    for container in containers_of(pod):
+        if container.name == name:
+            return container
+    raise BadInputError(f"{path}.container: the pod has no {shortened(name)}")
+
+
+def _by_id(initial: Initial) -> dict[str, ContainerRef]:
+    return {container_id: (uid, name) for uid, name, container_id in initial}
+
+
+def _as_stored(state: State) -> State:
+    """The state as the file gives it back: maps by key."""
+    return State(
+        machine=state.machine,
+        entries={
+            uid: dict(sorted(containers.items()))
+            for uid, containers in sorted(state.entries.items())
+        },
+        pod_entries=dict(sorted(state.pod_entries.items())),
+    )
+
+
+def _hint(step: StepCase, path: str) -> TopologyHint:
+    if step.affinity is None:
+        return TopologyHint(None, step.preferred)
+    return TopologyHint(mask_of(node_set(f"{path}.affinity", step.affinity)), step.preferred)
+
+
+def _error_of(call: Callable[[], None]) -> str:
+    try:
+        call()
+    except AllocationError as error:
+        return str(error)
+    return ""
+
+
+def _hints(hints: dict[str, Hints] | None) -> dict[str, list[dict[str, Any]]] | None:
+    return None if hints is None else {name: _hint_list(each) for name, each in hints.items()}
+
+
+def _hint_list(hints: Hints) -> list[dict[str, Any]]:
+    return [
+        {"numaNodes": bits_of(hint.affinity or 0), "preferred": hint.preferred} for hint in hints
+    ]
+
+
+def _in_order(claim: StepOutcome) -> StepOutcome:
+    """A claim with its sets of blocks sorted."""
+    if claim.entries is not msgspec.UNSET:
+        claim.entries = sorted_entries(claim.entries)
+    if claim.pod_entries is not msgspec.UNSET:
+        claim.pod_entries = {uid: sorted(blocks) for uid, blocks in claim.pod_entries.items()}
+    return claim
+
+
+def _rule(path: Path) -> str:
+    return _RULES.get(path[0], "") if path else ""

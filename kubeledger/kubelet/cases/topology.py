@@ -1,0 +1,395 @@
+"""Cases of whole admissions: the topology manager with the CPU and the memory manager behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import zip_longest
+from typing import Final, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from kubeledger.kubelet.cases.fields import check_amounts, keyed, node_set, shortened
+from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, compared, impossible
+from kubeledger.kubelet.cases.memory_node import (
+    Blocks,
+    Entries,
+    HugePagesCase,
+    Machine,
+    ReservationCase,
+    Uint64,
+    check_nodes,
+    entries_shown,
+    machine_shown,
+    node_of,
+    pods_shown,
+    reservations_of,
+    sorted_entries,
+)
+from kubeledger.kubelet.cgroups.reasons import Path
+from kubeledger.kubelet.cpumanager.cpu_manager import Configuration
+from kubeledger.kubelet.cpumanager.cpu_manager import Manager as CPUManager
+from kubeledger.kubelet.cpumanager.policy_static import PolicyError
+from kubeledger.kubelet.cpumanager.topology import Core, DiscoverError, MachineInfo, Node
+from kubeledger.kubelet.kube.admission import AllocationError
+from kubeledger.kubelet.kube.amounts import check_asked
+from kubeledger.kubelet.kube.cpuset import CPUSet, parse, text_of
+from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
+from kubeledger.kubelet.kube.pod import Container, Pod, containers_of, lists_of_pods
+from kubeledger.kubelet.kube.requests import Amount, ResourceList
+from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
+from kubeledger.kubelet.memorymanager.machine import MemoryManagerError
+from kubeledger.kubelet.memorymanager.memory_manager import MachineSettings, default_machine
+from kubeledger.kubelet.memorymanager.memory_manager import Manager as MemoryManager
+from kubeledger.kubelet.profile.gates import with_gates
+from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.kubelet.topologymanager.bitmask import bits_of, mask_of
+from kubeledger.kubelet.topologymanager.hint import Hints, ProviderHints, TopologyHint
+from kubeledger.kubelet.topologymanager.options import (
+    ConfigurationError,
+    TopologySettings,
+    new_policy,
+)
+from kubeledger.kubelet.topologymanager.scope import Scope
+from kubeledger.model.errors import BadInputError
+
+
+class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    pass
+
+
+class NodeCase(_Strict, frozen=True, kw_only=True):
+    """A NUMA node; ``distances`` is its row of the table, None where cAdvisor reports none."""
+
+    id: int
+    cores: tuple[Core, ...]
+    memory: Uint64
+    hugepages: HugePagesCase | None = None
+    distances: tuple[Uint64, ...] | None = None
+
+
+class HintCase(_Strict, frozen=True, kw_only=True, rename="camel"):
+    """A hint; NUMA nodes None: any."""
+
+    numa_nodes: tuple[int, ...] | None
+    preferred: bool
+
+
+class StepCase(_Strict, frozen=True, kw_only=True):
+    """A pod is admitted, or is not active any more."""
+
+    op: Literal["admit", "remove"]
+    pod: str
+
+
+HintsCase = dict[str, dict[str, dict[str, tuple[HintCase, ...] | None] | None]]
+"""Pod UID -> container, "" for the pod -> resource -> hints."""
+
+
+class TopologyCase(_Strict, frozen=True, kw_only=True, rename="camel"):
+    """Input: a machine, the settings of all three managers, pods, and what becomes of them.
+
+    Attributes:
+        other_hints, other_errors: hints of one more provider, which is asked first, and errors of
+            its allocations by pod UID and container.
+    """
+
+    num_sockets: int
+    nodes: tuple[NodeCase, ...]
+    reserved_cpu: Amount = msgspec.field(name="reservedCPU", default=None)
+    reserved_system_cpus: str = msgspec.field(name="reservedSystemCPUs", default="")
+    cpu_manager_policy_options: dict[str, str] = {}
+    node_allocatable_reservation: ResourceList = {}
+    reserved_memory: tuple[ReservationCase, ...] = ()
+    policy: str
+    scope: str
+    topology_manager_policy_options: dict[str, str] = {}
+    feature_gates: dict[str, bool] = {}
+    pods: dict[str, Pod]
+    other_hints: HintsCase = {}
+    other_errors: dict[str, dict[str, str]] = {}
+    steps: tuple[StepCase, ...]
+
+
+class AffinityOutcome(msgspec.Struct, forbid_unknown_fields=True, rename="camel", gc=False):
+    """What is stored for a container."""
+
+    numa_nodes: list[int] | None
+    preferred: bool
+
+
+class CPUOutcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """Who has which CPUs."""
+
+    default: str
+    entries: dict[str, dict[str, str]]
+    pod_entries: dict[str, str] | UnsetType = UNSET
+
+
+class MemoryOutcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """Who has which memory."""
+
+    machine_state: Machine
+    entries: Entries
+    pod_entries: dict[str, Blocks] | UnsetType = UNSET
+
+
+class StepOutcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The answer to a pod, what is stored for its containers, and the managers after it."""
+
+    admit: bool | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+    message: str | UnsetType = UNSET
+    affinity: dict[str, AffinityOutcome] | UnsetType = UNSET
+    cpu: CPUOutcome
+    memory: MemoryOutcome
+
+
+class TopologyOutcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    """Why the kubelet does not start, or what came of each step."""
+
+    start_error: str
+    steps: list[StepOutcome]
+
+
+INPUT = TopologyCase
+OUTCOME = TopologyOutcome
+
+_RULES: Final = {
+    "affinity": "the hints of all providers are merged, for each container or for the pod",
+    "admit": "the policy admits a hint, and then each provider allocates",
+    "reason": "the first error ends the admission",
+    "message": "the first error ends the admission",
+    "cpu": "the CPU manager takes CPUs of the NUMA nodes that are stored",
+    "memory": "the memory manager takes memory of the NUMA nodes that are stored, or of more",
+}
+"""By the part of a step's outcome."""
+
+
+def decide(case_input: TopologyCase, profile: KubeletProfile) -> TopologyOutcome:
+    """Admit pod after pod; maps are walked in the order of the case.
+
+    Raises:
+        BadInputError: naming the field; or the kubelet crashes.
+    """
+    node = _Node(case_input, profile, FIRST_ORDER)
+    return TopologyOutcome(start_error=node.error, steps=list(node.steps()))
+
+
+def judge(
+    case_input: TopologyCase,
+    profile: KubeletProfile,
+    decided: TopologyOutcome,
+    claimed: TopologyOutcome,
+) -> Judgement:
+    """Whether the claim comes out in some order of the kubelet's maps."""
+    for step in claimed.steps:
+        memory = step.memory
+        memory.entries = sorted_entries(memory.entries)
+        if memory.pod_entries is not UNSET:
+            memory.pod_entries = {uid: sorted(of) for uid, of in memory.pod_entries.items()}
+
+    def comes_out(order: MapOrder) -> bool:
+        node = _Node(case_input, profile, order)
+        return node.error == claimed.start_error and all(
+            ours == theirs for ours, theirs in zip_longest(node.steps(), claimed.steps)
+        )
+
+    if any(explore(comes_out)):
+        return ADMISSIBLE
+    if claimed.start_error != decided.start_error:
+        ours, theirs = decided.start_error, claimed.start_error
+        return impossible(f"the kubelet starts with {ours or 'no error'!r}, not {theirs!r}")
+    for number, (mine, claim) in enumerate(zip_longest(decided.steps, claimed.steps), start=1):
+        if mine is None or claim is None:
+            return impossible(f"{len(decided.steps)} steps come out, not {len(claimed.steps)}")
+        if mine != claim:
+            found = compared(msgspec.to_builtins(mine), msgspec.to_builtins(claim), _rule)
+            return impossible(f"step {number}: {found.why}")
+    return impossible("no order of the kubelet's maps gives this")
+
+
+class _Node:
+    """A kubelet's topology manager with its providers, the scripted one first.
+
+    Attributes:
+        error: why it does not start; empty if it does.
+    """
+
+    def __init__(self, case: TopologyCase, profile: KubeletProfile, order: MapOrder) -> None:
+        check_nodes("input.nodes", [node.id for node in case.nodes])
+        check_amounts("input", {"reservedCPU": case.reserved_cpu})
+        check_amounts("input.nodeAllocatableReservation", case.node_allocatable_reservation)
+        check_asked(lists_of_pods(case.pods.values()))
+        self._case, self._order = case, order
+        self._profile = with_gates(profile, case.feature_gates)
+        self._other = _Scripted(case)
+        self._active: list[Pod] = []
+        self.error = ""
+        try:
+            self._start()
+        except (ConfigurationError, DiscoverError, PolicyError, MemoryManagerError) as error:
+            self.error = str(error)
+
+    def _start(self) -> None:
+        case, profile, order = self._case, self._profile, self._order
+        settings = TopologySettings(
+            policy=case.policy, scope=case.scope, options=case.topology_manager_policy_options
+        )
+        distances = {node.id: node.distances for node in case.nodes}
+        policy = new_policy(settings, distances, profile.topology, order)
+        configuration = Configuration(
+            machine=MachineInfo(case.num_sockets, tuple(Node(n.id, n.cores) for n in case.nodes)),
+            reserved_cpu=case.reserved_cpu,
+            reserved_system_cpus=_cpus("input.reservedSystemCPUs", case.reserved_system_cpus),
+            options=case.cpu_manager_policy_options,
+            topology_policy=policy.name,
+        )
+        memory = MachineSettings(
+            nodes=[
+                node_of(f"input.nodes[{index}]", node.id, node.memory, node.hugepages)
+                for index, node in enumerate(case.nodes)
+            ],
+            reservation=case.node_allocatable_reservation,
+            reserved=reservations_of("input.reservedMemory", case.reserved_memory),
+        )
+        self._cpu = CPUManager(configuration, profile, order=order)
+        self._memory = MemoryManager(profile)
+        self._memory.order = order
+        self._memory.start(default_machine(memory, order), None, {})
+        providers = (self._other, _CPUProvider(self._cpu), self._memory)
+        self._scope = Scope(policy, case.scope, providers, profile)
+
+    def steps(self) -> Iterator[StepOutcome]:
+        """Take the steps, if the kubelet runs."""
+        for index, step in enumerate(() if self.error else self._case.steps):
+            path = f"input.steps[{index}]"
+            pod = self._case.pods.get(step.pod)
+            if pod is None:
+                raise BadInputError(f"{path}.pod: no pod {shortened(step.pod)} in input.pods")
+            if step.op == "remove":
+                self._active = [each for each in self._active if each is not pod]
+                yield self._shown()
+                continue
+            try:
+                yield self._admit(pod)
+            except KubeletPanicError as error:
+                raise BadInputError(f"{path}: the kubelet crashes here: {error}") from None
+
+    def _admit(self, pod: Pod) -> StepOutcome:
+        active = [*self._active, pod]
+        self._cpu.active_pods = self._memory.active_pods = active
+        result = self._scope.admit(pod)
+        if result.admit:
+            self._active = active
+        outcome = self._shown()
+        outcome.admit, outcome.reason, outcome.message = result.admit, result.reason, result.message
+        uid = pod.metadata.uid or ""
+        stored = {c.name or "": self._scope.affinity(uid, c.name or "") for c in containers_of(pod)}
+        outcome.affinity = {
+            name: AffinityOutcome(
+                None if hint.affinity is None else bits_of(hint.affinity), hint.preferred
+            )
+            for name, hint in stored.items()
+        }
+        return outcome
+
+    def _shown(self) -> StepOutcome:
+        cpu, memory = self._cpu.state, self._memory.state
+        outcome = StepOutcome(
+            cpu=CPUOutcome(
+                default=text_of(cpu.default),
+                entries={
+                    pod: {name: text_of(cpus) for name, cpus in held.items()}
+                    for pod, held in cpu.assignments.items()
+                },
+            ),
+            memory=MemoryOutcome(
+                machine_state=machine_shown(memory.machine), entries=entries_shown(memory)
+            ),
+        )
+        if self._profile.resourcemanagers.pod_level_managers:
+            pods = cpu.pod_assignments.items()
+            outcome.cpu.pod_entries = {pod: text_of(cpus) for pod, cpus in pods}
+            outcome.memory.pod_entries = pods_shown(memory)
+        return outcome
+
+
+class _CPUProvider:
+    """The CPU manager as the topology manager sees it: it looks at nodes alone."""
+
+    def __init__(self, manager: CPUManager) -> None:
+        self._manager = manager
+        self.get_topology_hints = manager.get_topology_hints
+        self.get_pod_topology_hints = manager.get_pod_topology_hints
+
+    def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
+        """Give a container its CPUs."""
+        self._manager.allocate(pod, container, affinity.affinity)
+
+    def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
+        """Give a pod as a whole its CPUs."""
+        self._manager.allocate_pod(pod, affinity.affinity)
+
+
+class _Scripted:
+    """A provider that answers what the case says."""
+
+    def __init__(self, case: TopologyCase) -> None:
+        self._errors = case.other_errors
+        self._hints: dict[tuple[str, str], ProviderHints] = {}
+        for uid, containers in case.other_hints.items():
+            for name, resources in containers.items():
+                path = f"{keyed('input.otherHints', uid)}"
+                self._hints[uid, name] = _hints_of(f"{keyed(path, name)}", resources or {})
+
+    def get_topology_hints(self, pod: Pod, container: Container) -> ProviderHints:
+        """Those of a container."""
+        return self._hints.get((pod.metadata.uid or "", container.name or ""))
+
+    def get_pod_topology_hints(self, pod: Pod) -> ProviderHints:
+        """Those of the pod."""
+        return self._hints.get((pod.metadata.uid or "", ""))
+
+    def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
+        """Fail where the case says so."""
+        error = self._errors.get(pod.metadata.uid or "", {}).get(container.name or "", "")
+        if error:
+            raise AllocationError(error)
+
+    def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
+        """Devices are not given to a pod as a whole."""
+
+
+def _hints_of(
+    path: str, resources: Mapping[str, tuple[HintCase, ...] | None]
+) -> dict[str, Hints | None]:
+    found: dict[str, Hints | None] = {}
+    for name, hints in resources.items():
+        found[name] = (
+            None
+            if hints is None
+            else tuple(
+                TopologyHint(
+                    None
+                    if hint.numa_nodes is None
+                    else mask_of(
+                        node_set(f"{keyed(path, name)}[{index}].numaNodes", hint.numa_nodes)
+                    ),
+                    hint.preferred,
+                )
+                for index, hint in enumerate(hints)
+            )
+        )
+    return found
+
+
+def _cpus(path: str, text: str) -> CPUSet:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise BadInputError(f"{path}: {error}") from None
+
+
+def _rule(path: Path) -> str:
+    return _RULES.get(path[0], "") if path else ""

@@ -1,0 +1,1 @@
+"""The DRA manager: claims of pods, prepared by drivers and unprepared."""

@@ -1,0 +1,216 @@
+"""Credentials of pull secrets for an image: ``pkg/credentialprovider``.
+
+One thing is left to chance: two entries of one secret that stand for the same registry
+(``gcr.io`` and ``https://gcr.io/v2/``) come in the order of a Go map.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from kubeledger.kubelet.kube.gotypes import STRING, Map, Struct, UnmarshalError, decoded, unmarshal
+from kubeledger.kubelet.kube.urls import URL, URLError, parse_url
+
+_DEFAULT_REGISTRY: Final = "index.docker.io"
+_TYPES: Final = {
+    "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
+    "kubernetes.io/dockercfg": ".dockercfg",
+}
+_SCHEME: Final = re.compile("https?://")
+_ESCAPED: Final = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+
+
+class Coordinates(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """Which secret, or service account."""
+
+    uid: str = ""
+    namespace: str = ""
+    name: str = ""
+
+
+class Credential(msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
+    """A user name and a password (``TrackedAuthConfig``).
+
+    Attributes:
+        hash: of all of it.
+        secret, service_account: where it is from; neither: every pod of the node may use it.
+    """
+
+    username: str
+    hash: str | None = None
+    secret: Coordinates | None = None
+    service_account: Coordinates | None = None
+
+
+class PullSecret(msgspec.Struct, frozen=True, gc=False):
+    """A secret that a pod names in its imagePullSecrets."""
+
+    coordinates: Coordinates
+    type: str
+    content: bytes
+
+
+def key_of(secret_type: str) -> str | None:
+    """Under which key a secret has its ``content``; None for one that is no pull secret."""
+    return _TYPES.get(secret_type)
+
+
+Choose = Callable[[int], int]
+"""Which of so many comes next."""
+
+
+def lookup(secrets: Iterable[PullSecret], repo: str, choose: Choose) -> list[Credential]:
+    """The credentials of secrets for a repository, the most specific registry first.
+
+    Args:
+        secrets: in the pod's order; those of other types hold none.
+        repo: with its host.
+        choose: which of the entries that stand for one registry comes next.
+
+    Raises:
+        UnmarshalError: a secret cannot be read.
+
+    Source: v1.36.2 pkg/credentialprovider/secrets/secrets.go MakeDockerKeyring,
+        pkg/credentialprovider/keyring.go BasicDockerKeyring; v1.20.2
+    """
+    keyring: dict[str, list[Credential]] = {}
+    for secret in secrets:
+        if key_of(secret.type) is None or not secret.content:
+            continue
+        for key, logins in _entries(secret.type, secret.content).items():
+            into, entries = keyring.setdefault(key, []), list(logins)
+            while entries:
+                username, digest = entries.pop(choose(len(entries)) if len(entries) > 1 else 0)
+                into.append(Credential(username, digest, secret.coordinates))
+    matching = [key for key in sorted(keyring, reverse=True) if _urls_match(key, repo)]
+    if not matching and _is_default_registry(repo) and _DEFAULT_REGISTRY in keyring:
+        matching = [_DEFAULT_REGISTRY]
+    return [each for key in matching for each in keyring[key]]
+
+
+@lru_cache(maxsize=1 << 10)
+def _entries(secret_type: str, content: bytes) -> Mapping[str, Sequence[tuple[str, str]]]:
+    """What a secret holds: registry -> user names, and the hashes of their credentials.
+
+    Source: v1.36.2 pkg/credentialprovider/keyring.go Add; v1.20.2
+    """
+    found: dict[str, list[tuple[str, str]]] = {}
+    for location, login in _logins(secret_type, content).items():
+        if (key := _registry(location)) is not None:
+            found.setdefault(key, []).append((login["Username"], _digest(login)))
+    return found
+
+
+@lru_cache(maxsize=256)
+def _registry(location: str) -> str | None:
+    """The host, and path, that an entry is for; None for no URL."""
+    try:
+        url = parse_url(location if _SCHEME.match(location) else f"https://{location}")
+    except URLError:
+        return None
+    path = url.path[3:] if url.path.startswith(("/v1/", "/v2/")) else url.path
+    return url.host if path in ("", "/") else url.host + path
+
+
+@lru_cache(maxsize=1 << 10)
+def _urls_match(glob: str, target: str) -> bool:
+    """Whether each part of the host matches, and the path begins with the glob's.
+
+    Source: v1.36.2 pkg/credentialprovider/keyring.go URLsMatch; v1.20.2
+    """
+    try:
+        wanted, url = parse_url(f"https://{glob}"), parse_url(f"https://{target}")
+    except URLError:
+        return False
+    (wanted_parts, wanted_port), (parts, port) = _split(wanted), _split(url)
+    if wanted_port != port or len(wanted_parts) != len(parts):
+        return False
+    if not url.path.startswith(wanted.path):
+        return False
+    return all(map(fnmatchcase, parts, wanted_parts))
+
+
+def _split(url: URL) -> tuple[list[str], str]:
+    host, colon, port = url.host.rpartition(":")
+    return (host.split("."), port) if colon and ":" not in host else (url.host.split("."), "")
+
+
+def _is_default_registry(repo: str) -> bool:
+    """Source: v1.36.2 pkg/credentialprovider/keyring.go isDefaultRegistryMatch; v1.20.2."""
+    first, slash, _ = repo.partition("/")
+    if not first:
+        return False
+    if not slash or first in ("docker.io", _DEFAULT_REGISTRY):
+        return True
+    return "." not in first and ":" not in first
+
+
+def _digest(login: Mapping[str, str]) -> str:
+    """Source: v1.36.2 pkg/credentialprovider/keyring.go hashAuthConfig."""
+    config = {name.lower(): login[name] for name in ("Username", "Password", "Email")}
+    given = {name: value for name, value in config.items() if value}
+    text = json.dumps(given, ensure_ascii=False, separators=(",", ":")).translate(_ESCAPED)
+    return hashlib.sha256(text.encode(errors="replace")).hexdigest()
+
+
+def _logins(secret_type: str, content: bytes) -> dict[str, dict[str, str]]:
+    """What a secret holds: location -> login.
+
+    Source: v1.36.2 pkg/credentialprovider/config.go DockerConfigJSON; v1.20.2
+    """
+    if key_of(secret_type) == ".dockerconfigjson":
+        return unmarshal(content, _DOCKER_CONFIG_JSON)["Auths"] or {}
+    return unmarshal(content, _DOCKER_CONFIG)
+
+
+class _DockerConfigEntry(Struct):
+    """A login, which Go reads by a method of its own.
+
+    Source: v1.36.2 pkg/credentialprovider/config.go DockerConfigEntry UnmarshalJSON; v1.20.2
+    """
+
+    def read(self, data: Any) -> dict[str, str]:  # noqa: ANN401  # decoded JSON
+        """Its fields, of which the user name and the password may stand in one."""
+        login = decoded(data, _WITH_AUTH)
+        if login["Auth"]:
+            login["Username"], login["Password"] = _decoded(login["Auth"])
+        return login
+
+
+_LOGIN: Final = {name: (name.lower(), STRING) for name in ("Username", "Password", "Email", "Auth")}
+_WITH_AUTH: Final = Struct("credentialprovider.dockerConfigEntryWithAuth", _LOGIN)
+_ENTRY: Final = _DockerConfigEntry("credentialprovider.DockerConfigEntry", _LOGIN)
+_DOCKER_CONFIG: Final = Map(STRING, _ENTRY, "credentialprovider.DockerConfig")
+_DOCKER_CONFIG_JSON: Final = Struct(
+    "credentialprovider.DockerConfigJSON",
+    {"Auths": ("auths", _DOCKER_CONFIG), "HttpHeaders": ("HttpHeaders", Map(STRING, STRING))},
+)
+
+
+def _decoded(auth: str) -> tuple[str, str]:
+    """Source: v1.36.2 pkg/credentialprovider/config.go decodeDockerConfigFieldAuth; v1.20.2."""
+    data = auth.replace("\r", "").replace("\n", "")
+    if not data.rstrip().endswith("="):
+        data += "=" * (-len(data) % 4)
+    try:
+        text = base64.b64decode(data, validate=True).decode(errors="replace")
+    except (binascii.Error, ValueError):
+        bad = re.search(r"[^A-Za-z0-9+/]", auth)
+        at = bad.start() if bad else len(auth) - len(auth) % 4
+        raise UnmarshalError(f"illegal base64 data at input byte {at}") from None
+    username, colon, password = text.partition(":")
+    if not colon:
+        raise UnmarshalError(
+            "unable to parse auth field, must be formatted as base64(username:password)"
+        )
+    return username, password

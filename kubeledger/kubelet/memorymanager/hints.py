@@ -1,0 +1,226 @@
+"""Groups of NUMA nodes on which a request for memory fits: the static policy's topology hints.
+
+Source: v1.36.2 pkg/kubelet/cm/memorymanager/policy_static.go
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+
+from kubeledger.kubelet.kube.admission import AllocationError
+from kubeledger.kubelet.memorymanager.machine import (
+    UINT64,
+    Block,
+    MemoryTable,
+    NUMANodeMap,
+    NUMANodeState,
+)
+from kubeledger.kubelet.memorymanager.requested import Requested
+from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
+from kubeledger.kubelet.topologymanager.bitmask import bits_of, iterate_bit_masks, mask_of
+from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
+from kubeledger.kubelet.topologymanager.merge import narrowest
+
+Reusable = Mapping[int, Mapping[str, int]]
+"""Mask of NUMA nodes -> type of memory -> bytes that init containers left to reuse."""
+
+
+class KubeletPanicError(Exception):
+    """The kubelet crashes here; the text says of what."""
+
+
+def calculate_hints(
+    machine: NUMANodeMap, requested: Requested, reusable: Reusable, facts: ResourceManagerFacts
+) -> Hints:
+    """The groups of nodes that hold a request, the same for each of its types.
+
+    A group is preferred if no smaller one could ever hold it. A node that is used alone is in no
+    group of several, one that is in such a group is in that one only.
+
+    Raises:
+        KubeletPanicError: a node has no table of a type that is requested.
+
+    Differs: nothing requested gives no hints, as in the kubelet, without a look at any node.
+    """
+    if not requested:
+        return ()
+    nodes = tuple(sorted(machine))
+    wanted = [
+        (size, {n: table_of(machine[n], name, n) for n in nodes}, name)
+        for name, size in requested.items()
+    ]
+    fewest = len(nodes)
+    found: list[tuple[int, int]] = []
+    for mask, group in _groups(nodes):
+        if not facts.sized_before_groups and is_taken(machine, group):
+            continue
+        for size, tables, _ in wanted:
+            allocatable = 0
+            for node in group:
+                allocatable += tables[node].allocatable_bytes
+            if allocatable & UINT64 < size:
+                break
+        else:
+            fewest = min(fewest, len(group))
+            if facts.sized_before_groups and is_taken(machine, group):
+                continue
+            left = reusable.get(mask) or {}
+            for size, tables, name in wanted:
+                free = left.get(name, 0)
+                for node in group:
+                    free += tables[node].free_bytes
+                if free & UINT64 < size:
+                    break
+            else:
+                found.append((mask, len(group)))
+    return tuple(TopologyHint(mask, size == fewest) for mask, size in found)
+
+
+def is_taken(machine: NUMANodeMap, group: Sequence[int]) -> bool:
+    """Whether a group cannot be used for what nodes of it are used for already.
+
+    Source: v1.36.2 policy_static.go calculateHints, isAffinityViolatingNUMAAllocations
+    """
+    if len(group) == 1:
+        return len(machine[group[0]].cells) > 1
+    return violates_numa_allocations(machine, group)
+
+
+def violates_numa_allocations(machine: NUMANodeMap, group: Sequence[int]) -> bool:
+    """Whether one of several nodes is used alone, or in another group.
+
+    Source: v1.36.2 policy_static.go isAffinityViolatingNUMAAllocations
+    """
+    return len(group) > 1 and any(
+        state.assignments != 0
+        and (len(state.cells) == 1 or not are_groups_equal(state.cells, group))
+        for state in map(machine.__getitem__, group)
+    )
+
+
+def are_groups_equal(one: list[int], other: Sequence[int]) -> bool:
+    """Whether two groups have the same nodes; sorts the first, as the kubelet does both."""
+    one.sort()
+    return one == sorted(other)
+
+
+def regenerate_hints(blocks: Iterable[Block], requested: Requested) -> dict[str, Hints] | None:
+    """The hints of a container that has memory already; None where it is not what it requests."""
+    hints: dict[str, Hints] = dict.fromkeys(requested, ())
+    held = list(blocks)
+    if len(held) != len(requested):
+        return None
+    for block in held:
+        if requested.get(block.type) != block.size_bytes:
+            return None
+        hints[block.type] += (TopologyHint(mask_of(block.numa_nodes), preferred=True),)
+    return hints
+
+
+def find_best_hint(hints: Iterable[TopologyHint]) -> TopologyHint:
+    """The narrowest of the preferred hints, or of all; of none the kubelet has the zero hint."""
+    return min(
+        hints,
+        key=lambda hint: (not hint.preferred, narrowest(hint.affinity or 0)),
+        default=TopologyHint(None, preferred=False),
+    )
+
+
+def is_affinity_satisfying(machine: NUMANodeMap, affinity: int, requested: Requested) -> bool:
+    """Whether nodes have enough free for a request.
+
+    Raises:
+        KubeletPanicError: as for ``calculate_hints``.
+
+    Source: v1.36.2 policy_static.go isAffinitySatisfyRequest
+    """
+    nodes = bits_of(affinity)
+    return all(
+        sum(table_of(node_of(machine, n), name, n).free_bytes for n in nodes) & UINT64 >= size
+        for name, size in requested.items()
+    )
+
+
+def best_affinity(
+    machine: NUMANodeMap,
+    hint: TopologyHint,
+    requested: Requested,
+    reusable: Reusable,
+    facts: ResourceManagerFacts,
+) -> int:
+    """The nodes that memory is taken of: those of the topology manager's hint, or more.
+
+    Raises:
+        AllocationError: there are none.
+        KubeletPanicError: as for ``calculate_hints``.
+
+    Source: v1.36.2 policy_static.go Allocate, getDefaultHint, extendTopologyManagerHint
+    """
+    best = hint
+    if best.affinity is None:
+        hints = calculate_hints(machine, requested, reusable, facts)
+        if not hints:
+            raise AllocationError(
+                "[memorymanager] failed to get the default NUMA affinity, no NUMA nodes with "
+                "enough memory is available"
+            )
+        best = find_best_hint(hints if "memory" in requested else ())
+        if hint.preferred and not best.preferred:
+            raise AllocationError("[memorymanager] failed to find the default preferred hint")
+    if best.affinity is None:
+        raise KubeletPanicError("a container that requests no memory has no NUMA affinity")
+    affinity = best.affinity
+    if not is_affinity_satisfying(machine, affinity, requested):
+        hints = calculate_hints(machine, requested, reusable, facts)
+        wider = [each for each in hints if _extends(each.affinity or 0, affinity, facts)]
+        if not wider or "memory" not in requested:
+            raise AllocationError(
+                "[memorymanager] failed to find NUMA nodes to extend the current topology hint"
+            )
+        extended = find_best_hint(wider)
+        if best.preferred and not extended.preferred:
+            raise AllocationError("[memorymanager] failed to find the extended preferred hint")
+        affinity = extended.affinity or 0
+    if facts.groups_guarded and violates_numa_allocations(machine, bits_of(affinity)):
+        raise AllocationError("[memorymanager] preferred hint violates NUMA node allocation")
+    return affinity
+
+
+def node_of(machine: NUMANodeMap, node: int) -> NUMANodeState:
+    """The state of a node.
+
+    Raises:
+        KubeletPanicError: the machine has no such node.
+    """
+    if node not in machine:
+        raise KubeletPanicError(f"the machine has no NUMA node {node}")
+    return machine[node]
+
+
+def table_of(state: NUMANodeState, name: str, node: int) -> MemoryTable:
+    """The table of a type of memory.
+
+    Raises:
+        KubeletPanicError: the node has none.
+    """
+    table = state.memory.get(name)
+    if table is None:
+        raise KubeletPanicError(f"NUMA node {node} has no {name}")
+    return table
+
+
+@lru_cache(maxsize=64)
+def _groups(nodes: tuple[int, ...]) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """Every group of nodes with its mask: by size, then by position."""
+    return tuple((mask, tuple(bits_of(mask))) for mask in iterate_bit_masks(nodes))
+
+
+def _extends(group: int, affinity: int, facts: ResourceManagerFacts) -> bool:
+    """Whether a group has all nodes of an affinity.
+
+    Source: v1.36.2 policy_static.go isHintInGroup
+    """
+    if group & affinity != affinity:
+        return False
+    return facts.hints_extend_to_the_last_node or group.bit_length() > affinity.bit_length()

@@ -1,0 +1,147 @@
+"""Which free CPUs are taken: by NUMA node, socket and core, or spread."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeledger.kubelet.cpumanager.cpu_assignment import (
+    iterate_combinations,
+    standard_deviation,
+    take_by_topology,
+)
+from kubeledger.kubelet.cpumanager.policy_options import StaticPolicyOptions
+from kubeledger.kubelet.cpumanager.topology import Core, CPUTopology, MachineInfo, Node
+from kubeledger.kubelet.kube.admission import AllocationError
+from kubeledger.kubelet.kube.cpuset import parse, text_of
+from kubeledger.kubelet.profile.resolve import resolve
+
+PACKED = StaticPolicyOptions()
+
+
+def machine(
+    cpus: int, *, per_node: int, per_socket: int, per_core: int = 2, per_cache: int = 0
+) -> MachineInfo:
+    """CPUs numbered core by core."""
+    cores = [
+        Core(
+            first // per_core,
+            first // per_socket,
+            tuple(range(first, first + per_core)),
+            first // per_cache if per_cache else None,
+        )
+        for first in range(0, cpus, per_core)
+    ]
+    nodes = [
+        Node(node, tuple(core for core in cores if core.threads[0] // per_node == node))
+        for node in range(cpus // per_node)
+    ]
+    return MachineInfo(num_sockets=-(-cpus // per_socket), nodes=tuple(nodes))
+
+
+TWO_NODES = machine(16, per_node=8, per_socket=8)
+FOUR_NODES = machine(16, per_node=4, per_socket=8)
+
+
+def taken(
+    of: MachineInfo,
+    free: str,
+    count: int,
+    options: StaticPolicyOptions = PACKED,
+    version: str = "1.36.2",
+) -> str:
+    """The CPUs, or the error."""
+    facts = resolve(version).resourcemanagers
+    try:
+        return text_of(take_by_topology(CPUTopology(of, facts), parse(free), count, options, facts))
+    except AllocationError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize(
+    ("free", "count", "expected"),
+    [
+        pytest.param("0-15", 2, "0-1", id="a whole core"),
+        pytest.param("1-15", 2, "2-3", id="of the fuller node"),
+        pytest.param("1-15", 3, "1-3", id="and the thread of the core that is begun"),
+        pytest.param("1-15", 8, "8-15", id="a whole node"),
+        pytest.param("3,5,9", 2, "3,9", id="single threads"),
+        pytest.param("0-15", 0, "", id="none"),
+        pytest.param(
+            "0-3",
+            5,
+            "not enough cpus available to satisfy request: requested=5, available=4",
+            id="too few",
+        ),
+    ],
+)
+def test_whole_units_first(free: str, count: int, expected: str) -> None:
+    """Nodes, sockets and cores that are all free, then single threads; the fuller come first."""
+    assert taken(TWO_NODES, free, count) == expected
+
+
+@pytest.mark.parametrize(("per_node", "per_socket"), [(4, 8), (8, 4)])
+def test_the_larger_unit_comes_first(per_node: int, per_socket: int) -> None:
+    """A whole unit of the fuller one: sockets may hold several nodes, or nodes several sockets."""
+    of = machine(16, per_node=per_node, per_socket=per_socket)
+    assert taken(of, "0-5,8-12", 4) == "8-11"
+
+
+def test_before_1_23_numa_nodes_do_not_count() -> None:
+    """Whole sockets, then cores of the fuller socket."""
+    assert taken(FOUR_NODES, "0-1,4-15", 4, version="1.22.0") == "0-1,4-5"
+    assert taken(FOUR_NODES, "0-1,4-15", 4, version="1.23.0") == "4-7"
+
+
+@pytest.mark.parametrize(
+    ("options", "count", "expected"),
+    [
+        (StaticPolicyOptions(distribute_cpus_across_numa=True), 6, "0-2,4-6"),
+        (StaticPolicyOptions(distribute_cpus_across_numa=True), 4, "0-3"),
+        (StaticPolicyOptions(distribute_cpus_across_numa=True, full_physical_cpus_only=True), 6,
+         "0-5"),
+        (StaticPolicyOptions(distribute_cpus_across_cores=True), 3, "0-2"),
+    ],
+)  # fmt: skip
+def test_spread(options: StaticPolicyOptions, count: int, expected: str) -> None:
+    """Over as few NUMA nodes as do, in whole cores where these are wanted."""
+    assert taken(FOUR_NODES, "0-15", count, options) == expected
+
+
+def test_a_combination_that_is_kept_is_overwritten() -> None:
+    """Of four and more: the kubelet gives CPUs of another node than it found best."""
+    kept = next(combinations := iterate_combinations(range(6), 4))
+    assert kept[:4] == [0, 1, 2, 3]
+    next(combinations)
+    assert kept[:4] == [0, 1, 2, 4]
+    assert [c[:3] for c in iterate_combinations(range(4), 3)] == [
+        [0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3],
+    ]  # fmt: skip
+    eight = machine(16, per_node=2, per_socket=8, per_core=1)
+    options = StaticPolicyOptions(distribute_cpus_across_numa=True)
+    assert taken(eight, "1-15", 8, options) == "2-7,14-15"
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"), [("1.32.0", "1,4-5"), ("1.33.0", "8-10"), ("1.36.0", "8-10")]
+)
+def test_an_odd_number_of_one_uncore_cache(version: str, expected: str) -> None:
+    """Since 1.33 the last core gives one of its threads."""
+    of = machine(16, per_node=16, per_socket=16, per_cache=4)
+    options = StaticPolicyOptions(prefer_align_cpus_by_uncore_cache=True)
+    assert taken(of, "1,4-5,8-15", 3, options, version) == expected
+
+
+def test_a_unit_that_is_taken_twice_counts_twice() -> None:
+    """A socket over two NUMA nodes, where there are as many sockets: the kubelet takes too few."""
+    of_socket_1 = tuple(Core(core, 1, (2 * core, 2 * core + 1)) for core in range(3, 7))
+    nodes = (
+        Node(0, (Core(0, 0, (0, 1)), Core(1, 0, (2, 3)))),
+        Node(1, (Core(2, 0, (4, 5)), *of_socket_1)),
+    )
+    assert taken(MachineInfo(num_sockets=2, nodes=nodes), "0-1,4-11", 8) == "0-1,4-5"
+
+
+def test_deviation_is_rounded() -> None:
+    """To thousandths, of a mean that is as well."""
+    assert standard_deviation((1, 2, 2)) == 0.471
+    assert standard_deviation((3,)) == 0

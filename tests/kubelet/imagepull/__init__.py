@@ -1,0 +1,1 @@
+"""Image pulls: names, credentials, records."""
