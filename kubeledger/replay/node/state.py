@@ -18,7 +18,7 @@ from kubeledger.kubelet.images.reducer import ImagesState
 from kubeledger.kubelet.lifecycle.state import LifecycleState
 from kubeledger.kubelet.memorymanager.state import MemoryManagerState
 from kubeledger.kubelet.preemption.reducer import PreemptionState
-from kubeledger.kubelet.prober.state import ProberState
+from kubeledger.kubelet.prober.reducer import ProberState
 from kubeledger.kubelet.topologymanager.state import TopologyManagerState
 from kubeledger.model.bodies.node import Setting
 

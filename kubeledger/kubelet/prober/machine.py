@@ -1,4 +1,4 @@
-"""The states of a probe worker, and their steps by the kubelet's own ``doProbe``.
+"""The states in which a probe worker may be, as far as records show its ticks.
 
 What a worker decides depends on all its ticks. A tick whose line may be missing, a log that
 begins in the middle and a restart that was not seen are further states, never a guess.
@@ -10,12 +10,10 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from kubeledger.kubelet.prober import objects
-from kubeledger.kubelet.prober.results import FAILURE, INITIAL, SUCCESS, UNKNOWN, Result, Results
-from kubeledger.kubelet.prober.worker import do_probe, new_worker
+from kubeledger.kubelet.prober.results import FAILURE, INITIAL, SUCCESS, UNKNOWN, Result
+from kubeledger.kubelet.prober.worker import Counting
 from kubeledger.kubelet.profile.prober import ProberFacts
-from kubeledger.model.bodies.prober import ProbeResult, ProbeType, TickResult
-from kubeledger.model.units import format_ts
+from kubeledger.model.bodies.prober import ProbeResult, ProbeType
 
 SAYS: Final[dict[Result, ProbeResult]] = {
     SUCCESS: "success", FAILURE: "failure", UNKNOWN: "unknown",
@@ -25,10 +23,6 @@ ABSENT: Final[dict[ProbeType, Result]] = {
     "liveness": SUCCESS, "readiness": UNKNOWN, "startup": UNKNOWN,
 }  # fmt: skip
 """What nothing cached counts as (a container that is older than its kubelet, since 1.35)."""
-_ATTEMPTS: Final[dict[Result, tuple[TickResult, ...]]] = {
-    SUCCESS: ("success",), FAILURE: ("failure",),
-}  # fmt: skip
-_ID: Final = "c://probed"
 _KNOWN_MAX: Final = 4096
 
 
@@ -104,26 +98,7 @@ class Machine:
         self._known: dict[tuple[State, Result], State | None] = {}
         self._any: dict[bool | None, tuple[State, ...]] = {}
         self._hidden: dict[tuple[State, Span], tuple[State, ...]] = {}
-        spec = objects.Probe(success_threshold=successes, failure_threshold=failures)
-        container = objects.Container(
-            name="probed",
-            liveness_probe=spec if probe_type == "liveness" else None,
-            readiness_probe=spec if probe_type == "readiness" else None,
-            startup_probe=spec if probe_type == "startup" else None,
-        )
-        pod = objects.Pod(
-            metadata=objects.PodMeta(uid="uid"), spec=objects.PodSpec(containers=[container])
-        )
-        worker = new_worker(pod, container, probe_type, Results(), facts)
-        assert worker is not None
-        self._worker = worker
-        running = objects.ContainerStatus(
-            name="probed",
-            container_id=_ID,
-            state=objects.State(running=objects.Running(started_at=format_ts(0))),
-            started=probe_type != "startup",
-        )
-        self._status = objects.PodStatus(phase="Running", container_statuses=[running])
+        self._counting = Counting(probe_type, successes, failures, facts.startup_success_holds)
 
     @property
     def fresh(self) -> State:
@@ -166,21 +141,16 @@ class Machine:
         )
 
     def _step(self, state: State, result: Result) -> State | None:
-        worker = self._worker
-        worker.container_id, worker.last_result = _ID, state.last
-        worker.result_run, worker.on_hold = state.run, state.on_hold
-        worker.results.cache = {_ID: state.cached}
-        do_probe(worker, self._status, 0, _ATTEMPTS[result])
-        if not worker.attempts_used:
+        if state.on_hold:
             return None
-        cached = worker.results.cache[_ID]
-        changed = cached != state.cached
+        run, stored, holds = self._counting.count(state.last, state.run, result)
+        changed = stored and result != state.cached
         return State(
-            last=worker.last_result,
-            run=worker.result_run,
+            last=result,
+            run=run,
             at_least=False,
-            cached=cached,
-            on_hold=worker.on_hold,
+            cached=result if stored else state.cached,
+            on_hold=holds,
             was=state.cached if changed else None,
             ticks=(state.run + 1 if state.last == result else 1) if changed else 0,
         )
