@@ -108,7 +108,15 @@ class ResizesAssembler(PodAssembler):
             asked = msgspec.json.decode(event.message[event.message.index("{") :])
         except (ValueError, msgspec.DecodeError):
             asked = {"error": event.message}
-        resources = {each["name"]: each["resources"] for each in asked.get("containers") or ()}
+        if outcome == "deferred":
+            # Since 1.36 the words before name what refused it.
+            refused = event.message.partition(":")[0].rpartition(" ")[2]
+            reason = None if refused == "Deferred" else refused
+        resources = {
+            each["name"]: each["resources"]
+            for kind in ("containers", "initContainers")
+            for each in asked.get(kind) or ()
+        }
         pod = self._pods.named(event.pod, entry)
         self._say(pod, entry, outcome, reason, asked.get("error"), resources or None)
 
