@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kubeledger.verify.finding import Contradiction, Finding, Outcome, Side, Verdict, Violation
-    from kubeledger.verify.run import BasedReader, Reader, verify
+    from kubeledger.verify.reader import BasedReader, Reader
+    from kubeledger.verify.run import verify
     from kubeledger.verify.variant import (
         RECORDED,
         PodFieldChange,
@@ -39,7 +40,8 @@ __all__ = [
 
 _HOMES = {
     "finding": ("Contradiction", "Finding", "Outcome", "Side", "Verdict", "Violation"),
-    "run": ("BasedReader", "Reader", "verify"),
+    "reader": ("BasedReader", "Reader"),
+    "run": ("verify",),
     "variant": ("RECORDED", "PodFieldChange", "ProbeChange", "ResourceChange", "Variant"),
 }
 

@@ -109,8 +109,8 @@ class EndsSurvey:
         self._entries += len(entries)
         self._open += len(is_open)
         for index in range(2):
-            self._lengths[index].update(_width(entry[index]) for entry in entries)
-            self._lengths_open[index].update(_width(entry[index]) for entry in is_open)
+            self._lengths[index].update([_width(entry[index]) for entry in entries])
+            self._lengths_open[index].update([_width(entry[index]) for entry in is_open])
 
     def found(self) -> LineEnds:
         """What was found out."""
