@@ -22,7 +22,12 @@ from kubeledger.model.bodies.lifecycle import PodRejected
 from kubeledger.verify.belief import Judgement, Ruling, lacks, open_to, same
 from kubeledger.verify.cached_results import NodePressure
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome, capacities
+from kubeledger.verify.rules.admission.case import (
+    UNCOUNTED,
+    AdmissionCase,
+    AdmissionOutcome,
+    capacities,
+)
 from kubeledger.verify.rules.admission.judging import (
     LABELS,
     RECOVERY,
@@ -194,6 +199,10 @@ def _left_open(case: AdmissionCase, likely: AdmissionOutcome, body: PodRejected)
         yield "the node's name"
     if reason in {f"OutOf{resource}" for resource in case.unsized}:
         yield from capacities(case.unsized)
+    sizes = case.nodes[0].status.allocatable or {}
+    uncounted = [resource for resource, size in sizes.items() if size == str(UNCOUNTED)]
+    if reason in {f"OutOf{resource}" for resource in uncounted}:
+        yield from capacities(uncounted)
 
 
 def _misquotes(case: AdmissionCase, body: PodRejected) -> bool:
