@@ -44,6 +44,7 @@ _REACH: dict[str, tuple[str, ...]] = {
 }
 """Kind of a changed decision -> what is not as recorded after it, besides pods as a whole."""
 
+_CPUS, _NO_START = "cpumanager.CpusAllocated", "cpumanager.CpuStateRefused"
 _ADMITTED = "lifecycle.PodAdmitted"
 _REJECTED = "lifecycle.PodRejected"
 _EVICTED = "lifecycle.PodEvicted"
@@ -282,6 +283,10 @@ class Taint:
             self._part(finding, seq, _SURELY_BESIDES)
         elif kind.endswith("AllocationFailed"):
             self._part(finding, seq, _BESIDES)
+        elif kind == _CPUS and expected.get("cpu_set") is None:
+            self._part(finding, seq, _ABSENT)  # it would be refused
+        elif kind == _NO_START:
+            self._world.part_all(seq, at_ns)
         elif kind == _EVICTED and expected.keys() == {"message"}:
             return  # in other words
         elif kind in {_EVICTED, _KILLED} and _GRACE in expected:

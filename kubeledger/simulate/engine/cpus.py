@@ -24,6 +24,9 @@ from kubeledger.simulate.engine.config import duration_ns
 from kubeledger.simulate.engine.kubelet import Kubelet, Simulation
 from kubeledger.simulate.engine.machine import machine_info
 
+_RECONCILES_NS = 50_000_000
+"""When it first looks for what is stale: between two relists."""
+
 
 def configuration(sim: Simulation) -> Configuration:
     """What a CPU manager is made of here."""
@@ -94,7 +97,7 @@ class CpuLoop:
         self._sim.journal.write(body)
         self._save()
         period_ns = duration_ns(self._sim.settings, "cpuManagerReconcilePeriod", "10s")
-        self._kubelet.every(period_ns, self._reconcile)
+        self._kubelet.every(period_ns, self._reconcile, first_ns=_RECONCILES_NS)
 
     def get_topology_hints(self, pod: Pod, container: Container) -> ProviderHints:
         """Of a container."""

@@ -19,6 +19,7 @@ from kubeledger.kubelet.kube.pod import SIDECAR, Container, Pod
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.lifecycle.presence import key_of
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Body, Record
@@ -94,6 +95,8 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         grants, releases, shortages, refusals: of containers, and of the state file.
         starts, files: the manager began; its file was read.
         held: the table; ``complete``: nobody else has anything.
+        pending: the pod that was to be admitted last, which kubelets up to 1.31 count as active;
+            None where no record shows one.
     """
 
     file: ClassVar[str]
@@ -112,6 +115,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         super().__init__(context)
         self.held: dict[Holder, Assignment[V]] = {}
         self.complete = False
+        self.pending: str | None = None
         self._was_complete = False
         self._granted_ns = 0
         self._witnesses: Witnesses[V] = Witnesses(_FILE_NS)
@@ -136,6 +140,8 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
             self.starts: self.started,
             self.files: self._file_read,
             KubeletStarted: self._process_started,
+            PodAdmitted: self._asked,
+            PodRejected: self._asked,
         }
 
     def settle(self, state: NodeState) -> None:
@@ -188,8 +194,13 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         """
         self._was_complete = self._was_complete or self.complete
         self.complete = False
+        self.pending = None
         if not body.from_start:
             self.reset()
+
+    def _asked(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401 - either
+        """A pod was to be admitted."""
+        self.pending = key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod)
 
     def begin(self, restored: bool | None, *, same: bool = True) -> None:
         """The manager began with the table of its file, or (not ``restored``) with none.
@@ -221,6 +232,8 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         rule = found.rule or (self.released if isinstance(body, self.releases) else self.rule)
         given = recorded(record, found.expected) if found.expected else None
         self.conclude(record, subject, found, recorded=given, rule=rule)
+        if not isinstance(body, self.releases):
+            self.pending = key
         if isinstance(body, self.grants):
             self.take(record, holder, self.given(body))
             self._granted_ns = record.ts_ns
@@ -317,6 +330,8 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
             )
             if not self.complete or ended_ns is None or noticed_ns - ended_ns <= _NOTICED_NS:
                 continue
+            if self.may_be_pending(holder[0]):
+                continue
             value, seq = self.held.pop(holder)
             self.context.absent(
                 record,
@@ -328,6 +343,11 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
                 rule=self.released,
                 inputs=[seq],
             )
+
+    def may_be_pending(self, pod: str) -> bool:
+        """Whether a pod that has ended may count as active, as the last one to be admitted."""
+        known = self.context.profile is None or self.facts.pending_admission_pod
+        return known and self.pending in (None, pod)
 
     def surely_has(self, holder: Holder, ts_ns: int) -> bool:
         """Whether something later shows that a container kept what it has."""

@@ -165,18 +165,22 @@ def cpu_policy_of(
     assert start.cpus is not None
     topology = CPUTopology(machine_of(start.cpus), profile.resourcemanagers)
     reserved = parse(start.reserved_cpu_set or "")
-    if _is_varied(context, (_OPTIONS, _RESERVED, *_RESERVES)):
-        with suppress(PolicyError):
+    if is_varied(context):
+        try:
             static = _of_settings(topology, reserved, context, profile)
-            return CpuPolicy(static, profile), []
-        return None, ["a kubelet that starts with these settings"]
+        except PolicyError as error:
+            return None, [f"a kubelet that starts with these settings ({error})"]
+        return CpuPolicy(static, profile), []
     options = _options(start, context, profile)
     if options is None:
         return None, ["the options of the static policy"]
     return CpuPolicy(StaticPolicy(topology, reserved, options, profile), profile), []
 
 
-def _is_varied(context: VerifyContext, names: Iterable[str]) -> bool:
+def is_varied(
+    context: VerifyContext, names: Iterable[str] = (_OPTIONS, _RESERVED, *_RESERVES)
+) -> bool:
+    """Whether a variant changes any of these settings, all of them on which a policy rests."""
     variant = context.variant
     return any(name in variant.settings or name in variant.entries for name in names)
 
@@ -207,10 +211,10 @@ def _of_settings(
         PolicyError: the kubelet does not start with them.
     """
     get, count = context.settings.get, reserved.bit_count()
-    if _is_varied(context, [_RESERVED]):
+    if is_varied(context, [_RESERVED]):
         reserved = parse(str(get(_RESERVED) or ""))
         count = reserved.bit_count() or count
-    elif _is_varied(context, _RESERVES) and not get(_RESERVED):
+    elif is_varied(context, _RESERVES) and not get(_RESERVED):
         amounts = [each for name in _RESERVES if isinstance(each := get(name), dict)]
         with suppress(QuantityError):
             milli = sum(Quantity.from_api(each.get("cpu", "0")).milli_value() for each in amounts)

@@ -33,6 +33,7 @@ from kubeledger.model.units import NS_PER_S, parse_go_duration
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, open_to, same
 from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.rules.activity import is_active
 from kubeledger.verify.rules.assignments import AssignmentVerifier, Holder, Spec, specs_in
 from kubeledger.verify.rules.cpu_policy import CpuPolicy, cpu_policy_of
 
@@ -240,6 +241,15 @@ class CpuTable(AssignmentVerifier[CPUSet]):
                     count = 0 if skipped else guaranteed.of_container(pod, spec.container)
                     counts += [count] if count or spec.defaulted else []
         return list(dict.fromkeys(counts))
+
+    def of_ended_pods(self, state: NodeState) -> CPUSet:
+        """CPUs that are still those of pods which are not active any more."""
+        pods = self.context.pods
+        return union(
+            held.value
+            for (pod, _), held in self.held.items()
+            if is_active(state, pods, pod)[0] is False
+        )
 
     def contents(self) -> Assignments:
         """The table as the policy has it."""

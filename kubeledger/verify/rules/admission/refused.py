@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from kubeledger.kubelet.eviction.signals import CONDITION_OF
+from kubeledger.kubelet.kube.admission import UNEXPECTED_REASON
 from kubeledger.kubelet.kube.critical import is_critical_pod
 from kubeledger.kubelet.kube.names import is_extended_resource
 from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo
@@ -42,7 +43,7 @@ from kubeledger.verify.rules.admission.judging import (
     short_of,
 )
 from kubeledger.verify.rules.admission.nodes import tolerates_short_taints
-from kubeledger.verify.rules.admission.refusals import ALLOCATION, UNEXPECTED
+from kubeledger.verify.rules.admission.refusals import ALLOCATION
 
 RULE_SHUTDOWN: Final = "pkg/kubelet/nodeshutdown managerImpl.Admit"
 CONDITION_MESSAGE: Final = re.compile(r"The node had condition: \[([A-Za-z ]*)\]\. ?")
@@ -87,7 +88,7 @@ def judge_refused(
         return _by_managers(case, recorded)
     if body.reason == "Evicted":
         return _by_pressure(case, body, pressure)
-    if body.message.startswith(ALLOCATION) and body.reason == UNEXPECTED:
+    if body.message.startswith(ALLOCATION) and body.reason == UNEXPECTED_REASON:
         missing = lacks(("what the device, CPU and memory managers held",))
         return msgspec.structs.replace(missing, rule=RULE_DEVICES)
     worlds = list(case.outcomes())
@@ -116,7 +117,7 @@ def _by_managers(case: AdmissionCase, recorded: Fields) -> Judgement:
     seq, reason, message = case.refusals[-1]
     expected: Fields = {"reason": reason, "message": message}
     allowed = recorded == expected
-    why = f"rejected by the topology or device manager, before the fit checks: {message}"
+    why = f"rejected by a resource manager, before the fit checks: {message}"
     if case.blame:
         why = f"rejected by the topology manager: {case.blame}"
     if not allowed:
