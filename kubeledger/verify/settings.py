@@ -74,9 +74,15 @@ class Settings:
         return self._values.get(name, UNKNOWN)
 
 
-def profile_of(version: str | None, settings: Settings) -> KubeletProfile | None:
-    """The rules of a kubelet; of a version that this program does not know nothing is assumed."""
-    gates = settings.get("featureGates")
+def profile_of(
+    version: str | None, gates: Mapping[str, Any] | Unknown | None
+) -> KubeletProfile | None:
+    """The rules of a kubelet; of a version that this program does not know nothing is assumed.
+
+    Args:
+        version: None where it is not known.
+        gates: the setting ``featureGates``.
+    """
     with suppress(BadQuestionError):
         if version is not None:
             return with_gates(resolve(version), gates if isinstance(gates, dict) else None)

@@ -7,7 +7,7 @@ variant, those that its settings would have led to.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
@@ -28,8 +28,10 @@ from kubeledger.kubelet.cpumanager.topology import CPUTopology, machine_of
 from kubeledger.kubelet.kube.admission import AllocationError
 from kubeledger.kubelet.kube.cpuset import CPUSet, parse
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
+from kubeledger.kubelet.kube.pod import Container, Pod
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.kubelet.topologymanager.hint import Hints
 from kubeledger.model.bodies.cpumanager import CpuManagerStarted
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.settings import UNKNOWN
@@ -128,6 +130,15 @@ class CpuPolicy:
         except AllocationError as error:
             return str(error)
         return ""
+
+    def hints(
+        self, state: State, pod: Pod, container: Container | None, reusable: CPUSet
+    ) -> Mapping[str, Hints | None]:
+        """Hints for a container, or for a pod as a whole; it may reuse CPUs of its containers."""
+        self.static.cpus_to_reuse = {pod.metadata.uid or "": reusable}
+        if container is None:
+            return self.static.get_pod_topology_hints(state, pod) or {}
+        return self.static.get_topology_hints(state, pod, container) or {}
 
     def free(self, pool: CPUSet, reusable: CPUSet, *, physical: bool) -> CPUSet:
         """CPUs that count as free."""

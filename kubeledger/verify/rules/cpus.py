@@ -9,6 +9,7 @@ back when the pod is not active any more.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -92,7 +93,7 @@ class CpuVerifier(CpuTable):
         if wrong := _wrong_count(specs, counts, body) or self._wrong_cpus(given, pool_after):
             expected = {"requested": counts[-1]} if counts else None
             return same(False, wrong, expected=expected, inputs=seqs, certain=True)
-        reused = self.reusable(specs, holder)
+        reused = self.reusable(specs[0].pod if specs else None, holder)
         if pool is not None:
             denied = f"the shared pool was {text_of(pool)}"
             if short := given & ~pool & ~reused:
@@ -115,13 +116,18 @@ class CpuVerifier(CpuTable):
         assert policy is not None
         assert pool is not None
         decided = [policy.give(pool, given.bit_count(), affinity, reused)
-                   for affinity in self._affinities(record, policy)]  # fmt: skip
+                   for affinity in self._affinities(record, policy, holder)]  # fmt: skip
         free = policy.free(pool, reused, physical=False)
         again = f", {text_of(reused)} an init container's before" if reused else ""
         return _choice(body, policy, decided, free, f"out of {text_of(free)}{again}", seqs)
 
-    def _affinities(self, record: Record, policy: CpuPolicy) -> list[int | None]:
+    def _affinities(
+        self, record: Record, policy: CpuPolicy, holder: Holder
+    ) -> Sequence[int | None]:
         """The NUMA nodes that may have been stored: those of the line, which may be lost."""
+        stored = self.context.alignment.stored(*holder)
+        if self.context.variant != RECORDED and stored is not None:
+            return [hint.affinity for hint in stored.hints]
         nodes: tuple[int, ...] | None = getattr(record.body, "numa_nodes", None)
         if nodes is not None:
             return [set_of(nodes)]
@@ -192,9 +198,12 @@ class CpuVerifier(CpuTable):
         if held is not None:
             return self._judge_refusal_of_own(record, body, policy, pool, holder, state)
         asked = counts[-1] if body.requested is None else body.requested
-        reused, seqs = self.reusable(specs, holder), [specs[0].seq, self.start_seq]
+        reused, seqs = (
+            self.reusable(specs[0].pod if specs else None, holder),
+            [specs[0].seq, self.start_seq],
+        )
         decided = [policy.give(pool, asked, affinity, reused)
-                   for affinity in self._affinities(record, policy)]  # fmt: skip
+                   for affinity in self._affinities(record, policy, holder)]  # fmt: skip
         told = told_by(body.error, asked)
         physical = told is not None and told.physical
         free = policy.free(pool, reused, physical=physical)
