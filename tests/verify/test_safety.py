@@ -21,6 +21,7 @@ from kubeledger.model.bodies.devicemanager import (
     DevicesAllocated,
     DevicesReleased,
 )
+from kubeledger.model.bodies.dra import ClaimPrepared, ClaimReleased
 from kubeledger.model.bodies.lifecycle import ContainerStarted, PodListed, PodTerminating
 from kubeledger.model.bodies.memorymanager import (
     MemoryBlock,
@@ -78,6 +79,26 @@ def gpu(uid: str, *ids: str) -> DevicesAllocated:
 def cores(uid: str, cpu_set: str) -> CpusAllocated:
     """CPUs that a line shows to be given."""
     return CpusAllocated(namespace="d", pod=uid, pod_uid=uid, container="app", cpu_set=cpu_set)
+
+
+def prepared(uid: str) -> ClaimPrepared:
+    """A claim that pods share is prepared for one of them."""
+    return ClaimPrepared(
+        namespace="d", pod=uid, pod_uid=uid, claim="shared", claim_uid="c", drivers={"gpu": ()}
+    )
+
+
+def released(uid: str, *, unprepared: bool = True) -> ClaimReleased:
+    """The claim is no longer one of a pod."""
+    return ClaimReleased(
+        namespace="d", pod=None, pod_uid=uid, claim="shared", claim_uid="c", unprepared=unprepared,
+        inferred=True,
+    )  # fmt: skip
+
+
+def ends(uid: str) -> PodTerminating:
+    """A pod is stopped."""
+    return PodTerminating(namespace="d", pod=uid, pod_uid=uid, reason="deleted", grace_period_s=0)
 
 
 def runs(uid: str) -> ContainerStarted:
@@ -191,6 +212,8 @@ TWICE: dict[str, Any] = {
          ("kubernetes#113130",)),
         ([listed("a", **TWICE)], "container_twice",
          "began at 2026-01-01T00:00:00Z, and the one before it ended at 2026-01-01T00:01:00Z", ()),
+        ([prepared("a"), released("a"), runs("a")], "claim_unprepared_in_use",
+         "claim d/shared is unprepared while pod d/a runs with it", ("kubernetes#140212",)),
     ],
 )  # fmt: skip
 def test_each_is_told(
@@ -231,8 +254,11 @@ def test_bugs_are_those_of_the_version() -> None:
         [listed("a"), checkpoint(entry("a", "init", "g0"), entry("a", "app", "g0"))],
         [checkpoint(entry("a", "init", "g0"), entry("a", "app", "g0"))],
         [cpus("0-1", a={"init": "2", "app": "2"})],
-        [gpu("a", "g0"), PodTerminating(namespace="d", pod="a", pod_uid="a", reason="deleted",
-                                        grace_period_s=0), gpu("b", "g0"), runs("b")],
+        [gpu("a", "g0"), ends("a"), gpu("b", "g0"), runs("b")],
+        [prepared("a"), prepared("b"), ends("a"), released("a"), runs("a"), runs("b")],
+        [prepared("a"), prepared("b"), released("a", unprepared=False), runs("a"), runs("b")],
+        [prepared("a"), released("a"), ends("a"), runs("a")],
+        [prepared("a"), released("a"), listed("a")],
         [gpu("a", "g0"), gpu("b", "g0"), runs("b"), listed("a", "Failed"), listed("a")],
         [gpu("a", "g0"), DevicesReleased(pod_uid="a"), gpu("b", "g0"), runs("a")],
         [cores("a", "3"), CpusReleased(namespace=None, pod=None, pod_uid="a", container="app",

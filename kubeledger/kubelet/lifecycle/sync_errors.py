@@ -57,7 +57,8 @@ _CAUSES: tuple[tuple[str, Stage, str], ...] = (
     (r"mounted volumes=", "teardown", "FailedUnmount"),
     (r".*cgroup paths|.*processes attached to the", "teardown", "FailedRemoveCgroup"),
     (
-        r".*(?:[Rr]esource ?[Cc]laim|dynamic resources|PrepareResources)",
+        r".*(?:[Rr]esource ?[Cc]laim|dynamic resources|PrepareResources|registered DRA plugins)"
+        r"|claim \S+: ",
         "resources",
         "FailedPrepareDynamicResources",
     ),

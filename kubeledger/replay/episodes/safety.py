@@ -31,6 +31,7 @@ from kubeledger.model.bodies.devicemanager import (
     DevicesReleased,
     DevicesReported,
 )
+from kubeledger.model.bodies.dra import ClaimPrepared, ClaimReleased
 from kubeledger.model.bodies.lifecycle import (
     ContainerStarted,
     PodEvicted,
@@ -56,6 +57,7 @@ Invariant = (
         "pool_empty",
         "more_devices_than_exist",
         "container_twice",
+        "claim_unprepared_in_use",
     ]
 )
 
@@ -67,6 +69,7 @@ _BUGS: Final[Mapping[str, tuple[tuple[int, int], ...]]] = {
     "pool_empty": ((141196, 32),),
     "memory_groups_overlap": ((113035, 0),),
     "memory_state_refused": ((113130, 0),),
+    "claim_unprepared_in_use": ((140212, 0),),
 }
 """Invariant -> number in kubernetes/kubernetes, and the first minor version that has the bug."""
 
@@ -83,6 +86,12 @@ def _part(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """An object in a status; an empty one where it is of another kind."""
     found = value.get(key)
     return found if isinstance(found, dict) else {}
+
+
+def _all_down(status: Mapping[str, Any]) -> bool:
+    """Whether a status shows its containers, and none that runs."""
+    shown = list(objects_of(status.get("containerStatuses")))
+    return bool(shown) and not any(_part(_part(each, "state"), "running") for each in shown)
 
 
 class ViolationEpisode(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,6 +132,7 @@ class Safety:
         self._lasting: dict[str, set[str]] = {}
         self._grants: dict[tuple[str, str, _Holder], int] = {}
         self._suspected: dict[str, list[_Suspicion]] = {}
+        self._ended: set[str] = set()
         self._said: set[object] = set()
         self._registered: dict[str, set[str]] = {}
         self._reserved: tuple[frozenset[int], int] = (frozenset(), 0)
@@ -194,6 +204,7 @@ class Safety:
     def _ends(self, record: Record, body: Any) -> _Found:  # noqa: ANN401 - several kinds
         uid: str | None = getattr(body, "victim_uid", None) or getattr(body, "pod_uid", None)
         self._suspected.pop(uid or "", None)
+        self._ended.add(uid or "")
         return ()
 
     # -- who lives --------------------------------------------------------------------------
@@ -224,7 +235,7 @@ class Safety:
         yield from self._twice(record, body, status)
         if body.gone or status.get("phase") in ("Succeeded", "Failed"):
             self._suspected.pop(uid, None)
-        elif status.get("phase") == "Running":
+        elif status.get("phase") == "Running" and not _all_down(status):
             yield from self._lives(uid, record, record.ts_ns - _STALE_NS)
 
     def _twice(self, record: Record, body: PodListed, status: Mapping[str, Any]) -> _Found:
@@ -339,6 +350,27 @@ class Safety:
                 found = self._two_lives(record, sort, thing, (one, two), seqs)
                 yield (sort, thing), found
 
+    # -- claims -----------------------------------------------------------------------------
+
+    def _claim_given(self, record: Record, body: ClaimPrepared) -> _Found:
+        if body.pod is not None:
+            self._names[body.pod_uid] = f"{body.namespace}/{body.pod}"
+        self._grants["claim", body.claim_uid, (body.pod_uid, "")] = record.seq
+        return ()
+
+    def _claim_back(self, record: Record, body: ClaimReleased) -> _Found:
+        """Whom a claim was prepared for may live on when it is unprepared."""
+        seq = self._grants.pop(("claim", body.claim_uid, (body.pod_uid, "")), None)
+        if seq is None or not body.unprepared or body.pod_uid in self._ended:
+            return ()
+        pod = self._names.get(body.pod_uid, body.pod_uid)
+        message = f"claim {body.namespace}/{body.claim} is unprepared while pod {pod} runs with it"
+        prepared = seq, f"prepared for pod {pod}"
+        found = self._found(record, "claim_unprepared_in_use", f"pod/{pod}", message, prepared)
+        suspicion = _Suspicion((body.claim_uid, body.pod_uid), found, record.ts_ns)
+        self._suspected.setdefault(body.pod_uid, []).append(suspicion)
+        return ()
+
     # -- CPUs -------------------------------------------------------------------------------
 
     def _cpus_given(self, record: Record, body: CpusAllocated) -> _Found:
@@ -408,6 +440,8 @@ _Found = Iterable[tuple[object, ViolationEpisode]]
 
 _HANDLERS: Mapping[type[Body], Callable[[Safety, Record, Any], _Found]] = {
     CheckpointRead: Safety._checkpoint,
+    ClaimPrepared: Safety._claim_given,
+    ClaimReleased: Safety._claim_back,
     ClockStepped: Safety._step,
     ContainerStarted: Safety._runs,
     CpuManagerStarted: Safety._cpu_manager,
@@ -433,6 +467,7 @@ KINDS = frozenset(body.kind for body in TAKES)
 
 _SAYS: Mapping[type[Body], str] = {
     CheckpointRead: "kubelet_internal_checkpoint shows it",
+    ClaimReleased: "no longer in dra_manager_state",
     CpuManagerStateRead: "cpu_manager_state shows it",
     MemoryManagerStateRead: "memory_manager_state shows it",
     PodListed: "the list of pods shows it",

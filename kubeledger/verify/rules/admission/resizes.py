@@ -274,10 +274,11 @@ def _why(case: AdmissionCase, refusal: Refusal | None, outcome: AdmissionOutcome
         assert outcome is not None
         return f"the resize fits: {fits_because(case, outcome)}"
     if refusal.check is not None:
-        return f"the resize can never be: {refusal.message}"
+        return f"it can never be: {refusal.message}"
     beyond = larger_than_node(case.pod, case)
-    for_ever = f", and never will be: the node has {beyond}, so it is tried for ever"
-    return f"there is no room for the resize now{for_ever if beyond else ''}: {refusal.message}"
+    if beyond:
+        return f"it is tried for ever, but the node has only {beyond}: {refusal.message}"
+    return f"no room now: {refusal.message}"
 
 
 def larger_than_node(pod: Pod, case: AdmissionCase) -> str:
