@@ -20,6 +20,7 @@ from kubeledger.model.bodies.devicemanager import (
     CheckpointRead,
     DevicesAllocated,
     DevicesReleased,
+    DevicesReported,
 )
 from kubeledger.model.bodies.dra import ClaimPrepared, ClaimReleased
 from kubeledger.model.bodies.lifecycle import ContainerStarted, PodListed, PodTerminating
@@ -29,6 +30,7 @@ from kubeledger.model.bodies.memorymanager import (
     MemoryTable,
     NUMANodeMemory,
 )
+from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Body
 from kubeledger.replay.episodes.safety import violations
 from kubeledger.testing.scene import Scene
@@ -191,8 +193,6 @@ TWICE: dict[str, Any] = {
         ([listed("a"), checkpoint(entry("a", "app", "g0"), entry("a", "two", "g0"))],
          "device_in_two_lives", "container app of pod d/a and container two of pod d/a",
          ("kubernetes#137534",)),
-        ([checkpoint(entry("a", "app", "g0", "g1", "g2"))], "more_devices_than_exist",
-         "3 devices of example.com/gpu are given away, of 2 that exist: g2 no plugin", ()),
         ([cpus("0-1", a={"app": "2-3"}, b={"app": "3-4"})], "cpu_in_two_lives",
          "CPU 3 belongs alone to container app of pod a and container app of pod b", ()),
         ([STARTED, cores("a", "2-3"), cores("b", "3"), runs("a")], "cpu_in_two_lives",
@@ -226,6 +226,25 @@ def test_each_is_told(
     assert {side.seq for side in found.sides} <= set(range(1, len(bodies) + 2))
 
 
+def test_more_devices_than_exist() -> None:
+    """A plugin counts them all, since the first start; a checkpoint registers healthy ones only."""
+    given = checkpoint(entry("a", "app", "g0", "g1", "g2"))
+    counted = DevicesReported(resource=GPU, total=2, healthy=1, device_ids=None)
+    for from_start, said in (
+        (True, ["3 devices of example.com/gpu are given away, of 2 that exist: g2 no plugin "
+                "registered"]),
+        (False, []),
+    ):  # fmt: skip
+        start = KubeletStarted(pid=1, kubelet_version="1.30.1", version_source="log",
+                               from_start=from_start)  # fmt: skip
+        scene = Scene(None)
+        for second, body in enumerate((start, counted, given, given)):
+            scene.at(second, body)
+        found = [each for each in verify(reader(scene.records)) if isinstance(each, Violation)]
+        assert [each.why for each in found] == said
+        assert all([side.seq for side in each.sides] == [2, 3] for each in found)
+
+
 def test_the_records_that_show_it() -> None:
     """Two grants, and that both lived on."""
     (found,) = met(gpu("a", "g0"), gpu("b", "g0"), runs("b"), runs("a"))
@@ -253,6 +272,7 @@ def test_bugs_are_those_of_the_version() -> None:
     [
         [listed("a"), checkpoint(entry("a", "init", "g0"), entry("a", "app", "g0"))],
         [checkpoint(entry("a", "init", "g0"), entry("a", "app", "g0"))],
+        [checkpoint(entry("a", "app", "g0", "g1", "g2"))],  # it registers healthy ones only
         [cpus("0-1", a={"init": "2", "app": "2"})],
         [gpu("a", "g0"), ends("a"), gpu("b", "g0"), runs("b")],
         [prepared("a"), prepared("b"), ends("a"), released("a"), runs("a"), runs("b")],

@@ -40,7 +40,12 @@ from kubeledger.model.bodies.lifecycle import (
     PodTerminating,
 )
 from kubeledger.model.bodies.memorymanager import MemoryManagerStateRead
-from kubeledger.model.bodies.node import ClockStepped, KubeletStarted, SettingsObserved
+from kubeledger.model.bodies.node import (
+    ClockStepped,
+    KubeletStarted,
+    NodeObserved,
+    SettingsObserved,
+)
 from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Body, Record
@@ -135,6 +140,8 @@ class Safety:
         self._ended: set[str] = set()
         self._said: set[object] = set()
         self._registered: dict[str, set[str]] = {}
+        self._exist: dict[str, tuple[int, int]] = {}
+        self._from_start: bool | None = None
         self._reserved: tuple[frozenset[int], int] = (frozenset(), 0)
         self._stepped_ns: int | None = None
         self._memory = MemoryStates()
@@ -174,6 +181,8 @@ class Safety:
     # -- what is only kept ------------------------------------------------------------------
 
     def _started(self, record: Record, body: KubeletStarted) -> _Found:
+        if self._from_start is None:
+            self._from_start = body.from_start and not body.restart
         with suppress(ValueError, AttributeError, IndexError):
             self._minor = int((body.kubelet_version or "").split(".")[1])
         with suppress(BadQuestionError):
@@ -195,6 +204,13 @@ class Safety:
 
     def _reported(self, record: Record, body: DevicesReported) -> _Found:
         self._registered.setdefault(body.resource, set()).update(body.device_ids or ())
+        self._counted(record, body.resource, body.total)
+        return ()
+
+    def _node(self, record: Record, body: NodeObserved) -> _Found:
+        for resource, amount in (body.capacity or {}).items():
+            if "/" in resource and str(amount).isdecimal():
+                self._counted(record, resource, int(amount))
         return ()
 
     def _step(self, record: Record, body: ClockStepped) -> _Found:
@@ -328,16 +344,23 @@ class Safety:
                 thing = f"{entry.resource}/{device}"
                 held.setdefault(thing, []).append((entry.pod_uid, entry.container))
         yield from self._shared(record, "device", held)
-        for resource, registered in body.registered.items():
+        # A checkpoint registers healthy devices only: how many there are something else counts.
+        for resource, (exist, seq) in self._exist.items() if self._from_start else ():
             taken = {thing.rpartition("/")[2] for thing in held if thing.startswith(f"{resource}/")}
-            unknown = taken - self._registered[resource]
-            if unknown and len(taken) > len(registered) > 0:
+            unknown = taken - self._registered.get(resource, set())
+            if unknown and len(taken) > exist:
                 message = (
-                    f"{len(taken)} devices of {resource} are given away, of {len(registered)} that "
+                    f"{len(taken)} devices of {resource} are given away, of {exist} that "
                     f"exist: {', '.join(sorted(unknown))} no plugin registered"
                 )
-                found = self._found(record, "more_devices_than_exist", "node", message)
+                counted = seq, f"there are {exist}"
+                found = self._found(record, "more_devices_than_exist", "node", message, counted)
                 yield ("more_devices_than_exist", resource, frozenset(unknown)), found
+
+    def _counted(self, record: Record, resource: str, count: int | None) -> None:
+        """How many devices there are, healthy or not: the most that was ever told."""
+        if count is not None and count > self._exist.get(resource, (-1, 0))[0]:
+            self._exist[resource] = count, record.seq
 
     def _shared(self, record: Record, sort: str, held: Mapping[str, list[_Holder]]) -> _Found:
         """What a state file shows in two hands; what an init container had others may reuse."""
@@ -456,6 +479,7 @@ _HANDLERS: Mapping[type[Body], Callable[[Safety, Record, Any], _Found]] = {
     PodEvicted: Safety._ends,
     PodListed: Safety._listed,
     PodPreempted: Safety._ends,
+    NodeObserved: Safety._node,
     PodTerminated: Safety._ends,
     PodTerminating: Safety._ends,
     SettingsObserved: Safety._settings,

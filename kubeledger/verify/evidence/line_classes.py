@@ -30,6 +30,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodRejected,
 )
 from kubeledger.model.bodies.memorymanager import MemoryReleased
+from kubeledger.model.bodies.stages import PodResized
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.line_texts import EVENT_SENT
@@ -53,6 +54,7 @@ KILLS: Final = LineClass("the lines about kills of containers", (ContainerKilled
 CPUS: Final = LineClass("the lines with which CPUs are given back", (CpusReleased,))
 MEMORY: Final = LineClass("the lines with which memory is given back", (MemoryReleased,))
 DEVICES: Final = LineClass("the lines with which devices are given", (DevicesAllocated,))
+RESIZES: Final = LineClass("the lines about resizes in place", (PodResized,))
 REFUSALS: Final = LineClass("the lines about refused pods", (PodRejected,))
 SIGNALS: Final = LineClass("the eviction manager's signals", (EvictionSignalObserved,))
 CONDITIONS: Final = LineClass("the lines about conditions of the node", (NodeConditionsChanged,))
@@ -60,7 +62,7 @@ COLLECTIONS: Final = (
     LineClass("the lines with which image collections begin", (GarbageCollectionStarted,)),
     LineClass("the lines with which image collections end", (GarbageCollected,)),
 )
-_CLASSES: Final = (PODS, RUNS, KILLS, REFUSALS, CPUS, DEVICES, MEMORY, SIGNALS, CONDITIONS,
+_CLASSES: Final = (PODS, RUNS, KILLS, RESIZES, REFUSALS, CPUS, DEVICES, MEMORY, SIGNALS, CONDITIONS,
                    *COLLECTIONS)  # fmt: skip
 
 _PODS: Final = (PODS, RUNS)
@@ -87,6 +89,7 @@ RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
     "lifecycle.PodAdmitted": _PODS,
     "lifecycle.PodEvicted": (*_PODS, SIGNALS),
     "lifecycle.PodRejected": _PODS,
+    "lifecycle.PodResized": (*_PODS, RESIZES),
     "lifecycle.RestartBackedOff": (*_PODS, KILLS),
     "memorymanager.MemoryAllocated": (*_PODS, MEMORY),
     "memorymanager.MemoryAllocationFailed": (*_PODS, MEMORY),
