@@ -10,9 +10,9 @@ from __future__ import annotations
 import msgspec
 
 from kubeledger.kubelet.allocation.reducer import AllocationState
-from kubeledger.kubelet.cgroups.state import CgroupsState
+from kubeledger.kubelet.cgroups.reducer import CgroupsState
 from kubeledger.kubelet.cpumanager.state import CpuManagerState
-from kubeledger.kubelet.devicemanager.state import DeviceManagerState
+from kubeledger.kubelet.devicemanager.reducer import DeviceManagerState
 from kubeledger.kubelet.dra.reducer import DraManagerState
 from kubeledger.kubelet.images.reducer import ImagesState
 from kubeledger.kubelet.lifecycle.state import LifecycleState

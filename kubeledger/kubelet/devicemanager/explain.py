@@ -1,22 +1,128 @@
-"""Why the device manager cannot have come to what is claimed, in one sentence.
+"""Whether the kubelet can have come to a recorded allocation, and why not.
+
+The kubelet has three choices, all by Go's map order: which of a container's limits it
+serves first, which devices it takes from a set that holds more than needed, and up to
+1.21 in which order it looks at NUMA nodes. :func:`admissible` takes the choices from the claim
+where they show in it, and tries all others; what remains open (devices that leaked) it hands on
+as several possible managers.
 
 The limits of a container do not touch each other: whatever the order in which they are
 served, each can be granted or fails for itself, and the first that fails ends the call.
-So each limit is looked at alone.
+So the fault of a claim is looked for in each limit alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from kubeledger.kubelet.devicemanager.allocate import Plan, Refusal, Request, plans, take
-from kubeledger.kubelet.devicemanager.calls import AllocateCall, Claim, request_of
-from kubeledger.kubelet.devicemanager.grant import grant
+from kubeledger.kubelet.devicemanager.allocate import (
+    AllocateCall,
+    begin_pod,
+    carry_out,
+    end_container,
+)
 from kubeledger.kubelet.devicemanager.manager import ManagerImpl
+from kubeledger.kubelet.devicemanager.plans import Plan, Request, plans, take
 from kubeledger.kubelet.devicemanager.pod_devices import DevicesPerNUMA, devices_of
-from kubeledger.kubelet.profile.devices import DeviceFacts
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said to have come of a call.
+
+    Attributes:
+        error: the kubelet's text, empty for success.
+        devices: resource -> NUMA node -> sorted IDs that the container holds afterwards.
+    """
+
+    error: str
+    devices: dict[str, DevicesPerNUMA]
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What came of judging a claim.
+
+    Attributes:
+        managers: every memory the device manager may have afterwards; none if impossible.
+        why: why it is impossible; empty if it is not.
+    """
+
+    managers: list[ManagerImpl]
+    why: str = ""
+
+
+def admissible(manager: ManagerImpl, call: AllocateCall, claim: Claim) -> Found:
+    """Whether the kubelet can have come to ``claim``, and with what in memory.
+
+    Args:
+        manager: before the call; not changed.
+        call: the call.
+        claim: what is said to have come of it.
+    """
+    begin = manager.fork()
+    begin_pod(begin, call.pod)
+    search = _Search(call, claim)
+    managers = list(search.serve(begin, frozenset(call.served(begin)), collected=False))
+    return Found(managers) if managers else Found([], _refute(begin, call, claim))
+
+
+class _Search:
+    """All ways through the limits of a container that end as claimed."""
+
+    def __init__(self, call: AllocateCall, claim: Claim) -> None:
+        self.call, self.claim = call, claim
+        self._seen: set[tuple[frozenset[str], bool]] = set()
+
+    def serve(
+        self, manager: ManagerImpl, left: frozenset[str], *, collected: bool
+    ) -> Iterator[ManagerImpl]:
+        """Serve each of the limits that are left first; give what it can end with.
+
+        With the claim given, what was served decides the state, whatever the order.
+        """
+        if (left, collected) in self._seen:
+            return
+        self._seen.add((left, collected))
+        if not left:
+            yield from self._end(manager, "")
+            return
+        ours = [r for r in sorted(left) if manager.is_device_plugin_resource(r)]
+        if not ours:
+            yield from self.serve(manager, frozenset(), collected=collected)
+        for resource in ours:
+            state = manager.fork()
+            if not collected:
+                self.call.collect(state)
+            yield from self._serve_one(state, resource, left - {resource})
+
+    def _serve_one(
+        self, manager: ManagerImpl, resource: str, left: frozenset[str]
+    ) -> Iterator[ManagerImpl]:
+        request = self.call.request(manager, resource)
+        claimed = frozenset(devices_of(self.claim.devices.get(resource, {})))
+        served = False
+        for plan in plans(manager, request):
+            state = manager.fork()
+            # A plugin that refuses does so whatever the devices are.
+            devices = claimed or take(plan, manager.all_devices.get(resource, ()))
+            if error := carry_out(state, request, plan, devices):
+                yield from self._end(state, error)
+                continue
+            if isinstance(plan, Plan) and plan.size and misfit(manager, request, plan, claimed):
+                continue
+            if not served:
+                # Which order of nodes led to the same grant makes no difference any more.
+                served = True
+                yield from self.serve(state, left, collected=True)
+
+    def _end(self, manager: ManagerImpl, error: str) -> Iterator[ManagerImpl]:
+        """The call ends here; its manager, if that is as claimed."""
+        if _difference(manager, self.call, self.claim, error):
+            return
+        if not error:
+            end_container(manager, self.call)
+        yield manager
 
 
 class _Ends(msgspec.Struct, frozen=True):
@@ -31,23 +137,16 @@ class _Ends(msgspec.Struct, frozen=True):
     grants: list[Plan]
 
 
-def refute(manager: ManagerImpl, call: AllocateCall, claim: Claim, facts: DeviceFacts) -> str:
-    """The fault of a claim that no way through the limits of a container ends with.
-
-    Args:
-        manager: before the call; not changed.
-        call: the call.
-        claim: what is said to have come of it.
-        facts: of the kubelet version.
-    """
+def _refute(manager: ManagerImpl, call: AllocateCall, claim: Claim) -> str:
+    """The fault of a claim that no way through the limits of a container ends with."""
     state = manager.fork()
-    ours = sorted(r for r in call.served(facts) if manager.is_device_plugin_resource(r))
+    ours = sorted(r for r in call.served(manager) if manager.is_device_plugin_resource(r))
     if ours:
         call.collect(state)
-    ends = {resource: _ends(state, call, resource, facts) for resource in ours}
+    ends = {resource: _ends(state, call, resource) for resource in ours}
     why = _error_fault(state, call, claim, ends) if claim.error else _failure_to_tell(ends)
     why = why or _grant_fault(state, call, claim, ends)
-    return why or _record_fault(state, call, claim, ends, facts)
+    return why or _record_fault(state, call, claim, ends)
 
 
 def misfit(manager: ManagerImpl, request: Request, plan: Plan, devices: frozenset[str]) -> str:
@@ -74,7 +173,7 @@ def misfit(manager: ManagerImpl, request: Request, plan: Plan, devices: frozense
     return ""
 
 
-def difference(manager: ManagerImpl, call: AllocateCall, claim: Claim, error: str) -> str:
+def _difference(manager: ManagerImpl, call: AllocateCall, claim: Claim, error: str) -> str:
     """Why an end with ``error`` is not the one claimed; empty if it is."""
     if error != claim.error:
         return f"the kubelet ends here with {error!r}, not with {claim.error!r}"
@@ -86,15 +185,12 @@ def difference(manager: ManagerImpl, call: AllocateCall, claim: Claim, error: st
     return ""
 
 
-def _ends(manager: ManagerImpl, call: AllocateCall, resource: str, facts: DeviceFacts) -> _Ends:
-    request = request_of(manager, call, resource)
+def _ends(manager: ManagerImpl, call: AllocateCall, resource: str) -> _Ends:
+    request = call.request(manager, resource)
     ends = _Ends([], [])
-    for plan in plans(manager, request, facts, runs_already=call.runs_already):
-        error = plan.error if isinstance(plan, Refusal) else ""
-        if isinstance(plan, Plan) and plan.size:
-            devices = take(plan, manager.all_devices.get(resource, ()))
-            error = grant(manager.fork(), request, devices, facts)
-        if error:
+    for plan in plans(manager, request):
+        devices = take(plan, manager.all_devices.get(resource, ()))
+        if error := carry_out(manager.fork(), request, plan, devices):
             ends.errors.append(error)
         elif isinstance(plan, Plan):
             ends.grants.append(plan)
@@ -141,7 +237,7 @@ def _grant_fault(
         claimed = frozenset(devices_of(claim.devices.get(resource, {})))
         if not of_one.grants or (claim.error and resource not in claim.devices):
             continue  # after an error it may not have been served
-        request = request_of(manager, call, resource)
+        request = call.request(manager, resource)
         whys = [
             misfit(manager, request, plan, claimed) if plan.size else "" for plan in of_one.grants
         ]
@@ -157,14 +253,13 @@ def _record_fault(
     call: AllocateCall,
     claim: Claim,
     ends: Mapping[str, _Ends],
-    facts: DeviceFacts,
 ) -> str:
     """Where the devices that are claimed may be held, but are recorded otherwise."""
     before = manager.pod_devices.held_by(call.pod, call.container)
     for resource in sorted(before.keys() | claim.devices.keys()):
         mine, theirs = before.get(resource), claim.devices.get(resource)
         if resource in ends and theirs is not None and any(p.size for p in ends[resource].grants):
-            mine = manager.devices_per_numa(resource, devices_of(theirs), facts)
+            mine = manager.devices_per_numa(resource, devices_of(theirs))
         if why := _record_difference(call, resource, mine, theirs):
             return why
     return f"no order of the limits ends so with {claim.error or 'success'!r}"
