@@ -24,8 +24,10 @@ from kubeledger.ledger.audit import audit
 from kubeledger.ledger.audit_recording import audit_recording
 from kubeledger.ledger.audit_report import Finding, NodeAudit
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.model.bodies.allocation import PodsStateRead
 from kubeledger.model.bodies.cpumanager import CpuManagerStateRead
 from kubeledger.model.bodies.devicemanager import CheckpointRead
+from kubeledger.model.bodies.dra import DraManagerStateRead
 from kubeledger.model.bodies.memorymanager import MemoryManagerStateRead
 from kubeledger.model.errors import BadInputError
 
@@ -68,7 +70,13 @@ def prove_caches(ledgers: Iterable[Ledger]) -> Iterator[Finding]:
             yield from prove_history(ledger, Path(scratch))
 
 
-_CHECKPOINTS = (CheckpointRead, CpuManagerStateRead, MemoryManagerStateRead)
+_CHECKPOINTS = (
+    CheckpointRead,
+    CpuManagerStateRead,
+    DraManagerStateRead,
+    MemoryManagerStateRead,
+    PodsStateRead,
+)
 
 
 class BadCheckpoint(msgspec.Struct, frozen=True, kw_only=True):

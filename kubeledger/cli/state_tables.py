@@ -12,9 +12,10 @@ import click
 
 from kubeledger.cli.output import counted, printable, write_rows
 from kubeledger.kubelet.cpumanager.state import HeldCpus
-from kubeledger.kubelet.devicemanager.state import HeldDevices
+from kubeledger.kubelet.devicemanager.reducer import HeldDevices
 from kubeledger.kubelet.lifecycle.state import ContainerState, PodState
 from kubeledger.kubelet.memorymanager.state import HeldMemory
+from kubeledger.model.bodies.allocation import ResourceAmounts
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.document import PARTS
 from kubeledger.replay.node.state import NodeState
@@ -199,6 +200,42 @@ def _devices(state: NodeState, page: _Page) -> None:
     page.table("device plugins", columns, plugins)
 
 
+def _claims(state: NodeState, page: _Page) -> None:
+    rows = sorted(
+        (f"{held.namespace}/{held.claim}", held.pod or _name(state, key), driver,
+         " ".join(f"{d.pool}/{d.device}" if d.device else " ".join(d.cdi_device_ids)
+                  for d in devices), page.time(held.since_ts_ns))
+        for key, claims in state.dra.pods.items()
+        for held in claims.values()
+        for driver, devices in (held.drivers or {"": ()}).items()
+    )  # fmt: skip
+    page.table("claims", ("claim", "pod", "driver", "devices", "since"), rows)
+
+
+def _resources(state: NodeState, page: _Page) -> None:
+    """What pods have been given where the runtime was told something else."""
+    allocation = state.allocation
+    rows = sorted(
+        (_name(state, key), name, _amounts(given), _amounts(told))
+        for key, pod in allocation.allocated.items()
+        if key in allocation.actuated
+        for name, given in pod.containers.items()
+        if (told := allocation.actuated[key].containers.get(name)) != given
+    )
+    page.table("resizes under way", ("pod", "container", "allocated", "actuated"), rows)
+
+
+def _amounts(given: ResourceAmounts | None) -> str:
+    if given is None:
+        return ""
+    lists = {"requests": given.requests, "limits": given.limits}
+    return "; ".join(
+        f"{kind} {', '.join(f'{name} {amount}' for name, amount in sorted(amounts.items()))}"
+        for kind, amounts in lists.items()
+        if amounts
+    )
+
+
 def _cpus(state: NodeState, page: _Page) -> None:
     manager = state.cpumanager
     rows = sorted(
@@ -330,6 +367,8 @@ _PARTS: dict[str, Callable[[NodeState, _Page], None]] = {
     "machine": _machine,
     "pods": _pods,
     "devices": _devices,
+    "claims": _claims,
+    "resources": _resources,
     "cpus": _cpus,
     "memory": _memory,
     "topology": _topology,

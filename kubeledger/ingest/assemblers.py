@@ -8,6 +8,7 @@ from typing import NamedTuple
 from kubeledger.ingest.correlate.admission import AdmissionAssembler
 from kubeledger.ingest.correlate.assembler import Assembler
 from kubeledger.ingest.correlate.cgroups import CgroupAssembler
+from kubeledger.ingest.correlate.claims import ClaimsAssembler
 from kubeledger.ingest.correlate.container_events import ContainerEventsAssembler
 from kubeledger.ingest.correlate.container_names import ContainerNames
 from kubeledger.ingest.correlate.context import BundleContext
@@ -24,6 +25,7 @@ from kubeledger.ingest.correlate.memory import MemoryAssembler
 from kubeledger.ingest.correlate.node import NodeAssembler
 from kubeledger.ingest.correlate.node_conditions import ConditionsAssembler
 from kubeledger.ingest.correlate.oom import OomAssembler
+from kubeledger.ingest.correlate.pods_state import PodsStateAssembler
 from kubeledger.ingest.correlate.preemption import PreemptionAssembler
 from kubeledger.ingest.correlate.readings import ReadingsAssembler
 from kubeledger.ingest.correlate.reasons import ReasonAssembler
@@ -91,6 +93,8 @@ def assemblers_of(
         cpus,
         memory,
         DeviceAssembler(context, pods, sync_loop),
+        ClaimsAssembler(context, pods),
+        PodsStateAssembler(context),
         TopologyAssembler(context),
         images,
         ReadingsAssembler(context),

@@ -149,7 +149,7 @@ take_state() {
     copy "$SNAPSHOT/kubelet_internal_checkpoint" \
         "$KUBELET_DIR/device-plugins/kubelet_internal_checkpoint"
     for name in cpu_manager_state memory_manager_state pod_status_manager_state \
-        allocated_pods_state actuated_pods_state; do
+        allocated_pods_state actuated_pods_state dra_manager_state; do
         copy "$SNAPSHOT/$name" "$KUBELET_DIR/$name"
     done
 }

@@ -17,6 +17,7 @@ ViewRow = dict[str, Any]
 _OF_PODS = frozenset(
     {
         "admissions",
+        "claims",
         "container_kills",
         "container_restarts",
         "container_states",

@@ -15,10 +15,11 @@ _CGROUP_VALUES = {"memory_limit_bytes": "mem", "cpu_shares": "shares", "cpu_quot
 
 
 def resource_sections(view: NodeView) -> list[Section]:
-    """Devices, CPUs, cgroups and images, a section each; those without rows have none."""
+    """Devices, claims, CPUs, cgroups and images, a section each; those without rows have none."""
     cgroups, changing = _cgroups(view)
     return [
         Section(id="devices", title="Devices", rows=_devices(view)),
+        Section(id="claims", title="Claims", rows=_claims(view)),
         Section(id="cpus", title="CPUs", rows=_cpus(view)),
         Section(
             id="cgroups",
@@ -68,6 +69,27 @@ def _joined(holds: Iterable[ViewRow]) -> Iterator[ViewRow]:
         elif hold["container"] not in first["containers"]:
             first["containers"].append(hold["container"])
     return iter(by_pod.values())
+
+
+def _claims(view: NodeView) -> list[Row]:
+    """A lane a claim: the pods that held it, side by side where they shared it."""
+    lanes: dict[str, Row] = {}
+    for row in view.rows(
+        "claims",
+        "namespace, pod, pod_uid, claim, epoch_ns(released_ts) AS released_ns, unprepared,"
+        " list(DISTINCT driver) OVER (PARTITION BY seq) AS drivers,"
+        " row_number() OVER (PARTITION BY seq) AS n",
+    ):
+        if row["n"] > 1:
+            continue
+        name = f"{row['namespace']}/{row['claim']}"
+        note = " ".join(sorted(driver for driver in row["drivers"] if driver))
+        lane = lanes.setdefault(name, Row(label=name, note=note))
+        label = row["pod"] or row["pod_uid"]
+        lane.bar("held", row["ts_ns"], row["released_ns"], label, row["seq"])
+        if row["unprepared"]:
+            lane.mark("changed", row["released_ns"], "unprepared")
+    return [lanes[name] for name in sorted(lanes)]
 
 
 def _cpus(view: NodeView) -> list[Row]:

@@ -222,13 +222,16 @@ class VerifyContext:
         rule: str = "",
         inputs: Sequence[int] = (),
         certain: bool = False,
+        by_lines: bool = False,
     ) -> None:
         """Say that a decision had to follow on an observation, and none was recorded.
 
         Nothing is said where the log lost lines (the decision's may be among them), unless it
-        is ``certain``: it would show elsewhere than in the log.
+        is ``certain``: it would show elsewhere than in the log. It may show ``by_lines`` between
+        two steps of the clock, whatever clock files go by.
         """
-        if not certain and self.coverage.at(observation.ts_ns, kind, owed=True) is not None:
+        ts_ns = observation.ts_ns
+        if not certain and self.coverage.at(ts_ns, kind, owed=True, by_lines=by_lines) is not None:
             return
         self.pending.add(
             Finding(
@@ -251,7 +254,12 @@ class VerifyContext:
             return
         if debt.disputed:
             self.contradict(
-                debt.since.ts_ns, debt.subject, debt.why, *debt.disputed, by_absence=True
+                debt.since.ts_ns,
+                debt.subject,
+                debt.why,
+                *debt.disputed,
+                by_absence=True,
+                by_lines=debt.by_lines,
             )
             return
         self.absent(
@@ -262,6 +270,7 @@ class VerifyContext:
             why=debt.why,
             rule=debt.rule,
             inputs=debt.inputs,
+            by_lines=debt.by_lines,
         )
 
     def contradict(
@@ -272,16 +281,17 @@ class VerifyContext:
         *sides: tuple[int, str],
         by_absence: bool = False,
         kind: str = "",
+        by_lines: bool = False,
     ) -> None:
         """Say that sources disagree; each side is a record's seq and what it says.
 
         One side ``by_absence`` is what the log does not hold; then nothing is said where the
         log lost lines, or holds none of a class that decisions of a ``kind`` rest on. Nor is where
-        the sources may go by two clocks.
+        the sources may go by two clocks, unless both sides show ``by_lines`` between two steps.
         """
-        if by_absence and self.coverage.at(ts_ns, kind) is not None:
+        if by_absence and self.coverage.at(ts_ns, kind, by_lines=by_lines) is not None:
             return
-        if self.coverage.has_two_clocks(ts_ns):
+        if self.coverage.has_two_clocks(ts_ns, by_lines=by_lines):
             return
         self.pending.add(
             Contradiction(

@@ -61,6 +61,12 @@ class Settings:
         found._values = dict(self._recorded)
         return found
 
+    def is_varied(self, name: str) -> bool:
+        """Whether the variant gives a setting another value; one left empty is none."""
+        if name not in self.variant.settings and name not in self.variant.entries:
+            return False
+        return bool((self._values.get(name) or None) != (self._recorded.get(name) or None))
+
     def once(self, read: Callable[[Settings, *Ts], T], *others: *Ts) -> T:
         """What ``read`` makes of these settings, and of ``others``; read once for each process."""
         key = (read, *others)

@@ -65,7 +65,7 @@ def test_the_command_with_all_sources(tmp_path: Path, short_path: Path) -> None:
     (state / "cpu_manager_state").write_text(
         '{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'
     )
-    (state / "allocated_pods_state").write_text('{"data":"{}","checksum":1}')
+    (state / "allocated_pods_state").write_text('{"data":"{}","checksum":694314937}')
     cgroup.write_text("1024\n")
     pods = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [pod()]}
     standin = Standin({"/pods": json.dumps(pods).encode()})
@@ -100,6 +100,7 @@ def test_the_command_with_all_sources(tmp_path: Path, short_path: Path) -> None:
     assert kinds["lifecycle.PodListed"] == 1
     assert kinds["cgroups.CgroupUpdated"] == 1
     assert kinds["devicemanager.CpuManagerStateRead"] == 1
+    assert kinds["allocation.PodsStateRead"] == 1
     assert kinds["devicemanager.PodResourcesListed"] == 1
     found = {each.body.finding for each in records if isinstance(each.body, FindingReported)}
     assert found == {"time_doubtful"}  # the log is of another day

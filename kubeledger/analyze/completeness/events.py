@@ -136,6 +136,9 @@ EVENT_REASONS: dict[str, frozenset[str]] = {
     "lifecycle.ContainerRestarted": frozenset({"Started", "Created"}),
     "lifecycle.PodEvicted": frozenset({"Evicted"}),
     "lifecycle.PodRejected": frozenset(),
+    "lifecycle.PodResized": frozenset(
+        {"ResizeStarted", "ResizeDeferred", "ResizeInfeasible", "ResizeError", "ResizeCompleted"}
+    ),
     "lifecycle.RestartBackedOff": frozenset({"BackOff"}),
     "preemption.PodPreempted": frozenset({"Preempting"}),
 }
@@ -152,6 +155,8 @@ NO_EVENT: dict[str, str] = {
     "devicemanager.AllocationFailed": "only the rejection of the pod is an event",
     "devicemanager.DevicesAllocated": "the kubelet sends no event about devices it gives",
     "devicemanager.DevicesReleased": "the kubelet sends no event about devices it takes back",
+    "dra.ClaimPrepared": "only a claim that cannot be prepared is an event",
+    "dra.ClaimReleased": "the kubelet sends no event about claims it gives back",
     "eviction.NodeConditionsChanged": "conditions are in the node's status",
     "eviction.PodSpared": "only a pod that is evicted has an event",
     "eviction.ReclaimAttempted": "its event EvictionThresholdMet is about the node",

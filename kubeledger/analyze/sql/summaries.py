@@ -19,6 +19,7 @@ TEMPLATES: Mapping[str, str] = {
     "cgroups.CgroupUpdated": "{cgroup}: {changed}",
     "cgroups.QOSCgroupsUpdated": "QoS cgroups written",
     "cgroups.QOSReserveComputed": "{qos_class} requests {requested_bytes} bytes",
+    "allocation.PodsStateRead": "{which} resources of {pods#} pods",
     "cpumanager.CpuAllocationFailed": "refused[: {requested} CPUs]: {error}",
     "cpumanager.CpuManagerStarted": (
         "CPU manager with policy {policy}[, reserved {reserved_cpu_set}]"
@@ -38,6 +39,9 @@ TEMPLATES: Mapping[str, str] = {
     "devicemanager.EndpointStopped": "plugin of {resource} stopped: {error}",
     "devicemanager.PodResourcesListed": "{containers#} containers have devices, CPUs or memory",
     "devicemanager.PluginRegistered": "plugin of {resource} registered",
+    "dra.ClaimPrepared": "claim {claim} prepared by {drivers#} drivers",
+    "dra.ClaimReleased": "claim {claim} given back",
+    "dra.DraManagerStateRead": "{claims#} claims, checksum {checksum}",
     "eviction.NodeConditionsChanged": "pressure conditions reported: {conditions}",
     "eviction.PodSpared": "not evicted, because it is critical",
     "eviction.PodUsageObserved": "usage of {pods#} pods",

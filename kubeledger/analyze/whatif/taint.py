@@ -34,6 +34,8 @@ _REACH: dict[str, tuple[str, ...]] = {
     "cpumanager.CpusAllocated": ("pod", "cpumanager"),
     "cpumanager.CpusReleased": ("cpumanager",),
     "devicemanager.DevicesReleased": ("devices",),
+    "dra.ClaimPrepared": ("pod", "claims"),
+    "dra.ClaimReleased": ("claims",),
     "memorymanager.MemoryAllocated": ("pod", "memorymanager"),
     "memorymanager.MemoryReleased": ("memorymanager",),
     "prober.ProbeTransitioned": ("container",),
@@ -375,6 +377,7 @@ def _uid_of_cgroup(subject: str) -> str | None:
 _NAMES: dict[str, Callable[[Finding], str]] = {
     "pod": lambda finding: pod_of(finding.subject),
     "container": lambda finding: finding.subject,
+    "claims": lambda _: "claims",
     "cpumanager": lambda _: "cpumanager",
     "devices": lambda _: "devices",
     "memorymanager": lambda _: "memorymanager",
@@ -400,6 +403,8 @@ def _scopes(finding: Finding) -> list[str]:
         scopes.append("devices")
     if subsystem in {"cpumanager", "memorymanager"}:
         scopes.append(subsystem)
+    if subsystem == "dra":
+        scopes.append("claims")
     if subsystem == "eviction" or finding.kind == _EVICTED:
         scopes.append(_USAGE)
     if subsystem == "oom" and _is_of_node(finding):

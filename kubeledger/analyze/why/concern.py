@@ -29,6 +29,7 @@ _WEIGHTS = (
         "images.ImageDeleted",
         "images.GarbageCollected",
         "devicemanager.DevicesAllocated",
+        "dra.ClaimPrepared",
         "cpumanager.CpusAllocated",
         "memorymanager.MemoryAllocated",
     ),

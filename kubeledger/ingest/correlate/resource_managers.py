@@ -7,20 +7,16 @@ release without naming the pod; both keep a state file, which shows what lines d
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from kubeledger.ingest.correlate.assembler import Assembler, Entry
+from kubeledger.ingest.correlate.assembler import Entry
 from kubeledger.ingest.correlate.context import BundleContext, Subject
 from kubeledger.ingest.correlate.holdback import Waiting, shown
+from kubeledger.ingest.correlate.state_files import StateFile, StateFileAssembler
 from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import CpuManagerState, MemoryManagerState
-from kubeledger.kubelet.kube.checkpoints import MalformedCheckpointError
-from kubeledger.model.bodies.cpumanager import CpuManagerStateRead
-from kubeledger.model.bodies.ledger import FindingReported
-from kubeledger.model.bodies.memorymanager import MemoryManagerStateRead
 from kubeledger.model.record import Body, Evidence
 from kubeledger.model.units import NS_PER_S
 
@@ -30,8 +26,6 @@ _SETTLING_NS = 10 * NS_PER_S
 Holder = tuple[str, str]
 """Pod UID and container."""
 
-StateFile = CpuManagerState | MemoryManagerState
-StateRead = TypeVar("StateRead", CpuManagerStateRead, MemoryManagerStateRead)
 H = TypeVar("H")
 
 
@@ -47,7 +41,7 @@ class _Held(msgspec.Struct, Generic[H]):
     since_ns: int
 
 
-class ResourceManagerAssembler(Assembler, ABC, Generic[H]):
+class ResourceManagerAssembler(StateFileAssembler, ABC, Generic[H]):
     """Base of both; ``H`` is what a container holds.
 
     Attributes:
@@ -59,9 +53,6 @@ class ResourceManagerAssembler(Assembler, ABC, Generic[H]):
         self.refused_state: Fact | None = None
         self._held: dict[Holder, _Held[H]] = {}
         self._presumed: dict[Holder, Waiting[Body]] = {}
-        self._file: CpuManagerStateRead | MemoryManagerStateRead | None = None
-        self._content: dict[str, Any] | None = None
-        self._reported: set[str] = set()
 
     def subject_of(self, entry: Entry) -> Subject:
         """The container that a line names, with what the bundle knows of its pod."""
@@ -98,31 +89,6 @@ class ResourceManagerAssembler(Assembler, ABC, Generic[H]):
         """Nobody held anything then: there was no state file."""
         self._held = {key: held for key, held in self._held.items() if held.since_ns >= ts_ns}
 
-    def read_file(
-        self, item: StateFile, read: Callable[[dict[str, Any]], StateRead]
-    ) -> StateRead | None:
-        """The record of a state file that changed; None where it says nothing new.
-
-        One that is malformed, or whose checksum does not fit, is a finding and not relied on.
-        """
-        if item.data == self._content:
-            return None
-        try:
-            body = read(item.data)
-        except MalformedCheckpointError as error:
-            self._find(item, "malformed_checkpoint", f"not read: {error}")
-            return None
-        self._content = item.data
-        if body == self._file:
-            return None
-        self._file = body
-        self.queue.add(shown(item, body))
-        if body.checksum_ok is False:
-            message = f"checksum {body.checksum} does not fit the content"
-            self._find(item, "checksum_mismatch", message)
-            return None
-        return body
-
     def compare(self, item: StateFile, entries: Mapping[Holder, H]) -> None:
         """What lines did not show and the state file shows was given or taken back since."""
         gone = sorted(
@@ -149,9 +115,3 @@ class ResourceManagerAssembler(Assembler, ABC, Generic[H]):
     @abstractmethod
     def given_by_file(self, holder: Holder, what: H) -> Body:
         """The decision that gave a container what only the state file shows."""
-
-    def _find(self, item: StateFile, finding: str, message: str) -> None:
-        if message not in self._reported:
-            self._reported.add(message)
-            body = FindingReported(finding=finding, file=item.evidence.file, message=message)
-            self.queue.add(shown(item, body))

@@ -52,10 +52,12 @@ _UNTIMED = (
     "metrics",
     "cpu-manager-state",
     "device-checkpoint",
+    "dra-manager-state",
     "kubelet-version",
     "memory-manager-state",
     "node-name",
     "pod-resources",
+    "pods-state",
 )
 """Formats that hold no time."""
 _PAST = frozenset(

@@ -19,7 +19,6 @@ from kubeledger.ingest.sources.places import place_of
 from kubeledger.ingest.sources.pod_resources import is_pod_resources
 from kubeledger.ingest.sources.prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper
 from kubeledger.ingest.sources.streams import SourceFile
-from kubeledger.ingest.sources.yaml_text import load_yaml
 
 LOG_FORMATS = ("klog-text", "klog-json", *ROW_FORMATS)
 _OF_LINES = ("klog-text", "klog-json", "kernel-log")
@@ -28,6 +27,7 @@ DOCUMENT_FORMATS = (
     "cpu-manager-state",
     "crictl",
     "device-checkpoint",
+    "dra-manager-state",
     "events",
     "gaps",
     "kernel-log",
@@ -40,19 +40,23 @@ DOCUMENT_FORMATS = (
     "pod-list",
     "pod-manifest",
     "pod-resources",
+    "pods-state",
     "stats-summary",
 )
 NOTES = ("collected-at", "kubelet-version", "node-name")
 """Formats that say something of other files, and are nothing without them."""
 FORMATS = (*LOG_FORMATS, *DOCUMENT_FORMATS, "cgroup-files", "metrics")
 
+_OF_CLAIMS = frozenset({"version", "entries", "checksum"})
+"""Keys of ``dra_manager_state`` up to 1.30."""
+_OF_PODS = frozenset({"data", "allocationEntries", "resizeStatusEntries", "checksum"})
+"""Keys of what is allocated to pods, and what is actuated."""
 _JSON: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _LONG_HEAD = 4 << 20
 _NOTE = 4 << 10
 """A file with a single value is shorter."""
 _LEFT_OUT = {
     "manifest": "what was collected and what was absent",
-    "pod-state": "what a resize in place gave to pods: no decision that is verified rests on it",
     "table": "a table for people, with rounded numbers; what `crictl -o json` writes is read",
 }
 """Roles of files that hold no evidence -> why."""
@@ -263,6 +267,8 @@ def _detect_yaml(source: SourceFile) -> Detected:
     known = [kind for kind in kinds if kind.removesuffix("List") in _KINDS]
     if kinds and not known:  # a must-gather is full of them, and to parse YAML takes long
         return Detected(None, _not_read(kinds[0].removesuffix("List")))
+    from kubeledger.ingest.sources.yaml_text import load_yaml  # few files need a parser of YAML
+
     try:
         documents = [item for item in load_yaml(content) if item is not None]
     except ValueError as error:
@@ -277,7 +283,12 @@ def _of_document(documents: list[Any], source: SourceFile) -> Detected:
     if len(documents) > 1 and {"Checksum", "checksum", "pods"} & first.keys():
         return _half_written(source, "something follows its end")
     if "Data" in first and "Checksum" in first:
-        return Detected("device-checkpoint")
+        of_claims = isinstance(first["Data"], str)
+        return Detected("dra-manager-state" if of_claims else "device-checkpoint")
+    if first.keys() >= {"version", "checksum"} and first.keys() <= _OF_CLAIMS:
+        return Detected("dra-manager-state")
+    if "checksum" in first and first.keys() <= _OF_PODS:
+        return Detected("pods-state")
     if "policyName" in first and "checksum" in first:
         if "defaultCpuSet" in first:
             return Detected("cpu-manager-state")

@@ -122,6 +122,22 @@ class MemoryManagerState(msgspec.Struct):
     evidence: Evidence
 
 
+class PodsState(msgspec.Struct):
+    """``allocated_pods_state`` or ``actuated_pods_state``, as its name says: the decoded JSON."""
+
+    ts_ns: int
+    data: dict[str, Any]
+    evidence: Evidence
+
+
+class DraManagerState(msgspec.Struct):
+    """``dra_manager_state``: the decoded JSON."""
+
+    ts_ns: int
+    data: dict[str, Any]
+    evidence: Evidence
+
+
 class CgroupFiles(msgspec.Struct):
     """One snapshot of the cgroup files.
 
@@ -351,6 +367,8 @@ Item = (
     | Checkpoint
     | CpuManagerState
     | MemoryManagerState
+    | PodsState
+    | DraManagerState
     | CgroupFiles
     | StatsSummary
     | ProbeCounters

@@ -18,7 +18,6 @@ Role = Literal[
     "kubelet-version",
     "manifest",
     "node-name",
-    "pod-state",
     "table",
 ]
 
@@ -73,11 +72,6 @@ _TABLE: tuple[tuple[str, Role, str], ...] = (
     (r"(?:^|/)kubernetes-logs/", "container-log", "talosctl support"),
     (r"(?:^|/)(?:containers-varlogs|podlogs)/", "container-log", "Rancher logs collector"),
     (r"(?:^|/)[^/]+/[^/]+/logs\.txt$", "container-log", "kubectl cluster-info dump"),
-    (
-        r"(?:^|/)(?:allocated_pods|actuated_pods|pod_status_manager)_state$",
-        "pod-state",
-        "the kubelet's directory",
-    ),
     # Tables for people: IDs are cut and sizes rounded in them.
     (r"(?:^|/)crictl/(?:images|imagefsinfo|pods|psa|statsa)$", "table", "Rancher logs collector"),
     (r"(?:^|/)crictl_(?:images|pods|ps|stats)(?:_-\w+)?$", "table", "sosreport"),

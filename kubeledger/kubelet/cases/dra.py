@@ -14,10 +14,10 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, compared
-from kubeledger.kubelet.dra.choices import Choices, every_run
 from kubeledger.kubelet.dra.claiminfo import ClaimInfoState, Device
 from kubeledger.kubelet.dra.manager import Manager
 from kubeledger.kubelet.dra.plugin import Answer, Result, Verb
+from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.resourceclaim import ResourceClaim
 from kubeledger.kubelet.profile.resolve import KubeletProfile
@@ -113,7 +113,9 @@ def decide(case_input: DraCase, profile: KubeletProfile) -> Outcome:
         BadInputError: a step lacks what it needs, or the kubelet crashes over it.
     """
     manager = Manager(profile.dra, case_input.drivers)
-    return Outcome([_run(manager, step, at, Choices()) for at, step in enumerate(case_input.steps)])
+    return Outcome(
+        [_run(manager, step, at, FIRST_ORDER) for at, step in enumerate(case_input.steps)]
+    )
 
 
 def judge(
@@ -122,7 +124,7 @@ def judge(
     """Follow a claim as far as some order gives it, step by step."""
     manager = Manager(profile.dra, case_input.drivers)
     for at, step in enumerate(case_input.steps):
-        runs = list(every_run(partial(_run_copy, manager, step, at)))
+        runs = list(explore(partial(_run_copy, manager, step, at)))
         reached = next(
             (after for after, outcome in runs if claimed.steps[at : at + 1] == [outcome]), None
         )
@@ -140,29 +142,29 @@ def judge(
 
 
 def _run_copy(
-    manager: Manager, step: Step, at: int, choices: Choices
+    manager: Manager, step: Step, at: int, order: MapOrder
 ) -> tuple[Manager, StepOutcome]:
     after = manager.copy()
-    return after, _run(after, step, at, choices)
+    return after, _run(after, step, at, order)
 
 
-def _run(manager: Manager, step: Step, at: int, choices: Choices) -> StepOutcome:
+def _run(manager: Manager, step: Step, at: int, order: MapOrder) -> StepOutcome:
     error = ""
     devices: dict[str, list[str] | str] | UnsetType = UNSET
     match step.op:
         case "prepare":
             pod = _needed(step.pod, at, "pod")
-            error = manager.prepare_resources(pod, _claims(step), _answers(step), choices)
+            error = manager.prepare_resources(pod, _claims(step), _answers(step), order)
             devices = {
-                container.name or "": _sorted(manager.get_resources(pod, container, choices))
+                container.name or "": _sorted(manager.get_resources(pod, container, order))
                 for container in pod.spec.containers or ()
             }
         case "unprepare":
             pod = _needed(step.pod, at, "pod")
-            error = manager.unprepare_resources(pod, _answers(step), choices)
+            error = manager.unprepare_resources(pod, _answers(step), order)
         case "reconcile":
             if step.sources_ready is not False:
-                manager.reconcile(step.active_pods or (), _answers(step), choices)
+                manager.reconcile(step.active_pods or (), _answers(step), order)
         case "register":
             manager.drivers.add(_needed(step.driver, at, "driver"))
         case "deregister":

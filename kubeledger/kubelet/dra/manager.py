@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
-from kubeledger.kubelet.dra.choices import Choices
 from kubeledger.kubelet.dra.claiminfo import ClaimInfoCache, ClaimInfoState, new_claim_info
 from kubeledger.kubelet.dra.plugin import NOTHING, Answer, DraError, Result, Verb, fails, read
 from kubeledger.kubelet.kube.amounts import NANOS
+from kubeledger.kubelet.kube.maporder import MapOrder
 from kubeledger.kubelet.kube.names import is_extended_resource
 from kubeledger.kubelet.kube.pod import Container, Pod, PodResourceClaim
 from kubeledger.kubelet.kube.resourceclaim import (
@@ -57,7 +57,7 @@ class Manager:
         return other
 
     def prepare_resources(
-        self, pod: Pod, claims: Claims, answers: Mapping[str, Answer], choices: Choices
+        self, pod: Pod, claims: Claims, answers: Mapping[str, Answer], order: MapOrder
     ) -> str:
         """Prepare a pod's claims; the error, or nothing.
 
@@ -65,23 +65,23 @@ class Manager:
             pod: that is about to start.
             claims: in the API server.
             answers: what each driver will answer; others answer with nothing.
-            choices: takes what is left to chance.
+            order: of the maps that are walked.
 
         Raises:
             BadInputError: the kubelet crashes over this.
         """
         try:
             if self._facts.checks_before_changes:
-                wanted = list(self._checked(pod, claims, choices))
+                wanted = list(self._checked(pod, claims, order))
                 unprepared = self._noted(pod, wanted)
             else:
                 unprepared = self._checked_and_noted(pod, claims)
-            self._node_prepare_resources(unprepared, answers, choices)
+            self._node_prepare_resources(unprepared, answers, order)
         except DraError as error:
             return self._told("prepare", error)
         return ""
 
-    def unprepare_resources(self, pod: Pod, answers: Mapping[str, Answer], choices: Choices) -> str:
+    def unprepare_resources(self, pod: Pod, answers: Mapping[str, Answer], order: MapOrder) -> str:
         """Unprepare what only this pod refers to; the error, or nothing.
 
         A claim to which one pod refers is unprepared, even if that is another pod.
@@ -89,13 +89,13 @@ class Manager:
         try:
             names = [name for _, name in self._names(pod, self._pod_claims(pod), "unprepare")]
             meta = pod.metadata
-            self._unprepare(meta.uid or "", meta.namespace or "", names, answers, choices)
+            self._unprepare(meta.uid or "", meta.namespace or "", names, answers, order)
         except DraError as error:
             return self._told("unprepare", error)
         return ""
 
     def reconcile(
-        self, active: Collection[str], answers: Mapping[str, Answer], choices: Choices
+        self, active: Collection[str], answers: Mapping[str, Answer], order: MapOrder
     ) -> None:
         """Unprepare for pods that are no longer active; errors are only logged.
 
@@ -106,19 +106,19 @@ class Manager:
             for uid in claim.pod_uids:
                 if uid not in active:
                     inactive.setdefault(uid, []).append(claim)
-        for uid in choices.any_order(inactive):
+        for uid in order.until_failure(inactive, inactive):
             claims = inactive[uid]
             names = [claim.claim_name for claim in claims]
             try:
-                self._unprepare(uid, claims[0].namespace, names, answers, choices)
+                self._unprepare(uid, claims[0].namespace, names, answers, order)
             except DraError:
                 continue
 
-    def get_resources(self, pod: Pod, container: Container, choices: Choices) -> list[str] | str:
+    def get_resources(self, pod: Pod, container: Container, order: MapOrder) -> list[str] | str:
         """CDI names of a container's devices, or an error; a name may stand there twice."""
         namespace, devices = pod.metadata.namespace or "", list[str]()
         try:
-            for name, requests in self._claim_requests(pod, container, choices):
+            for name, requests in self._claim_requests(pod, container, order):
                 claim = self.cache.claims.get((namespace, name))
                 if claim is None:
                     return self._unknown(name, namespace)
@@ -129,7 +129,7 @@ class Manager:
         return devices
 
     def _claim_requests(
-        self, pod: Pod, container: Container, choices: Choices
+        self, pod: Pod, container: Container, order: MapOrder
     ) -> Iterator[tuple[str, Sequence[str]]]:
         """Names of the container's claims, and which of their requests it uses.
 
@@ -156,7 +156,7 @@ class Manager:
                     wanted.setdefault(status.resource_claim_name, []).append(mapping.request_name)
         namespace = pod.metadata.namespace or ""
         missing = [name for name in wanted if (namespace, name) not in self.cache.claims]
-        for name in choices.until_failure(wanted, missing):
+        for name in order.until_failure(wanted, missing):
             yield name, wanted[name]
 
     def _pod_claims(self, pod: Pod) -> Sequence[PodResourceClaim]:
@@ -214,7 +214,7 @@ class Manager:
                 )
             yield claim
 
-    def _checked(self, pod: Pod, claims: Claims, choices: Choices) -> Iterator[ClaimInfoState]:
+    def _checked(self, pod: Pod, claims: Claims, order: MapOrder) -> Iterator[ClaimInfoState]:
         """The pod's claims as they would be noted; their drivers are registered."""
         for claim in self._fetched(pod, claims):
             info = new_claim_info(claim)
@@ -222,7 +222,7 @@ class Manager:
                 raise DraError(f"ResourceClaim {claim.metadata.name}: not allocated")
             missing = [name for name in info.drivers if name not in self.drivers]
             if missing:
-                raise DraError(self._not_registered(choices.pick(missing)))
+                raise DraError(self._not_registered(order.pick(missing)))
             yield info
 
     def _noted(self, pod: Pod, wanted: Sequence[ClaimInfoState]) -> list[ClaimInfoState]:
@@ -274,10 +274,10 @@ class Manager:
         return noted
 
     def _node_prepare_resources(
-        self, unprepared: Sequence[ClaimInfoState], answers: Mapping[str, Answer], choices: Choices
+        self, unprepared: Sequence[ClaimInfoState], answers: Mapping[str, Answer], order: MapOrder
     ) -> None:
         cache, client = self.cache, "failed to get gRPC client for driver "
-        for driver, claim, result in self._calls("prepare", unprepared, answers, choices, client):
+        for driver, claim, result in self._calls("prepare", unprepared, answers, order, client):
             held = cache.claims[claim.namespace, claim.claim_name]
             cache.put(held.with_devices(driver, result.devices))
         cache.prepared.update((claim.namespace, claim.claim_name) for claim in unprepared)
@@ -289,7 +289,7 @@ class Manager:
         namespace: str,
         names: Sequence[str],
         answers: Mapping[str, Answer],
-        choices: Choices,
+        order: MapOrder,
     ) -> None:
         """Source: v1.36.2 pkg/kubelet/cm/dra/manager.go unprepareResources."""
         last = []
@@ -302,7 +302,7 @@ class Manager:
             else:
                 last.append(claim)
         client = "get gRPC client for DRA driver "
-        for _ in self._calls("unprepare", last, answers, choices, client):
+        for _ in self._calls("unprepare", last, answers, order, client):
             pass
         for claim in last:
             self.cache.delete((namespace, claim.claim_name))
@@ -313,7 +313,7 @@ class Manager:
         verb: Verb,
         claims: Sequence[ClaimInfoState],
         answers: Mapping[str, Answer],
-        choices: Choices,
+        order: MapOrder,
         client: str,
     ) -> Iterator[tuple[str, ClaimInfoState, Result]]:
         """Ask each driver for all its claims; what it says of each.
@@ -322,7 +322,7 @@ class Manager:
             verb: what it is asked for.
             claims: in the order of the call.
             answers: of the drivers.
-            choices: takes what is left to chance.
+            order: of the maps that are walked.
             client: what an error says up to 1.33 of a driver that is not registered.
         """
         batches: Batches = {}
@@ -334,14 +334,14 @@ class Manager:
             for driver, asked in batches.items()
             if driver not in self.drivers or fails(asked, answers.get(driver, NOTHING))
         ]
-        for driver in choices.until_failure(batches, failing):
+        for driver in order.until_failure(batches, failing):
             if driver not in self.drivers:
                 wrapped = "" if self._facts.errors_for_users else f"{client}{driver}: "
                 raise DraError(f"{wrapped}{self._not_registered(driver)}")
             asked = batches[driver]
             self.calls.append((driver, verb, tuple(claim.claim_uid for claim in asked)))
             answer = answers.get(driver, NOTHING)
-            for claim, result in read(verb, asked, answer, choices, self._facts):
+            for claim, result in read(verb, asked, answer, order, self._facts):
                 yield driver, claim, result
 
     def _not_registered(self, driver: str) -> str:

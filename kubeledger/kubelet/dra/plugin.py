@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from kubeledger.kubelet.dra.choices import Choices
 from kubeledger.kubelet.dra.claiminfo import ClaimInfoState, Device
+from kubeledger.kubelet.kube.maporder import MapOrder
 from kubeledger.kubelet.profile.dra import DraFacts
 
 Verb = Literal["prepare", "unprepare"]
@@ -58,7 +58,7 @@ def read(
     verb: Verb,
     asked: Sequence[ClaimInfoState],
     answer: Answer,
-    choices: Choices,
+    order: MapOrder,
     facts: DraFacts,
 ) -> Iterator[tuple[ClaimInfoState, Result]]:
     """Claims with what a driver says of them, one after the other.
@@ -73,9 +73,9 @@ def read(
         failed = "" if facts.errors_for_users else " failed"
         raise DraError(f"{call}{failed}: {answer.error}")
     results = answer.said(asked)
-    order = [*results][::-1] if facts.answers_written_backwards else results
+    written = [*results][::-1] if facts.answers_written_backwards else results
     by_uid = {claim.claim_uid: claim for claim in asked}
-    for uid in choices.until_failure(order, _failing(asked, results)):
+    for uid in order.until_failure(written, _failing(asked, results)):
         claim, result = by_uid.get(uid), results[uid]
         if claim is None:
             raise DraError(f"{call} returned result for unknown claim UID {uid}")

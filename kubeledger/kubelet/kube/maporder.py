@@ -19,6 +19,23 @@ class MapOrder:
         """The keys in the order of this walk."""
         return list(keys)
 
+    def pick(self, keys: Sequence[T]) -> T:
+        """The one that comes first; there is at least one."""
+        return keys[0]
+
+    def until_failure(self, keys: Collection[T], failing: Collection[T]) -> Iterator[T]:
+        """Keys of a map that was filled in any order, where the first that fails ends the walk.
+
+        Only which come before that one matters, so those that do not fail keep their order.
+        """
+        left = [*keys]
+        while any(key in failing for key in left):
+            key = self.pick(left)
+            yield key
+            at = left.index(key)
+            left = [other for other in left[:at] if other in failing] + left[at + 1 :]
+        yield from left
+
 
 FIRST_ORDER = MapOrder()
 
@@ -33,13 +50,20 @@ class _Scripted(MapOrder):
 
     def of(self, keys: Collection[T]) -> Sequence[T]:
         ordered = list(keys)
-        if len(ordered) < 2:
-            return ordered
+        start = self._start(len(ordered))
+        return ordered[start:] + ordered[:start]
+
+    def pick(self, keys: Sequence[T]) -> T:
+        return keys[self._start(len(keys))]
+
+    def _start(self, slots: int) -> int:
+        if slots < 2:
+            return 0
         at = len(self.taken)
         start = self._script[at] if at < len(self._script) else 0
         self.taken.append(start)
-        self.slots.append(len(ordered))
-        return ordered[start:] + ordered[:start]
+        self.slots.append(slots)
+        return start
 
 
 def explore(walk: Callable[[MapOrder], T], runs_max: int = 1 << 12) -> Iterator[T]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from kubeledger.model.record import Observation
+from kubeledger.model.record import Decision, Observation
 
 __all__ = [
     "ErrorsLogged",
@@ -72,7 +72,7 @@ class PodStageFailed(Observation, frozen=True, kw_only=True, forbid_unknown_fiel
     last_ts_ns: int
 
 
-class PodResized(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PodResized(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What became of a resize of a running pod; recorded when it changed.
 
     Attributes:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from types import ModuleType
 
+import kubeledger.model.bodies.allocation
 import kubeledger.model.bodies.cgroups
 import kubeledger.model.bodies.cpumanager
 import kubeledger.model.bodies.devicemanager
+import kubeledger.model.bodies.dra
 import kubeledger.model.bodies.eviction
 import kubeledger.model.bodies.images
 import kubeledger.model.bodies.ledger
@@ -22,9 +24,11 @@ import kubeledger.model.bodies.topologymanager
 from kubeledger.model.record import Body
 
 _MODULES: tuple[ModuleType, ...] = (
+    kubeledger.model.bodies.allocation,
     kubeledger.model.bodies.cgroups,
     kubeledger.model.bodies.cpumanager,
     kubeledger.model.bodies.devicemanager,
+    kubeledger.model.bodies.dra,
     kubeledger.model.bodies.eviction,
     kubeledger.model.bodies.images,
     kubeledger.model.bodies.ledger,

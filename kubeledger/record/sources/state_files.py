@@ -38,12 +38,12 @@ _STATE_FILES = (
     _StateFile("cpu_manager_state", "cpu_manager_state", "cpu-manager-state"),
     _StateFile("memory_manager_state", "memory_manager_state", "memory-manager-state"),
     _StateFile("config.yaml", "kubelet-config.yaml", "kubelet-config"),
-    # Kept as they are; an import does not read them yet.
-    _StateFile("allocated_pods_state", "allocated_pods_state", "pod-state"),
-    _StateFile("actuated_pods_state", "actuated_pods_state", "pod-state"),
-    _StateFile("pod_status_manager_state", "pod_status_manager_state", "pod-state"),
+    _StateFile("allocated_pods_state", "allocated_pods_state", "pods-state"),
+    _StateFile("actuated_pods_state", "actuated_pods_state", "pods-state"),
+    _StateFile("pod_status_manager_state", "pod_status_manager_state", "pods-state"),
+    _StateFile("dra_manager_state", "dra_manager_state", "dra-manager-state"),
 )
-"""Below the kubelet's directory. The last was the two before it until 1.32."""
+"""Below the kubelet's directory. The last but one was the two before it until 1.32."""
 
 _Stamp = tuple[int, int, int]
 """Inode, size and time of the last change: another when the file was written."""

@@ -57,6 +57,8 @@ PARTS: dict[str, Callable[[NodeState], Any]] = {
     "settings": lambda state: _plain(state.settings),
     "pods": _pods,
     "devices": _devices,
+    "claims": lambda state: _plain(state.dra),
+    "resources": lambda state: _plain(state.allocation),
     "cpus": lambda state: _plain(state.cpumanager),
     "memory": lambda state: _plain(state.memorymanager),
     "topology": lambda state: _plain(state.topologymanager.pods),

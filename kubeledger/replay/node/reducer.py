@@ -19,9 +19,11 @@ from typing import Any, get_args
 
 import msgspec
 
+from kubeledger.kubelet.allocation import reducer as allocation
 from kubeledger.kubelet.cgroups import reducer as cgroups
 from kubeledger.kubelet.cpumanager import reducer as cpumanager
 from kubeledger.kubelet.devicemanager import reducer as devicemanager
+from kubeledger.kubelet.dra import reducer as dra
 from kubeledger.kubelet.images import reducer as images
 from kubeledger.kubelet.kube.keys import pod_key
 from kubeledger.kubelet.lifecycle import reducer as lifecycle
@@ -240,9 +242,11 @@ _CONTAINER_STEPS: dict[type[Body], Step] = {
 def _steps(without: str | None = None) -> Steps:
     steps: dict[type[Body], Step] = dict(kubelet.STEPS)
     for part, module in (
+        ("allocation", allocation),
         ("cgroups", cgroups),
         ("cpumanager", cpumanager),
         ("devicemanager", devicemanager),
+        ("dra", dra),
         ("images", images),
         ("memorymanager", memorymanager),
         ("preemption", preemption),

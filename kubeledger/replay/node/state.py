@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.kubelet.cgroups.state import CgroupsState
+from kubeledger.kubelet.allocation.reducer import AllocationState
+from kubeledger.kubelet.cgroups.reducer import CgroupsState
 from kubeledger.kubelet.cpumanager.state import CpuManagerState
-from kubeledger.kubelet.devicemanager.state import DeviceManagerState
+from kubeledger.kubelet.devicemanager.reducer import DeviceManagerState
+from kubeledger.kubelet.dra.reducer import DraManagerState
 from kubeledger.kubelet.images.reducer import ImagesState
 from kubeledger.kubelet.lifecycle.state import LifecycleState
 from kubeledger.kubelet.memorymanager.state import MemoryManagerState
 from kubeledger.kubelet.preemption.reducer import PreemptionState
-from kubeledger.kubelet.prober.state import ProberState
+from kubeledger.kubelet.prober.reducer import ProberState
 from kubeledger.kubelet.topologymanager.state import TopologyManagerState
 from kubeledger.model.bodies.node import Setting
 
@@ -89,6 +91,8 @@ class NodeState(msgspec.Struct, kw_only=True):
     conflicts: tuple[str, ...] = ()
     lifecycle: LifecycleState = msgspec.field(default_factory=LifecycleState)
     devicemanager: DeviceManagerState = msgspec.field(default_factory=DeviceManagerState)
+    allocation: AllocationState = msgspec.field(default_factory=AllocationState)
+    dra: DraManagerState = msgspec.field(default_factory=DraManagerState)
     cpumanager: CpuManagerState = msgspec.field(default_factory=CpuManagerState)
     memorymanager: MemoryManagerState = msgspec.field(default_factory=MemoryManagerState)
     topologymanager: TopologyManagerState = msgspec.field(default_factory=TopologyManagerState)

@@ -155,7 +155,7 @@ class Drawing {
   /** The state of a row in which nothing lasts at that time. */
   restingState(row, time) {
     const section = this.sections[this.rows[row].section].id;
-    if (section === "devices" || section === "cpus") return "free";
+    if (["devices", "claims", "cpus"].includes(section)) return "free";
     const began = this.first[row] < this.first[row + 1] && this.start[this.first[row]] <= time;
     if (!began || section === "node" || section === "cgroups") return "";
     return section === "images" ? "deleted" : "not running";

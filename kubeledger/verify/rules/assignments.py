@@ -30,7 +30,14 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, recorded, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pods import ListedPod
-from kubeledger.verify.rules.activity import came_back, let_go, lived, misnamed, relied_on
+from kubeledger.verify.rules.activity import (
+    came_back,
+    is_active,
+    let_go,
+    lived,
+    misnamed,
+    relied_on,
+)
 from kubeledger.verify.verifier import Prescan, See
 from kubeledger.verify.witnesses import Row, Witnesses
 
@@ -348,6 +355,8 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
             return
         for holder, held in self.held.items():
             value = reading.get(holder)
+            if value is None and not is_active(state, self.context.pods, holder[0])[0]:
+                continue  # the line of its release may be lost
             has = "no entry" if value is None else self.text(value)
             row = (record.seq, record.ts_ns, f"the file has {has} for container {holder[1]}")
             self._witnesses.note_reading(

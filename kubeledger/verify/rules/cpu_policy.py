@@ -192,8 +192,7 @@ def is_varied(
     context: VerifyContext, names: Iterable[str] = (_OPTIONS, _RESERVED, *_RESERVES)
 ) -> bool:
     """Whether a variant changes any of these settings, all of them on which a policy rests."""
-    variant = context.variant
-    return any(name in variant.settings or name in variant.entries for name in names)
+    return any(map(context.settings.is_varied, names))
 
 
 def _options(

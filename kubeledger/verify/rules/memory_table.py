@@ -113,7 +113,7 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
     @property
     def is_varied(self) -> bool:
         """Whether a variant keeps another part of the NUMA nodes."""
-        return _RESERVED in self.context.variant.settings
+        return self.context.settings.is_varied(_RESERVED)
 
     def started(self, record: Record, body: MemoryManagerStarted, state: NodeState) -> None:
         """A new process has the file's assignments, or none."""

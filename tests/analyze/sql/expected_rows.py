@@ -19,7 +19,7 @@ from kubeledger.cli.output import write_rows
 from tests.analyze.sql.fixture_ledger import manager_story, whole_story, write_ledger
 
 EXPECTED = Path(__file__).parent / "expected"
-MANAGERS = {"cpu_assignments", "memory_assignments"}
+MANAGERS = {"claims", "cpu_assignments", "memory_assignments"}
 """Views over ``manager_story``."""
 GIVEN = {
     "around": {"at": "2026-11-21T03:00:20Z", "seconds": "1.5"},

@@ -22,6 +22,7 @@ from kubeledger.model.bodies.devicemanager import (
     EndpointStopped,
     PluginRegistered,
 )
+from kubeledger.model.bodies.dra import ClaimDevice, ClaimPrepared, ClaimReleased
 from kubeledger.model.bodies.eviction import (
     NodeConditionsChanged,
     PodSpared,
@@ -518,7 +519,22 @@ def manager_story() -> list[Record]:
     story.add(MemoryAllocated(**train))
     story.add(MemoryReleased(**serve))
     story.add(MemoryManagerStarted(policy="Static", restored=False))
+    _claims(story)
     return story.records
+
+
+def _claims(story: Story) -> None:
+    """A claim that two pods share, one without devices, one of 1.30."""
+    gpu = ClaimDevice(pool="node-m", device="gpu-0", cdi_device_ids=("gpu.example.com/gpu=0",))
+    shared: dict[str, Any] = {"claim": "shared", "claim_uid": "uid-shared"}
+    drivers = {"gpu.example.com": (gpu,), "net.example.com": ()}
+    story.add(ClaimPrepared(**of("serve"), **shared, drivers=drivers, told_by="state_file"))
+    story.add(ClaimPrepared(**of("train"), **shared, drivers={"gpu.example.com": (gpu,)}))
+    story.add(ClaimReleased(**of("serve"), **shared, unprepared=False, inferred=True))
+    old = ClaimDevice(cdi_device_ids=("a", "b"))
+    story.add(ClaimPrepared(**of("late"), claim="own", claim_uid="uid-own", drivers={"d": (old,)}))
+    story.add(ClaimReleased(**of("late"), claim="own", claim_uid="uid-own", unprepared=True))
+    story.add(ClaimPrepared(**of("late"), claim="none", claim_uid="uid-none", drivers={}))
 
 
 def _evictions(story: Story) -> None:

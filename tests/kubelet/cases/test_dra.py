@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from kubeledger.kubelet.dra.choices import Choices, every_run
 from kubeledger.model.errors import BadInputError
 from tests.kubelet.cases.lines import Lines
 
@@ -191,20 +190,3 @@ def test_where_a_kubelet_crashes_is_no_case() -> None:
     failing = prepare("a", claim("x", GPU), gpu={"error": "down"})
     with pytest.raises(BadInputError, match="a kubelet crashes over ResourceClaim x"):
         steps("1.34.9", failing, prepare("a", claim("x", NET)))
-
-
-def test_choices_before_a_failure_are_taken_once_each() -> None:
-    """What does not fail keeps its order, so each way to fail comes once."""
-
-    def walk(choices: Choices) -> str:
-        walked = ""
-        for item in choices.until_failure("abXcY", "XY"):
-            walked += item
-            if item.isupper():
-                break
-        return walked
-
-    found = list(every_run(walk))
-    assert len(found) == len(set(found)) == 16
-    assert found[0] == "abX"
-    assert {walked[-1] for walked in found} == {"X", "Y"}

@@ -23,3 +23,20 @@ def test_every_slot_is_tried_of_every_map() -> None:
 def test_orders_are_counted() -> None:
     """No more than were asked for."""
     assert len(list(explore(lambda order: order.of(range(8)), runs_max=5))) == 5
+
+
+def test_orders_before_a_failure_are_taken_once_each() -> None:
+    """What does not fail keeps its order, so each way to fail comes once."""
+
+    def walk(order: MapOrder) -> str:
+        walked = ""
+        for key in order.until_failure("abXcY", "XY"):
+            walked += key
+            if key.isupper():
+                break
+        return walked
+
+    found = list(explore(walk))
+    assert len(found) == len(set(found)) == 16
+    assert found[0] == walk(FIRST_ORDER) == "abX"
+    assert {walked[-1] for walked in found} == {"X", "Y"}

@@ -186,6 +186,8 @@ def test_a_kubelet_that_refuses_its_state_file() -> None:
     found = records(made)
     (refused,) = of_kind(found, "cpumanager.CpuStateRefused")
     assert "some of strictly reserved cpus" in refused.error
+    (finding,) = (f for f in of_cpus(found).values() if f.kind.endswith("CpuStateRefused"))
+    assert finding.verdict == "match"
     (gone,) = of_kind(found, "node.KubeletExited")
     assert gone.message.startswith("Failed to start ContainerManager: start cpu manager error: ")
     assert found[-1].ts_ns >= made.start_ns + 60 * S

@@ -15,13 +15,14 @@ import msgspec
 
 from kubeledger.kubelet.cgroups.conversions import shares_of_milli_cpu
 from kubeledger.kubelet.cgroups.node_config import (
-    EvictionThresholdError,
+    kubepods_resources,
     node_allocatable,
     node_reservation,
     reservation_of,
 )
-from kubeledger.kubelet.devicemanager.state import DeviceManagerState
+from kubeledger.kubelet.devicemanager.reducer import DeviceManagerState
 from kubeledger.kubelet.kube.quantity import ZERO, Quantity, QuantityError
+from kubeledger.kubelet.kube.thresholds import EvictionThresholdError
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.units import whole_number
 from kubeledger.replay.node.state import NodeState
@@ -85,6 +86,22 @@ def allocatable_at(
     # Of pods nothing is reserved, and some pods ask for nothing else.
     known = {"pods": capacity["pods"]} if "pods" in capacity else {}
     return Allocatable(known, missing, inputs)
+
+
+def absolute_at(
+    nodes: Nodes, ts_ns: int, settings: Settings, state: NodeState
+) -> dict[str, Quantity] | None:
+    """What pods may have at the most, before the hard eviction threshold; None: not known."""
+    capacity, _, _ = _capacity(nodes, ts_ns, settings, state)
+    tables = ("systemReserved", "kubeReserved", "evictionHard")
+    if not all(isinstance(settings.get(name), dict | None) for name in tables):
+        return None
+    if not {"cpu", "memory"} <= capacity.keys():
+        return None
+    try:
+        return kubepods_resources(capacity, reservation_of(settings.get))
+    except (QuantityError, ValueError):
+        return None
 
 
 def device_counts(

@@ -20,6 +20,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
+from kubeledger.verify.evidence.timeline import Active
 from kubeledger.verify.rules.admission.allocatable import (
     Allocatable,
     allocatable_at,
@@ -38,6 +39,8 @@ from kubeledger.verify.rules.admission.refusals import Refusals, node_name
 from kubeledger.verify.settings import UNKNOWN
 
 _MEMORY_TAINT: Final = "node.kubernetes.io/memory-pressure"
+_SAID_NS: Final = NS_PER_S
+"""A resize is told within so long of its decision."""
 _KILLED_NS: Final = 60 * NS_PER_S
 """So long after it was chosen a victim is hardly alive."""
 _SETTLED_NS: Final = 60 * NS_PER_S
@@ -111,23 +114,62 @@ class AdmissionInputs:
             by_ns: it was judged by then.
             state: of the node at that time.
         """
-        context, profile = self.context, self.context.profile
-        if profile is None:
+        context = self.context
+        if context.profile is None:
             return (context.missing_profile,)
-        own_name, added_ns = hostname(context.settings) or self._name, interval.added_ns or 0
-        node = hostname(context.settings) or node
+        added_ns, node = interval.added_ns or 0, hostname(context.settings) or node
         found = self.objects.at(added_ns, interval, node)
         if found is None:
             return ("the pod's spec",)
+        since_ns, until_ns = context.timeline.admission_span(interval, by_ns)
+        active = context.timeline.admission(interval, by_ns)
+        return self._case(interval, found, active, (added_ns, since_ns, until_ns), node, state)
+
+    def case_of_resize(
+        self, interval: PodActiveInterval, found: PodObject, ts_ns: int, node: str, state: NodeState
+    ) -> AdmissionCase | tuple[str, ...]:
+        """The case of a resize: the pod as it asks to be, beside all others; or what is missing.
+
+        Args:
+            interval: the pod's interval.
+            found: the pod with what it asks for.
+            ts_ns: when it was decided.
+            node: the ledger's name of the node.
+            state: of the node at that time.
+        """
+        since_ns = ts_ns - _SAID_NS
+        active = self.context.timeline.active(since_ns, ts_ns)
+        others = Active(
+            {key: each for key, each in active.must.items() if key != interval.key},
+            {key: each for key, each in active.may.items() if key != interval.key},
+            active.loss,
+        )
+        return self._case(interval, found, others, (ts_ns, since_ns, ts_ns), node, state)
+
+    def _case(
+        self,
+        interval: PodActiveInterval,
+        found: PodObject,
+        active: Active,
+        times: tuple[int, int, int],
+        node: str,
+        state: NodeState,
+    ) -> AdmissionCase | tuple[str, ...]:
+        """A case, by who counted, and when it was asked for, decided at the earliest and latest."""
+        context, profile = self.context, self.context.profile
+        if profile is None:
+            return (context.missing_profile,)
+        own_name = hostname(context.settings) or self._name
+        node = hostname(context.settings) or node
+        added_ns, since_ns, until_ns = times
         gates = context.settings.get("featureGates")
         sidecars = any(each.restart_policy for each in found.pod.spec.init_containers or ())
         if sidecars and profile.admission.sidecars_forbidden and gates is UNKNOWN:
             return ("the setting featureGates",)
-        since_ns, until_ns = context.timeline.admission_span(interval, by_ns)
         allocatable = allocatable_at(self.nodes, until_ns, context.settings, profile, state)
         if allocatable.missing and ("pods" not in allocatable.amounts or found.asked):
             return allocatable.missing
-        others, unread, complete = self._counted(interval, by_ns, node)
+        others, unread = self._counted(active, since_ns, until_ns, node)
         most = allocatable.amounts["pods"].value()
         if sum(not other.doubtful for other in others) > most and not context.variant.settings:
             # No kubelet has admitted so many: what showed their ends, or of the settings, is lost.
@@ -156,7 +198,7 @@ class AdmissionInputs:
             node_inputs=(*allocatable.inputs, *labels_and_taints.seqs),
             others=others,
             unread=unread,
-            complete=complete,
+            complete=active.loss is None,
             refusals=refusals,
             blame=self.refusals.blame(refusals[-1][0], profile.topology) if refusals else "",
             labels_known=labels_and_taints.labels_known,
@@ -168,11 +210,9 @@ class AdmissionInputs:
         )
 
     def _counted(
-        self, interval: PodActiveInterval, by_ns: int, node: str
-    ) -> tuple[tuple[CountedPod, ...], tuple[str, ...], bool]:
-        """The pods that counted; names of those without specs; whether these are all."""
-        since_ns, until_ns = self.context.timeline.admission_span(interval, by_ns)
-        active = self.context.timeline.admission(interval, by_ns)
+        self, active: Active, since_ns: int, until_ns: int, node: str
+    ) -> tuple[tuple[CountedPod, ...], tuple[str, ...]]:
+        """The pods that counted; names of those without specs."""
         pods: list[CountedPod] = []
         unread: list[str] = []
         for key, other in active.may.items():
@@ -191,7 +231,7 @@ class AdmissionInputs:
                     readings=self.objects.readings(since_ns, other, node),
                 )
             )
-        return tuple(pods), tuple(unread), active.loss is None
+        return tuple(pods), tuple(unread)
 
     def _tables(
         self,

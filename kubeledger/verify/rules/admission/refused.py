@@ -23,7 +23,12 @@ from kubeledger.model.bodies.lifecycle import PodRejected
 from kubeledger.verify.belief import Judgement, Ruling, lacks, open_to, same
 from kubeledger.verify.cached_results import NodePressure
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome, capacities
+from kubeledger.verify.rules.admission.case import (
+    UNCOUNTED,
+    AdmissionCase,
+    AdmissionOutcome,
+    capacities,
+)
 from kubeledger.verify.rules.admission.judging import (
     LABELS,
     RECOVERY,
@@ -41,8 +46,8 @@ from kubeledger.verify.rules.admission.nodes import tolerates_short_taints
 from kubeledger.verify.rules.admission.refusals import ALLOCATION
 
 RULE_SHUTDOWN: Final = "pkg/kubelet/nodeshutdown managerImpl.Admit"
-_CONDITION_MESSAGE: Final = re.compile(r"The node had condition: \[([A-Za-z ]*)\]\. ?")
-_OUT_OF: Final = re.compile(
+CONDITION_MESSAGE: Final = re.compile(r"The node had condition: \[([A-Za-z ]*)\]\. ?")
+OUT_OF: Final = re.compile(
     r"Node didn't have enough resource: (\S+), requested: (\d+), used: (\d+), capacity: (\d+)"
 )
 _ELSEWHERE: Final = {
@@ -124,7 +129,7 @@ def _by_managers(case: AdmissionCase, recorded: Fields) -> Judgement:
 
 def _by_pressure(case: AdmissionCase, body: PodRejected, node: NodePressure) -> Judgement:
     """The eviction manager keeps out pods while the node has pressure conditions."""
-    match = _CONDITION_MESSAGE.fullmatch(body.message)
+    match = CONDITION_MESSAGE.fullmatch(body.message)
     conditions = match[1].split() if match else []
     at_ns = case.interval.added_ns or 0
     given = [node.pressure(condition, at_ns, at_ns) for condition in conditions]
@@ -195,11 +200,15 @@ def _left_open(case: AdmissionCase, likely: AdmissionOutcome, body: PodRejected)
         yield "the node's name"
     if reason in {f"OutOf{resource}" for resource in case.unsized}:
         yield from capacities(case.unsized)
+    sizes = case.nodes[0].status.allocatable or {}
+    uncounted = [resource for resource, size in sizes.items() if size == str(UNCOUNTED)]
+    if reason in {f"OutOf{resource}" for resource in uncounted}:
+        yield from capacities(uncounted)
 
 
 def _misquotes(case: AdmissionCase, body: PodRejected) -> bool:
     """Whether the words are wrong about the pod or the node, whatever other pods there were."""
-    given = _OUT_OF.fullmatch(body.message)
+    given = OUT_OF.fullmatch(body.message)
     if given is None or body.reason != f"OutOf{given[1]}" or given[1] in case.unsized:
         return False
     resource = given[1]

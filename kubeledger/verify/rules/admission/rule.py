@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kubeledger.kubelet.lifecycle.presence import known
+from kubeledger.model.bodies.allocation import PodsStateRead
 from kubeledger.model.bodies.cpumanager import CpuAllocationFailed
 from kubeledger.model.bodies.devicemanager import AllocationFailed
 from kubeledger.model.bodies.lifecycle import (
@@ -37,6 +38,7 @@ from kubeledger.verify.rules.admission.judging import (
     judged,
 )
 from kubeledger.verify.rules.admission.refused import judge_refused
+from kubeledger.verify.rules.admission.resizes import RULE_RESIZE, Resizes
 from kubeledger.verify.rules.admission.victims import Kill, judge_victims
 from kubeledger.verify.verifier import Prescan, See
 
@@ -51,11 +53,12 @@ class AdmissionVerifier(RuleVerifier):
     """Judges who was admitted, who was refused, and who was killed for whom."""
 
     rule = RULE_PREDICATES
-    decides = (PodAdmitted, PodRejected, PodPreempted, PreemptionFailed)
+    decides = (PodAdmitted, PodRejected, PodPreempted, PodResized, PreemptionFailed)
 
     def __init__(self, context: VerifyContext) -> None:
         super().__init__(context)
         self._inputs = AdmissionInputs(context)
+        self._resizes = Resizes(context, self._inputs)
         self._cases: dict[int, AdmissionCase] = {}
         self._kills: dict[int, list[tuple[Record, PodPreempted]]] = {}
         self._decided: set[int] = set()
@@ -79,7 +82,8 @@ class AdmissionVerifier(RuleVerifier):
             KubeletStarted: self._kubelet_started,
             NodeObserved: self._inputs.node_observed,
             PodListed: self._pod_listed,
-            PodResized: self._inputs.objects.resized,
+            PodResized: self._pod_resized,
+            PodsStateRead: self._resizes.state_read,
             PodTerminating: self._inputs.terminating,
             PodPreempted: self._pod_preempted,
             PreemptionFailed: self._preemption_failed,
@@ -109,6 +113,8 @@ class AdmissionVerifier(RuleVerifier):
         # A process before may have refused it, in a line that is lost.
         born_ns = self.context.timeline.pods[interval.key].created_ns or interval.since_ns
         lost = self.context.coverage.missing(min(born_ns, interval.since_ns), interval.since_ns)
+        if born_ns > (interval.added_ns or born_ns):
+            return  # lines and lists go by two clocks
         if listed is not None and listed[0] == record.seq and lost is None:
             seq, reason, message = listed
             self.context.absent(
@@ -172,6 +178,11 @@ class AdmissionVerifier(RuleVerifier):
         else:
             judgement = judged(case, lambda _: lacks(()), RULE_PREEMPTION)
             self.conclude(record, f"pod/{body.victim_namespace}/{body.victim_pod}", judgement)
+
+    def _pod_resized(self, record: Record, body: PodResized, state: NodeState) -> None:
+        judgement = self._resizes.judged(record, body, state)
+        self.conclude(record, f"pod/{body.namespace}/{body.pod}", judgement, rule=RULE_RESIZE)
+        self._inputs.objects.resized(record, body, state)
 
     # -- victims ----------------------------------------------------------------------------
 

@@ -1,0 +1,78 @@
+"""DRA manager: records to state.
+
+Claims outlive the kubelet process, because its state file keeps them. The file alone gives and
+takes none here; what follows from it is a record of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from kubeledger.model.bodies.dra import (
+    ClaimDevice,
+    ClaimPrepared,
+    ClaimReleased,
+    DraManagerStateRead,
+)
+from kubeledger.model.record import Body
+
+
+class PreparedClaim(msgspec.Struct, kw_only=True):
+    """A claim that is prepared for a pod.
+
+    Attributes:
+        claim: its name; ``namespace`` and ``pod`` of the pod, None when not known.
+        drivers: driver -> devices that it prepared.
+        since_ts_ns: when it was.
+    """
+
+    namespace: str
+    claim: str
+    pod: str | None
+    drivers: dict[str, tuple[ClaimDevice, ...]]
+    since_ts_ns: int
+
+
+class DraManagerState(msgspec.Struct, kw_only=True):
+    """The DRA manager's memory, which its state file keeps across restarts.
+
+    Attributes:
+        file_read_ts_ns: when ``dra_manager_state`` was last read; ``file_checksum_ok`` as there.
+        pods: pod UID -> claim UID -> the claim.
+    """
+
+    file_read_ts_ns: int | None = None
+    file_checksum_ok: bool | None = None
+    pods: dict[str, dict[str, PreparedClaim]] = {}
+
+
+def _prepared(state: DraManagerState, ts_ns: int, body: ClaimPrepared) -> None:
+    state.pods.setdefault(body.pod_uid, {})[body.claim_uid] = PreparedClaim(
+        namespace=body.namespace,
+        claim=body.claim,
+        pod=body.pod,
+        drivers=dict(body.drivers),
+        since_ts_ns=ts_ns,
+    )
+
+
+def _released(state: DraManagerState, ts_ns: int, body: ClaimReleased) -> None:
+    claims = state.pods.get(body.pod_uid, {})
+    claims.pop(body.claim_uid, None)
+    if not claims:
+        state.pods.pop(body.pod_uid, None)
+
+
+def _state_read(state: DraManagerState, ts_ns: int, body: DraManagerStateRead) -> None:
+    state.file_read_ts_ns, state.file_checksum_ok = ts_ns, body.checksum_ok
+
+
+HANDLERS: Mapping[type[Body], Callable[[DraManagerState, int, Any], None]] = {
+    ClaimPrepared: _prepared,
+    ClaimReleased: _released,
+    DraManagerStateRead: _state_read,
+}
+"""Body type -> what it does to the state."""

@@ -1,0 +1,311 @@
+"""What was to become of a resize: allocated, deferred or infeasible, and in these words?
+
+A resize is admitted like a new pod, beside all others with what is allocated to them; before that
+it is seen whether it could ever be. What the runtime made of it follows from what was allocated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from kubeledger.kubelet.allocation.conditions import DEFERRED, INFEASIBLE
+from kubeledger.kubelet.allocation.handlers import NodeConfig, Refusal, infeasible
+from kubeledger.kubelet.allocation.state import allocation_from_pod, same_resources
+from kubeledger.kubelet.kube.critical import is_critical_pod
+from kubeledger.kubelet.kube.pod import Pod, ResourceRequirements
+from kubeledger.kubelet.kube.requests import ResourceList
+from kubeledger.kubelet.lifecycle.resourcefit import pod_request
+from kubeledger.kubelet.preemption.explain import amount, listing
+from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.model.bodies.allocation import PodResources, PodsStateRead
+from kubeledger.model.bodies.stages import PodResized
+from kubeledger.model.errors import BadInputError
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
+from kubeledger.replay.node.state import NodeState
+from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, same
+from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.finding import Fields
+from kubeledger.verify.rules.admission.allocatable import absolute_at
+from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome, capacities
+from kubeledger.verify.rules.admission.inputs import AdmissionInputs
+from kubeledger.verify.rules.admission.judging import (
+    LABELS,
+    RULE_EVICTION,
+    TAINTS,
+    by_its_numbers,
+    fits_because,
+    freely,
+)
+from kubeledger.verify.rules.admission.podspecs import PodObject
+from kubeledger.verify.rules.admission.refused import CONDITION_MESSAGE, OUT_OF
+from kubeledger.verify.settings import UNKNOWN
+
+RULE_RESIZE: Final = "pkg/kubelet/allocation manager.handlePodResourcesResize"
+_SETTLED_NS: Final = 10 * NS_PER_S
+"""A snapshot is named by the second it began in, and takes a while to be made."""
+_ASKED: Final = "what the pod asked for"
+_SWAP: Final = "which of its containers may swap"
+_OUTCOMES: Final = {DEFERRED: "deferred", INFEASIBLE: "infeasible"}
+
+
+class Resizes:
+    """Judges what records say of resizes."""
+
+    def __init__(self, context: VerifyContext, inputs: AdmissionInputs) -> None:
+        self._context = context
+        self._inputs = inputs
+        self._allocated: dict[str, tuple[Record, PodResized]] = {}
+        self._file: tuple[Record, PodsStateRead] | None = None
+
+    def judged(self, record: Record, body: PodResized, state: NodeState) -> Judgement:
+        """The judgement of one record; what it says is noted for later ones."""
+        if body.outcome == "actuated" or body.reason == "Error":
+            return self._followed(record, body)
+        judgement = self._judged(record, body, state)
+        if body.outcome == "allocated":
+            self._allocated[_key(body)] = record, body
+        return judgement
+
+    def state_read(self, record: Record, body: PodsStateRead, state: NodeState) -> None:
+        """What the state file shows that was allocated, against what records say of resizes."""
+        if body.which != "allocated" or body.checksum_ok is False:
+            return
+        before, self._file = self._file, (record, body)
+        for uid, given in body.pods.items() if before is not None else ():
+            assert before is not None
+            told, had = self._allocated.get(uid), before[1].pods.get(uid)
+            if told is None or told[0].ts_ns < before[0].ts_ns - _SETTLED_NS:
+                since_ns = before[0].ts_ns - _SETTLED_NS
+                lost = self._context.coverage.missing(since_ns, record.ts_ns)
+                if had is not None and had != given and lost is None:
+                    says = "another allocation of it, and no record says that it was resized"
+                    self._contradict(record, f"pod/{uid}", before[0].seq, "an allocation", says)
+            elif told[0].ts_ns < record.ts_ns - _SETTLED_NS and not _shows(given, told[1]):
+                name = f"pod/{told[1].namespace}/{told[1].pod}"
+                says = "allocated_pods_state shows another allocation"
+                self._contradict(record, name, told[0].seq, "a resize was allocated", says)
+
+    def _contradict(self, record: Record, subject: str, seq: int, first: str, says: str) -> None:
+        self._context.contradict(
+            record.ts_ns,
+            subject,
+            "allocated_pods_state and what is told of its resizes differ",
+            (seq, first),
+            (record.seq, says),
+            by_absence=True,
+            kind=PodResized.kind,
+        )
+
+    def _followed(self, record: Record, body: PodResized) -> Judgement:
+        """What the runtime made of it: of what was allocated last, and nothing else."""
+        found = self._allocated.get(_key(body))
+        if found is None:
+            return lacks(("what was allocated to the pod before",))
+        seq, allocated = found[0].seq, found[1]
+        told = None in (allocated.resources, body.resources)
+        if told or allocated.resources == body.resources:
+            return same(True, "the resize was allocated before", inputs=(seq,))
+        why = "what was allocated last to the pod is something else"
+        return same(False, why, expected={"resources": allocated.resources}, inputs=(seq,))
+
+    def _judged(self, record: Record, body: PodResized, state: NodeState) -> Judgement:
+        context, profile = self._context, self._context.profile
+        if profile is None:
+            return lacks((context.missing_profile,))
+        if not profile.kuberuntime.resizes_in_place:
+            return lacks(("resizes in place by the rules of this kubelet",))
+        who = body.pod_uid, body.namespace, body.pod
+        interval = context.timeline.interval(record.ts_ns, *who)
+        if interval is None:
+            return lacks(("the line that hands the pod to the kubelet (SyncLoop ADD)",))
+        now = self._inputs.objects.at(record.ts_ns, interval, record.node)
+        config = self._config(record.ts_ns, profile, state)
+        if now is None or isinstance(config, str):
+            return lacks(("the pod's spec",) if now is None else (str(config),))
+        if body.resources is None:
+            wants = self._inputs.objects.asked(record.ts_ns, interval, now)
+        else:
+            asking = self._inputs.objects.asking(record.ts_ns, interval, body.resources)
+            wants = [asking] if asking is not None else []
+        rulings: list[Ruling] = []
+        unknown: tuple[str, ...] = () if body.resources is not None else (_ASKED,)
+        last: AdmissionCase | None = None
+        for want in wants:
+            case = self._inputs.case_of_resize(interval, want, record.ts_ns, record.node, state)
+            if isinstance(case, tuple):
+                return lacks(case)
+            last = case
+            try:
+                rulings += _rulings(case, now, config, profile, body)
+            except BadInputError:
+                return lacks(("readable quantities of all pods",))
+            unknown += (
+                *_left_open(case, body),
+                *case.unknown_inputs,
+                *((_SWAP,) if config.swap_behavior else ()),
+            )
+        if last is None:
+            return lacks((_ASKED,))
+        if unknown == (_ASKED,) and all(ruling.allowed for ruling in rulings):
+            return judge(rulings)
+        return by_its_numbers(last, rulings, dict.fromkeys(unknown))
+
+    def _config(self, ts_ns: int, profile: KubeletProfile, state: NodeState) -> NodeConfig | str:
+        """What of the node counts besides its pods; or the name of what is missing."""
+        settings = self._context.settings
+        policies: list[str] = []
+        for name in ("cpuManagerPolicy", "memoryManagerPolicy"):
+            value = settings.get(name)
+            if value is UNKNOWN:
+                return f"the setting {name}"
+            policies.append(str(value or ""))
+        capacity: ResourceList = {}
+        if not profile.allocation.resize_is_an_admission:
+            amounts = absolute_at(self._inputs.nodes, ts_ns, settings, state)
+            if amounts is None:
+                return "the node's capacity of cpu and memory"
+            capacity = {name: amount.canonical() for name, amount in amounts.items()}
+        swap = settings.get("memorySwap")
+        behavior = swap.get("swapBehavior") if isinstance(swap, dict) else None
+        swaps = {} if behavior in (None, "", "NoSwap") else _EVERY
+        return NodeConfig(policies[0], policies[1], capacity, swaps)
+
+
+class _Every(dict[str, str]):
+    """Each container may swap."""
+
+    def __missing__(self, name: str) -> str:
+        return "LimitedSwap"
+
+    def get(self, name: str, default: object = None) -> Any:  # noqa: ANN401 # as of a dict
+        return self[name]
+
+    def __bool__(self) -> bool:
+        return True
+
+
+_EVERY: Final = _Every()
+
+
+def _rulings(
+    case: AdmissionCase,
+    now: PodObject,
+    config: NodeConfig,
+    profile: KubeletProfile,
+    body: PodResized,
+) -> Iterator[Ruling]:
+    """What the kubelet makes of the resize, world by world."""
+    if not profile.allocation.resize_is_an_admission and (
+        not profile.allocation.capacity_ignores_eviction_threshold
+    ):
+        allocatable = case.nodes[0].status.allocatable or {}
+        config = config._replace(capacity=allocatable)
+    info = allocation_from_pod(now.pod, profile.kuberuntime)
+    refusal = infeasible(case.pod, now.pod, info, config, profile)
+    if refusal is not None:
+        yield _ruling(case, body, refusal, None)
+        return
+    if case.pressure is not None and not is_critical_pod(case.pod):
+        yield _under_pressure(case, body, *case.pressure)
+        return
+    for choices in case.outcomes():
+        yield freely(_in_world(case, body, each) for each in choices)
+
+
+def _under_pressure(case: AdmissionCase, body: PodResized, seq: int, says: str) -> Ruling:
+    said = body.message is None or CONDITION_MESSAGE.fullmatch(body.message) is not None
+    return Ruling(
+        allowed=body.outcome == "deferred" and said,
+        why=f"the pod is not critical, and the node was short: {says}",
+        expected={"outcome": "deferred", "reason": "Evicted"},
+        inputs=(*case.inputs, seq),
+        rule=RULE_EVICTION,
+    )
+
+
+def _left_open(case: AdmissionCase, body: PodResized) -> Iterator[str]:
+    """What no record shows and may have led to it."""
+    reasons = {each.result.reason for choices in case.outcomes() for each in choices}
+    if body.outcome == "deferred" and body.message is not None:
+        if CONDITION_MESSAGE.fullmatch(body.message):
+            yield "whether the node was short"
+        elif not (OUT_OF.fullmatch(body.message) or body.message.startswith("Predicate ")):
+            yield "what the other admit handlers found"
+    if not case.labels_known and "NodeAffinity" in reasons:
+        yield LABELS
+    if not case.taints_known and "TaintToleration" in reasons:
+        yield TAINTS
+    yield from capacities(case.unsized)
+
+
+def _in_world(case: AdmissionCase, body: PodResized, outcome: AdmissionOutcome) -> Ruling:
+    result = outcome.result
+    refusal = None if result.admit else Refusal(result.reason, result.message)
+    ruling = _ruling(case, body, refusal, outcome)
+    return msgspec.structs.replace(ruling, assumes=outcome.assumes)
+
+
+def _ruling(
+    case: AdmissionCase, body: PodResized, refusal: Refusal | None, outcome: AdmissionOutcome | None
+) -> Ruling:
+    if refusal is None:
+        expected: Fields = {"outcome": "allocated"}
+    else:
+        reason = INFEASIBLE if refusal.check is not None else DEFERRED
+        expected = {"outcome": _OUTCOMES[reason], "message": refusal.message}
+    said = {"outcome": body.outcome, "message": body.message}
+    same_words = body.message is None or expected.get("message") == body.message
+    by_reason = body.reason in (None, DEFERRED, INFEASIBLE) or (
+        refusal is not None and refusal.reason == body.reason
+    )
+    return Ruling(
+        allowed=expected["outcome"] == said["outcome"] and same_words and by_reason,
+        why=_why(case, refusal, outcome),
+        expected=expected,
+        inputs=(*case.inputs, *(outcome.specs if outcome is not None else ())),
+        rule=RULE_RESIZE,
+    )
+
+
+def _why(case: AdmissionCase, refusal: Refusal | None, outcome: AdmissionOutcome | None) -> str:
+    if refusal is None:
+        assert outcome is not None
+        return f"the resize fits: {fits_because(case, outcome)}"
+    if refusal.check is not None:
+        return f"it can never be: {refusal.message}"
+    beyond = larger_than_node(case.pod, case)
+    if beyond:
+        return f"it is tried for ever, but the node has only {beyond}: {refusal.message}"
+    return f"no room now: {refusal.message}"
+
+
+def larger_than_node(pod: Pod, case: AdmissionCase) -> str:
+    """What of the node a pod asks for more of than there is in all, in words; empty: nothing."""
+    info = next(iter(case.outcomes()))[0].info
+    asked = pod_request(pod.spec, case.facts)
+    over = [name for name in ("cpu", "memory") if asked.get(name, 0) > info.allocatable(name)]
+    return listing(amount(name, info.allocatable(name)) for name in over)
+
+
+def _shows(given: PodResources, told: PodResized) -> bool:
+    """Whether a state file shows what a record says that was allocated."""
+    wanted = msgspec.convert(told.resources or {}, dict[str, ResourceRequirements])
+    return all(
+        same_resources(
+            resources,
+            ResourceRequirements(
+                {**(given.containers[name].requests or {})},
+                {**(given.containers[name].limits or {})},
+            ),
+        )
+        for name, resources in wanted.items()
+        if name in given.containers
+    )
+
+
+def _key(body: PodResized) -> str:
+    return body.pod_uid or f"{body.namespace}/{body.pod}"

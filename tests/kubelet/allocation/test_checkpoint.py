@@ -1,0 +1,93 @@
+"""What is allocated to pods, in the files of all versions: a recorded one, and broken ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubeledger.kubelet.allocation.checkpoint import read_pods_state
+from kubeledger.kubelet.kube.checkpoints import MalformedCheckpointError
+from kubeledger.kubelet.kube.gospew import fnv1a32, typed
+from kubeledger.model.bodies.allocation import PodResources, ResourceAmounts
+
+RECORDED = Path(__file__).parents[2] / "data/managers/v1.35.0.allocated_pods_state.json"
+ONE_CPU = {"requests": {"cpu": "1"}}
+
+
+def packed(content: object) -> dict[str, Any]:
+    """A file since 1.32."""
+    text = json.dumps(content)
+    return {"data": text, "checksum": fnv1a32(typed("string", text))}
+
+
+def test_a_recorded_file() -> None:
+    """Of kubelet 1.35.0, whose checksum fits."""
+    body = read_pods_state(json.loads(RECORDED.read_text()), "allocated")
+    assert body.checksum_ok is True
+    assert len(body.pods) > 5
+    given = [each for pod in body.pods.values() for each in pod.containers.values()]
+    assert any(each.requests and "cpu" in each.requests for each in given)
+
+
+@pytest.mark.parametrize(
+    ("data", "pods", "fits"),
+    [
+        (
+            packed({"entries": {"u": {"ContainerResources": {"c": ONE_CPU}}}}),
+            {"u": PodResources(containers={"c": ResourceAmounts(requests={"cpu": "1"})})},
+            True,
+        ),
+        (
+            packed({"entries": {"u": {"ContainerResources": None, "PodLevelResources": ONE_CPU}}}),
+            {"u": PodResources(containers={}, pod_level=ResourceAmounts(requests={"cpu": "1"}))},
+            True,
+        ),
+        (
+            packed({"allocationEntries": {"u": {"c": {"limits": {"memory": "1Gi"}}}}}),
+            {"u": PodResources(containers={"c": ResourceAmounts(limits={"memory": "1Gi"})})},
+            True,
+        ),
+        (
+            {
+                "allocationEntries": {"u": {"c": {"cpu": "1"}}},
+                "resizeStatusEntries": {"u": "Deferred"},
+                "checksum": 7,
+            },
+            {"u": PodResources(containers={"c": ResourceAmounts(requests={"cpu": "1"})})},
+            None,
+        ),
+        (packed({}), {}, True),
+        (packed({}) | {"checksum": 1}, {}, False),
+    ],
+    ids=["1.33", "1.36", "1.32", "1.27", "empty", "checksum"],
+)
+def test_forms_of_all_versions(
+    data: dict[str, Any], pods: dict[str, PodResources], fits: bool | None
+) -> None:
+    """What pods have; whether the checksum fits."""
+    body = read_pods_state(data, "actuated")
+    assert (body.pods, body.checksum_ok) == (pods, fits)
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        ([], "the state is not a JSON object"),
+        ({"data": "{"}, "the checksum is not"),
+        ({"data": "{", "checksum": 1}, "data is not JSON"),
+        ({"data": 1, "checksum": 1}, "data is not a string"),
+        (packed({"entries": {"u": []}}), "an entry is not a JSON object"),
+        (packed({"entries": {"u": {"ContainerResources": {"c": 1}}}}), "resources is not"),
+        (
+            packed({"entries": {"u": {"ContainerResources": {"c": {"limits": {"cpu": 1}}}}}}),
+            "cpu is not a string",
+        ),
+    ],
+)
+def test_a_broken_file_is_named(data: object, problem: str) -> None:
+    """With the part that is wrong."""
+    with pytest.raises(MalformedCheckpointError, match=problem):
+        read_pods_state(data, "allocated")
