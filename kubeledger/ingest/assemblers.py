@@ -25,6 +25,7 @@ from kubeledger.ingest.correlate.node import NodeAssembler
 from kubeledger.ingest.correlate.node_conditions import ConditionsAssembler
 from kubeledger.ingest.correlate.oom import OomAssembler
 from kubeledger.ingest.correlate.preemption import PreemptionAssembler
+from kubeledger.ingest.correlate.pulls import PullsAssembler
 from kubeledger.ingest.correlate.readings import ReadingsAssembler
 from kubeledger.ingest.correlate.reasons import ReasonAssembler
 from kubeledger.ingest.correlate.registers import (
@@ -105,6 +106,7 @@ def assemblers_of(
         LifecycleAssembler(context, registers),
         ResizesAssembler(context, registers),
         probes,
+        PullsAssembler(context, registers),
         StagesAssembler(context, registers),
     )
     reasons, errors = ReasonAssembler(context, images.removed), ErrorsAssembler(context)

@@ -35,6 +35,8 @@ _REACH: dict[str, tuple[str, ...]] = {
     "devicemanager.DevicesReleased": ("devices",),
     "memorymanager.MemoryAllocated": ("pod", "memorymanager"),
     "memorymanager.MemoryReleased": ("memorymanager",),
+    "imagepull.PullDecided": ("container",),
+    "imagepull.PullEnded": ("container",),
     "prober.ProbeTransitioned": ("container",),
     "lifecycle.ContainerKilled": ("container",),
     "lifecycle.ContainerRestarted": ("container",),

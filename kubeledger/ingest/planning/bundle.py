@@ -308,7 +308,7 @@ def _nothing_useful(bundles: Sequence[Bundle]) -> BadInputError:
         + (f" ({listing})" if listing else ""),
         file=label,
         advice="looked for: a kubelet log (klog text or JSON, or a log store's rows), kernel log, "
-        "device checkpoint, cpu_manager_state, memory_manager_state, pod lists, events, "
-        "node object, stats summary, metrics, cgroup values, kubelet configuration, crictl's "
-        f"JSON; also in {', '.join(COLLECTIONS)}",
+        "device checkpoint, cpu_manager_state, memory_manager_state, files of image_manager/, pod "
+        "lists, events, node object, stats summary, metrics, cgroup values, kubelet configuration, "
+        f"crictl's JSON; also in {', '.join(COLLECTIONS)}",
     )

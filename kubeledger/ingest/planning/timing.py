@@ -52,6 +52,7 @@ _UNTIMED = (
     "metrics",
     "cpu-manager-state",
     "device-checkpoint",
+    "image-manager-record",
     "kubelet-version",
     "memory-manager-state",
     "node-name",

@@ -17,6 +17,7 @@ from kubeledger.ingest.sources.items import (
     Checkpoint,
     CollectedAt,
     CpuManagerState,
+    ImageManagerRecord,
     Item,
     KernelReports,
     KubeletConfigFile,
@@ -38,6 +39,7 @@ from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ingest.sources.times import api_time, date_in
 from kubeledger.ingest.sources.yaml_text import load_yaml
 from kubeledger.kubelet.cgroups.paths import below_controller
+from kubeledger.kubelet.imagepull.readings import read_image_manager_record
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Evidence
 
@@ -257,6 +259,10 @@ def _configs(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
     return [(value,) for value in _objects(values_of(data, flaws))]
 
 
+def _image_manager_record(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
+    return [(read_image_manager_record(data),)]
+
+
 def _pod_resources(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
     return [(read_pod_resources(value),) for (value,) in _single(data, flaws)]
 
@@ -473,6 +479,7 @@ _PARSERS: dict[
     "device-checkpoint": (_checkpoint, Checkpoint),
     "events": (_events, _event),
     "gaps": (_gaps, _gap),
+    "image-manager-record": (_image_manager_record, ImageManagerRecord),
     "kubelet-config": (_configs, KubeletConfigFile),
     "kubelet-configz": (_configz, partial(KubeletConfigFile, served=True)),
     "kubelet-version": (_note, CollectedAt),

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from kubeledger.ingest.sources.kernel_stamps import Stamp
+from kubeledger.model.bodies.imagepull import PullRecordRead
 from kubeledger.model.bodies.podresources import AllocatableResourcesListed, PodResourcesListed
 from kubeledger.model.record import Evidence
 
@@ -119,6 +120,14 @@ class MemoryManagerState(msgspec.Struct):
 
     ts_ns: int
     data: dict[str, Any]
+    evidence: Evidence
+
+
+class ImageManagerRecord(msgspec.Struct):
+    """A file of ``image_manager/``."""
+
+    ts_ns: int
+    body: PullRecordRead
     evidence: Evidence
 
 
@@ -351,6 +360,7 @@ Item = (
     | Checkpoint
     | CpuManagerState
     | MemoryManagerState
+    | ImageManagerRecord
     | CgroupFiles
     | StatsSummary
     | ProbeCounters

@@ -8,6 +8,7 @@ import kubeledger.model.bodies.cgroups
 import kubeledger.model.bodies.cpumanager
 import kubeledger.model.bodies.devicemanager
 import kubeledger.model.bodies.eviction
+import kubeledger.model.bodies.imagepull
 import kubeledger.model.bodies.images
 import kubeledger.model.bodies.ledger
 import kubeledger.model.bodies.lifecycle
@@ -26,6 +27,7 @@ _MODULES: tuple[ModuleType, ...] = (
     kubeledger.model.bodies.cpumanager,
     kubeledger.model.bodies.devicemanager,
     kubeledger.model.bodies.eviction,
+    kubeledger.model.bodies.imagepull,
     kubeledger.model.bodies.images,
     kubeledger.model.bodies.ledger,
     kubeledger.model.bodies.lifecycle,
