@@ -7,11 +7,13 @@ state comes back from its checkpoint); the world stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from kubeledger.kubelet.allocation.state import State
 from kubeledger.kubelet.devicemanager import manager
 from kubeledger.kubelet.imagepull.image_manager import Attempt
+from kubeledger.kubelet.kuberuntime.actions import PodActions
 from kubeledger.kubelet.kuberuntime.backoff import BackedOff
 from kubeledger.kubelet.prober.results import Result
 from kubeledger.kubelet.profile.resolve import KubeletProfile
@@ -54,6 +56,7 @@ class Memory(Protocol):
     kills: dict[str, int]
 
     def used_bytes(self, container_id: str) -> int: ...
+    def ask(self, pod: SimPod) -> None: ...
     def started(self, pod: SimPod, container: SimContainer | None, instance: Instance) -> None: ...
     def ended(self, container_id: str) -> None: ...
 
@@ -95,6 +98,7 @@ class Simulation(Protocol):
     profile: KubeletProfile
     machine: Machine
     checkpoint: DeviceCheckpoint | None
+    allocated: State
     offered: dict[str, SimPod]
     newest_kubelet: Kubelet
 
@@ -214,6 +218,8 @@ class Cgroups(Protocol):
 
     def start(self) -> None: ...
     def pod_synced(self, pod: SimPod, cause: int | None) -> None: ...
+    def memory_limits(self, pod: SimPod) -> tuple[int | None, int | None]: ...
+    def pod_resized(self, pod: SimPod, names: Collection[str]) -> None: ...
     def pod_killed(self, pod: SimPod, cause: int | None = None) -> None: ...
     def pod_gone(self, pod: SimPod) -> None: ...
     def container_created(
@@ -240,6 +246,20 @@ class Health(Protocol):
     def start(self) -> None: ...
 
 
+class Resizes(Protocol):
+    """Resizes in place: ``resizes.ResizeLoop``."""
+
+    def start(self) -> None: ...
+    def added(self, pod: SimPod, cause: int) -> None: ...
+    def updated(self, pod: SimPod, cause: int) -> None: ...
+    def reconciled(self, pod: SimPod) -> None: ...
+    def removed(self, pod: SimPod) -> None: ...
+    def synced(self, pod: SimPod) -> None: ...
+    def cause(self, pod: SimPod) -> int | None: ...
+    def actuate(self, pod: SimPod, actions: PodActions) -> bool: ...
+    def started(self, pod: SimPod, name: str) -> None: ...
+
+
 class Shutdown(Protocol):
     """The shutdown manager: ``shutdown.ShutdownLoop``."""
 
@@ -257,7 +277,7 @@ class Kubelet:
         alive: False once it was stopped; its timers do nothing any more.
         recorder: what it remembers of events that it sent.
         told: what it says again and again.
-        devices, pods, probes, images, cgroups, eviction, health, shutdown: its loops.
+        devices, pods, probes, images, cgroups, eviction, health, resizes, shutdown: its loops.
     """
 
     devices: Devices
@@ -267,6 +287,7 @@ class Kubelet:
     cgroups: Cgroups
     eviction: Eviction
     health: Health
+    resizes: Resizes
     shutdown: Shutdown
 
     def __init__(self, sim: Simulation, run: int) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from kubeledger.kubelet.allocation.state import State
 from kubeledger.kubelet.profile.gates import with_gates
 from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, Setting, SettingsObserved
@@ -40,6 +41,7 @@ from kubeledger.simulate.engine.plan import (
 from kubeledger.simulate.engine.plugins import SimPlugin
 from kubeledger.simulate.engine.pods import PodLoop
 from kubeledger.simulate.engine.probes import ProbeLoop
+from kubeledger.simulate.engine.resizes import ResizeLoop
 from kubeledger.simulate.engine.runtime import Runtime
 from kubeledger.simulate.engine.schedule import Schedule
 from kubeledger.simulate.engine.shutdown import ShutdownLoop
@@ -77,6 +79,7 @@ class Sim:
         machine: what the node has for pods.
         plugins: device plugins.
         checkpoint: the device manager's file; None before the first write.
+        allocated: what is allocated to pods, and its file.
         offered: UID -> pod that a config source has, whether or not a kubelet knows of it.
         newest_kubelet: the last process that was started, perhaps not alive any more.
     """
@@ -93,6 +96,7 @@ class Sim:
         self.memory = Memory(self)
         self.plugins = tuple(SimPlugin(self, script) for script in plan.plugins)
         self.checkpoint: DeviceCheckpoint | None = None
+        self.allocated = State()
         self.offered: dict[str, SimPod] = {}
         self.agent = Agent(self)
         self.api_server = ApiServer(self)
@@ -167,6 +171,7 @@ class Sim:
         kubelet.probes, kubelet.images = ProbeLoop(kubelet), ImageLoop(kubelet)
         kubelet.cgroups, kubelet.eviction = CgroupLoop(kubelet), EvictionLoop(kubelet)
         kubelet.health, kubelet.shutdown = HealthLoop(kubelet), ShutdownLoop(kubelet)
+        kubelet.resizes = ResizeLoop(kubelet)
         kubelet.after(_SETTINGS_NS, self._record_settings)
         kubelet.after(_NODE_NS, lambda: self._record_node(kubelet))
         kubelet.after(_LOOPS_NS, lambda: self._start_loops(kubelet))
@@ -198,6 +203,7 @@ class Sim:
         kubelet.devices.start()
         kubelet.eviction.start()
         kubelet.health.start()
+        kubelet.resizes.start()
         kubelet.pods.start()
 
     def _restart(self, restart: KubeletRestart) -> Callable[[], None]:

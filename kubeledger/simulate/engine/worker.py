@@ -155,7 +155,7 @@ class PodWorker:
 
         Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_manager.go SyncPod
         Differs: a sandbox never ends by itself, so no init container of an old one is purged.
-            There are no ephemeral containers, and nothing is resized.
+            There are no ephemeral containers.
         """
         kubelet, pod = self._kubelet, self.pod
         view = self._pleg.view(pod.uid)
@@ -182,6 +182,7 @@ class PodWorker:
         self._retry_ns = yield from self._way.prepare(self._cause)
         if self._retry_ns is not None:
             return
+        kubelet.resizes.synced(pod)
         results = kubelet.probes.results
         actions = actions_of(pod, self.published, results("liveness"), results("startup"), facts)
         for container_id, kill in actions.containers_to_kill.items():
@@ -203,6 +204,12 @@ class PodWorker:
                 self._retry_ns = RETRY_NS
                 return
             kubelet.sim.runtime.start(pod, None)
+        restarted = any(_is_for_resize(kill) for kill in actions.containers_to_kill.values())
+        if actions.containers_to_update or restarted:
+            if not kubelet.resizes.actuate(pod, actions):
+                self._retry_ns = RETRY_NS
+                return
+            self._pending = True  # the kubelet looks at once what came of it
         inits = len(pod.synced.spec.init_containers or ())
         starts = (
             *actions.init_containers_to_start,
@@ -226,6 +233,8 @@ class PodWorker:
             )
             reason = f"{probe_type}_probe"
             cause = kubelet.probes.transition(probe_type, container_id)
+        elif _is_for_resize(kill):
+            reason, cause = "resized", kubelet.resizes.cause(pod)
         if whole_pod or not isinstance(own_grace_s, int):
             own_grace_s = None
         gates = kubelet.sim.setting("featureGates") or {}
@@ -277,6 +286,7 @@ class PodWorker:
         yield CONTAINER_NS
         if self.ending is None:
             self._kubelet.recorder.spend(self.pod, events)
+            self._kubelet.resizes.started(self.pod, container.name)
             instance = sim.runtime.start(self.pod, container)
             self.started.add(instance.container_id)
             words = self._starts.hook_failure(container)
@@ -330,6 +340,7 @@ class PodWorker:
         self._settle(ending)
         self.published = kubelet.sim.runtime.instances(pod.uid)
         pod.terminated = True
+        kubelet.resizes.reconciled(pod)
         kubelet.probes.remove_pod(pod)
         kubelet.cgroups.pod_gone(pod)
         if not self._pleg.instances(pod.uid) and not kubelet.sim.runtime.instances(pod.uid):
@@ -389,3 +400,7 @@ class PodWorker:
             PodTerminated(**self.pod.identity),
             cause=None if self.ending is None else self.ending.cause,
         )
+
+
+def _is_for_resize(kill: ContainerToKill) -> bool:
+    return kill.message.endswith("resize requires restart")

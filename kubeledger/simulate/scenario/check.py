@@ -14,6 +14,7 @@ from kubeledger.kubelet.profile.gates import with_gates
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.units import format_go_duration
 from kubeledger.simulate.scenario.check_failures import check_failures
+from kubeledger.simulate.scenario.check_resizes import check_resizes
 from kubeledger.simulate.scenario.faults import in_order, twice
 from kubeledger.simulate.scenario.models import Scenario
 from kubeledger.simulate.scenario.models_pods import Pods
@@ -47,6 +48,7 @@ def check(
         found += _node(scenario, settings)
         given = [(index, [manifest for manifest, _ in each]) for index, each in groups]
         found += check_failures(sound, given, settings)
+        found += check_resizes(sound, given, settings)
     if not any(problems.inside(("node", key)) for key in ("cpus", "memory")):
         found += _reserved(scenario, settings)
     for index, manifests in groups:

@@ -31,9 +31,9 @@ from kubeledger.simulate.engine.plan import (
 )
 from kubeledger.simulate.scenario.load import Loaded, Manifest
 from kubeledger.simulate.scenario.models_node import Node, Plugin, Restart
-from kubeledger.simulate.scenario.models_pods import Container, Pods, Probe
+from kubeledger.simulate.scenario.models_pods import Container, Pods, Probe, Update
 from kubeledger.simulate.scenario.pod_defaults import Cluster, defaulted, drawn_hash
-from kubeledger.simulate.scenario.pods import containers_of
+from kubeledger.simulate.scenario.pods import containers_of, with_resources
 from kubeledger.simulate.scenario.settings import effective
 
 _IMAGE_BYTES = 100 << 20
@@ -247,7 +247,7 @@ def _replicas(
 
         versions = [(arrives_ns, manifest.data)]
         for update in pods.updates:
-            versions.append((update.at, _with_images(versions[-1][1], update.images)))
+            versions.append((update.at, _updated(versions[-1][1], update)))
         # Another manifest of a static pod is another pod.
         kept = versions[:1] if pods.source == "api" else versions
         ends = [*(at_ns for at_ns, _ in kept[1:]), pods.deleted]
@@ -269,10 +269,14 @@ def _replicas(
     return found
 
 
-def _with_images(manifest: dict[str, Any], images: dict[str, str]) -> dict[str, Any]:
+def _updated(manifest: dict[str, Any], update: Update) -> dict[str, Any]:
+    """A manifest with other images and resources."""
     changed = deepcopy(manifest)
     for container, _, _ in containers_of(changed):
-        container["image"] = images.get(container["name"], container["image"])
+        name = container["name"]
+        container["image"] = update.images.get(name, container["image"])
+        if name in update.resources:
+            container["resources"] = with_resources(container, update.resources[name])
     return changed
 
 
