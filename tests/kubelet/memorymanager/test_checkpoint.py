@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from kubeledger.kubelet.kube.checkpoints import MalformedCheckpointError
-from kubeledger.kubelet.memorymanager.checkpoint import read_memory_manager_state
+from kubeledger.kubelet.memorymanager.checkpoint import (
+    read_memory_manager_state,
+    restore_state,
+    state_file,
+)
+from kubeledger.kubelet.memorymanager.machine import MemoryManagerError
+from kubeledger.kubelet.profile.gates import with_gates
+from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.memorymanager import MemoryBlock
 
 DATA = Path(__file__).parents[2] / "data/managers"
@@ -46,6 +53,31 @@ def test_a_reserve_greater_than_the_total() -> None:
     table = body.machine["0"].memory["memory"]
     assert body.checksum_ok is True
     assert table.allocatable_bytes == table.total_bytes - table.system_reserved_bytes < 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["v1.30.14.memory_manager_state.json", "v1.30.14.underflow.memory_manager_state.json"],
+)
+def test_the_file_as_the_kubelet_wrote_it(name: str) -> None:
+    """Byte for byte, with its checksum."""
+    facts = resolve("1.30.14").resourcemanagers
+    text = json.dumps(recorded(name), separators=(",", ":"))
+    assert state_file(restore_state(text, facts), facts) == text
+
+
+def test_the_file_of_a_kubelet_that_knows_pods() -> None:
+    """It reads it back; one whose gate is off writes no pods, and refuses such a file."""
+    gates = {"PodLevelResources": True, "PodLevelResourceManagers": True}
+    facts = with_gates(resolve("1.36.2"), gates).resourcemanagers
+    state = restore_state(json.dumps(recorded()), resolve("1.30.14").resourcemanagers)
+    blocks = state.entries[min(state.entries)]
+    state.pod_entries = {min(state.entries): blocks[min(blocks)]}
+    text = state_file(state, facts)
+    assert restore_state(text, facts) == state
+    assert "podEntries" not in state_file(state, resolve("1.36.2").resourcemanagers)
+    with pytest.raises(MemoryManagerError, match="checkpoint is corrupted"):
+        restore_state(text, resolve("1.36.2").resourcemanagers)
 
 
 def _grow(data: dict[str, Any]) -> None:
