@@ -202,7 +202,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         return False
 
     def hints(self, pod: Pod, container: Container | None) -> OwnHints | None:
-        """The hints that a variant's manager gives; None where that is not known.
+        """The hints that the manager gives, under a variant, too; None where that is not known.
 
         Args:
             pod: that is to be admitted.
@@ -214,7 +214,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         """Under a variant other hints are merged than the recorded ones."""
         if not (self.is_off or self.is_varied):
             return
-        hints = {} if self.is_off else self._varied_hints(record, body)
+        hints = {} if self.is_off else self.own_hints(record, body)
         key = key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod) or ""
         offer = self.context.alignment.offer(record, key, body)
         others = {name: of for name, of in offer.hints.items() if not self.is_own(name)}
@@ -222,8 +222,8 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         offer = offer._replace(hints={**others, **(hints or {})}, missing=offer.missing + missing)
         self.context.alignment.replace(offer)
 
-    def _varied_hints(self, record: Record, body: HintsGenerated) -> OwnHints | None:
-        """The same by each version of the pod's spec, where they agree."""
+    def own_hints(self, record: Record, body: HintsGenerated) -> OwnHints | None:
+        """Hints for the container or pod of a record, by each version of its spec if they agree."""
         whole = body.container is None
         firsts = (next(specs_in(version), None) for version in self.versions(record))
         specs = list(filter(None, firsts)) if whole else self.specs(record)

@@ -23,11 +23,13 @@ from kubeledger.model.bodies.memorymanager import (
     MemoryStateRefused,
     NUMANodeMemory,
 )
+from kubeledger.model.bodies.topologymanager import HintsGenerated
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Decision, Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.followed_memory import FollowedMemory
+from kubeledger.verify.evidence.hints import masks_of
 from kubeledger.verify.evidence.reserves import Reserves, reserves_of, with_reserves
 from kubeledger.verify.rules.assignments import (
     AssignmentVerifier,
@@ -35,6 +37,8 @@ from kubeledger.verify.rules.assignments import (
     OwnHints,
     Spec,
 )
+from kubeledger.verify.rules.devices.words import nodes_text
+from kubeledger.verify.variant import RECORDED
 
 Blocks = tuple[MemoryBlock, ...]
 Nodes = Mapping[str, NUMANodeMemory]
@@ -74,7 +78,7 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
         self.followed = FollowedMemory()
         self.last_file: MemoryManagerStateRead | None = None
         self._files: list[tuple[int, int, Nodes]] = []
-        self._followed_ns = 0
+        self._followed_ns = self._followed_seq = 0
 
     def foresee_file(self, record: Record, body: MemoryManagerStateRead) -> None:
         """First reading of a state file, which shows the machine as well."""
@@ -140,13 +144,13 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
             machine = with_reserves(body.machine, reserves)
             body = msgspec.structs.replace(body, machine=machine)
         self.followed.adopt(profile, body)
-        self._followed_ns = record.ts_ns
+        self._followed_ns, self._followed_seq = record.ts_ns, record.seq
 
     def _begin_followed(self, ts_ns: int) -> None:
         profile = self.context.profile
         if profile is not None and self.nodes:
             self.followed.begin(profile, self.nodes)
-            self._followed_ns = ts_ns
+            self._followed_ns, self._followed_seq = ts_ns, self.seqs[0]
 
     def take(self, record: Record, holder: Holder, value: Blocks) -> None:
         """A container has it from now on."""
@@ -190,9 +194,24 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
         return resource == MEMORY or resource.startswith(HUGE_PAGES)
 
     def hints(self, pod: Pod, container: Container | None) -> OwnHints | None:
-        """What the policy offers with a variant's reserves."""
+        """What the policy offers."""
         is_known = self.complete and self.followed.is_known
         return self.followed.hints(pod, container) if is_known else None
+
+    def _hinted(self, record: Record, body: HintsGenerated, state: NodeState) -> None:
+        """As the base, and compare what lines offer with what the policy does."""
+        super()._hinted(record, body, state)
+        told = {name: of for name, of in masks_of(body.hints).items() if self.is_own(name)}
+        # A list without any hint may be a line that was lost.
+        if self.context.variant != RECORDED or not told or not all(told.values()):
+            return
+        own = self.own_hints(record, body) if self.is_sure(("", ""), record.ts_ns) else None
+        if own is not None and _as_sets(own) != _as_sets(told):
+            pod = f"{body.namespace}/{body.pod}" if body.pod else str(body.pod_uid)
+            subject = f"container/{pod}/{body.container}" if body.container else f"pod/{pod}"
+            what = "lines offer other NUMA nodes for memory than the static policy does"
+            sides = (self._followed_seq, f"it offers {_places(own)}"), (record.seq, _places(told))
+            self.context.contradict(record.ts_ns, subject, what, *sides)
 
     def is_sure(self, holder: Holder, ts_ns: int) -> bool:
         """Whether nothing that is lost can have changed what the manager holds."""
@@ -215,3 +234,17 @@ def sizes(value: Blocks) -> str:
     """What a container has, in words."""
     given = ", ".join(f"{block.size_bytes} bytes of {block.type}" for block in value)
     return given or "its memory"
+
+
+def _as_sets(hints: OwnHints) -> dict[str, frozenset[TopologyHint]]:
+    return {name: frozenset(of or ()) for name, of in hints.items()}
+
+
+def _places(hints: OwnHints) -> str:
+    """Hints in words."""
+    texts = (
+        f"{nodes_text(hint.affinity)}{'' if hint.preferred else ' (not preferred)'}"
+        for _, of in sorted(hints.items())
+        for hint in of or ()
+    )
+    return ", ".join(dict.fromkeys(texts)) or "none"

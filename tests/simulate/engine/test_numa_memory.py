@@ -13,6 +13,7 @@ from kubeledger.model.bodies.memorymanager import (
     MemoryReleased,
     MemoryStateRefused,
 )
+from kubeledger.model.bodies.topologymanager import HintsGenerated
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import ContainerScript, ExitStep, KubeletRestart, PlannedPod
@@ -114,6 +115,25 @@ def test_no_other_nodes_could_have_been(version: str) -> None:
             assert verdict != "match", (body, nodes)
             lies += verdict == "impossible"
     assert lies >= 12
+
+
+@pytest.mark.parametrize("scope", ["container", "pod"])
+def test_other_hints_are_contradicted(scope: str) -> None:
+    """Where it is known what everybody had; the policy offers one list and no other."""
+    found = machine("1.36.2", topologyManagerPolicy="best-effort", topologyManagerScope=scope)
+    assert not [each for each in outcomes(found) if not isinstance(each, Finding)]
+    lies = 0
+    for index, record in enumerate(found):
+        body = record.body
+        if not isinstance(body, HintsGenerated) or not (told := body.hints.get("memory")):
+            continue
+        other = (msgspec.structs.replace(told[0], preferred=not told[0].preferred), *told[1:])
+        lied = msgspec.structs.replace(body, hints={**body.hints, "memory": other})
+        story = [*found]
+        story[index] = msgspec.structs.replace(record, body=lied)
+        against = [each for each in outcomes(story) if not isinstance(each, Finding)]
+        lies += any("offer other NUMA nodes for memory" in each.why for each in against)
+    assert lies >= 4
 
 
 def test_the_state_file_is_kept() -> None:
