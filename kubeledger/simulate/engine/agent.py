@@ -6,10 +6,13 @@ there while no kubelet runs; lists and counters are the kubelet's own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from kubeledger.kubelet.allocation.checkpoint import pods_state_document, read_pods_state
+from kubeledger.kubelet.allocation.state import PodResourceInfo
 from kubeledger.kubelet.cgroups.paths import parse_cgroup_path
 from kubeledger.kubelet.devicemanager.checkpoint import checkpoint_document, read_checkpoint
 from kubeledger.model.bodies.cgroups import CgroupRemoved, CgroupUpdated
@@ -23,6 +26,7 @@ from kubeledger.simulate.engine.cgroup_values import CgroupValues
 from kubeledger.simulate.engine.disks import disk_space
 from kubeledger.simulate.engine.kubelet import Kubelet, Simulation
 from kubeledger.simulate.engine.newpod import created_ns
+from kubeledger.simulate.engine.plan import PlannedPod
 from kubeledger.simulate.engine.podphase import status_of
 from kubeledger.simulate.engine.world import DeviceCheckpoint, SimPod
 
@@ -45,6 +49,8 @@ class Agent:
         self._disk: ImageFsObserved | None = None
         self._node: NodeObserved | None = None
         self._containers: dict[str, tuple[str | None, bool]] = {}
+        self._allocated: Mapping[str, PodResourceInfo] = {}
+        self._resizes = any(map(_is_resized, sim.plan.pods))
 
     def start(self) -> None:
         """Look at the node again and again."""
@@ -77,6 +83,7 @@ class Agent:
             self._count_ticks(kubelet)
         self._look_at_cgroups()
         self._read_checkpoint()
+        self._read_allocations()
 
     # -- the kubelet's own lists ---------------------------------------------------------------
 
@@ -94,6 +101,8 @@ class Agent:
                 pod.admitted,
                 bool(pod.sandbox_id),
                 instances,
+                pod.reported,
+                pod.resize_conditions,
                 tuple((c.started, c.ready, c.backed_off, c.waiting) for c in pod.containers),
             )
             before = self._pods.get(uid)
@@ -204,6 +213,26 @@ class Agent:
             if ids and before.get(resource) != ids:
                 report = DevicesReported(resource=resource, healthy=len(ids), device_ids=ids)
                 self._sim.journal.write(report, cause=seq)
+
+    def _read_allocations(self) -> None:
+        """``allocated_pods_state``, where pods are resized: else it shows what their specs do."""
+        stored = self._sim.allocated.stored
+        if self._resizes and stored != self._allocated:
+            self._allocated = stored
+            pod_level = self._sim.profile.allocation.pod_level_changes_queued
+            document = pods_state_document(stored, pod_level=pod_level)
+            self._sim.journal.write(read_pods_state(document, "allocated"))
+
+
+def _is_resized(planned: PlannedPod) -> bool:
+    return any(
+        _resources(update.manifest) != _resources(planned.manifest) for update in planned.updates
+    )
+
+
+def _resources(manifest: Mapping[str, Any]) -> list[Any]:
+    spec = manifest["spec"]
+    return [c.get("resources") for c in (*(spec.get("initContainers") or ()), *spec["containers"])]
 
 
 def node_observed(sim: Simulation, kubelet: Kubelet) -> NodeObserved:

@@ -261,12 +261,13 @@ class CgroupLoop:
     def _update_qos(self, cause: int | None = None) -> None:
         """Write both classes, as the active pods that it knows of ask for it together.
 
-        A pod whose manifest is gone does not count any more, though it is still taken down.
+        What they ask for counts, also where a resize is not allocated. A pod whose manifest is gone
+        does not count any more, though it is still taken down.
 
         Source: v1.36.2 pkg/kubelet/kubelet.go HandlePodRemoves, kubelet_pods.go GetActivePods
         """
         pods = [
-            pod.api
+            pod.desired
             for pod in self._sim.world.pods.values()
             if pod.added_ns >= self._kubelet.started_ns
             and pod.admitted is not False

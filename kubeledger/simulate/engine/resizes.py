@@ -76,6 +76,7 @@ class ResizeLoop:
     def updated(self, pod: SimPod, cause: int) -> None:
         """A pod has another spec."""
         if self._on:
+            pod.reported = pod.reported or dict(pod.actuated)
             self._begin()
             self._handler.handle_pod_updates([self._seen(pod)])
             self._done(cause)
@@ -272,10 +273,9 @@ class ResizeLoop:
     def _record(self, pod: SimPod, retried: Retried, cause: int | None) -> None:
         refusal = retried.refusal
         if not retried.changed:
-            self._said.pop(pod.uid, None)
+            if pod.uid in self._said and self._said[pod.uid][0].outcome != "allocated":
+                del self._said[pod.uid]
         elif refusal is None:
-            if not pod.reported:
-                pod.reported = dict(pod.actuated)
             give(pod, pod.desired)
             self._say(pod, "allocated", cause=cause, again=True)
         elif refusal.reason == INFEASIBLE:

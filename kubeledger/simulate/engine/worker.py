@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kubeledger.kubelet.kuberuntime.actions import ContainerToKill
+from kubeledger.kubelet.kuberuntime.actions import ContainerToKill, PodActions
 from kubeledger.kubelet.kuberuntime.backoff import BackedOff
 from kubeledger.kubelet.kuberuntime.kills import LIVENESS_PROBE, STARTUP_PROBE
 from kubeledger.kubelet.lifecycle.graceperiod import (
@@ -204,12 +204,8 @@ class PodWorker:
                 self._retry_ns = RETRY_NS
                 return
             kubelet.sim.runtime.start(pod, None)
-        restarted = any(_is_for_resize(kill) for kill in actions.containers_to_kill.values())
-        if actions.containers_to_update or restarted:
-            if not kubelet.resizes.actuate(pod, actions):
-                self._retry_ns = RETRY_NS
-                return
-            self._pending = True  # the kubelet looks at once what came of it
+        if not self._resize(actions):
+            return
         inits = len(pod.synced.spec.init_containers or ())
         starts = (
             *actions.init_containers_to_start,
@@ -221,6 +217,17 @@ class PodWorker:
             yield from self._start(container, exited[container.name])
             if container.init and not container.sidecar and container.state != "running":
                 return
+
+    def _resize(self, actions: PodActions) -> bool:
+        """Give containers what was allocated to them; whether that is no error of the sync."""
+        restarted = any(_is_for_resize(kill) for kill in actions.containers_to_kill.values())
+        if not actions.containers_to_update and not restarted:
+            return True
+        if not self._kubelet.resizes.actuate(self.pod, actions):
+            self._retry_ns = RETRY_NS
+            return False
+        self._pending = True  # the kubelet looks at once what came of it
+        return True
 
     def _kill(self, container_id: str, kill: ContainerToKill, *, whole_pod: bool) -> Steps:
         """A container whose probe failed, or whose definition changed."""

@@ -95,8 +95,13 @@ def _below(resources: dict[str, Any], at: Path) -> Iterator[Fault]:
 
 def _qos(manifest: dict[str, Any], profile: KubeletProfile) -> str | None:
     """The QoS class; None for a manifest that is wrong, which is told elsewhere."""
+    asked = deepcopy(manifest)
+    for container, _, _ in containers_of(asked):
+        if isinstance(resources := container.get("resources"), dict) and resources.get("limits"):
+            # What is only limited is requested, too.
+            resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
     try:
-        pod = msgspec.convert({"metadata": {}, "spec": manifest.get("spec")}, Pod)
+        pod = msgspec.convert({"metadata": {}, "spec": asked.get("spec")}, Pod)
         return pod_qos(pod, status_wins=False, pod_level=profile.admission.pod_level_resources)
     except (msgspec.ValidationError, QuantityError, ValueError):
         return None

@@ -70,7 +70,7 @@ def _size_change(value: object) -> int:
 def _amount(value: object) -> str:
     is_amount = isinstance(value, str | int | float) and not isinstance(value, bool)
     try:
-        is_amount = is_amount and nanos_of(value) >= 0  # type: ignore[arg-type] # it is one of these
+        is_amount = is_amount and nanos_of(value) >= 0
     except QuantityError:
         is_amount = False
     if not is_amount:
