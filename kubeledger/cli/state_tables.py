@@ -12,7 +12,7 @@ import click
 
 from kubeledger.cli.output import counted, printable, write_rows
 from kubeledger.kubelet.cpumanager.state import HeldCpus
-from kubeledger.kubelet.devicemanager.state import HeldDevices
+from kubeledger.kubelet.devicemanager.reducer import HeldDevices
 from kubeledger.kubelet.lifecycle.state import ContainerState, PodState
 from kubeledger.kubelet.memorymanager.state import HeldMemory
 from kubeledger.model.bodies.allocation import ResourceAmounts

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from kubeledger.kubelet.prober.handlers import Execution
+from kubeledger.kubelet.prober.prober import Execution
 
 
 class Exchange(msgspec.Struct, kw_only=True):

@@ -7,7 +7,7 @@ from contextlib import closing
 from itertools import count
 from typing import TYPE_CHECKING
 
-from kubeledger.kubelet.prober.handlers import (
+from kubeledger.kubelet.prober.prober import (
     Execution,
     GRPCConnection,
     GRPCError,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from contextlib import closing, suppress
 
-from kubeledger.kubelet.prober.handlers import OUTPUT_BYTES_MAX, Execution, http_execution
 from kubeledger.kubelet.prober.httpget import HTTPRequest, redirect_of, request_fault
+from kubeledger.kubelet.prober.prober import OUTPUT_BYTES_MAX, Execution, http_execution
 from kubeledger.kubelet.prober.transport import (
     AWAITING_HEADERS,
     DEADLINE,

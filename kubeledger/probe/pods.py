@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.ingest.sources.documents import pods_of, values_of
+from kubeledger.ingest.sources.pod_lists import pods_of, values_of
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.bodies.node import KubeletStarted

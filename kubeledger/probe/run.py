@@ -7,12 +7,18 @@ import time
 import msgspec
 
 from kubeledger.kubelet.kube.urls import URLError, parse_url
-from kubeledger.kubelet.prober.addressing import missing_handler, resolve_container_port
-from kubeledger.kubelet.prober.attempts import ATTEMPTS_MAX, event_of
-from kubeledger.kubelet.prober.forecast import Forecast, forecast
-from kubeledger.kubelet.prober.handlers import Execution, GRPCConnection, http_execution
 from kubeledger.kubelet.prober.httpget import http_request
 from kubeledger.kubelet.prober.objects import ContainerStatus, status_named
+from kubeledger.kubelet.prober.prober import (
+    ATTEMPTS_MAX,
+    COUNTS_AS,
+    Execution,
+    GRPCConnection,
+    event_of,
+    http_execution,
+    missing_handler,
+    resolve_container_port,
+)
 from kubeledger.kubelet.prober.results import (
     FAILURE,
     INITIAL,
@@ -30,6 +36,22 @@ from kubeledger.probe.grpc import grpc_attempt
 from kubeledger.probe.http import http_attempt
 from kubeledger.probe.target import PodTarget, ProbePlan
 from kubeledger.probe.tcp import tcp_attempt
+
+
+class Forecast(msgspec.Struct, frozen=True, kw_only=True):
+    """When a result is cached.
+
+    Attributes:
+        result: that will be cached; None where such ticks never change it.
+        ticks: like this one in a row, this one among them.
+        within_ns: from the start of the first of them to the end of the last.
+        kills: the container is killed then.
+    """
+
+    result: Result | None = None
+    ticks: int = 0
+    within_ns: int = 0
+    kills: bool = False
 
 
 class ProbedTick(msgspec.Struct, kw_only=True):
@@ -64,6 +86,31 @@ class ProbedTick(msgspec.Struct, kw_only=True):
         return self.attempts[-1].execution.text
 
 
+def forecast(worker: ProbeWorker, outcome: TickResult, tick_ns: int) -> Forecast:
+    """Let a worker with no streak take such ticks until one of them reaches its threshold.
+
+    Args:
+        worker: gives thresholds, period and type; left as it is.
+        outcome: of each tick; an error never counts.
+        tick_ns: how long one takes; the next begins a period after it began, or at its end.
+
+    Source: v1.36.2 pkg/kubelet/prober/worker.go doProbe, run
+    Differs: the first tick does not wait for jitter.
+    """
+    result = COUNTS_AS.get(outcome)
+    if result is None:
+        return Forecast()
+    counting = worker.counting
+    ticks = max(counting.failures if result == FAILURE else counting.successes, 1)
+    period_ns = max(worker.spec.period_seconds * NS_PER_S, tick_ns)
+    return Forecast(
+        result=result,
+        ticks=ticks,
+        within_ns=(ticks - 1) * period_ns + tick_ns,
+        kills=result == FAILURE and worker.probe_type != "readiness",
+    )
+
+
 def worker_of(target: PodTarget, plan: ProbePlan, facts: ProberFacts) -> ProbeWorker:
     """A worker that knows of the container what the pod's status says, and has no streak yet."""
     results = Results()
@@ -96,13 +143,12 @@ def probe_once(
         attempts.append(execute(target, plan, facts, agent))
     last = attempts[-1].execution
     outcomes = [attempt.execution.outcome for attempt in attempts]
-    do_probe(worker, target.pod.status, at_ns, outcomes)
-    probed = worker.attempts_used > 0
+    step = do_probe(worker, target.pod.status, at_ns, outcomes)
     return ProbedTick(
         at_ns=at_ns,
         attempts=tuple(attempts),
         event=event_of(plan.probe_type, last.outcome, last.text, facts, last.state),
-        held_back="" if probed or worker.skipped is None else worker.skipped.text,
+        held_back="" if step.attempts or step.skipped is None else step.skipped.text,
         run=worker.result_run,
         cached=worker.results.cache.get(worker.container_id, ""),
         forecast=forecast(worker, last.outcome, sum(each.total_ns for each in attempts)),

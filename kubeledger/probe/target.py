@@ -9,13 +9,13 @@ import msgspec
 
 from kubeledger.kubelet.kube.defaults import GRACE_PERIOD_S, HTTP_GET, PROBE
 from kubeledger.kubelet.kube.restartpolicy import ALWAYS
-from kubeledger.kubelet.prober.addressing import (
+from kubeledger.kubelet.prober.objects import Container, Pod, Probe
+from kubeledger.kubelet.prober.prober import (
     ContainerPort,
     Handler,
     ProbeHandler,
     handler_of,
 )
-from kubeledger.kubelet.prober.objects import Container, Pod, Probe
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.prober import ProbeType

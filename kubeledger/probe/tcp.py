@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubeledger.kubelet.prober.handlers import tcp_execution
+from kubeledger.kubelet.prober.prober import tcp_execution
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.probe.attempt import Attempt, Exchange, TransportError, Watch
 from kubeledger.probe.dial import dial

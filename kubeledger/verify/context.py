@@ -12,6 +12,7 @@ from kubeledger.model.bodies.lifecycle import PodAdmitted, PodListed
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.verify.cached_results import CachedResults, NodePressure
 from kubeledger.verify.debts import Debt, Debts
+from kubeledger.verify.evidence.alignment import Alignment
 from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.evidence.instances import ListedInstances
 from kubeledger.verify.evidence.machine import Machine
@@ -44,6 +45,7 @@ class VerifyContext:
         times: when things can have happened.
         timeline: processes, their settings, pods and containers.
         machine: what it has, as several sources show it.
+        alignment: hints and affinities of the topology manager.
         cached_results: results of probes, as their rule believes them.
         node_pressure: conditions of the node, as the rule of evictions believes them.
         pending: where findings go.
@@ -72,6 +74,7 @@ class VerifyContext:
         for part in (self.coverage, self.times, self.timeline, self.machine):
             for kind in dict.fromkeys(part.KINDS):
                 self._notes.setdefault(kind, []).append(part.note)
+        self.alignment = Alignment()
         self.cached_results = CachedResults()
         self.node_pressure = NodePressure()
         self.pending = PendingFindings()
@@ -140,12 +143,13 @@ class VerifyContext:
     def _use_version(self, recorded: str | None) -> None:
         self._recorded_version = recorded
         self.version_text = self.variant.kubelet_version or recorded
-        self.profile = profile_of(self.version_text, self.settings)
+        self.profile = profile_of(self.version_text, self.settings.get("featureGates"))
 
     @property
     def recorded_profile(self) -> KubeletProfile | None:
         """Rules of the kubelet that ran, without the variant."""
-        return profile_of(self._recorded_version, self.settings.as_recorded())
+        gates = self.settings.as_recorded().get("featureGates")
+        return profile_of(self._recorded_version, gates)
 
     @property
     def missing_profile(self) -> str:
@@ -218,13 +222,16 @@ class VerifyContext:
         rule: str = "",
         inputs: Sequence[int] = (),
         certain: bool = False,
+        by_lines: bool = False,
     ) -> None:
         """Say that a decision had to follow on an observation, and none was recorded.
 
         Nothing is said where the log lost lines (the decision's may be among them), unless it
-        is ``certain``: it would show elsewhere than in the log.
+        is ``certain``: it would show elsewhere than in the log. It may show ``by_lines`` between
+        two steps of the clock, whatever clock files go by.
         """
-        if not certain and self.coverage.at(observation.ts_ns, kind, owed=True) is not None:
+        ts_ns = observation.ts_ns
+        if not certain and self.coverage.at(ts_ns, kind, owed=True, by_lines=by_lines) is not None:
             return
         self.pending.add(
             Finding(
@@ -247,7 +254,12 @@ class VerifyContext:
             return
         if debt.disputed:
             self.contradict(
-                debt.since.ts_ns, debt.subject, debt.why, *debt.disputed, by_absence=True
+                debt.since.ts_ns,
+                debt.subject,
+                debt.why,
+                *debt.disputed,
+                by_absence=True,
+                by_lines=debt.by_lines,
             )
             return
         self.absent(
@@ -258,6 +270,7 @@ class VerifyContext:
             why=debt.why,
             rule=debt.rule,
             inputs=debt.inputs,
+            by_lines=debt.by_lines,
         )
 
     def contradict(
@@ -268,16 +281,17 @@ class VerifyContext:
         *sides: tuple[int, str],
         by_absence: bool = False,
         kind: str = "",
+        by_lines: bool = False,
     ) -> None:
         """Say that sources disagree; each side is a record's seq and what it says.
 
         One side ``by_absence`` is what the log does not hold; then nothing is said where the
         log lost lines, or holds none of a class that decisions of a ``kind`` rest on. Nor is where
-        the sources may go by two clocks.
+        the sources may go by two clocks, unless both sides show ``by_lines`` between two steps.
         """
-        if by_absence and self.coverage.at(ts_ns, kind) is not None:
+        if by_absence and self.coverage.at(ts_ns, kind, by_lines=by_lines) is not None:
             return
-        if self.coverage.has_two_clocks(ts_ns):
+        if self.coverage.has_two_clocks(ts_ns, by_lines=by_lines):
             return
         self.pending.add(
             Contradiction(

@@ -40,6 +40,7 @@ class Debt(msgspec.Struct, kw_only=True):
         kind, subject, expected, why, rule, inputs: of the finding, see
             :class:`~kubeledger.verify.finding.Finding`.
         of_pod: void where the pod that ``since`` is about begins to end first.
+        by_lines: it follows on lines, and would show in lines of the same clock.
         disputed: what contradicts ``since``, as (record, words), if it was not paid; then nothing
             else is missing.
     """
@@ -54,6 +55,7 @@ class Debt(msgspec.Struct, kw_only=True):
     rule: str = ""
     inputs: tuple[int, ...] = ()
     of_pod: bool = False
+    by_lines: bool = False
     disputed: tuple[tuple[int, str], ...] = ()
 
 
@@ -125,6 +127,11 @@ class Debts:
     def pay(self, key: Key) -> Debt | None:
         """What was owed under a key was done; None where nothing was owed."""
         return self._owed.pop(key, None)
+
+    def fall_due(self, *whole: str, now_ns: int) -> None:
+        """What is owed under a key's beginning had to be paid by now."""
+        for key in [key for key in self._owed if key[: len(whole)] == whole]:
+            self.call(msgspec.structs.replace(self._owed.pop(key), due_ns=now_ns))
 
     def void(self, *whole: str) -> None:
         """Nothing under a key's beginning is owed any more."""

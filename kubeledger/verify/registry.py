@@ -47,6 +47,7 @@ VERIFIERS: tuple[type[Verifier], ...] = (
 _ASKED: Mapping[type[Verifier], type[Verifier]] = {
     AdmissionVerifier: EvictionVerifier,
     KillVerifier: ProbeVerifier,
+    MemoryVerifier: DeviceVerifier,
     RestartVerifier: ProbeVerifier,
 }
 """Verifier -> the one whose belief it asks; see :mod:`kubeledger.verify.cached_results`."""

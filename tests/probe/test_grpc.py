@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kubeledger.kubelet.prober.handlers import GRPCConnection
+from kubeledger.kubelet.prober.prober import GRPCConnection
 from kubeledger.kubelet.prober.transport import dial_failed
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.errors import BadQuestionError

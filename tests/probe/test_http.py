@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from kubeledger.kubelet.prober.addressing import HTTPGetAction, HTTPHeader
 from kubeledger.kubelet.prober.httpget import HTTPRequest, http_request, user_agent
+from kubeledger.kubelet.prober.prober import HTTPGetAction, HTTPHeader
 from kubeledger.probe.attempt import Attempt
 from kubeledger.probe.http import http_attempt
 from tests.certificates import make_certificate

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kubeledger.kubelet.prober.addressing import resolve_container_port
-from kubeledger.kubelet.prober.handlers import http_execution
 from kubeledger.kubelet.prober.httpget import HTTPRequest, http_request
+from kubeledger.kubelet.prober.prober import http_execution, resolve_container_port
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.probe.target import pod_target, probe_plans
 from tests.kubelet.prober.worlds import facts_of

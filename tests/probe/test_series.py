@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from kubeledger.kubelet.prober.forecast import forecast
 from kubeledger.kubelet.prober.results import FAILURE, SUCCESS, Result
 from kubeledger.kubelet.prober.worker import do_probe
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.prober import TickResult
 from kubeledger.model.errors import BadInputError, BadQuestionError
 from kubeledger.probe.curl import Difference
-from kubeledger.probe.run import worker_of
+from kubeledger.probe.run import forecast, worker_of
 from kubeledger.probe.series import ProbeSeries, run_series
 from kubeledger.probe.target import pod_target, probe_plans
 from tests.kubelet.prober.worlds import facts_of

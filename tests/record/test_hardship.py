@@ -1,11 +1,14 @@
 """A recorder in a process of its own, killed and stopped at any moment: nothing is lost or doubled.
 
-Its log is rotated in seven ways and its journal vacuumed meanwhile, its capture is deleted, and its
-disk is full for a while. What was captured and the gaps are the whole.
+Its log is rotated in seven ways, closed to it for a while, and its directory away; its journal is
+vacuumed, its clock set, its capture deleted, its disk full. What was captured and the gaps are the
+whole.
 """
 
 from __future__ import annotations
 
+import ctypes
+import os
 import random
 import resource
 import signal
@@ -24,16 +27,52 @@ from kubeledger.ingest.sources.libsystemd import is_installed
 from kubeledger.record.chapters import batches
 from kubeledger.record.observations import Gap, Lines
 from tests.record.journals import entry, write_journal
-from tests.record.sources.test_rotations import ROTATIONS, Node
+from tests.record.sources.test_rotations import ROTATIONS, Node, lasting
 from tests.tools import missing
 from tests.waiting import PATIENCE_S, until
 
+_ROOT = Path(__file__).parents[2]
 _FULL_BYTES = 20_000
 _LOOK_S = 0.1
 
 
-def _no_room(size: int) -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+_DROP_FROM_BOUNDS = 24
+_OVERRIDE_RIGHTS = (1, 2)
+"""``PR_CAPBSET_DROP``; ``CAP_DAC_OVERRIDE``, ``CAP_DAC_READ_SEARCH``: they open all to root."""
+
+
+def _prepare(room: int | None) -> None:
+    """In the recorder's process: it minds rights, and has so many bytes for a file."""
+    if os.geteuid() == 0:
+        for right in _OVERRIDE_RIGHTS:
+            ctypes.CDLL(None).prctl(_DROP_FROM_BOUNDS, right)
+    if room is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
+
+
+class ClosedNode(Node):
+    """A log of which files are closed to the recorder: by their rights."""
+
+    def lock(self, path: Path) -> None:
+        """Take them away."""
+        super().lock(path)
+        path.chmod(0)
+
+    def unlock(self) -> None:
+        """Give them back."""
+        for path in self.files():
+            path.chmod(0o644)
+        self.locked.clear()
+
+    def pack(self) -> Path:
+        """Who packs may read."""
+        self.unlock()
+        return super().pack()
+
+    def pack_later(self) -> Path:
+        """Likewise."""
+        self.unlock()
+        return super().pack_later()
 
 
 class Case:
@@ -46,7 +85,10 @@ class Case:
 
     def __init__(self, directory: Path, *source: str) -> None:
         self.ledger = directory / "ledger"
-        self._command = [sys.executable, "-m", "kubeledger", "record", "--node", "n", *source]
+        self._clock = directory / "clock"
+        self.set_clock(0)
+        self._command = [sys.executable, "-m", "tests.record.hardship", str(self._clock), "record"]
+        self._command += ["--node", "n", *source]
         self._read: dict[str, int] = {}
         self._observed: list[Lines | Gap] = []
         self._command += ["--ledger", str(self.ledger), "--since", "2026-01-01T00:00:00Z"]
@@ -54,10 +96,10 @@ class Case:
     @contextmanager
     def recording(self, full_bytes: int | None = None) -> Iterator[subprocess.Popen[str]]:
         """A recorder at work, killed by the end of the context."""
-        limited = None if full_bytes is None else partial(_no_room, full_bytes)
         with subprocess.Popen(
-            self._command, stderr=subprocess.PIPE, text=True, preexec_fn=limited
-        ) as process:
+            self._command, stderr=subprocess.PIPE, text=True, cwd=_ROOT,
+            preexec_fn=partial(_prepare, full_bytes),
+        ) as process:  # fmt: skip
             try:
                 assert process.stderr is not None
                 line = process.stderr.readline()
@@ -65,6 +107,12 @@ class Case:
                 yield process
             finally:
                 process.kill()
+
+    def set_clock(self, seconds: int) -> None:
+        """Let the node's clock be wrong by so much."""
+        new = self._clock.with_suffix(".new")
+        new.write_text(str(seconds))
+        new.replace(self._clock)
 
     def observed(self) -> list[Lines | Gap]:
         """All that is durable of the kubelet's log, in all chapters."""
@@ -85,6 +133,10 @@ class Case:
         gaps = (each for each in self.observed() if isinstance(each, Gap))
         return [gap for gap in gaps if gap.until_ns is not None]
 
+    def lasting(self) -> set[str]:
+        """Reasons of those that have not."""
+        return lasting(each for each in self.observed() if isinstance(each, Gap))
+
     def has(self, line: bytes) -> Callable[[], bool]:
         """Whether a line is captured; asked now and then."""
 
@@ -95,15 +147,35 @@ class Case:
         return look
 
 
-def _rotated(node: Node, case: Case, chance: random.Random, kills: int) -> None:
-    rotations = [each for each in ROTATIONS if each not in (Node.date, Node.close)]
+_HOUR_S = 3600
+
+
+def _happens(node: ClosedNode, case: Case, chance: random.Random, *, dated: bool) -> None:
+    """Something to a log beside its lines."""
+    numbered = [each for each in ROTATIONS if each is not Node.date]
+    match chance.choice(("rotate", "rotate", "rotate", "unlock", "clock", "away")):
+        case "rotate" if node.log.exists() and node.log.stat().st_size:
+            (Node.date if dated else chance.choice(numbered))(node)
+        case "unlock":
+            node.unlock()
+        case "clock":
+            case.set_clock(chance.randrange(-_HOUR_S, _HOUR_S))
+        case "away":
+            elsewhere = node.directory.with_name("elsewhere")
+            node.directory.rename(elsewhere)
+            time.sleep(chance.random() * 2)
+            elsewhere.rename(node.directory)
+
+
+def _rotated(
+    node: ClosedNode, case: Case, chance: random.Random, kills: int, *, dated: bool
+) -> None:
     for kill in range(kills):
         with case.recording(_FULL_BYTES if kill % 10 == 5 else None):
             for _ in range(chance.randrange(1, 4)):
                 node.write(chance.randrange(1, 40))
                 time.sleep(chance.random() / 20)
-                if node.log.exists() and node.log.stat().st_size and chance.random() < 0.7:
-                    chance.choice(rotations)(node)
+                _happens(node, case, chance, dated=dated)
             if kill % 10 == 3:
                 for path in case.ledger.rglob("*.open"):
                     path.unlink()
@@ -112,21 +184,21 @@ def _rotated(node: Node, case: Case, chance: random.Random, kills: int) -> None:
             time.sleep(chance.random() / 2)
 
 
-def _whole_of_files(directory: Path, seed: int, kills: int) -> Case:
+def _whole_of_files(directory: Path, seed: int, kills: int, *, dated: bool = False) -> None:
     (directory / "log").mkdir()
-    node = Node(directory / "log")
+    node = ClosedNode(directory / "log")
     case = Case(directory, "--log", str(node.log))
     with case.recording():
         node.write()
         until(case.has(node.written[0][1]))
-    _rotated(node, case, random.Random(seed), kills)
+    _rotated(node, case, random.Random(seed), kills, dated=dated)
+    node.unlock()
     with case.recording():
         node.write()
         until(case.has(node.written[-1][1]))
         until(lambda: len(case.lines()) >= len(node.written))
+        until(lambda: not case.lasting())
     assert Counter(case.lines()) == Counter(text for _, text in node.written)
-    assert not case.gaps()
-    return case
 
 
 def test_a_log_over_kills(tmp_path: Path) -> None:
@@ -135,9 +207,10 @@ def test_a_log_over_kills(tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_a_log_over_a_hundred_kills(tmp_path: Path) -> None:
-    """Rotated meanwhile, its capture deleted, its disk full."""
-    _whole_of_files(tmp_path, 2, 100)
+@pytest.mark.parametrize("dated", [False, True])
+def test_a_log_over_a_hundred_kills(tmp_path: Path, dated: bool) -> None:
+    """Rotated meanwhile, closed, away; its capture deleted, its disk full, its clock set."""
+    _whole_of_files(tmp_path, 2, 100, dated=dated)
 
 
 def _vacuumed(directory: Path, seed: int, kills: int) -> None:
@@ -170,6 +243,8 @@ def _vacuumed(directory: Path, seed: int, kills: int) -> None:
                 time.sleep(chance.random() / 5)
                 if chance.random() < 0.5:
                     vacuum()
+                if chance.random() < 0.2:
+                    case.set_clock(chance.randrange(-_HOUR_S, _HOUR_S))
         if kill % 3 == 0:
             write(50)
             write(50)

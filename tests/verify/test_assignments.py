@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from kubeledger.kubelet.kube.cpuset import cpu_set_text, cpus_of
 from kubeledger.model.bodies.cpumanager import (
     CpuAllocationFailed,
     CpuManagerStarted,
@@ -78,7 +79,7 @@ def given(name: str, cpus: str, behind: str, container: str = "c", count: int = 
     """CPUs are given."""
     return CpusAllocated(
         namespace="ns", pod=name, pod_uid=name, container=container, cpu_set=cpus,
-        requested=count, default_cpu_set=behind,
+        requested=count, numa_nodes=(0, 1), default_cpu_set=behind,
     )  # fmt: skip
 
 
@@ -127,7 +128,7 @@ TRUE: list[tuple[float, Body]] = [
     (30, ended("a")),
     (31, back("a", "2-3", "0-1,6-7")),
     (31.1, back("a", "2-3", "0-3,6-7", "i")),
-    (32, given("d", "2-3", "0-1,6-7")),
+    (32, given("d", "6-7", "0-3")),
 ]
 
 
@@ -190,17 +191,28 @@ BROUGHT: list[tuple[float, Body]] = [
 
 
 @pytest.mark.parametrize(
-    ("brought", "at_s", "missed"), [(BROUGHT, 70, True), (BROUGHT, 55, False), ([], 70, False)]
+    ("brought", "version", "another", "at_s", "missed"),
+    [
+        (BROUGHT, "1.36.2", False, 70, True),
+        (BROUGHT, "1.36.2", False, 55, False),
+        ([], "1.36.2", False, 70, False),
+        (BROUGHT, "1.30.14", False, 70, False),
+        (BROUGHT, "1.30.14", True, 70, True),
+    ],
 )
 def test_cpus_that_are_not_given_back(
-    brought: list[tuple[float, Body]], at_s: int, missed: bool
+    brought: list[tuple[float, Body]], version: str, another: bool, at_s: int, missed: bool
 ) -> None:
     """The reconcile loop lets go of them, once all sources of pods were heard.
 
-    A line may be lost: that they were not given back shows in the state file.
+    A line may be lost: that they were not given back shows in the state file. Up to 1.31 the last
+    pod that was to be admitted keeps its own until another one is.
     """
+    kubelet = KubeletStarted(pid=1, kubelet_version=version, version_source="log")
+    later = [(31, PodAdmitted(namespace="ns", pod="d", pod_uid="d"))] if another else []
     shown = cpu_file("0-1,6-7", a="2-3", b="4-5")
-    steps = [*TRUE[:6], *brought, *TRUE[6:9], (30, ended("b")), (at_s, shown)]
+    steps = [(0, kubelet), *TRUE[1:6], *brought, *TRUE[6:9], (30, ended("b")), *later]
+    steps.append((at_s, shown))
     found = [finding for finding in findings(scene(*steps)) if finding.recorded is None]
     expected = {"pod_uid": "b", "container": "c"}
     reported = [(finding.subject, finding.expected) for finding in found]
@@ -240,35 +252,201 @@ def test_state_file_against_lines() -> None:
         assert not [o for o in outcomes(records) if isinstance(o, Contradiction)]
 
 
+SHORT = "not enough cpus available to satisfy request"
+SMT = "SMT Alignment Error: "
+FULL, DISTRIBUTE, UNCORE = (
+    "FullPhysicalCPUsOnly", "DistributeCPUsAcrossNUMA", "PreferAlignByUncoreCacheOption"
+)  # fmt: skip
+
+
+def begun(*options: str, version: str = "1.36.2", uncore: int = 4) -> list[tuple[float, Body]]:
+    """A start with policy options, of a machine with so many CPUs under an uncore cache."""
+    cpus = {cpu: msgspec.structs.replace(place, uncore_cache=int(cpu) // uncore)
+            for cpu, place in MACHINE.items()}  # fmt: skip
+    start = msgspec.structs.replace(CPU_START, options=options, cpus=cpus)
+    kubelet = KubeletStarted(pid=1, kubelet_version=version, version_source="log")
+    return [(0, kubelet), (0.1, start)]
+
+
 @pytest.mark.parametrize(
-    ("error", "requested", "verdict"),
+    ("version", "options", "error", "requested", "verdict"),
     [
-        ("not enough cpus available to satisfy request: requested=9, available=7", 9, "match"),
-        ("not enough cpus available to satisfy request", 9, "match"),
-        ("not enough cpus available to satisfy request: requested=9, available=8", 9, "impossible"),
-        ("SMT Alignment Error", 9, "unverifiable"),
+        ("1.36.2", (), f"{SHORT}: requested=9, available=7", 9, "match"),
+        ("1.36.2", (), f"{SHORT}: requested=9, available=8", 9, "impossible"),
+        ("1.36.2", (), SHORT, 9, "impossible"),
+        ("1.28.0", (), SHORT, 9, "match"),
+        ("1.28.0", (), f"{SHORT}: requested=9, available=7", 9, "impossible"),
+        ("1.36.2", (), f"{SHORT}: requested=5, available=3", 9, "match"),
+        ("1.36.2", (), f"{SHORT}: requested=4, available=2", 9, "impossible"),
+        ("1.36.2", (), "SMT Alignment Error", 9, "impossible"),
+        (
+            *("1.36.2", (FULL,), f"{SMT}requested 9 cpus not multiple cpus per core = 2"),
+            *(9, "match"),
+        ),
+        ("1.36.2", (FULL,), f"{SHORT}: requested=9, available=7", 9, "impossible"),
+        (
+            *("1.36.2", (FULL,), f"{SMT}not enough free physical CPUs: available physical CPUs = "),
+            *(8, "match"),
+        ),
     ],
 )
-def test_refusals(error: str, requested: int, verdict: str) -> None:
-    """The numbers of the message are those of the shared pool without reserved CPUs."""
+def test_refusals(
+    version: str, options: tuple[str, ...], error: str, requested: int, verdict: str
+) -> None:
+    """The numbers of the message are those of the shared pool without reserved CPUs.
+
+    Where no line says which NUMA nodes the affinity names, what they have may be taken already.
+    Whole cores without a reserved CPU are counted before, and asked for.
+    """
+    if error.endswith("= "):
+        error = f"{error}6, requested CPUs = 8, CPUs per core = 2"
     failed = CpuAllocationFailed(
         namespace="ns", pod="big", pod_uid="big", container="c", requested=requested, error=error
     )
-    assert verdicts(scene(*BEGIN, (0.2, listed("big", cpu="9")), (1, failed))) == [verdict]
+    steps = [*begun(*options, version=version), (0.2, listed("big", cpu=str(requested)))]
+    assert verdicts(scene(*steps, (1, failed))) == [verdict]
 
 
 @pytest.mark.parametrize(
-    ("error", "verdict"),
+    ("nodes", "error", "verdict"),
     [
-        ('not all reserved cpus: "0" are present in defaultCpuSet: "2-7"', "match"),
-        ("default cpuset cannot be empty", "impossible"),
+        (None, f"{SHORT}: requested=9, available=7", "match"),
+        ((1,), f"{SHORT}: requested=5, available=3", "match"),
+        ((0,), f"{SHORT}: requested=5, available=3", "impossible"),
+        ((0,), f"{SHORT}: requested=6, available=4", "match"),
     ],
 )
-def test_refused_state_file(error: str, verdict: str) -> None:
+def test_refusals_with_an_affinity(nodes: tuple[int, ...] | None, error: str, verdict: str) -> None:
+    """What the affinity's NUMA nodes have is taken first, and the rest is told."""
+    failed = CpuAllocationFailed(
+        namespace="ns", pod="big", pod_uid="big", container="c", requested=9, numa_nodes=nodes,
+        error=error,
+    )  # fmt: skip
+    assert verdicts(scene(*begun(), (0.2, listed("big", cpu="9")), (1, failed))) == [verdict]
+
+
+@pytest.mark.parametrize(
+    ("options", "nodes", "cpus", "verdict", "why"),
+    [
+        ((), None, "2-5", "impossible", "it gets 4-7, by NUMA node, socket and core"),
+        ((), None, "4-7", "match", "they are the first by NUMA node, socket and core"),
+        ((DISTRIBUTE,), None, "1-6", "match", "the first by distribute-cpus-across-numa"),
+        ((), None, "1-6", "impossible", "it gets 2-7, by NUMA node, socket and core"),
+        ((DISTRIBUTE,), None, "2-7", "impossible", "it gets 1-6, by distribute-cpus-across-numa"),
+        ((FULL,), None, "4-7", "match", "they are the first by NUMA node, socket and core"),
+        ((UNCORE,), None, "4-7", "match", "by prefer-align-cpus-by-uncorecache"),
+        ((), (1,), "4-5", "match", "they are the first by NUMA node, socket and core"),
+        (("AlignBySocket",), (1,), "4-5", "impossible", "it gets 2-3, by align-by-socket"),
+    ],
+)
+def test_which_cpus_options_choose(
+    options: tuple[str, ...], nodes: tuple[int, ...] | None, cpus: str, verdict: str, why: str
+) -> None:
+    """Some CPUs of eight, of which the first is reserved."""
+    count = len(cpus_of(cpus))
+    behind = cpu_set_text(frozenset(range(8)) - cpus_of(cpus))
+    grant = given("a", cpus, behind, count=count)
+    grant = msgspec.structs.replace(grant, numa_nodes=nodes or grant.numa_nodes)
+    steps = [*begun(*options), (0.2, listed("a", cpu=str(count))), (1, grant)]
+    (found,) = findings(scene(*steps))
+    assert (found.verdict, why in found.why) == (verdict, True), found.why
+
+
+def test_an_uncore_cache_is_taken_as_a_whole() -> None:
+    """Two CPUs are those of a cache with two; without the option they begin where most are used."""
+    free = given("b", "6-7", "0-5")
+    steps = [(0.2, listed("a", cpu="2")), (0.2, listed("b", cpu="2"))]
+    for options, cpus in (((), "4-5"), ((UNCORE,), "4-5")):
+        start = begun(*options, uncore=2)
+        grant = given("a", cpus, cpu_set_text(cpus_of("0-5") - cpus_of(cpus)))
+        assert verdicts(scene(*start, *steps, (1, free), (2, grant)))[1] == "match"
+
+
+def test_cores_must_be_whole() -> None:
+    """An odd number is refused, so that it cannot have been given."""
+    grant = given("a", "1", "0,2-7", count=1)
+    (found,) = findings(scene(*begun(FULL), (0.2, listed("a", cpu="1")), (1, grant)))
+    assert found.verdict == "impossible"
+    assert found.expected == {"cpu_set": None}
+    assert f"refused, {SMT}requested 1 cpus not multiple cpus per core = 2" in found.why
+
+
+@pytest.mark.parametrize(("options", "verdict"), [((FULL,), "match"), ((), "impossible")])
+def test_a_container_that_is_refused_its_own_cpus(options: tuple[str, ...], verdict: str) -> None:
+    """After a restart, whole cores are asked for before it is seen that it has its CPUs."""
+    error = (
+        f"{SMT}not enough free physical CPUs: available physical CPUs = 2, requested CPUs = 4, "
+        "CPUs per core = 2"
+    )
+    failed = CpuAllocationFailed(
+        namespace="ns", pod="a", pod_uid="a", container="c", requested=None, error=error
+    )
+    again = msgspec.structs.replace(begun(*options)[1][1], restored=True, default_cpu_set="0-3")
+    alive = ContainerStarted(
+        namespace="ns", pod="a", pod_uid="a", container="c", container_id="x", sandbox=False
+    )
+    steps = [
+        *begun(*options),
+        (0.2, listed("a", cpu="4")),
+        (1, given("a", "4-7", "0-3", count=4)),
+        (10, msgspec.structs.replace(begun()[0][1], pid=2)),
+        (10.1, again),
+        (11, failed),
+        (20, alive),
+        (90, alive),
+    ]
+    found = findings(scene(*steps))[-1]
+    assert found.verdict == verdict
+    assert "it has its CPUs 4-7 already" in found.why
+    if options:
+        assert "full-pcpus-only asks for as many others before that is seen" in found.why
+
+
+@pytest.mark.parametrize(
+    ("options", "behind", "error", "verdict"),
+    [
+        ((), "2-7", 'not all reserved cpus: "0" are present in defaultCpuSet: "2-7"', "match"),
+        ((), "2-7", "default cpuset cannot be empty", "impossible"),
+        (
+            *(("StrictCPUReservation",), "0-7"),
+            'some of strictly reserved cpus: "0" are present in defaultCpuSet: "0-7"',
+            "match",
+        ),
+    ],
+)
+def test_refused_state_file(
+    options: tuple[str, ...], behind: str, error: str, verdict: str
+) -> None:
     """The words say what does not fit."""
-    start = msgspec.structs.replace(CPU_START, default_cpu_set="2-7")
+    start = msgspec.structs.replace(CPU_START, options=options, default_cpu_set=behind)
     refused = CpuStateRefused(error=error)
     assert verdicts(scene((0, KUBELET), (0.1, start), (0.2, refused))) == [verdict]
+
+
+@pytest.mark.parametrize(
+    ("policy", "checksum_ok", "error", "verdict"),
+    [
+        ("none", True, 'configured policy "static" differs from state checkpoint policy "none"',
+         "match"),
+        ("static", True, 'configured policy "static" differs from state checkpoint policy "static"',
+         "impossible"),
+        ("none", True, 'configured policy "none" differs from state checkpoint policy "static"',
+         "impossible"),
+        ("static", True, 'configured policy "static" differs from state checkpoint policy "none"',
+         "unverifiable"),
+        ("static", False, "checkpoint is corrupted", "match"),
+        ("static", True, "checkpoint is corrupted", "unverifiable"),
+    ],
+)  # fmt: skip
+def test_state_files_that_are_not_read(
+    policy: str, checksum_ok: bool, error: str, verdict: str
+) -> None:
+    """Another policy's, or one with a wrong checksum; a file may have changed since it was seen."""
+    file = msgspec.structs.replace(cpu_file("0-7"), policy=policy, checksum_ok=checksum_ok)
+    refused = CpuStateRefused(error=f"could not restore state from checkpoint: {error}, please")
+    start = msgspec.structs.replace(CPU_START, default_cpu_set=None, restored=None)
+    steps = [(0, KUBELET), (0.05, file), (0.1, start), (0.2, refused)]
+    assert verdicts(scene(*steps)) == [verdict]
 
 
 def table(total: int = 8 * GIB, reserved: int = 0) -> MemoryTable:

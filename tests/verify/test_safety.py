@@ -20,6 +20,7 @@ from kubeledger.model.bodies.devicemanager import (
     CheckpointRead,
     DevicesAllocated,
     DevicesReleased,
+    DevicesReported,
 )
 from kubeledger.model.bodies.dra import ClaimPrepared, ClaimReleased
 from kubeledger.model.bodies.lifecycle import ContainerStarted, PodListed, PodTerminating
@@ -29,6 +30,7 @@ from kubeledger.model.bodies.memorymanager import (
     MemoryTable,
     NUMANodeMemory,
 )
+from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Body
 from kubeledger.replay.episodes.safety import violations
 from kubeledger.testing.scene import Scene
@@ -120,14 +122,51 @@ def met(*bodies: Body, version: str = "1.30.1") -> list[Violation]:
 def memory(size: int) -> MemoryManagerStateRead:
     """A NUMA node with 100 bytes for containers, and two pods that have ``size`` each."""
     table = MemoryTable(
-        total_bytes=120, system_reserved_bytes=20, allocatable_bytes=100, reserved_bytes=0,
-        free_bytes=0,
+        total_bytes=120, system_reserved_bytes=20, allocatable_bytes=100,
+        reserved_bytes=min(100, 2 * size), free_bytes=max(0, 100 - 2 * size),
     )  # fmt: skip
     block = MemoryBlock(numa_nodes=(0,), type="memory", size_bytes=size)
     return MemoryManagerStateRead(
         policy="Static", checksum=1, checksum_ok=True,
         machine={"0": NUMANodeMemory(assignments=2, group=(0,), memory={"memory": table})},
         assignments={"a": {"app": (block,)}, "b": {"app": (block,)}},
+    )  # fmt: skip
+
+
+def grouped(*groups: tuple[int, ...], split: int = 0) -> MemoryManagerStateRead:
+    """A machine of two NUMA nodes of 100 bytes, and pods that have 60 bytes of such groups each.
+
+    Args:
+        groups: NUMA nodes of each pod, in their order.
+        split: bytes that are reserved on node 1 instead of node 0.
+    """
+    free = [100, 100]
+    last: dict[int, tuple[int, ...]] = {0: (0,), 1: (1,)}
+    for group in groups:
+        rest = 60
+        for node in group:
+            taken = min(rest, free[node])
+            free[node], rest, last[node] = free[node] - taken, rest - taken, group
+    tables = [
+        MemoryTable(
+            total_bytes=100, system_reserved_bytes=0, allocatable_bytes=100,
+            reserved_bytes=100 - each, free_bytes=each,
+        )
+        for each in (free[0] + split, free[1] - split)
+    ]  # fmt: skip
+    return MemoryManagerStateRead(
+        policy="Static", checksum=1, checksum_ok=True,
+        machine={
+            str(node): NUMANodeMemory(
+                assignments=sum(node in group for group in groups), group=last[node],
+                memory={"memory": table},
+            )
+            for node, table in enumerate(tables)
+        },
+        assignments={
+            f"p{n}": {"app": (MemoryBlock(numa_nodes=group, type="memory", size_bytes=60),)}
+            for n, group in enumerate(groups)
+        },
     )  # fmt: skip
 
 
@@ -154,8 +193,6 @@ TWICE: dict[str, Any] = {
         ([listed("a"), checkpoint(entry("a", "app", "g0"), entry("a", "two", "g0"))],
          "device_in_two_lives", "container app of pod d/a and container two of pod d/a",
          ("kubernetes#137534",)),
-        ([checkpoint(entry("a", "app", "g0", "g1", "g2"))], "more_devices_than_exist",
-         "3 devices of example.com/gpu are given away, of 2 that exist: g2 no plugin", ()),
         ([cpus("0-1", a={"app": "2-3"}, b={"app": "3-4"})], "cpu_in_two_lives",
          "CPU 3 belongs alone to container app of pod a and container app of pod b", ()),
         ([STARTED, cores("a", "2-3"), cores("b", "3"), runs("a")], "cpu_in_two_lives",
@@ -167,6 +204,12 @@ TWICE: dict[str, Any] = {
         ([cpus("", a={"app": "0-3"})], "pool_empty", "the shared pool of CPUs is empty", ()),
         ([memory(60)], "memory_in_two_lives",
          "120 bytes of memory of NUMA node 0 are given away, of 100", ()),
+        ([grouped((0, 1), (1,))], "memory_groups_overlap",
+         "NUMA node 1 used in a group with 0 and alone: the next start of the kubelet may refuse",
+         ("kubernetes#113035",)),
+        ([grouped((0, 1), split=10), grouped((0, 1), (0, 1), split=10)], "memory_state_refused",
+         "other memory reserved on its NUMA nodes than its entries give: the next start of the",
+         ("kubernetes#113130",)),
         ([listed("a", **TWICE)], "container_twice",
          "began at 2026-01-01T00:00:00Z, and the one before it ended at 2026-01-01T00:01:00Z", ()),
         ([prepared("a"), released("a"), runs("a")], "claim_unprepared_in_use",
@@ -181,6 +224,25 @@ def test_each_is_told(
     assert (found.invariant, found.bugs) == (invariant, bugs)
     assert words in found.why
     assert {side.seq for side in found.sides} <= set(range(1, len(bodies) + 2))
+
+
+def test_more_devices_than_exist() -> None:
+    """A plugin counts them all, since the first start; a checkpoint registers healthy ones only."""
+    given = checkpoint(entry("a", "app", "g0", "g1", "g2"))
+    counted = DevicesReported(resource=GPU, total=2, healthy=1, device_ids=None)
+    for from_start, said in (
+        (True, ["3 devices of example.com/gpu are given away, of 2 that exist: g2 no plugin "
+                "registered"]),
+        (False, []),
+    ):  # fmt: skip
+        start = KubeletStarted(pid=1, kubelet_version="1.30.1", version_source="log",
+                               from_start=from_start)  # fmt: skip
+        scene = Scene(None)
+        for second, body in enumerate((start, counted, given, given)):
+            scene.at(second, body)
+        found = [each for each in verify(reader(scene.records)) if isinstance(each, Violation)]
+        assert [each.why for each in found] == said
+        assert all([side.seq for side in each.sides] == [2, 3] for each in found)
 
 
 def test_the_records_that_show_it() -> None:
@@ -210,6 +272,7 @@ def test_bugs_are_those_of_the_version() -> None:
     [
         [listed("a"), checkpoint(entry("a", "init", "g0"), entry("a", "app", "g0"))],
         [checkpoint(entry("a", "init", "g0"), entry("a", "app", "g0"))],
+        [checkpoint(entry("a", "app", "g0", "g1", "g2"))],  # it registers healthy ones only
         [cpus("0-1", a={"init": "2", "app": "2"})],
         [gpu("a", "g0"), ends("a"), gpu("b", "g0"), runs("b")],
         [prepared("a"), prepared("b"), ends("a"), released("a"), runs("a"), runs("b")],
@@ -222,6 +285,9 @@ def test_bugs_are_those_of_the_version() -> None:
                                        cpu_set="3"), cores("b", "3"), runs("a")],
         [checkpoint(entry("a", "app", "g0", "g1"), ids=("g0", "g1")),
          checkpoint(entry("a", "app", "g0", "g1"), ids=("g0",))],
+        [grouped((0,), (1,)), grouped((0, 1), (0, 1), (0, 1))],
+        # Half of a change was written.
+        [grouped((0, 1), split=10), grouped((0, 1))],
         [cpus("0-7", policy="none")],
         [cpus("")],
         [memory(50)],

@@ -8,7 +8,7 @@ import msgspec
 
 from kubeledger.analyze.whatif import probe_words as words
 from kubeledger.analyze.whatif.twin import Step, Twin
-from kubeledger.kubelet.prober.attempts import COUNTS_AS
+from kubeledger.kubelet.prober.prober import COUNTS_AS
 from kubeledger.kubelet.prober.results import FAILURE, INITIAL, SUCCESS, UNKNOWN, Result
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.lifecycle import ContainerKilled

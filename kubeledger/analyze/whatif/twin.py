@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Final, NamedTuple
 
-from kubeledger.kubelet.prober.objects import Container, Pod, PodMeta, PodSpec, Probe
-from kubeledger.kubelet.prober.results import FAILURE, INITIAL, SUCCESS, UNKNOWN, Result, Results
-from kubeledger.kubelet.prober.worker import ProbeWorker, count_result, new_worker
+from kubeledger.kubelet.prober.results import FAILURE, INITIAL, SUCCESS, UNKNOWN, Result
+from kubeledger.kubelet.prober.worker import Counting
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import ProbeType
 
@@ -56,7 +55,8 @@ class Twin:
         self, probe_type: ProbeType, facts: ProberFacts, was: Thresholds, would: Thresholds
     ) -> None:
         self._type = probe_type
-        self._workers = _worker(probe_type, facts, was), _worker(probe_type, facts, would)
+        holds = facts.startup_success_holds
+        self._counting = [Counting(probe_type, limit[1], limit[0], holds) for limit in (was, would)]
         self._thresholds = was, would
         self.pairs: frozenset[Pair] = frozenset()
         self.lose(same=True)
@@ -163,25 +163,7 @@ class Twin:
     def _step(self, which: int, side: Side, result: Result | None) -> tuple[Result | None, Side]:
         if result is None or side.held:
             return None, side
-        worker, limit = self._workers[which], max(self._thresholds[which])
-        worker.last_result, worker.result_run, worker.on_hold = side.last, side.run, False
-        stored = count_result(worker, result)
+        run, stored, holds = self._counting[which].count(side.last, side.run, result)
         cached = result if stored else side.cached
-        after = Side(cached, result, min(worker.result_run, limit), worker.on_hold)
+        after = Side(cached, result, min(run, max(self._thresholds[which])), holds)
         return (result if cached != side.cached else None), after
-
-
-def _worker(probe_type: ProbeType, facts: ProberFacts, thresholds: Thresholds) -> ProbeWorker:
-    probe = Probe(
-        initial_delay_seconds=0, failure_threshold=thresholds[0], success_threshold=thresholds[1]
-    )
-    container = Container(
-        name="",
-        liveness_probe=probe if probe_type == "liveness" else None,
-        readiness_probe=probe if probe_type == "readiness" else None,
-        startup_probe=probe if probe_type == "startup" else None,
-    )
-    pod = Pod(metadata=PodMeta(uid=""), spec=PodSpec(containers=[container]))
-    worker = new_worker(pod, container, probe_type, Results(), facts)
-    assert worker is not None
-    return worker

@@ -20,8 +20,7 @@ from kubeledger.ingest.correlate.holdback import shown
 from kubeledger.ingest.correlate.registers import Containers
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import CgroupFiles
-from kubeledger.kubelet.cgroups.observed import observed_in
-from kubeledger.kubelet.cgroups.paths import CgroupPath, parse_cgroup_path
+from kubeledger.kubelet.cgroups.paths import CgroupPath, observed_in, parse_cgroup_path
 from kubeledger.model.bodies.cgroups import (
     CgroupObserved,
     CgroupRemoved,

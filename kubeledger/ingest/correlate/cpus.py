@@ -101,10 +101,15 @@ class CpuAssembler(ResourceManagerAssembler[str]):
             if started.body.restored is False:
                 self.drop_before(started.fact.ts_ns)
 
-    @reads("Static policy invalid state, please drain node and remove policy state file")
+    @reads(
+        "Could not initialize checkpoint manager, please drain node and remove policy state file",
+        "Static policy invalid state, please drain node and remove policy state file",
+    )
     def _refused_state(self, entry: Entry) -> None:
-        body = CpuStateRefused(error=entry.text("err"))
-        self.refused_state = self.queue.add(shown(entry, body))
+        """The file could not be read, or does not fit; the memory manager says so alike."""
+        if entry.line.file in (_FILE, _POLICY):
+            body = CpuStateRefused(error=entry.text("err"))
+            self.refused_state = self.queue.add(shown(entry, body))
 
     @reads("Static policy: Allocate")
     def _allocate(self, entry: Entry) -> None:
@@ -125,6 +130,8 @@ class CpuAssembler(ResourceManagerAssembler[str]):
     @reads("AllocateCPUs")
     def _allocate_cpus(self, entry: Entry) -> None:
         allocation, result = self._allocation, entry.get("result")
+        if allocation is None:
+            self._removing = None  # a pod gets CPUs as a whole
         if allocation is None or allocation.waiting is not None:
             return
         if result:
@@ -198,7 +205,10 @@ class CpuAssembler(ResourceManagerAssembler[str]):
             allocation.waiting.join(entry.evidence)
             return
         body = CpuAllocationFailed(
-            **allocation.subject.names, requested=allocation.requested, error=entry.text("err")
+            **allocation.subject.names,
+            requested=allocation.requested,
+            numa_nodes=allocation.numa_nodes,
+            error=entry.text("err"),
         )
         allocation.waiting = self.queue.hold(shown(entry, body, *allocation.evidence))
 

@@ -161,6 +161,8 @@ class PreemptionAssembler(PodAssembler):
     @about_pod("Pod evicted successfully", "Failed to evict pod")
     def _outcome(self, entry: Entry, victim: Pod) -> None:
         waiting = self._awaited.pop(victim, None)
+        if waiting is not None and not waiting.is_open and waiting.fact is self.victims.get(victim):
+            return  # it was told already, and a line out of order seemed to end its wait
         if waiting is None or not waiting.is_open:
             # At low verbosity the outcome is the only line.
             waiting = self._choose(entry, victim, self._preemptor())

@@ -18,6 +18,7 @@ from kubeledger.ingest.correlate.registers import Pod, PodAssembler, Registers, 
 from kubeledger.ingest.correlate.survey import kubelet_uid
 from kubeledger.ingest.messages.podref import PodRef
 from kubeledger.ingest.sources.items import PodList
+from kubeledger.ingest.sources.pod_lists import News
 from kubeledger.ingest.sources.times import api_time
 from kubeledger.kubelet.kube.statuses import statuses_in
 from kubeledger.model.bodies.stages import PodResized
@@ -57,6 +58,7 @@ class ResizesAssembler(PodAssembler):
     def __init__(self, context: BundleContext, registers: Registers) -> None:
         super().__init__(context, registers)
         self._known: dict[Pod, _Known] = {}
+        self._news = News()
 
     @about_pod("Pod resize successfully allocated")
     def _allocated(self, entry: Entry, pod: Pod) -> None:
@@ -134,7 +136,10 @@ class ResizesAssembler(PodAssembler):
 
     @takes(PodList)
     def _listed(self, item: PodList) -> None:
+        news = {id(listed) for listed in self._news.of(item.pods)}
         for listed in item.pods:
+            if id(listed) not in news and not self._known:
+                continue
             status, spec = listed.get("status") or {}, listed.get("spec") or {}
             pod = self._pods.with_uid(kubelet_uid(listed))
             if pod is None:

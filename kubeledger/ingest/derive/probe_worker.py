@@ -1,7 +1,7 @@
 """What one probe worker of the kubelet remembers, as the ticks in the log leave it.
 
 Ticks are counted by the kubelet's own ``doProbe``, in the states that verification keeps as well
-(``probe_machine``). What comes on top is what a log leaves open: whether the container is still
+(``prober.machine``). What comes on top is what a log leaves open: whether the container is still
 the one before, and what was cached when the log began.
 """
 
@@ -11,19 +11,19 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from kubeledger.kubelet.prober.attempts import COUNTS_AS
-from kubeledger.kubelet.prober.state import INITIAL_RESULT
+from kubeledger.kubelet.prober import machine
+from kubeledger.kubelet.prober.machine import SAYS, Machine, machine_of
+from kubeledger.kubelet.prober.prober import COUNTS_AS
+from kubeledger.kubelet.prober.reducer import INITIAL_RESULT
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.prober import ProbeResult, ProbeType, TickResult
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.container_specs import ProbeSpec
-from kubeledger.verify.rules import probe_machine
-from kubeledger.verify.rules.probe_machine import SAYS, Machine, machine_of
 
 INITIAL: Final = INITIAL_RESULT
 ABSENT: Final[dict[ProbeType, ProbeResult]] = {
-    kind: SAYS[result] for kind, result in probe_machine.ABSENT.items()
+    kind: SAYS[result] for kind, result in machine.ABSENT.items()
 }
 """What the absence of a cached result counts as."""
 _RESULTS: Final = {said: result for result, said in SAYS.items()}

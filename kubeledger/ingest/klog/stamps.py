@@ -4,8 +4,8 @@ klog stamps a line before it waits for the lock under which lines are written. I
 nodes lines stand up to 23 ms after later ones, in rows of a few; of one that was overloaded up to
 3.7 s, in rows of 14. Beyond a second three things are told apart by the lines around:
 
-* the clock was set back: the lines that follow are earlier than the ones before; many of them,
-  where single lines were late before;
+* the clock was set back: the lines that follow are earlier than the ones before; about as many as
+  before, where single lines were late before;
 * a line is late: it fits before a pause that a line above ended, or it is late by no more than
   five seconds, and time continues from there;
 * a stamp is wrong: one line is ahead of, or later than, all others that are in order without it.
@@ -16,6 +16,7 @@ moved: a line that was carried on with the latest ones was late, by however much
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -29,8 +30,8 @@ _RACE_NS = NS_PER_S // 10
 """Far more than lines of goroutines that race are out of order."""
 _LATE_NS = 5 * NS_PER_S
 """So late are lines of a node that is overloaded at most."""
-_MANY = 32
-"""Far more than such lines in a row."""
+_MANY = 128
+"""So many lines before it are remembered, to tell how many come in that time."""
 _SURE = 4
 """So many lines in a row after one that is ahead of them: they did not all wait for the lock."""
 _ALONE = 4
@@ -100,6 +101,7 @@ class Clock:
         self._earlier: list[int] = []
         self._is_dated = False
         self._is_slow = False
+        self._recent: deque[int] = deque(maxlen=_MANY)
         self._minute = b""
         self._minute_ns = 0
         self._month = 0
@@ -136,6 +138,7 @@ class Clock:
             self._goes_on(ts_ns)
         if last is None or ts_ns >= last:
             self._before_ns, self.last_ns = last, ts_ns
+            self._recent.append(ts_ns)
         return ts_ns
 
     def _decide(self) -> None:
@@ -145,7 +148,8 @@ class Clock:
             return
         if not self._is_ahead():
             may_be_late = self._is_slow and self._is_late(earlier[0])
-            if not may_be_late or len(earlier) == _MANY:
+            as_many = sum(ts_ns > earlier[0] for ts_ns in self._recent) // 3
+            if not may_be_late or len(earlier) >= max(2 * _SURE, as_many):
                 self._set_back()
         elif len(earlier) == _SURE:
             assert self.last_ns is not None

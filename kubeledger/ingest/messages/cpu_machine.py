@@ -12,8 +12,9 @@ from kubeledger.model.record import Body
 
 _CPU_INFO = re.compile(
     r"(?P<cpu>\d+):\{(?:NUMANodeID:)?(?P<numa>\d+) (?:SocketID:)?(?P<socket>\d+) "
-    r"(?:CoreID:)?(?P<core>\d+)[^}]*\}"
+    r"(?:CoreID:)?(?P<core>\d+)(?: (?:UncoreCacheID:)?(?P<uncore>\d+))?[^}]*\}"
 )
+_PLACE = ("NUMANodeID", "SocketID", "CoreID")
 _OPTION = re.compile(r"(\w+):true")
 _STRICT = "StrictCPUReservation"
 
@@ -29,16 +30,16 @@ class CpuMachine:
         self.reported: dict[str, Any] = {}
 
     def topology(self, topology: Any) -> None:  # noqa: ANN401 - any decoded value
-        """CPUs, with NUMA node, socket and core; this line is the first of a new manager."""
+        """CPUs, each with its place; this line is the first of a new manager."""
         cpus: dict[str, CpuPlace] = {}
         if isinstance(topology, dict):
             for cpu, info in (topology.get("CPUDetails") or {}).items():
-                place = [integer(info.get(key)) for key in ("NUMANodeID", "SocketID", "CoreID")]
+                place = [integer(info.get(key)) for key in _PLACE]
                 if None not in place:
-                    cpus[str(cpu)] = _place(*place)
+                    cpus[str(cpu)] = _place(*place, integer(info.get("UncoreCacheID")))
         else:
             for match in _CPU_INFO.finditer(str(topology)):
-                cpus[match["cpu"]] = _place(match["numa"], match["socket"], match["core"])
+                cpus[match["cpu"]] = _place(*match.group("numa", "socket", "core", "uncore"))
         ordered = sorted(cpus.items(), key=lambda entry: int(entry[0]))
         self.reported = {"cpus": dict(ordered) or None}
 
@@ -56,8 +57,10 @@ class CpuMachine:
 
 
 def _place(*numbers: Any) -> CpuPlace:  # noqa: ANN401 - whole numbers, or texts of them
-    numa_node, socket, core = map(int, numbers)
-    return CpuPlace(numa_node=numa_node, socket=socket, core=core)
+    """Of NUMA node, socket, core and, where it is logged, uncore cache."""
+    numa_node, socket, core = map(int, numbers[:3])
+    uncore = None if numbers[3] is None else int(numbers[3])
+    return CpuPlace(numa_node=numa_node, socket=socket, core=core, uncore_cache=uncore)
 
 
 def from_file(started: Body, cpus: str) -> bool | None:

@@ -9,6 +9,10 @@ MESSAGES = (
     klog("Allocate error", since="1.21"),
     klog("Allocate start", to="Static policy: Allocate", since="1.35"),
     klog("AllocateCPUs", since="1.21"),
+    klog(
+        "Could not initialize checkpoint manager, please drain node and remove policy state file",
+        since="1.21",
+    ),
     klog("Detected CPU topology", since="1.21"),
     klog("RemoveContainer start", to="Static policy: RemoveContainer", since="1.35"),
     klog("Reserved CPUs not available for exclusive assignment", since="1.21"),
@@ -40,6 +44,10 @@ MESSAGES = (
             "[cpumanager] detected CPU topology: {topology}": "Detected CPU topology",
             "[cpumanager] starting with {policy} policy": "Starting CPU manager",
             "[cpumanager] Allocate error: {err}": "Allocate error",
+            "[cpumanager] could not initialize checkpoint manager: {err:some}, please drain node": (
+                "Could not initialize checkpoint manager, please drain node and remove policy "
+                "state file"
+            ),
         },
     ),
     *texts(

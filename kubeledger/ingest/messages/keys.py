@@ -68,6 +68,8 @@ KEYS: Mapping[str, Keys] = {
         "Container runtime sanity check failed": "err",
         "Container termination failed with gracePeriod": "containerID",
         "ContainerTopologyHint": "bestHint/affinity pod? podUID? containerName?",
+        "Could not initialize checkpoint manager, please drain node and remove policy "
+        "state file": "err?",
         "CreatePodSandbox for pod failed": "pod err?",
         "Created PodSandbox for pod": "pod podUID? podSandboxID",
         "Created an OOM event in container": "container time",

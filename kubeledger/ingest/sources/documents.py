@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -34,11 +34,17 @@ from kubeledger.ingest.sources.items import (
 )
 from kubeledger.ingest.sources.kernel_log import KernelLogReader
 from kubeledger.ingest.sources.plain import normal_message, plain
+from kubeledger.ingest.sources.pod_lists import (
+    PodLists,
+    PodsOfFile,
+    Room,
+    objects_in,
+    values_of,
+)
 from kubeledger.ingest.sources.pod_resources import read_pod_resources
 from kubeledger.ingest.sources.shapes import sound_objects
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ingest.sources.times import api_time, date_in
-from kubeledger.ingest.sources.yaml_text import load_yaml
 from kubeledger.kubelet.cgroups.paths import below_controller
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Evidence
@@ -49,9 +55,6 @@ _Content = tuple[list[tuple[Any, ...]], "LineCounts"]
 HELD_BYTES_MAX = 16 << 20
 """Bytes of documents whose parsed content is held in memory; what is beyond is read again."""
 
-ListedBy = Literal["kubelet", "api", "manifest"]
-
-_CONFIG_SOURCE = "kubernetes.io/config.source"
 _CGROUP_LINE = re.compile(r"(?P<path>\S+)/(?P<file>[\w.-]+)[ \t:=]+(?P<value>.*)")
 _PROBE_LINE = re.compile(r"prober_probe_total\{(?P<labels>.*)\}\s+(?P<value>[0-9.eE+]+)")
 _COUNTED = re.compile(
@@ -101,7 +104,8 @@ class DocumentContents:
     """
 
     def __init__(self, bytes_max: int = HELD_BYTES_MAX) -> None:
-        self._room_bytes = bytes_max
+        self._room = Room(bytes_max)
+        self._pods = PodLists(self._room)
         self._held: dict[tuple[str, str], _Content] = {}
 
     def of(self, document: Document) -> _Content:
@@ -115,9 +119,13 @@ class DocumentContents:
         if found is None:
             data = document.source.content()
             flaws: list[str] = []
-            found = _PARSERS[document.format][0](data, flaws), _all_lines(data, flaws)
-            if document.digest and len(data) <= self._room_bytes:
-                self._room_bytes -= len(data)
+            if document.format in _POD_LISTS:
+                pods, size_bytes = self._pods.read(data, flaws)
+                values: list[tuple[Any, ...]] = [(pods,)]
+            else:
+                values, size_bytes = _PARSERS[document.format][0](data, flaws), len(data)
+            found = values, _all_lines(data, flaws)
+            if document.digest and self._room.take(size_bytes):
                 self._held[key] = found
         return found
 
@@ -142,7 +150,8 @@ def read_document(
         raise BadInputError(
             f"is not a valid {document.format}: {error}", file=document.source.name
         ) from None
-    item, place = _PARSERS[document.format][1], _evidence(document)
+    is_list, place = document.format in _POD_LISTS, _evidence(document)
+    item: Callable[..., Item] = _listed if is_list else _PARSERS[document.format][1]
     items: list[Item] = [item(document.ts_ns, *values, place) for values in found]
     items.sort(key=lambda each: each.ts_ns)
     return items, counts
@@ -161,83 +170,11 @@ def _line_evidence(document: Document, number: int, offset: int, text: str) -> E
     return Evidence(file=document.source.name, line=number, offset=offset, text=text[:4096])
 
 
-def values_of(data: bytes, flaws: list[str]) -> list[Any]:
-    """The values of a JSON or YAML file, made plain.
-
-    Raises:
-        ValueError: it is neither.
-    """
-    text = data.removeprefix(b"\xef\xbb\xbf").lstrip()
-    documents = load_documents(data) if text[:1] in (b"{", b"[") else load_yaml(data)
-    return [plain(value, flaws) for value in documents]
-
-
-def _objects(documents: list[Any]) -> list[dict[str, Any]]:
-    """API objects of a file's values, lists and watch envelopes taken apart."""
-    objects: list[dict[str, Any]] = []
-    for value in documents:
-        for entry in value if isinstance(value, list) else (value,):
-            if not isinstance(entry, dict):
-                continue
-            inner = entry["object"] if isinstance(entry.get("object"), dict) else entry
-            if is_list(inner):
-                objects += [item for item in inner.get("items") or () if isinstance(item, dict)]
-            else:
-                objects.append(inner)
-    return objects
-
-
-def is_list(document: dict[str, Any]) -> bool:
-    """A list of API objects; an empty one of Go's has ``"items": null``."""
-    return isinstance(document.get("items"), list) or (
-        "items" in document and str(document.get("kind", "")).endswith("List")
-    )
-
-
-def pods_of(documents: list[Any], flaws: list[str]) -> tuple[list[dict[str, Any]], ListedBy, bool]:
-    """Pods of a file's values, who listed them, and whether the list is whole."""
-    found = [pod for pod in _objects(documents) if pod.get("kind") in (None, "Pod")]
-    pods = sound_objects("pod", found, flaws)
-    first = documents[0] if documents else None
-    listed = isinstance(first, dict) and is_list(first)
-    if not listed and not any("status" in pod for pod in pods):
-        return pods, "manifest", False
-    # Of a pod that is not read nobody knows whether it is gone.
-    complete = listed and len(pods) == len(found)
-    kubelet = any(
-        (pod["metadata"].get("annotations") or {}).get(_CONFIG_SOURCE) == "api" for pod in pods
-    )
-    metadata = first.get("metadata") if isinstance(first, dict) else None
-    metadata = metadata if isinstance(metadata, dict) else {}
-    # The kubelet answers with a PodList that has no resource version; an API server
-    # gives one, and kubectl makes a List of its own.
-    if (
-        isinstance(first, dict)
-        and listed
-        and first.get("kind") == "PodList"
-        and not metadata.get("resourceVersion")
-    ):
-        kubelet = kubelet or "resourceVersion" not in metadata
-    nodes = {(pod.get("spec") or {}).get("nodeName") for pod in pods}
-    kubelet = kubelet and len(nodes - {None, ""}) < 2  # it knows its own pods only
-    return pods, "kubelet" if kubelet else "api", complete
-
-
-def _pod_list(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
-    pods, listed_by, complete = pods_of(values_of(data, flaws), flaws)
+def _listed(ts_ns: int, listed: PodsOfFile, evidence: Evidence) -> PodList:
+    pods, listed_by, complete = listed
     spaces = frozenset(pod["metadata"].get("namespace") or "default" for pod in pods)
-    return [(listed_by, pods, complete, spaces if listed_by == "api" else None)]
-
-
-def _listed(
-    ts_ns: int,
-    listed_by: ListedBy,
-    pods: list[dict[str, Any]],
-    complete: bool,
-    namespaces: frozenset[str] | None,
-    evidence: Evidence,
-) -> PodList:
-    return PodList(ts_ns, listed_by, pods, complete, evidence, namespaces)
+    of_api = spaces if listed_by == "api" else None
+    return PodList(ts_ns, listed_by, pods, complete, evidence, of_api)
 
 
 def _single(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
@@ -252,11 +189,11 @@ def _checkpoint(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
 
 
 def _nodes(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
-    return [(node,) for node in sound_objects("node", _objects(values_of(data, flaws)), flaws)]
+    return [(node,) for node in sound_objects("node", objects_in(values_of(data, flaws)), flaws)]
 
 
 def _configs(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
-    return [(value,) for value in _objects(values_of(data, flaws))]
+    return [(value,) for value in objects_in(values_of(data, flaws))]
 
 
 def _pod_resources(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
@@ -302,7 +239,7 @@ def first_time(*texts: object) -> int | None:
 
 
 def _events(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
-    events = sound_objects("event", _objects(values_of(data, flaws)), flaws)
+    events = sound_objects("event", objects_in(values_of(data, flaws)), flaws)
     for event in events:
         for key in ("message", "note"):
             # As in log lines: a trailing newline is no part of what is said.
@@ -482,13 +419,13 @@ _PARSERS: dict[
     "memory-manager-state": (_single, MemoryManagerState),
     "node": (_nodes, NodeObject),
     "node-name": (_note, CollectedAt),
-    "pod-list": (_pod_list, _listed),
-    "pod-manifest": (_pod_list, _listed),
     "pod-resources": (_pod_resources, PodResources),
     "pods-state": (_single, PodsState),
     "stats-summary": (_single, StatsSummary),
 }
 """Format -> what parses it and takes down what was rejected or replaced, and its kind of item."""
+
+_POD_LISTS = ("pod-list", "pod-manifest")
 
 _LINE_READERS = {"cgroup-files": _cgroups, "kernel-log": _kernel_log, "metrics": _metrics}
 """Formats whose items name the lines that they stand in."""

@@ -82,21 +82,21 @@ def _replaced(value: Any, flaws: list[str], depth: int) -> Any:  # noqa: ANN401 
     if isinstance(value, int):
         if _LOW <= value <= _HIGH:
             return value
-        _note(flaws, "a number of more than 64 bits was left out")
+        note(flaws, "a number of more than 64 bits was left out")
         return None
     if isinstance(value, float):
         if math.isfinite(value):
             return value
-        _note(flaws, "a value that is not a number (NaN or infinite) was left out")
+        note(flaws, "a value that is not a number (NaN or infinite) was left out")
         return None
-    _note(flaws, f"a value that JSON has not ({type(value).__name__}) was left out")
+    note(flaws, f"a value that JSON has not ({type(value).__name__}) was left out")
     return None
 
 
 def _text(text: str, flaws: list[str]) -> str:
     if text.isascii() or _SURROGATE.search(text) is None:
         return text
-    _note(flaws, "half a character (a lone surrogate) was replaced")
+    note(flaws, "half a character (a lone surrogate) was replaced")
     return _SURROGATE.sub("\ufffd", text)
 
 
@@ -104,13 +104,14 @@ def _key(key: object, flaws: list[str]) -> str:
     """A key as Kubernetes reads YAML: numbers and booleans become their text."""
     if isinstance(key, str):
         return _text(key, flaws)
-    _note(flaws, "a key that is not text was taken as one")
+    note(flaws, "a key that is not text was taken as one")
     if isinstance(key, bool):
         return "true" if key else "false"
     return "null" if key is None else str(key)
 
 
-def _note(flaws: list[str], text: str) -> None:
+def note(flaws: list[str], text: str) -> None:
+    """Take down what was replaced, each kind once."""
     if text not in flaws:
         flaws.append(text)
 

@@ -179,15 +179,18 @@ def sound_objects(kind: str, objects: Iterable[_Json], flaws: list[str]) -> list
         objects: of one file.
         flaws: what was rejected or replaced is appended, one sentence each.
     """
-    sound = []
-    for number, value in enumerate(objects, 1):
-        name = _name(kind, number, value)
-        try:
-            _check(kind, value, name, flaws)
-            sound.append(value)
-        except ValueError as error:
-            flaws.append(f"{name} is not read: {error}")
-    return sound
+    return [each for n, each in enumerate(objects, 1) if sound_object(kind, n, each, flaws)]
+
+
+def sound_object(kind: str, number: int, value: _Json, flaws: list[str]) -> bool:
+    """The same of one object, the ``number``-th of its file."""
+    name = _name(kind, number, value)
+    try:
+        _check(kind, value, name, flaws)
+    except ValueError as error:
+        flaws.append(f"{name} is not read: {error}")
+        return False
+    return True
 
 
 def _check(kind: str, value: _Json, name: str, flaws: list[str]) -> None:

@@ -12,6 +12,7 @@ from kubeledger.kubelet.cases.fields import shortened
 from kubeledger.kubelet.cases.judgement import MATCH, Judgement, impossible
 from kubeledger.kubelet.cases.podactions import check_times
 from kubeledger.kubelet.kube.flowcontrol import Backoff, BackOffPolicy
+from kubeledger.kubelet.kube.instants import ZERO_TIME_NS, instant_ns
 from kubeledger.kubelet.kuberuntime.backoff import (
     BackedOff,
     do_back_off,
@@ -19,7 +20,6 @@ from kubeledger.kubelet.kuberuntime.backoff import (
     restart_backoff,
 )
 from kubeledger.kubelet.kuberuntime.objects import ContainerStatus, Pod
-from kubeledger.kubelet.prober.instants import ZERO_TIME_NS, instant_ns
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import format_go_duration, format_ts, parse_go_duration, parse_ts

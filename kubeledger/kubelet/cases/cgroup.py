@@ -8,7 +8,7 @@ import msgspec
 
 from kubeledger.kubelet.cases.judgement import Judgement, compared
 from kubeledger.kubelet.cgroups.decider import PodDecision, decide_pod
-from kubeledger.kubelet.cgroups.names import CgroupNameError
+from kubeledger.kubelet.cgroups.paths import CgroupNameError
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError

@@ -12,6 +12,7 @@ from kubeledger.kubelet.devicemanager.manager import Device, ManagerImpl, RpcErr
 from kubeledger.kubelet.kube.pod import ExtendedResourceClaimStatus
 from kubeledger.kubelet.kube.quantity import Quantity, value_of
 from kubeledger.kubelet.kube.requests import ResourceList
+from kubeledger.kubelet.profile.devices import DeviceFacts
 from kubeledger.kubelet.topologymanager.bitmask import BITS_MAX
 from kubeledger.model.errors import BadInputError
 
@@ -139,6 +140,7 @@ def manager_of(
     numa_nodes: Iterable[int],
     resources: dict[str, ResourceCase],
     allocated: Iterable[Allocation],
+    facts: DeviceFacts,
 ) -> ManagerImpl:
     """The device manager after its plugins reported and its ledger was restored.
 
@@ -146,14 +148,13 @@ def manager_of(
         BadInputError: a NUMA node outside of 0 to 63 or there twice, or a device
             reported twice.
     """
-    manager = ManagerImpl(node_set("input.numaNodes", numa_nodes))
+    manager = ManagerImpl(node_set("input.numaNodes", numa_nodes), facts)
     for name, resource in resources.items():
         manager.report(name, _devices(f"{keyed('input.resources', name)}.devices", resource))
         if not resource.no_endpoint:
-            order = resource.preferred_order
-            manager.endpoints[name] = ScriptedPlugin(
-                None if order is None else tuple(order), resource.allocate_error
-            )
+            preferred = resource.preferred_order
+            order = None if preferred is None else tuple(preferred)
+            manager.register(name, ScriptedPlugin(order, resource.allocate_error))
     for entry in allocated:
         manager.pod_devices.insert(entry.pod_uid, entry.container, entry.resource, entry.devices)
     manager.restore_allocated()

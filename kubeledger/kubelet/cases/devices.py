@@ -14,8 +14,9 @@ from kubeledger.kubelet.cases.device_node import (
 )
 from kubeledger.kubelet.cases.fields import node_set
 from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, impossible
-from kubeledger.kubelet.devicemanager import decider
-from kubeledger.kubelet.devicemanager.decider import AllocateCall, Claim
+from kubeledger.kubelet.devicemanager import allocate
+from kubeledger.kubelet.devicemanager.allocate import AllocateCall
+from kubeledger.kubelet.devicemanager.explain import Claim, admissible
 from kubeledger.kubelet.devicemanager.manager import ManagerImpl
 from kubeledger.kubelet.devicemanager.pod_devices import DevicesPerNUMA
 from kubeledger.kubelet.profile.resolve import KubeletProfile
@@ -72,10 +73,10 @@ def decide(case_input: DevicesCase, profile: KubeletProfile) -> DevicesOutcome:
     Raises:
         BadInputError: a container that its pod has not, a bad quantity or NUMA node.
     """
-    manager, calls = _manager(case_input), _calls(case_input)
+    manager, calls = _manager(case_input, profile), _calls(case_input)
     steps = []
     for call in calls:
-        error = decider.decide(manager, call, profile.devices)
+        error = allocate.decide(manager, call)
         steps.append(StepOutcome(error=error, devices=_held(manager, call)))
     return DevicesOutcome(steps=steps)
 
@@ -90,18 +91,19 @@ def judge(
     calls = _calls(case_input)
     if len(claimed.steps) != len(calls):
         return impossible(f"{len(claimed.steps)} steps came out, but there are {len(calls)}")
-    managers = [_manager(case_input)]
+    managers = [_manager(case_input, profile)]
     for number, (call, step) in enumerate(zip(calls, claimed.steps, strict=True), start=1):
         claim = Claim(error=step.error, devices=step.devices)
-        found = [decider.admissible(m, call, claim, profile.devices) for m in managers]
+        found = [admissible(m, call, claim) for m in managers]
         managers = [manager for one in found for manager in one.managers]
         if not managers:
             return impossible(f"step {number}: {found[0].why}")
     return ADMISSIBLE
 
 
-def _manager(case_input: DevicesCase) -> ManagerImpl:
-    return manager_of(case_input.numa_nodes, case_input.resources or {}, case_input.allocated or ())
+def _manager(case: DevicesCase, profile: KubeletProfile) -> ManagerImpl:
+    resources, allocated = case.resources or {}, case.allocated or ()
+    return manager_of(case.numa_nodes, resources, allocated, profile.devices)
 
 
 def _calls(case_input: DevicesCase) -> list[AllocateCall]:

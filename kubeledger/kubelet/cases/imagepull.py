@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from kubeledger.kubelet.cases.fields import Int32, Int64, shortened
 from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, compared, impossible
-from kubeledger.kubelet.cgroups.reasons import Path
+from kubeledger.kubelet.cgroups.conversions import Path
 from kubeledger.kubelet.imagepull.decider import ensure_images_exist, first, outcomes
 from kubeledger.kubelet.imagepull.explain import explain
 from kubeledger.kubelet.imagepull.fs_pullrecords import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubeledger.kubelet.prober.instants import instant_ns
+from kubeledger.kubelet.kube.instants import instant_ns
 from kubeledger.kubelet.prober.objects import Pod, PodStatus
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from kubeledger.kubelet.cgroups.reasons import Path
+from kubeledger.kubelet.cgroups.conversions import Path
 
 Verdict = Literal["match", "admissible", "impossible"]
 

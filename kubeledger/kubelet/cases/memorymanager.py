@@ -25,7 +25,7 @@ from kubeledger.kubelet.cases.memory_node import (
     reservations_of,
     sorted_entries,
 )
-from kubeledger.kubelet.cgroups.reasons import Path
+from kubeledger.kubelet.cgroups.conversions import Path
 from kubeledger.kubelet.kube.admission import AllocationError
 from kubeledger.kubelet.kube.amounts import check_asked
 from kubeledger.kubelet.kube.containermap import ContainerRef

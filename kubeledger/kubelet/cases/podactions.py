@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from kubeledger.kubelet.cases.fields import check_amounts, keyed
 from kubeledger.kubelet.cases.judgement import Judgement, impossible
+from kubeledger.kubelet.kube.instants import instant_ns
 from kubeledger.kubelet.kube.pod import ResourceRequirements
 from kubeledger.kubelet.kuberuntime.actions import ContainerToKill, PodActions
 from kubeledger.kubelet.kuberuntime.decider import compute_pod_actions
@@ -25,7 +26,6 @@ from kubeledger.kubelet.kuberuntime.objects import (
     ProbeResult,
     SandboxStatus,
 )
-from kubeledger.kubelet.prober.instants import instant_ns
 from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 

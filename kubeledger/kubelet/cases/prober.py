@@ -1,27 +1,28 @@
 """Cases of one probe worker: a pod, a container, a probe type and its ticks.
 
-The recorder of a case keeps no events: an event needs a reference to the pod by its kind,
-which only a whole kubelet knows. So ``events`` is empty in what is decided, and a claim with
-an event is impossible.
+A worker's steps are deterministic: what they depend on is in the case, so that the one
+admissible outcome is the decided one. The recorder of a case keeps no events: an event needs a
+reference to the pod by its kind, which only a whole kubelet knows. So ``events`` is empty in what
+is decided, and a claim with an event is impossible.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import msgspec
 
 from kubeledger.kubelet.cases.instants import check_pod_times, check_status_times
 from kubeledger.kubelet.cases.judgement import MATCH, Judgement, impossible
-from kubeledger.kubelet.prober.causes import cause
-from kubeledger.kubelet.prober.decider import Tick, TickOutcome, difference
-from kubeledger.kubelet.prober.decider import decide as decide_ticks
-from kubeledger.kubelet.prober.instants import ZERO_TIME_NS, instant_ns
-from kubeledger.kubelet.prober.objects import Container, Pod
-from kubeledger.kubelet.prober.results import Results
-from kubeledger.kubelet.prober.worker import ProbeWorker, new_worker
+from kubeledger.kubelet.kube.instants import ZERO_TIME_NS, instant_ns
+from kubeledger.kubelet.prober.explain import Taken
+from kubeledger.kubelet.prober.objects import Container, Pod, PodStatus
+from kubeledger.kubelet.prober.prober import MissingAttemptError
+from kubeledger.kubelet.prober.results import Result, Results, Update
+from kubeledger.kubelet.prober.worker import ProbeWorker, do_probe, new_worker
 from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.model.bodies.prober import ProbeType
+from kubeledger.model.bodies.prober import ProbeType, TickResult
 from kubeledger.model.errors import BadInputError
 
 _NAMES = {
@@ -29,6 +30,40 @@ _NAMES = {
     "on_hold": "onHold",
     "result_run": "resultRun",
 }
+
+
+class Tick(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """What a worker meets in one step.
+
+    Attributes:
+        at: the kubelet's clock, RFC 3339.
+        pod_status: what the status manager has; None for nothing.
+        attempts: what up to three executions of the probe would return.
+    """
+
+    at: str
+    pod_status: PodStatus | None
+    attempts: list[TickResult]
+
+
+class TickOutcome(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False):
+    """The worker after one step.
+
+    Attributes:
+        keep_going: whether it continues.
+        attempts: executions used.
+        result: cached for the worker's container; empty for none.
+        updates: sent in this step.
+        events: none; see the module.
+    """
+
+    keep_going: bool = msgspec.field(name="continue")
+    attempts: int
+    on_hold: bool
+    result_run: int
+    result: Result | Literal[""]
+    updates: Sequence[Update]
+    events: Sequence[str]
 
 
 class ProberCase(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -57,7 +92,7 @@ OUTCOME = Outcome
 
 
 def decide(case_input: ProberCase, profile: KubeletProfile) -> Outcome:
-    """Step the worker through all ticks.
+    """Step the worker through all ticks, also after it said that it ends.
 
     Raises:
         BadInputError: no such container or probe, a time that is none, or an execution that
@@ -66,7 +101,28 @@ def decide(case_input: ProberCase, profile: KubeletProfile) -> Outcome:
     check_pod_times(case_input.pod)
     for tick in case_input.ticks:
         check_status_times(tick.pod_status)
-    return Outcome(decide_ticks(_worker(case_input, profile), case_input.ticks))
+    worker = _worker(case_input, profile)
+    results, outcomes = worker.results, []
+    cache = results.cache
+    for index, tick in enumerate(case_input.ticks):
+        try:
+            step = do_probe(worker, tick.pod_status, instant_ns(tick.at), tick.attempts)
+        except MissingAttemptError as error:
+            path = f"input.ticks[{index}].attempts"
+            raise BadInputError(f"{path}: {error.message}", advice=error.advice) from None
+        skipped = step.skipped
+        outcomes.append(
+            TickOutcome(
+                skipped is None or skipped.keep_going,
+                step.attempts,
+                worker.on_hold,
+                worker.result_run,
+                cache.get(worker.container_id, ""),
+                results.take_updates(),
+                events=(),
+            )
+        )
+    return Outcome(outcomes)
 
 
 def judge(
@@ -77,7 +133,7 @@ def judge(
         counts = f"there are {len(decided.ticks)} ticks, but {len(claimed.ticks)} in the outcome"
         return impossible(counts)
     for index, (ours, theirs) in enumerate(zip(decided.ticks, claimed.ticks, strict=True)):
-        name = difference(ours, theirs)
+        name = _difference(ours, theirs)
         if name is not None:
             return impossible(_why(case_input, profile, index, name, ours, theirs))
         if theirs.events:
@@ -86,6 +142,14 @@ def judge(
                 "kubelet keeps none, because the recorder cannot refer to its pod"
             )
     return MATCH
+
+
+def _difference(decided: TickOutcome, claimed: TickOutcome) -> str | None:
+    """Attribute in which a claimed step is none the worker could have taken; None for none."""
+    for name in ("attempts", "result_run", "on_hold", "result", "keep_going"):
+        if getattr(decided, name) != getattr(claimed, name):
+            return name
+    return None if list(decided.updates) == list(claimed.updates) else "updates"
 
 
 def _worker(case: ProberCase, profile: KubeletProfile) -> ProbeWorker:
@@ -124,10 +188,32 @@ def _why(
     theirs: TickOutcome,
 ) -> str:
     """One sentence about the first difference."""
-    because = cause(_worker(case, profile), case.ticks[: index + 1], name)
+    taken = _step(_worker(case, profile), case.ticks[: index + 1])
+    match name:
+        case "attempts":
+            because = taken.of_attempts()
+        case "result_run":
+            because = taken.of_result_run()
+        case "on_hold":
+            because = taken.of_on_hold()
+        case "keep_going":
+            because = taken.of_keep_going()
+        case _:
+            because = taken.of_stored(updates=name == "updates")
     encode = msgspec.json.encode
     expected, claimed = (encode(getattr(outcome, name)).decode() for outcome in (ours, theirs))
     return (
         f"after tick {index + 1} ({case.ticks[index].at}) the {case.probe_type} worker has "
         f"{_NAMES.get(name, name)} {expected}, not {claimed}, because {because}"
     )
+
+
+def _step(worker: ProbeWorker, ticks: Sequence[Tick]) -> Taken:
+    """The last of some steps."""
+    for tick in ticks[:-1]:
+        do_probe(worker, tick.pod_status, instant_ns(tick.at), tick.attempts)
+    worker.results.take_updates()
+    tick, before = ticks[-1], msgspec.structs.replace(worker)
+    step = do_probe(worker, tick.pod_status, instant_ns(tick.at), tick.attempts)
+    last = tick.attempts[step.attempts - 1] if step.attempts else None
+    return Taken(before, worker, step, last)

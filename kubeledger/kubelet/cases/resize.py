@@ -19,11 +19,11 @@ from kubeledger.kubelet.allocation.state import PodResourceInfo, State
 from kubeledger.kubelet.allocation.sync_handler import SyncHandler
 from kubeledger.kubelet.cases.fields import check_amounts
 from kubeledger.kubelet.cases.judgement import Judgement, compared
+from kubeledger.kubelet.kube.instants import instant_ns
 from kubeledger.kubelet.kube.pod import Node, NodeStatus, ObjectMeta, Pod, ResourceRequirements
 from kubeledger.kubelet.kube.requests import ResourceList
 from kubeledger.kubelet.lifecycle import decider as lifecycle
 from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo
-from kubeledger.kubelet.prober.instants import instant_ns
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import format_ts

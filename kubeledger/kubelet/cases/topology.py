@@ -26,7 +26,7 @@ from kubeledger.kubelet.cases.memory_node import (
     reservations_of,
     sorted_entries,
 )
-from kubeledger.kubelet.cgroups.reasons import Path
+from kubeledger.kubelet.cgroups.conversions import Path
 from kubeledger.kubelet.cpumanager.cpu_manager import Configuration
 from kubeledger.kubelet.cpumanager.cpu_manager import Manager as CPUManager
 from kubeledger.kubelet.cpumanager.policy_static import PolicyError

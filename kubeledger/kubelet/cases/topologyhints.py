@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal
 
@@ -18,10 +18,15 @@ from kubeledger.kubelet.cases.device_node import (
 )
 from kubeledger.kubelet.cases.devices import DevicesCase
 from kubeledger.kubelet.cases.fields import node_set
-from kubeledger.kubelet.cases.hint_reasons import HintReasons
+from kubeledger.kubelet.cases.hint_reasons import given, no_hint, not_given, preference
 from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, impossible
-from kubeledger.kubelet.devicemanager.hints import pod_topology_hints, topology_hints
-from kubeledger.kubelet.devicemanager.pod_request import ContainerLimits, pod_device_request
+from kubeledger.kubelet.devicemanager.topology_hints import (
+    ContainerLimits,
+    Wanted,
+    pod_device_request,
+    topology_hints,
+    wanted,
+)
 from kubeledger.kubelet.kube.quantity import QuantityError
 from kubeledger.kubelet.profile.devices import DeviceFacts
 from kubeledger.kubelet.profile.resolve import KubeletProfile
@@ -84,18 +89,20 @@ def judge(
     """
     if len(claimed.steps) != 1:
         return impossible(f"there is one step, not {len(claimed.steps)}")
-    _, reasons = _hints(case_input, profile)
+    _, wanted_of = _hints(case_input, profile)
+    asked = wanted_of()
     mine, theirs = decided.steps[0].hints, claimed.steps[0].hints
     if not profile.devices.hints_in_machine_order:
         order = _order_after(theirs, case_input.numa_nodes)
-        if order is not None and not _difference(_ordered(mine, order), theirs, reasons):
+        if order is not None and not _difference(_ordered(mine, order), theirs, asked):
             return ADMISSIBLE
-    return impossible(_difference(mine, theirs, reasons))
+    return impossible(_difference(mine, theirs, asked))
 
 
 def _hints(
     case_input: HintsCase, profile: KubeletProfile
-) -> tuple[dict[str, Hints | None], HintReasons]:
+) -> tuple[dict[str, Hints | None], Callable[[], dict[str, Wanted]]]:
+    """The hints, and what is asked for by resource."""
     if len(case_input.steps) != 1:
         raise BadInputError(f"input.steps: one step is needed, not {len(case_input.steps)}")
     if case_input.scope == "pod" and not profile.topology.pod_scope:
@@ -106,30 +113,26 @@ def _hints(
     check_pod("input.steps[0].pod", step.pod)
     node_set("input.steps[0].affinity", step.affinity or ())
     manager = manager_of(
-        case_input.numa_nodes, case_input.resources or {}, case_input.allocated or ()
+        case_input.numa_nodes, case_input.resources or {}, case_input.allocated or (), facts
     )
     uid = step.pod.metadata.uid
     active = {uid, *(case_input.active_pods or ())}
     found = step.pod.container(step.container)
     if found is None:
         raise BadInputError(f"input.steps[0].container: the pod has no {step.container!r}")
-    pod_scope = case_input.scope == "pod"
-    if pod_scope:
+    container = None if case_input.scope == "pod" else step.container
+    if container is None:
         try:
             requests = _pod_request(step.pod, facts)
         except QuantityError as error:
             raise BadInputError(f"input.steps[0].pod: the sum of its limits: {error}") from None
-        hints = pod_topology_hints(manager, uid, requests, active, facts)
     else:
         requests = counted_limits(found[0])
-        hints = topology_hints(manager, uid, step.container, requests, active, facts)
-    return hints, HintReasons(
-        manager=manager,
-        pod=uid,
-        container=None if pod_scope else step.container,
-        requests=requests,
-        facts=facts,
-    )
+    hints = topology_hints(manager, uid, container, requests, active)
+    return hints, lambda: {
+        resource: wanted(manager, uid, container, resource, requested)
+        for resource, requested in requests.items()
+    }
 
 
 def _pod_request(pod: CasePod, facts: DeviceFacts) -> dict[str, int]:
@@ -199,12 +202,14 @@ def _ordered(
 def _difference(
     mine: dict[str, list[HintOutcome] | None],
     theirs: dict[str, list[HintOutcome] | None],
-    reasons: HintReasons,
+    asked: Mapping[str, Wanted],
 ) -> str:
     """Why the hints are not those claimed; empty if they are."""
     for resource in sorted(mine.keys() | theirs.keys()):
         if resource not in mine:
-            return f"there are no hints for {resource}: {reasons.no_resource(resource)}"
+            why = f"no device plugin serves {resource}"
+            why = why if resource in asked else f"{resource} is not requested"
+            return f"there are no hints for {resource}: {why}"
         if resource not in theirs:
             return f"there are hints for {resource} as well: it is requested, and has a plugin"
         one, other = mine[resource], theirs[resource]
@@ -212,24 +217,23 @@ def _difference(
             continue
         if one is None or other is None:
             has = "no preference" if one is None else "a preference"
-            return f"{resource} has {has} for NUMA nodes: {reasons.preference(resource)}"
-        return _first_difference(resource, one, other, reasons)
+            return f"{resource} has {has} for NUMA nodes: {preference(asked[resource])}"
+        return _first_difference(asked[resource], one, other)
     return ""
 
 
-def _first_difference(
-    resource: str, mine: list[HintOutcome], theirs: list[HintOutcome], reasons: HintReasons
-) -> str:
+def _first_difference(asked: Wanted, mine: list[HintOutcome], theirs: list[HintOutcome]) -> str:
+    resource = asked.resource
     if not mine:
-        return f"there is no hint for {resource}: {reasons.no_hint(resource)}"
+        return f"there is no hint for {resource}: {no_hint(asked)}"
     for index, hint in enumerate(mine):
         if index < len(theirs) and theirs[index] == hint:
             continue
         kind = "preferred" if hint.preferred else "not preferred"
-        why = reasons.given(resource, hint.numa_nodes, preferred=hint.preferred)
+        why = given(asked, hint.numa_nodes, preferred=hint.preferred)
         own = [other.numa_nodes for other in mine]
         if index < len(theirs) and theirs[index].numa_nodes not in own:
-            why = reasons.not_given(resource, theirs[index].numa_nodes)
+            why = not_given(asked, theirs[index].numa_nodes)
         return f"hint {index + 1} for {resource} is nodes {hint.numa_nodes}, {kind}: {why}"
-    why = reasons.not_given(resource, theirs[len(mine)].numa_nodes)
+    why = not_given(asked, theirs[len(mine)].numa_nodes)
     return f"there are only {len(mine)} hints for {resource}: {why}"

@@ -7,19 +7,24 @@ none. A container without a CPU request gets shares by its limit.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
 from kubeledger.kubelet.cgroups.conversions import (
     MIN_SHARES,
     quota_of_milli_cpu,
+    quota_reason,
+    quotient,
     shares_of_milli_cpu,
+    shares_reason,
 )
-from kubeledger.kubelet.cgroups.oom import container_oom_score_adj
-from kubeledger.kubelet.cgroups.pod_config import HUGE_PAGES_PREFIX, NO_QUOTA, page_size_of
-from kubeledger.kubelet.cgroups.reasons import quota_reason, shares_reason
+from kubeledger.kubelet.cgroups.pod_config import NO_QUOTA, page_size_of
 from kubeledger.kubelet.kube.amounts import NANOS
-from kubeledger.kubelet.kube.pod import Container, Pod
+from kubeledger.kubelet.kube.critical import is_critical_pod, is_node_critical_pod
+from kubeledger.kubelet.kube.names import HUGE_PAGES, is_pod_level_resource
+from kubeledger.kubelet.kube.pod import Container, Pod, PodSpec, is_sidecar
+from kubeledger.kubelet.kube.podtotals import container_total
 from kubeledger.kubelet.kube.requests import Amount, ResourceList, milli_of, units_of
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
 from kubeledger.model.bodies.cgroups import QOSClass
@@ -72,7 +77,6 @@ def container_config(
 
     Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container_linux.go
         generateLinuxContainerResources, calculateLinuxResources
-    Differs: no.
     """
     cpu, holder = _limit(pod, container, "cpu", facts)
     memory, memory_holder = _limit(pod, container, "memory", facts)
@@ -132,7 +136,7 @@ def container_huge_page_limits(
         lists.insert(0, pod.spec.resources.limits or {})
     for limits in lists:
         for name, amount in limits.items():
-            if not name.startswith(HUGE_PAGES_PREFIX):
+            if not name.startswith(HUGE_PAGES):
                 continue
             if size := huge_page_unit_size(page_size_of(name)):
                 asked[size] = units_of(NANOS[amount])
@@ -186,3 +190,118 @@ def _shares(
         return shares, f"no cpu is requested, nor limited, and {MIN_SHARES} shares are the least"
     why = f"no cpu is requested, so the limit of {holder} counts, {limit_milli} m, {reason}"
     return shares, why
+
+
+_CPU: int = 10**9
+"""Nanos of one CPU."""
+
+
+def exclusive_containers(pod: Pod, qos_class: QOSClass, facts: CgroupFacts) -> frozenset[str]:
+    """Names of the containers that the static CPU policy gives CPUs of their own.
+
+    Args:
+        pod: init containers count as well.
+        qos_class: of the pod.
+        facts: of the kubelet's version.
+
+    Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go Allocate, guaranteedCPUs
+    Differs: there are enough CPUs; PodLevelResourceManagers is off.
+    """
+    spec = pod.spec
+    if qos_class != "Guaranteed" or (facts.pod_level_resources and spec.resources is not None):
+        return frozenset()
+    return frozenset(
+        container.name or ""
+        for container in (*(spec.init_containers or ()), *(spec.containers or ()))
+        if _whole(NANOS[container.requests["cpu"]] if "cpu" in container.requests else 0)
+    )
+
+
+def _whole(cpu: int) -> bool:
+    return cpu >= _CPU and cpu % _CPU == 0
+
+
+BEST_EFFORT_OOM_SCORE_ADJ: Final = 1000
+
+
+def container_oom_score_adj(
+    pod: Pod,
+    container: Container,
+    qos_class: QOSClass,
+    facts: CgroupFacts,
+    *,
+    memory_capacity: int,
+) -> tuple[int, str]:
+    """The adjustment of one container, and its rule as users see it.
+
+    Args:
+        pod: that the container is part of.
+        container: or init container.
+        qos_class: of the pod.
+        facts: of the kubelet's version.
+        memory_capacity: bytes of the node, above 0.
+
+    Raises:
+        BadInputError: a memory request cannot be asked for.
+
+    Source: v1.36.2 pkg/kubelet/qos/policy.go GetContainerOOMScoreAdjust
+    """
+    guaranteed = -997 if facts.oom_score_of_guaranteed_997 else -998
+    only_node = facts.oom_only_node_critical_protected
+    if is_node_critical_pod(pod) if only_node else is_critical_pod(pod):
+        kind = "node-critical" if only_node else "critical"
+        return guaranteed, f"all containers of a {kind} pod are protected with this"
+    if qos_class != "Burstable":
+        adjust = guaranteed if qos_class == "Guaranteed" else BEST_EFFORT_OOM_SCORE_ADJ
+        return adjust, f"all containers of {qos_class} pods have this"
+    share = _unallocated_share(pod.spec) if facts.pod_level_resources else 0
+    request = _memory_request(container)
+    of = f"of the node's {memory_capacity} bytes of memory {request} are requested, and"
+    adjust = _score(request + share, memory_capacity)
+    why = f"{of} 1000 - 1000 * {request} / {memory_capacity} = {adjust}"
+    if share:
+        why = f"{of} the container's part of what spec.resources requests beyond its containers"
+    if facts.oom_sidecar_outlives_containers and _is_sidecar_of(pod, container):
+        least = min(map(_memory_request, pod.spec.containers or ()), default=0)
+        most = _score(least + share, memory_capacity)
+        if most < adjust:
+            adjust, why = most, f"{of} a sidecar's adjustment is at most that of the containers"
+    if adjust < 1000 + guaranteed:
+        return 1000 + guaranteed, f"{of} {1000 + guaranteed} is the least for Burstable pods"
+    if adjust == BEST_EFFORT_OOM_SCORE_ADJ:
+        none = "no thousandth of the node's memory is requested"
+        return adjust - 1, f"{none}, and {adjust} is for BestEffort pods"
+    return adjust, why
+
+
+def _score(memory_request: int, memory_capacity: int) -> int:
+    return 1000 - quotient(1000 * memory_request, memory_capacity)
+
+
+def _memory_request(container: Container) -> int:
+    requests = container.requests
+    return units_of(NANOS[requests["memory"]]) if "memory" in requests else 0
+
+
+def _is_sidecar_of(pod: Pod, container: Container) -> bool:
+    """Source: v1.36.2 pkg/kubelet/qos/policy.go isSidecarContainer."""
+    if not is_sidecar(container):
+        return False
+    return any(init.name == container.name for init in pod.spec.init_containers or ())
+
+
+def _unallocated_share(spec: PodSpec) -> int:
+    """Bytes per container of what the pod level requests beyond the containers' requests.
+
+    Source: v1.36.2 pkg/kubelet/qos/helpers.go remainingPodMemReqPerContainer
+    """
+    own = (spec.resources.requests if spec.resources is not None else None) or {}
+    if not any(map(is_pod_level_resource, own)):
+        return 0
+    request = NANOS[own["memory"]] if "memory" in own else 0
+    if not request:
+        return 0
+    inits = spec.init_containers or ()
+    requested = container_total(spec, "memory", NANOS, sidecars=True)
+    remaining = units_of(request) - units_of(requested)
+    return quotient(remaining, len(spec.containers or ()) + len(inits))

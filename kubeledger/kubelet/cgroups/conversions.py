@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from kubeledger.kubelet.cgroups.arithmetic import quotient
-
 MIN_SHARES: Final = 2
 MAX_SHARES: Final = 262144
 SHARES_PER_CPU: Final = 1024
@@ -48,24 +46,6 @@ def quota_of_milli_cpu(milli_cpu: int, period_us: int) -> int:
     return max(quotient(milli_cpu * period_us, MILLI_PER_CPU), MIN_QUOTA_US)
 
 
-def milli_cpu_of_shares(shares: int) -> int:
-    """Millicores that shares stand for, rounded up; 0 below the least.
-
-    Source: v1.36.2 pkg/kubelet/cm/helpers_linux.go SharesToMilliCPU
-    """
-    if shares < MIN_SHARES:
-        return 0
-    return math.ceil(shares * MILLI_PER_CPU / SHARES_PER_CPU)
-
-
-def milli_cpu_of_quota(quota_us: int, period_us: int) -> int:
-    """Millicores that a quota allows; 0 where it is -1, no limit.
-
-    Source: v1.36.2 pkg/kubelet/cm/helpers_linux.go QuotaToMilliCPU
-    """
-    return 0 if quota_us == -1 else quotient(quota_us * MILLI_PER_CPU, period_us)
-
-
 def weight_of_shares(shares: int) -> int:
     """cpu.weight as the kubelet writes it to pod, QoS and node cgroups: linear.
 
@@ -88,3 +68,40 @@ def weight_of_shares_curved(shares: int) -> int:
         return MAX_WEIGHT
     log = math.log2(shares)
     return math.ceil(10 ** ((log * log + 125 * log) / 612 - 7 / 34))
+
+
+_INT64_MIN: Final = -(2**63)
+
+
+def quotient(dividend: int, divisor: int) -> int:
+    """``dividend / divisor`` of int64, rounded towards zero; ``divisor`` is positive."""
+    wrapped = dividend
+    if not _INT64_MIN <= dividend < -_INT64_MIN:
+        wrapped = (dividend - _INT64_MIN) % 2**64 + _INT64_MIN
+    return wrapped // divisor if wrapped >= 0 else -(-wrapped // divisor)
+
+
+Path = tuple[str, ...]
+"""Keys from the outcome down to a value."""
+
+
+def shares_reason(milli_cpu: int, shares: int) -> str:
+    """``and 1350 * 1024 / 1000 = 1382``, or which end of the range stands in."""
+    exact = milli_cpu * SHARES_PER_CPU // MILLI_PER_CPU
+    if shares == exact:
+        return f"and {milli_cpu} * {SHARES_PER_CPU} / {MILLI_PER_CPU} = {shares}"
+    if shares == MIN_SHARES:
+        return f"and {MIN_SHARES} shares are the least"
+    if shares == MAX_SHARES:
+        return f"and {MAX_SHARES} shares are the most"
+    return "which 64 bits cannot hold in shares"
+
+
+def quota_reason(milli_cpu: int, period_us: int, quota_us: int) -> str:
+    """``and 500 * 100000 / 1000 = 50000``, or that the least stands in."""
+    exact = milli_cpu * period_us // MILLI_PER_CPU
+    if quota_us == exact:
+        return f"and {milli_cpu} * {period_us} / {MILLI_PER_CPU} = {quota_us}"
+    if quota_us == MIN_QUOTA_US:
+        return f"and a quota of {MIN_QUOTA_US} is the least"
+    return "which 64 bits cannot hold as a quota"

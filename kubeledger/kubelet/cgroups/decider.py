@@ -11,10 +11,12 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.cgroups.container_config import ContainerConfig, container_config
-from kubeledger.kubelet.cgroups.conversions import MIN_SHARES
-from kubeledger.kubelet.cgroups.exclusive import exclusive_containers
-from kubeledger.kubelet.cgroups.names import pod_cgroup, to_cgroupfs, to_systemd
+from kubeledger.kubelet.cgroups.container_config import (
+    ContainerConfig,
+    container_config,
+    exclusive_containers,
+)
+from kubeledger.kubelet.cgroups.conversions import MIN_SHARES, Path, shares_reason
 from kubeledger.kubelet.cgroups.node_config import (
     Quantities,
     ReservationSettings,
@@ -24,13 +26,12 @@ from kubeledger.kubelet.cgroups.node_config import (
     over_reserved,
     resource_config_for_node,
 )
+from kubeledger.kubelet.cgroups.paths import pod_cgroup, to_cgroupfs, to_systemd
 from kubeledger.kubelet.cgroups.pod_config import (
-    HUGE_PAGES_PREFIX,
     ResourceConfig,
     resource_config_for_pod,
 )
 from kubeledger.kubelet.cgroups.qos_config import QOSConfig, QOSRequests, qos_config, qos_requests
-from kubeledger.kubelet.cgroups.reasons import Path, shares_reason
 from kubeledger.kubelet.cgroups.unified import (
     Files,
     UnifiedSettings,
@@ -39,6 +40,7 @@ from kubeledger.kubelet.cgroups.unified import (
     written,
 )
 from kubeledger.kubelet.kube.amounts import NANOS, check_asked
+from kubeledger.kubelet.kube.names import HUGE_PAGES
 from kubeledger.kubelet.kube.pod import Pod, lists_of_pods
 from kubeledger.kubelet.kube.podqos import pod_qos
 from kubeledger.kubelet.kube.quantity import ZERO, Quantity
@@ -70,7 +72,7 @@ class PodDecision(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             case ("pod", "hugePageLimits", size):
                 amounts = {str(of): n for of, n in self.pod.huge_page_limits.items()}
                 if size not in amounts:
-                    return f"no resource {HUGE_PAGES_PREFIX}<size> of this size is requested"
+                    return f"no resource {HUGE_PAGES}<size> of this size is requested"
                 return f"the pod requests {amounts[size]} bytes in huge pages of {size} bytes"
             case ("pod", name):
                 return self.pod.reasons.get(name, "")

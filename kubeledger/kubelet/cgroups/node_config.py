@@ -18,25 +18,9 @@ from kubeledger.kubelet.cgroups.conversions import shares_of_milli_cpu
 from kubeledger.kubelet.cgroups.pod_config import ResourceConfig, huge_page_limits
 from kubeledger.kubelet.kube.cpuset import cpus_of
 from kubeledger.kubelet.kube.quantity import ZERO, Format, Quantity, int64_of_float
-from kubeledger.kubelet.kube.thresholds import EvictionThresholdError, parse_threshold
+from kubeledger.kubelet.kube.thresholds import parse_threshold
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
 from kubeledger.kubelet.profile.eviction import EvictionFacts
-
-__all__ = [
-    "EvictionThresholdError",
-    "Quantities",
-    "ReservationSettings",
-    "eviction_signals",
-    "eviction_threshold",
-    "hard_eviction_reservation",
-    "kubepods_resources",
-    "node_allocatable",
-    "node_reservation",
-    "over_reservation_message",
-    "over_reserved",
-    "reservation_of",
-    "resource_config_for_node",
-]
 
 Quantities = Mapping[str, Quantity]
 
@@ -98,6 +82,13 @@ def reservation_of(setting: Callable[[str], Any]) -> ReservationSettings:
     if setting("--experimental-allocatable-ignore-eviction") in (True, "true"):
         hard = {}
     return ReservationSettings(system_reserved=system, kube_reserved=kube, eviction_hard=hard)
+
+
+def reserved_amount(resource: str, settings: ReservationSettings) -> str | None:
+    """What both reserves keep of a resource, as the API writes it; None: nothing."""
+    parts = (settings.system_reserved, settings.kube_reserved)
+    amount = parts[0].get(resource, ZERO).add(parts[1].get(resource, ZERO))
+    return None if amount.is_zero else amount.canonical()
 
 
 def eviction_signals(facts: EvictionFacts) -> tuple[str, ...]:
@@ -203,23 +194,6 @@ def over_reserved(capacity: Quantities, reservation: Quantities) -> list[str]:
     Source: v1.20.2 pkg/kubelet/cm/node_container_manager_linux.go validateNodeAllocatable
     """
     return sorted(n for n, amount in reservation.items() if amount > capacity.get(n, ZERO))
-
-
-def over_reservation_message(
-    name: str, capacity: Quantities, reservation: Quantities, facts: CgroupFacts
-) -> str:
-    """The kubelet's words about one of them.
-
-    Source: v1.20.2, v1.30.0 pkg/kubelet/cm/node_container_manager_linux.go
-        validateNodeAllocatable
-    """
-    has, reserved = capacity.get(name, ZERO), reservation[name]
-    if facts.over_reservation_names_capacity:
-        return (
-            f'Resource "{name}" has a reservation of {reserved} but capacity of {has}.'
-            " Expected capacity >= reservation."
-        )
-    return f'Resource "{name}" has an allocatable of {reserved}, capacity of {has.sub(reserved)}'
 
 
 def eviction_threshold(signal: str, text: str, facts: CgroupFacts) -> Quantity | float | None:

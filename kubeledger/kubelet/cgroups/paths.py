@@ -21,8 +21,9 @@ What a container or its runtime creates below the container is not the kubelet's
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -152,3 +153,76 @@ def below_controller(path: str) -> str:
     if parts and all(part in _CONTROLLERS for part in parts[0].split(",")):
         parts = parts[1:]
     return "/".join(parts)
+
+
+_ROOT: Final = "kubepods"
+_QOS_COMPONENT: Final[dict[QOSClass, tuple[str, ...]]] = {
+    "Guaranteed": (_ROOT,),
+    "Burstable": (_ROOT, "burstable"),
+    "BestEffort": (_ROOT, "besteffort"),
+}
+
+
+class CgroupNameError(ValueError):
+    """A component holds a character that the kubelet does not accept (it panics)."""
+
+
+def node_cgroup() -> tuple[str, ...]:
+    """The cgroup of all pods."""
+    return (_ROOT,)
+
+
+def qos_cgroup(qos_class: QOSClass) -> tuple[str, ...]:
+    """The cgroup above the pods of a class; for Guaranteed pods the one of all pods."""
+    return _QOS_COMPONENT[qos_class]
+
+
+def pod_cgroup(qos_class: QOSClass, uid: str) -> tuple[str, ...]:
+    """The cgroup of a pod.
+
+    Raises:
+        CgroupNameError: the UID holds ``/`` or ``_``.
+
+    Source: v1.20.2 pkg/kubelet/cm/pod_container_manager_linux.go GetPodContainerName
+    """
+    if "/" in uid or "_" in uid:
+        raise CgroupNameError(f"invalid character in UID {uid!r} of a cgroup name")
+    return (*_QOS_COMPONENT[qos_class], f"pod{uid}")
+
+
+def to_cgroupfs(cgroup: Sequence[str]) -> str:
+    """The path below a controller, or below the unified root.
+
+    Source: v1.20.2 pkg/kubelet/cm/cgroup_manager_linux.go ToCgroupfs
+    """
+    return "/" + "/".join(cgroup)
+
+
+def to_systemd(cgroup: Sequence[str]) -> str:
+    """The same as nested slices; ``-`` separates levels, so one in a name becomes ``_``.
+
+    Source: v1.20.2 pkg/kubelet/cm/cgroup_manager_linux.go ToSystemd
+    """
+    path, name = "", ""
+    for component in cgroup:
+        escaped = component.replace("-", "_")
+        name = f"{name}-{escaped}" if name else escaped
+        path += f"/{name}.slice"
+    return path or "/"
+
+
+_OBSERVED = re.compile(
+    r"tasks|cgroup\.(?:procs|threads)|cpuacct\..+|cpuset\..+|blkio\.(?:throttle\.)?io_.+"
+    r"|.+\.(?:(?:max_)?usage_in_bytes|failcnt|oom_control"
+    r"|current|peak|events(?:\.local)?|(?:numa_)?stat|stat\.local|pressure)"
+)
+"""Source: Documentation/admin-guide/cgroup-v1 and cgroup-v2.rst of the kernel"""
+
+
+def observed_in(files: Mapping[str, str]) -> dict[str, str]:
+    """Of the files of a cgroup, with their text, those that are only looked at.
+
+    The kernel counts in them; or they are CPU sets, which follow from what the CPU and the memory
+    manager gave to containers.
+    """
+    return {name: text for name, text in files.items() if _OBSERVED.fullmatch(name)}

@@ -14,17 +14,19 @@ import msgspec
 from kubeledger.kubelet.cgroups.conversions import (
     MIN_SHARES,
     quota_of_milli_cpu,
+    quota_reason,
     shares_of_milli_cpu,
+    shares_reason,
 )
-from kubeledger.kubelet.cgroups.reasons import quota_reason, shares_reason
 from kubeledger.kubelet.kube.amounts import NANOS
+from kubeledger.kubelet.kube.names import HUGE_PAGES, is_pod_level_resource
 from kubeledger.kubelet.kube.pod import Container, Pod, PodSpec, is_sidecar
+from kubeledger.kubelet.kube.podtotals import scheduled_total, staged_total
 from kubeledger.kubelet.kube.quantity import QuantityError, value_of
-from kubeledger.kubelet.kube.requests import ResourceList, aggregate, milli_of, units_of
+from kubeledger.kubelet.kube.requests import ResourceList, milli_of, units_of
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
 from kubeledger.model.bodies.cgroups import QOSClass
 
-HUGE_PAGES_PREFIX: Final = "hugepages-"
 NO_QUOTA: Final = -1
 _OF_BEST_EFFORT: Final = {
     "cpuShares": f"a BestEffort pod has the least shares, {MIN_SHARES}",
@@ -85,15 +87,14 @@ def resource_config_for_pod(
     off = "cpuCFSQuota is off"
     if exclusive_cpus and facts.exclusive_cpus_unlimited:
         enforce_cpu_limits, off = False, "a container has CPUs of its own"
-    request = pod_request(spec, "cpu", facts, pod_level=facts.pod_level_resources)
-    milli = milli_of(request or 0)
+    milli = milli_of(pod_request(spec, "cpu", facts))
     shares = shares_of_milli_cpu(milli)
     asked = f"{milli} m of cpu are requested{_origin(spec, 'cpu', facts, limits=False)}"
     quota = period = memory = None
     unlimited = None if guaranteed else _unlimited(spec, "cpu", facts)
     of_quota = of_period = f"container {unlimited} has no cpu limit, so the pod has none"
     if unlimited is None:
-        milli_limit, period = milli_of(pod_limit(spec, "cpu", facts) or 0), cpu_period_us
+        milli_limit, period = milli_of(_limit(spec, "cpu", facts)), cpu_period_us
         quota, of_quota = NO_QUOTA, f"{off}, so a limited pod has the quota {NO_QUOTA}"
         of_period = f"the pod is limited, and cpuCFSQuotaPeriod is {cpu_period_us} us"
         if enforce_cpu_limits:
@@ -104,7 +105,7 @@ def resource_config_for_pod(
     unlimited = None if guaranteed else _unlimited(spec, "memory", facts)
     of_memory = f"container {unlimited} has no memory limit, so the pod has none"
     if unlimited is None:
-        memory = units_of(pod_limit(spec, "memory", facts) or 0)
+        memory = units_of(_limit(spec, "memory", facts))
         by = _origin(spec, "memory", facts, limits=True)
         of_memory = f"memory is limited to {memory} bytes{by}"
     return ResourceConfig(
@@ -131,60 +132,24 @@ def _origin(spec: PodSpec, name: str, facts: CgroupFacts, *, limits: bool) -> st
     return f"{by}, overhead included" if name in overhead and NANOS[overhead[name]] else by
 
 
-def pod_request(spec: PodSpec, name: str, facts: CgroupFacts, *, pod_level: bool) -> int | None:
-    """What a pod requests of one resource, overhead included.
-
-    Args:
-        spec: of the pod.
-        name: resource.
-        facts: of the kubelet's version.
-        pod_level: whether ``spec.resources`` replaces what the containers say.
-
-    Returns:
-        Nanos; None where it names the resource nowhere.
-
-    Source: v1.36.2 staging/src/k8s.io/component-helpers/resource/helpers.go PodRequests
-    """
-    total: int | None
-    own = spec.resources.requests if pod_level and spec.resources is not None else None
-    if own and name in own and _is_pod_level_resource(name):
-        total = NANOS[own[name]]
-    elif spec.init_containers:
-        total = aggregate(
-            [container.requests for container in spec.containers or ()],
-            [
-                (container.requests, facts.sidecars_run_alongside and is_sidecar(container))
-                for container in spec.init_containers
-            ],
-            name,
-        )
-    else:
-        total = _sum_of_requests(spec.containers or (), name)
-    if spec.overhead and name in spec.overhead:
-        total = (total or 0) + NANOS[spec.overhead[name]]
-    return total
+def pod_request(spec: PodSpec, name: str, facts: CgroupFacts) -> int:
+    """What a pod requests of one resource, overhead included: nanos."""
+    sidecars, pod_level = facts.sidecars_run_alongside, facts.pod_level_resources
+    return scheduled_total(spec, name, NANOS, sidecars, pod_level)
 
 
-def pod_limit(spec: PodSpec, name: str, facts: CgroupFacts) -> int | None:
-    """What a pod may use of one resource, with overhead where there is a limit at all.
-
-    Returns:
-        Nanos; None where it names the resource nowhere.
+def _limit(spec: PodSpec, name: str, facts: CgroupFacts) -> int:
+    """What a pod may use of one resource, with overhead where there is a limit at all: nanos.
 
     Source: v1.36.2 staging/src/k8s.io/component-helpers/resource/helpers.go PodLimits
     """
     own = _pod_level_limits(spec, facts)
-    if own and name in own and _is_pod_level_resource(name):
-        total: int | None = NANOS[own[name]]
+    if own and name in own and is_pod_level_resource(name):
+        total = NANOS[own[name]]
     else:
-        total = aggregate(
-            [container.limits for container in spec.containers or ()],
-            [
-                (c.limits, facts.sidecars_run_alongside and is_sidecar(c))
-                for c in spec.init_containers or ()
-            ],
-            name,
-        )
+        apps = [container.limits for container in spec.containers or ()]
+        inits = [(init.limits, is_sidecar(init)) for init in spec.init_containers or ()]
+        total = staged_total((apps, inits), name, NANOS, facts.sidecars_run_alongside)
     if total and spec.overhead and name in spec.overhead:
         total += NANOS[spec.overhead[name]]
     return total
@@ -196,7 +161,7 @@ def page_size_of(name: str) -> int:
     Source: v1.20.2 pkg/apis/core/v1/helper/helpers.go HugePageSizeFromResourceName
     """
     try:
-        return value_of(name.removeprefix(HUGE_PAGES_PREFIX))
+        return value_of(name.removeprefix(HUGE_PAGES))
     except QuantityError:
         return 0
 
@@ -211,21 +176,10 @@ def huge_page_limits(amounts: dict[str, int]) -> dict[int, int]:
     """
     limits: dict[int, int] = {}
     for name, amount in amounts.items():
-        if name.startswith(HUGE_PAGES_PREFIX):
+        if name.startswith(HUGE_PAGES):
             size = page_size_of(name)
             limits[size] = limits.get(size, 0) + amount
     return limits
-
-
-def _sum_of_requests(containers: Iterable[Container], name: str) -> int | None:
-    """``aggregate`` of a pod that has no init containers, as most have none; fast."""
-    total: int | None = None
-    for container in containers:
-        resources = container.resources
-        if resources is not None and (requests := resources.requests) and name in requests:
-            amount = NANOS[requests[name]]
-            total = amount if total is None else total + amount
-    return total
 
 
 def _unlimited(spec: PodSpec, name: str, facts: CgroupFacts) -> str | None:
@@ -265,11 +219,6 @@ def _pod_level_limits(spec: PodSpec, facts: CgroupFacts) -> ResourceList | None:
     return None
 
 
-def _is_pod_level_resource(name: str) -> bool:
-    """Source: v1.36.2 component-helpers/resource/helpers.go IsSupportedPodLevelResource."""
-    return name in ("cpu", "memory") or name.startswith(HUGE_PAGES_PREFIX)
-
-
 def _pod_huge_pages(spec: PodSpec, facts: CgroupFacts) -> dict[int, int]:
     """Bytes by page size that the pod may use."""
     if not facts.huge_pages_from_pod_requests:
@@ -277,12 +226,9 @@ def _pod_huge_pages(spec: PodSpec, facts: CgroupFacts) -> dict[int, int]:
     names: dict[str, None] = {}
     for resources in _request_lists(spec, facts):
         for name in resources:
-            if name.startswith(HUGE_PAGES_PREFIX):
+            if name.startswith(HUGE_PAGES):
                 names[name] = None
-    pod_level = facts.pod_level_resources
-    return huge_page_limits(
-        {n: units_of(pod_request(spec, n, facts, pod_level=pod_level) or 0) for n in names}
-    )
+    return huge_page_limits({name: units_of(pod_request(spec, name, facts)) for name in names})
 
 
 def _request_lists(spec: PodSpec, facts: CgroupFacts) -> Iterator[ResourceList]:
@@ -318,5 +264,5 @@ def _huge_pages(resources: ResourceList) -> dict[str, int]:
     return {
         name: units_of(NANOS[amount])
         for name, amount in resources.items()
-        if name.startswith(HUGE_PAGES_PREFIX)
+        if name.startswith(HUGE_PAGES)
     }

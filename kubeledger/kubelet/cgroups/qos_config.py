@@ -13,12 +13,12 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.cgroups.arithmetic import quotient
-from kubeledger.kubelet.cgroups.conversions import MIN_SHARES, shares_of_milli_cpu
+from kubeledger.kubelet.cgroups.conversions import MIN_SHARES, quotient, shares_of_milli_cpu
 from kubeledger.kubelet.cgroups.pod_config import pod_request
 from kubeledger.kubelet.kube.amounts import NANOS
-from kubeledger.kubelet.kube.pod import Pod, PodSpec
+from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.podqos import pod_qos
+from kubeledger.kubelet.kube.podtotals import scheduled_total
 from kubeledger.kubelet.kube.requests import milli_of, units_of
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
 
@@ -58,38 +58,20 @@ def qos_requests(pods: Sequence[Pod], facts: CgroupFacts) -> QOSRequests:
         getQoSMemoryRequests
     """
     milli_cpu = guaranteed = burstable = 0
-    cpu_level, memory_level = facts.pod_level_resources, facts.qos_memory_counts_pod_level
+    sidecars, memory_level = facts.sidecars_run_alongside, facts.qos_memory_counts_pod_level
     for pod in pods:
         qos_class = pod_qos(
             pod, status_wins=facts.qos_class_from_status, pod_level=facts.pod_level_resources
         )
         if qos_class == "BestEffort":
             continue
-        spec = pod.spec
-        if spec.init_containers or spec.overhead or spec.resources is not None:
-            cpu = pod_request(spec, "cpu", facts, pod_level=cpu_level) or 0
-            memory = pod_request(spec, "memory", facts, pod_level=memory_level) or 0
-        else:
-            cpu, memory = _cpu_and_memory(spec)
+        memory = units_of(scheduled_total(pod.spec, "memory", NANOS, sidecars, memory_level))
         if qos_class == "Guaranteed":
-            guaranteed += units_of(memory)
+            guaranteed += memory
         else:
-            burstable += units_of(memory)
-            milli_cpu += milli_of(cpu)
+            burstable += memory
+            milli_cpu += milli_of(pod_request(pod.spec, "cpu", facts))
     return QOSRequests(milli_cpu, guaranteed, burstable)
-
-
-def _cpu_and_memory(spec: PodSpec) -> tuple[int, int]:
-    """``pod_request`` of both for a pod of containers alone, as most are; fast."""
-    cpu = memory = 0
-    for container in spec.containers or ():
-        resources = container.resources
-        if resources is not None and (requests := resources.requests):
-            if "cpu" in requests:
-                cpu += NANOS[requests["cpu"]]
-            if "memory" in requests:
-                memory += NANOS[requests["memory"]]
-    return cpu, memory
 
 
 def qos_config(
@@ -105,7 +87,8 @@ def qos_config(
 
     Source: v1.36.2 pkg/kubelet/cm/qos_container_manager_linux.go UpdateCgroups,
         setMemoryReserve
-    Differs: these are the values of the first attempt; see ``retried_qos_config``.
+    Differs: these are the values of the first attempt. Where the kernel refuses a memory limit
+        below what is used, the kubelet tries again with the usage.
     """
     shares = shares_of_milli_cpu(requests.burstable_milli_cpu)
     if memory_reserve_percent is None or not allocatable_memory:
@@ -114,37 +97,6 @@ def qos_config(
     burstable = allocatable_memory - quotient(requests.guaranteed_memory * percent, 100)
     best_effort = burstable - quotient(requests.burstable_memory * percent, 100)
     return QOSConfig(shares, burstable_memory_limit=burstable, best_effort_memory_limit=best_effort)
-
-
-def retried_qos_config(
-    config: QOSConfig, *, burstable_usage: int | None, best_effort_usage: int | None
-) -> QOSConfig:
-    """The values of the second attempt, after an update of a QoS cgroup failed.
-
-    The kernel refuses a memory limit below what is used and cannot be reclaimed. Such a limit
-    becomes the usage, so that the class grows no further; the others stay. Without a memory
-    reserve there is no second attempt.
-
-    Args:
-        config: values of the first attempt.
-        burstable_usage: bytes that the class uses; None where that cannot be read, which
-            ends the adjusting.
-        best_effort_usage: the same.
-
-    Source: v1.36.2 pkg/kubelet/cm/qos_container_manager_linux.go retrySetMemoryReserve; v1.20.2
-    Differs: the classes are gone through in the order of the arguments, in the kubelet in that
-        of a Go map, which shows where one usage cannot be read.
-    """
-    burstable, best_effort = config.burstable_memory_limit, config.best_effort_memory_limit
-    if burstable_usage is None:
-        return config
-    if burstable is not None:
-        burstable = max(burstable, burstable_usage)
-    if best_effort is not None and best_effort_usage is not None:
-        best_effort = max(best_effort, best_effort_usage)
-    return msgspec.structs.replace(
-        config, burstable_memory_limit=burstable, best_effort_memory_limit=best_effort
-    )
 
 
 def qos_unified(

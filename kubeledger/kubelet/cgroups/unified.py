@@ -79,9 +79,7 @@ def pod_files(
         off = f"{_NOT_TIERED}, so nothing is reserved"
     if off:
         return dict.fromkeys((MEMORY_MIN, MEMORY_LOW), File(None, off))
-    pod_level = facts.pod_level_resources
-    request = units_of(pod_request(pod.spec, "memory", facts, pod_level=pod_level) or 0)
-    return _protected(request, "the pod", qos_class, facts)
+    return _protected(units_of(pod_request(pod.spec, "memory", facts)), "the pod", qos_class, facts)
 
 
 def container_files(

@@ -137,6 +137,7 @@ def read_cpu_manager_state(data: object) -> CpuManagerStateRead:
         policy=policy,
         default_cpu_set=default,
         assignments=({"": flat} if flat else {}) | nested,
+        pod_assignments={uid: text_of(cpus) for uid, cpus in sorted(sets["PodEntries"].items())},
         checksum=stored,
         checksum_ok=stored in _checksums(value, sets) if stored else None,
     )

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal
 
 import msgspec
 
 from kubeledger.kubelet.cpumanager.checkpoint import file_text
-from kubeledger.kubelet.cpumanager.policy_static import STATIC, PolicyError, new_static_policy
+from kubeledger.kubelet.cpumanager.policy_static import (
+    STATIC,
+    PolicyError,
+    StaticPolicy,
+    new_static_policy,
+)
 from kubeledger.kubelet.cpumanager.state_checkpoint import restore_state
 from kubeledger.kubelet.cpumanager.state_mem import State
 from kubeledger.kubelet.cpumanager.topology import CPUTopology, MachineInfo
 from kubeledger.kubelet.kube.amounts import NANOS
 from kubeledger.kubelet.kube.containermap import ContainerMap, ContainerRef
-from kubeledger.kubelet.kube.cpuset import CPUSet
+from kubeledger.kubelet.kube.cpuset import CPUSet, parse
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
 from kubeledger.kubelet.kube.requests import Amount, milli_of
@@ -44,6 +49,52 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     reserved_system_cpus: CPUSet = 0
     options: Mapping[str, str] = {}
     topology_policy: str = "none"
+
+
+def configuration_of(
+    setting: Callable[[str], Any], machine: MachineInfo, reserved_cpu: Amount
+) -> Configuration:
+    """By the settings of a kubelet.
+
+    Args:
+        setting: name of a KubeletConfiguration field -> its JSON value; None where it is not set.
+        machine: as cAdvisor reports it.
+        reserved_cpu: CPU in the node's reservation; None: there is none.
+
+    Raises:
+        ValueError: ``reservedSystemCPUs`` is not a set of CPUs; with Go's words.
+    """
+    options = setting("cpuManagerPolicyOptions") or {}
+    return Configuration(
+        machine=machine,
+        reserved_cpu=reserved_cpu,
+        reserved_system_cpus=parse(setting("reservedSystemCPUs") or ""),
+        options={str(name): str(value) for name, value in options.items()},
+        topology_policy=setting("topologyManagerPolicy") or "none",
+    )
+
+
+def new_policy(
+    configuration: Configuration, profile: KubeletProfile, order: MapOrder = FIRST_ORDER
+) -> StaticPolicy:
+    """The static policy of a manager.
+
+    Raises:
+        DiscoverError: the machine has no CPUs that can be told apart.
+        PolicyError: the kubelet does not start with it.
+
+    Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go NewManager
+    Differs: no
+    """
+    return new_static_policy(
+        CPUTopology(configuration.machine, profile.resourcemanagers),
+        _reserved_count(configuration.reserved_cpu),
+        configuration.reserved_system_cpus,
+        configuration.options,
+        configuration.topology_policy,
+        profile,
+        order,
+    )
 
 
 class Manager:
@@ -87,16 +138,7 @@ class Manager:
         self._order = order
         self.active_pods: Sequence[Pod] = ()
         self.sources_ready = True
-        topology = CPUTopology(configuration.machine, facts)
-        self.policy = new_static_policy(
-            topology,
-            _reserved_count(configuration.reserved_cpu),
-            configuration.reserved_system_cpus,
-            configuration.options,
-            configuration.topology_policy,
-            profile,
-            order,
-        )
+        self.policy = new_policy(configuration, profile, order)
         self._containers = ContainerMap(containers or {})
         self._updated: dict[ContainerRef, CPUSet] = {}
         self._pending: Pod | None = None
@@ -106,7 +148,11 @@ class Manager:
         else:
             self.state = restore_state(state_file, STATIC, self._containers, facts, order)
         self._file, self._written = state_file, self.state.revision
+        self.restored()
         self.policy.validate_state(self.state, order)
+
+    def restored(self) -> None:
+        """The state is what the file held, and was not looked at yet."""
 
     @property
     def state_file(self) -> str | None:
@@ -188,7 +234,7 @@ class Manager:
         """
         ref = self._containers.get(container_id)
         if ref is not None:
-            self._release(ref)
+            self.release(ref)
             del self._containers[container_id]
 
     def remove_stale_state(self) -> None:
@@ -264,12 +310,13 @@ class Manager:
         uid, of_pending = pending.metadata.uid or "", names_of(pending)
         return names if names.get(uid) == of_pending else names | {uid: of_pending}
 
-    def _release(self, ref: ContainerRef) -> None:
+    def release(self, ref: ContainerRef) -> None:
+        """Take back what a container has, whyever."""
         self.policy.remove_container(self.state, *ref)
         self._updated.pop(ref, None)
 
     def _remove_by_ref(self, ref: ContainerRef) -> None:
-        self._release(ref)
+        self.release(ref)
         self._containers.remove_by_ref(ref, self._order)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import msgspec
@@ -28,6 +28,14 @@ _FIELDS: Final = {
     STRICT_RESERVATION: "strict_cpu_reservation",
     PREFER_UNCORE: "prefer_align_cpus_by_uncore_cache",
 }
+_LOGGED_AS: Final = {
+    FULL_PCPUS_ONLY: "FullPhysicalCPUsOnly",
+    DISTRIBUTE_NUMA: "DistributeCPUsAcrossNUMA",
+    ALIGN_BY_SOCKET: "AlignBySocket",
+    DISTRIBUTE_CORES: "DistributeCPUsAcrossCores",
+    STRICT_RESERVATION: "StrictCPUReservation",
+    PREFER_UNCORE: "PreferAlignByUncoreCacheOption",
+}
 _EXCLUSIVE: Final = (
     (FULL_PCPUS_ONLY, DISTRIBUTE_CORES),
     (DISTRIBUTE_NUMA, DISTRIBUTE_CORES),
@@ -49,6 +57,21 @@ class StaticPolicyOptions(msgspec.Struct, frozen=True, kw_only=True):
     distribute_cpus_across_cores: bool = False
     strict_cpu_reservation: bool = False
     prefer_align_cpus_by_uncore_cache: bool = False
+
+    @classmethod
+    def of_logged(cls, names: Collection[str]) -> StaticPolicyOptions:
+        """By the names of those that are on, as the kubelet logs them."""
+        return cls(**{_FIELDS[name]: logged in names for name, logged in _LOGGED_AS.items()})
+
+    @property
+    def logged(self) -> tuple[str, ...]:
+        """Names of those that are on, as the kubelet logs them, sorted."""
+        return tuple(sorted(_LOGGED_AS[name] for name in self.names))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of those that are on, as they are configured."""
+        return tuple(name for name, field in _FIELDS.items() if getattr(self, field))
 
 
 def new_static_policy_options(

@@ -26,6 +26,7 @@ from kubeledger.kubelet.kube.cpuset import CPUSet, cpus_in, text_of
 from kubeledger.kubelet.kube.maporder import MapOrder
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of, is_sidecar
 from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.kubelet.topologymanager.hint import Hints, ProviderHints
 
 STATIC: Final = "static"
@@ -117,6 +118,12 @@ class StaticPolicy:
                 if members & reserved:
                     self.reserved_physical |= members
 
+    @property
+    def accounted(self) -> CPUSet:
+        """CPUs that a state holds all of, and that are the shared pool at first."""
+        strict = self.options.strict_cpu_reservation
+        return self.topology.cpus & ~self.reserved if strict else self.topology.cpus
+
     def validate_state(self, state: State, order: MapOrder) -> None:
         """Refuse a state that does not fit the machine or the reserved CPUs; fill an empty one.
 
@@ -126,9 +133,8 @@ class StaticPolicy:
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go validateState
         Differs: no
         """
-        pool, reserved = state.default, self.reserved
+        pool, reserved, machine = state.default, self.reserved, self.accounted
         strict = self.options.strict_cpu_reservation
-        machine = self.topology.cpus & ~reserved if strict else self.topology.cpus
         if not pool:
             if state.assignments:
                 raise StateError("default cpuset cannot be empty")
@@ -230,9 +236,10 @@ class StaticPolicy:
         """
         uid = pod.metadata.uid or ""
         reusable = self.cpus_to_reuse.get(uid, 0)
-        init = next((c for c in pod.spec.init_containers or () if c.name == container.name), None)
-        leaves = init is not None and not (is_sidecar(init) and self._facts.sidecars_keep_resources)
-        self.cpus_to_reuse = {uid: reusable | cpus if leaves else reusable & ~cpus}
+        if leaves_its_cpus(pod, container, self._facts):
+            self.cpus_to_reuse = {uid: reusable | cpus}
+        else:
+            self.cpus_to_reuse = {uid: reusable & ~cpus}
 
     def allocate_cpus(
         self, state: State, count: int, affinity: int | None, reusable: CPUSet
@@ -329,9 +336,8 @@ class StaticPolicy:
                 state.set_default(state.default | whole)
                 state.delete_pod(pod)
             return
-        if self._facts.release_spares_siblings:
-            cpus &= ~state.siblings(pod, container)
-        state.set_default(state.default | cpus)
+        siblings = state.siblings(pod, container)
+        state.set_default(state.default | returned_cpus(cpus, siblings, self._facts))
 
     def get_topology_hints(self, state: State, pod: Pod, container: Container) -> ProviderHints:
         """Where a container can get its CPUs; None: it has no preference.
@@ -413,3 +419,20 @@ class StaticPolicy:
         able = (cpus for size, cpus, *_ in masks if size == fewest and cpus.bit_count() >= count)
         least = topology.sockets_of(next(able, topology.cpus))
         return lambda size, cpus: size == fewest and topology.sockets_of(cpus) == least
+
+
+def leaves_its_cpus(pod: Pod, container: Container, facts: ResourceManagerFacts) -> bool:
+    """Whether later containers of a pod may have the CPUs of this one: an init container's."""
+    init = next((c for c in pod.spec.init_containers or () if c.name == container.name), None)
+    return init is not None and not (is_sidecar(init) and facts.sidecars_keep_resources)
+
+
+def returned_cpus(cpus: CPUSet, siblings: CPUSet, facts: ResourceManagerFacts) -> CPUSet:
+    """What a container gives back to the shared pool.
+
+    Args:
+        cpus: those that it had.
+        siblings: those of its pod's other containers.
+        facts: of the kubelet's version.
+    """
+    return cpus & ~siblings if facts.release_spares_siblings else cpus

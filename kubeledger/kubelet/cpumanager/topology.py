@@ -63,16 +63,38 @@ class MachineInfo(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
 
 def machine_of(cpus: Mapping[str, CpuPlace]) -> MachineInfo:
     """A machine as cAdvisor would report it, of what a kubelet logged of it."""
-    cores: dict[tuple[int, int, int], list[int]] = {}
+    cores: dict[CpuPlace, list[int]] = {}
     for cpu, place in sorted(cpus.items(), key=lambda item: int(item[0])):
-        cores.setdefault((place.numa_node, place.socket, place.core), []).append(int(cpu))
+        cores.setdefault(place, []).append(int(cpu))
     nodes: dict[int, list[Core]] = {}
-    for (node, socket, core), threads in cores.items():
-        nodes.setdefault(node, []).append(Core(core, socket, tuple(threads)))
+    for at, threads in cores.items():
+        core = Core(at.core, at.socket, tuple(threads), at.uncore_cache)
+        nodes.setdefault(at.numa_node, []).append(core)
     return MachineInfo(
         num_sockets=len({place.socket for place in cpus.values()}),
         nodes=tuple(Node(node, tuple(of_node)) for node, of_node in sorted(nodes.items())),
     )
+
+
+def places_of(machine: MachineInfo, *, with_caches: bool) -> dict[str, CpuPlace]:
+    """CPUs (decimal text) and where they are, as a kubelet logs them.
+
+    Args:
+        machine: as cAdvisor reports it.
+        with_caches: the kubelet's version reads uncore caches.
+    """
+    places: dict[int, CpuPlace] = {}
+    for node in machine.nodes:
+        for core in node.cores:
+            cache = core.socket if core.uncore_cache is None else core.uncore_cache
+            place = CpuPlace(
+                numa_node=node.id,
+                socket=core.socket,
+                core=min(core.threads),
+                uncore_cache=cache if with_caches else None,
+            )
+            places |= dict.fromkeys(core.threads, place)
+    return {str(cpu): places[cpu] for cpu in sorted(places)}
 
 
 class CPUTopology:

@@ -1,4 +1,4 @@
-"""The kubelet's checkpoint file of devices: parsing and checksum.
+"""The kubelet's checkpoint file of devices: what is written when, parsing and checksum.
 
 ``kubelet_internal_checkpoint`` holds, since 1.20, a map from NUMA node to device IDs an
 entry; up to 1.19 it was a flat list. The checksum covers the lists in the order of the file,
@@ -12,6 +12,7 @@ import binascii
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kubeledger.kubelet.devicemanager.manager import ManagerImpl
 from kubeledger.kubelet.kube.checkpoints import (
     MalformedCheckpointError,
     checksum_of,
@@ -22,6 +23,7 @@ from kubeledger.kubelet.kube.checkpoints import (
     strings_of,
 )
 from kubeledger.kubelet.kube.gospew import byte_list, fnv1a32, plain_list, plain_map, struct, typed
+from kubeledger.kubelet.profile.devices import DeviceFacts
 from kubeledger.model.bodies.devicemanager import CheckpointEntry, CheckpointRead
 
 
@@ -76,6 +78,46 @@ def checkpoint_document(
         "Data": {"PodDeviceEntries": written, "RegisteredDevices": lists},
         "Checksum": fnv1a32(_checkpoint_text(written, lists)),
     }
+
+
+def checkpoint_content(
+    manager: ManagerImpl,
+) -> tuple[tuple[CheckpointEntry, ...], dict[str, tuple[str, ...]]]:
+    """The entries, and resource -> healthy devices, of ``kubelet_internal_checkpoint``.
+
+    Returns:
+        Entries sorted by pod UID, container, resource, without the plugins' answers;
+        registered devices with sorted IDs. Both as ``read_checkpoint`` gives them.
+
+    Source: v1.20.2 pkg/kubelet/cm/devicemanager/manager.go writeCheckpoint
+    Differs: sorted, where the kubelet's order is that of Go maps.
+    """
+    entries = [
+        CheckpointEntry(
+            pod_uid=pod,
+            container=container,
+            resource=resource,
+            numa={
+                str(node) if manager.facts.recorded_per_numa else "": tuple(sorted(ids))
+                for node, ids in sorted(record.items())
+            },
+        )
+        for pod in sorted(manager.pod_devices.pods())
+        for container in manager.pod_devices.containers(pod)
+        for resource, record in sorted(manager.pod_devices.held_by(pod, container).items())
+    ]
+    registered = {name: tuple(sorted(ids)) for name, ids in sorted(manager.healthy.items())}
+    return tuple(entries), registered
+
+
+def writes_checkpoint(error: str, facts: DeviceFacts, *, plugin_asked: bool) -> bool:
+    """Whether an allocation ends with a write: after an error it does not.
+
+    So what was granted before the error is in memory, and on disk only with the next write.
+
+    Source: v1.20.2 pkg/kubelet/cm/devicemanager/manager.go allocateContainerResources
+    """
+    return not error and (plugin_asked or not facts.checkpoint_only_after_rpc)
 
 
 def _entry(entry: dict[str, Any]) -> CheckpointEntry:

@@ -70,7 +70,6 @@ class PodDevices:
         """Resource -> devices in use; only resources that somebody has a record of.
 
         Source: v1.20.2 pkg/kubelet/cm/devicemanager/pod_devices.go devices
-        Differs: no
         """
         in_use: dict[str, set[str]] = {}
         for containers in self._pods.values():

@@ -16,7 +16,6 @@ import msgspec
 
 from kubeledger.kubelet.images.image_gc_manager import (
     EVERYTHING,
-    ZERO_TIME_NS,
     Kept,
     Observed,
     Operation,
@@ -25,6 +24,7 @@ from kubeledger.kubelet.images.image_gc_manager import (
     decide,
 )
 from kubeledger.kubelet.images.usage import int64, read_usage
+from kubeledger.kubelet.kube.instants import ZERO_TIME_NS
 
 
 def admissible(

@@ -32,16 +32,15 @@ from kubeledger.kubelet.images.usage import (
     space_removal_error,
 )
 from kubeledger.kubelet.kube.gotexts import DURATION_MAX_NS, aggregate
+from kubeledger.kubelet.kube.instants import ZERO_TIME_NS
 from kubeledger.kubelet.profile.images import ImageFacts
-from kubeledger.model.units import NS_PER_S, format_go_duration
+from kubeledger.model.units import format_go_duration
 
 Operation = Literal["detect", "garbageCollect", "deleteUnusedImages"]
 """A pass of the detect loop, one of the GC loop, one for the eviction manager."""
 
 EVERYTHING: Final = 2**63 - 1
 """What a pass without an end is to free."""
-ZERO_TIME_NS: Final = -62_135_596_800 * NS_PER_S
-"""Go's zero time, which stands for "never", in nanoseconds since the epoch."""
 _LAST: Final = 1 << 62
 
 

@@ -1,4 +1,4 @@
-"""What a pod asks for: its containers' requests or limits, put together.
+"""What is asked for of a resource.
 
 A resource list is taken as it is in the API object, quantities as text. Amounts in
 between are *nanos*, exact integers: no quantity has a finer fraction, so that sums are
@@ -7,7 +7,6 @@ exact and are rounded once, at the end, as the kubelet's are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -62,59 +61,6 @@ def milli_of(nanos: int) -> int:
         return -milli_of(-nanos)
     milli = -(-nanos // _MILLI)
     return milli if milli <= _INT64_MAX else _wide(nanos, -3)
-
-
-def aggregate(
-    containers: Iterable[ResourceList],
-    init_containers: Sequence[tuple[ResourceList, bool]],
-    name: str,
-) -> int | None:
-    """What one pod needs of one resource at the worst moment.
-
-    All containers run together, with all sidecars. Before that, each init container runs
-    alone but for the sidecars before it.
-
-    Args:
-        containers: (n,) requests, or limits, of the containers.
-        init_containers: (m,) the same of the init containers in their order, and whether
-            each is a sidecar; where the version knows none, say False.
-        name: resource.
-
-    Returns:
-        Nanos; None where no container names the resource.
-
-    Raises:
-        QuantityError: an amount is not a quantity.
-
-    Source: v1.36.2 staging/src/k8s.io/component-helpers/resource/helpers.go
-        AggregateContainerRequests
-    Differs: one resource at a time. Without sidecars it is what PodRequestsAndLimits of
-        v1.20.2 pkg/api/v1/resource/helpers.go does.
-    """
-    total: int | None = None
-    for resources in containers:
-        if name in resources:
-            total = (total or 0) + nanos_of(resources[name])
-    if not init_containers:
-        return total
-    sidecars: int | None = None
-    most: int | None = None
-    for resources, is_sidecar in init_containers:
-        own = nanos_of(resources[name]) if name in resources else None
-        at_start = _sum(own, sidecars)
-        if is_sidecar:
-            sidecars = at_start
-            total = _sum(total, own)
-        if at_start is not None and (most is None or at_start > most):
-            most = at_start
-    return most if total is None or (most is not None and most > total) else total
-
-
-def _sum(left: int | None, right: int | None) -> int | None:
-    """The sum of what is there."""
-    if left is None or right is None:
-        return right if left is None else left
-    return left + right
 
 
 def _wide(nanos: int, exponent: int) -> int:

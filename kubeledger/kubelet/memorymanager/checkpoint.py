@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kubeledger.kubelet.kube.checkpoints import MalformedCheckpointError
@@ -25,9 +25,13 @@ from kubeledger.kubelet.kube.gotypes import (
 )
 from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
 from kubeledger.kubelet.memorymanager.machine import (
+    UINT64 as UINT64_MAX,
+)
+from kubeledger.kubelet.memorymanager.machine import (
     Block,
     MemoryManagerError,
     MemoryTable,
+    NUMANodeMap,
     NUMANodeState,
     State,
 )
@@ -119,8 +123,7 @@ def read_memory_manager_state(data: object) -> bodies.MemoryManagerStateRead:
         MalformedCheckpointError: a part is of another type, or there is no policy.
 
     Source: v1.36.2 pkg/kubelet/cm/memorymanager/state/checkpoint.go MemoryManagerCheckpoint
-    Differs: a wrong checksum is recorded instead of refusing the file; of the pods as a whole
-        (1.36, PodLevelResourceManagers) only the checksum is read.
+    Differs: a wrong checksum is recorded instead of refusing the file.
     """
     try:
         value = decoded(data, _V2)
@@ -153,22 +156,44 @@ def read_memory_manager_state(data: object) -> bodies.MemoryManagerStateRead:
             for node, of in sorted(state.machine.items())
         },
         assignments={
-            uid: {
-                name: tuple(
-                    bodies.MemoryBlock(
-                        numa_nodes=tuple(sorted(block.numa_nodes)),
-                        type=block.type,
-                        size_bytes=block.size_bytes,
-                    )
-                    for block in sorted(blocks, key=lambda block: block.type)
-                )
-                for name, blocks in sorted(containers.items())
-            }
+            uid: {name: _recorded(blocks) for name, blocks in sorted(containers.items())}
             for uid, containers in sorted(state.entries.items())
         },
+        pods={uid: _recorded(blocks) for uid, blocks in sorted(state.pod_entries.items())},
         checksum=given,
         checksum_ok=given in (checksum(v1, _V1), checksum(value, _V2)),
     )
+
+
+def recorded_state(body: bodies.MemoryManagerStateRead) -> State:
+    """The state that a recorded file holds."""
+    return State(
+        machine=machine_of(body.machine),
+        entries={
+            uid: {name: _recorded_blocks(blocks) for name, blocks in containers.items()}
+            for uid, containers in body.assignments.items()
+        },
+        pod_entries={uid: _recorded_blocks(blocks) for uid, blocks in body.pods.items()},
+    )
+
+
+def _recorded_blocks(recorded: Iterable[bodies.MemoryBlock]) -> list[Block]:
+    return [Block(list(b.numa_nodes), b.type, b.size_bytes) for b in recorded]
+
+
+def machine_of(nodes: Mapping[str, bodies.NUMANodeMemory], *, empty: bool = False) -> NUMANodeMap:
+    """The machine that a recorded file shows; ``empty``: with nothing given to containers."""
+    machine: NUMANodeMap = {}
+    for name, node in nodes.items():
+        tables = {}
+        for of, table in node.memory.items():
+            allocatable = table.allocatable_bytes
+            given = (0, allocatable) if empty else (table.reserved_bytes, table.free_bytes)
+            columns = (table.total_bytes, table.system_reserved_bytes, allocatable, *given)
+            tables[of] = MemoryTable(*(number & UINT64_MAX for number in columns))
+        cells = [int(name)] if empty else list(node.group)
+        machine[int(name)] = NUMANodeState(0 if empty else node.assignments, tables, cells)
+    return machine
 
 
 def memory_table(table: dict[str, Any]) -> bodies.MemoryTable:
@@ -251,6 +276,15 @@ def _node_state(node: int, value: dict[str, Any] | None) -> NUMANodeState:
 
 def _blocks(values: list[dict[str, Any]] | None) -> list[Block]:
     return [Block(list(v["NUMAAffinity"] or ()), v["Type"], v["Size"]) for v in values or ()]
+
+
+def _recorded(blocks: Iterable[Block]) -> tuple[bodies.MemoryBlock, ...]:
+    return tuple(
+        bodies.MemoryBlock(
+            numa_nodes=tuple(sorted(block.numa_nodes)), type=block.type, size_bytes=block.size_bytes
+        )
+        for block in sorted(blocks, key=lambda block: block.type)
+    )
 
 
 def _signed_table(numbers: Iterable[int]) -> bodies.MemoryTable:

@@ -5,10 +5,11 @@ Source: v1.36.2 pkg/kubelet/cm/memorymanager/policy_static.go
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import Final
 
-from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
+from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
 from kubeledger.kubelet.kube.names import HUGE_PAGES
 from kubeledger.kubelet.kube.quantity import Format, Quantity
 from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
@@ -23,8 +24,12 @@ from kubeledger.kubelet.memorymanager.machine import (
     NUMANodeState,
     State,
     SystemReserved,
+    clone,
 )
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
+
+_RUNS_MAX: Final = 512
+"""Orders that are tried."""
 
 
 def get_default_machine_state(nodes: Iterable[NUMANode], reserved: SystemReserved) -> NUMANodeMap:
@@ -85,6 +90,30 @@ def validate_state(
         )
 
 
+def restarts(state: State, facts: ResourceManagerFacts) -> frozenset[bool]:
+    """Whether a kubelet starts with a state on a machine that has not changed.
+
+    Returns:
+        both, where it depends on the order in which Go walks its map of entries: the last entry
+        that is on a NUMA node says which group the node is in.
+
+    Raises:
+        KubeletPanicError: it crashes.
+    """
+    groups = {
+        frozenset(block.numa_nodes)
+        for blocks in (*state.pod_entries.values(), *_all_blocks(state))
+        for block in blocks
+    }
+    apart = sum(map(len, groups)) == len(frozenset().union(*groups))
+    found: set[bool] = set()
+    for fits in explore(lambda order: _fits(state, facts, order), 1 if apart else _RUNS_MAX):
+        found.add(fits)
+        if len(found) == 2:
+            break
+    return frozenset(found)
+
+
 def are_machine_states_equal(
     one: NUMANodeMap, other: NUMANodeMap, facts: ResourceManagerFacts
 ) -> bool:
@@ -117,6 +146,23 @@ def are_machine_states_equal(
 @lru_cache(maxsize=64)
 def _huge_pages(size_kib: int) -> str:
     return f"{HUGE_PAGES}{Quantity.of(size_kib * 1024, Format.BINARY_SI).canonical()}"
+
+
+def _fits(state: State, facts: ResourceManagerFacts, order: MapOrder) -> bool:
+    machine = clone(state.machine)
+    for node, of in machine.items():
+        of.assignments, of.cells = 0, [node]
+        for table in of.memory.values():
+            table.free_bytes, table.reserved_bytes = table.allocatable_bytes, 0
+    try:
+        validate_state(state.clone(), machine, facts, order)
+    except MemoryManagerError:
+        return False
+    return True
+
+
+def _all_blocks(state: State) -> Iterator[list[Block]]:
+    return (blocks for containers in state.entries.values() for blocks in containers.values())
 
 
 def _table(total: int, usable: int, reserved: int) -> MemoryTable:

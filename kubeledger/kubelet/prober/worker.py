@@ -1,29 +1,37 @@
-"""A probe worker and its step: one call of the kubelet's ``doProbe``.
+"""A probe worker and its step: the kubelet's worker.go, one call of ``doProbe`` at a time.
 
 The step runs through guards about the pod, notices a new container, runs through guards
-about the container, executes the probe, and compares the streak with the thresholds. Each
-way out is a ``SkipReason``; it says whether the worker continues and, in words, why nothing
-more happened. Two things survive a new container that one might not expect: the streak
-(two failures of the old container and one of the new make three) and the last result.
+about the container, executes the probe, and compares the streak with the thresholds. It says
+what it did (:class:`Step`), and where it ended early why (:class:`SkipReason`): the decision and
+its explanation come from that. Two things survive a new container that one might not expect:
+the streak (two failures of the old container and one of the new make three) and the last result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.prober.attempts import COUNTS_AS, run_probe_with_retries
-from kubeledger.kubelet.prober.instants import ZERO_TIME_NS, instant_ns, whole_seconds_since
+from kubeledger.kubelet.kube.instants import ZERO_TIME_NS, instant_ns, whole_seconds_since
+from kubeledger.kubelet.kube.restartpolicy import (
+    NEVER,
+    RESTART_ALL,
+    container_should_restart,
+    is_restartable_init_container,
+    matching_restart_rule,
+)
 from kubeledger.kubelet.prober.objects import (
     Container,
     ContainerStatus,
     Pod,
     PodStatus,
     Probe,
+    condition_is_true,
     status_named,
 )
-from kubeledger.kubelet.prober.restarts import is_sidecar, may_run_again
+from kubeledger.kubelet.prober.prober import COUNTS_AS, run_probe_with_retries
 from kubeledger.kubelet.prober.results import (
     FAILURE,
     INITIAL,
@@ -37,34 +45,38 @@ from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import ProbeType, TickResult
 from kubeledger.model.units import NS_PER_S
 
-RESTART_GRACE_NS = 10 * NS_PER_S
+RESTART_GRACE_NS: Final = 10 * NS_PER_S
 """A container older than the kubelet by more than this was there before the kubelet."""
 
 
 class SkipReason(msgspec.Struct, frozen=True):
-    """Why a step ended before a result was stored.
+    """Why a step ended before a result of its probe was stored.
 
     Attributes:
         text: the clause that follows "because".
         keep_going: False when the worker ends here.
+        caches: a result that is stored all the same.
     """
 
     text: str
     keep_going: bool = True
+    caches: Result | None = None
 
 
 NO_STATUS = SkipReason("the status manager has no status of the pod")
 POD_TERMINATED = SkipReason("the pod is terminated", keep_going=False)
 CONTAINER_NOT_FOUND = SkipReason("the pod's status has no ID of the container")
 ON_HOLD = SkipReason("the worker is on hold until there is a new container")
-NOT_RUNNING = SkipReason("the container does not run, which is cached as a failure")
+NOT_RUNNING = SkipReason("the container does not run, which is cached as a failure", caches=FAILURE)
 NOT_RESTARTED = SkipReason(
     "the container ended and will not be restarted, which is cached as a failure",
     keep_going=False,
+    caches=FAILURE,
 )
 POD_DELETED = SkipReason(
     "the pod was being deleted when the worker began, which is cached as a success",
     keep_going=False,
+    caches=SUCCESS,
 )
 INITIAL_DELAY = SkipReason("the initial delay is not over")
 STARTED = SkipReason("the container has started, so its startup probe rests")
@@ -77,20 +89,72 @@ ERRORED = SkipReason("the probe errored, which is thrown away")
 BELOW_THRESHOLD = SkipReason("the streak is below the threshold")
 
 
+class Step(msgspec.Struct, frozen=True, gc=False):
+    """What one step did.
+
+    Attributes:
+        skipped: how it ended; None when it stored a result of its probe.
+        attempts: executions.
+        first: cached for a container that was not seen before; None for nothing.
+        then: stored at the end; None for nothing.
+    """
+
+    skipped: SkipReason | None
+    attempts: int = 0
+    first: Result | None = None
+    then: Result | None = None
+
+    @property
+    def keep_going(self) -> bool:
+        """Whether the worker continues."""
+        return self.skipped is None or self.skipped.keep_going
+
+
+class Counting(msgspec.Struct, frozen=True):
+    """How the results of a probe count.
+
+    Attributes:
+        start_holds: a successful startup probe has done its work.
+    """
+
+    probe_type: ProbeType
+    successes: int
+    failures: int
+    start_holds: bool
+
+    def count(self, last: Result, run: int, result: Result) -> tuple[int, bool, bool]:
+        """Count the result of an execution after ``run`` in a row of ``last``.
+
+        A failed liveness or startup probe gets the container killed, and executing in a dying
+        container harms runtimes.
+
+        Returns:
+            the run now; whether its threshold is reached, so that the result is stored; whether
+            the container is probed no more.
+        """
+        run = run + 1 if result == last else 1
+        failed = result == FAILURE
+        if run < (self.failures if failed else self.successes):
+            return run, False, False
+        if self.probe_type == "startup":
+            holds = failed or self.start_holds
+        else:
+            holds = failed and self.probe_type == "liveness"
+        return 0 if holds else run, True, holds
+
+
 class ProbeWorker(msgspec.Struct, kw_only=True):
     """One worker: a container and a probe type.
 
     Attributes:
         pod: as it was when the worker began; never refreshed.
-        spec: the probe.
+        spec: the probe; ``counting``: how its results count.
         results: the cache of this probe type.
         kubelet_started_ns: when the probe manager was made.
         container_id: the container last seen, as the kubelet writes it.
         last_result: of the last execution that counted (a new worker's is Success).
         result_run: executions in a row with ``last_result``.
         on_hold: no probing until there is a new container.
-        attempts_used: executions in the last step.
-        skipped: how the last step ended; None when it stored a result.
         stopping: a stop was asked for; seen only between two steps.
     """
 
@@ -98,6 +162,7 @@ class ProbeWorker(msgspec.Struct, kw_only=True):
     container: Container
     probe_type: ProbeType
     spec: Probe
+    counting: Counting
     facts: ProberFacts
     results: Results
     kubelet_started_ns: int = ZERO_TIME_NS
@@ -105,8 +170,6 @@ class ProbeWorker(msgspec.Struct, kw_only=True):
     last_result: Result = SUCCESS
     result_run: int = 0
     on_hold: bool = False
-    attempts_used: int = 0
-    skipped: SkipReason | None = None
     stopping: bool = False
 
 
@@ -135,6 +198,9 @@ def new_worker(
         container=container,
         probe_type=probe_type,
         spec=spec,
+        counting=Counting(
+            probe_type, spec.success_threshold, spec.failure_threshold, facts.startup_success_holds
+        ),
         facts=facts,
         results=results,
         kubelet_started_ns=kubelet_started_ns,
@@ -142,21 +208,15 @@ def new_worker(
 
 
 def do_probe(
-    worker: ProbeWorker,
-    status: PodStatus | None,
-    now_ns: int,
-    attempts: Sequence[TickResult],
-) -> bool:
+    worker: ProbeWorker, status: PodStatus | None, now_ns: int, attempts: Sequence[TickResult]
+) -> Step:
     """Take one step.
 
     Args:
-        worker: updated in place, ``skipped`` and ``attempts_used`` included.
+        worker: updated in place.
         status: what the status manager has; None for nothing.
         now_ns: the kubelet's clock.
         attempts: what executions would return, should it come to that.
-
-    Returns:
-        Whether the worker continues.
 
     Raises:
         BadInputError: an execution is needed that is not given.
@@ -164,24 +224,36 @@ def do_probe(
     Source: v1.36.2 pkg/kubelet/prober/worker.go doProbe
     Differs: split in guards, container change, attempts and thresholds; no metrics.
     """
-    worker.attempts_used = 0
-    found = _find_container(worker, status)
-    if status is None or isinstance(found, SkipReason):
-        skipped: SkipReason | None = found if isinstance(found, SkipReason) else NO_STATUS
-    else:
-        if found.container_id != worker.container_id:
-            _follow_container(worker, found)
-        skipped = _skip_reason(worker, found, status, now_ns)
-        if skipped is None:
-            skipped = _execute(worker, attempts)
-    worker.skipped = skipped
-    return skipped is None or skipped.keep_going
-
-
-def _find_container(worker: ProbeWorker, status: PodStatus | None) -> ContainerStatus | SkipReason:
-    """Guards about the pod, then the status of the worker's container."""
     if status is None:
-        return NO_STATUS
+        return Step(NO_STATUS)
+    found = _find_container(worker, status)
+    if isinstance(found, SkipReason):
+        return Step(found)
+    is_new = found.container_id != worker.container_id
+    first = _follow_container(worker, found) if is_new else None
+    skipped = _skip_reason(worker, found, status, now_ns)
+    if skipped is not None:
+        then = skipped.caches
+        if then == FAILURE and worker.container_id == NO_CONTAINER:
+            then = None
+        if then is not None:
+            worker.results.set(worker.container_id, then)
+        return Step(skipped, 0, first, then)
+    used = run_probe_with_retries(attempts)
+    result = COUNTS_AS.get(attempts[used - 1])
+    if result is None:
+        return Step(ERRORED, used, first)
+    run, stored, holds = worker.counting.count(worker.last_result, worker.result_run, result)
+    worker.last_result, worker.result_run = result, run
+    if not stored:
+        return Step(BELOW_THRESHOLD, used, first)
+    worker.on_hold = holds
+    worker.results.set(worker.container_id, result)
+    return Step(None, used, first, result)
+
+
+def _find_container(worker: ProbeWorker, status: PodStatus) -> ContainerStatus | SkipReason:
+    """Guards about the pod, then the status of the worker's container."""
     if status.phase in ("Failed", "Succeeded"):
         return POD_TERMINATED
     name = worker.container.name
@@ -195,29 +267,33 @@ def _find_container(worker: ProbeWorker, status: PodStatus | None) -> ContainerS
     return found
 
 
-def _follow_container(worker: ProbeWorker, found: ContainerStatus) -> None:
+def _follow_container(worker: ProbeWorker, found: ContainerStatus) -> Result | None:
     """Turn to a container not seen before: drop the old result, set the initial one.
 
     A container from before the kubelet's own start keeps having no result in versions that
     do not change what was published; a started sidecar is known to have started.
     """
     results, facts = worker.results, worker.facts
+    first: Result | None = None
     if worker.container_id != NO_CONTAINER:
         results.remove(worker.container_id)
     worker.container_id = parse_container_id(found.container_id)
-    before_kubelet = False
+    worker.on_hold = False
     if facts.kubelet_restart_keeps_results:
+        is_startup = worker.probe_type == "startup"
         if (
             facts.started_sidecar_seeds_success
-            and worker.probe_type == "startup"
+            and is_startup
             and found.started
             and is_sidecar(worker.pod, worker.container)
         ):
-            results.set(worker.container_id, SUCCESS)
-        before_kubelet = ran_before_kubelet(found, worker.kubelet_started_ns)
-    if not before_kubelet:
-        results.set(worker.container_id, INITIAL[worker.probe_type])
-    worker.on_hold = False
+            first = SUCCESS
+            results.set(worker.container_id, first)
+        if ran_before_kubelet(found, worker.kubelet_started_ns):
+            return first
+    first = INITIAL[worker.probe_type]
+    results.set(worker.container_id, first)
+    return first
 
 
 def ran_before_kubelet(status: ContainerStatus, kubelet_started_ns: int) -> bool:
@@ -241,8 +317,6 @@ def _skip_reason(
         return ON_HOLD
     running = found.state.running
     if running is None:
-        if worker.container_id != NO_CONTAINER:
-            worker.results.set(worker.container_id, FAILURE)
         again = may_run_again(worker.pod, worker.container, found, status, worker.facts)
         return NOT_RUNNING if again else NOT_RESTARTED
     is_startup = worker.probe_type == "startup"
@@ -251,7 +325,6 @@ def _skip_reason(
         and worker.probe_type != "readiness"
         and worker.facts.deletion_ends_liveness_and_startup
     ):
-        worker.results.set(worker.container_id, SUCCESS)
         return POD_DELETED
     started_ns = ZERO_TIME_NS if running.started_at is None else instant_ns(running.started_at)
     if whole_seconds_since(started_ns, now_ns) < worker.spec.initial_delay_seconds:
@@ -265,41 +338,64 @@ def _skip_reason(
     return STARTED_ENDS if ends else STARTED
 
 
-def _execute(worker: ProbeWorker, attempts: Sequence[TickResult]) -> SkipReason | None:
-    """Execute the probe, count its result, and store it once the threshold is reached."""
-    worker.attempts_used = used = run_probe_with_retries(attempts)
-    result = COUNTS_AS.get(attempts[used - 1])
-    if result is None:
-        return ERRORED
-    if not count_result(worker, result):
-        return BELOW_THRESHOLD
-    worker.results.set(worker.container_id, result)
-    return None
+def may_run_again(
+    pod: Pod,
+    container: Container,
+    status: ContainerStatus,
+    pod_status: PodStatus,
+    facts: ProberFacts,
+) -> bool:
+    """Whether a worker waits for the next instance of a container that does not run.
 
-
-def count_result(worker: ProbeWorker, result: Result) -> bool:
-    """Count the result of an execution; True when its threshold is reached, so it is stored."""
-    if worker.last_result == result:
-        worker.result_run += 1
-    else:
-        worker.last_result = result
-        worker.result_run = 1
-    spec = worker.spec
-    failed = result == FAILURE
-    if worker.result_run < (spec.failure_threshold if failed else spec.success_threshold):
-        return False
-    if _holds(worker, failed=failed):
-        worker.on_hold = True
-        worker.result_run = 0
-    return True
-
-
-def _holds(worker: ProbeWorker, *, failed: bool) -> bool:
-    """Whether a stored result ends the probing of this container.
-
-    A failed liveness or startup probe gets the container killed, and executing in a dying
-    container harms runtimes; a successful startup probe has done its work.
+    Source: v1.36.2 pkg/kubelet/prober/worker.go doProbe
+    Differs: split off; the feature gates are facts.
     """
-    if worker.probe_type == "startup":
-        return failed or worker.facts.startup_success_holds
-    return failed and worker.probe_type == "liveness"
+    terminated = status.state.terminated
+    if terminated is None:
+        return True
+    if facts.container_restart_rules:
+        restart_all = facts.restart_all_containers
+        return container_should_restart(
+            container, pod.spec.restart_policy, terminated.exit_code, restart_all=restart_all
+        ) or (restart_all and should_all_containers_restart(pod, pod_status))
+    if pod.spec.restart_policy != NEVER:
+        return True
+    return facts.sidecar_worker_outlives_exit and is_sidecar(pod, container)
+
+
+def is_sidecar(pod: Pod, container: Container) -> bool:
+    """Whether a worker's container is a restartable init container of the pod.
+
+    Source: v1.36.2 pkg/kubelet/prober/worker.go isInitContainer
+    Differs: the restart policy is asked here as well.
+    """
+    return is_restartable_init_container(container) and any(
+        init.name == container.name for init in pod.spec.init_containers or ()
+    )
+
+
+def should_all_containers_restart(pod: Pod, status: PodStatus) -> bool:
+    """Whether any container's exit, or one noted before, restarts the whole pod in place.
+
+    Of two statuses with one name the app container's is taken, of several the last.
+
+    Source: v1.36.2 pkg/kubelet/container/helpers.go ShouldAllContainersRestart
+    Differs: only the API status is read, as the probe worker asks.
+    """
+    if condition_is_true(status, "AllContainersRestarting"):
+        return True
+    by_name = {
+        container.name: container
+        for container in (
+            *(status.init_container_statuses or ()),
+            *(status.container_statuses or ()),
+        )
+    }
+    for container in (*(pod.spec.init_containers or ()), *pod.spec.containers):
+        found = by_name.get(container.name)
+        if found is None or found.state.terminated is None:
+            continue
+        rule = matching_restart_rule(container, found.state.terminated.exit_code)
+        if rule is not None and rule.action == RESTART_ALL:
+            return True
+    return False

@@ -23,11 +23,16 @@ __all__ = [
 
 
 class CpuPlace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a CPU is; CPUs of one core are its threads."""
+    """Where a CPU is; CPUs of one core are its threads.
+
+    Attributes:
+        uncore_cache: the last-level cache that it shares; None when no line says.
+    """
 
     numa_node: int
     socket: int
     core: int
+    uncore_cache: int | None = None
 
 
 class CpuManagerStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,6 +49,7 @@ class CpuManagerStarted(Observation, frozen=True, kw_only=True, forbid_unknown_f
     """
 
     kind: ClassVar[str] = "cpumanager.CpuManagerStarted"
+    v: ClassVar[int] = 2  # v1 had no uncore caches
     policy: str
     reserved_cpu_set: str | None = None
     cpus: dict[str, CpuPlace] | None = None
@@ -102,20 +108,23 @@ class CpuAllocationFailed(Decision, frozen=True, kw_only=True, forbid_unknown_fi
     Attributes:
         container: None when no line names it.
         requested: CPUs it asked for; None when no line says.
+        numa_nodes: as for ``CpusAllocated``.
         error: the CPU manager's error text.
     """
 
     kind: ClassVar[str] = "cpumanager.CpuAllocationFailed"
+    v: ClassVar[int] = 2  # v1 had no NUMA nodes
     namespace: str | None
     pod: str | None
     pod_uid: str | None
     container: str | None
     requested: int | None
+    numa_nodes: tuple[int, ...] | None = None
     error: str
 
 
 class CpuStateRefused(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The static policy did not accept ``cpu_manager_state``: that kubelet process ends.
+    """``cpu_manager_state`` could not be read, or does not fit: that kubelet process ends.
 
     Attributes:
         error: the CPU manager's error text.
@@ -130,13 +139,16 @@ class CpuManagerStateRead(Observation, frozen=True, kw_only=True, forbid_unknown
 
     Attributes:
         assignments: pod UID -> container -> CPU set in the kubelet's notation.
+        pod_assignments: pod UID -> CPU set of the pod as a whole.
         checksum: as stored; ``checksum_ok`` says whether it fits the data, None when the
             form of the file is one whose checksum cannot be computed.
     """
 
     kind: ClassVar[str] = "devicemanager.CpuManagerStateRead"
+    v: ClassVar[int] = 2  # v1 had no CPUs of pods as a whole
     policy: str
     default_cpu_set: str
     assignments: dict[str, dict[str, str]] = {}
+    pod_assignments: dict[str, str] = {}
     checksum: int
     checksum_ok: bool | None

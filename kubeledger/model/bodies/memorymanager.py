@@ -157,13 +157,17 @@ class MemoryManagerStateRead(Observation, frozen=True, kw_only=True, forbid_unkn
     Attributes:
         machine: NUMA node (decimal text) -> its memory.
         assignments: pod UID -> container -> blocks, by type.
+        pods: pod UID -> blocks of a pod that has memory as a whole, of which its containers have
+            parts (1.36); empty where no pod does.
         checksum: as stored; ``checksum_ok`` says whether it fits the data, None when the
             form of the file is one whose checksum cannot be computed.
     """
 
     kind: ClassVar[str] = "memorymanager.MemoryManagerStateRead"
+    v: ClassVar[int] = 2  # v1 had no pods
     policy: str
     machine: dict[str, NUMANodeMemory] = {}
     assignments: dict[str, dict[str, tuple[MemoryBlock, ...]]] = {}
+    pods: dict[str, tuple[MemoryBlock, ...]] = {}
     checksum: int
     checksum_ok: bool | None

@@ -24,13 +24,17 @@ def _probe_executed_v1(body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "handler": None}
 
 
-def _pod_evicted_v1(body: dict[str, Any]) -> dict[str, Any]:
-    """V2 says what led to it; v1 held only what was short, so nothing has to be changed."""
+def _grown(body: dict[str, Any]) -> dict[str, Any]:
+    """The next version says more, and what an older one did not hold is not known."""
     return body
 
 
 UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
-    ("lifecycle.PodEvicted", 1): _pod_evicted_v1,
+    ("cpumanager.CpuAllocationFailed", 1): _grown,
+    ("cpumanager.CpuManagerStarted", 1): _grown,
+    ("devicemanager.CpuManagerStateRead", 1): _grown,
+    ("lifecycle.PodEvicted", 1): _grown,
+    ("memorymanager.MemoryManagerStateRead", 1): _grown,
     ("prober.ProbeExecuted", 1): _probe_executed_v1,
 }
 """(kind, v) -> function from a body of that version to one of version v + 1."""

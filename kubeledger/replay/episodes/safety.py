@@ -17,6 +17,8 @@ import msgspec
 from kubeledger.kubelet.kube.cpuset import cpu_set_text, cpus_of
 from kubeledger.kubelet.kube.pod import SIDECAR
 from kubeledger.kubelet.kube.statuses import objects_of
+from kubeledger.kubelet.profile.facts import NEWEST
+from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.cpumanager import (
     CpuManagerStarted,
     CpuManagerStateRead,
@@ -38,22 +40,31 @@ from kubeledger.model.bodies.lifecycle import (
     PodTerminating,
 )
 from kubeledger.model.bodies.memorymanager import MemoryManagerStateRead
-from kubeledger.model.bodies.node import ClockStepped, KubeletStarted, SettingsObserved
+from kubeledger.model.bodies.node import (
+    ClockStepped,
+    KubeletStarted,
+    NodeObserved,
+    SettingsObserved,
+)
 from kubeledger.model.bodies.preemption import PodPreempted
+from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, parse_ts
+from kubeledger.replay.episodes.memory_states import MemoryInvariant, MemoryStates
 
-Invariant = Literal[
-    "device_in_two_lives",
-    "cpu_in_two_lives",
-    "reserved_cpu_given",
-    "pools_overlap",
-    "pool_empty",
-    "memory_in_two_lives",
-    "more_devices_than_exist",
-    "container_twice",
-    "claim_unprepared_in_use",
-]
+Invariant = (
+    MemoryInvariant
+    | Literal[
+        "device_in_two_lives",
+        "cpu_in_two_lives",
+        "reserved_cpu_given",
+        "pools_overlap",
+        "pool_empty",
+        "more_devices_than_exist",
+        "container_twice",
+        "claim_unprepared_in_use",
+    ]
+)
 
 _BUGS: Final[Mapping[str, tuple[tuple[int, int], ...]]] = {
     "device_in_two_lives": ((137534, 0),),
@@ -61,6 +72,8 @@ _BUGS: Final[Mapping[str, tuple[tuple[int, int], ...]]] = {
     "reserved_cpu_given": ((124066, 0), (140989, 36)),
     "pools_overlap": ((124066, 0), (140989, 36)),
     "pool_empty": ((141196, 32),),
+    "memory_groups_overlap": ((113035, 0),),
+    "memory_state_refused": ((113130, 0),),
     "claim_unprepared_in_use": ((140212, 0),),
 }
 """Invariant -> number in kubernetes/kubernetes, and the first minor version that has the bug."""
@@ -119,6 +132,7 @@ class Safety:
 
     def __init__(self) -> None:
         self._minor: int | None = None
+        self._facts = resolve(f"1.{NEWEST}").resourcemanagers
         self._names: dict[str, str] = {}
         self._lasting: dict[str, set[str]] = {}
         self._grants: dict[tuple[str, str, _Holder], int] = {}
@@ -126,8 +140,11 @@ class Safety:
         self._ended: set[str] = set()
         self._said: set[object] = set()
         self._registered: dict[str, set[str]] = {}
+        self._exist: dict[str, tuple[int, int]] = {}
+        self._from_start: bool | None = None
         self._reserved: tuple[frozenset[int], int] = (frozenset(), 0)
         self._stepped_ns: int | None = None
+        self._memory = MemoryStates()
 
     def take(self, record: Record) -> Iterator[ViolationEpisode]:
         """Take in a record; of kinds that are not in ``KINDS`` nothing follows."""
@@ -164,8 +181,12 @@ class Safety:
     # -- what is only kept ------------------------------------------------------------------
 
     def _started(self, record: Record, body: KubeletStarted) -> _Found:
+        if self._from_start is None:
+            self._from_start = body.from_start and not body.restart
         with suppress(ValueError, AttributeError, IndexError):
             self._minor = int((body.kubelet_version or "").split(".")[1])
+        with suppress(BadQuestionError):
+            self._facts = resolve(body.kubelet_version or "").resourcemanagers
         return ()
 
     def _settings(self, record: Record, body: SettingsObserved) -> _Found:
@@ -183,6 +204,13 @@ class Safety:
 
     def _reported(self, record: Record, body: DevicesReported) -> _Found:
         self._registered.setdefault(body.resource, set()).update(body.device_ids or ())
+        self._counted(record, body.resource, body.total)
+        return ()
+
+    def _node(self, record: Record, body: NodeObserved) -> _Found:
+        for resource, amount in (body.capacity or {}).items():
+            if "/" in resource and str(amount).isdecimal():
+                self._counted(record, resource, int(amount))
         return ()
 
     def _step(self, record: Record, body: ClockStepped) -> _Found:
@@ -316,16 +344,23 @@ class Safety:
                 thing = f"{entry.resource}/{device}"
                 held.setdefault(thing, []).append((entry.pod_uid, entry.container))
         yield from self._shared(record, "device", held)
-        for resource, registered in body.registered.items():
+        # A checkpoint registers healthy devices only: how many there are something else counts.
+        for resource, (exist, seq) in self._exist.items() if self._from_start else ():
             taken = {thing.rpartition("/")[2] for thing in held if thing.startswith(f"{resource}/")}
-            unknown = taken - self._registered[resource]
-            if unknown and len(taken) > len(registered) > 0:
+            unknown = taken - self._registered.get(resource, set())
+            if unknown and len(taken) > exist:
                 message = (
-                    f"{len(taken)} devices of {resource} are given away, of {len(registered)} that "
+                    f"{len(taken)} devices of {resource} are given away, of {exist} that "
                     f"exist: {', '.join(sorted(unknown))} no plugin registered"
                 )
-                found = self._found(record, "more_devices_than_exist", "node", message)
+                counted = seq, f"there are {exist}"
+                found = self._found(record, "more_devices_than_exist", "node", message, counted)
                 yield ("more_devices_than_exist", resource, frozenset(unknown)), found
+
+    def _counted(self, record: Record, resource: str, count: int | None) -> None:
+        """How many devices there are, healthy or not: the most that was ever told."""
+        if count is not None and count > self._exist.get(resource, (-1, 0))[0]:
+            self._exist[resource] = count, record.seq
 
     def _shared(self, record: Record, sort: str, held: Mapping[str, list[_Holder]]) -> _Found:
         """What a state file shows in two hands; what an init container had others may reuse."""
@@ -419,26 +454,9 @@ class Safety:
     # -- memory -----------------------------------------------------------------------------
 
     def _memory_file(self, record: Record, body: MemoryManagerStateRead) -> _Found:
-        """More than all the memory of a group of NUMA nodes is given away."""
-        if body.checksum_ok is False:
-            return
-        given: dict[tuple[tuple[int, ...], str], int] = {}
-        for containers in body.assignments.values():
-            for block in (each for blocks in containers.values() for each in blocks):
-                key = block.numa_nodes, block.type
-                given[key] = given.get(key, 0) + block.size_bytes
-        for (nodes, type_), bytes_ in sorted(given.items()):
-            tables = [body.machine.get(str(node)) for node in nodes]
-            known = [each.memory[type_] for each in tables if each and type_ in each.memory]
-            there = sum(each.allocatable_bytes for each in known)
-            if len(known) == len(nodes) and bytes_ > there >= 0:
-                places = ", ".join(map(str, nodes))
-                message = (
-                    f"{bytes_} bytes of {type_} of NUMA node {places} are given away, of {there} "
-                    "that containers may have"
-                )
-                found = self._found(record, "memory_in_two_lives", "node", message)
-                yield ("memory_in_two_lives", nodes, type_, bytes_), found
+        if body.checksum_ok is not False:
+            for flaw in self._memory.look(body, self._facts):
+                yield flaw.key, self._found(record, flaw.invariant, "node", flaw.message)
 
 
 _Found = Iterable[tuple[object, ViolationEpisode]]
@@ -461,6 +479,7 @@ _HANDLERS: Mapping[type[Body], Callable[[Safety, Record, Any], _Found]] = {
     PodEvicted: Safety._ends,
     PodListed: Safety._listed,
     PodPreempted: Safety._ends,
+    NodeObserved: Safety._node,
     PodTerminated: Safety._ends,
     PodTerminating: Safety._ends,
     SettingsObserved: Safety._settings,

@@ -10,15 +10,15 @@ from __future__ import annotations
 import msgspec
 
 from kubeledger.kubelet.allocation.reducer import AllocationState
-from kubeledger.kubelet.cgroups.state import CgroupsState
+from kubeledger.kubelet.cgroups.reducer import CgroupsState
 from kubeledger.kubelet.cpumanager.state import CpuManagerState
-from kubeledger.kubelet.devicemanager.state import DeviceManagerState
+from kubeledger.kubelet.devicemanager.reducer import DeviceManagerState
 from kubeledger.kubelet.dra.reducer import DraManagerState
 from kubeledger.kubelet.images.reducer import ImagesState
 from kubeledger.kubelet.lifecycle.state import LifecycleState
 from kubeledger.kubelet.memorymanager.state import MemoryManagerState
 from kubeledger.kubelet.preemption.reducer import PreemptionState
-from kubeledger.kubelet.prober.state import ProberState
+from kubeledger.kubelet.prober.reducer import ProberState
 from kubeledger.kubelet.topologymanager.state import TopologyManagerState
 from kubeledger.model.bodies.node import Setting
 

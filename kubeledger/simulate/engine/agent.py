@@ -14,6 +14,7 @@ import msgspec
 from kubeledger.kubelet.allocation.checkpoint import pods_state_document, read_pods_state
 from kubeledger.kubelet.allocation.state import PodResourceInfo
 from kubeledger.kubelet.cgroups.paths import parse_cgroup_path
+from kubeledger.kubelet.cpumanager.checkpoint import read_cpu_manager_state
 from kubeledger.kubelet.devicemanager.checkpoint import checkpoint_document, read_checkpoint
 from kubeledger.model.bodies.cgroups import CgroupRemoved, CgroupUpdated
 from kubeledger.model.bodies.devicemanager import DevicesReported
@@ -44,6 +45,7 @@ class Agent:
         self._pods: dict[str, tuple[SimPod, tuple[Any, ...]]] = {}
         self._cgroups: dict[str, CgroupValues] = {}
         self._checkpoint: DeviceCheckpoint | None = None
+        self._cpu_manager_state: str | None = None
         self._counters: dict[tuple[str | None, str, ProbeType], ProbeCountersRead] = {}
         self._counted_ns: int | None = None
         self._disk: ImageFsObserved | None = None
@@ -83,6 +85,7 @@ class Agent:
             self._count_ticks(kubelet)
         self._look_at_cgroups()
         self._read_checkpoint()
+        self._read_cpu_manager_state()
         self._read_allocations()
 
     # -- the kubelet's own lists ---------------------------------------------------------------
@@ -213,6 +216,12 @@ class Agent:
             if ids and before.get(resource) != ids:
                 report = DevicesReported(resource=resource, healthy=len(ids), device_ids=ids)
                 self._sim.journal.write(report, cause=seq)
+
+    def _read_cpu_manager_state(self) -> None:
+        text = self._sim.cpu_manager_state
+        if text is not None and text != self._cpu_manager_state:
+            self._cpu_manager_state = text
+            self._sim.journal.write(read_cpu_manager_state(msgspec.json.decode(text)))
 
     def _read_allocations(self) -> None:
         """``allocated_pods_state``, where pods are resized: else it shows what their specs do."""

@@ -9,7 +9,11 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from kubeledger.kubelet.cgroups.container_config import ContainerConfig, container_config
+from kubeledger.kubelet.cgroups.container_config import (
+    ContainerConfig,
+    container_config,
+    exclusive_containers,
+)
 from kubeledger.kubelet.cgroups.conversions import MIN_SHARES
 from kubeledger.kubelet.cgroups.decider import (
     PodDecision,
@@ -18,18 +22,17 @@ from kubeledger.kubelet.cgroups.decider import (
     decide_pod_unified,
     decide_qos,
 )
-from kubeledger.kubelet.cgroups.exclusive import exclusive_containers
-from kubeledger.kubelet.cgroups.names import (
+from kubeledger.kubelet.cgroups.node_config import (
+    kubepods_resources,
+    reservation_of,
+    resource_config_for_node,
+)
+from kubeledger.kubelet.cgroups.paths import (
     node_cgroup,
     pod_cgroup,
     qos_cgroup,
     to_cgroupfs,
     to_systemd,
-)
-from kubeledger.kubelet.cgroups.node_config import (
-    kubepods_resources,
-    reservation_of,
-    resource_config_for_node,
 )
 from kubeledger.kubelet.cgroups.qos_config import qos_unified
 from kubeledger.kubelet.cgroups.unified import (

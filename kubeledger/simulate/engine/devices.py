@@ -1,4 +1,4 @@
-"""Device and topology manager of a simulated kubelet."""
+"""Device manager of a simulated kubelet."""
 
 from __future__ import annotations
 
@@ -6,27 +6,19 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from kubeledger.kubelet.devicemanager.calls import AllocateCall
-from kubeledger.kubelet.devicemanager.checkpoint_content import (
-    checkpoint_content,
-    writes_checkpoint,
-)
-from kubeledger.kubelet.devicemanager.decider import Served, decide
-from kubeledger.kubelet.devicemanager.hints import hint_shortage, pod_topology_hints, topology_hints
+from kubeledger.kubelet.devicemanager.allocate import AllocateCall, Served, decide
+from kubeledger.kubelet.devicemanager.checkpoint import checkpoint_content, writes_checkpoint
 from kubeledger.kubelet.devicemanager.manager import ManagerImpl
-from kubeledger.kubelet.devicemanager.plugins import (
-    Endpoint,
-    get_capacity,
-    register,
-    restart,
-    stream_ended,
+from kubeledger.kubelet.devicemanager.topology_hints import (
+    ContainerLimits,
+    pod_device_request,
+    topology_hints,
+    wanted,
 )
-from kubeledger.kubelet.devicemanager.pod_request import ContainerLimits, pod_device_request
 from kubeledger.kubelet.kube.admission import AllocationError
 from kubeledger.kubelet.kube.pod import Container, Pod, is_sidecar
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.topologymanager.hint import Hints, ProviderHints, TopologyHint
-from kubeledger.kubelet.topologymanager.scope import AFFINITY_REASON, Aligned, Scope
 from kubeledger.model.bodies.devicemanager import (
     NO_HINTS,
     AllocationFailed,
@@ -38,7 +30,6 @@ from kubeledger.model.bodies.devicemanager import (
     PluginRegistered,
 )
 from kubeledger.model.units import NS_PER_S
-from kubeledger.simulate.engine.alignment import policy_of, write_affinity
 from kubeledger.simulate.engine.config import duration_ns
 from kubeledger.simulate.engine.kubelet import Kubelet, Plugin
 from kubeledger.simulate.engine.world import DeviceCheckpoint, SimPod
@@ -68,8 +59,7 @@ class DeviceLoop:
         self._kubelet = kubelet
         self._sim = kubelet.sim
         self._facts = kubelet.sim.profile.devices
-        self.manager = ManagerImpl(kubelet.sim.world.numa_nodes)
-        self._endpoints: dict[str, Endpoint] = {}
+        self.manager = ManagerImpl(kubelet.sim.world.numa_nodes, self._facts)
         self._listed: dict[str, str] = {}
         self._capacity: dict[str, str] = {}
         self._begun = False
@@ -88,7 +78,7 @@ class DeviceLoop:
                     entry.pod_uid, entry.container, entry.resource, record
                 )
             now_ns = self._sim.schedule.now_ns
-            restart(self.manager, self._endpoints, checkpoint.registered, now_ns)
+            self.manager.restart(checkpoint.registered, now_ns)
         self._ran_at_start = {
             instance.container_id
             for uid in self._sim.runtime.pods()
@@ -104,13 +94,13 @@ class DeviceLoop:
     def plugin_registers(self, plugin: Plugin) -> None:
         """A plugin came up; while no kubelet is there, it waits for one."""
         if self._kubelet.alive and self._begun:
-            register(self.manager, self._endpoints, plugin.resource, plugin)
+            self.manager.register(plugin.resource, plugin)
             self._sim.journal.write(PluginRegistered(resource=plugin.resource))
             self.plugin_sends(plugin)
 
     def plugin_sends(self, plugin: Plugin) -> None:
         """A plugin sends its list."""
-        endpoint = self._endpoints.get(plugin.resource)
+        endpoint = self.manager.endpoints.get(plugin.resource)
         if not self._kubelet.alive or endpoint is None or endpoint.stopped_at_ns is not None:
             return
         devices = plugin.devices()
@@ -128,11 +118,11 @@ class DeviceLoop:
 
     def plugin_stopped(self, plugin: Plugin) -> None:
         """A plugin's process ended."""
-        endpoint = self._endpoints.get(plugin.resource)
+        endpoint = self.manager.endpoints.get(plugin.resource)
         if not self._kubelet.alive or endpoint is None or endpoint.stopped_at_ns is not None:
             return
         now_ns = self._sim.schedule.now_ns
-        stream_ended(self.manager, self._endpoints, plugin.resource, endpoint, now_ns, self._facts)
+        self.manager.stream_ended(plugin.resource, endpoint, now_ns)
         self._sim.journal.write(
             EndpointStopped(
                 resource=plugin.resource,
@@ -141,7 +131,7 @@ class DeviceLoop:
         )
 
     def _register_if_up(self, plugin: Plugin) -> None:
-        endpoint = self._endpoints.get(plugin.resource)
+        endpoint = self.manager.endpoints.get(plugin.resource)
         if plugin.up and (endpoint is None or endpoint.stopped_at_ns is not None):
             self.plugin_registers(plugin)
 
@@ -169,7 +159,7 @@ class DeviceLoop:
     def _update_status(self) -> None:
         """The node's status is written: what has no plugin for five minutes is dropped."""
         now_ns = self._sim.schedule.now_ns
-        found = get_capacity(self.manager, self._endpoints, now_ns)
+        found = self.manager.get_capacity(now_ns)
         gone = dict.fromkeys(found.deleted, "0")
         self._capacity = {**self._capacity, **gone, **_texts(found.capacity)}
         self._listed = {**self._listed, **gone, **_texts(found.allocatable)}
@@ -179,26 +169,14 @@ class DeviceLoop:
 
     # -- admission -------------------------------------------------------------------------
 
-    def admit(self, pod: SimPod) -> tuple[str, str] | None:
-        """Align and allocate for a pod; reason and message of a refusal."""
-        policy, name = policy_of(self._sim)
-        provider = _Provider(self, pod)
-        scope = Scope(policy, name, [provider], self._sim.profile)
-        for step in scope.walk(pod.api):
-            if isinstance(step, Aligned):
-                write_affinity(self._sim, pod, step, policy)
-            refusal = scope.refusal(pod.api, step)
-            if refusal is not None:
-                if refusal.reason == AFFINITY_REASON and provider.shortages:
-                    # The first one is the recorded reason of the refusal.
-                    self._sim.journal.write(provider.shortages[0])
-                return refusal.reason, refusal.message
-        return None
+    def provider(self, pod: SimPod) -> Provider:
+        """What the topology manager asks while it admits a pod."""
+        return Provider(self, pod)
 
     def container_hints(self, pod: SimPod, spec: Container) -> Offer:
         """Hints for a container, and what there is too little of."""
         name, limits, active = spec.name or "", _limits(spec), self._collecting(pod)
-        hints = topology_hints(self.manager, pod.uid, name, limits, active, self._facts)
+        hints = topology_hints(self.manager, pod.uid, name, limits, active)
         return hints, list(self._shortages(pod, name, limits, hints))
 
     def pod_hints(self, pod: SimPod) -> Offer:
@@ -209,22 +187,20 @@ class DeviceLoop:
             self._facts,
         )
         active = self._collecting(pod)
-        hints = pod_topology_hints(self.manager, pod.uid, requests, active, self._facts)
+        hints = topology_hints(self.manager, pod.uid, None, requests, active)
         return hints, list(self._shortages(pod, None, requests, hints))
 
     def _shortages(
         self,
         pod: SimPod,
         container: str | None,
-        wanted: Mapping[str, int],
+        requests: Mapping[str, int],
         hints: Mapping[str, Hints | None],
     ) -> Iterator[AllocationFailed]:
         """Of resources without a hint, those that have too few devices."""
         for resource in hints:
-            requested = wanted[resource]
-            available = hint_shortage(
-                self.manager, pod.uid, container, resource, requested, self._facts
-            )
+            requested = requests[resource]
+            available = wanted(self.manager, pod.uid, container, resource, requested).shortage
             if available is not None:
                 yield AllocationFailed(
                     **pod.identity,
@@ -271,7 +247,7 @@ class DeviceLoop:
             asked = asked or bool(served.devices)
             self._write_served(pod, served)
 
-        error = decide(self.manager, call, self._facts, on_served)
+        error = decide(self.manager, call, on_served)
         if limits and writes_checkpoint(error, self._facts, plugin_asked=asked):
             self._write_checkpoint()
         return error
@@ -301,10 +277,10 @@ class DeviceLoop:
             journal.write(granted, cause=cause)
 
     def _write_checkpoint(self) -> None:
-        self._sim.checkpoint = DeviceCheckpoint(*checkpoint_content(self.manager, self._facts))
+        self._sim.checkpoint = DeviceCheckpoint(*checkpoint_content(self.manager))
 
 
-class _Provider:
+class Provider:
     """The device manager as the topology manager sees it while one pod is admitted.
 
     Attributes:

@@ -17,6 +17,8 @@ from kubeledger.kubelet.kuberuntime.actions import PodActions
 from kubeledger.kubelet.kuberuntime.backoff import BackedOff
 from kubeledger.kubelet.prober.results import Result
 from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.kubelet.topologymanager.scope import HintProvider
+from kubeledger.model.bodies.devicemanager import AllocationFailed
 from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeType
 from kubeledger.simulate.engine.draws import Draws
@@ -98,6 +100,7 @@ class Simulation(Protocol):
     profile: KubeletProfile
     machine: Machine
     checkpoint: DeviceCheckpoint | None
+    cpu_manager_state: str | None
     allocated: State
     offered: dict[str, SimPod]
     newest_kubelet: Kubelet
@@ -175,7 +178,7 @@ class Pods(Protocol):
 
 
 class Devices(Protocol):
-    """Device manager, with the topology manager: ``devices.DeviceLoop``."""
+    """Device manager: ``devices.DeviceLoop``."""
 
     def start(self) -> None: ...
     def plugin_registers(self, plugin: Plugin) -> None: ...
@@ -184,7 +187,19 @@ class Devices(Protocol):
     def capacity(self) -> Mapping[str, str]: ...
     def status_allocatable(self) -> Mapping[str, str]: ...
     def listed(self) -> dict[str, str]: ...
-    def admit(self, pod: SimPod) -> tuple[str, str] | None: ...
+    def provider(self, pod: SimPod) -> DeviceProvider: ...
+
+
+class DeviceProvider(HintProvider, Protocol):
+    """The device manager while one pod is admitted: ``devices.Provider``."""
+
+    shortages: list[AllocationFailed]
+
+
+class Cpus(HintProvider, Protocol):
+    """The CPU manager: ``cpus.CpuLoop``."""
+
+    def start(self) -> None: ...
 
 
 class Probes(Protocol):
@@ -277,10 +292,12 @@ class Kubelet:
         alive: False once it was stopped; its timers do nothing any more.
         recorder: what it remembers of events that it sent.
         told: what it says again and again.
-        devices, pods, probes, images, cgroups, eviction, health, resizes, shutdown: its loops.
+        devices, cpus, pods, probes, images, cgroups, eviction, health, resizes, shutdown: its
+            loops.
     """
 
     devices: Devices
+    cpus: Cpus
     pods: Pods
     probes: Probes
     images: Images

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
@@ -12,6 +12,7 @@ from kubeledger.kubelet.cgroups.node_config import (
     node_reservation,
     reservation_of,
 )
+from kubeledger.kubelet.cpumanager.topology import Core, MachineInfo, Node
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.simulate.engine.config import integer
@@ -61,4 +62,40 @@ def machine_of(node: NodePlan, settings: Mapping[str, Any], profile: KubeletProf
         {name: amount.canonical() for name, amount in capacity.items()},
         {name: amount.canonical() for name, amount in allocatable.items()},
         labels | node.labels,
+    )
+
+
+class Cpus(Protocol):
+    """How the CPUs of a machine lie; see ``NodePlan``."""
+
+    @property
+    def cpus(self) -> int: ...
+    @property
+    def numa_nodes(self) -> Sequence[int]: ...
+    @property
+    def sockets(self) -> int: ...
+    @property
+    def threads_per_core(self) -> int: ...
+    @property
+    def uncore_caches(self) -> int | None: ...
+
+
+def machine_info(node: Cpus) -> MachineInfo:
+    """The CPUs of a node as cAdvisor reports them.
+
+    Cores are dealt out to NUMA nodes, sockets and uncore caches in a row, as evenly as their number
+    allows. The threads of a core are numbered as Linux does: first one of each core, then another.
+    """
+    cores = node.cpus // node.threads_per_core
+    numbers, caches = sorted(node.numa_nodes), node.uncore_caches
+    of_nodes: dict[int, list[Core]] = {numa: [] for numa in numbers}
+    for core in range(cores):
+        socket = core * node.sockets // cores
+        threads = tuple(core + number * cores for number in range(node.threads_per_core))
+        cache = None if caches is None else core * caches // cores
+        numa = numbers[core * len(numbers) // cores]
+        of_nodes[numa].append(Core(core, socket, threads, cache))
+    return MachineInfo(
+        num_sockets=node.sockets,
+        nodes=tuple(Node(numa, tuple(members)) for numa, members in of_nodes.items()),
     )

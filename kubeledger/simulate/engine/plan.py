@@ -202,6 +202,8 @@ class NodePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         numa_nodes: sorted.
+        sockets, threads_per_core, uncore_caches: how the CPUs lie; no number of uncore caches:
+            one a socket.
         cgroup_version: 1 or 2.
         disk_bytes, disk_used_bytes: of the kubelet's file system.
         image_disk_bytes: None: images are on the kubelet's.
@@ -211,6 +213,9 @@ class NodePlan(msgspec.Struct, frozen=True, kw_only=True):
     cpus: int
     memory_bytes: int
     numa_nodes: tuple[int, ...] = (0,)
+    sockets: int = 1
+    threads_per_core: int = 1
+    uncore_caches: int | None = None
     cgroup_version: Literal[1, 2] = 1
     disk_bytes: int
     disk_used_bytes: int

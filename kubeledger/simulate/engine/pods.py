@@ -18,6 +18,7 @@ from kubeledger.model.bodies.lifecycle import (
 )
 from kubeledger.model.bodies.preemption import PodPreempted, PreemptionFailed
 from kubeledger.model.units import NS_PER_S
+from kubeledger.simulate.engine import alignment
 from kubeledger.simulate.engine.admission import Answer, predicates
 from kubeledger.simulate.engine.backoffs import BackOffs
 from kubeledger.simulate.engine.ending import Ending
@@ -273,7 +274,7 @@ class PodLoop:
     def _admit(self, pod: SimPod, added: int) -> Steps:
         """Source: v1.36.2 pkg/kubelet/kubelet.go HandlePodAdditions, canAdmitPod."""
         kubelet = self._kubelet
-        refusal = kubelet.eviction.refusal(pod) or kubelet.devices.admit(pod)
+        refusal = kubelet.eviction.refusal(pod) or alignment.admit(kubelet, pod)
         cause = added
         if refusal is None:
             answer = predicates(kubelet, pod)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from kubeledger.kubelet.prober.attempts import COUNTS_AS
-from kubeledger.kubelet.prober.manager import WorkerKey
+from kubeledger.kubelet.prober.prober import COUNTS_AS
+from kubeledger.kubelet.prober.prober_manager import WorkerKey
 from kubeledger.kubelet.prober.results import SUCCESS
 from kubeledger.kubelet.prober.worker import ProbeWorker
 from kubeledger.model.bodies.prober import (

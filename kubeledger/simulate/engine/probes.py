@@ -15,10 +15,9 @@ from typing import NamedTuple
 import msgspec
 
 from kubeledger.kubelet.prober import objects
-from kubeledger.kubelet.prober.attempts import event_of
-from kubeledger.kubelet.prober.manager import ProbeManager
+from kubeledger.kubelet.prober.prober import event_of
+from kubeledger.kubelet.prober.prober_manager import KnownOfPod, ProbeManager, reaction_to
 from kubeledger.kubelet.prober.results import FAILURE, INITIAL, SUCCESS, UNKNOWN, Result, Update
-from kubeledger.kubelet.prober.syncloop import KnownOfPod, reaction_to
 from kubeledger.kubelet.prober.worker import (
     CONTAINER_NOT_FOUND,
     ERRORED,
@@ -27,6 +26,7 @@ from kubeledger.kubelet.prober.worker import (
     NOT_STARTED,
     ON_HOLD,
     STARTED,
+    Step,
     do_probe,
 )
 from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeResult, ProbeType, TickResult
@@ -264,27 +264,27 @@ class ProbeLoop:
                 worker.next_ns = now_ns + worker.period_ns
         if worker.next_ns <= now_ns:
             worker.next_ns = now_ns + worker.period_ns
-        if not self._step(worker, now_ns) or worker.worker.stopping:
+        step = self._step(worker, now_ns)
+        if not step.keep_going or worker.worker.stopping:
             self._exit(worker)
             return
-        step = worker.worker
         if worker.folding:
             self._sleep(worker)
-        elif (step.on_hold or step.skipped in _UNTIL_CHANGE) and not worker.wanted:
+        elif (worker.worker.on_hold or step.skipped in _UNTIL_CHANGE) and not worker.wanted:
             worker.cancel()
         else:
             self._wait(worker)
 
-    def _step(self, worker: SimWorker, now_ns: int) -> bool:
-        """One ``do_probe`` with its records; whether the worker continues."""
-        step = worker.worker
+    def _step(self, worker: SimWorker, now_ns: int) -> Step:
+        """One ``do_probe`` with its records."""
+        probing = worker.worker
         status = self._status.get(worker.key[0])
         found = worker.finds(now_ns, self._sim.plan.start_ns)
-        before = _Before(step.container_id, step.last_result, step.result_run)
-        cached = step.results.cache.get(before.container_id)
-        goes_on = do_probe(step, status, now_ns, _ATTEMPTS[found[0]])
-        updates = step.results.take_updates()
-        is_new = step.container_id != before.container_id
+        before = _Before(probing.container_id, probing.last_result, probing.result_run)
+        cached = probing.results.cache.get(before.container_id)
+        step = do_probe(probing, status, now_ns, _ATTEMPTS[found[0]])
+        updates = probing.results.take_updates()
+        is_new = probing.container_id != before.container_id
         cached = None if is_new else cached
         keeps = self._facts.kubelet_restart_keeps_results
         started_ns = self._kubelet.started_ns
@@ -294,15 +294,15 @@ class ProbeLoop:
             if not (seeded and cached is None and update.result == INITIAL[worker.probe_type]):
                 changes.append((update, cached))
             cached = update.result
-        executed = step.attempts_used > 0
-        steady = (step.skipped is None and not step.on_hold) or step.skipped is ERRORED
-        worker.folding = executed and steady and goes_on and not changes
+        executed = step.attempts > 0
+        steady = (step.skipped is None and not probing.on_hold) or step.skipped is ERRORED
+        worker.folding = executed and steady and step.keep_going and not changes
         worker.folding &= not self._sim.plan.every_tick
         tick = self._executed(worker, now_ns, found) if executed else None
         seqs = {u: self._transitioned(worker, before, was, u, tick) for u, was in changes}
         for update in updates:
             self._react(worker, update, seqs.get(update))
-        return goes_on
+        return step
 
     def _executed(self, worker: SimWorker, now_ns: int, found: Found) -> int | None:
         """Write a tick down, or gather it; seq of its record."""

@@ -14,11 +14,13 @@ import msgspec
 from kubeledger.kubelet.allocation.state import State
 from kubeledger.kubelet.profile.gates import with_gates
 from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
+from kubeledger.model.bodies.cpumanager import CpuStateRefused
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, Setting, SettingsObserved
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.agent import Agent, node_observed
 from kubeledger.simulate.engine.cgroups import CgroupLoop
+from kubeledger.simulate.engine.cpus import CpuLoop
 from kubeledger.simulate.engine.devices import DeviceLoop
 from kubeledger.simulate.engine.draws import Draws
 from kubeledger.simulate.engine.eviction import EvictionLoop
@@ -79,6 +81,7 @@ class Sim:
         machine: what the node has for pods.
         plugins: device plugins.
         checkpoint: the device manager's file; None before the first write.
+        cpu_manager_state: text of the CPU manager's file; None: there is none.
         allocated: what is allocated to pods, and its file.
         offered: UID -> pod that a config source has, whether or not a kubelet knows of it.
         newest_kubelet: the last process that was started, perhaps not alive any more.
@@ -96,6 +99,7 @@ class Sim:
         self.memory = Memory(self)
         self.plugins = tuple(SimPlugin(self, script) for script in plan.plugins)
         self.checkpoint: DeviceCheckpoint | None = None
+        self.cpu_manager_state: str | None = None
         self.allocated = State()
         self.offered: dict[str, SimPod] = {}
         self.agent = Agent(self)
@@ -167,7 +171,8 @@ class Sim:
             ),
             cause=cause,
         )
-        kubelet.devices, kubelet.pods = DeviceLoop(kubelet), PodLoop(kubelet)
+        kubelet.devices, kubelet.cpus = DeviceLoop(kubelet), CpuLoop(kubelet)
+        kubelet.pods = PodLoop(kubelet)
         kubelet.probes, kubelet.images = ProbeLoop(kubelet), ImageLoop(kubelet)
         kubelet.cgroups, kubelet.eviction = CgroupLoop(kubelet), EvictionLoop(kubelet)
         kubelet.health, kubelet.shutdown = HealthLoop(kubelet), ShutdownLoop(kubelet)
@@ -200,11 +205,28 @@ class Sim:
         self._loops_run = True
         kubelet.images.start()
         kubelet.cgroups.start()
+        try:
+            kubelet.cpus.start()
+        except ValueError as error:
+            self._give_up(str(error))
+            return
         kubelet.devices.start()
         kubelet.eviction.start()
         kubelet.health.start()
         kubelet.resizes.start()
         kubelet.pods.start()
+
+    def _give_up(self, error: str) -> None:
+        """The CPU manager does not start: neither does the kubelet.
+
+        Source: v1.36.2 pkg/kubelet/kubelet.go initializeRuntimeDependentModules
+        """
+        cause = self.journal.write(CpuStateRefused(error=error))
+        message = f"Failed to start ContainerManager: start cpu manager error: {error}"
+        pid = _FIRST_PID + self._run
+        self.journal.write(KubeletExited(pid=pid, reason="error", message=message), cause=cause)
+        self.newest_kubelet.stop()
+        self._loops_run = False
 
     def _restart(self, restart: KubeletRestart) -> Callable[[], None]:
         def stop() -> None:

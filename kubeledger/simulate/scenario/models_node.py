@@ -71,6 +71,12 @@ class Node(Model):
     """Memory, as a quantity."""
     numa_nodes: Annotated[list[_Numa], Field(min_length=1, max_length=64)] = [0]
     """Numbers of the NUMA nodes."""
+    sockets: Annotated[int, Field(ge=1, le=64)] = 1
+    """Sockets, over which the cores are dealt out evenly, as over NUMA nodes."""
+    threads_per_core: Annotated[int, Field(ge=1, le=8)] = 1
+    """Logical CPUs of a core: CPU 0 and, of 8 with two threads, CPU 4 are one core."""
+    uncore_caches: Annotated[int | None, Field(ge=1, le=256)] = None
+    """Last-level caches; left out: one a socket."""
     cgroup_version: Literal[1, 2] = 2
     """Version of the kernel's cgroups."""
     cgroup_driver: Literal["cgroupfs", "systemd"] | None = None
@@ -87,8 +93,15 @@ class Node(Model):
 
     @rule
     def _numbers(self) -> Iterator[Fault]:
+        cores, rest = divmod(self.cpus, self.threads_per_core)
+        if rest:
+            text = f"{self.cpus} CPUs are not {self.threads_per_core} a core"
+            yield ("threadsPerCore",), text, "choose another number of `cpus`"
+        for name, number in (("sockets", self.sockets), ("uncoreCaches", self.uncore_caches or 1)):
+            if number > cores:
+                yield (name,), f"{number} are more than the {cores} cores", "choose fewer"
         numbered = [(("numaNodes", index), each) for index, each in enumerate(self.numa_nodes)]
-        return twice(numbered, lambda each: f"NUMA node {each} is there twice")
+        yield from twice(numbered, lambda each: f"NUMA node {each} is there twice")
 
 
 class Device(Model):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from kubeledger.kubelet.kube.amounts import NANOS
 from kubeledger.kubelet.kube.names import is_extended_resource, is_pod_level_resource
+from kubeledger.kubelet.kube.podtotals import staged_total
 from kubeledger.kubelet.kube.quantity import Quantity
-from kubeledger.kubelet.kube.requests import ResourceList, aggregate
+from kubeledger.kubelet.kube.requests import ResourceList
 
 _SINCE = 32
 _HUGE_PAGES_SINCE = 33
@@ -56,8 +58,8 @@ def _of_containers(spec: dict[str, Any], key: str) -> dict[str, str]:
     names = sorted({name for each in (*apps, *(each for each, _ in inits)) for name in each})
     found: dict[str, str] = {}
     for name in names:
-        nanos = None if is_extended_resource(name) else aggregate(apps, inits, name)
-        if nanos is not None:
+        if not is_extended_resource(name):
+            nanos = staged_total((apps, inits), name, NANOS, sidecars=True)
             # A sum is written as the first of its parts.
             first = next(r[name] for r in (*apps, *(each for each, _ in inits)) if name in r)
             found[name] = str(Quantity(nanos, _NANO, Quantity.from_api(first).format))

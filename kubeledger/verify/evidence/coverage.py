@@ -157,7 +157,7 @@ class Coverage:
         self._signals = PeriodicActivity("eviction signals", SIGNALS_NS)
         self._lines = PeriodicActivity("lines", SIGNALS_NS)
         self._exits: list[int] = []
-        self._two_clocks: list[Span] = []
+        self._two_clocks: list[tuple[int, int, int | None]] = []
         self._line_ends: tuple[int, int] | None = None
         self._evicted: list[int] = []
         self._holes: list[tuple[int, int]] = []
@@ -248,7 +248,7 @@ class Coverage:
             self._add(seq, _STAMP, poison=around)
         for seq, from_ns, to_ns in two_clocks:
             self._add(seq, _STEP, poison=(from_ns, to_ns))
-            self._two_clocks.append((from_ns, to_ns))
+            self._two_clocks.append((seq, from_ns, to_ns))
         for pod in self._pods_without_add.found():
             span = pod.from_ts_ns, pod.to_ts_ns
             phrase = f"the log's lines about pod {pod.name}, which are lost"
@@ -331,15 +331,21 @@ class Coverage:
 
     # Second reading ----------------------------------------------------------------------
 
-    def at(self, ts_ns: int, kind: str = "", *, owed: bool = False) -> Loss | None:
+    def at(
+        self, ts_ns: int, kind: str = "", *, owed: bool = False, by_lines: bool = False
+    ) -> Loss | None:
         """The loss that a verdict at a time must take into account; None when there is none.
 
         Args:
             ts_ns: time of what is judged.
             kind: of the decision; classes of lines that it rests on may not be logged.
             owed: it is not there, and its own lines may not be logged.
+            by_lines: lines between two steps of the clock are compared, and no file.
         """
-        loss = next((loss for loss in self._poison if loss.holds(ts_ns)), None)
+        losses = (loss for loss in self._poison if loss.holds(ts_ns))
+        loss = next(
+            (each for each in losses if not (by_lines and each.seq and each.phrase == _STEP)), None
+        )
         if loss is None:
             classes = RESTS_ON.get(kind, ()) + (OWED.get(kind, ()) if owed else ())
             unlogged = self._classes.unlogged(ts_ns, classes)
@@ -352,11 +358,14 @@ class Coverage:
         """Files were imported, which may have been filtered; else all was told."""
         return self._classes.is_read
 
-    def has_two_clocks(self, ts_ns: int) -> bool:
-        """Whether times of two sources, around that time, may not be compared."""
+    def has_two_clocks(self, ts_ns: int, *, by_lines: bool = False) -> bool:
+        """Whether times of two sources, around that time, may not be compared.
+
+        Lines between two steps that the log shows go by one.
+        """
         return any(
-            (start or 0) <= ts_ns and (end is None or ts_ns < end)
-            for start, end in self._two_clocks
+            start <= ts_ns and (end is None or ts_ns < end) and not (seq and by_lines)
+            for seq, start, end in self._two_clocks
         )
 
     def missing(self, start_ns: int, end_ns: int) -> Loss | None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Final, NamedTuple
 
 from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerStarted, KubernetesEvent
@@ -41,7 +41,10 @@ _AROUND_NS: Final = 60 * NS_PER_S
 _STEP_NS: Final = 300 * NS_PER_S
 """The start of the next process seems to be at another time, too."""
 _SURE: Final = 3
-"""So many lines in a row that are late or early: it is not one relist, nor one line."""
+"""So many relists in a row that are late, or early, alike: it is not one that stalled."""
+_SPAN_NS: Final = 120 * NS_PER_S
+"""No node stalls alike for so long."""
+_TRIED: Final = 512
 _NEVER: Final = 1 << 62
 _SECOND_NS: Final = NS_PER_S - 1
 """Statuses have whole seconds."""
@@ -131,12 +134,18 @@ class Times:
         for apart, group in groupby([*known, (_NEVER, 0)], key=_is_apart):
             times, lates = zip(*group, strict=True)
             if not apart:
-                if is_apart:
+                # A clock that was set stays so for the process; a node that is slow recovers.
+                begun = bisect_right(self._processes, agreed_ns)
+                if is_apart and (*self._processes[begun:], _NEVER)[0] <= times[0]:
                     self._apart.append((agreed_ns, times[0]))
                 agreed_ns, is_apart = times[-1], False
-            else:
-                alike = sum(late - min(lates) <= 2 * RELIST_NS for late in lates)
-                is_apart = is_apart or (alike >= _SURE and 2 * alike > len(times))
+            elif is_apart or _show_two_clocks(times, lates):
+                is_apart = True
+            else:  # on a node that is slow, lines of all lateness came before the step
+                for n in range(max(1, len(times) - _TRIED), len(times) - 2 * _SURE):
+                    if _show_two_clocks(times[n:], lates[n:], span_ns=_SPAN_NS):
+                        agreed_ns, is_apart = times[n - 1], True
+                        break
 
     def _late_by(self, told: _Told) -> int | None:
         """How late a line is at least; None where nothing says.
@@ -213,6 +222,18 @@ class Times:
 def _is_apart(told: tuple[int, int]) -> int:
     """1 for a line that is later than a relist makes it, -1 for one that is early."""
     return (told[1] > RELIST_NS) - (told[1] < -2 * NS_PER_S)
+
+
+def _show_two_clocks(times: Sequence[int], lates: Sequence[int], span_ns: int = 0) -> bool:
+    """Whether most of some lines, over that time at least, are late, or early, by the same."""
+    alike_ns = min(lates) + RELIST_NS + NS_PER_S
+    near = [ts for ts, late in zip(times, lates, strict=True) if late <= alike_ns]
+    relists = 1 + sum(later - ts > NS_PER_S for ts, later in pairwise(near))
+    return (
+        relists >= (2 * _SURE if span_ns else _SURE)
+        and 2 * len(near) > len(times)
+        and near[-1] - near[0] >= span_ns
+    )
 
 
 def _most(spans: list[tuple[int, int, int]]) -> list[tuple[int, int]]:

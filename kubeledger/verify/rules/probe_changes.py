@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
+from kubeledger.kubelet.prober.machine import SAYS, Span, State
 from kubeledger.kubelet.prober.results import FAILURE
 from kubeledger.model.bodies.prober import (
     ProbeExecuted,
@@ -32,7 +33,6 @@ from kubeledger.verify.rules.probe_judging import (
     reached,
     without_tick,
 )
-from kubeledger.verify.rules.probe_machine import SAYS, Span, State
 from kubeledger.verify.rules.probe_witnesses import ProbeWitnesses
 from kubeledger.verify.rules.probe_worker import Worker
 from kubeledger.verify.rules.probe_workers import Workers

@@ -11,13 +11,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from kubeledger.kubelet.prober.machine import State
 from kubeledger.kubelet.prober.results import SUCCESS, Result
 from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeTransitioned
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.containers import subject_of
-from kubeledger.verify.rules.probe_machine import State
 from kubeledger.verify.rules.probe_worker import Worker
 from kubeledger.verify.rules.probe_workers import Workers
 

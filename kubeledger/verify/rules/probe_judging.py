@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from kubeledger.kubelet.prober.machine import SAYS, Span, State
 from kubeledger.kubelet.prober.results import FAILURE, SUCCESS, Result
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeResult, ProbeTransitioned
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Ruling, World
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.probe_machine import SAYS, Span, State
 from kubeledger.verify.rules.probe_worker import Worker
 from kubeledger.verify.rules.probe_workers import Instance
 

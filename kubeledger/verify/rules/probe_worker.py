@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+from kubeledger.kubelet.prober.machine import Machine, Span, State, machine_of
 from kubeledger.kubelet.prober.results import FAILURE, Result
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import ProbeType
@@ -17,7 +18,6 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
 from kubeledger.verify.belief import Belief, World
 from kubeledger.verify.evidence.container_specs import ProbeSpec
-from kubeledger.verify.rules.probe_machine import Machine, Span, State, machine_of
 
 _STREAK_MAX: Final = 32
 _WORLDS_MAX: Final = 1024

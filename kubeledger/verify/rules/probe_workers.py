@@ -8,7 +8,8 @@ from typing import Final
 import msgspec
 
 from kubeledger.kubelet.kube.keys import pod_key
-from kubeledger.kubelet.prober.attempts import COUNTS_AS
+from kubeledger.kubelet.prober.machine import ABSENT, Span
+from kubeledger.kubelet.prober.prober import COUNTS_AS
 from kubeledger.kubelet.prober.results import INITIAL, SUCCESS
 from kubeledger.kubelet.prober.worker import RESTART_GRACE_NS
 from kubeledger.model.bodies.lifecycle import (
@@ -29,7 +30,6 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.container_specs import PodSpec, ProbeSpec, specs_of
 from kubeledger.verify.rules.containers import key_for
-from kubeledger.verify.rules.probe_machine import ABSENT, Span
 from kubeledger.verify.rules.probe_worker import Worker
 
 About = ProbeExecuted | ProbeTransitioned | ProbeCountersRead | ProbeTicksFolded

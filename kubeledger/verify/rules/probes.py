@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, dispute_of
-from kubeledger.kubelet.prober.attempts import COUNTS_AS
+from kubeledger.kubelet.prober.prober import COUNTS_AS
 from kubeledger.kubelet.prober.results import FAILURE
 from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.bodies.lifecycle import (

@@ -19,7 +19,7 @@ from kubeledger.kubelet.lifecycle.shutdown import (
     shutdown_groups,
 )
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodTerminated, PodTerminating
-from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
 from kubeledger.model.bodies.stages import ShutdownProgressed
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts
@@ -31,6 +31,8 @@ from kubeledger.verify.settings import UNKNOWN
 from kubeledger.verify.verifier import See
 
 _SHUTDOWN: Final = "shutdown"
+_STOP: Final = (_SHUTDOWN, "stop")
+_TURN: Final = (_SHUTDOWN, "turn")
 _SETTINGS: Final = (
     "shutdownGracePeriodByPodPriority",
     "shutdownGracePeriod",
@@ -55,6 +57,7 @@ class ShutdownVerifier(RuleVerifier):
         """What shows a shutdown, and what it does to pods."""
         return {
             KubeletStarted: lambda record, body, state: self._restart(),
+            ClockStepped: lambda record, body, state: self._restart(),
             ShutdownProgressed: self._progressed,
             PodTerminating: self._terminating,
             PodTerminated: self._terminated,
@@ -67,6 +70,8 @@ class ShutdownVerifier(RuleVerifier):
         self.context.debts.void(_SHUTDOWN)
 
     def _progressed(self, record: Record, body: ShutdownProgressed, state: NodeState) -> None:
+        if body.step == "completed":
+            self.context.debts.fall_due(*_STOP, now_ns=record.ts_ns)
         if body.step in ("cancelled", "completed"):
             self._restart()
         elif self._began is None:
@@ -108,7 +113,7 @@ class ShutdownVerifier(RuleVerifier):
                 continue
             wait_s = sum(group.seconds for group in groups[: found[0]])
             self.context.debts.owe(
-                (_SHUTDOWN, pod.key),
+                (*_STOP, pod.key),
                 Debt(
                     since=record,
                     due_ns=ts_ns + wait_s * NS_PER_S + _LATE_NS,
@@ -120,6 +125,7 @@ class ShutdownVerifier(RuleVerifier):
                     f"had to be stopped within {wait_s} s",
                     rule=self.rule,
                     inputs=(record.seq, pod.seq),
+                    by_lines=True,
                 ),
             )
 
@@ -127,7 +133,7 @@ class ShutdownVerifier(RuleVerifier):
         key = body.pod_uid or ""
         if body.reason == _SHUTDOWN and self._began is None:
             self._begin(record)
-        self.context.debts.pay((_SHUTDOWN, key))
+        self.context.debts.pay((*_STOP, key))
         found = self._group(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         if body.reason != _SHUTDOWN or found is None or self._began is None:
             return
@@ -140,17 +146,19 @@ class ShutdownVerifier(RuleVerifier):
                 f"the shutdown gives pod {body.namespace}/{body.pod} no more than {grace_s} s",
                 (record.seq, f"its worker gives it {body.grace_period_s} s"),
                 (seq, f"its priority and the settings give it {grace_s} s"),
+                by_lines=True,
             )
         for other, since in self._stopped.values():
             over_ns = since.ts_ns + self._groups()[other].seconds * NS_PER_S
             if other < index and record.ts_ns + _AT_ONCE_NS < over_ns:
                 self.context.debts.owe(
-                    (_SHUTDOWN, key, "turn", getattr(since.body, "pod_uid", "")),
+                    (*_TURN, key, getattr(since.body, "pod_uid", "")),
                     Debt(
                         since=record,
                         due_ns=record.ts_ns + _LATE_NS,
                         shown_by=PodTerminated,
                         subject=subject,
+                        by_lines=True,
                         why="pods of a higher priority are stopped when all others have ended",
                         disputed=(
                             (since.seq, "a pod of a lower priority is stopped, and has not ended"),
@@ -163,9 +171,9 @@ class ShutdownVerifier(RuleVerifier):
     def _terminated(self, record: Record, body: PodTerminated, state: NodeState) -> None:
         key = body.pod_uid or ""
         self._stopped.pop(key, None)
-        self.context.debts.pay((_SHUTDOWN, key))
+        self.context.debts.pay((*_STOP, key))
         for stopped in self._stopped:
-            self.context.debts.pay((_SHUTDOWN, stopped, "turn", key))
+            self.context.debts.pay((*_TURN, stopped, key))
 
     def _admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
         began = self._began
@@ -182,4 +190,5 @@ class ShutdownVerifier(RuleVerifier):
             f"no pod is let in while the node shuts down, and {name} came meanwhile",
             (began.seq, f"the node shuts down since {format_ts(began.ts_ns)}"),
             (record.seq, f"{name} is admitted"),
+            by_lines=True,
         )

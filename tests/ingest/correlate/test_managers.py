@@ -87,11 +87,26 @@ CPU_WORDS = {
     "Static": 'policy_static.go "Static policy: Allocate" pod="ns/p" containerName="c"',
     "GIVEN": '0 Static | .1 Cpus numCPUs=1 socket=null | .2 Default 0,2-3 | .3 Cpus result="1"'
     " | .4 Desired 1",
+    "unread": 'cpu_manager.go "Could not initialize checkpoint manager, please drain node and '
+    'remove policy state file" err="{*}"',
+    "unread-memory": 'memory_manager.go "Could not initialize checkpoint manager, please drain '
+    'node and remove policy state file" err="other"',
+    "could-not": f"cpu_manager.go {TAG} could not initialize checkpoint manager: bad, please drain "
+    "node and remove policy state file",
+    "caches": 'cpu_manager.go "Detected CPU topology" topology={"NumCPUs":2,"NumCores":2,'
+    '"NumUncoreCache":2,"NumSockets":1,"NumNUMANodes":1,"CPUDetails":{"0":{"NUMANodeID":0,'
+    '"SocketID":0,"CoreID":0,"UncoreCacheID":0},"1":{"NUMANodeID":0,"SocketID":0,"CoreID":1,'
+    '"UncoreCacheID":8}}}',
     "invalid": 'policy_static.go "Static policy invalid state, please drain node and remove policy '
     'state file" err="default empty"',
 }
 _STATE = '"policyName":"static","checksum":0'
 _OLD = '"policyName":"none","defaultCpuSet":"","checksum":1353318690'
+
+_PLACES = {
+    "0": CpuPlace(numa_node=0, socket=0, core=0, uncore_cache=0),
+    "1": CpuPlace(numa_node=0, socket=0, core=1, uncore_cache=8),
+}
 
 CPUS = f"""
 free text of 1.19 and 1.20: the pod's name in one line, its UID in another
@@ -112,6 +127,14 @@ lines of 1.35 and 1.36: shorter words, the pod in every line, RemoveContainer tw
 a refused file: the process ends with it
     0 invalid
     = CpuStateRefused error=default empty
+one that cannot be read is refused as well, the memory manager's by another record
+    0 unread could not restore | .1 unread-memory
+    = CpuStateRefused error=could not restore
+    0 could-not
+    = CpuStateRefused error=bad
+uncore caches, which kubelets since 1.32 read
+    0 caches | .1 Starts
+    = CpuManagerStarted cpus={_PLACES}
 what only the file shows was given and taken back; one of the same moment proves nothing
     0 file {{{_STATE},"defaultCpuSet":"0,2-3","entries":{{"u":{{"c":"1"}}}}}}
     GIVEN

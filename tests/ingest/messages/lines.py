@@ -119,6 +119,21 @@ LINES: dict[str, tuple[Line, ...]] = {
             None,
         ),
         Line(
+            'E1121 03:06:03.459953   30095 cpu_manager.go:246] "Could not initialize checkpoint '
+            'manager, please drain node and remove policy state file" err="could not restore state '
+            "from checkpoint: checkpoint is corrupted, please drain this node and delete the CPU "
+            'manager checkpoint file \\"/var/lib/kubelet/cpu_manager_state\\" before restarting '
+            'Kubelet"',
+            "Could not initialize checkpoint manager, please drain node and remove policy state "
+            "file",
+            {
+                "err": "could not restore state from checkpoint: checkpoint is corrupted, please "
+                "drain this node and delete the CPU manager checkpoint file "
+                '"/var/lib/kubelet/cpu_manager_state" before restarting Kubelet'
+            },
+            "cpumanager.CpuStateRefused",
+        ),
+        Line(
             'I1121 03:06:03.459953   30095 cpu_manager.go:235] "Starting" policy="none"',
             "Starting CPU manager",
             {"policy": "none"},

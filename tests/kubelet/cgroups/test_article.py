@@ -6,11 +6,8 @@ Guaranteed and Burstable pods is reserved in full (``--qos-reserved memory=100%`
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import pytest
 
-from kubeledger.kubelet.cgroups.contention import CPUGroup, cpu_allocation
 from kubeledger.kubelet.cgroups.conversions import weight_of_shares, weight_of_shares_curved
 from kubeledger.kubelet.cgroups.decider import PodDecision, decide_node, decide_pod, decide_qos
 from kubeledger.kubelet.cgroups.node_config import ReservationSettings
@@ -139,68 +136,3 @@ def test_weights(shares: int, linear: int, curved: int) -> None:
     """Cgroup v2: the kubelet's own levels are linear, newer runtimes' containers are not."""
     assert weight_of_shares(shares) == linear
     assert weight_of_shares_curved(shares) == curved
-
-
-def tree(version: str, demand: Fraction | None = None) -> CPUGroup:
-    """Kubepods with the three pods; BestEffort wants ``demand`` cores, None is all."""
-
-    def of(pod: Pod, demand: Fraction | None = None) -> CPUGroup:
-        decision = decided(pod, version)
-        quota = decision.pod.cpu_quota_us
-        containers = {
-            name: CPUGroup(
-                shares=c.cpu_shares,
-                limit=Fraction(c.cpu_quota_us, c.cpu_period_us) if c.cpu_quota_us else None,
-                demand=demand,
-            )
-            for name, c in decision.containers.items()
-        }
-        assert decision.pod.cpu_shares is not None
-        limit = None if quota is None else Fraction(quota, 100_000)
-        return CPUGroup(shares=decision.pod.cpu_shares, limit=limit, children=containers)
-
-    qos = reserved(version, GUARANTEED, BURSTABLE, BEST_EFFORT)
-    kubepods = {
-        "podg": of(GUARANTEED),
-        "burstable": CPUGroup(shares=qos.burstable_shares, children={"podb": of(BURSTABLE)}),
-        "besteffort": CPUGroup(
-            shares=qos.best_effort_shares, children={"pode": of(BEST_EFFORT, demand)}
-        ),
-    }
-    return CPUGroup(shares=1024, children={"kubepods": CPUGroup(shares=3072, children=kubepods)})
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_contended(version: str) -> None:
-    """Without BestEffort load each container gets the core it requested."""
-    cores = cpu_allocation(tree(version, Fraction(0)), 3)
-    assert cores["kubepods/podg/container3"] == 1
-    assert cores["kubepods/burstable/podb/container1"] == 1
-    assert cores["kubepods/burstable/podb/container2"] == 1
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_contended_with_best_effort(version: str) -> None:
-    """2 shares of 3074 are 1.952 millicores of 3 cores, 1/1024 of what Burstable gets."""
-    cores = cpu_allocation(tree(version), 3)
-    best_effort = cores["kubepods/besteffort"]
-    assert best_effort == Fraction(3 * 2, 3074)
-    assert round(float(best_effort) * 1000, 3) == 1.952
-    assert best_effort / cores["kubepods/burstable"] == Fraction(1, 1024)
-    assert cores["kubepods/podg"] == Fraction(3 * 1024, 3074)
-
-
-def test_two_cores() -> None:
-    """1024 against 2048 shares on 2 cores: two thirds of a core."""
-    groups = {"a": CPUGroup(shares=1024), "b": CPUGroup(shares=2048)}
-    cores = cpu_allocation(CPUGroup(shares=1024, children=groups), 2)
-    assert cores == {"a": Fraction(2, 3), "b": Fraction(4, 3)}
-
-
-@pytest.mark.parametrize(("pod", "most"), [(GUARANTEED, 1), (BURSTABLE, 3), (BEST_EFFORT, 3)])
-def test_idle_node(pod: Pod, most: int) -> None:
-    """Alone a pod gets its limit, or all there is."""
-    quota = decided(pod, "1.20.2").pod.cpu_quota_us
-    limit = None if quota is None else Fraction(quota, 100_000)
-    alone = CPUGroup(shares=2, limit=limit)
-    assert cpu_allocation(CPUGroup(shares=1024, children={"pod": alone}), 3) == {"pod": most}

@@ -6,12 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeledger.kubelet.cgroups.arithmetic import quotient
 from kubeledger.kubelet.cgroups.conversions import (
     MAX_SHARES,
-    milli_cpu_of_quota,
-    milli_cpu_of_shares,
     quota_of_milli_cpu,
+    quotient,
     shares_of_milli_cpu,
     weight_of_shares,
     weight_of_shares_curved,
@@ -59,24 +57,6 @@ def test_shares_without_cap() -> None:
 def test_quota(milli_cpu: int, period: int, quota: int) -> None:
     """No limit is 0; a limit is a millisecond at least."""
     assert quota_of_milli_cpu(milli_cpu, period) == quota
-
-
-@given(st.integers(3, 255_999))
-def test_shares_and_back(milli_cpu: int) -> None:
-    """Rounding down and up again gives the request back, or one millicore less."""
-    assert milli_cpu_of_shares(shares_of_milli_cpu(milli_cpu)) in {milli_cpu, milli_cpu - 1}
-
-
-@given(st.integers(10, 10**6))
-def test_quota_and_back(milli_cpu: int) -> None:
-    """Exact at the usual period; -1 is no limit."""
-    assert milli_cpu_of_quota(quota_of_milli_cpu(milli_cpu, 100_000), 100_000) == milli_cpu
-    assert milli_cpu_of_quota(-1, milli_cpu) == 0
-
-
-def test_no_shares_are_no_cpu() -> None:
-    """Below the least there is nothing to convert."""
-    assert [milli_cpu_of_shares(n) for n in (0, 1, 2, 1024)] == [0, 0, 2, 1000]
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,10 @@
-"""CPUs of its own: who gets them, and that a quota goes away since 1.33; the second attempt."""
+"""CPUs of its own: who gets them, and that a quota goes away since 1.33."""
 
 from __future__ import annotations
 
 import pytest
 
 from kubeledger.kubelet.cgroups.decider import decide_pod
-from kubeledger.kubelet.cgroups.qos_config import QOSConfig, retried_qos_config
 from kubeledger.kubelet.kube.pod import Container, ObjectMeta, Pod, PodSpec, ResourceRequirements
 from kubeledger.kubelet.profile.resolve import resolve
 
@@ -66,29 +65,3 @@ def test_a_pod_that_is_not_guaranteed_shares_its_cpus() -> None:
         static_cpu_policy=True,
     )
     assert decision.containers["c"].cpu_quota_us == 200_000
-
-
-@pytest.mark.parametrize(
-    ("burstable", "best_effort", "expected"),
-    [
-        (900, 300, (1000, 500)),
-        (1100, 300, (1100, 500)),
-        (900, 700, (1000, 700)),
-        (None, 700, (1000, 500)),
-        (1100, None, (1100, 500)),
-    ],
-)
-def test_the_second_attempt_limits_to_the_usage(
-    burstable: int | None, best_effort: int | None, expected: tuple[int, int]
-) -> None:
-    """Where that is more than the limit."""
-    first = QOSConfig(10, burstable_memory_limit=1000, best_effort_memory_limit=500)
-    second = retried_qos_config(first, burstable_usage=burstable, best_effort_usage=best_effort)
-    assert (second.burstable_memory_limit, second.best_effort_memory_limit) == expected
-    assert second.burstable_shares == 10
-
-
-def test_no_memory_limit_stays_none() -> None:
-    """Usage does not become one."""
-    first = QOSConfig(10)
-    assert retried_qos_config(first, burstable_usage=5, best_effort_usage=5) == first

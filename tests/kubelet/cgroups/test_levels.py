@@ -1,4 +1,4 @@
-"""What no conformance case looks at: sidecars' scores, host page sizes, QoS files, messages."""
+"""What no conformance case looks at: sidecars' scores, host page sizes, QoS files."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ import pytest
 
 from kubeledger.kubelet.cgroups.container_config import (
     container_huge_page_limits,
+    container_oom_score_adj,
     huge_page_unit_size,
 )
-from kubeledger.kubelet.cgroups.node_config import (
-    node_allocatable,
-    over_reservation_message,
-)
-from kubeledger.kubelet.cgroups.oom import container_oom_score_adj
+from kubeledger.kubelet.cgroups.node_config import node_allocatable
 from kubeledger.kubelet.cgroups.qos_config import QOSRequests, qos_unified
 from kubeledger.kubelet.cgroups.unified import UnifiedSettings, container_files, written
 from kubeledger.kubelet.kube.pod import Container, Pod, PodSpec, ResourceRequirements
@@ -132,21 +129,3 @@ def test_allocatable_of_the_node() -> None:
         "memory": "5Gi",
         "hugepages-1Gi": "2Gi",
     }
-
-
-@pytest.mark.parametrize(
-    ("version", "words"),
-    [
-        ("1.29.0", 'Resource "cpu" has an allocatable of 3, capacity of -1'),
-        (
-            "1.30.0",
-            'Resource "cpu" has a reservation of 3 but capacity of 2.'
-            " Expected capacity >= reservation.",
-        ),
-    ],
-)
-def test_over_reservation_message(version: str, words: str) -> None:
-    """The old words had the two numbers mixed up."""
-    facts = resolve(version).cgroups
-    capacity, reservation = {"cpu": parse("2")}, {"cpu": parse("3")}
-    assert over_reservation_message("cpu", capacity, reservation, facts) == words

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeledger.kubelet.cgroups.names import (
+from kubeledger.kubelet.cgroups.paths import (
     CgroupNameError,
     node_cgroup,
+    parse_cgroup_path,
     pod_cgroup,
     qos_cgroup,
     to_cgroupfs,
     to_systemd,
 )
-from kubeledger.kubelet.cgroups.paths import parse_cgroup_path
 from kubeledger.model.bodies.cgroups import QOSClass
 
 CLASSES: tuple[QOSClass, ...] = ("Guaranteed", "Burstable", "BestEffort")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from kubeledger.kubelet.cgroups.reducer import evolve
-from kubeledger.kubelet.cgroups.state import CgroupsState
+from kubeledger.kubelet.cgroups.reducer import CgroupsState, evolve
 from kubeledger.model.bodies.cgroups import (
     CgroupObserved,
     CgroupRemoved,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kubeledger.kubelet.devicemanager.decider import AllocateCall, Claim, admissible, decide
-from kubeledger.kubelet.devicemanager.hints import topology_hints
+from kubeledger.kubelet.devicemanager.allocate import AllocateCall, decide
+from kubeledger.kubelet.devicemanager.explain import Claim, admissible
 from kubeledger.kubelet.devicemanager.manager import Device, ManagerImpl, NoContainers, RpcError
+from kubeledger.kubelet.devicemanager.topology_hints import topology_hints
 from kubeledger.kubelet.profile.resolve import resolve
 
 GPU = "example.com/gpu"
-NEW = resolve("1.36.2").devices
 
 
 class Answers(msgspec.Struct, frozen=True):
@@ -31,11 +31,11 @@ class Answers(msgspec.Struct, frozen=True):
         return self.answer
 
 
-def node(plugin: Answers, *nodes: int) -> ManagerImpl:
+def node(plugin: Answers, *nodes: int, version: str = "1.36.2") -> ManagerImpl:
     """Devices d0, d1, ... on these NUMA nodes."""
-    manager = ManagerImpl([0, 1])
+    manager = ManagerImpl([0, 1], resolve(version).devices)
     manager.report(GPU, [Device(f"d{i}", "Healthy", (on,)) for i, on in enumerate(nodes)])
-    manager.endpoints[GPU] = plugin
+    manager.register(GPU, plugin)
     return manager
 
 
@@ -63,18 +63,18 @@ def test_a_preference_that_fails(affinity: int | None, leaked: set[str]) -> None
     manager = node(Answers(preference=RpcError("rpc error: gone")), 0, 1, 1, 1)
     before = manager.fork()
     asked = call(2, affinity=affinity)
-    error = decide(manager, asked, NEW)
+    error = decide(manager, asked)
     assert error == "device plugin GetPreferredAllocation rpc failed with err: rpc error: gone"
     assert manager.allocated.get(GPU, set()) == leaked
     assert not manager.pod_devices.pods()
-    (after,) = admissible(before, asked, claimed(error), NEW).managers
+    (after,) = admissible(before, asked, claimed(error)).managers
     assert after.allocated.get(GPU, set()) == leaked
 
 
 def test_a_preference_that_is_not_asked_for() -> None:
     """All aligned devices are wanted, so the plugin has nothing to choose."""
     manager = node(Answers(preference=RpcError("gone")), 0, 1, 1)
-    assert decide(manager, call(2, affinity=0b10), NEW) == ""
+    assert decide(manager, call(2, affinity=0b10)) == ""
     assert manager.allocated[GPU] == {"d1", "d2"}
 
 
@@ -82,26 +82,26 @@ def test_an_answer_without_containers() -> None:
     """The devices stay in use until something rebuilds what is in use."""
     manager = node(Answers(answer=NoContainers("&AllocateResponse{}")), 0, 0)
     before, asked = manager.fork(), call(2)
-    error = decide(manager, asked, NEW)
+    error = decide(manager, asked)
     assert error == "no containers return in allocation response &AllocateResponse{}"
     assert manager.allocated[GPU] == {"d0", "d1"}
     assert manager.pod_devices.devices() == {}
-    assert decide(manager, call(1), NEW).endswith("Requested: 1, Available: 0")
-    (after,) = admissible(before, asked, claimed(error), NEW).managers
+    assert decide(manager, call(1)).endswith("Requested: 1, Available: 0")
+    (after,) = admissible(before, asked, claimed(error)).managers
     assert after.allocated[GPU] == {"d0", "d1"}
 
 
 def test_an_allocation_that_fails() -> None:
     """What is in use is rebuilt from the records, so nothing leaks."""
     manager = node(Answers(answer=RpcError("rpc error: no")), 0, 0)
-    assert decide(manager, call(2), NEW) == "rpc error: no"
+    assert decide(manager, call(2)) == "rpc error: no"
     assert manager.allocated == {}
 
 
 def test_a_negative_limit() -> None:
     """It cannot be counted down to zero: all aligned devices are picked for nothing."""
     manager = node(Answers(), 0, 1, 1)
-    error = decide(manager, call(-1, affinity=0b10), NEW)
+    error = decide(manager, call(-1, affinity=0b10))
     assert error == "unexpectedly allocated less resources than required. Requested: -1, Got: 2"
     assert manager.allocated[GPU] == {"d1", "d2"}
 
@@ -122,15 +122,14 @@ def test_a_container_that_ran_before_the_kubelet(
     version: str, ready: bool, ran: bool, granted: bool
 ) -> None:
     """It has its devices already, whatever the plugin says by now."""
-    facts = resolve(version).devices
-    manager = node(Answers(), 0)
+    manager = node(Answers(), 0, version=version)
     before, asked = manager.fork(), call(1, sources_ready=ready, ran_at_start=ran)
-    assert decide(manager, asked, facts) == ""
+    assert decide(manager, asked) == ""
     held = {GPU: {0: ["d0"]}} if granted else {}
     assert manager.pod_devices.held_by("u", "c") == held
-    assert admissible(before, asked, Claim(error="", devices=held), facts).managers
+    assert admissible(before, asked, Claim(error="", devices=held)).managers
     other: dict[str, dict[int, list[str]]] = {} if granted else {GPU: {0: ["d0"]}}
-    found = admissible(before, asked, Claim(error="", devices=other), facts)
+    found = admissible(before, asked, Claim(error="", devices=other))
     assert (found.managers, bool(found.why)) == ([], True)
 
 
@@ -139,19 +138,18 @@ def test_a_container_that_ran_and_asks_for_another_number() -> None:
     manager = node(Answers(), 0, 0)
     manager.pod_devices.insert("u", "c", GPU, {0: ["d0"]})
     manager.restore_allocated()
-    error = decide(manager, call(2, sources_ready=False, ran_at_start=True), NEW)
+    error = decide(manager, call(2, sources_ready=False, ran_at_start=True))
     assert error == f'pod "u" container "c" changed request for resource "{GPU}" from 1 to 2'
 
 
 @pytest.mark.parametrize("version", ["1.20.2", "1.36.2"])
 def test_nothing_is_collected_before_all_sources_are_ready(version: str) -> None:
     """Devices of pods that are not known yet are not given to others."""
-    facts = resolve(version).devices
-    manager = node(Answers(), 0)
+    manager = node(Answers(), 0, version=version)
     manager.pod_devices.insert("gone", "c", GPU, {0: ["d0"]})
     manager.restore_allocated()
     unready = manager.fork()
-    assert "Available: 0" in decide(unready, call(1, sources_ready=False), facts)
-    assert topology_hints(unready, "u", "c", {GPU: 1}, None, facts) == {GPU: ()}
-    assert topology_hints(manager.fork(), "u", "c", {GPU: 1}, {"u"}, facts)[GPU]
-    assert decide(manager, call(1), facts) == ""
+    assert "Available: 0" in decide(unready, call(1, sources_ready=False))
+    assert topology_hints(unready, "u", "c", {GPU: 1}, None) == {GPU: ()}
+    assert topology_hints(manager.fork(), "u", "c", {GPU: 1}, {"u"})[GPU]
+    assert decide(manager, call(1)) == ""

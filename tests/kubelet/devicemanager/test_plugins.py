@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.kubelet.devicemanager.checkpoint_content import (
-    checkpoint_content,
-    writes_checkpoint,
-)
-from kubeledger.kubelet.devicemanager.decider import AllocateCall, decide
-from kubeledger.kubelet.devicemanager.manager import Device, ManagerImpl
-from kubeledger.kubelet.devicemanager.plugins import (
+from kubeledger.kubelet.devicemanager.allocate import AllocateCall, decide
+from kubeledger.kubelet.devicemanager.checkpoint import checkpoint_content, writes_checkpoint
+from kubeledger.kubelet.devicemanager.manager import (
     STOP_GRACE_NS,
+    Device,
     Endpoint,
-    get_capacity,
-    is_extended_resource_name,
-    register,
-    registration_error,
-    restart,
-    stream_ended,
+    ManagerImpl,
 )
+from kubeledger.kubelet.profile.devices import DeviceFacts
 from kubeledger.kubelet.profile.resolve import resolve
 
 GPU = "example.com/gpu"
@@ -39,13 +32,12 @@ class Obliging:
         """No error."""
 
 
-def node(*healths: str) -> tuple[ManagerImpl, dict[str, Endpoint], Endpoint]:
+def node(*healths: str, facts: DeviceFacts = NEW) -> tuple[ManagerImpl, Endpoint]:
     """A node with a registered plugin whose devices d0, d1, ... are so healthy."""
-    manager = ManagerImpl([0, 1])
-    endpoints: dict[str, Endpoint] = {}
-    endpoint = register(manager, endpoints, GPU, Obliging())
+    manager = ManagerImpl([0, 1], facts)
+    endpoint = manager.register(GPU, Obliging())
     manager.report(GPU, [Device(f"d{i}", health, (0,)) for i, health in enumerate(healths)])
-    return manager, endpoints, endpoint
+    return manager, endpoint
 
 
 def call(pod: str, count: int) -> AllocateCall:
@@ -54,71 +46,35 @@ def call(pod: str, count: int) -> AllocateCall:
     return AllocateCall(pod=pod, container="c0", limits={GPU: count}, active_pods=active)
 
 
-@pytest.mark.parametrize(
-    ("version", "resource", "error"),
-    [
-        ("v1beta1", GPU, ""),
-        (
-            "v1",
-            GPU,
-            'requested API version "v1" is not supported by kubelet. '
-            'Supported version is ["v1beta1"]',
-        ),
-        ("v1beta1", "gpu", 'the ResourceName "gpu" is invalid'),
-    ],
-)
-def test_registration(version: str, resource: str, error: str) -> None:
-    """Version first, then name."""
-    assert registration_error(version, resource) == error
-
-
-@pytest.mark.parametrize(
-    ("name", "extended"),
-    [
-        (GPU, True),
-        ("cpu", False),
-        ("kubernetes.io/gpu", False),
-        ("requests.example.com/gpu", False),
-        ("Example.com/gpu", False),
-        ("example.com/", False),
-        ("example.com/a/b", False),
-        ("example.com/" + "a" * 63, True),
-        ("example.com/" + "a" * 64, False),
-    ],
-)
-def test_extended_resource_names(name: str, extended: bool) -> None:
-    """Qualified, and not Kubernetes' own."""
-    assert is_extended_resource_name(name) == extended
-
-
 def test_capacity_counts_all_and_allocatable_the_healthy() -> None:
     """Devices in use count, too."""
-    manager, endpoints, _ = node("Healthy", "Healthy", "Odd")
-    assert decide(manager, call("u-1", 1), NEW) == ""
-    reported = get_capacity(manager, endpoints, 0)
+    manager, _ = node("Healthy", "Healthy", "Odd")
+    assert decide(manager, call("u-1", 1)) == ""
+    reported = manager.get_capacity(0)
     assert (reported.capacity, reported.allocatable, reported.deleted) == ({GPU: 3}, {GPU: 2}, ())
 
 
 def test_five_minutes_of_grace() -> None:
     """Nothing is allocatable at once; the resource goes when they are over."""
-    manager, endpoints, endpoint = node("Healthy")
-    assert decide(manager, call("u-1", 1), NEW) == ""
-    stream_ended(manager, endpoints, GPU, endpoint, 10, NEW)
-    at_the_end = get_capacity(manager, endpoints, 10 + STOP_GRACE_NS)
+    manager, endpoint = node("Healthy")
+    assert decide(manager, call("u-1", 1)) == ""
+    manager.stream_ended(GPU, endpoint, 10)
+    at_the_end = manager.get_capacity(10 + STOP_GRACE_NS)
     assert (at_the_end.capacity, at_the_end.allocatable) == ({GPU: 1}, {GPU: 0})
-    assert decide(manager, call("u-2", 1), NEW).startswith("no healthy devices present")
-    after = get_capacity(manager, endpoints, 11 + STOP_GRACE_NS)
+    assert decide(manager, call("u-2", 1)).startswith("no healthy devices present")
+    after = manager.get_capacity(11 + STOP_GRACE_NS)
     assert (after.capacity, after.deleted) == ({}, (GPU,))
-    assert decide(manager, call("u-2", 1), NEW) == f"cannot allocate unregistered device {GPU}"
-    assert decide(manager, call("u-2", 1), OLD) == f"can't allocate unregistered device {GPU}"
+    assert decide(manager, call("u-2", 1)) == f"cannot allocate unregistered device {GPU}"
+    manager.facts = OLD
+    assert decide(manager, call("u-2", 1)) == f"can't allocate unregistered device {GPU}"
 
 
 def test_a_dropped_resource_that_nobody_holds_is_skipped() -> None:
     """No error and no device."""
-    manager, endpoints, endpoint = node("Healthy")
-    stream_ended(manager, endpoints, GPU, endpoint, 0, NEW)
-    get_capacity(manager, endpoints, 1 + STOP_GRACE_NS)
-    assert decide(manager, call("u-1", 1), NEW) == ""
+    manager, endpoint = node("Healthy")
+    manager.stream_ended(GPU, endpoint, 0)
+    manager.get_capacity(1 + STOP_GRACE_NS)
+    assert decide(manager, call("u-1", 1)) == ""
     assert manager.pod_devices.pods() == set()
 
 
@@ -127,41 +83,43 @@ def test_a_dropped_resource_that_nobody_holds_is_skipped() -> None:
 )
 def test_the_late_end_of_an_old_stream(version: str, survives: bool) -> None:
     """From 1.25 on it takes the new endpoint with it."""
-    manager, endpoints, old = node("Healthy")
-    new = register(manager, endpoints, GPU, Obliging())
+    manager, old = node("Healthy", facts=resolve(version).devices)
+    new = manager.register(GPU, Obliging())
     manager.report(GPU, [Device("d9", "Healthy")])
-    stream_ended(manager, endpoints, GPU, old, 5, resolve(version).devices)
+    manager.stream_ended(GPU, old, 5)
     assert (manager.healthy[GPU] == {"d9"}) == survives
     assert (new.stopped_at_ns is None) == survives
 
 
 def test_a_restart_keeps_grants_and_forgets_devices() -> None:
     """Until the plugin is back the capacity is 0; afterwards the grant is checked for health."""
-    manager, endpoints, _ = node("Healthy", "Healthy")
-    assert decide(manager, call("u-1", 1), NEW) == ""
-    entries, registered = checkpoint_content(manager, NEW)
+    manager, _ = node("Healthy", "Healthy")
+    assert decide(manager, call("u-1", 1)) == ""
+    entries, registered = checkpoint_content(manager)
     assert [entry.numa for entry in entries] == [{"0": ("d0",)}]
     assert registered == {GPU: ("d0", "d1")}
 
-    started, endpoints = ManagerImpl([0, 1]), {}
+    started = ManagerImpl([0, 1], NEW)
     started.pod_devices = manager.pod_devices.fork()
-    restart(started, endpoints, registered, 0)
-    assert get_capacity(started, endpoints, 1).capacity == {GPU: 0}
-    assert decide(started, call("u-1", 1), NEW).startswith("no healthy devices present")
-    assert decide(started, call("u-1", 1), OLD) == ""
-    register(started, endpoints, GPU, Obliging())
+    started.restart(registered, 0)
+    assert started.get_capacity(1).capacity == {GPU: 0}
+    assert decide(started, call("u-1", 1)).startswith("no healthy devices present")
+    started.facts = OLD
+    assert decide(started, call("u-1", 1)) == ""
+    started.facts = NEW
+    started.register(GPU, Obliging())
     started.report(GPU, [Device("d1", "Healthy")])
-    assert decide(started, call("u-1", 1), NEW).startswith("previously allocated devices")
-    assert decide(started, call("u-1", 2), NEW) == (
+    assert decide(started, call("u-1", 1)).startswith("previously allocated devices")
+    assert decide(started, call("u-1", 2)) == (
         f'pod "u-1" container "c0" changed request for resource "{GPU}" from 1 to 2'
     )
 
 
 def test_stranded_devices_are_collected() -> None:
     """With the next allocation, once their pod is not active."""
-    manager, _, _ = node("Healthy")
-    assert decide(manager, call("gone", 1), NEW) == ""
-    assert decide(manager, call("u-1", 1), NEW) == ""
+    manager, _ = node("Healthy")
+    assert decide(manager, call("gone", 1)) == ""
+    assert decide(manager, call("u-1", 1)) == ""
     assert manager.pod_devices.pods() == {"u-1"}
 
 

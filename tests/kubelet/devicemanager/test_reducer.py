@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.kubelet.devicemanager.reducer import evolve, rename_pod, stop_endpoints
-from kubeledger.kubelet.devicemanager.state import DeviceManagerState
+from kubeledger.kubelet.devicemanager.reducer import (
+    DeviceManagerState,
+    evolve,
+    rename_pod,
+    stop_endpoints,
+)
 from kubeledger.model.bodies.devicemanager import (
     AllocationFailed,
     CheckpointEntry,

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from kubeledger.kubelet.kube.amounts import NANOS
+from kubeledger.kubelet.kube.podtotals import staged_total
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError, parse
 from kubeledger.kubelet.kube.requests import (
     Amount,
     ResourceList,
-    aggregate,
     milli_of,
     nanos_of,
     units_of,
@@ -38,8 +39,7 @@ def test_sums(texts: list[str]) -> None:
     total = Quantity.of(0)
     for text in texts:
         total = total.add(parse(text))
-    nanos = aggregate([{"r": text} for text in texts], [], "r")
-    assert nanos is not None
+    nanos = staged_total(([{"r": text} for text in texts], []), "r", NANOS, sidecars=True)
     assume(nanos <= MILLI_MAX)
     assert (units_of(nanos), milli_of(nanos)) == (total.value(), total.milli_value())
 
@@ -75,8 +75,8 @@ def test_beyond_64_bits() -> None:
     assert milli_of(2**64 * 10**6 + 3 * 10**6) == 3
 
 
-LISTS: dict[str, tuple[list[str | None], list[tuple[str | None, bool]], int | None]] = {
-    "nothing": ([None], [(None, False)], None),
+LISTS: dict[str, tuple[list[str | None], list[tuple[str | None, bool]], int]] = {
+    "nothing": ([None], [(None, False)], 0),
     "sum": (["1", "2"], [], 3),
     "zero is something": (["0"], [], 0),
     "init below": (["1", "2"], [("2", False)], 3),
@@ -93,12 +93,12 @@ LISTS: dict[str, tuple[list[str | None], list[tuple[str | None, bool]], int | No
 
 @pytest.mark.parametrize(("apps", "inits", "total"), LISTS.values(), ids=LISTS.keys())
 def test_init_containers(
-    apps: list[str | None], inits: list[tuple[str | None, bool]], total: int | None
+    apps: list[str | None], inits: list[tuple[str | None, bool]], total: int
 ) -> None:
     """The worst moment of a pod's life, in whole units."""
 
     def of(text: str | None) -> ResourceList:
         return {} if text is None else {"r": text}
 
-    nanos = aggregate([of(a) for a in apps], [(of(i), sidecar) for i, sidecar in inits], "r")
-    assert (nanos if nanos is None else units_of(nanos)) == total
+    staged = [of(a) for a in apps], [(of(i), sidecar) for i, sidecar in inits]
+    assert units_of(staged_total(staged, "r", NANOS, sidecars=True)) == total

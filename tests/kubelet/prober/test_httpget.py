@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kubeledger.kubelet.kube.urls import URLError, parse_url, probe_url
-from kubeledger.kubelet.prober.addressing import HTTPGetAction, HTTPHeader
 from kubeledger.kubelet.prober.httpget import (
     HTTPRequest,
     http_request,
@@ -13,6 +12,7 @@ from kubeledger.kubelet.prober.httpget import (
     request_fault,
     user_agent,
 )
+from kubeledger.kubelet.prober.prober import HTTPGetAction, HTTPHeader
 from tests.kubelet.prober.worlds import facts_of
 
 NEW, OLD = facts_of("1.36.2"), facts_of("1.20.2")

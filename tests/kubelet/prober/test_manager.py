@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kubeledger.kubelet.prober.manager import ProbeManager
 from kubeledger.kubelet.prober.objects import Container, Probe
+from kubeledger.kubelet.prober.prober_manager import ProbeManager
 from tests.kubelet.prober.worlds import container, facts_of, pod, status, step
 
 SIDECAR = container("proxy", restart_policy="Always")

@@ -4,34 +4,32 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.kubelet.prober.addressing import (
+from kubeledger.kubelet.kube.instants import ZERO_TIME_NS, instant_ns, whole_seconds_since
+from kubeledger.kubelet.prober.prober import (
     ContainerPort,
+    Execution,
     GRPCAction,
+    GRPCConnection,
+    GRPCError,
     Handler,
     HTTPGetAction,
     ProbeHandler,
     TCPSocketAction,
+    event_of,
+    grpc_execution,
     handler_of,
+    http_execution,
     missing_handler,
     resolve_container_port,
-)
-from kubeledger.kubelet.prober.attempts import event_of, run_probe_with_retries
-from kubeledger.kubelet.prober.handlers import (
-    Execution,
-    GRPCConnection,
-    GRPCError,
-    exec_execution,
-    grpc_execution,
-    http_execution,
+    run_probe_with_retries,
     tcp_execution,
 )
-from kubeledger.kubelet.prober.instants import ZERO_TIME_NS, instant_ns, whole_seconds_since
-from kubeledger.kubelet.prober.results import Result
-from kubeledger.kubelet.prober.syncloop import (
+from kubeledger.kubelet.prober.prober_manager import (
     KnownOfPod,
     Reaction,
     reaction_to,
 )
+from kubeledger.kubelet.prober.results import Result
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import ProbeType, TickResult
 from kubeledger.model.errors import BadInputError
@@ -46,27 +44,6 @@ REDIRECTED = "Probe terminated redirects, Response body: moved"
 @pytest.mark.parametrize(
     ("execution", "outcome", "text"),
     [
-        pytest.param(exec_execution(NEW, exit_code=0, output="ok"), "success", "ok", id="exit 0"),
-        pytest.param(exec_execution(NEW, exit_code=1, output="no"), "failure", "no", id="exit 1"),
-        pytest.param(
-            exec_execution(NEW, error="no such file"), "error", "no such file", id="exec error"
-        ),
-        pytest.param(
-            exec_execution(NEW, timed_out='command "x" timed out'),
-            "failure",
-            'command "x" timed out',
-            id="exec timeout",
-        ),
-        pytest.param(
-            exec_execution(facts_of("1.23.0"), timed_out="2s"), "failure", "2s", id="timeout, 1.23"
-        ),
-        pytest.param(
-            exec_execution(facts_of("1.22.17"), timed_out="2s"), "failure", "", id="timeout, 1.22"
-        ),
-        pytest.param(exec_execution(OLD, timed_out="2s"), "failure", "", id="timeout, 1.20"),
-        pytest.param(
-            exec_execution(facts_of("1.19.16"), timed_out="2s"), "error", "2s", id="timeout, 1.19"
-        ),
         pytest.param(http_execution(NEW, status=200, body="ok"), "success", "ok", id="200"),
         pytest.param(http_execution(NEW, status=299), "success", "", id="299"),
         pytest.param(
@@ -172,13 +149,12 @@ def test_what_a_handler_says(execution: Execution, outcome: TickResult, text: st
 
 @pytest.mark.parametrize("facts", [pytest.param(OLD, id="1.20"), pytest.param(NEW, id="1.36")])
 def test_output_is_cut(facts: ProberFacts) -> None:
-    """After 10 KiB, of a command as of a reply; what is cut through becomes a mark."""
+    """After 10 KiB; what is cut through becomes a mark."""
     long = "x" * 10_239 + "é" + "y"
     kept = "x" * 10_239 + "\N{REPLACEMENT CHARACTER}"
-    assert exec_execution(facts, exit_code=1, output=long).text == kept
     assert http_execution(facts, status=200, body=long).text == kept
     assert http_execution(facts, status=302, body=long).text.endswith(kept)
-    assert exec_execution(facts, exit_code=1, output="x" * 10_240).text == "x" * 10_240
+    assert http_execution(facts, status=200, body="x" * 10_240).text == "x" * 10_240
 
 
 @pytest.mark.parametrize(
@@ -203,12 +179,6 @@ def test_output_is_cut(facts: ProberFacts) -> None:
             "Warning Unhealthy Liveness probe errored and resulted in unknown state: "
             "missing probe handler for web_prod(u-1):app",
             id="no handler",
-        ),
-        pytest.param(
-            "1.20.2",
-            exec_execution(OLD, timed_out="2s"),
-            "Warning Unhealthy Liveness probe failed: ",
-            id="a timeout of 1.20",
         ),
     ],
 )

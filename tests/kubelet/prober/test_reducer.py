@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from kubeledger.kubelet.prober.reducer import (
+    ProberState,
+    WorkerState,
     container_started,
     evolve,
     forget_all,
     forget_pod,
     rename_pod,
 )
-from kubeledger.kubelet.prober.state import ProberState, WorkerState
 from kubeledger.model.bodies.prober import (
     ProbeCountersRead,
     ProbeExecuted,

@@ -14,7 +14,7 @@ from kubeledger.kubelet.prober.objects import (
     State,
     Terminated,
 )
-from kubeledger.kubelet.prober.restarts import may_run_again, should_all_containers_restart
+from kubeledger.kubelet.prober.worker import may_run_again, should_all_containers_restart
 from tests.kubelet.prober.worlds import facts_of, pod
 
 

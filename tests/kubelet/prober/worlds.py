@@ -15,7 +15,7 @@ from kubeledger.kubelet.prober.objects import (
     Terminated,
 )
 from kubeledger.kubelet.prober.results import Results
-from kubeledger.kubelet.prober.worker import ProbeWorker, do_probe, new_worker
+from kubeledger.kubelet.prober.worker import ProbeWorker, Step, do_probe, new_worker
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.prober import ProbeType
@@ -105,7 +105,7 @@ def step(
     seen: PodStatus | None,
     *attempts: str,
     after_s: float = 100,
-) -> bool:
+) -> Step:
     """One step, some seconds after the kubelet started."""
     now_ns = KUBELET_START_NS + round(after_s * NS_PER_S)
     return do_probe(one, seen, now_ns, attempts)  # type: ignore[arg-type]  # short rows

@@ -26,7 +26,8 @@ FACTS = [
 
 UNDECIDED = {
     "evicted_status_kept", "disruption_target_generation", "kill_error_ends_wait",
-    "loop_event_is_a_format",
+    "huge_page_reservations_limited", "over_reservation_names_capacity",
+    "loop_event_is_a_format", "exec_timeout_fails", "exec_timeout_in_output",
     "preempted_pod_status_kept", "preempted_pod_condition", "preempted_pod_condition_generation",
 }  # fmt: skip
 """Facts that stand on the parity page alone: no decider has a part in them."""

@@ -7,7 +7,7 @@ import os
 import random
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,14 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.record.observations import Gap, Lines, Mark
 from kubeledger.record.sources.files import LogFile
 from kubeledger.record.sources.rotation import Content, Link
+
+
+def lasting(gaps: Iterable[Gap]) -> set[str]:
+    """Reasons of those that have not ended."""
+    lasts: set[str] = set()
+    for gap in gaps:
+        (lasts.add if gap.until_ns is None else lasts.discard)(gap.reason)
+    return lasts
 
 
 class Node:
@@ -41,10 +49,7 @@ class Node:
     @property
     def open(self) -> set[str]:
         """Reasons of the gaps that last."""
-        lasts: set[str] = set()
-        for gap in self.gaps:
-            (lasts.add if gap.until_ns is None else lasts.discard)(gap.reason)
-        return lasts
+        return lasting(self.gaps)
 
     def write(self, lines: int = 1) -> None:
         """Write lines of which no two are alike."""

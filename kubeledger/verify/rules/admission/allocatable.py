@@ -15,14 +15,14 @@ import msgspec
 
 from kubeledger.kubelet.cgroups.conversions import shares_of_milli_cpu
 from kubeledger.kubelet.cgroups.node_config import (
-    EvictionThresholdError,
     kubepods_resources,
     node_allocatable,
     node_reservation,
     reservation_of,
 )
-from kubeledger.kubelet.devicemanager.state import DeviceManagerState
+from kubeledger.kubelet.devicemanager.reducer import DeviceManagerState
 from kubeledger.kubelet.kube.quantity import ZERO, Quantity, QuantityError
+from kubeledger.kubelet.kube.thresholds import EvictionThresholdError
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.units import whole_number
 from kubeledger.replay.node.state import NodeState

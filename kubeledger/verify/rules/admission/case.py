@@ -123,6 +123,7 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
         unread: names of pods that counted but whose specs are not known.
         complete: no pod can have counted that no record names.
         refusals: seq, reason and message of what refused it before the predicates.
+        blame: whose hints the topology manager refused it for; empty where nothing says.
         labels_known, taints_known: the node's labels and taints are known.
         unsized: (n,) resources it requests of which the node's capacity is not known.
         named: the node's name is known.
@@ -144,6 +145,7 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
     labels_known: bool
     taints_known: bool
     unsized: tuple[str, ...] = ()
+    blame: str = ""
     named: bool = True
     inferred: bool = False
     pressure: tuple[int, str] | None = None

@@ -79,7 +79,9 @@ class Resizes:
             assert before is not None
             told, had = self._allocated.get(uid), before[1].pods.get(uid)
             if told is None or told[0].ts_ns < before[0].ts_ns - _SETTLED_NS:
-                if had is not None and had != given:
+                since_ns = before[0].ts_ns - _SETTLED_NS
+                lost = self._context.coverage.missing(since_ns, record.ts_ns)
+                if had is not None and had != given and lost is None:
                     says = "another allocation of it, and no record says that it was resized"
                     self._contradict(record, f"pod/{uid}", before[0].seq, "an allocation", says)
             elif told[0].ts_ns < record.ts_ns - _SETTLED_NS and not _shows(given, told[1]):

@@ -18,7 +18,7 @@ from kubeledger.kubelet.cgroups.conversions import (
     weight_of_shares,
     weight_of_shares_curved,
 )
-from kubeledger.kubelet.cgroups.state import CgroupState
+from kubeledger.kubelet.cgroups.reducer import CgroupState
 from kubeledger.model.bodies.cgroups import CgroupUpdated
 from kubeledger.model.record import Evidence, Record
 from kubeledger.verify.belief import Ruling

@@ -18,8 +18,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from kubeledger.kubelet.cgroups.names import CgroupNameError
-from kubeledger.kubelet.cgroups.paths import parse_cgroup_path
+from kubeledger.kubelet.cgroups.paths import CgroupNameError, parse_cgroup_path
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.quantity import QuantityError
 from kubeledger.model.bodies.cgroups import CgroupUpdated

@@ -19,7 +19,7 @@ from kubeledger.kubelet.cgroups.qos_config import (
     qos_config,
     qos_unified,
 )
-from kubeledger.kubelet.cgroups.state import CgroupState
+from kubeledger.kubelet.cgroups.reducer import CgroupState
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.model.bodies.cgroups import CgroupUpdated
 from kubeledger.model.units import NS_PER_S, format_ts

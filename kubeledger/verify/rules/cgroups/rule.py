@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 
 from msgspec.structs import replace
 
-from kubeledger.kubelet.cgroups.state import CgroupState
+from kubeledger.kubelet.cgroups.reducer import CgroupState
 from kubeledger.model.bodies.cgroups import (
     CgroupObserved,
     CgroupRemoved,

@@ -16,8 +16,8 @@ from typing import Literal
 
 import msgspec
 
-from kubeledger.kubelet.devicemanager.allocate import Request
 from kubeledger.kubelet.devicemanager.manager import ManagerImpl
+from kubeledger.kubelet.devicemanager.plans import Request
 from kubeledger.kubelet.profile.devices import DeviceFacts
 from kubeledger.verify.rules.devices.first_pass import Holder
 from kubeledger.verify.rules.devices.lists import Listed
@@ -269,10 +269,10 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     ) -> ManagerImpl:
         """The device manager with these devices, besides what the container holds or reuses."""
         pod, container, resource = self.holder
-        manager = ManagerImpl(self.numa_nodes)
+        manager = ManagerImpl(self.numa_nodes, self.facts)
         if self.listed.registered is not False:
             manager.healthy[resource] = set(healthy)
-        manager.endpoints[resource] = _Plugin(preference)
+        manager.register(resource, _Plugin(preference))
         manager.allocated[resource] = {*used, *self.reuse, *(self.held or ())}
         if self.held is not None:
             manager.pod_devices.insert(pod, container, resource, {0: sorted(self.held)})

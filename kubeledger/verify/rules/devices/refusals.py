@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final, NamedTuple
 
-from kubeledger.kubelet.devicemanager.allocate import Refusal, plans
+from kubeledger.kubelet.devicemanager.plans import Refusal, plans
 from kubeledger.model.bodies.devicemanager import NO_HINTS, AllocationFailed
 from kubeledger.model.record import Record
 from kubeledger.replay.node.state import NodeState
@@ -164,7 +164,7 @@ def _said_in(
     if healthy is None:
         manager.healthy.clear()
     found = set()
-    for plan in plans(manager, evidence.request(None), evidence.facts):
+    for plan in plans(manager, evidence.request(None)):
         error = plan.error if isinstance(plan, Refusal) else ""
         counts = _SHORTAGE.fullmatch(error)
         found.add(_Said(error, *map(int, counts.groups())) if counts else _Said(error))

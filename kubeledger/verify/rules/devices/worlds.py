@@ -11,10 +11,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from kubeledger.kubelet.devicemanager.allocate import Refusal, Request, plans, take
+from kubeledger.kubelet.devicemanager.explain import misfit
 from kubeledger.kubelet.devicemanager.manager import HEALTHY, Device, ManagerImpl
-from kubeledger.kubelet.devicemanager.refute import misfit
-from kubeledger.kubelet.profile.devices import DeviceFacts
+from kubeledger.kubelet.devicemanager.plans import Refusal, Request, plans, take
 from kubeledger.kubelet.topologymanager.bitmask import bits_of
 from kubeledger.verify.belief import WORST_FIRST, Judgement, Ruling, judge, open_to, same
 from kubeledger.verify.rules.devices.evidence import OPEN, Evidence, Topic
@@ -88,20 +87,18 @@ def _try(
     tried = []
     for affinity in affinities:
         manager = _world(evidence, claimed, suits, affinity)
-        tried.append(_fits(manager, evidence.request(affinity), evidence.facts, claimed))
+        tried.append(_fits(manager, evidence.request(affinity), claimed))
     fits = (any if "affinity" in suits else all)(not why for _, why in tried)
     choice = next((choice for choice, why in tried if bool(why) != fits), tried[0][0])
     return fits, choice, "" if fits else next(why for _, why in tried if why)
 
 
-def _fits(
-    manager: ManagerImpl, request: Request, facts: DeviceFacts, claimed: _Devices
-) -> tuple[_Devices | None, str]:
+def _fits(manager: ManagerImpl, request: Request, claimed: _Devices) -> tuple[_Devices | None, str]:
     """What ``decide`` takes, and why it cannot be the claim ("" where it can)."""
     choice: _Devices | None = None
     whys = []
     order = sorted(manager.all_devices[request.resource])
-    for plan in plans(manager, request, facts):
+    for plan in plans(manager, request):
         if isinstance(plan, Refusal):
             whys.append(f"the kubelet fails here with: {plan.error}")
             continue

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.images.image_gc_manager import ZERO_TIME_NS
+from kubeledger.kubelet.kube.instants import ZERO_TIME_NS
 from kubeledger.model.bodies.images import ImagesDetected, ListedImage
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.images.image_gc_manager import ZERO_TIME_NS
+from kubeledger.kubelet.kube.instants import ZERO_TIME_NS
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, parse_ts

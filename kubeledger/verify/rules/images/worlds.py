@@ -13,7 +13,6 @@ import msgspec
 
 from kubeledger.kubelet.images.image_gc_manager import (
     EVERYTHING,
-    ZERO_TIME_NS,
     ImageRecord,
     Kept,
     Observed,
@@ -25,6 +24,7 @@ from kubeledger.kubelet.images.image_gc_manager import (
     images_in_eviction_order,
 )
 from kubeledger.kubelet.images.policy import ImageGCPolicy
+from kubeledger.kubelet.kube.instants import ZERO_TIME_NS
 from kubeledger.model.units import NS_PER_S, format_go_duration, format_ts
 from kubeledger.verify.rules.images.passes import LISTING_NS, DetectPass, KnownImage
 from kubeledger.verify.rules.images.runs import Run, body_of, short

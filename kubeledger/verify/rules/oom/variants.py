@@ -17,8 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kubeledger.kubelet.cgroups.decider import PodDecision, decide_pod
-from kubeledger.kubelet.cgroups.names import CgroupNameError
-from kubeledger.kubelet.cgroups.paths import is_of_pods, owner_of
+from kubeledger.kubelet.cgroups.paths import CgroupNameError, is_of_pods, owner_of
 from kubeledger.kubelet.cgroups.unified import kills_all_processes
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.quantity import Quantity
