@@ -16,6 +16,8 @@ from kubeledger.kubelet.allocation.state import PodResourceInfo
 from kubeledger.kubelet.cgroups.paths import parse_cgroup_path
 from kubeledger.kubelet.cpumanager.checkpoint import read_cpu_manager_state
 from kubeledger.kubelet.devicemanager.checkpoint import checkpoint_document, read_checkpoint
+from kubeledger.kubelet.dra.checkpoint import dra_manager_document, read_dra_manager_state
+from kubeledger.kubelet.dra.claiminfo import ClaimInfoState
 from kubeledger.model.bodies.cgroups import CgroupRemoved, CgroupUpdated
 from kubeledger.model.bodies.devicemanager import DevicesReported
 from kubeledger.model.bodies.images import ImageFsObserved
@@ -52,6 +54,7 @@ class Agent:
         self._node: NodeObserved | None = None
         self._containers: dict[str, tuple[str | None, bool]] = {}
         self._allocated: Mapping[str, PodResourceInfo] = {}
+        self._held: Mapping[tuple[str, str], ClaimInfoState] = {}
         self._resizes = any(map(_is_resized, sim.plan.pods))
 
     def start(self) -> None:
@@ -87,6 +90,7 @@ class Agent:
         self._read_checkpoint()
         self._read_cpu_manager_state()
         self._read_allocations()
+        self._read_claims()
 
     # -- the kubelet's own lists ---------------------------------------------------------------
 
@@ -231,6 +235,12 @@ class Agent:
             pod_level = self._sim.profile.allocation.pod_level_changes_queued
             document = pods_state_document(stored, pod_level=pod_level)
             self._sim.journal.write(read_pods_state(document, "allocated"))
+
+    def _read_claims(self) -> None:
+        held = self._sim.claims.checkpoint
+        if held != self._held:
+            self._held = held
+            self._sim.journal.write(read_dra_manager_state(dra_manager_document(held.values())))
 
 
 def _is_resized(planned: PlannedPod) -> bool:

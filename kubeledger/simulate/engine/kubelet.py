@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from kubeledger.kubelet.allocation.state import State
 from kubeledger.kubelet.devicemanager import manager
+from kubeledger.kubelet.dra.claiminfo import ClaimInfoCache
 from kubeledger.kubelet.imagepull.image_manager import Attempt
 from kubeledger.kubelet.kuberuntime.actions import PodActions
 from kubeledger.kubelet.kuberuntime.backoff import BackedOff
@@ -102,6 +103,7 @@ class Simulation(Protocol):
     checkpoint: DeviceCheckpoint | None
     cpu_manager_state: str | None
     allocated: State
+    claims: ClaimInfoCache
     offered: dict[str, SimPod]
     newest_kubelet: Kubelet
 
@@ -275,6 +277,14 @@ class Resizes(Protocol):
     def started(self, pod: SimPod, name: str) -> None: ...
 
 
+class Claims(Protocol):
+    """Resource claims: ``claims.ClaimLoop``."""
+
+    def start(self) -> None: ...
+    def prepare(self, pod: SimPod) -> str: ...
+    def unprepare(self, pod: SimPod, cause: int | None) -> str: ...
+
+
 class Shutdown(Protocol):
     """The shutdown manager: ``shutdown.ShutdownLoop``."""
 
@@ -292,8 +302,8 @@ class Kubelet:
         alive: False once it was stopped; its timers do nothing any more.
         recorder: what it remembers of events that it sent.
         told: what it says again and again.
-        devices, cpus, pods, probes, images, cgroups, eviction, health, resizes, shutdown: its
-            loops.
+        devices, cpus, pods, probes, images, cgroups, claims, eviction, health, resizes, shutdown:
+            its loops.
     """
 
     devices: Devices
@@ -302,6 +312,7 @@ class Kubelet:
     probes: Probes
     images: Images
     cgroups: Cgroups
+    claims: Claims
     eviction: Eviction
     health: Health
     resizes: Resizes

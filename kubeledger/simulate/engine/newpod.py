@@ -51,6 +51,7 @@ def sim_pod(planned: PlannedPod, index: int, now_ns: int, profile: KubeletProfil
         qos_class=pod_qos(api, status_wins=False, pod_level=profile.admission.pod_level_resources),
         added_ns=now_ns,
         desired=api,
+        claims=planned.claims,
         containers=containers,
     )
 

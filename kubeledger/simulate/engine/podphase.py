@@ -110,6 +110,11 @@ def status_of(pod: SimPod, instances: tuple[Instance, ...]) -> dict[str, Any]:
         "qosClass": pod.qos_class,
         "startTime": _second(pod.added_ns),
     }
+    made = [claim for claim in pod.claims if claim.is_made]
+    if made:
+        status["resourceClaimStatuses"] = [
+            {"name": claim.in_spec, "resourceClaimName": claim.name} for claim in made
+        ]
     status["conditions"] += map(_resize_condition, pod.resize_conditions)
     if pod.reason:
         status |= {"reason": pod.reason, "message": pod.message}

@@ -17,6 +17,7 @@ from kubeledger.kubelet.lifecycle.graceperiod import (
     MINIMUM_GRACE_S,
     container_grace_s,
 )
+from kubeledger.kubelet.lifecycle.sync_errors import failures_of_sync
 from kubeledger.model.bodies.lifecycle import (
     ContainerKilled,
     PodTerminated,
@@ -343,6 +344,10 @@ class PodWorker:
             self._settle(ending)
         yield from self._stop_sandbox_with(ending)
         kubelet.cgroups.pod_killed(pod, ending.cause)
+        if error := kubelet.claims.unprepare(pod, ending.cause):
+            kubelet.told.stage(pod, failures_of_sync(error)[0])
+            self._retry_ns = RETRY_NS
+            return
         yield _CLEAN_UP_NS
         self._settle(ending)
         self.published = kubelet.sim.runtime.instances(pod.uid)

@@ -19,6 +19,7 @@ from kubeledger.kubelet.kuberuntime.objects import Pod as SyncedPod
 from kubeledger.kubelet.prober.objects import Pod as ProbedPod
 from kubeledger.model.bodies.devicemanager import CheckpointEntry
 from kubeledger.simulate.engine.cgroup_values import CgroupValues
+from kubeledger.simulate.engine.plan import PlannedClaim
 
 
 class SimContainer(msgspec.Struct, kw_only=True):
@@ -81,6 +82,7 @@ class SimPod(msgspec.Struct, kw_only=True):
         reported: container -> resources that its status in the API shows; empty for a pod that
             was never resized.
         resize_conditions: as its status shows them.
+        claims: that its spec names.
         containers: init containers first, each in the order of the spec.
     """
 
@@ -110,6 +112,7 @@ class SimPod(msgspec.Struct, kw_only=True):
     actuated: dict[str, ResourceRequirements] = {}
     reported: dict[str, ResourceRequirements] = {}
     resize_conditions: tuple[ResizeCondition, ...] = ()
+    claims: tuple[PlannedClaim, ...] = ()
     containers: list[SimContainer] = []
 
     @property

@@ -17,6 +17,7 @@ from kubeledger.kubelet.profile.gates import with_gates
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.units import format_go_duration
 from kubeledger.simulate.engine.machine import machine_info
+from kubeledger.simulate.scenario.check_claims import check_claims
 from kubeledger.simulate.scenario.check_failures import check_failures
 from kubeledger.simulate.scenario.check_resizes import check_resizes
 from kubeledger.simulate.scenario.faults import in_order, twice
@@ -59,6 +60,7 @@ def check(
         given = [(index, [manifest for manifest, _ in each]) for index, each in groups]
         found += check_failures(sound, given, settings)
         found += check_resizes(sound, given, settings)
+        found += check_claims(sound, given, settings)
     if not any(problems.inside(("node", key)) for key in ("cpus", "memory")):
         found += _reserved(scenario, settings)
     if not any(problems.inside(at) for at in _OF_CPUS):
