@@ -52,12 +52,18 @@ class Retried(NamedTuple):
 
 
 class Happened:
-    """What the manager did since it was last asked: in this order."""
+    """What the manager did since it was last asked: in this order.
+
+    Attributes:
+        tried: the queue was to be tried.
+        events: UID of the pod, and type, reason and text in one.
+    """
 
     def __init__(self) -> None:
+        self.tried = False
         self.retried: list[Retried] = []
         self.synced: list[str] = []
-        self.events: list[str] = []
+        self.events: list[tuple[str, str]] = []
         self.accepted: dict[str, int] = {}
         """Trigger -> deferred resizes that were allocated."""
 
@@ -145,6 +151,7 @@ class Manager:
             trigger: as ``kubelet_pod_deferred_accepted_resizes_total`` labels it.
             sources_ready: else nothing is tried.
         """
+        self.happened.tried = True
         if not sources_ready:
             return
         conditions, queue = self.conditions, self.queue
@@ -202,7 +209,8 @@ class Manager:
 
     def _tell(self, event: str, prefix: str, pod: Pod, error: str = "") -> None:
         if self._profile.allocation.resize_events:
-            self.happened.events.append(f"{event} {pod_resize_message(prefix, pod, error)}")
+            told = f"{event} {pod_resize_message(prefix, pod, error)}"
+            self.happened.events.append((pod.metadata.uid or "", told))
 
     def _can_admit_pod(self, pod: Pod) -> Rejection | None:
         """The pod beside all others, with what is allocated to those."""

@@ -6,10 +6,12 @@ stood in the file itself, and only requests. Until 1.32 it is called ``pod_statu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
 
+from kubeledger.kubelet.allocation.state import PodResourceInfo
 from kubeledger.kubelet.kube.checkpoints import (
     MalformedCheckpointError,
     checksum_of,
@@ -18,6 +20,8 @@ from kubeledger.kubelet.kube.checkpoints import (
     string_of,
 )
 from kubeledger.kubelet.kube.gospew import fnv1a32, typed
+from kubeledger.kubelet.kube.pod import ResourceRequirements
+from kubeledger.kubelet.kube.requests import ResourceList
 from kubeledger.model.bodies.allocation import PodResources, PodsStateRead, ResourceAmounts
 
 
@@ -54,6 +58,33 @@ def read_pods_state(data: object, which: Literal["allocated", "actuated"]) -> Po
         checksum=checksum,
         checksum_ok=checksum == fnv1a32(typed("string", text)),
     )
+
+
+def pods_state_document(
+    pods: Mapping[str, PodResourceInfo], *, pod_level: bool
+) -> dict[str, object]:
+    """The file as a kubelet since 1.33 writes it.
+
+    Args:
+        pods: what pods have.
+        pod_level: entries hold the pods' own resources.
+
+    Source: v1.36.2 pkg/kubelet/allocation/state/state_checkpoint.go storeState
+    """
+    entries: dict[str, dict[str, object]] = {}
+    for uid, info in sorted(pods.items()):
+        containers = {name: _written(each) for name, each in sorted(info.containers.items())}
+        entries[uid] = {"ContainerResources": containers}
+        if pod_level:
+            whole = info.pod_level
+            entries[uid]["PodLevelResources"] = None if whole is None else _written(whole)
+    text = msgspec.json.encode({"entries": entries}).decode()
+    return {"data": text, "checksum": fnv1a32(typed("string", text))}
+
+
+def _written(resources: ResourceRequirements) -> dict[str, ResourceList]:
+    lists = {"limits": resources.limits, "requests": resources.requests}
+    return {name: dict(sorted(amounts.items())) for name, amounts in lists.items() if amounts}
 
 
 def _pod(entry: dict[str, Any]) -> PodResources:

@@ -16,6 +16,7 @@ PENDING: Final = "PodResizePending"
 IN_PROGRESS: Final = "PodResizeInProgress"
 DEFERRED: Final = "Deferred"
 INFEASIBLE: Final = "Infeasible"
+ERROR: Final = "Error"
 
 ConditionType = Literal["PodResizePending", "PodResizeInProgress"]
 
@@ -72,6 +73,13 @@ class ResizeConditions:
         old = self._in_progress.get(uid)
         kept = ("", "", generation) if old is None else _told(old)
         self._in_progress[uid] = self._updated(IN_PROGRESS, old, *kept)
+
+    def fail(self, uid: str, message: str, generation: int) -> bool:
+        """Set that the runtime does not take it; whether that is news."""
+        old = self._in_progress.get(uid)
+        kept = generation if old is None else old.observed_generation
+        self._in_progress[uid] = self._updated(IN_PROGRESS, old, ERROR, message, kept)
+        return old is None or old.reason != ERROR
 
     def clear_pending(self, uid: str) -> None:
         """Nothing is pending any more."""

@@ -24,6 +24,10 @@ class PodResourceInfo(msgspec.Struct, frozen=True, gc=False):
 class State:
     """Allocations by pod UID.
 
+    Attributes:
+        pods: in memory.
+        stored: in the file.
+
     The file is written with each allocation, not when a pod goes, so that one that went last is
     back after a restart.
 
@@ -32,14 +36,14 @@ class State:
 
     def __init__(self) -> None:
         self.pods: dict[str, PodResourceInfo] = {}
-        self._stored: dict[str, PodResourceInfo] = {}
+        self.stored: dict[str, PodResourceInfo] = {}
         self._before: dict[str, PodResourceInfo | None] = {}
 
     def set(self, uid: str, info: PodResourceInfo) -> None:
         """Allocate, and write the file."""
         self._before.setdefault(uid, self.pods.get(uid))
         self.pods[uid] = info
-        self._stored = self.pods.copy()
+        self.stored = self.pods.copy()
 
     def remove(self, uid: str) -> None:
         """Forget a pod; the file is left."""
@@ -47,7 +51,7 @@ class State:
 
     def restore(self) -> None:
         """Read the file, as a kubelet that starts does."""
-        for uid, info in self._stored.items():
+        for uid, info in self.stored.items():
             if uid not in self.pods:
                 self._before.setdefault(uid, None)
                 self.pods[uid] = info

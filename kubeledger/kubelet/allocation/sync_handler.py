@@ -78,7 +78,7 @@ class SyncHandler:
             elif manager.update_pod_from_allocation(pod) is not pod:
                 resized.append(uid)
         if not self._queued:
-            self._sync(pods)
+            self.sync_pods(pods)
         elif self._enabled:
             manager.conditions.backfill(pods)
             for uid in resized:
@@ -102,7 +102,7 @@ class SyncHandler:
                 manager.push_pending_resize(uid)
                 self._retry("pod_updated")
         if not self._queued:
-            self._sync(pods)
+            self.sync_pods(pods)
 
     def handle_pod_removes(self, uids: Iterable[str]) -> None:
         """Forget pods, and what was allocated to them."""
@@ -140,7 +140,7 @@ class SyncHandler:
         if self._queued:
             self._retry("periodic_retry")
         else:
-            self._sync([*self.pods.values()])
+            self.sync_pods([*self.pods.values()])
 
     def completed(self, uids: Iterable[str]) -> None:
         """The runtime has what was allocated."""
@@ -149,13 +149,13 @@ class SyncHandler:
                 self.manager.conditions.clear_in_progress(uid)
             elif uid in self.pods:
                 self._actuate(uid)
-                self._sync([self.pods[uid]])
+                self.sync_pods([self.pods[uid]])
 
     def _retry(self, trigger: str) -> None:
         self.manager.retry_pending_resizes(trigger, sources_ready=self.sources_ready)
 
-    def _sync(self, pods: Sequence[Pod]) -> None:
-        """Syncs of pods before there was a queue.
+    def sync_pods(self, pods: Sequence[Pod]) -> None:
+        """Look at the resizes of pods that are synced, as before there was a queue.
 
         Source: v1.33.13 pkg/kubelet/kubelet.go SyncPod, handlePodResourcesResize
         """

@@ -176,7 +176,7 @@ def _walk(case: ResizeCase, profile: KubeletProfile) -> Iterator[tuple[StepOutco
                 },
                 manager.queue.copy(),
                 happened.synced,
-                happened.events,
+                [event for _, event in happened.events],
                 _counts(happened.retried) if metrics else UNSET,
                 happened.accepted if metrics else UNSET,
             ),

@@ -7,11 +7,12 @@ each driver; before, the claims stood in the file itself, with what the runtime 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 from zlib import crc32
 
 import msgspec
 
+from kubeledger.kubelet.dra.claiminfo import ClaimInfoState
 from kubeledger.kubelet.kube.checkpoints import (
     MalformedCheckpointError,
     checksum_of,
@@ -22,6 +23,8 @@ from kubeledger.kubelet.kube.checkpoints import (
     strings_of,
 )
 from kubeledger.model.bodies.dra import ClaimDevice, DraManagerStateRead, HeldClaim
+
+_VERSION: Final = "checkpoint.dra.kubelet.k8s.io/v1"
 
 
 def read_dra_manager_state(data: object) -> DraManagerStateRead:
@@ -48,6 +51,20 @@ def read_dra_manager_state(data: object) -> DraManagerStateRead:
     claims = optional_list(content.get("ClaimInfoStateList"), "ClaimInfoStateList") or ()
     fits = checksum == crc32(text.encode("utf-8", "surrogatepass"))
     return _state(map(_claim, claims), checksum, checksum_ok=fits)
+
+
+def dra_manager_document(claims: Iterable[ClaimInfoState]) -> dict[str, object]:
+    """The file as a kubelet since 1.31 writes it.
+
+    Source: v1.36.2 pkg/kubelet/cm/dra/state/checkpoint.go NewCheckpoint
+    """
+    listed = [
+        msgspec.to_builtins(claim.as_written()) | {"PodUIDs": {uid: {} for uid in claim.pod_uids}}
+        for claim in claims
+    ]
+    content = {"kind": "DRACheckpoint", "apiVersion": _VERSION, "ClaimInfoStateList": listed}
+    text = msgspec.json.encode(content).decode()
+    return {"Data": text, "Checksum": crc32(text.encode())}
 
 
 def _state(

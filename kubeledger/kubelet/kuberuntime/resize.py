@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from kubeledger.kubelet.kube.pod import ResourceRequirements
@@ -94,6 +95,55 @@ def compute_pod_level_resources_resize_action(sync: Sync) -> bool:
     if not sync.facts.pod_level_resources_resized:
         return False
     return _resources(sync.pod.spec.resources, None) != _resources(sync.actuated_pod, None)
+
+
+class MemoryLimit(NamedTuple):
+    """A limit of memory before and after a resize, None for none, and what is in use; bytes."""
+
+    current: int | None
+    desired: int | None
+    used: int
+
+    @property
+    def is_decreasing(self) -> bool:
+        """It is there, and was not, or was higher."""
+        before, after = self.current, self.desired
+        return after is not None and (before is None or after < before)
+
+
+def validate_memory_resize(
+    pod_name: str,
+    pod: MemoryLimit,
+    containers: Mapping[str, MemoryLimit],
+    facts: KuberuntimeFacts,
+) -> str:
+    """Why limits of memory cannot be lowered now; empty where they can.
+
+    Args:
+        pod_name: its name.
+        pod: limit of its cgroup.
+        containers: those whose memory is to be updated.
+        facts: of the version.
+
+    Source: v1.36.2 kuberuntime_manager.go validateMemoryResizeAction; v1.33.13 doPodResizeAction
+    Differs: the containers come in the order given.
+    """
+    if not containers:
+        return ""
+    if not facts.memory_decrease_checked:
+        if pod.desired is None or pod.used < pod.desired:
+            return ""
+        what = "aborting attempt to set pod memory limit less than current memory usage"
+        return f"{what} for pod {pod_name}"
+    attempt, below = "attempting to set", f"below current usage ({pod.used})"
+    errors = []
+    if pod.is_decreasing and pod.desired is not None and pod.used >= pod.desired:
+        errors.append(f"{attempt} pod memory limit ({pod.desired}) {below}")
+    for name, limit in containers.items():
+        if limit.is_decreasing and limit.desired is not None and limit.used >= limit.desired:
+            errors.append(f'{attempt} container "{name}" memory limit ({limit.desired}) {below}')
+    told = f"[{', '.join(errors)}]" if len(errors) > 1 else "".join(errors)
+    return f"cannot decrease memory limits: {told}" if errors else ""
 
 
 def _first_change(desired: tuple[int, ...], current: tuple[int, ...]) -> int:

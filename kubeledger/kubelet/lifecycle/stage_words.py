@@ -1,7 +1,7 @@
 """What a kubelet says of what it waits for, in the words of its version.
 
 Source: v1.20.2 and v1.36.2 pkg/kubelet/kubelet.go,
-    volumemanager/volume_manager.go, cm/dra/manager.go; versions between them as the facts say
+    volumemanager/volume_manager.go; versions between them as the facts say
 """
 
 from __future__ import annotations
@@ -47,11 +47,3 @@ def volumes_not_mounted(
     else:
         rest = f"unattached volumes=[{' '.join(expected)}]"
     return f"unmounted volumes=[{names}], {rest}: {why}"
-
-
-def claim_not_prepared(facts: StageFacts, namespace: str, claim: str, error: str) -> str:
-    """The error of a claim that its driver could not prepare."""
-    failed = "NodePrepareResources failed for"
-    if facts.claims_named_resource_claims:
-        return f"prepare dynamic resources: {failed} ResourceClaim {claim}: {error}"
-    return f"{failed} claim {namespace}/{claim}: {error}"

@@ -57,6 +57,11 @@ _CAUSES: tuple[tuple[str, Stage, str], ...] = (
     (r"mounted volumes=", "teardown", "FailedUnmount"),
     (r".*cgroup paths|.*processes attached to the", "teardown", "FailedRemoveCgroup"),
     (
+        r"unprepare |.*NodeUnprepareResource|get gRPC client for DRA driver",
+        "stop",
+        "FailedKillPod",
+    ),
+    (
         r".*(?:[Rr]esource ?[Cc]laim|dynamic resources|PrepareResources|registered DRA plugins)"
         r"|claim \S+: ",
         "resources",

@@ -141,6 +141,14 @@ class KuberuntimeFacts(msgspec.Struct, frozen=True, kw_only=True):
         "v1.36.2 differ",
         proof="source",
     )
+    memory_decrease_checked: bool = fact(
+        since=34,
+        text="Of a resize that lowers limits of memory, those of the pod and of each container are "
+        "compared with what is in use, and all that are below it are named; before, the pod's "
+        "limit alone, lowered or not.",
+        source="kuberuntime_manager.go validateMemoryResizeAction; v1.33.13 doPodResizeAction",
+        proof="source",
+    )
     init_containers_resized: bool = fact(
         since=36,
         text="Running init containers that are no sidecars, too.",

@@ -7,7 +7,6 @@ import msgspec
 from kubeledger.kubelet.profile.facts import fact
 
 _WAIT = "pkg/kubelet/volumemanager/volume_manager.go WaitForAttachAndMount"
-_CLAIMS = "pkg/kubelet/cm/dra/manager.go PrepareResources"
 
 
 class StageFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,12 +44,6 @@ class StageFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=28,
         text="A claim that cannot be prepared is an event, and no error of the sync.",
         source="pkg/kubelet/kuberuntime/kuberuntime_manager.go SyncPod: v1.27.0 and v1.28.0 differ",
-        proof="source",
-    )
-    claims_named_resource_claims: bool = fact(
-        since=34,
-        text="The error of a claim says what was tried, and calls it a ResourceClaim.",
-        source=f"{_CLAIMS}: v1.33.0 and v1.34.0 differ",
         proof="source",
     )
     hook_event_has_words: bool = fact(

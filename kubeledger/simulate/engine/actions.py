@@ -64,15 +64,13 @@ def actions_of(
             if instance.container is not None
         ),
     )
-    spec = pod.synced.spec
-    # Nothing is resized here: what runs has what its spec says.
-    containers = (*(spec.init_containers or ()), *(spec.containers or ()))
     return compute_pod_actions(
         pod.synced,
         status,
         liveness,
         startup,
         facts,
-        actuated={c.name: c.resources for c in containers if c.resources is not None},
-        actuated_pod=spec.resources,
+        actuated=pod.actuated,
+        # A pod's own resources are never resized here.
+        actuated_pod=pod.synced.spec.resources,
     )

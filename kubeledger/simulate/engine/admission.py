@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kubeledger.kubelet.kube.critical import is_critical_pod
-from kubeledger.kubelet.kube.pod import Node, NodeSpec, NodeStatus, ObjectMeta, Taint
+from kubeledger.kubelet.kube.pod import Node, NodeSpec, NodeStatus, ObjectMeta, Pod, Taint
 from kubeledger.kubelet.kube.requests import ResourceList
 from kubeledger.kubelet.lifecycle import decider as lifecycle
 from kubeledger.kubelet.lifecycle.decider import PodAdmitResult
@@ -51,25 +51,30 @@ def node_object(kubelet: Kubelet) -> Node:
     )
 
 
-def predicates(kubelet: Kubelet, pod: SimPod) -> Answer:
+def predicates(kubelet: Kubelet, pod: SimPod, wanted: Pod | None = None) -> Answer:
     """Whether a pod fits, and for a critical one which pods to kill.
+
+    Args:
+        kubelet: that asks.
+        pod: the pod.
+        wanted: as it is to be, where it is to be resized; None: as it is.
 
     Raises:
         BadInputError: a quantity of a pod cannot be asked for.
     """
-    facts = kubelet.sim.profile.admission
-    others = [other.api for other in counted_pods(kubelet, pod)]
+    facts, api = kubelet.sim.profile.admission, wanted or pod.api
+    others = [other.counted for other in counted_pods(kubelet, pod)]
     info = NodeInfo(node_object(kubelet), others, facts)
     answer = Answer(result=PodAdmitResult(True, "", "", ()))
 
     def recover(missing: Requirements) -> PreemptionOutcome:
         answer.insufficient = missing
-        outcome = preemption.decide(pod.api, others, facts, missing)
+        outcome = preemption.decide(api, others, facts, missing)
         answer.error = outcome.error
         return outcome
 
-    recovery = recover if is_critical_pod(pod.api) else None
-    answer.result = lifecycle.decide(pod.api, info, facts, recovery)
+    recovery = recover if is_critical_pod(api) else None
+    answer.result = lifecycle.decide(api, info, facts, recovery)
     return answer
 
 

@@ -6,15 +6,19 @@ there while no kubelet runs; lists and counters are the kubelet's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
+from kubeledger.kubelet.allocation.checkpoint import pods_state_document, read_pods_state
+from kubeledger.kubelet.allocation.state import PodResourceInfo
 from kubeledger.kubelet.cgroups.paths import parse_cgroup_path
 from kubeledger.kubelet.cpumanager.checkpoint import read_cpu_manager_state
 from kubeledger.kubelet.devicemanager.checkpoint import checkpoint_document, read_checkpoint
 from kubeledger.kubelet.memorymanager.checkpoint import read_memory_manager_state
+from kubeledger.kubelet.dra.checkpoint import dra_manager_document, read_dra_manager_state
+from kubeledger.kubelet.dra.claiminfo import ClaimInfoState
 from kubeledger.model.bodies.cgroups import CgroupRemoved, CgroupUpdated
 from kubeledger.model.bodies.devicemanager import DevicesReported
 from kubeledger.model.bodies.images import ImageFsObserved
@@ -27,6 +31,7 @@ from kubeledger.simulate.engine.cgroup_values import CgroupValues
 from kubeledger.simulate.engine.disks import disk_space
 from kubeledger.simulate.engine.kubelet import Kubelet, Simulation
 from kubeledger.simulate.engine.newpod import created_ns
+from kubeledger.simulate.engine.plan import PlannedPod
 from kubeledger.simulate.engine.podphase import status_of
 from kubeledger.simulate.engine.world import DeviceCheckpoint, SimPod
 
@@ -50,6 +55,9 @@ class Agent:
         self._disk: ImageFsObserved | None = None
         self._node: NodeObserved | None = None
         self._containers: dict[str, tuple[str | None, bool]] = {}
+        self._allocated: Mapping[str, PodResourceInfo] = {}
+        self._held: Mapping[tuple[str, str], ClaimInfoState] = {}
+        self._resizes = any(map(_is_resized, sim.plan.pods))
 
     def start(self) -> None:
         """Look at the node again and again."""
@@ -83,6 +91,8 @@ class Agent:
         self._look_at_cgroups()
         self._read_checkpoint()
         self._read_state_files()
+        self._read_allocations()
+        self._read_claims()
 
     # -- the kubelet's own lists ---------------------------------------------------------------
 
@@ -100,6 +110,8 @@ class Agent:
                 pod.admitted,
                 bool(pod.sandbox_id),
                 instances,
+                pod.reported,
+                pod.resize_conditions,
                 tuple((c.started, c.ready, c.backed_off, c.waiting) for c in pod.containers),
             )
             before = self._pods.get(uid)
@@ -221,6 +233,32 @@ class Agent:
         if text is not None and text != self._state_files.get(name):
             self._state_files[name] = text
             self._sim.journal.write(read(msgspec.json.decode(text)))
+
+    def _read_allocations(self) -> None:
+        """``allocated_pods_state``, where pods are resized: else it shows what their specs do."""
+        stored = self._sim.allocated.stored
+        if self._resizes and stored != self._allocated:
+            self._allocated = stored
+            pod_level = self._sim.profile.allocation.pod_level_changes_queued
+            document = pods_state_document(stored, pod_level=pod_level)
+            self._sim.journal.write(read_pods_state(document, "allocated"))
+
+    def _read_claims(self) -> None:
+        held = self._sim.claims.checkpoint
+        if held != self._held:
+            self._held = held
+            self._sim.journal.write(read_dra_manager_state(dra_manager_document(held.values())))
+
+
+def _is_resized(planned: PlannedPod) -> bool:
+    return any(
+        _resources(update.manifest) != _resources(planned.manifest) for update in planned.updates
+    )
+
+
+def _resources(manifest: Mapping[str, Any]) -> list[Any]:
+    spec = manifest["spec"]
+    return [c.get("resources") for c in (*(spec.get("initContainers") or ()), *spec["containers"])]
 
 
 def node_observed(sim: Simulation, kubelet: Kubelet) -> NodeObserved:

@@ -5,7 +5,7 @@ The cgroups themselves are the world's: they stay while no kubelet runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -133,11 +133,13 @@ class CgroupLoop:
         if not self._on or path in self.tree:
             return
         self._update_qos(cause)
-        asked = self._decide(pod).pod
-        files = None
+        self.tree[path] = self._pod_values(pod)
+
+    def _pod_values(self, pod: SimPod) -> CgroupValues:
+        asked, files = self._decide(pod).pod, None
         if self._unified.memory_qos:
             files = decide_pod_unified(pod.api, self._facts, self._unified).pod
-        self.tree[path] = values_of(
+        return values_of(
             version=self._version,
             shares=asked.cpu_shares or MIN_SHARES,
             quota_us=asked.cpu_quota_us,
@@ -146,6 +148,23 @@ class CgroupLoop:
             pids=self._pids,
             files=files,
         )
+
+    def memory_limits(self, pod: SimPod) -> tuple[int | None, int | None]:
+        """Limit of a pod's cgroup as it is, and as it is to be."""
+        values = self.tree.get(self._pod_path(pod))
+        now = None if values is None else values.memory_limit_bytes
+        return now, self._decide(pod).pod.memory_limit_bytes
+
+    def pod_resized(self, pod: SimPod, names: Collection[str]) -> None:
+        """A resize: the pod's cgroup is written, and those of containers that are updated."""
+        path = self._pod_path(pod)
+        if not self._on or path not in self.tree:
+            return
+        self.tree[path] = self._pod_values(pod)
+        for instance in self._sim.runtime.running(pod.uid):
+            if instance.container is not None and instance.container in names:
+                values = self._container_values(pod, instance.container)
+                self.tree[self._container_path(pod, instance.container_id)] = values
 
     def pod_killed(self, pod: SimPod, cause: int | None = None) -> None:
         """The containers of a pod were killed: the QoS level is written.
@@ -245,12 +264,13 @@ class CgroupLoop:
     def _update_qos(self, cause: int | None = None) -> None:
         """Write both classes, as the active pods that it knows of ask for it together.
 
-        A pod whose manifest is gone does not count any more, though it is still taken down.
+        What they ask for counts, also where a resize is not allocated. A pod whose manifest is gone
+        does not count any more, though it is still taken down.
 
         Source: v1.36.2 pkg/kubelet/kubelet.go HandlePodRemoves, kubelet_pods.go GetActivePods
         """
         pods = [
-            pod.api
+            pod.desired
             for pod in self._sim.world.pods.values()
             if pod.added_ns >= self._kubelet.started_ns
             and pod.admitted is not False

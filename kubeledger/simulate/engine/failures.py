@@ -17,6 +17,7 @@ _USUAL: Mapping[Failing, str] = {
     "secret": 'secret "{of}" not found',
     "configMap": 'configmap "{of}" not found',
     "claim": "device is not ready",
+    "driver": "not registered",
     "sandbox": "rpc error: code = Unknown desc = failed to setup network for sandbox: plugin "
     'type="bridge" failed (add): no IP addresses available',
     "image": "rpc error: code = NotFound desc = failed to pull and unpack image "

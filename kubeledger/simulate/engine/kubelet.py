@@ -7,11 +7,14 @@ state comes back from its checkpoint); the world stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from kubeledger.kubelet.allocation.state import State
 from kubeledger.kubelet.devicemanager import manager
+from kubeledger.kubelet.dra.claiminfo import ClaimInfoCache
 from kubeledger.kubelet.imagepull.image_manager import Attempt
+from kubeledger.kubelet.kuberuntime.actions import PodActions
 from kubeledger.kubelet.kuberuntime.backoff import BackedOff
 from kubeledger.kubelet.prober.results import Result
 from kubeledger.kubelet.profile.resolve import KubeletProfile
@@ -56,6 +59,7 @@ class Memory(Protocol):
     kills: dict[str, int]
 
     def used_bytes(self, container_id: str) -> int: ...
+    def ask(self, pod: SimPod) -> None: ...
     def started(self, pod: SimPod, container: SimContainer | None, instance: Instance) -> None: ...
     def ended(self, container_id: str) -> None: ...
 
@@ -99,6 +103,8 @@ class Simulation(Protocol):
     checkpoint: DeviceCheckpoint | None
     cpu_manager_state: str | None
     memory_manager_state: str | None
+    allocated: State
+    claims: ClaimInfoCache
     offered: dict[str, SimPod]
     newest_kubelet: Kubelet
 
@@ -239,6 +245,8 @@ class Cgroups(Protocol):
 
     def start(self) -> None: ...
     def pod_synced(self, pod: SimPod, cause: int | None) -> None: ...
+    def memory_limits(self, pod: SimPod) -> tuple[int | None, int | None]: ...
+    def pod_resized(self, pod: SimPod, names: Collection[str]) -> None: ...
     def pod_killed(self, pod: SimPod, cause: int | None = None) -> None: ...
     def pod_gone(self, pod: SimPod) -> None: ...
     def container_created(
@@ -265,6 +273,28 @@ class Health(Protocol):
     def start(self) -> None: ...
 
 
+class Resizes(Protocol):
+    """Resizes in place: ``resizes.ResizeLoop``."""
+
+    def start(self) -> None: ...
+    def added(self, pod: SimPod, cause: int) -> None: ...
+    def updated(self, pod: SimPod, cause: int) -> None: ...
+    def reconciled(self, pod: SimPod) -> None: ...
+    def removed(self, pod: SimPod) -> None: ...
+    def synced(self, pod: SimPod) -> None: ...
+    def cause(self, pod: SimPod) -> int | None: ...
+    def actuate(self, pod: SimPod, actions: PodActions) -> bool: ...
+    def started(self, pod: SimPod, name: str) -> None: ...
+
+
+class Claims(Protocol):
+    """Resource claims: ``claims.ClaimLoop``."""
+
+    def start(self) -> None: ...
+    def prepare(self, pod: SimPod) -> str: ...
+    def unprepare(self, pod: SimPod, cause: int | None) -> str: ...
+
+
 class Shutdown(Protocol):
     """The shutdown manager: ``shutdown.ShutdownLoop``."""
 
@@ -282,8 +312,8 @@ class Kubelet:
         alive: False once it was stopped; its timers do nothing any more.
         recorder: what it remembers of events that it sent.
         told: what it says again and again.
-        devices, cpus, numa_memory, pods, probes, images, cgroups, eviction, health, shutdown: its
-            loops.
+        devices, cpus, numa_memory, pods, probes, images, cgroups, claims, eviction, health,
+            resizes, shutdown: its loops.
     """
 
     devices: Devices
@@ -293,8 +323,10 @@ class Kubelet:
     probes: Probes
     images: Images
     cgroups: Cgroups
+    claims: Claims
     eviction: Eviction
     health: Health
+    resizes: Resizes
     shutdown: Shutdown
 
     def __init__(self, sim: Simulation, run: int) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from kubeledger.kubelet.kube.pod import Pod as ApiPod
+from kubeledger.kubelet.kube.pod import containers_of
 from kubeledger.kubelet.kube.podqos import pod_qos
 from kubeledger.kubelet.kuberuntime.objects import Pod as SyncedPod
 from kubeledger.kubelet.prober.objects import Pod as ProbedPod
@@ -17,6 +18,7 @@ from kubeledger.simulate.engine.world import SimContainer, SimPod
 
 _SOURCE = "kubernetes.io/config.source"
 _SIDECAR = "Always"
+P = TypeVar("P", ApiPod, SyncedPod)
 
 
 def sim_pod(planned: PlannedPod, index: int, now_ns: int, profile: KubeletProfile) -> SimPod:
@@ -48,15 +50,45 @@ def sim_pod(planned: PlannedPod, index: int, now_ns: int, profile: KubeletProfil
         synced=msgspec.convert(document, SyncedPod),
         qos_class=pod_qos(api, status_wins=False, pod_level=profile.admission.pod_level_resources),
         added_ns=now_ns,
+        desired=api,
+        claims=planned.claims,
         containers=containers,
     )
 
 
 def change_spec(pod: SimPod, manifest: dict[str, Any]) -> None:
-    """Give a pod another spec, in which other images are all that is new."""
+    """Give a pod another spec; what it asks for is not allocated yet."""
+    allocated = pod.api
     document = _document(manifest, pod.source, pod.probed.metadata.creation_timestamp)
-    pod.spec = manifest["spec"]
-    pod.api, pod.synced = msgspec.convert(document, ApiPod), msgspec.convert(document, SyncedPod)
+    pod.spec, pod.generation = manifest["spec"], pod.generation + 1
+    pod.desired, pod.synced = (
+        msgspec.convert(document, ApiPod),
+        msgspec.convert(document, SyncedPod),
+    )
+    give(pod, allocated)
+
+
+def give(pod: SimPod, allocated: ApiPod) -> None:
+    """Allocate to a pod what another version of it asks for.
+
+    Its status shows what its containers had, until they have that.
+    """
+    pod.api = _with_resources(pod.desired, allocated)
+    pod.synced = _with_resources(pod.synced, allocated)
+
+
+def _with_resources(pod: P, given: ApiPod) -> P:
+    """A pod whose containers have the resources of another version of it."""
+    spec = pod.spec
+    resources = {c.name: c.resources for c in containers_of(given)}
+    lists = {
+        name: tuple(
+            msgspec.structs.replace(c, resources=resources.get(c.name, c.resources)) for c in each
+        )
+        for name in ("containers", "init_containers")
+        if (each := getattr(spec, name)) is not None
+    }
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(spec, **lists))
 
 
 def _document(manifest: dict[str, Any], source: str, created: str | None) -> dict[str, Any]:

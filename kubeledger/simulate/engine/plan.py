@@ -107,6 +107,24 @@ class PlannedUpdate(msgspec.Struct, frozen=True, kw_only=True):
     manifest: dict[str, Any]
 
 
+class PlannedClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """A resource claim that a pod names.
+
+    Attributes:
+        in_spec: what the pod's spec calls it; ``name`` is its own.
+        drivers: driver -> devices that are allocated to it.
+        is_made: of a template, for this pod.
+        is_reserved: the pod may use it.
+    """
+
+    in_spec: str
+    name: str
+    uid: str
+    drivers: dict[str, tuple[str, ...]]
+    is_made: bool = False
+    is_reserved: bool = True
+
+
 class PlannedPod(msgspec.Struct, frozen=True, kw_only=True):
     """A pod that comes, and what becomes of it.
 
@@ -115,6 +133,7 @@ class PlannedPod(msgspec.Struct, frozen=True, kw_only=True):
         manifest: the pod as the API server would show it: defaulted, with UID.
         arrives_ns, deleted_ns: since the start; ``deleted_ns`` None: never.
         updates: what becomes of its spec, in the order of time.
+        claims: in the order of its spec.
         scripts: container name -> what it does; without one it runs until it is stopped.
     """
 
@@ -124,6 +143,7 @@ class PlannedPod(msgspec.Struct, frozen=True, kw_only=True):
     arrives_ns: int
     deleted_ns: int | None = None
     updates: tuple[PlannedUpdate, ...] = ()
+    claims: tuple[PlannedClaim, ...] = ()
     scripts: dict[str, ContainerScript] = {}
 
 
@@ -153,6 +173,7 @@ Failing = Literal[
     "secret",
     "configMap",
     "claim",
+    "driver",
     "sandbox",
     "image",
     "create",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import msgspec
+
+from kubeledger.kubelet.allocation.conditions import ResizeCondition
 from kubeledger.kubelet.kube.restartpolicy import container_should_restart, policy_restarts
 from kubeledger.kubelet.kuberuntime.objects import Container
 from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
@@ -107,6 +110,12 @@ def status_of(pod: SimPod, instances: tuple[Instance, ...]) -> dict[str, Any]:
         "qosClass": pod.qos_class,
         "startTime": _second(pod.added_ns),
     }
+    made = [claim for claim in pod.claims if claim.is_made]
+    if made:
+        status["resourceClaimStatuses"] = [
+            {"name": claim.in_spec, "resourceClaimName": claim.name} for claim in made
+        ]
+    status["conditions"] += map(_resize_condition, pod.resize_conditions)
     if pod.reason:
         status |= {"reason": pod.reason, "message": pod.message}
     if pod.admitted is False:
@@ -140,6 +149,8 @@ def _container(
         "imageID": "",
         "state": _state(newest),
     }
+    if container.name in pod.reported:
+        status["resources"] = msgspec.to_builtins(pod.reported[container.name], str_keys=True)
     held = {"waiting": {"reason": "CrashLoopBackOff"}} if container.backed_off else None
     held = held or _waiting(container)
     if held and not newest.running and not pod.terminated and not pod.deleting:
@@ -150,6 +161,20 @@ def _container(
     if before and not before[0].running:
         status["lastState"] = _state(before[0])
     return status
+
+
+def _resize_condition(told: ResizeCondition) -> dict[str, Any]:
+    condition = {
+        "type": told.type,
+        "status": "True",
+        "reason": told.reason,
+        "message": told.message,
+        "lastProbeTime": _second(told.last_probe_ns),
+        "lastTransitionTime": _second(told.last_transition_ns),
+    }
+    shown = {key: value for key, value in condition.items() if value}
+    generation = told.observed_generation
+    return {**shown, "observedGeneration": generation} if generation else shown
 
 
 def _waiting(container: SimContainer) -> dict[str, Any] | None:

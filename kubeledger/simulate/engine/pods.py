@@ -220,6 +220,7 @@ class PodLoop:
             worker = self.worker(pod)
             worker.updated = self._config(pod, "UPDATE")
             if pod.admitted:
+                self._kubelet.resizes.updated(pod, worker.updated)
                 worker.wake(worker.updated)
         yield from ()
 
@@ -263,6 +264,7 @@ class PodLoop:
         del sim.world.pods[pod.uid]
         self._workers.pop(pod.uid, None)
         sim.runtime.forget(pod.uid)
+        self._kubelet.resizes.removed(pod)
         self._kubelet.recorder.forget(pod)
         self.pleg.forget(pod.uid)
         yield from ()
@@ -291,6 +293,7 @@ class PodLoop:
             PodAdmitted(**pod.identity, inferred=False),
             cause=cause,
         )
+        kubelet.resizes.added(pod, added)
         kubelet.probes.add_pod(pod)
         deadline = deadline_ns(pod)
         if deadline is not None:

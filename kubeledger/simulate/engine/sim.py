@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from kubeledger.kubelet.allocation.state import State
+from kubeledger.kubelet.dra.claiminfo import ClaimInfoCache
 from kubeledger.kubelet.profile.gates import with_gates
 from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
 from kubeledger.model.bodies.cpumanager import CpuStateRefused
@@ -20,6 +22,7 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.agent import Agent, node_observed
 from kubeledger.simulate.engine.cgroups import CgroupLoop
+from kubeledger.simulate.engine.claims import ClaimLoop
 from kubeledger.simulate.engine.cpus import CpuLoop
 from kubeledger.simulate.engine.devices import DeviceLoop
 from kubeledger.simulate.engine.draws import Draws
@@ -44,6 +47,7 @@ from kubeledger.simulate.engine.plan import (
 from kubeledger.simulate.engine.plugins import SimPlugin
 from kubeledger.simulate.engine.pods import PodLoop
 from kubeledger.simulate.engine.probes import ProbeLoop
+from kubeledger.simulate.engine.resizes import ResizeLoop
 from kubeledger.simulate.engine.runtime import Runtime
 from kubeledger.simulate.engine.schedule import Schedule
 from kubeledger.simulate.engine.shutdown import ShutdownLoop
@@ -82,6 +86,8 @@ class Sim:
         plugins: device plugins.
         checkpoint: the device manager's file; None before the first write.
         cpu_manager_state, memory_manager_state: text of these managers' files; None: there is none.
+        allocated: what is allocated to pods, and its file.
+        claims: what is known of resource claims, and its file.
         offered: UID -> pod that a config source has, whether or not a kubelet knows of it.
         newest_kubelet: the last process that was started, perhaps not alive any more.
     """
@@ -100,6 +106,8 @@ class Sim:
         self.checkpoint: DeviceCheckpoint | None = None
         self.cpu_manager_state: str | None = None
         self.memory_manager_state: str | None = None
+        self.allocated = State()
+        self.claims = ClaimInfoCache()
         self.offered: dict[str, SimPod] = {}
         self.agent = Agent(self)
         self.api_server = ApiServer(self)
@@ -176,6 +184,7 @@ class Sim:
         kubelet.probes, kubelet.images = ProbeLoop(kubelet), ImageLoop(kubelet)
         kubelet.cgroups, kubelet.eviction = CgroupLoop(kubelet), EvictionLoop(kubelet)
         kubelet.health, kubelet.shutdown = HealthLoop(kubelet), ShutdownLoop(kubelet)
+        kubelet.resizes, kubelet.claims = ResizeLoop(kubelet), ClaimLoop(kubelet)
         kubelet.after(_SETTINGS_NS, self._record_settings)
         kubelet.after(_NODE_NS, lambda: self._record_node(kubelet))
         kubelet.after(_LOOPS_NS, lambda: self._start_loops(kubelet))
@@ -217,6 +226,8 @@ class Sim:
         kubelet.devices.start()
         kubelet.eviction.start()
         kubelet.health.start()
+        kubelet.resizes.start()
+        kubelet.claims.start()
         kubelet.pods.start()
 
     def _give_up(self, refused: CpuStateRefused | MemoryStateRefused, manager: str) -> None:

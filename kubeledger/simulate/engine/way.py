@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from functools import partial
 
-from kubeledger.kubelet.lifecycle.stage_words import NETWORK, claim_not_prepared
+from kubeledger.kubelet.lifecycle.stage_words import NETWORK
 from kubeledger.kubelet.lifecycle.stages import failure_of_event
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.kubelet import Kubelet
@@ -63,16 +63,12 @@ class Way:
 
     def claims(self) -> bool:
         """Whether the pod's claims are prepared; where not, that is no error of the sync."""
-        pod, facts = self._pod, self._kubelet.sim.profile.stages
-        for claim in (pod.spec.get("resourceClaims") or ()) if facts.dynamic_resources else ():
-            name = str(claim.get("resourceClaimName") or f"{pod.name}-{claim.get('name')}")
-            words = self._words("claim", str(claim.get("name")))
-            if words is not None:
-                error = claim_not_prepared(facts, pod.namespace, name, words)
-                text = f"Failed to prepare dynamic resources: {error}"
-                self._fails("FailedPrepareDynamicResources", text)
-                return False
-        self._kubelet.told.passed(pod, "resources")
+        error = self._kubelet.claims.prepare(self._pod)
+        if error:
+            text = f"Failed to prepare dynamic resources: {error}"
+            self._fails("FailedPrepareDynamicResources", text)
+            return False
+        self._kubelet.told.passed(self._pod, "resources")
         return True
 
     def sandbox(self) -> bool:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kubeledger.kubelet.kuberuntime.actions import ContainerToKill
+from kubeledger.kubelet.kuberuntime.actions import ContainerToKill, PodActions
 from kubeledger.kubelet.kuberuntime.backoff import BackedOff
 from kubeledger.kubelet.kuberuntime.kills import LIVENESS_PROBE, STARTUP_PROBE
 from kubeledger.kubelet.lifecycle.graceperiod import (
     MINIMUM_GRACE_S,
     container_grace_s,
 )
+from kubeledger.kubelet.lifecycle.sync_errors import failures_of_sync
 from kubeledger.model.bodies.lifecycle import (
     ContainerKilled,
     PodTerminated,
@@ -155,7 +156,7 @@ class PodWorker:
 
         Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_manager.go SyncPod
         Differs: a sandbox never ends by itself, so no init container of an old one is purged.
-            There are no ephemeral containers, and nothing is resized.
+            There are no ephemeral containers.
         """
         kubelet, pod = self._kubelet, self.pod
         view = self._pleg.view(pod.uid)
@@ -182,6 +183,7 @@ class PodWorker:
         self._retry_ns = yield from self._way.prepare(self._cause)
         if self._retry_ns is not None:
             return
+        kubelet.resizes.synced(pod)
         results = kubelet.probes.results
         actions = actions_of(pod, self.published, results("liveness"), results("startup"), facts)
         for container_id, kill in actions.containers_to_kill.items():
@@ -203,6 +205,8 @@ class PodWorker:
                 self._retry_ns = RETRY_NS
                 return
             kubelet.sim.runtime.start(pod, None)
+        if not self._resize(actions):
+            return
         inits = len(pod.synced.spec.init_containers or ())
         starts = (
             *actions.init_containers_to_start,
@@ -215,6 +219,17 @@ class PodWorker:
             if container.init and not container.sidecar and container.state != "running":
                 return
 
+    def _resize(self, actions: PodActions) -> bool:
+        """Give containers what was allocated to them; whether that is no error of the sync."""
+        restarted = any(_is_for_resize(kill) for kill in actions.containers_to_kill.values())
+        if not actions.containers_to_update and not restarted:
+            return True
+        if not self._kubelet.resizes.actuate(self.pod, actions):
+            self._retry_ns = RETRY_NS
+            return False
+        self._pending = True  # the kubelet looks at once what came of it
+        return True
+
     def _kill(self, container_id: str, kill: ContainerToKill, *, whole_pod: bool) -> Steps:
         """A container whose probe failed, or whose definition changed."""
         pod, kubelet = self.pod, self._kubelet
@@ -226,6 +241,8 @@ class PodWorker:
             )
             reason = f"{probe_type}_probe"
             cause = kubelet.probes.transition(probe_type, container_id)
+        elif _is_for_resize(kill):
+            reason, cause = "resized", kubelet.resizes.cause(pod)
         if whole_pod or not isinstance(own_grace_s, int):
             own_grace_s = None
         gates = kubelet.sim.setting("featureGates") or {}
@@ -277,6 +294,7 @@ class PodWorker:
         yield CONTAINER_NS
         if self.ending is None:
             self._kubelet.recorder.spend(self.pod, events)
+            self._kubelet.resizes.started(self.pod, container.name)
             instance = sim.runtime.start(self.pod, container)
             self.started.add(instance.container_id)
             words = self._starts.hook_failure(container)
@@ -326,10 +344,15 @@ class PodWorker:
             self._settle(ending)
         yield from self._stop_sandbox_with(ending)
         kubelet.cgroups.pod_killed(pod, ending.cause)
+        if error := kubelet.claims.unprepare(pod, ending.cause):
+            kubelet.told.stage(pod, failures_of_sync(error)[0])
+            self._retry_ns = RETRY_NS
+            return
         yield _CLEAN_UP_NS
         self._settle(ending)
         self.published = kubelet.sim.runtime.instances(pod.uid)
         pod.terminated = True
+        kubelet.resizes.reconciled(pod)
         kubelet.probes.remove_pod(pod)
         kubelet.cgroups.pod_gone(pod)
         if not self._pleg.instances(pod.uid) and not kubelet.sim.runtime.instances(pod.uid):
@@ -389,3 +412,7 @@ class PodWorker:
             PodTerminated(**self.pod.identity),
             cause=None if self.ending is None else self.ending.cause,
         )
+
+
+def _is_for_resize(kill: ContainerToKill) -> bool:
+    return kill.message.endswith("resize requires restart")

@@ -11,12 +11,15 @@ from typing import Any, Literal
 
 import msgspec
 
+from kubeledger.kubelet.allocation.conditions import ResizeCondition
 from kubeledger.kubelet.imagepull.fs_pullrecords import PulledRecord
+from kubeledger.kubelet.kube.pod import ContainerStatus, PodStatus, ResourceRequirements
 from kubeledger.kubelet.kube.pod import Pod as ApiPod
 from kubeledger.kubelet.kuberuntime.objects import Pod as SyncedPod
 from kubeledger.kubelet.prober.objects import Pod as ProbedPod
 from kubeledger.model.bodies.devicemanager import CheckpointEntry
 from kubeledger.simulate.engine.cgroup_values import CgroupValues
+from kubeledger.simulate.engine.plan import PlannedClaim
 
 
 class SimContainer(msgspec.Struct, kw_only=True):
@@ -62,9 +65,10 @@ class SimPod(msgspec.Struct, kw_only=True):
         index: of the scenario's list, for evidence.
         namespace, name, uid: identity.
         source: ``api`` or ``file``.
-        spec: as the API shows it, defaulted.
+        spec: as the API shows it, defaulted; ``generation`` counts its changes.
         metadata: labels, annotations, creation time.
-        api, probed, synced: the same pod as the types that deciders read.
+        api, probed, synced: the same pod as the types that deciders read, with what is allocated
+            to it; ``desired`` with what its spec asks for.
         qos_class: Guaranteed, Burstable or BestEffort.
         added_ns: when the kubelet got it.
         admitted: None until decided.
@@ -74,6 +78,11 @@ class SimPod(msgspec.Struct, kw_only=True):
         removed: its source has it no more, and the kubelet knows; containers may still run.
         terminated: all its containers are down for good.
         sandbox_id: empty before it has one.
+        actuated: container -> resources that the runtime was last given.
+        reported: container -> resources that its status in the API shows; empty for a pod that
+            was never resized.
+        resize_conditions: as its status shows them.
+        claims: that its spec names.
         containers: init containers first, each in the order of the spec.
     """
 
@@ -90,6 +99,8 @@ class SimPod(msgspec.Struct, kw_only=True):
     synced: SyncedPod
     qos_class: Literal["Guaranteed", "Burstable", "BestEffort"]
     added_ns: int
+    desired: ApiPod
+    generation: int = 1
     admitted: bool | None = None
     reason: str = ""
     message: str = ""
@@ -98,12 +109,30 @@ class SimPod(msgspec.Struct, kw_only=True):
     removed: bool = False
     terminated: bool = False
     sandbox_id: str = ""
+    actuated: dict[str, ResourceRequirements] = {}
+    reported: dict[str, ResourceRequirements] = {}
+    resize_conditions: tuple[ResizeCondition, ...] = ()
+    claims: tuple[PlannedClaim, ...] = ()
     containers: list[SimContainer] = []
 
     @property
     def identity(self) -> dict[str, Any]:
         """The fields of a body that say which pod it is about."""
         return {"namespace": self.namespace, "pod": self.name, "pod_uid": self.uid}
+
+    @property
+    def counted(self) -> ApiPod:
+        """As it counts beside others: with its status, where that shows other resources.
+
+        Source: v1.36.2 pkg/kubelet/allocation/allocation_manager.go getAllocatedPods
+        """
+        if not self.reported:
+            return self.api
+        own = tuple(
+            ContainerStatus(name=name, resources=resources)
+            for name, resources in self.reported.items()
+        )
+        return msgspec.structs.replace(self.api, status=PodStatus(container_statuses=own))
 
     @property
     def active(self) -> bool:

@@ -20,7 +20,9 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
 from kubeledger.model.units import format_go_duration
 from kubeledger.simulate.engine.machine import machine_info
 from kubeledger.simulate.engine.numa_memory import machine_settings
+from kubeledger.simulate.scenario.check_claims import check_claims
 from kubeledger.simulate.scenario.check_failures import check_failures
+from kubeledger.simulate.scenario.check_resizes import check_resizes
 from kubeledger.simulate.scenario.faults import in_order, twice
 from kubeledger.simulate.scenario.models import Scenario
 from kubeledger.simulate.scenario.models_pods import Pods
@@ -66,6 +68,8 @@ def check(
         found += _node(scenario, settings)
         given = [(index, [manifest for manifest, _ in each]) for index, each in groups]
         found += check_failures(sound, given, settings)
+        found += check_resizes(sound, given, settings)
+        found += check_claims(sound, given, settings)
     if not any(problems.inside(("node", key)) for key in ("cpus", "memory")):
         found += _reserved(scenario, settings)
     if not any(problems.inside(at) for at in _OF_CPUS):

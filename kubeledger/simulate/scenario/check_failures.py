@@ -8,6 +8,7 @@ from typing import Any
 from kubeledger.kubelet.profile.gates import with_gates
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.simulate.engine.failures import env_sources, objects, volume_sources
+from kubeledger.simulate.scenario.models_claims import DRIVER
 from kubeledger.simulate.scenario.models_failures import UNNAMED, Failure
 from kubeledger.simulate.scenario.pods import containers_of, name_of
 from kubeledger.simulate.scenario.problems import Fault, suggestion
@@ -48,10 +49,12 @@ def check_failures(
         for update in pods.updates
         for image in update.images.values()
     }
+    there |= {("driver", name) for _, claim in sound.items["claims"] for name in claim.drivers}
+    there |= {("driver", DRIVER)} if any(what == "claim" for what, _ in there) else set()
     facts = with_gates(resolve(scenario.kubelet_version), settings.get("featureGates")).stages
     for index, failure in sound.items["failures"]:
         prepares = facts.dynamic_resources and facts.claim_failures_reported
-        if failure.what == "claim" and not prepares:
+        if failure.what in ("claim", "driver") and not prepares:
             text = f"kubelet {scenario.kubelet_version} prepares no claims that could fail"
             advice = "choose 1.34 or later, or 1.28 with the gate DynamicResourceAllocation"
             yield ("failures", index, "what"), text, advice

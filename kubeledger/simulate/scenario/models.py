@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from kubeledger.simulate.scenario.models_base import Model
+from kubeledger.simulate.scenario.models_claims import Claim
 from kubeledger.simulate.scenario.models_failures import Failure
 from kubeledger.simulate.scenario.models_node import (
     DiskChanges,
@@ -45,6 +46,8 @@ class Scenario(Model):
     """A file with one, relative to the scenario; in place of `config`."""
     plugins: list[Plugin] = []
     """Device plugins."""
+    claims: list[Claim] = []
+    """Resource claims."""
     images: list[Image] | None = None
     """The runtime's images; left out altogether: each image that a pod runs is there, of
     100Mi."""

@@ -26,12 +26,13 @@ class Failure(Model):
     what: Failing
     """`network` is not ready for pods; a pod's `cgroup` cannot be made; a `volume` is not mounted;
     a `secret` or `configMap` is not there, for volumes and environments; a `claim` of
-    `resourceClaims` is not prepared; a `sandbox` is not started; an `image` cannot be pulled; a
+    `resourceClaims` is not prepared, or its `driver` is not registered; a `sandbox` is not
+    started; an `image` cannot be pulled; a
     container cannot be made (`create`) or run (`start`), or its post-start `hook` fails; the
     container `runtime` is down; the `apiServer` is gone."""
     of: Annotated[str, Field(min_length=1)] | None = None
-    """Its name: of an image, secret, config map, volume or claim as pods' specs name it, or of the
-    container; left out: each (an image has to be named)."""
+    """Its name: of an image, secret, config map, volume or claim as pods' specs name it, of the
+    driver, or of the container; left out: each (an image has to be named)."""
     pods: list[str] = []
     """For these pods alone, `namespace/name`, or `name` in namespace `default`."""
     from_: Annotated[Duration, Field(alias="from")] = 0

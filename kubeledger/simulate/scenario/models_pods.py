@@ -12,7 +12,7 @@ from kubeledger.model.units import format_go_duration
 from kubeledger.simulate.scenario.faults import rule
 from kubeledger.simulate.scenario.models_base import Model
 from kubeledger.simulate.scenario.problems import Fault
-from kubeledger.simulate.scenario.values import Duration, Moment, OneOrMore, Size, Span
+from kubeledger.simulate.scenario.values import Amount, Duration, Moment, OneOrMore, Size, Span
 
 Result = Literal["success", "failure", "warning", "unknown", "error"]
 
@@ -144,16 +144,33 @@ class Container(Model):
             yield ("exitsRepeat",), "there is nothing to repeat", "give `exits`"
 
 
-class Update(Model):
-    """Containers get other images, so the kubelet kills them and starts them again.
+class Resources(Model):
+    """What a container asks for from then on; what is left out stays as it is."""
 
-    Of a static pod it is another manifest, which makes it another pod, with another UID.
+    requests: dict[Literal["cpu", "memory"], Amount] = {}
+    """Requests."""
+    limits: dict[Literal["cpu", "memory"], Amount] = {}
+    """Limits."""
+
+
+class Update(Model):
+    """Containers get other images or resources.
+
+    With other images the kubelet kills them and starts them again; other resources are a resize in
+    place. Of a static pod it is another manifest, which makes it another pod, with another UID.
     """
 
     at: Moment
     """When, since the start."""
-    images: Annotated[dict[str, str], Field(min_length=1)]
+    images: dict[str, str] = {}
     """Container name -> its image from then on."""
+    resources: dict[str, Resources] = {}
+    """Container name -> what it asks for from then on."""
+
+    @rule
+    def _says_something(self) -> Iterator[Fault]:
+        if not (self.images or self.resources):
+            yield (), "changes nothing", "give `images` or `resources`"
 
 
 class Pods(Model):

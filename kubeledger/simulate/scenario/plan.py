@@ -12,6 +12,7 @@ from kubeledger.kubelet.profile.gates import with_gates
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.prober import ProbeType, TickResult
 from kubeledger.simulate.engine.draws import Draws
+from kubeledger.simulate.engine.failures import objects
 from kubeledger.simulate.engine.plan import (
     ContainerScript,
     DeviceScript,
@@ -22,6 +23,7 @@ from kubeledger.simulate.engine.plan import (
     KubeletRestart,
     NodePlan,
     Plan,
+    PlannedClaim,
     PlannedPod,
     PlannedUpdate,
     PluginScript,
@@ -30,10 +32,11 @@ from kubeledger.simulate.engine.plan import (
     Usage,
 )
 from kubeledger.simulate.scenario.load import Loaded, Manifest
+from kubeledger.simulate.scenario.models_claims import DRIVER, Claim, claim_name
 from kubeledger.simulate.scenario.models_node import Node, Plugin, Restart
-from kubeledger.simulate.scenario.models_pods import Container, Pods, Probe
-from kubeledger.simulate.scenario.pod_defaults import Cluster, defaulted, drawn_hash
-from kubeledger.simulate.scenario.pods import containers_of
+from kubeledger.simulate.scenario.models_pods import Container, Pods, Probe, Update
+from kubeledger.simulate.scenario.pod_defaults import Cluster, defaulted, drawn_hash, drawn_uid
+from kubeledger.simulate.scenario.pods import containers_of, with_resources
 from kubeledger.simulate.scenario.settings import effective
 
 _IMAGE_BYTES = 100 << 20
@@ -250,7 +253,7 @@ def _replicas(
 
         versions = [(arrives_ns, manifest.data)]
         for update in pods.updates:
-            versions.append((update.at, _with_images(versions[-1][1], update.images)))
+            versions.append((update.at, _updated(versions[-1][1], update)))
         # Another manifest of a static pod is another pod.
         kept = versions[:1] if pods.source == "api" else versions
         ends = [*(at_ns for at_ns, _ in kept[1:]), pods.deleted]
@@ -265,6 +268,7 @@ def _replicas(
                     PlannedUpdate(at_ns=each_ns, manifest=seen(each, arrives_ns))
                     for each_ns, each in versions[len(kept) :]
                 ),
+                claims=_claims(loaded.scenario.claims, meta, suffix, data, draws),
                 scripts=scripts,
             )
             for (at_ns, data), deleted_ns in zip(kept, ends, strict=True)
@@ -272,10 +276,39 @@ def _replicas(
     return found
 
 
-def _with_images(manifest: dict[str, Any], images: dict[str, str]) -> dict[str, Any]:
+def _claims(
+    claims: list[Claim], meta: dict[str, Any], suffix: str, data: dict[str, Any], draws: Draws
+) -> tuple[PlannedClaim, ...]:
+    """The claims that a pod names, with what is allocated to them."""
+    known = {(claim.namespace, claim.name): claim for claim in claims}
+    namespace, pod = meta.get("namespace") or "default", f"{meta['name']}{suffix}"
+    found = []
+    for each in objects(data["spec"].get("resourceClaims")):
+        name = claim_name(pod, each)
+        claim = known.get((namespace, name))
+        reserved = claim.reserved_for if claim is not None else None
+        drivers = {DRIVER: ["device-0"]} if claim is None else claim.drivers
+        found.append(
+            PlannedClaim(
+                in_spec=str(each.get("name")),
+                name=name,
+                uid=drawn_uid(draws.stream(f"claim/{namespace}/{name}")),
+                drivers={driver: tuple(devices) for driver, devices in drivers.items()},
+                is_made=not each.get("resourceClaimName"),
+                is_reserved=reserved is None or pod in reserved,
+            )
+        )
+    return tuple(found)
+
+
+def _updated(manifest: dict[str, Any], update: Update) -> dict[str, Any]:
+    """A manifest with other images and resources."""
     changed = deepcopy(manifest)
     for container, _, _ in containers_of(changed):
-        container["image"] = images.get(container["name"], container["image"])
+        name = container["name"]
+        container["image"] = update.images.get(name, container["image"])
+        if name in update.resources:
+            container["resources"] = with_resources(container, update.resources[name])
     return changed
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kubeledger.simulate.scenario.models_pods import Resources
 from kubeledger.simulate.scenario.pod_types import pod_model
 from kubeledger.simulate.scenario.problems import Path, Problems
 from kubeledger.simulate.scenario.validate import read
@@ -33,6 +34,14 @@ def probes_of(container: dict[str, Any]) -> set[str]:
     """Types of the probes that a container has."""
     kinds = ("liveness", "readiness", "startup")
     return {kind for kind in kinds if isinstance(container.get(f"{kind}Probe"), dict)}
+
+
+def with_resources(container: dict[str, Any], asked: Resources) -> dict[str, Any]:
+    """A container's resources as an update changes them."""
+    before = container.get("resources") or {}
+    changes = {"requests": asked.requests, "limits": asked.limits}
+    changed = {key: {**(before.get(key) or {}), **amounts} for key, amounts in changes.items()}
+    return {**before, **{key: amounts for key, amounts in changed.items() if amounts}}
 
 
 def check_pod(pod: Any, path: Path, problems: Problems) -> None:  # noqa: ANN401  (what a user wrote)

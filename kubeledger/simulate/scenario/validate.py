@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 from kubeledger.simulate.scenario.faults import FAULT, Reading
 from kubeledger.simulate.scenario.models import Scenario
 from kubeledger.simulate.scenario.models_base import Model
+from kubeledger.simulate.scenario.models_claims import Claim
 from kubeledger.simulate.scenario.models_failures import Failure
 from kubeledger.simulate.scenario.models_node import DiskChanges, Image, Plugin, Restart
 from kubeledger.simulate.scenario.models_pods import Pods
@@ -26,6 +27,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 _LISTS: dict[str, type[Model]] = {
     "plugins": Plugin,
+    "claims": Claim,
     "images": Image,
     "pods": Pods,
     "diskChanges": DiskChanges,

@@ -67,6 +67,17 @@ def _size_change(value: object) -> int:
     return units_of(nanos)
 
 
+def _amount(value: object) -> str:
+    is_amount = isinstance(value, str | int | float) and not isinstance(value, bool)
+    try:
+        is_amount = is_amount and nanos_of(value) >= 0
+    except QuantityError:
+        is_amount = False
+    if not is_amount:
+        raise ValueError("must be a quantity such as 250m or 128Mi")
+    return str(value)
+
+
 def _instant(value: object) -> int:
     if not isinstance(value, str):
         raise ValueError("must be a time such as 2026-01-01T00:00:00Z")
@@ -131,6 +142,13 @@ Size = Annotated[
     WithJsonSchema({**_TEXT_OR_ZERO, "examples": ["512Mi", "100Gi"]}),
 ]
 """Bytes, written as a Kubernetes quantity; not negative."""
+
+Amount = Annotated[
+    str,
+    BeforeValidator(_amount),
+    WithJsonSchema({"type": ["string", "number"], "examples": ["250m", "128Mi"]}),
+]
+"""A Kubernetes quantity of any resource, as it is written; not negative."""
 
 SizeChange = Annotated[
     int,

@@ -19,7 +19,10 @@ from kubeledger.model.bodies.lifecycle import PodListed
 
 T = TypeVar("T")
 
-_STATUS_KEYS = ("qosClass", "resources", "allocatedResources")
+_STATUS_KEYS = (
+    *("qosClass", "resources", "allocatedResources"),
+    *("resourceClaimStatuses", "extendedResourceClaimStatus"),
+)
 _CONTAINER_STATUS_KEYS = ("name", "resources", "allocatedResources")
 
 
@@ -55,7 +58,7 @@ class ListedPod:
     def as_(self, cls: type[T]) -> T:
         """The object as one of the slim pod types (``kube.pod.Pod``, ``prober.objects.Pod`` ...).
 
-        ``status`` holds only the QoS class and what a resize in place gave.
+        ``status`` holds only the QoS class, what a resize in place gave, and names of claims.
 
         Raises:
             msgspec.ValidationError: the object does not have the API's types.

@@ -171,8 +171,6 @@ class ClaimVerifier(RuleVerifier):
         if interval.ending_ns is not None and interval.ending_ns <= until_ns:
             gone = "its drivers unprepared it" if body.unprepared else "others still refer to it"
             return same(True, f"the pod had ended, and {gone}", inputs=(interval.seq,))
-        if interval.seen_ns <= until_ns:
-            return lacks(("when the pod ended",))
         ended = list(self._ended(interval, since_ns, until_ns))
         named = [other for other, names in ended if names is not None and body.claim in names]
         if named and body.unprepared:
@@ -181,6 +179,8 @@ class ClaimVerifier(RuleVerifier):
                 "it is unprepared under the pod that runs with it (kubernetes#140212)"
             )
             return same(True, why, inputs=(interval.seq, named[-1].seq))
+        if interval.seen_ns <= until_ns:
+            return lacks(("when the pod ended",))
         denied = "the pod lives on, and no other pod that names the claim has ended"
         unknown = any(names is None for _, names in ended)
         if unknown or timeline.active(since_ns, until_ns).loss is not None:

@@ -29,11 +29,13 @@ Source = Literal["log", "lists", "settings", "node", "statistics", "metrics", "c
 """What files a record is read from, where it has no evidence that tells."""
 
 _SOURCES: dict[str, Source] = {
+    "allocation.PodsStateRead": "checkpoints",
     "cgroups.CgroupObserved": "cgroups",
     "cgroups.CgroupRemoved": "cgroups",
     "cgroups.CgroupUpdated": "cgroups",
     "cpumanager.CpuManagerStateRead": "checkpoints",
     "devicemanager.CheckpointRead": "checkpoints",
+    "dra.DraManagerStateRead": "checkpoints",
     "eviction.PodUsageObserved": "statistics",
     "images.ImageFsObserved": "statistics",
     "lifecycle.PodListed": "lists",
