@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kubeledger.kubelet.kuberuntime.actions import ContainerToKill
 from kubeledger.kubelet.kuberuntime.backoff import BackedOff
-from kubeledger.kubelet.kuberuntime.kills import LIVENESS_PROBE, STARTUP_PROBE
-from kubeledger.kubelet.lifecycle.graceperiod import (
+from kubeledger.kubelet.kuberuntime.helpers import LIVENESS_PROBE, STARTUP_PROBE
+from kubeledger.kubelet.kuberuntime.objects import ContainerToKill
+from kubeledger.kubelet.lifecycle.termination import (
     MINIMUM_GRACE_S,
     container_grace_s,
 )

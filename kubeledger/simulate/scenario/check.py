@@ -9,7 +9,7 @@ from typing import Any
 from kubeledger.kubelet.kube.keys import name_key
 from kubeledger.kubelet.kube.quantity import QuantityError
 from kubeledger.kubelet.kube.requests import nanos_of
-from kubeledger.kubelet.lifecycle.shutdown import shutdown_groups
+from kubeledger.kubelet.lifecycle.termination import shutdown_groups
 from kubeledger.kubelet.profile.gates import with_gates
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.units import format_go_duration

@@ -17,7 +17,7 @@ import msgspec
 
 from kubeledger.kubelet.kube.pod import SIDECAR, Container, Pod
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
-from kubeledger.kubelet.lifecycle.presence import key_of
+from kubeledger.kubelet.lifecycle.state import key_of
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.errors import BadInputError

@@ -16,7 +16,7 @@ from kubeledger.kubelet.allocation.handlers import NodeConfig, Refusal, infeasib
 from kubeledger.kubelet.allocation.state import allocation_from_pod, same_resources
 from kubeledger.kubelet.kube.pod import Pod, ResourceRequirements
 from kubeledger.kubelet.kube.requests import ResourceList
-from kubeledger.kubelet.lifecycle.resourcefit import pod_request
+from kubeledger.kubelet.lifecycle.nodeinfo import pod_request
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.allocation import PodResources, PodsStateRead
 from kubeledger.model.bodies.stages import PodResized
