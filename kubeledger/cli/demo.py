@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+import shutil
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from shlex import quote
+from typing import Final
 
 import click
 
@@ -15,48 +16,37 @@ from kubeledger.cli.output import write_rows
 from kubeledger.cli.screen import screen_width
 from kubeledger.model.errors import BadInputError, BadQuestionError
 
-if TYPE_CHECKING:
-    from kubeledger.analyze.sql.api import Queryable
+_RECORDING: Final = "node-a.tar.zst"
+_NODE: Final = "node-a"
+_LEDGER: Final = "kubeledger-demo"
+_PAGE: Final = "kubeledger-demo.html"
+_TARGET: Final = "gpu-a"
+_LINES_OF_WHY: Final = 11
 
-_RECORDING = "node-a.tar.zst"
-_PAGE = "kubeledger-demo.html"
-_INCIDENT = "2026-11-21T03:00:33Z"
-"""One second after a critical pod had preempted another on the recorded node."""
+_QUESTION: Final = "What did image garbage collection do?"
+_QUERY: Final = """\
+SELECT ts, usage_percent AS usage, bytes_freed, images_removed AS removed, outcome
+FROM image_gc_runs"""
 
-_TARGETS = ("pod/default/gpu-a", "pod/default/gpu-c", "container/default/live-fail/app")
-
-_QUESTIONS: tuple[tuple[str, str], ...] = (
-    (
-        "Who was preempted, and for whom?",
-        "SELECT ts, victim_pod, preemptor_pod, insufficient, evicted FROM preemptions",
-    ),
-    (
-        "Which pods were refused, and why?",
-        "SELECT ts, pod, reason, message FROM admissions WHERE NOT admitted",
-    ),
-    (
-        "Which containers were restarted, and why?",
-        "SELECT pod, container, reason, count(*) AS restarts, max(ts) AS last"
-        " FROM container_restarts GROUP BY ALL ORDER BY restarts DESC",
-    ),
-    (
-        "What did image garbage collection do?",
-        "SELECT ts, usage_percent AS usage, high_threshold_percent AS high, bytes_to_free,"
-        " bytes_freed, images_removed AS removed, outcome FROM image_gc_runs",
-    ),
-    (
-        "Who got which device, until when?",
-        "SELECT pod, container, resource, device_ids, released_ts FROM device_allocations",
-    ),
+_NEXT: Final = (
+    ("why live-fail", "what happened to a pod, with the lines that prove it"),
+    ("sql --list", "all questions that come with kubeledger"),
+    ("state --at 2026-11-21T03:00:33Z", "the node as it was at any instant"),
+    ("whatif --set imageGCHighThresholdPercent=80", "what would not have been deleted"),
+    ("ui --open", "the page, with SQL and why in it"),
+    ("import DIRECTORY --ledger mine", "your own node's files"),
 )
 
 
-@click.command(epilog="Example: kubeledger demo --keep ./demo-ledger")
+@click.command(epilog="Example: kubeledger demo --ledger ./demo")
 @click.option(
+    "--ledger",
     "--keep",
     type=click.Path(path_type=Path, readable=False),
+    default=_LEDGER,
+    show_default=True,
     metavar="DIR",
-    help="Keep the ledger there instead of throwing it away.",
+    help="Where its ledger goes, and stays.",
 )
 @click.option(
     "--page",
@@ -67,37 +57,34 @@ _QUESTIONS: tuple[tuple[str, str], ...] = (
     help="The timeline page to write.",
 )
 @reports_errors
-def demo(keep: Path | None, page: Path) -> None:
-    """Import a bundled recording of a real kubelet, draw it, decide again, ask questions."""
-    with _ledger_directory(keep) as ledger:
-        _import(ledger)
-        _timeline(ledger, page)
-        _state(ledger)
-        _verify(ledger)
-        _why(ledger)
-        _questions(ledger)
-        _next_steps(ledger, page, kept=keep is not None)
+def demo(ledger: Path, page: Path) -> None:
+    """Import a bundled recording of a real kubelet, decide again, ask questions, draw it.
+
+    Its ledger stays, to be asked further; another run finds it and adds nothing.
+    """
+    _refuse_others(ledger)
+    _import(ledger)
+    _verify(ledger)
+    _why(ledger)
+    _question(ledger)
+    _timeline(ledger, page)
+    _next_steps(ledger)
 
 
-@contextmanager
-def _ledger_directory(keep: Path | None) -> Iterator[Path]:
-    """Where the demo's ledger is to be.
+def _refuse_others(ledger: Path) -> None:
+    """The demo's records are no evidence of anybody's.
 
     Raises:
-        BadQuestionError: there is one already.
+        BadQuestionError: there is a ledger of other nodes.
     """
     from kubeledger.analyze.histories.sources import is_ledger
+    from kubeledger.ledger.ledger import Ledger
 
-    if keep is not None:
-        if is_ledger(keep):
-            raise BadQuestionError(
-                f"{keep} is already a ledger, and the demo's records do not belong there",
-                advice="name a directory that does not exist",
-            )
-        yield keep
-        return
-    with tempfile.TemporaryDirectory(prefix="kubeledger-demo-") as scratch:
-        yield Path(scratch) / "ledger"
+    if is_ledger(ledger) and {*Ledger.open(ledger).nodes()} - {_NODE}:
+        raise BadQuestionError(
+            f"{ledger} is already a ledger, and the demo's records do not belong there",
+            advice="name a directory that does not exist: --ledger DIR",
+        )
 
 
 def _recording() -> Path:
@@ -112,101 +99,78 @@ def _recording() -> Path:
     )
 
 
-def _title(text: str) -> None:
-    click.secho(f"\n{text}", bold=True)
+def _title(text: str, command: str) -> None:
+    click.secho(f"\n{text}", bold=True, nl=False)
+    click.secho(f"  kubeledger {command}", fg="cyan")
 
 
 def _import(ledger: Path) -> None:
     from kubeledger.cli.import_ import import_into, report_import
+
+    _title("1. Take in what a node has", "import DIRECTORY")
+    import_into(ledger, [_recording()], brief=True)
+    report_import(ledger, [_NODE], advise=False)
+
+
+def _verify(ledger: Path) -> None:
+    from kubeledger import open as open_ledger
+
+    _title("2. Could the kubelet have decided so?", "verify")
+    with open_ledger(ledger) as opened:
+        tally = opened.verify(node=_NODE).tally
+    click.echo(
+        f"{tally.decisions} decisions: {tally.count('match')} as that version decides, "
+        f"{tally.count('admissible')} as it was free to,\n"
+        f"{tally.count('impossible')} impossible, {tally.count('unverifiable')} lack an input "
+        f"({tally.inferred.total()} more are the import's own, and prove nothing)"
+    )
+
+
+def _why(ledger: Path) -> None:
+    from kubeledger.analyze.histories.history import histories_of_ledger
+    from kubeledger.analyze.why import answers_to
+    from kubeledger.cli.why_output import screen_size, short_text
     from kubeledger.ledger.ledger import Ledger
 
-    _title("1. Import a node's files: log, checkpoints, pod lists, events, stats, cgroups")
-    import_into(ledger, [_recording()], brief=True)
-    report_import(ledger, Ledger.open(ledger).nodes(), advise=False)
+    _title("3. Why?", f"why {_TARGET}")
+    histories = histories_of_ledger(Ledger.open(ledger), _NODE)
+    width, _ = screen_size()
+    for answer in answers_to(_TARGET, histories):
+        click.echo("\n".join(short_text(answer, width, _LINES_OF_WHY)))
+
+
+def _question(ledger: Path) -> None:
+    from kubeledger.analyze.sql.api import connect
+
+    _title(f"4. {_QUESTION}", "sql ...")
+    click.echo(_QUERY)
+    with connect(ledger) as queryable:
+        rows = queryable.sql(_QUERY)
+        write_rows(rows.columns, rows, "table", width_max=screen_width(), wrapped=True)
 
 
 def _timeline(ledger: Path, page: Path) -> None:
     from kubeledger.cli.progress import progress
     from kubeledger.cli.timeline import write_timeline
 
-    _title("2. See it")
+    _title("5. All of it on one page", f"timeline --out {page}")
     with progress("drawing") as bar:
         write_timeline(ledger, page, report=bar.report)
-    click.echo(f"The timeline page is {page.resolve().as_uri()}: open it in a browser.")
+    click.echo(f"Open it in a browser: {page.resolve().as_uri()}")
 
 
-def _state(ledger: Path) -> None:
-    from kubeledger import open as open_ledger
-    from kubeledger.cli.state_tables import write_tables
-
-    _title(f"3. The node as it was at {_INCIDENT}")
-    with open_ledger(ledger) as opened:
-        state = opened.state(_INCIDENT)
-    write_tables(state, ("pods", "devices", "probes"), screen_width())
+def _next_steps(ledger: Path) -> None:
+    click.secho("\nWhat to try next, after ", bold=True, nl=False)
+    click.secho(f"export KUBELEDGER={quote(str(ledger))}", fg="cyan")
+    program = quote(_program())
+    for command, meaning in _NEXT:
+        click.echo(f"{program} {command:<43}  {meaning}")
 
 
-def _verify(ledger: Path) -> None:
-    from kubeledger import open as open_ledger
-    from kubeledger.cli.verify_output import writer_of
-    from kubeledger.verify.tally import Tally
-
-    _title("4. Decide every decision again, by the rules of that kubelet version")
-    click.echo("match: the same decision; admissible: another that the kubelet was free to take")
-    tally = Tally()
-    with open_ledger(ledger) as opened, writer_of("table", all_=False) as writer:
-        writer.begin(opened.nodes[0])
-        for outcome in opened.verify():
-            tally.add(outcome)
-            writer.write(outcome)
-        writer.end(tally)
-
-
-def _why(ledger: Path) -> None:
-    from kubeledger.analyze.histories.history import histories_of_ledger
-    from kubeledger.analyze.why import explain, parse_target
-    from kubeledger.cli.why_output import screen_size, short_text
-    from kubeledger.ledger.ledger import Ledger
-
-    _title("5. Why?")
-    (history,) = histories_of_ledger(Ledger.open(ledger))
-    for target in _TARGETS:
-        answer = explain(history, parse_target(target))
-        assert answer is not None  # the recording holds it
-        click.secho(f"\nkubeledger why {target}", fg="cyan")
-        click.echo("\n".join(short_text(answer, *screen_size())))
-
-
-def _questions(ledger: Path) -> None:
-    from kubeledger.analyze.sql.api import connect
-
-    _title("6. Answers in SQL")
-    with connect(ledger) as queryable:
-        for question, query in _QUESTIONS:
-            _answer(queryable, question, query)
-
-
-def _answer(queryable: Queryable, question: str, query: str) -> None:
-    click.secho(f"\n{question}", fg="cyan")
-    click.echo(query)
-    rows = queryable.sql(query)
-    write_rows(rows.columns, rows, "table", width_max=screen_width(), wrapped=True)
-
-
-def _next_steps(ledger: Path, page: Path, *, kept: bool) -> None:
-    _title("What to try next")
-    where = str(ledger) if kept else "./demo-ledger"
-    if not kept:
-        click.echo("First keep the ledger: kubeledger demo --keep ./demo-ledger; then:")
-    for command, meaning in (
-        ("sql --list", "the questions that come with kubeledger"),
-        ("sql --run probe_kills", "each kill by a probe, and when it ran again"),
-        ("ls --pod gpu-a", "all records about one pod"),
-        ("state --at 2026-11-21T03:02:00Z", "the node a minute and a half later"),
-        ("why container/default/live-fail/app", "what happened, and the lines it rests on"),
-        ("whatif --set imageGCHighThresholdPercent=80", "what would not have been deleted"),
-        ("completeness", "what evidence there is, and what is missing"),
-        ("audit", "prove that nothing was changed"),
-    ):
-        click.echo(f"kubeledger {command:<43} --ledger {where}   {meaning}")
-    click.echo("kubeledger import DIRECTORY                 your own node's files")
-    click.echo(f"\nAnd look at the page: {page.resolve().as_uri()}")
+def _program() -> str:
+    """How this program is called from where the user is."""
+    called = Path(sys.argv[0])
+    found = shutil.which("kubeledger")
+    if called.name != "kubeledger" or (found and Path(found).resolve() == called.resolve()):
+        return "kubeledger"
+    return min(str(called), os.path.relpath(called), key=len)

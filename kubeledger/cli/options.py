@@ -233,7 +233,7 @@ redact_options = options_as(
         click.option(
             "--redact",
             is_flag=True,
-            help="Put pseudonyms for names, IDs and addresses; leave log lines and outputs out.",
+            help="Put pseudonyms for names, IDs and addresses; of log lines keep few words.",
         ),
         click.option(
             "--redact-key",

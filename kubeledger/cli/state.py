@@ -28,8 +28,8 @@ from kubeledger.model.errors import BadQuestionError
     "--only",
     metavar="PART,...",
     shell_complete=complete_parts,
-    help="Parts to show: kubelet, machine, pods, devices, topology, probes, images, cgroups, "
-    "preemptions, settings, counts.",
+    help="Parts to show: kubelet, machine, settings, pods, devices, claims, resources, cpus, "
+    "memory, topology, probes, images, cgroups, preemptions, counts.",
 )
 @output_option("table", "wide", "json")
 @reports_errors

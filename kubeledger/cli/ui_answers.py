@@ -225,7 +225,7 @@ class Answers:
     def routes(self) -> Mapping[tuple[str, str], Answer]:
         """(method, path) -> what answers it; docs/timeline.md has the table."""
         return {
-            ("GET", "/"): _page,
+            ("GET", "/"): self.page,
             ("GET", "/api/drawing"): self.drawing,
             ("GET", "/api/records"): self.records,
             ("GET", "/api/queries"): _queries,
@@ -234,6 +234,13 @@ class Answers:
             ("GET", "/api/state"): self.state,
             ("POST", "/api/whatif"): self.whatif,
         }
+
+    def page(self, asked: Asked) -> Reply:
+        """The page itself, which asks for the rest; it says how much there is to decide."""
+        ledger = Ledger.open(self._ledger)
+        records = sum(ledger.info(node).last_seq for node in ledger.nodes())
+        live = {"token": asked.text("token"), "api": "/api/", "records": records}
+        return Reply(content=page_text(None, live).encode(), media="text/html; charset=utf-8")
 
     def drawing(self, asked: Asked) -> Reply:
         """The payload; of a ledger that has not grown, that it has not."""
@@ -314,11 +321,6 @@ class Answers:
     def _history(self, asked: Asked) -> History:
         (history,) = histories_of_ledger(Ledger.open(self._ledger), self._node(asked))
         return history
-
-
-def _page(asked: Asked) -> Reply:
-    live = {"token": asked.text("token"), "api": "/api/"}
-    return Reply(content=page_text(None, live).encode(), media="text/html; charset=utf-8")
 
 
 def _queries(_: Asked) -> Reply:

@@ -93,7 +93,7 @@ def assemblers_of(
         cpus,
         memory,
         DeviceAssembler(context, pods, sync_loop),
-        ClaimsAssembler(context),
+        ClaimsAssembler(context, pods),
         PodsStateAssembler(context),
         TopologyAssembler(context),
         images,

@@ -59,7 +59,7 @@ class Dispatcher:
         self.counters = CounterCheck(plan.context.logged_until_ns)
         self._starts, self._errors, self._assemblers = assemblers_of(plan.context, plan.version_at)
         self.router = router(self._assemblers)
-        queues = {id(each.queue): each.waiting_since for each in self._assemblers}
+        queues = {id(each.queue): each.asks_since for each in self._assemblers}
         self._sequencer = Sequencer(list(queues.values()))
         self._handlers: dict[type, list[ItemHandler]] = {}
         for assembler in self._assemblers:
@@ -73,17 +73,21 @@ class Dispatcher:
             key: its time in the order of the bundle, ns; never before that of the last one.
             item: of a log or a document, or a fact about one of these.
         """
-        if isinstance(item, Fact):  # of lines not understood: it leaves with what comes next
+        if isinstance(item, LogEntry):  # as nearly always
+            self.last_ns = key
+            facts = self._entry(item)
+            if not facts and not item.handlers:
+                return  # it was only counted: what is due leaves with the next
+        elif isinstance(item, Fact):  # of lines not understood: it leaves with what comes next
             self._sequencer.put((item,))
             return
-        self.last_ns = key
-        if isinstance(item, ClockStep):
-            yield from self._sequencer.drain()
-        facts = self._entry(item) if isinstance(item, LogEntry) else self._dispatch(item)
+        else:
+            self.last_ns = key
+            if isinstance(item, ClockStep):
+                yield from self._sequencer.drain()
+            facts = self._dispatch(item)
         if facts:
             self._sequencer.put(facts)
-        elif isinstance(item, LogEntry) and not item.handlers:
-            return  # it was only counted: what is due leaves with the next
         yield from self._sequencer.release(key)
 
     def pass_time(self, now_ns: int) -> Iterator[Fact]:

@@ -21,7 +21,7 @@ from kubeledger.model.errors import BadQuestionError
     "--redact/--no-redact",
     default=True,
     show_default=True,
-    help="Show pseudonyms for names, IDs and addresses, and no line of a log.",
+    help="Show pseudonyms for names, IDs and addresses, and of log lines only kubelet words.",
 )
 @click.option(
     "--redact-key",

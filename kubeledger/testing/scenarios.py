@@ -23,6 +23,17 @@ T = TypeVar("T")
 
 VERSIONS = ("1.20.2", "1.28.0", "1.36.2")
 _GPU, _NIC = "example.com/gpu", "example.com/nic"
+_CPUS_MIN = 4
+_CPU_OPTIONS: dict[str, tuple[str, ...]] = {
+    "1.20.2": (),
+    "1.28.0": ("full-pcpus-only", "distribute-cpus-across-numa"),
+    "1.36.2": (
+        "full-pcpus-only",
+        "distribute-cpus-across-numa",
+        "prefer-align-cpus-by-uncorecache",
+    ),
+}
+"""Version -> options of the static policy."""
 _SIDECAR_GATE = ("1.28.0",)
 
 
@@ -49,7 +60,7 @@ def random_scenario(seed: int) -> dict[str, Any]:
     pins = resolve(version).images.pinned_images_kept
     images = _images(chance.of("images"), seconds, node, pins=pins)
     plugins = _plugins(chance.of("plugins"), node["numaNodes"], seconds)
-    return {
+    scenario = {
         "kubeletVersion": version,
         "seed": seed,
         "duration": f"{seconds}s",
@@ -71,6 +82,37 @@ def random_scenario(seed: int) -> dict[str, Any]:
         "everyTick": chance.happens(20),
         "shuffle": chance.happens(30),
     }
+    if node["cpus"] >= _CPUS_MIN and chance.of("static CPUs").happens(40):
+        _give_cpus(chance.of("CPUs"), scenario)
+    return scenario
+
+
+def _give_cpus(chance: Chance, scenario: dict[str, Any]) -> None:
+    """The static policy, and pods that get CPUs alone.
+
+    Without strict reservation, with which the shared pool may become empty, and without sidecars
+    for kubelets up to 1.28, which give their CPUs to others as well.
+    """
+    node, config = scenario["node"], scenario["config"]
+    node["sockets"], node["threadsPerCore"] = chance.one((1, 1), (1, 2), (2, 1), (2, 2))
+    if chance.happens(50):
+        node["uncoreCaches"] = 2
+    config |= {"cpuManagerPolicy": "static", "reservedSystemCPUs": "0"}
+    options = {name: "true" for name in _CPU_OPTIONS[scenario["kubeletVersion"]]
+               if chance.happens(30)}  # fmt: skip
+    if not {"distribute-cpus-across-numa", "prefer-align-cpus-by-uncorecache"} <= options.keys():
+        config["cpuManagerPolicyOptions"] = options
+    config["featureGates"] = config.get("featureGates", {}) | {"CPUManagerPolicyAlphaOptions": True}
+    for planned in scenario["pods"]:
+        spec = planned["pod"]["spec"]
+        containers = (*spec.get("initContainers", ()), *spec["containers"])
+        shares = any("restartPolicy" in each for each in containers)
+        if chance.happens(50) and not (shares and scenario["kubeletVersion"] in _SIDECAR_GATE):
+            for container in containers:
+                resources = container.setdefault("resources", {})
+                amounts = {"cpu": chance.number(1, 3), "memory": "32Mi"}
+                resources["limits"] = resources.get("limits", {}) | amounts
+                resources["requests"] = resources.get("requests", {}) | amounts
 
 
 def _node(chance: Chance) -> dict[str, Any]:

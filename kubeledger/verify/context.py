@@ -12,6 +12,7 @@ from kubeledger.model.bodies.lifecycle import PodAdmitted, PodListed
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.verify.cached_results import CachedResults, NodePressure
 from kubeledger.verify.debts import Debt, Debts
+from kubeledger.verify.evidence.alignment import Alignment
 from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.evidence.instances import ListedInstances
 from kubeledger.verify.evidence.machine import Machine
@@ -44,6 +45,7 @@ class VerifyContext:
         times: when things can have happened.
         timeline: processes, their settings, pods and containers.
         machine: what it has, as several sources show it.
+        alignment: hints and affinities of the topology manager.
         cached_results: results of probes, as their rule believes them.
         node_pressure: conditions of the node, as the rule of evictions believes them.
         pending: where findings go.
@@ -72,6 +74,7 @@ class VerifyContext:
         for part in (self.coverage, self.times, self.timeline, self.machine):
             for kind in dict.fromkeys(part.KINDS):
                 self._notes.setdefault(kind, []).append(part.note)
+        self.alignment = Alignment()
         self.cached_results = CachedResults()
         self.node_pressure = NodePressure()
         self.pending = PendingFindings()
@@ -140,12 +143,13 @@ class VerifyContext:
     def _use_version(self, recorded: str | None) -> None:
         self._recorded_version = recorded
         self.version_text = self.variant.kubelet_version or recorded
-        self.profile = profile_of(self.version_text, self.settings)
+        self.profile = profile_of(self.version_text, self.settings.get("featureGates"))
 
     @property
     def recorded_profile(self) -> KubeletProfile | None:
         """Rules of the kubelet that ran, without the variant."""
-        return profile_of(self._recorded_version, self.settings.as_recorded())
+        gates = self.settings.as_recorded().get("featureGates")
+        return profile_of(self._recorded_version, gates)
 
     @property
     def missing_profile(self) -> str:

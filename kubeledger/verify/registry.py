@@ -8,6 +8,7 @@ from functools import cache
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.admission.rule import AdmissionVerifier
 from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
+from kubeledger.verify.rules.claims import ClaimVerifier
 from kubeledger.verify.rules.cpus import CpuVerifier
 from kubeledger.verify.rules.devices.rule import DeviceVerifier
 from kubeledger.verify.rules.evictions.rule import EvictionVerifier
@@ -26,6 +27,7 @@ from kubeledger.verify.verifier import Verifier
 VERIFIERS: tuple[type[Verifier], ...] = (
     AdmissionVerifier,
     CgroupVerifier,
+    ClaimVerifier,
     CpuVerifier,
     DeviceVerifier,
     ImageVerifier,
@@ -45,6 +47,7 @@ VERIFIERS: tuple[type[Verifier], ...] = (
 _ASKED: Mapping[type[Verifier], type[Verifier]] = {
     AdmissionVerifier: EvictionVerifier,
     KillVerifier: ProbeVerifier,
+    MemoryVerifier: DeviceVerifier,
     RestartVerifier: ProbeVerifier,
 }
 """Verifier -> the one whose belief it asks; see :mod:`kubeledger.verify.cached_results`."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from kubeledger.model.record import Body, Record
+from kubeledger.model.record import Body
 from kubeledger.replay.node.reducer import evolve, steps_without
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.finding import Outcome
+from kubeledger.verify.reader import BasedReader, Reader
 from kubeledger.verify.variant import RECORDED, Variant
 from kubeledger.verify.verifier import Prescan, See, Verifier
 
@@ -19,35 +20,6 @@ if TYPE_CHECKING:
 
 _STEPS: Final = steps_without("prober")
 """Probe workers are followed as beliefs, so nobody reads those of the state."""
-
-Reader = Callable[[Collection[str] | None], Iterator[Record]]
-"""Opens the records of a node from the first on, in the order of replay: all of them, or (the
-argument) only those of some kinds, then in any order."""
-
-
-class BasedReader:
-    """A reader of records that follow on a state, for those before them were dropped.
-
-    Attributes:
-        read: opens the records that follow.
-        carried: (n,) some of those dropped, on which later decisions rest. Who asks for their
-            kinds is given them first; who asks for all records is not.
-        state: gives a new copy of the state at each call; it holds what is carried already.
-    """
-
-    def __init__(
-        self, read: Reader, carried: Sequence[Record], state: Callable[[], NodeState]
-    ) -> None:
-        """Nothing is read yet."""
-        self.read = read
-        self.carried = carried
-        self.state = state
-
-    def __call__(self, kinds: Collection[str] | None) -> Iterator[Record]:
-        """As :data:`Reader`."""
-        if kinds is not None:
-            yield from (record for record in self.carried if record.kind in kinds)
-        yield from self.read(kinds)
 
 
 def verify(

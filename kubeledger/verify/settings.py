@@ -61,6 +61,12 @@ class Settings:
         found._values = dict(self._recorded)
         return found
 
+    def is_varied(self, name: str) -> bool:
+        """Whether the variant gives a setting another value; one left empty is none."""
+        if name not in self.variant.settings and name not in self.variant.entries:
+            return False
+        return bool((self._values.get(name) or None) != (self._recorded.get(name) or None))
+
     def once(self, read: Callable[[Settings, *Ts], T], *others: *Ts) -> T:
         """What ``read`` makes of these settings, and of ``others``; read once for each process."""
         key = (read, *others)
@@ -74,9 +80,15 @@ class Settings:
         return self._values.get(name, UNKNOWN)
 
 
-def profile_of(version: str | None, settings: Settings) -> KubeletProfile | None:
-    """The rules of a kubelet; of a version that this program does not know nothing is assumed."""
-    gates = settings.get("featureGates")
+def profile_of(
+    version: str | None, gates: Mapping[str, Any] | Unknown | None
+) -> KubeletProfile | None:
+    """The rules of a kubelet; of a version that this program does not know nothing is assumed.
+
+    Args:
+        version: None where it is not known.
+        gates: the setting ``featureGates``.
+    """
     with suppress(BadQuestionError):
         if version is not None:
             return with_gates(resolve(version), gates if isinstance(gates, dict) else None)

@@ -71,7 +71,8 @@ def test_under_other_settings() -> None:
 
 def test_what_is_missing() -> None:
     """Policy, machine, hints, version."""
-    node, seq = merged(numa=None)
+    node = Node(policy="best-effort", numa=None)
+    seq = node.affinity("a", "c", hint(1), node.hints("a", "c", gpu=(hint(1),)))
     assert node.finding(seq).missing == ("the NUMA nodes of the machine",)
     node = Node(policy="best-effort")
     seq = node.affinity("a", "c", hint(0), None)
@@ -82,6 +83,40 @@ def test_what_is_missing() -> None:
     node = Node(None, policy="best-effort")
     seq = node.affinity("a", "c", hint(0), node.hints("a", "c"))
     assert node.finding(seq).missing == ("the kubelet's version",)
+
+
+def test_nodes_that_hints_of_cpus_tell() -> None:
+    """There may be more of them, without CPUs; for this merge that is all the same."""
+    node, seq = merged(numa=None)
+    assert node.finding(seq).verdict == "match"
+    node, seq = merged(numa=None, result=hint(0))
+    assert node.finding(seq).verdict == "impossible"
+    node = Node(policy="best-effort", numa=None)
+    node.affinity("a", "c", hint(1), node.hints("a", "c", cpu=(hint(0), hint(1))))
+    seqs = [node.affinity(name, "c", hint(0, 1), node.hints(name, "c")) for name in "bd"]
+    assert node.finding(seqs[0]).missing == ("the NUMA nodes of the machine",)
+    assert node.finding(seqs[1]).verdict == "match"
+
+
+def test_a_policy_that_decisions_tell() -> None:
+    """What one decision denies is not asked again: later ones are judged by what is left."""
+    node = Node(policy=None, numa=(0, 1))
+    wide = hint(0, 1, preferred=False)
+
+    def merge(name: str, *, admit: bool) -> int:
+        offered = node.hints(name, "c", cpu=(wide,))
+        return node.affinity(name, "c", wide, offered, policy=None, admit=admit)
+
+    first = merge("a", admit=False)
+    later = merge("b", admit=False)
+    assert node.finding(first).missing == ("topologyManagerPolicy",)
+    assert node.finding(later).verdict == "match"
+    lie = merge("d", admit=True)
+    assert node.finding(lie).verdict == "impossible"
+    assert node.finding(lie).expected == {
+        "hint": {"numa_nodes": [0, 1], "preferred": False},
+        "admit": False,
+    }
 
 
 def test_nodes_that_other_decisions_tell() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed
@@ -19,10 +20,11 @@ from kubeledger.model.bodies.memorymanager import (
     NUMANodeMemory,
 )
 from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
-from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint
+from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint, HintsGenerated
 from kubeledger.model.record import Body, Record
-from kubeledger.verify import registry
+from kubeledger.verify import RECORDED, Variant, registry
 from kubeledger.verify.finding import Finding
+from kubeledger.verify.rules.devices.rule import DeviceVerifier
 from kubeledger.verify.rules.memory import MemoryVerifier
 from tests.verify.histories import findings, scene
 
@@ -35,9 +37,9 @@ NO_NODES = (
 
 @pytest.fixture(autouse=True)
 def alone() -> Iterator[None]:
-    """Only this verifier, so that scenes need hold no more than it looks at."""
+    """Only this verifier and the one it asks: scenes need hold no more than they look at."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "VERIFIERS", (MemoryVerifier,))
+        patch.setattr(registry, "VERIFIERS", (DeviceVerifier, MemoryVerifier))
         yield
 
 
@@ -116,11 +118,15 @@ def begun(version: str = "1.36.2", policy: str = "best-effort") -> list[tuple[fl
     ]
 
 
-def judged(steps: Sequence[tuple[float, Body]]) -> list[Finding]:
+def judged(
+    steps: Sequence[tuple[float, Body]],
+    variant: Variant = RECORDED,
+    manager: str = "memorymanager.",
+) -> list[Finding]:
     """Of decisions of the memory manager, in a log that goes on."""
     steps = [*steps, *((100, body) for _, body in pod("z", 1))]
     records: list[Record] = scene(*sorted(steps, key=lambda step: step[0]))
-    return [found for found in findings(records) if found.kind.startswith("memorymanager.")]
+    return [found for found in findings(records, variant) if found.kind.startswith(manager)]
 
 
 WIDE = [*begun(), *pod("a", 6), *pod("b", 3), *pod("c", 3), *pod("d", 9)]
@@ -215,3 +221,52 @@ def test_a_start_that_is_refused_by_chance(
     assert ("by the order in which the kubelet reads them" in found.why) is (
         verdict == "admissible"
     )
+
+
+def reserving(*gib: int) -> Variant:
+    """Another ``reservedMemory`` of the three nodes."""
+    reserved = [
+        {"numaNode": node, "limits": {"memory": f"{each}Gi"}} for node, each in enumerate(gib)
+    ]
+    return Variant(settings={"reservedMemory": reserved})
+
+
+def test_what_if_more_is_reserved() -> None:
+    """Node 2 has 4 GiB for pods; with 2 GiB more kept of it, 3 GiB do not fit there."""
+    steps = [*begun(), *pod("b", 3), (2.0, aligned("b", (2,))), (2.1, given("b", 3, 2))]
+    assert judged(steps, reserving(2, 1, 1))[0].verdict == "match"
+    (found,) = judged(steps, reserving(1, 1, 3))
+    assert (found.verdict, found.expected) == ("impossible", {"blocks": None})
+    assert "failed to find the extended preferred hint" in found.why
+
+
+@pytest.mark.parametrize(
+    ("reserved", "verdict"), [((1, 1, 1), "match"), ((2, 1, 1), "match"), ((3, 1, 1), "impossible")]
+)
+def test_what_if_the_hints_were_others(reserved: tuple[int, int, int], verdict: str) -> None:
+    """The memory manager offers what fits, and the topology manager merges that."""
+    hints = tuple(Hint(numa_nodes=(node,), preferred=True) for node in range(3))
+    merged = aligned("b", (0,))
+    offered = HintsGenerated(
+        namespace="ns", pod="b", pod_uid="b", container="c", hints={"memory": hints}
+    )
+    steps = [*begun(), *pod("b", 3), (1.9, offered), (2.0, merged)]
+    records = scene(*sorted(steps, key=lambda step: step[0]))
+    seq = next(record.seq for record in records if record.body == offered)
+    records = [
+        msgspec.structs.replace(record, cause=seq) if record.body == merged else record
+        for record in records
+    ]
+    (found,) = findings(records, reserving(*reserved), AffinityDecided.kind)
+    assert found.verdict == verdict
+    if verdict == "impossible":
+        assert found.expected is not None
+        assert found.expected["hint"] == {"numa_nodes": [1], "preferred": True}
+
+
+def test_what_if_nobody_was_given_memory() -> None:
+    """The manager without a policy decides nothing, and offers nothing."""
+    off = Variant(settings={"memoryManagerPolicy": "None"})
+    found = judged(TRUE, off)
+    assert {each.verdict for each in found} == {"impossible"}
+    assert {each.expected is None for each in found} == {True}

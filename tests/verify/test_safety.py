@@ -20,7 +20,9 @@ from kubeledger.model.bodies.devicemanager import (
     CheckpointRead,
     DevicesAllocated,
     DevicesReleased,
+    DevicesReported,
 )
+from kubeledger.model.bodies.dra import ClaimPrepared, ClaimReleased
 from kubeledger.model.bodies.lifecycle import ContainerStarted, PodListed, PodTerminating
 from kubeledger.model.bodies.memorymanager import (
     MemoryBlock,
@@ -28,6 +30,7 @@ from kubeledger.model.bodies.memorymanager import (
     MemoryTable,
     NUMANodeMemory,
 )
+from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Body
 from kubeledger.replay.episodes.safety import violations
 from kubeledger.testing.scene import Scene
@@ -78,6 +81,26 @@ def gpu(uid: str, *ids: str) -> DevicesAllocated:
 def cores(uid: str, cpu_set: str) -> CpusAllocated:
     """CPUs that a line shows to be given."""
     return CpusAllocated(namespace="d", pod=uid, pod_uid=uid, container="app", cpu_set=cpu_set)
+
+
+def prepared(uid: str) -> ClaimPrepared:
+    """A claim that pods share is prepared for one of them."""
+    return ClaimPrepared(
+        namespace="d", pod=uid, pod_uid=uid, claim="shared", claim_uid="c", drivers={"gpu": ()}
+    )
+
+
+def released(uid: str, *, unprepared: bool = True) -> ClaimReleased:
+    """The claim is no longer one of a pod."""
+    return ClaimReleased(
+        namespace="d", pod=None, pod_uid=uid, claim="shared", claim_uid="c", unprepared=unprepared,
+        inferred=True,
+    )  # fmt: skip
+
+
+def ends(uid: str) -> PodTerminating:
+    """A pod is stopped."""
+    return PodTerminating(namespace="d", pod=uid, pod_uid=uid, reason="deleted", grace_period_s=0)
 
 
 def runs(uid: str) -> ContainerStarted:
@@ -170,8 +193,6 @@ TWICE: dict[str, Any] = {
         ([listed("a"), checkpoint(entry("a", "app", "g0"), entry("a", "two", "g0"))],
          "device_in_two_lives", "container app of pod d/a and container two of pod d/a",
          ("kubernetes#137534",)),
-        ([checkpoint(entry("a", "app", "g0", "g1", "g2"))], "more_devices_than_exist",
-         "3 devices of example.com/gpu are given away, of 2 that exist: g2 no plugin", ()),
         ([cpus("0-1", a={"app": "2-3"}, b={"app": "3-4"})], "cpu_in_two_lives",
          "CPU 3 belongs alone to container app of pod a and container app of pod b", ()),
         ([STARTED, cores("a", "2-3"), cores("b", "3"), runs("a")], "cpu_in_two_lives",
@@ -191,6 +212,8 @@ TWICE: dict[str, Any] = {
          ("kubernetes#113130",)),
         ([listed("a", **TWICE)], "container_twice",
          "began at 2026-01-01T00:00:00Z, and the one before it ended at 2026-01-01T00:01:00Z", ()),
+        ([prepared("a"), released("a"), runs("a")], "claim_unprepared_in_use",
+         "claim d/shared is unprepared while pod d/a runs with it", ("kubernetes#140212",)),
     ],
 )  # fmt: skip
 def test_each_is_told(
@@ -201,6 +224,25 @@ def test_each_is_told(
     assert (found.invariant, found.bugs) == (invariant, bugs)
     assert words in found.why
     assert {side.seq for side in found.sides} <= set(range(1, len(bodies) + 2))
+
+
+def test_more_devices_than_exist() -> None:
+    """A plugin counts them all, since the first start; a checkpoint registers healthy ones only."""
+    given = checkpoint(entry("a", "app", "g0", "g1", "g2"))
+    counted = DevicesReported(resource=GPU, total=2, healthy=1, device_ids=None)
+    for from_start, said in (
+        (True, ["3 devices of example.com/gpu are given away, of 2 that exist: g2 no plugin "
+                "registered"]),
+        (False, []),
+    ):  # fmt: skip
+        start = KubeletStarted(pid=1, kubelet_version="1.30.1", version_source="log",
+                               from_start=from_start)  # fmt: skip
+        scene = Scene(None)
+        for second, body in enumerate((start, counted, given, given)):
+            scene.at(second, body)
+        found = [each for each in verify(reader(scene.records)) if isinstance(each, Violation)]
+        assert [each.why for each in found] == said
+        assert all([side.seq for side in each.sides] == [2, 3] for each in found)
 
 
 def test_the_records_that_show_it() -> None:
@@ -230,9 +272,13 @@ def test_bugs_are_those_of_the_version() -> None:
     [
         [listed("a"), checkpoint(entry("a", "init", "g0"), entry("a", "app", "g0"))],
         [checkpoint(entry("a", "init", "g0"), entry("a", "app", "g0"))],
+        [checkpoint(entry("a", "app", "g0", "g1", "g2"))],  # it registers healthy ones only
         [cpus("0-1", a={"init": "2", "app": "2"})],
-        [gpu("a", "g0"), PodTerminating(namespace="d", pod="a", pod_uid="a", reason="deleted",
-                                        grace_period_s=0), gpu("b", "g0"), runs("b")],
+        [gpu("a", "g0"), ends("a"), gpu("b", "g0"), runs("b")],
+        [prepared("a"), prepared("b"), ends("a"), released("a"), runs("a"), runs("b")],
+        [prepared("a"), prepared("b"), released("a", unprepared=False), runs("a"), runs("b")],
+        [prepared("a"), released("a"), ends("a"), runs("a")],
+        [prepared("a"), released("a"), listed("a")],
         [gpu("a", "g0"), gpu("b", "g0"), runs("b"), listed("a", "Failed"), listed("a")],
         [gpu("a", "g0"), DevicesReleased(pod_uid="a"), gpu("b", "g0"), runs("a")],
         [cores("a", "3"), CpusReleased(namespace=None, pod=None, pod_uid="a", container="app",

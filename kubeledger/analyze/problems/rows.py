@@ -25,7 +25,7 @@ NOT_READY = f"""SELECT c.*, epoch_ns(coalesce(c.until_ts, c.ts)) - epoch_ns(c.ts
 FROM node_conditions AS c
 WHERE c.condition = 'Ready' AND c.status <> 'True' AND NOT (
     c.until_ts - c.ts < INTERVAL {HARMLESS_S} SECOND AND EXISTS (
-        SELECT 1 FROM kubelet_starts AS k WHERE k.node = c.node
+        SELECT 1 FROM events AS k WHERE k.node = c.node AND k.kind = 'node.KubeletStarted'
             AND k.ts BETWEEN c.ts - INTERVAL 1 MINUTE AND c.until_ts)
 ) AND NOT EXISTS (
     SELECT 1 FROM events AS e WHERE e.node = c.node AND e.kind = 'node.ShutdownProgressed'
@@ -61,7 +61,8 @@ FROM events WHERE kind = 'node.KubeletExited' AND body ->> 'reason' <> 'stopped'
 IMPOSSIBLE = "SELECT * FROM verdicts WHERE verdict = 'impossible' AND NOT inferred"
 OUT_OF_MEMORY = """SELECT *, body ->> 'invoked_by' AS subject FROM events AS e
 WHERE kind = 'oom.OutOfMemory' AND NOT EXISTS (
-    SELECT 1 FROM oom_kills AS k WHERE k.node = e.node AND k.cause_seq = e.seq)"""
+    SELECT 1 FROM events AS k WHERE k.node = e.node AND k.cause_seq = e.seq
+        AND k.kind = 'oom.ProcessKilled')"""
 GC_FAILED = "SELECT * FROM image_gc_runs WHERE outcome = 'failed'"
 RECLAIM_FAILED = """SELECT * FROM reclaims AS r
 WHERE outcome = 'nothing' OR outcome IS NULL AND NOT EXISTS (
@@ -127,8 +128,9 @@ _DEATHS = """(SELECT node, pod_uid, container, count(*) AS deaths,
         arg_min(exit_code, seq) AS exit_code
     FROM container_states AS c
     WHERE state = 'died' AND exit_code <> 0 AND cause_seq IS NULL AND NOT coalesce(sandbox, false)
-        AND NOT (exit_code = 137 AND EXISTS (SELECT 1 FROM oom_kills AS o
-            WHERE o.node = c.node AND o.pod_uid = c.pod_uid AND o.container = c.container))
+        AND NOT (exit_code = 137 AND EXISTS (SELECT 1 FROM events AS o
+            WHERE o.node = c.node AND o.pod_uid = c.pod_uid AND o.container = c.container
+                AND o.kind = 'oom.ProcessKilled'))
     GROUP BY ALL)"""
 KILLED = f"""SELECT k.*, back_off_s FROM container_kills AS k
 LEFT JOIN {_BACK_OFFS} USING (node, pod_uid, container) WHERE {_PROBE_KILL}"""
@@ -138,8 +140,8 @@ LEFT JOIN {_BACK_OFFS} AS b USING (node, pod_uid, container)
 LEFT JOIN {_DEATHS} AS d USING (node, pod_uid, container)
 WHERE s.stage = 'run' AND (d.deaths IS NOT NULL OR NOT EXISTS (
     SELECT 1 FROM (
-        SELECT node, pod_uid, container, ts FROM container_kills WHERE {_PROBE_KILL}
-        UNION ALL SELECT node, pod_uid, container, ts FROM oom_kills
+        SELECT node, pod_uid, container FROM container_kills WHERE {_PROBE_KILL}
+        UNION ALL SELECT node, pod_uid, container FROM events WHERE kind = 'oom.ProcessKilled'
     ) AS k WHERE k.node = s.node AND k.pod_uid = s.pod_uid AND k.container = s.container))"""
 """Containers that fail by themselves; what a probe or the kernel killed is told by that."""
 UNREADY = """SELECT node, seq, ts, namespace, pod, container, false AS never

@@ -26,7 +26,7 @@ NEEDED = "events, pod_stages, node_conditions, node_troubles, logged_errors, vio
 PRESENT = """SELECT kind AS what FROM events WHERE node = $node
     UNION SELECT stage FROM pod_stages WHERE node = $node
     UNION SELECT if(condition = 'Ready', 'Ready', 'pressure') FROM node_conditions
-        WHERE node = $node
+        WHERE node = $node AND (status = 'True') <> (condition = 'Ready')
     UNION SELECT 'trouble' FROM node_troubles WHERE node = $node
     UNION SELECT 'violation' FROM violations WHERE node = $node"""
 """What a node has of what problems are made of: few have many kinds of them."""

@@ -70,7 +70,7 @@ def body_of(record: Record) -> dict[str, Any]:
 def list_records(ledger: Ledger, wanted: Filter) -> Iterator[Record]:
     """Records that pass the filter, in the order of seq, one node after the other.
 
-    Of a pod only the lines that name it are parsed, and proved by their own checksum.
+    Of a pod only the lines that name it are parsed.
 
     Raises:
         BadQuestionError: the ledger has no such node.
@@ -80,7 +80,7 @@ def list_records(ledger: Ledger, wanted: Filter) -> Iterator[Record]:
         return filter(selection(ledger, wanted), ledger.records(wanted.node))
     uids = _uids_of(ledger, wanted)
     names = {wanted.pod.rpartition("/")[2], *uids}
-    found = ledger.records(wanted.node, verify="crc", holding=sorted(names))
+    found = ledger.records(wanted.node, holding=sorted(names))
     return (each for each in found if _passes(each, wanted) and _is_about(each, wanted, uids))
 
 

@@ -86,7 +86,7 @@ def _config(file: ConfigFile, version: str | None, recorded: dict[str, Setting])
     }
     observed = effective_settings(SettingsSources(minor=minor, files=[statement], flags=flags))
     fields = {n: v for n, v in setting_values(observed.settings).items() if not n.startswith("--")}
-    if reason := refusal(fields, {}):
+    if reason := refusal(fields, {}, version):
         raise BadInputError(reason, advice="no kubelet starts with it", file=file.name)
     values = setting_values(recorded)
     for name, setting in recorded.items():

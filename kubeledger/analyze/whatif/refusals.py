@@ -7,9 +7,21 @@ from typing import Any
 
 import msgspec
 
+from kubeledger.kubelet.cpumanager.policy_options import (
+    PolicyOptionError,
+    new_static_policy_options,
+)
 from kubeledger.kubelet.kube.configuration import problem
+from kubeledger.kubelet.kube.maporder import FIRST_ORDER
+from kubeledger.kubelet.kube.names import HUGE_PAGES
+from kubeledger.kubelet.kube.quantity import ZERO, Quantity, QuantityError
+from kubeledger.kubelet.kube.requests import ResourceList
+from kubeledger.kubelet.memorymanager.machine import MEMORY, MemoryManagerError
+from kubeledger.kubelet.memorymanager.reserved import MemoryReservation, get_system_reserved_memory
+from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.kubelet.topologymanager.options import ConfigurationError, policy_options
 from kubeledger.model.units import parse_go_duration
-from kubeledger.verify.settings import UNKNOWN
+from kubeledger.verify.settings import UNKNOWN, profile_of
 
 _ENFORCEABLE = frozenset(
     {"pods", "system-reserved", "kube-reserved", "none"}
@@ -75,6 +87,56 @@ def _reserved_cpus(settings: Settings) -> str:
     return ""
 
 
+def _reserved_memory(settings: Settings) -> str:
+    """By type, ``reservedMemory`` keeps of all NUMA nodes together what the node keeps."""
+    kept = settings.get("reservedMemory")
+    reserves = [settings.get(name) or {} for name in ("systemReserved", "kubeReserved")]
+    hard = settings.get("evictionHard")
+    if settings.get("memoryManagerPolicy") != "Static" or not isinstance(hard, Mapping):
+        return ""
+    threshold = str(hard.get("memory.available", "0"))
+    if threshold.endswith("%"):
+        return ""  # of a capacity that no setting tells
+    try:
+        entries = [MemoryReservation(each["numaNode"], each["limits"]) for each in kept or ()]
+        amounts = {MEMORY: Quantity.from_api(threshold)}
+        for name, amount in (item for reserve in reserves for item in reserve.items()):
+            if name == MEMORY or name.startswith(HUGE_PAGES):
+                amounts[name] = Quantity.from_api(amount).add(amounts.get(name, ZERO))
+        reservation: ResourceList = {name: str(amount) for name, amount in amounts.items()}
+        get_system_reserved_memory({each.numa_node for each in entries}, reservation, entries)
+    except MemoryManagerError as error:
+        return f"reservedMemory: {error}"
+    except (QuantityError, KeyError, TypeError, AttributeError):  # a value that is odd
+        return ""
+    return ""
+
+
+def _topology_options(settings: Settings, profile: KubeletProfile) -> str:
+    options = settings.get("topologyManagerPolicyOptions")
+    no_policy = settings.get("topologyManagerPolicy") == "none"
+    if not isinstance(options, Mapping) or (no_policy and profile.topology.none_needs_nothing):
+        return ""
+    try:
+        policy_options({str(n): str(value) for n, value in options.items()}, profile.topology)
+    except ConfigurationError as error:
+        return f"topologyManagerPolicyOptions: {error}"
+    return ""
+
+
+def _cpu_options(settings: Settings, profile: KubeletProfile) -> str:
+    options, facts = settings.get("cpuManagerPolicyOptions"), profile.resourcemanagers
+    static = settings.get("cpuManagerPolicy") == "static" and facts.cpu_policy_options
+    if not static or not isinstance(options, Mapping):
+        return ""
+    try:
+        texts = {str(name): str(value) for name, value in options.items()}
+        new_static_policy_options(texts, facts, FIRST_ORDER)
+    except PolicyOptionError as error:
+        return f"cpuManagerPolicyOptions: {error}"
+    return ""
+
+
 _RULES: tuple[tuple[frozenset[str], Callable[[Settings], str]], ...] = (
     (frozenset({"imageGCHighThresholdPercent", "imageGCLowThresholdPercent"}), _thresholds),
     (frozenset({"imageMaximumGCAge", "imageMinimumGCAge"}), _ages),
@@ -88,14 +150,29 @@ _RULES: tuple[tuple[frozenset[str], Callable[[Settings], str]], ...] = (
         frozenset({"reservedSystemCPUs", "kubeReservedCgroup", "systemReservedCgroup"}),
         _reserved_cpus,
     ),
+    (
+        frozenset({"evictionHard", "kubeReserved", "systemReserved"})
+        | {"memoryManagerPolicy", "reservedMemory"},
+        _reserved_memory,
+    ),
 )
 """Fields, and a rule that concerns them."""
 
+_BY_VERSION: tuple[tuple[frozenset[str], Callable[[Settings, KubeletProfile], str]], ...] = (
+    (
+        frozenset({"featureGates", "topologyManagerPolicy", "topologyManagerPolicyOptions"}),
+        _topology_options,
+    ),
+    (frozenset({"cpuManagerPolicy", "cpuManagerPolicyOptions", "featureGates"}), _cpu_options),
+)
+"""The same of rules that differ by version and its feature gates."""
 
-def refusal(changed: Settings, recorded: Settings) -> str:
+
+def refusal(changed: Settings, recorded: Settings, version: str | None = None) -> str:
     """Why no kubelet starts with these settings, as a sentence; empty when one does.
 
     Args:
+        version: of the kubelet; None where it is not known.
         changed: settings of a variant.
         recorded: those of the node, which hold where nothing is changed. They are not judged:
             a kubelet ran with them.
@@ -107,6 +184,10 @@ def refusal(changed: Settings, recorded: Settings) -> str:
     effective = {name: value for name, value in both.items() if value is not UNKNOWN}
     for fields, rule in _RULES:
         if fields & changed.keys() and (reason := rule(effective)):
+            return reason
+    profile = profile_of(version, effective.get("featureGates"))
+    for fields, by_version in _BY_VERSION:
+        if profile and fields & changed.keys() and (reason := by_version(effective, profile)):
             return reason
     return ""
 

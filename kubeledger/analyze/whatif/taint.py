@@ -17,6 +17,7 @@ from kubeledger.kubelet.cgroups.paths import owner_of
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Finding
 from kubeledger.verify.rules.admission.case import AdmissionCase
+from kubeledger.verify.rules.assignments import NONE_POLICY
 
 _ALL_OF_NODE = "node"
 _USAGE = "usage"
@@ -44,6 +45,7 @@ _REACH: dict[str, tuple[str, ...]] = {
 }
 """Kind of a changed decision -> what is not as recorded after it, besides pods as a whole."""
 
+_CPUS, _NO_START = "cpumanager.CpusAllocated", "cpumanager.CpuStateRefused"
 _ADMITTED = "lifecycle.PodAdmitted"
 _REJECTED = "lifecycle.PodRejected"
 _EVICTED = "lifecycle.PodEvicted"
@@ -68,6 +70,8 @@ _CLAIMS = frozenset(
     }
 )
 """Decisions within an admission about what no two pods can have."""
+_GIVEN = {"cpumanager.CpusAllocated": "cpu_set", "memorymanager.MemoryAllocated": "blocks"}
+"""Kind of a grant -> what it gives; nothing: the pod is refused."""
 _DOUBTED = _ASKED | {_EVICTED, _RECLAIM}
 """Of which it is said what may come of them where that is not sure."""
 _ABSENT, _BESIDES = ("absent",), ("besides",)
@@ -261,7 +265,7 @@ class Taint:
         if finding.kind == _REMOVAL:
             self._removal(finding)
             return
-        if _is_affinity_alone(finding) or _is_refused_all_the_same(finding):
+        if _is_affinity_alone(finding) or _is_refused_all_the_same(finding) or _is_idle(finding):
             return
         in_words = finding.kind in _ASKED and self._trust == "sure but for words"
         if doubt is None or in_words or finding.kind not in _DOUBTED:
@@ -282,6 +286,10 @@ class Taint:
             self._part(finding, seq, _SURELY_BESIDES)
         elif kind.endswith("AllocationFailed"):
             self._part(finding, seq, _BESIDES)
+        elif kind == _CPUS and expected.get("cpu_set") is None:
+            self._part(finding, seq, _ABSENT)  # it would be refused
+        elif kind == _NO_START:
+            self._world.part_all(seq, at_ns)
         elif kind == _EVICTED and expected.keys() == {"message"}:
             return  # in other words
         elif kind in {_EVICTED, _KILLED} and _GRACE in expected:
@@ -298,6 +306,8 @@ class Taint:
             self._part(finding, seq, _ABSENT if refused else _BESIDES)
         elif kind == "devicemanager.DevicesAllocated":
             self._part(finding, seq, ("holds",) if expected.get("device_ids") else _ABSENT)
+        elif kind in _GIVEN and expected.get(_GIVEN[kind], "") is None:
+            self._part(finding, seq, _ABSENT)
 
     def _ends_otherwise(self, finding: Finding, expected: dict[str, Any]) -> None:
         """Its containers would get more or less time to end; one that is restarted stays."""
@@ -344,6 +354,11 @@ def _is_refused_all_the_same(finding: Finding) -> bool:
         and "reason" in expected
         and expected.get("admit") is not True
     )
+
+
+def _is_idle(finding: Finding) -> bool:
+    """Nobody is given CPUs or memory of its own, and the pods are admitted all the same."""
+    return NONE_POLICY in finding.rule and not finding.kind.endswith("AllocationFailed")
 
 
 def _would_not_be(finding: Finding) -> bool:

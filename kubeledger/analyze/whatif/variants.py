@@ -85,6 +85,7 @@ def parse_variants(
     versions: Sequence[str] = (),
     configs: Sequence[tuple[str, dict[str, Any]]] = (),
     recorded: dict[str, Any] | None = None,
+    version: str | None = None,
 ) -> list[Variant]:
     """All combinations of the alternatives.
 
@@ -93,6 +94,7 @@ def parse_variants(
         versions: kubelet versions; none: the recorded one.
         configs: (name, fields) of configuration files, below the settings.
         recorded: settings of the node, of which an entry of a map is replaced.
+        version: of its kubelet; None where it is not known.
 
     Raises:
         BadQuestionError: a version is not known, nothing at all is changed, or no kubelet
@@ -102,14 +104,14 @@ def parse_variants(
         raise BadQuestionError(
             "nothing is changed", advice="give --set KEY=VALUE, --kubelet-version or --config"
         )
-    for version in versions:
-        resolve(version)
+    for each in versions:
+        resolve(each)
     choices = [[(key, text, value) for text, value in values] for key, values in settings]
     chosen_versions: list[str | None] = list(versions) or [None]
     chosen_configs: list[tuple[str, dict[str, Any]] | None] = list(configs) or [None]
     return [
-        _variant(version, config, chosen, recorded or {})
-        for version, config, chosen in product(chosen_versions, chosen_configs, product(*choices))
+        _variant(other, config, chosen, recorded or {}, version)
+        for other, config, chosen in product(chosen_versions, chosen_configs, product(*choices))
     ]
 
 
@@ -118,6 +120,7 @@ def _variant(
     config: tuple[str, dict[str, Any]] | None,
     chosen: Sequence[tuple[str, str, Any]],
     recorded: dict[str, Any],
+    recorded_version: str | None,
 ) -> Variant:
     names = [f"{key}={text}" for key, text, _ in chosen]
     names += [f"kubelet {version}"] if version else []
@@ -134,7 +137,7 @@ def _variant(
             entries.pop(field, None)
         _put(fields, key, value, recorded)
     name = " ".join(names)
-    if reason := refusal(fields, recorded):
+    if reason := refusal(fields, recorded, version or recorded_version):
         raise BadQuestionError(f"{name}: {reason}", advice=_NO_START)
     values = [value for _, _, value in chosen]
     return Variant(
@@ -175,9 +178,10 @@ def variants_of(
         BadQuestionError: as ``parse_setting`` and ``parse_variants``; a container that no list
             of pods shows, or a request above its limit.
     """
-    values = setting_values(recorded_settings(history)[0])
+    recorded, version = recorded_settings(history)
+    values = setting_values(recorded)
     parsed = [parse_setting(text, values.keys()) for text in settings]
-    variants = parse_variants(parsed, versions, configs, values)
+    variants = parse_variants(parsed, versions, configs, values, version)
     for variant in variants:
         _check_pods(history, variant)
     return variants

@@ -10,6 +10,7 @@ import msgspec
 from kubeledger.analyze.sql.shorten import cut
 from kubeledger.analyze.why.concern import containers_in
 from kubeledger.kubelet.kube.defaults import PROBE
+from kubeledger.kubelet.kube.statuses import claims_of
 from kubeledger.model.record import Record
 from kubeledger.replay.episodes.container_runs import ContainerRun, container_runs
 from kubeledger.verify import Finding
@@ -42,6 +43,7 @@ class Facts(msgspec.Struct):
         main: the decision that explains the target; None where nothing was decided about it.
         runs: container ID -> instance.
         resized: the last that is known of a resize in place.
+        claims: names of the pod's resource claims.
     """
 
     main: Record | None
@@ -56,6 +58,7 @@ class Facts(msgspec.Struct):
     backed_off: set[str] = set()
     reasons: set[str] = set()
     resized: Record | None = None
+    claims: list[str] = []
 
     def is_killed(self, container_id: str | None) -> bool:
         """Whether the kubelet killed the instance, or the kernel a process in it."""
@@ -71,6 +74,12 @@ class Facts(msgspec.Struct):
         """When the container, or without a name any, began to run."""
         begun = (run for run in self.runs.values() if container in ("", run.container))
         return min((run.since_ts_ns for run in begun if run.began), default=None)
+
+    def lives_after(self, ts_ns: int) -> bool:
+        """Whether the pod runs on after some time, as far as is known."""
+        if self.stopped_ts_ns is not None:
+            return self.stopped_ts_ns > ts_ns
+        return self.runs_now("")
 
     def runs_now(self, container: str) -> bool:
         """Whether the newest instance of the container, or without a name of any, runs."""
@@ -90,6 +99,7 @@ def facts_of(records: Sequence[Record], facts: Facts) -> Facts:
         match record.kind:
             case "lifecycle.PodListed":
                 _note_probes(facts, body.spec)
+                facts.claims = claims_of(body.spec or {}, body.status or {}) or facts.claims
             case kind if kind.endswith("AllocationFailed"):
                 facts.not_given = why_of([record], facts)
             case "lifecycle.RestartBackedOff":

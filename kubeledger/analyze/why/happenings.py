@@ -51,6 +51,7 @@ _RESIZES = {
     "deferred": "had its resize in place deferred",
     "infeasible": "had a resize in place that is infeasible",
 }
+_REFUSED_RESIZES = frozenset({"deferred", "infeasible"})
 _PASSES = {
     "age": "it was unused for longer than imageMaximumGCAge",
     "all": "all unused images were to go",
@@ -58,6 +59,7 @@ _PASSES = {
 _SAID_BY_DECISIONS = frozenset(
     {"Evicted", "FailedPostStartHook", "Killing", "Preempting", "Unhealthy"}
 )
+_OTHERS_END = "the end of another pod that names the claim unprepares it (kubernetes#140212)"
 _THRESHOLD = re.compile(r"(of eviction(?:Hard|Soft)) [\w.]+<\S+?(?=[,; ]|$)")
 """The threshold as it was set, which its amount stands before."""
 _REFUSED_AS = re.compile(r"^the pod is refused (?:as \w+|before any predicate is asked): ")
@@ -210,10 +212,23 @@ def _logged(records: Sequence[Record], _: Facts) -> Words:
     return Words("", f"is named in {what}", body.shape)
 
 
-def _resized(records: Sequence[Record], _: Facts) -> Words:
+def _resized(records: Sequence[Record], facts: Facts) -> Words:
     body: Any = records[-1].body
+    if body.reason == "Error":
+        return Words("", "cannot be given what its resize in place was allocated", body.message)
     reason = f" ({body.reason})" if body.reason else ""
-    return Words("", f"{_RESIZES[body.outcome]}{reason}", body.message or "")
+    is_refused = body.outcome in _REFUSED_RESIZES
+    why = why_of(records, facts) if is_refused else _asked_for(body.resources)
+    return Words("", f"{_RESIZES[body.outcome]}{reason}", why)
+
+
+def _asked_for(resources: Mapping[str, Any] | None) -> str:
+    """Amounts by container: ``app requests cpu 1, memory 1Gi``."""
+    amounts = {
+        name: ", ".join(f"{key} {amount}" for key, amount in (each.get("requests") or {}).items())
+        for name, each in (resources or {}).items()
+    }
+    return "; ".join(f"{name} requests {each}" for name, each in amounts.items() if each)
 
 
 def _stopped(records: Sequence[Record], _: Facts) -> Words:
@@ -240,8 +255,10 @@ def _claim(records: Sequence[Record], _: Facts) -> Words:
     return Words("", f"had its claim {body.claim} prepared", f"by {drivers}" if drivers else "")
 
 
-def _claim_back(records: Sequence[Record], _: Facts) -> Words:
+def _claim_back(records: Sequence[Record], facts: Facts) -> Words:
     body: Any = records[-1].body
+    if body.unprepared and facts.lives_after(records[-1].ts_ns):
+        return Words("", f"had its claim {body.claim} unprepared while it ran", _OTHERS_END)
     others = "" if body.unprepared else "other pods hold it"
     return Words("", f"gave back its claim {body.claim}", others)
 
@@ -331,8 +348,13 @@ def _weight_of_logged(record: Record, _: Facts) -> int:
 
 def _weight_of_resize(record: Record, facts: Facts) -> int:
     body: Any = record.body
-    is_refused = body.outcome in {"deferred", "infeasible"}
+    is_refused = body.outcome in _REFUSED_RESIZES or body.reason == "Error"
     return WORTH_TELLING + 10 if is_refused and record is facts.resized else 30
+
+
+def _weight_of_claim_back(record: Record, facts: Facts) -> int:
+    body: Any = record.body
+    return TROUBLE if body.unprepared and facts.lives_after(record.ts_ns) else 9
 
 
 def _weight_of_stop(record: Record, _: Facts) -> int:
@@ -370,7 +392,7 @@ RULES: Mapping[str, Rule] = {
     "devicemanager.AllocationFailed": Rule(_always(REFUSED), _not_given, ("resource",)),
     "devicemanager.DevicesAllocated": Rule(_always(32), _devices, ("resource",)),
     "dra.ClaimPrepared": Rule(_always(32), _claim, ("claim",)),
-    "dra.ClaimReleased": Rule(_always(9), _claim_back, ("claim",)),
+    "dra.ClaimReleased": Rule(_weight_of_claim_back, _claim_back, ("claim",)),
     "images.GarbageCollected": Rule(_always(0), _collection),
     "images.ImageDeleted": Rule(_always(0), _image),
     "lifecycle.ContainerDied": Rule(_weight_of_death, _died, ("exit_code",)),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from kubeledger.analyze.why.facts import Facts
 from kubeledger.analyze.why.happenings import (
     BACK_OFF,
@@ -96,7 +98,7 @@ def _of_end(episode: StageEpisode) -> tuple[int, Words]:
 
 def _of_way(same: list[StageEpisode], facts: Facts) -> tuple[int, Words]:
     """A stage up to the start: it keeps the pod from running, did so, or did to the end."""
-    last = same[-1]
+    last = _named(same[-1], facts)
     who = last.container or ""
     begun_ns = facts.first_started_ns(who)
     again = " again" if begun_ns is not None and begun_ns < same[0].ts_ns else ""
@@ -115,6 +117,13 @@ def _of_way(same: list[StageEpisode], facts: Facts) -> tuple[int, Words]:
     words = stage_wording(last.stage, last.reason, last.about)
     what = f"waited {f'{span} ' if span else ''}for {words.what}"
     return DELAY, Words(who, what, cause_in(last.message, last.about))
+
+
+def _named(episode: StageEpisode, facts: Facts) -> StageEpisode:
+    """With the pod's claims, where the message names none."""
+    if episode.stage != "resources" or episode.about is not None or not facts.claims:
+        return episode
+    return msgspec.structs.replace(episode, about=", ".join(facts.claims))
 
 
 def _clause(episode: StageEpisode, *, is_past: bool) -> str:

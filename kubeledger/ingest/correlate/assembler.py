@@ -220,6 +220,11 @@ class Assembler:
         """Time of the oldest fact that is held back; None when nothing is."""
         return self.queue.waiting_since()
 
+    @property
+    def asks_since(self) -> Callable[[], int | None]:
+        """What says that: most assemblers hold back nothing but what is in their queue."""
+        return self._own("waiting_since") or self.queue.waiting_since
+
     def pass_time(self, now_ns: int) -> Facts:
         """What is due at ``now_ns`` though nothing came."""
         self.before(now_ns)
@@ -268,7 +273,7 @@ class Assembler:
 
         return handle
 
-    def _own(self, name: str) -> Callable[..., None] | None:
+    def _own(self, name: str) -> Callable[..., Any] | None:
         """A method that an assembler has of its own; None where it is this class's."""
         is_own = getattr(type(self), name) is not getattr(Assembler, name)
         return getattr(self, name) if is_own else None

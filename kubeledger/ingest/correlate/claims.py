@@ -5,6 +5,7 @@ from __future__ import annotations
 from kubeledger.ingest.correlate.assembler import takes
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import shown
+from kubeledger.ingest.correlate.registers import Pods
 from kubeledger.ingest.correlate.state_files import StateFileAssembler
 from kubeledger.ingest.sources.items import DraManagerState
 from kubeledger.kubelet.dra.checkpoint import read_dra_manager_state
@@ -18,8 +19,9 @@ _Holder = tuple[str, str]
 class ClaimsAssembler(StateFileAssembler):
     """The state file, and what changed from one to the next."""
 
-    def __init__(self, context: BundleContext) -> None:
+    def __init__(self, context: BundleContext, pods: Pods) -> None:
         super().__init__(context)
+        self._pods = pods
         self._held: dict[_Holder, HeldClaim] = {}
 
     @takes(DraManagerState)
@@ -30,10 +32,12 @@ class ClaimsAssembler(StateFileAssembler):
         shows = {(uid, claim.uid): claim for claim in body.claims for uid in claim.pod_uids}
         left = {claim.uid for claim in body.claims}
         changes: list[Body] = []
-        for holder, claim in list(self._held.items()):
-            if holder not in shows:
-                del self._held[holder]
-                changes.append(self._released(holder, claim, unprepared=claim.uid not in left))
+        gone = [holder for holder in self._held if holder not in shows]
+        # Whoever lives on loses a claim as the last; the file does not tell the order.
+        for holder in sorted(gone, key=lambda each: (not self._has_ended(each[0]), each)):
+            claim = self._held.pop(holder)
+            unprepared = claim.uid not in {*left, *(uid for _, uid in self._held)}
+            changes.append(self._released(holder, claim, unprepared=unprepared))
         for holder, claim in shows.items():
             known = self._held.get(holder)
             prepared = all(claim.drivers.values())
@@ -42,6 +46,10 @@ class ClaimsAssembler(StateFileAssembler):
                 changes.append(self._prepared(holder, claim))
         for change in changes:
             self.queue.add(shown(item, change))
+
+    def _has_ended(self, uid: str) -> bool:
+        pod = self._pods.with_uid(uid)
+        return pod is None or pod.deleted is not None or pod.phase in ("Failed", "Succeeded")
 
     def _released(self, holder: _Holder, claim: HeldClaim, *, unprepared: bool) -> ClaimReleased:
         return ClaimReleased(

@@ -76,7 +76,8 @@ class EndingsAssembler(PodAssembler):
         """On a slow node the worker comes to it seconds later: that is told, too."""
         waiting = self._of_process(pod)
         if waiting is not None:
-            if not waiting.is_open and waiting.body.grace_period_s is None:
+            news = waiting.body.grace_period_s is None and _grace_in(entry) is not None
+            if news and not waiting.is_open:
                 fact = shown(entry, waiting.body, cause=waiting.fact)
                 waiting = self.queue.hold(fact)
                 self._open[pod] = self._sync_loop.process, waiting
@@ -133,9 +134,13 @@ class EndingsAssembler(PodAssembler):
 
 def _give(waiting: Waiting[PodTerminating], entry: Entry) -> None:
     """Note the grace period, if the line shows it."""
-    grace_s = whole_number(entry.text("gracePeriod"))
+    grace_s = _grace_in(entry)
     if grace_s is not None:
         waiting.learn(grace_period_s=grace_s)
+
+
+def _grace_in(entry: Entry) -> int | None:
+    return whole_number(entry.text("gracePeriod"))
 
 
 def _is_same(line: LogLine, last: Fact) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
+from functools import lru_cache
 from typing import Any, Literal, cast
 
 from kubeledger.ingest.correlate.assembler import Assembler
@@ -51,6 +52,8 @@ class ErrorsAssembler(Assembler):
             line.pid,
             line.is_told,
         )
+        if self._said.say_again(key, None, "log", line):
+            return self.queue.release(line.ts_ns)
         body = ErrorsLogged(
             severity=cast(Literal["W", "E", "F"], line.severity),
             source=line.file,
@@ -89,6 +92,7 @@ def _in_values(values: dict[str, Any]) -> Subject | None:
     return Subject(uid=uid) if isinstance(uid, str) and uid and not named else None
 
 
+@lru_cache(1024)
 def _in_text(message: str) -> Subject | None:
     if (ref := formatted_pod(message)) is not None:
         return Subject(*ref)

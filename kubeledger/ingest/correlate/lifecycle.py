@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import msgspec
 
@@ -28,12 +28,21 @@ Operation = Literal["ADD", "UPDATE", "DELETE", "REMOVE", "RECONCILE"]
 _CONFIGURED = "SyncLoop "
 
 
+class _Body(NamedTuple):
+    """What a list says of a pod; as long as that is held it is the same object."""
+
+    pod: dict[str, Any]
+    body: PodListed
+    digest: bytes
+
+
 class LifecycleAssembler(PodAssembler):
     """Config changes, pod lists and terminated pods."""
 
     def __init__(self, context: BundleContext, registers: Registers) -> None:
         super().__init__(context, registers)
         self._listed: dict[str, dict[tuple[str, str, str], bytes]] = {}
+        self._bodies: dict[str, dict[int, _Body]] = {}
         self._terminated: set[tuple[str, str, str | None]] = set()
 
     @reads("SyncLoop (SYNC) pods", "SyncLoop (housekeeping)")
@@ -93,14 +102,19 @@ class LifecycleAssembler(PodAssembler):
 
     def _changes(self, item: PodList) -> Iterator[PodListed]:
         before = self._listed.setdefault(item.listed_by, {})
+        last = self._bodies.get(item.listed_by, {})
+        bodies: dict[int, _Body] = {}
         now: dict[tuple[str, str, str], bytes] = {}
         for pod in item.pods:
-            body = _listed(pod, item)
+            known = last.get(id(pod)) or _body_of(pod, item)
+            bodies[id(pod)] = known
+            body = known.body
             key = (body.namespace, body.pod, body.pod_uid or "")
-            now[key] = _digest(body)
+            now[key] = known.digest
             self._note_phase(body)
             if before.get(key) != now[key]:
                 yield body
+        self._bodies[item.listed_by] = bodies
         if item.complete:
             for key in sorted(before.keys() - now.keys()):
                 if item.namespaces is None or key[0] in item.namespaces:
@@ -122,6 +136,11 @@ def _note(pod: Pod, operation: str, source: str, fact: Fact) -> None:
     elif operation in ("DELETE", "REMOVE"):
         pod.deleted = pod.deleted or fact
         pod.removed = pod.removed or operation == "REMOVE"
+
+
+def _body_of(pod: dict[str, Any], item: PodList) -> _Body:
+    body = _listed(pod, item)
+    return _Body(pod, body, _digest(body))
 
 
 def _listed(pod: dict[str, Any], item: PodList) -> PodListed:

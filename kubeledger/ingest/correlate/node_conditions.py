@@ -101,6 +101,8 @@ class ConditionsAssembler(Assembler):
             waiting = self.queue.hold(shown(seen, told))
             self._known[told.condition] = _Known(told.status, seen.ts_ns, waiting)
             return
+        if not known.waiting.is_open:
+            return
         body = known.waiting.body
         fields = ("reason", "message", "transition_ts_ns")
         unknown = (field for field in fields if getattr(body, field) is None)

@@ -26,6 +26,7 @@ from kubeledger.ingest.correlate.registers import SyncLoop
 from kubeledger.ingest.messages.podref import bare_container_id
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import KernelReport, PodList
+from kubeledger.ingest.sources.pod_lists import News
 from kubeledger.ingest.sources.times import api_time, go_time
 from kubeledger.kubelet.cgroups.paths import owner_of
 from kubeledger.kubelet.kube.statuses import statuses_in
@@ -102,6 +103,7 @@ class OomAssembler(Assembler):
         self._kills: dict[str, list[_Kill]] = {}
         self._reports: dict[str, list[KernelReport]] | None = None
         self._reported_statuses: set[str] = set()
+        self._news = News()
         self._unplaced: list[_Kill] = []
         self._of_pid: dict[tuple[int, str | None], _Kill] = {}
 
@@ -158,7 +160,7 @@ class OomAssembler(Assembler):
 
     @takes(PodList)
     def _listed(self, item: PodList) -> None:
-        for pod in item.pods:
+        for pod in self._news.of(item.pods):
             self._statuses(pod.get("status"), item.evidence)
 
     def _statuses(self, status: Any, evidence: Evidence) -> None:  # noqa: ANN401 - decoded JSON

@@ -93,24 +93,30 @@ class Repeated(Generic[K]):
             teller: which kind of line or item says so.
             seen: the line or item.
         """
-        ts_ns = seen.ts_ns
-        self._queue.said += 1
-        run = self._runs.get(key)
-        if run is not None and run.same != same:
-            self.over(key, ts_ns)
-            run = None
-        if run is None:
-            waiting = self._queue.hold(Fact(ts_ns, body, (seen.evidence,)), self._wait_ns)
-            self._runs[key] = _Run(same, body, {teller: 1}, 1, ts_ns, ts_ns, ts_ns, (), waiting)
+        if self.say_again(key, same, teller, seen, body):
             return
+        ts_ns = seen.ts_ns
+        self.over(key, ts_ns)
+        waiting = self._queue.hold(Fact(ts_ns, body, (seen.evidence,)), self._wait_ns)
+        self._runs[key] = _Run(same, body, {teller: 1}, 1, ts_ns, ts_ns, ts_ns, (), waiting)
+
+    def say_again(
+        self, key: K, same: Hashable, teller: str, seen: Seen, body: Body | None = None
+    ) -> bool:
+        """As ``say``, of what was said before, by default with its body; False for what is new."""
+        run = self._runs.get(key)
+        if run is None or run.same != same:
+            return False
+        self._queue.said += 1
         run.told[teller] = run.told.get(teller, 0) + 1
         if max(run.told.values()) <= run.recorded:
             if len(run.waiting.fact.evidence) < _EVIDENCE_MAX:
                 run.waiting.join(seen.evidence)
-            return
+            return True
         if not run.evidence:
-            run.first_ns = ts_ns
-        run.body, run.last_ns, run.evidence = body, ts_ns, (seen.evidence,)
+            run.first_ns = seen.ts_ns
+        run.last_ns, run.evidence, run.body = seen.ts_ns, (seen.evidence,), body or run.body
+        return True
 
     def over(self, key: K, ts_ns: int, *shows: Evidence, **known: object) -> None:
         """It is not so any more: what is not recorded yet is recorded at ``ts_ns``.

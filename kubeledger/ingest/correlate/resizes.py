@@ -18,6 +18,7 @@ from kubeledger.ingest.correlate.registers import Pod, PodAssembler, Registers, 
 from kubeledger.ingest.correlate.survey import kubelet_uid
 from kubeledger.ingest.messages.podref import PodRef
 from kubeledger.ingest.sources.items import PodList
+from kubeledger.ingest.sources.pod_lists import News
 from kubeledger.ingest.sources.times import api_time
 from kubeledger.kubelet.kube.statuses import statuses_in
 from kubeledger.model.bodies.stages import PodResized
@@ -57,6 +58,7 @@ class ResizesAssembler(PodAssembler):
     def __init__(self, context: BundleContext, registers: Registers) -> None:
         super().__init__(context, registers)
         self._known: dict[Pod, _Known] = {}
+        self._news = News()
 
     @about_pod("Pod resize successfully allocated")
     def _allocated(self, entry: Entry, pod: Pod) -> None:
@@ -106,7 +108,15 @@ class ResizesAssembler(PodAssembler):
             asked = msgspec.json.decode(event.message[event.message.index("{") :])
         except (ValueError, msgspec.DecodeError):
             asked = {"error": event.message}
-        resources = {each["name"]: each["resources"] for each in asked.get("containers") or ()}
+        if outcome == "deferred":
+            # Since 1.36 the words before name what refused it.
+            refused = event.message.partition(":")[0].rpartition(" ")[2]
+            reason = None if refused == "Deferred" else refused
+        resources = {
+            each["name"]: each["resources"]
+            for kind in ("containers", "initContainers")
+            for each in asked.get(kind) or ()
+        }
         pod = self._pods.named(event.pod, entry)
         self._say(pod, entry, outcome, reason, asked.get("error"), resources or None)
 
@@ -126,7 +136,10 @@ class ResizesAssembler(PodAssembler):
 
     @takes(PodList)
     def _listed(self, item: PodList) -> None:
+        news = {id(listed) for listed in self._news.of(item.pods)}
         for listed in item.pods:
+            if id(listed) not in news and not self._known:
+                continue
             status, spec = listed.get("status") or {}, listed.get("spec") or {}
             pod = self._pods.with_uid(kubelet_uid(listed))
             if pod is None:

@@ -18,6 +18,7 @@ Where 2 or 3 contradict what follows from 4 and 5, they are believed and it is s
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 import msgspec
@@ -30,6 +31,8 @@ from kubeledger.model.record import Evidence
 from kubeledger.model.units import parse_go_duration
 
 _JSON = msgspec.json.Encoder(order="sorted")
+_FILE_FLAGS = ("config", "config-dir")
+_DROP_IN = ".conf"
 _MASKED = frozenset({"staticPodURLHeader"})
 """Fields whose values the dump hides."""
 
@@ -84,6 +87,21 @@ class SettingsSources(msgspec.Struct):
     def full(self) -> Statement | None:
         """The whole configuration as the process itself shows it; None when it does not."""
         return self.dump if self.dump is not None else self.served
+
+    @property
+    def has_whole_file(self) -> bool:
+        """Whether a document is there that is not only laid over another one.
+
+        Source: v1.35.0 cmd/kubelet/app/server.go mergeKubeletConfigurations
+        """
+        given = {name: str(self.flags[name].value) for name in _FILE_FLAGS if name in self.flags}
+        main = PurePosixPath(given.get("config", "")).name
+        return any(
+            not given.get("config-dir")
+            or (path := PurePosixPath(each.evidence.file)).suffix != _DROP_IN
+            or path.name == main
+            for each in self.files
+        )
 
     @property
     def has_any(self) -> bool:
@@ -202,18 +220,19 @@ def _apply_defaults(sources: SettingsSources, file: dict[str, Any], chosen: _Cho
     """Defaults of the fields that no file sets; a flag not printed might have been given."""
     config = sources.flags.get("config")
     # Where the flag that names a file is not reported, there may be one.
-    file_missing = not sources.files and (config is None or config.value != "")
+    has_file = sources.has_whole_file
+    file_missing = not has_file and (config is None or config.value != "")
     for flag, statement in sources.flags.items():
         row = sources.field_of(flag)
         if row is None or file_missing or _get(file, row.field) is not None:
             continue
         texts = {statement.value}
-        if sources.files and row.is_file_dependent:
+        if has_file and row.is_file_dependent:
             texts = set(row.file_defaults(sources.minor))
         # Which of several defaults holds is not known without a version.
         if len(texts) == 1:
             _set(chosen, row.field, _flag_value(row, texts.pop()), "default")
-    if file_missing or not (sources.files or sources.flags) or sources.minor is None:
+    if file_missing or not (has_file or sources.flags) or sources.minor is None:
         return
     for field, (since, default) in _FLAGLESS_DEFAULTS.items():
         if sources.minor >= since and field not in file:

@@ -31,6 +31,7 @@ from kubeledger.ingest.sources.items import (
     PodList,
     RuntimeObjects,
 )
+from kubeledger.ingest.sources.pod_lists import News
 from kubeledger.ingest.sources.times import api_time
 from kubeledger.kubelet.devicemanager.checkpoint import read_checkpoint
 from kubeledger.kubelet.kube.checkpoints import MalformedCheckpointError
@@ -59,12 +60,13 @@ def fill_context(
     malformed: dict[str, str] = {}
     named: dict[str, KnownPod] = {}
     runtime: list[RuntimeObjects] = []
+    news = News()
     for document in documents:
         if document.format in _FOR_FACTS_ONLY:
             continue
         try:
             for item in read_document(document, contents)[0]:
-                _take(context, item)
+                _take(context, item, news)
                 if isinstance(item, ApiEvent):
                     _name_pod(context, item, named)
                 elif isinstance(item, RuntimeObjects):
@@ -84,10 +86,10 @@ def fill_context(
     return malformed
 
 
-def _take(context: BundleContext, item: Item) -> None:
+def _take(context: BundleContext, item: Item, news: News) -> None:
     match item:
         case PodList():
-            for pod in item.pods:
+            for pod in news.of(item.pods):
                 _take_pod(context, item, pod)
         case ApiEvent():
             _take_event(context, item)

@@ -10,6 +10,8 @@ the next admission.
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 
 from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, reads_events, takes
@@ -31,6 +33,7 @@ _EVENT_NS = 5 * NS_PER_S
 _UNANSWERED_MAX = 64
 _NO_PREFERENCE = "Hint Provider has no preference for NUMA affinity with resource"
 _IMPOSSIBLE = "Hint Provider has no possible NUMA affinities for resource"
+_CONFIGURED = re.compile(r"TopologyManagerPolicy[\"']?: ?[\"']?([\w-]+)")
 _WITH_POLICY = "Creating topology manager with policy per scope"
 
 
@@ -87,14 +90,22 @@ class TopologyAssembler(Assembler):
 
     @takes(KubeletConfigFile)
     def _config(self, item: KubeletConfigFile) -> None:
-        # The log shows what is in force; the file is only asked when the log does not.
-        if not self._policy_logged:
-            self._policy = str(item.config.get("topologyManagerPolicy") or "none")
+        # The log shows what is in force; the file is only asked when the log does not, and one
+        # that says nothing may be laid over another one.
+        policy = item.config.get("topologyManagerPolicy")
+        if not self._policy_logged and (policy or item.served):
+            self._policy = str(policy or "none")
 
     @reads(_WITH_POLICY, "Creating topology manager with none policy")
     def _created(self, entry: Entry) -> None:
         self._policy_logged = True
         self._policy = entry.get("topologyPolicyName") or "none"
+
+    @reads("Creating Container Manager object based on Node Config")
+    def _configured(self, entry: Entry) -> None:
+        policy = _CONFIGURED.search(str(entry.values.get("nodeConfig")))
+        if policy is not None:
+            self._policy_logged, self._policy = True, policy[1]
 
     # -- hints ----------------------------------------------------------------------------
 

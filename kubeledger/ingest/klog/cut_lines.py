@@ -105,12 +105,12 @@ class EndsSurvey:
 
     def look(self, entries: Sequence[tuple[bytes, bytes]]) -> None:
         """Take in entries, raw and without their carrier's prefix."""
-        is_open = [entry for entry in entries if ends_open(entry[1])]
+        is_open = [entry for entry in entries if _may_end_open(entry[1]) and ends_open(entry[1])]
         self._entries += len(entries)
         self._open += len(is_open)
         for index in range(2):
-            self._lengths[index].update(_width(entry[index]) for entry in entries)
-            self._lengths_open[index].update(_width(entry[index]) for entry in is_open)
+            self._lengths[index].update(_widths([entry[index] for entry in entries]))
+            self._lengths_open[index].update(_widths([entry[index] for entry in is_open]))
 
     def found(self) -> LineEnds:
         """What was found out."""
@@ -124,6 +124,12 @@ class EndsSurvey:
         return found[1]
 
 
-def _width(line: bytes) -> int:
-    """The letters of a line."""
-    return len(line) if line.isascii() else len(line.decode("utf-8", "replace"))
+def _may_end_open(body: bytes) -> bool:
+    return body.count(b'"') % 2 == 1 or b"\\" in body or body.startswith(JSON_START)
+
+
+def _widths(lines: Sequence[bytes]) -> list[int]:
+    """The letters of lines."""
+    if b"".join(lines).isascii():
+        return list(map(len, lines))
+    return [len(line.decode("utf-8", "replace")) for line in lines]

@@ -440,13 +440,15 @@ class LogLook:
         """So do carriers' own times of entries that they took at once, if they have a zone."""
         votes: Counter[int | None] = Counter()
         for line in lines:
-            time = None if is_entry(line) else self._unwrapper.unwrap(line).time
+            if is_entry(line):
+                continue
+            time = self._unwrapper.unwrap(line).time
             found = None if time is None else carrier_time(time)
             header = HEADER.match(self._body(line))
             if found is not None and found.has_zone and header is not None:
                 votes[self._ahead_of(header[2], found.ts_ns)] += 1
-            if votes.total() == _FEW:
-                break
+                if votes.total() == _FEW:
+                    break
         for offset_ns, count in votes.items():
             if offset_ns is not None and count * 2 > votes.total():
                 known = self.survey.offsets_ns.get(offset_ns, 0)

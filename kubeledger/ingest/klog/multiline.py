@@ -46,7 +46,7 @@ _MULTI_LINE: dict[str, re.Pattern[str] | None] = {
 
 def opens_block(body: bytes) -> bool:
     """The line ends inside a value over several lines."""
-    return body.rstrip().endswith(b"=<")
+    return b"=<" in body[-8:] and body.rstrip().endswith(b"=<")
 
 
 class BlockLine(NamedTuple):

@@ -19,7 +19,6 @@ from kubeledger.ingest.sources.places import place_of
 from kubeledger.ingest.sources.pod_resources import is_pod_resources
 from kubeledger.ingest.sources.prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper
 from kubeledger.ingest.sources.streams import SourceFile
-from kubeledger.ingest.sources.yaml_text import load_yaml
 
 LOG_FORMATS = ("klog-text", "klog-json", *ROW_FORMATS)
 _OF_LINES = ("klog-text", "klog-json", "kernel-log")
@@ -268,6 +267,8 @@ def _detect_yaml(source: SourceFile) -> Detected:
     known = [kind for kind in kinds if kind.removesuffix("List") in _KINDS]
     if kinds and not known:  # a must-gather is full of them, and to parse YAML takes long
         return Detected(None, _not_read(kinds[0].removesuffix("List")))
+    from kubeledger.ingest.sources.yaml_text import load_yaml  # few files need a parser of YAML
+
     try:
         documents = [item for item in load_yaml(content) if item is not None]
     except ValueError as error:

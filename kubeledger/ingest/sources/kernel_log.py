@@ -79,6 +79,10 @@ _ANY = re.compile(
 """What any line of interest holds."""
 
 
+_BEGINS = re.compile(r"[\[<\d]|[a-z]+ *:|\w{3} ")
+"""What any form of a kernel's line begins with."""
+
+
 def is_kernel_log(text: str, name: str) -> bool:
     """Whether a text is a kernel's log.
 
@@ -87,7 +91,8 @@ def is_kernel_log(text: str, name: str) -> bool:
     lines = [line for line in text.split("\n")[:_SAMPLE_LINES] if line]
     read = []
     for index, line in enumerate(lines):
-        if (found := kernel_line(line)) is not None:
+        found = kernel_line(line) if _BEGINS.match(line) is not None else None
+        if found is not None:
             read.append(found)
         elif (index + 1 - len(read)) * 2 >= len(lines):
             return False

@@ -5,6 +5,7 @@ A node's pods are listed again and again, and few have changed: each is read onc
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -12,7 +13,6 @@ import msgspec
 from kubeledger.ingest.sources.detect import load_documents
 from kubeledger.ingest.sources.plain import note, plain
 from kubeledger.ingest.sources.shapes import sound_object
-from kubeledger.ingest.sources.yaml_text import load_yaml
 
 ListedBy = Literal["kubelet", "api", "manifest"]
 
@@ -130,6 +130,21 @@ class PodLists:
         return known
 
 
+class News:
+    """Which pods of a list were not in the one before: one that is read once is one object."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, dict[str, Any]] = {}
+
+    def of(self, pods: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        """Those that changed, that nobody holds, or that could not be read to the end."""
+        last, self._last = self._last, {}
+        for pod in pods:
+            if id(pod) not in last:
+                yield pod
+            self._last[id(pod)] = pod
+
+
 def _read(raw: bytes, number: int) -> _Known:
     replaced: list[str] = []
     flaws: list[str] = []
@@ -147,7 +162,12 @@ def values_of(data: bytes, flaws: list[str]) -> list[Any]:
         ValueError: it is neither.
     """
     text = data.removeprefix(_BYTE_ORDER_MARK).lstrip()
-    documents = load_documents(data) if text[:1] in (b"{", b"[") else load_yaml(data)
+    if text[:1] in (b"{", b"["):
+        documents = load_documents(data)
+    else:
+        from kubeledger.ingest.sources.yaml_text import load_yaml  # few files need it
+
+        documents = load_yaml(data)
     return [plain(value, flaws) for value in documents]
 
 

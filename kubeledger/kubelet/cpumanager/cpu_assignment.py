@@ -113,11 +113,12 @@ class CPUAccumulator:
         Args:
             units: all of the level.
             ordered: those with free CPUs.
-            size: of a free unit; None: that of the unit itself.
+            size: of a free unit; None: that of the unit itself. Where units differ in size, one
+                may count as free that is not; up to 1.21 only its free CPUs are taken.
         """
-        details = self.details
+        details, as_a_whole = self.details, self._facts.units_sorted_by_free_cpus
         free = [
-            members
+            members if as_a_whole else members & details
             for members in map(units.__getitem__, ordered)
             if (members & details).bit_count() == (size or members.bit_count())
         ]

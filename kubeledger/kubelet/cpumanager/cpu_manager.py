@@ -148,7 +148,11 @@ class Manager:
         else:
             self.state = restore_state(state_file, STATIC, self._containers, facts, order)
         self._file, self._written = state_file, self.state.revision
+        self.restored()
         self.policy.validate_state(self.state, order)
+
+    def restored(self) -> None:
+        """The state is what the file held, and was not looked at yet."""
 
     @property
     def state_file(self) -> str | None:

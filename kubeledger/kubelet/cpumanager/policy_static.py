@@ -118,6 +118,12 @@ class StaticPolicy:
                 if members & reserved:
                     self.reserved_physical |= members
 
+    @property
+    def accounted(self) -> CPUSet:
+        """CPUs that a state holds all of, and that are the shared pool at first."""
+        strict = self.options.strict_cpu_reservation
+        return self.topology.cpus & ~self.reserved if strict else self.topology.cpus
+
     def validate_state(self, state: State, order: MapOrder) -> None:
         """Refuse a state that does not fit the machine or the reserved CPUs; fill an empty one.
 
@@ -127,9 +133,8 @@ class StaticPolicy:
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go validateState
         Differs: no
         """
-        pool, reserved = state.default, self.reserved
+        pool, reserved, machine = state.default, self.reserved, self.accounted
         strict = self.options.strict_cpu_reservation
-        machine = self.topology.cpus & ~reserved if strict else self.topology.cpus
         if not pool:
             if state.assignments:
                 raise StateError("default cpuset cannot be empty")

@@ -5,7 +5,7 @@ Whatever has not the API's form is passed over.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kubeledger.model.units import parse_ts
@@ -46,6 +46,17 @@ def objects_of(value: object) -> Iterator[dict[str, Any]]:
     """The objects in a list of foreign JSON; none where it is not a list."""
     if isinstance(value, list):
         yield from (item for item in value if isinstance(item, dict))
+
+
+def claims_of(spec: Mapping[str, Any], status: Mapping[str, Any]) -> list[str]:
+    """Names of the resource claims of a pod, as far as its JSON tells."""
+    named = (
+        *objects_of(spec.get("resourceClaims")),
+        *objects_of(status.get("resourceClaimStatuses")),
+        *objects_of([status.get("extendedResourceClaimStatus")]),
+    )
+    names = (each.get("resourceClaimName") for each in named)
+    return list(dict.fromkeys(name for name in names if isinstance(name, str)))
 
 
 def statuses_in(status: dict[str, Any] | None) -> Iterator[dict[str, Any]]:

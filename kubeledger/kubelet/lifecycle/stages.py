@@ -209,7 +209,8 @@ _ABOUT = (
     ),
     re.compile(r"unmounted volumes=\[(?P<list>[^\]]+)\]|volumes?(?:Mount)? \"(?P<one>[^\"]+)\""),
     re.compile(
-        r"laim(?:(?<=esourceClaim)|(?<=esource claim)|(?<=volumeclaim)) \"?(?P<one>[^\s(:,\"]+)"
+        r"laim(?:(?<=esourceClaim)|(?<=esource claim)|(?<=volumeclaim)|(?<=for claim)"
+        r"|(?<=^claim)) (?:with same name )?(?!not created)\"?(?P<one>[^\s(:,\"]+)"
     ),
 )
 

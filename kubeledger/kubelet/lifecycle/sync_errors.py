@@ -57,7 +57,8 @@ _CAUSES: tuple[tuple[str, Stage, str], ...] = (
     (r"mounted volumes=", "teardown", "FailedUnmount"),
     (r".*cgroup paths|.*processes attached to the", "teardown", "FailedRemoveCgroup"),
     (
-        r".*(?:[Rr]esource ?[Cc]laim|dynamic resources|PrepareResources)",
+        r".*(?:[Rr]esource ?[Cc]laim|dynamic resources|PrepareResources|registered DRA plugins)"
+        r"|claim \S+: ",
         "resources",
         "FailedPrepareDynamicResources",
     ),
@@ -67,7 +68,8 @@ _CAUSES: tuple[tuple[str, Stage, str], ...] = (
 """Other errors of ``Kubelet.SyncPod``, ``SyncTerminatingPod`` and ``SyncTerminatedPod``."""
 
 
-def failures_of_sync(error: str) -> list[StageFailure]:
+@lru_cache(maxsize=256)
+def failures_of_sync(error: str) -> tuple[StageFailure, ...]:
     """What ``Error syncing pod, skipping`` says.
 
     Of no known cause the worker has not come to the first stage: it could not read the pod's
@@ -77,10 +79,10 @@ def failures_of_sync(error: str) -> list[StageFailure]:
     if not results:
         for words, stage, reason in _CAUSES:
             if re.match(words, error):
-                return [failure_of(stage, reason, error)]
-        return [failure_of("config", "FailedSync", error)] if error else []
+                return (failure_of(stage, reason, error),)
+        return (failure_of("config", "FailedSync", error),) if error else ()
     found = (_of_result(**{k: _unquoted(v) for k, v in r.groupdict("").items()}) for r in results)
-    return [failure for failure in found if failure is not None]
+    return tuple(failure for failure in found if failure is not None)
 
 
 def _of_result(action: str, target: str, reason: str, message: str) -> StageFailure | None:
@@ -102,6 +104,7 @@ _START = re.compile(
 )
 
 
+@lru_cache(maxsize=256)
 def failure_of_start(error: str) -> PodFailure | None:
     """What ``container ... start failed in pod ...`` says; None for other errors."""
     found = _START.match(error)
@@ -128,6 +131,7 @@ _UNDONE = re.compile(r"Unm|Detach|error cleaning")
 _OF_OPERATION = {"MapVolume": "FailedMapVolume", "AttachVolume": "FailedAttachVolume"}
 
 
+@lru_cache(maxsize=256)
 def failure_of_volume(error: str) -> PodFailure | None:
     """What an operation on a pod's volume says that is tried again (``nestedpendingoperations``).
 

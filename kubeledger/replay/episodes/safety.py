@@ -31,6 +31,7 @@ from kubeledger.model.bodies.devicemanager import (
     DevicesReleased,
     DevicesReported,
 )
+from kubeledger.model.bodies.dra import ClaimPrepared, ClaimReleased
 from kubeledger.model.bodies.lifecycle import (
     ContainerStarted,
     PodEvicted,
@@ -39,7 +40,12 @@ from kubeledger.model.bodies.lifecycle import (
     PodTerminating,
 )
 from kubeledger.model.bodies.memorymanager import MemoryManagerStateRead
-from kubeledger.model.bodies.node import ClockStepped, KubeletStarted, SettingsObserved
+from kubeledger.model.bodies.node import (
+    ClockStepped,
+    KubeletStarted,
+    NodeObserved,
+    SettingsObserved,
+)
 from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Body, Record
@@ -56,6 +62,7 @@ Invariant = (
         "pool_empty",
         "more_devices_than_exist",
         "container_twice",
+        "claim_unprepared_in_use",
     ]
 )
 
@@ -67,6 +74,7 @@ _BUGS: Final[Mapping[str, tuple[tuple[int, int], ...]]] = {
     "pool_empty": ((141196, 32),),
     "memory_groups_overlap": ((113035, 0),),
     "memory_state_refused": ((113130, 0),),
+    "claim_unprepared_in_use": ((140212, 0),),
 }
 """Invariant -> number in kubernetes/kubernetes, and the first minor version that has the bug."""
 
@@ -83,6 +91,12 @@ def _part(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """An object in a status; an empty one where it is of another kind."""
     found = value.get(key)
     return found if isinstance(found, dict) else {}
+
+
+def _all_down(status: Mapping[str, Any]) -> bool:
+    """Whether a status shows its containers, and none that runs."""
+    shown = list(objects_of(status.get("containerStatuses")))
+    return bool(shown) and not any(_part(_part(each, "state"), "running") for each in shown)
 
 
 class ViolationEpisode(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,8 +137,11 @@ class Safety:
         self._lasting: dict[str, set[str]] = {}
         self._grants: dict[tuple[str, str, _Holder], int] = {}
         self._suspected: dict[str, list[_Suspicion]] = {}
+        self._ended: set[str] = set()
         self._said: set[object] = set()
         self._registered: dict[str, set[str]] = {}
+        self._exist: dict[str, tuple[int, int]] = {}
+        self._from_start: bool | None = None
         self._reserved: tuple[frozenset[int], int] = (frozenset(), 0)
         self._stepped_ns: int | None = None
         self._memory = MemoryStates()
@@ -164,6 +181,8 @@ class Safety:
     # -- what is only kept ------------------------------------------------------------------
 
     def _started(self, record: Record, body: KubeletStarted) -> _Found:
+        if self._from_start is None:
+            self._from_start = body.from_start and not body.restart
         with suppress(ValueError, AttributeError, IndexError):
             self._minor = int((body.kubelet_version or "").split(".")[1])
         with suppress(BadQuestionError):
@@ -185,6 +204,13 @@ class Safety:
 
     def _reported(self, record: Record, body: DevicesReported) -> _Found:
         self._registered.setdefault(body.resource, set()).update(body.device_ids or ())
+        self._counted(record, body.resource, body.total)
+        return ()
+
+    def _node(self, record: Record, body: NodeObserved) -> _Found:
+        for resource, amount in (body.capacity or {}).items():
+            if "/" in resource and str(amount).isdecimal():
+                self._counted(record, resource, int(amount))
         return ()
 
     def _step(self, record: Record, body: ClockStepped) -> _Found:
@@ -194,6 +220,7 @@ class Safety:
     def _ends(self, record: Record, body: Any) -> _Found:  # noqa: ANN401 - several kinds
         uid: str | None = getattr(body, "victim_uid", None) or getattr(body, "pod_uid", None)
         self._suspected.pop(uid or "", None)
+        self._ended.add(uid or "")
         return ()
 
     # -- who lives --------------------------------------------------------------------------
@@ -224,7 +251,7 @@ class Safety:
         yield from self._twice(record, body, status)
         if body.gone or status.get("phase") in ("Succeeded", "Failed"):
             self._suspected.pop(uid, None)
-        elif status.get("phase") == "Running":
+        elif status.get("phase") == "Running" and not _all_down(status):
             yield from self._lives(uid, record, record.ts_ns - _STALE_NS)
 
     def _twice(self, record: Record, body: PodListed, status: Mapping[str, Any]) -> _Found:
@@ -317,16 +344,23 @@ class Safety:
                 thing = f"{entry.resource}/{device}"
                 held.setdefault(thing, []).append((entry.pod_uid, entry.container))
         yield from self._shared(record, "device", held)
-        for resource, registered in body.registered.items():
+        # A checkpoint registers healthy devices only: how many there are something else counts.
+        for resource, (exist, seq) in self._exist.items() if self._from_start else ():
             taken = {thing.rpartition("/")[2] for thing in held if thing.startswith(f"{resource}/")}
-            unknown = taken - self._registered[resource]
-            if unknown and len(taken) > len(registered) > 0:
+            unknown = taken - self._registered.get(resource, set())
+            if unknown and len(taken) > exist:
                 message = (
-                    f"{len(taken)} devices of {resource} are given away, of {len(registered)} that "
+                    f"{len(taken)} devices of {resource} are given away, of {exist} that "
                     f"exist: {', '.join(sorted(unknown))} no plugin registered"
                 )
-                found = self._found(record, "more_devices_than_exist", "node", message)
+                counted = seq, f"there are {exist}"
+                found = self._found(record, "more_devices_than_exist", "node", message, counted)
                 yield ("more_devices_than_exist", resource, frozenset(unknown)), found
+
+    def _counted(self, record: Record, resource: str, count: int | None) -> None:
+        """How many devices there are, healthy or not: the most that was ever told."""
+        if count is not None and count > self._exist.get(resource, (-1, 0))[0]:
+            self._exist[resource] = count, record.seq
 
     def _shared(self, record: Record, sort: str, held: Mapping[str, list[_Holder]]) -> _Found:
         """What a state file shows in two hands; what an init container had others may reuse."""
@@ -338,6 +372,27 @@ class Safety:
                 seqs = {each: self._grants.get((sort, thing, each), 0) for each in (one, two)}
                 found = self._two_lives(record, sort, thing, (one, two), seqs)
                 yield (sort, thing), found
+
+    # -- claims -----------------------------------------------------------------------------
+
+    def _claim_given(self, record: Record, body: ClaimPrepared) -> _Found:
+        if body.pod is not None:
+            self._names[body.pod_uid] = f"{body.namespace}/{body.pod}"
+        self._grants["claim", body.claim_uid, (body.pod_uid, "")] = record.seq
+        return ()
+
+    def _claim_back(self, record: Record, body: ClaimReleased) -> _Found:
+        """Whom a claim was prepared for may live on when it is unprepared."""
+        seq = self._grants.pop(("claim", body.claim_uid, (body.pod_uid, "")), None)
+        if seq is None or not body.unprepared or body.pod_uid in self._ended:
+            return ()
+        pod = self._names.get(body.pod_uid, body.pod_uid)
+        message = f"claim {body.namespace}/{body.claim} is unprepared while pod {pod} runs with it"
+        prepared = seq, f"prepared for pod {pod}"
+        found = self._found(record, "claim_unprepared_in_use", f"pod/{pod}", message, prepared)
+        suspicion = _Suspicion((body.claim_uid, body.pod_uid), found, record.ts_ns)
+        self._suspected.setdefault(body.pod_uid, []).append(suspicion)
+        return ()
 
     # -- CPUs -------------------------------------------------------------------------------
 
@@ -408,6 +463,8 @@ _Found = Iterable[tuple[object, ViolationEpisode]]
 
 _HANDLERS: Mapping[type[Body], Callable[[Safety, Record, Any], _Found]] = {
     CheckpointRead: Safety._checkpoint,
+    ClaimPrepared: Safety._claim_given,
+    ClaimReleased: Safety._claim_back,
     ClockStepped: Safety._step,
     ContainerStarted: Safety._runs,
     CpuManagerStarted: Safety._cpu_manager,
@@ -422,6 +479,7 @@ _HANDLERS: Mapping[type[Body], Callable[[Safety, Record, Any], _Found]] = {
     PodEvicted: Safety._ends,
     PodListed: Safety._listed,
     PodPreempted: Safety._ends,
+    NodeObserved: Safety._node,
     PodTerminated: Safety._ends,
     PodTerminating: Safety._ends,
     SettingsObserved: Safety._settings,
@@ -433,6 +491,7 @@ KINDS = frozenset(body.kind for body in TAKES)
 
 _SAYS: Mapping[type[Body], str] = {
     CheckpointRead: "kubelet_internal_checkpoint shows it",
+    ClaimReleased: "no longer in dra_manager_state",
     CpuManagerStateRead: "cpu_manager_state shows it",
     MemoryManagerStateRead: "memory_manager_state shows it",
     PodListed: "the list of pods shows it",

@@ -24,6 +24,9 @@ from kubeledger.simulate.engine.config import duration_ns
 from kubeledger.simulate.engine.kubelet import Kubelet, Simulation
 from kubeledger.simulate.engine.machine import machine_info
 
+_RECONCILES_NS = 50_000_000
+"""When it first looks for what is stale: between two relists."""
+
 
 def configuration(sim: Simulation) -> Configuration:
     """What a CPU manager is made of here."""
@@ -32,12 +35,27 @@ def configuration(sim: Simulation) -> Configuration:
 
 
 class _Manager(Manager):
-    """A manager that writes down what it takes back."""
+    """A manager that writes down how it begins, and what it takes back."""
 
     def __init__(self, sim: Simulation) -> None:
-        self._journal = sim.journal
+        self._sim, self._journal = sim, sim.journal
         self.names = {uid: (pod.namespace, pod.name) for uid, pod in sim.world.pods.items()}
         super().__init__(configuration(sim), sim.profile, sim.cpu_manager_state)
+
+    def restored(self) -> None:
+        """The state file is read."""
+        policy, state, facts = self.policy, self.state, self._sim.profile.resourcemanagers
+        machine = machine_info(self._sim.plan.node)
+        is_empty = not state.default and not state.assignments
+        body = CpuManagerStarted(
+            policy=STATIC,
+            reserved_cpu_set=text_of(policy.reserved),
+            cpus=places_of(machine, with_caches=facts.prefer_uncore_option),
+            options=policy.options.logged,
+            default_cpu_set=text_of(policy.accounted if is_empty else state.default),
+            restored=self._sim.cpu_manager_state is not None,
+        )
+        self._journal.write(body)
 
     def release(self, ref: ContainerRef) -> None:
         """Take back what a container has."""
@@ -80,21 +98,10 @@ class CpuLoop:
         """
         if self._sim.setting("cpuManagerPolicy") != STATIC:
             return
-        facts, is_restored = self._sim.profile.resourcemanagers, self._sim.cpu_manager_state
-        manager = self._manager = _Manager(self._sim)
-        policy, machine = manager.policy, machine_info(self._sim.plan.node)
-        body = CpuManagerStarted(
-            policy=STATIC,
-            reserved_cpu_set=text_of(policy.reserved),
-            cpus=places_of(machine, with_caches=facts.prefer_uncore_option),
-            options=policy.options.logged,
-            default_cpu_set=text_of(manager.state.default),
-            restored=is_restored is not None,
-        )
-        self._sim.journal.write(body)
+        self._manager = _Manager(self._sim)
         self._save()
         period_ns = duration_ns(self._sim.settings, "cpuManagerReconcilePeriod", "10s")
-        self._kubelet.every(period_ns, self._reconcile)
+        self._kubelet.every(period_ns, self._reconcile, first_ns=_RECONCILES_NS)
 
     def get_topology_hints(self, pod: Pod, container: Container) -> ProviderHints:
         """Of a container."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
@@ -65,24 +65,36 @@ def machine_of(node: NodePlan, settings: Mapping[str, Any], profile: KubeletProf
     )
 
 
-def machine_info(node: NodePlan) -> MachineInfo:
+class Cpus(Protocol):
+    """How the CPUs of a machine lie; see ``NodePlan``."""
+
+    @property
+    def cpus(self) -> int: ...
+    @property
+    def numa_nodes(self) -> Sequence[int]: ...
+    @property
+    def sockets(self) -> int: ...
+    @property
+    def threads_per_core(self) -> int: ...
+    @property
+    def uncore_caches(self) -> int | None: ...
+
+
+def machine_info(node: Cpus) -> MachineInfo:
     """The CPUs of a node as cAdvisor reports them.
 
     Cores are dealt out to NUMA nodes, sockets and uncore caches in a row, as evenly as their number
     allows. The threads of a core are numbered as Linux does: first one of each core, then another.
     """
     cores = node.cpus // node.threads_per_core
-    of_nodes: dict[int, list[Core]] = {numa: [] for numa in node.numa_nodes}
+    numbers, caches = sorted(node.numa_nodes), node.uncore_caches
+    of_nodes: dict[int, list[Core]] = {numa: [] for numa in numbers}
     for core in range(cores):
-        caches = node.uncore_caches
-        of_nodes[node.numa_nodes[core * len(of_nodes) // cores]].append(
-            Core(
-                core,
-                core * node.sockets // cores,
-                tuple(core + number * cores for number in range(node.threads_per_core)),
-                None if caches is None else core * caches // cores,
-            )
-        )
+        socket = core * node.sockets // cores
+        threads = tuple(core + number * cores for number in range(node.threads_per_core))
+        cache = None if caches is None else core * caches // cores
+        numa = numbers[core * len(numbers) // cores]
+        of_nodes[numa].append(Core(core, socket, threads, cache))
     return MachineInfo(
         num_sockets=node.sockets,
         nodes=tuple(Node(numa, tuple(members)) for numa, members in of_nodes.items()),

@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
+from kubeledger.kubelet.cgroups.node_config import reservation_of, reserved_amount
+from kubeledger.kubelet.cpumanager.cpu_manager import configuration_of, new_policy
+from kubeledger.kubelet.cpumanager.policy_static import STATIC, PolicyError
 from kubeledger.kubelet.kube.keys import name_key
 from kubeledger.kubelet.kube.quantity import QuantityError
 from kubeledger.kubelet.kube.requests import nanos_of
@@ -13,6 +16,7 @@ from kubeledger.kubelet.lifecycle.termination import shutdown_groups
 from kubeledger.kubelet.profile.gates import with_gates
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.units import format_go_duration
+from kubeledger.simulate.engine.machine import machine_info
 from kubeledger.simulate.scenario.check_failures import check_failures
 from kubeledger.simulate.scenario.faults import in_order, twice
 from kubeledger.simulate.scenario.models import Scenario
@@ -21,6 +25,12 @@ from kubeledger.simulate.scenario.pods import check_pod, containers_of, name_of,
 from kubeledger.simulate.scenario.problems import Fault, Path, Problems, suggestion
 from kubeledger.simulate.scenario.validate import Sound
 
+_OF_CPUS: tuple[Path, ...] = (
+    *(("node", key) for key in ("cpus", "numaNodes", "sockets", "threadsPerCore", "uncoreCaches")),
+    ("kubeletVersion",),
+    ("kubeletRestarts",),
+    ("config",),
+)
 PodGroup = tuple[int, list[tuple[Any, Path]]]
 """Index of an entry of ``pods``, and its manifests with their places."""
 
@@ -49,6 +59,8 @@ def check(
         found += check_failures(sound, given, settings)
     if not any(problems.inside(("node", key)) for key in ("cpus", "memory")):
         found += _reserved(scenario, settings)
+    if not any(problems.inside(at) for at in _OF_CPUS):
+        found += _static_cpus(sound, settings)
     for index, manifests in groups:
         pods = dict(sound.items["pods"])[index]
         for manifest, path in manifests:
@@ -69,6 +81,28 @@ def _node(scenario: Scenario, settings: dict[str, Any]) -> Iterator[Fault]:
     if scenario.node_shutdown is not None and not shutdown_groups(settings, facts.lifecycle):
         advice = "set `shutdownGracePeriod` in `config`, from 1.21 on"
         yield ("nodeShutdown",), "the kubelet does nothing about a shutdown", advice
+
+
+def _static_cpus(sound: Sound, settings: dict[str, Any]) -> Iterator[Fault]:
+    """Reserves and options with which the static policy does not start, of any process."""
+    scenario = sound.scenario
+    if settings.get("cpuManagerPolicy") != STATIC:
+        return
+    at = "configFile" if scenario.config_file is not None else "config"
+    versions: dict[str, Path] = {scenario.kubelet_version: ("kubeletVersion",)}
+    for index, restart in sound.items["kubeletRestarts"]:
+        place: Path = ("kubeletRestarts", index, "kubeletVersion")
+        versions.setdefault(restart.kubelet_version or scenario.kubelet_version, place)
+    machine = machine_info(scenario.node)
+    for version, place in versions.items():
+        profile = with_gates(resolve(version), settings.get("featureGates"))
+        try:
+            reserved = reserved_amount("cpu", reservation_of(settings.get))
+            new_policy(configuration_of(settings.get, machine, reserved), profile)
+        except (PolicyError, QuantityError) as error:
+            text = f"kubelet {version} does not start with this cpuManagerPolicy: {error}"
+            advice = "mend `cpuManagerPolicyOptions` or what is reserved in `config`"
+            yield (place if version != scenario.kubelet_version else (at,)), text, advice
 
 
 def _reserved(scenario: Scenario, settings: dict[str, Any]) -> Iterator[Fault]:

@@ -97,10 +97,9 @@ class Node(Model):
         if rest:
             text = f"{self.cpus} CPUs are not {self.threads_per_core} a core"
             yield ("threadsPerCore",), text, "choose another number of `cpus`"
-        parts = {"sockets": self.sockets, "uncoreCaches": self.uncore_caches or 1}
-        for name, number in parts.items():
+        for name, number in (("sockets", self.sockets), ("uncoreCaches", self.uncore_caches or 1)):
             if number > cores:
-                yield (name,), f"{number} {name} are more than the {cores} cores", "choose fewer"
+                yield (name,), f"{number} are more than the {cores} cores", "choose fewer"
         numbered = [(("numaNodes", index), each) for index, each in enumerate(self.numa_nodes)]
         yield from twice(numbered, lambda each: f"NUMA node {each} is there twice")
 

@@ -46,7 +46,7 @@ def read_settings(
             ("node", "cgroupDriver"), f"is {driver}, the configuration says {said}", "keep one"
         )
     settings = effective(sound, minor_version(scenario.kubelet_version))
-    if reason := refusal(settings, {}):
+    if reason := refusal(settings, {}, scenario.kubelet_version):
         problems.add(at, reason, _NO_START)
     return sound, settings
 

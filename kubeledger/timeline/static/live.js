@@ -4,8 +4,8 @@ const FOLLOW_MS = 2000;
 
 /** The server that sent the page; every request carries the token of its run. */
 class LiveServer {
-  constructor({ token, api }) {
-    Object.assign(this, { token, api, etag: "" });
+  constructor({ token, api, records }) {
+    Object.assign(this, { token, api, count: records, etag: "" });
   }
 
   async fetch(path, { query = {}, body = null, headers = {} } = {}) {
@@ -540,13 +540,19 @@ class WhatIfTab {
 async function startLive(start) {
   const pane = document.getElementById("pane");
   const server = new LiveServer(JSON.parse(document.getElementById("live").textContent));
-  pane.replaceChildren(element("p", { class: "hint" }, "All decisions are decided again; a long ledger takes a while …"));
+  const began = Date.now();
+  const wait = () => pane.replaceChildren(element("p", { class: "hint" },
+    `Deciding again what ${server.count.toLocaleString("en")} records hold: ${Math.round((Date.now() - began) / 1000)} s …`));
+  wait();
+  const waiting = setInterval(wait, 1000);
   let payload;
   try {
     payload = await server.drawing();
   } catch (error) {
     pane.replaceChildren(element("p", { class: "error", role: "alert" }, ...lines(error.message)));
     return;
+  } finally {
+    clearInterval(waiting);
   }
   pane.replaceChildren(element("p", { class: "hint" }, "Click a mark, or press n for the next thing that went wrong. SQL, why, the state at the cursor and what-if are below."));
   const page = start(payload, server);

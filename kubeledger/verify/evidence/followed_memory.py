@@ -16,7 +16,7 @@ from kubeledger.kubelet.memorymanager.machine import State
 from kubeledger.kubelet.memorymanager.memory_manager import Manager
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.bitmask import mask_of
-from kubeledger.kubelet.topologymanager.hint import TopologyHint
+from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
 from kubeledger.model.bodies.memorymanager import MemoryManagerStateRead, NUMANodeMemory
 
 
@@ -63,6 +63,22 @@ class FollowedMemory:
         if self._manager is None:
             raise ValueError("nothing is known of the machine")
         return _given(self._manager.copy(), pod, container, affinity)
+
+    def hints(self, pod: Pod, container: Container | None) -> Mapping[str, Hints] | None:
+        """Hints for a container, or for a pod as a whole; None where the kubelet crashes.
+
+        Raises:
+            ValueError: nothing is known of the machine.
+        """
+        if self._manager is None:
+            raise ValueError("nothing is known of the machine")
+        policy, state = self._manager.policy, self._manager.state
+        try:
+            if container is None:
+                return policy.get_pod_topology_hints(state, pod) or {}
+            return policy.get_topology_hints(state, pod, container) or {}
+        except KubeletPanicError:
+            return None
 
     def give(self, pod: Pod, container: Container, nodes: frozenset[int]) -> None:
         """A container got memory of these nodes."""

@@ -30,6 +30,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodRejected,
 )
 from kubeledger.model.bodies.memorymanager import MemoryReleased
+from kubeledger.model.bodies.stages import PodResized
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.line_texts import EVENT_SENT
@@ -53,6 +54,7 @@ KILLS: Final = LineClass("the lines about kills of containers", (ContainerKilled
 CPUS: Final = LineClass("the lines with which CPUs are given back", (CpusReleased,))
 MEMORY: Final = LineClass("the lines with which memory is given back", (MemoryReleased,))
 DEVICES: Final = LineClass("the lines with which devices are given", (DevicesAllocated,))
+RESIZES: Final = LineClass("the lines about resizes in place", (PodResized,))
 REFUSALS: Final = LineClass("the lines about refused pods", (PodRejected,))
 SIGNALS: Final = LineClass("the eviction manager's signals", (EvictionSignalObserved,))
 CONDITIONS: Final = LineClass("the lines about conditions of the node", (NodeConditionsChanged,))
@@ -60,7 +62,7 @@ COLLECTIONS: Final = (
     LineClass("the lines with which image collections begin", (GarbageCollectionStarted,)),
     LineClass("the lines with which image collections end", (GarbageCollected,)),
 )
-_CLASSES: Final = (PODS, RUNS, KILLS, REFUSALS, CPUS, DEVICES, MEMORY, SIGNALS, CONDITIONS,
+_CLASSES: Final = (PODS, RUNS, KILLS, RESIZES, REFUSALS, CPUS, DEVICES, MEMORY, SIGNALS, CONDITIONS,
                    *COLLECTIONS)  # fmt: skip
 
 _PODS: Final = (PODS, RUNS)
@@ -78,7 +80,7 @@ RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
     "devicemanager.DevicesReleased": (*_PODS, DEVICES),
     "eviction.NodeConditionsChanged": (SIGNALS,),
     "eviction.PodSpared": (*_PODS, SIGNALS),
-    "eviction.ReclaimAttempted": (SIGNALS,),
+    "eviction.ReclaimAttempted": (*_PODS, SIGNALS),
     "images.GarbageCollected": COLLECTIONS,
     "images.GarbageCollectionStarted": COLLECTIONS,
     "images.ImageDeleted": (*_PODS, *COLLECTIONS),
@@ -87,11 +89,13 @@ RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
     "lifecycle.PodAdmitted": _PODS,
     "lifecycle.PodEvicted": (*_PODS, SIGNALS),
     "lifecycle.PodRejected": _PODS,
+    "lifecycle.PodResized": (*_PODS, RESIZES),
     "lifecycle.RestartBackedOff": (*_PODS, KILLS),
     "memorymanager.MemoryAllocated": (*_PODS, MEMORY),
     "memorymanager.MemoryAllocationFailed": (*_PODS, MEMORY),
     "memorymanager.MemoryReleased": _PODS,
     "preemption.PodPreempted": _PODS,
+    "preemption.PreemptionFailed": _PODS,
     "prober.ProbeTransitioned": _PODS,
 }
 """Kind of decision -> classes of which a line that is not there may make it impossible."""
@@ -103,9 +107,16 @@ OWED: Final[Mapping[str, tuple[LineClass, ...]]] = {
 """Kind of decision -> classes of its own lines, which it is missed in besides."""
 
 
-def _is_own_line(piece: Evidence) -> bool:
-    """Not a list or another file that shows the same, nor the event that went with it."""
-    return piece.line is not None and EVENT_SENT not in (piece.text or "")
+_LOOP: Final = "SyncLoop"
+
+
+def _is_own_line(piece: Evidence, of: LineClass) -> bool:
+    """Not a list or another file that shows the same, nor the event that went with it.
+
+    Nor the line that handed over a pod which a list shows refused.
+    """
+    others = (EVENT_SENT, _LOOP) if of is REFUSALS else (EVENT_SENT,)
+    return piece.line is not None and not any(each in (piece.text or "") for each in others)
 
 
 class LoggedClasses:
@@ -133,7 +144,7 @@ class LoggedClasses:
         if of is None:
             self.is_read = self.is_read or isinstance(record.body, ImportCompleted)
             return
-        if record.evidence and not any(map(_is_own_line, record.evidence)):
+        if record.evidence and not any(_is_own_line(piece, of) for piece in record.evidence):
             return
         minutes, ts_ns = self._seen[of], record.ts_ns
         first_ns, last_ns = minutes.get(ts_ns // (60 * NS_PER_S), (ts_ns, ts_ns))

@@ -9,9 +9,9 @@ whose spec asks for it may have got something, unless the ledger says when it di
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -19,7 +19,10 @@ from kubeledger.kubelet.kube.pod import SIDECAR, Container, Pod
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.lifecycle.state import key_of
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
+from kubeledger.kubelet.topologymanager.hint import Hints
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected
 from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.bodies.topologymanager import HintsGenerated
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
@@ -27,14 +30,27 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, recorded, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pods import ListedPod
-from kubeledger.verify.rules.activity import came_back, let_go, lived, misnamed, relied_on
+from kubeledger.verify.rules.activity import (
+    came_back,
+    is_active,
+    let_go,
+    lived,
+    misnamed,
+    relied_on,
+)
 from kubeledger.verify.verifier import Prescan, See
 from kubeledger.verify.witnesses import Row, Witnesses
 
 Holder = tuple[str, str]
 """Pod key and container."""
 
+OwnHints = Mapping[str, Hints | None]
+"""Resource -> what a manager offers the topology manager."""
+
 V = TypeVar("V", bound=Hashable)
+
+NONE_POLICY: Final = "policy_none.go"
+"""What decides of CPUs or memory where a variant turns a manager off."""
 
 _FILE_NS = 15 * NS_PER_S
 """A snapshot is named by the second it began in, and may take so long to be made."""
@@ -88,14 +104,19 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
     """One manager's table of assignments.
 
     Attributes:
+        manager: in words.
         file: name of the manager's state file.
         denied: what it means when the file shows something else than the lines showed.
         released: the kubelet's function that gives back; ``validated`` the one that checks a file.
         grants, releases, shortages, refusals: of containers, and of the state file.
         starts, files: the manager began; its file was read.
+        turned_off: setting and value with which nobody has anything of its own.
         held: the table; ``complete``: nobody else has anything.
+        pending: the pod that was to be admitted last, which kubelets up to 1.31 count as active;
+            None where no record shows one.
     """
 
+    manager: ClassVar[str]
     file: ClassVar[str]
     denied: ClassVar[str]
     released: ClassVar[str]
@@ -105,6 +126,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
     shortages: ClassVar[type[Body]]
     refusals: ClassVar[type[Body]]
     starts: ClassVar[type[Body]]
+    turned_off: ClassVar[tuple[str, str]]
     files: ClassVar[type[Body]]
     none: Any
 
@@ -112,6 +134,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         super().__init__(context)
         self.held: dict[Holder, Assignment[V]] = {}
         self.complete = False
+        self.pending: str | None = None
         self._was_complete = False
         self._granted_ns = 0
         self._witnesses: Witnesses[V] = Witnesses(_FILE_NS)
@@ -136,6 +159,9 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
             self.starts: self.started,
             self.files: self._file_read,
             KubeletStarted: self._process_started,
+            HintsGenerated: self._hinted,
+            PodAdmitted: self._asked,
+            PodRejected: self._asked,
         }
 
     def settle(self, state: NodeState) -> None:
@@ -166,6 +192,44 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
     def given(self, body: Any) -> V:  # noqa: ANN401
         """What a grant gives."""
 
+    @abstractmethod
+    def is_own(self, resource: str) -> bool:
+        """Whether the manager gives hints for a resource."""
+
+    @property
+    def is_varied(self) -> bool:
+        """Whether a variant's manager may give other hints than the recorded ones."""
+        return False
+
+    def hints(self, pod: Pod, container: Container | None) -> OwnHints | None:
+        """The hints that a variant's manager gives; None where that is not known.
+
+        Args:
+            pod: that is to be admitted.
+            container: None for the pod as a whole.
+        """
+        return None
+
+    def _hinted(self, record: Record, body: HintsGenerated, state: NodeState) -> None:
+        """Under a variant other hints are merged than the recorded ones."""
+        if not (self.is_off or self.is_varied):
+            return
+        hints = {} if self.is_off else self._varied_hints(record, body)
+        key = key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod) or ""
+        offer = self.context.alignment.offer(record, key, body)
+        others = {name: of for name, of in offer.hints.items() if not self.is_own(name)}
+        missing = () if hints is not None else (f"the hints of the {self.manager}",)
+        offer = offer._replace(hints={**others, **(hints or {})}, missing=offer.missing + missing)
+        self.context.alignment.replace(offer)
+
+    def _varied_hints(self, record: Record, body: HintsGenerated) -> OwnHints | None:
+        """The same by each version of the pod's spec, where they agree."""
+        whole = body.container is None
+        firsts = (next(specs_in(version), None) for version in self.versions(record))
+        specs = list(filter(None, firsts)) if whole else self.specs(record)
+        found = [self.hints(spec.pod, None if whole else spec.container) for spec in specs]
+        return found[0] if found and found.count(found[0]) == len(found) else None
+
     def compared(self, given: V, reading: V | None) -> V:
         """What a file that shows this, or no entry, says of what was reported."""
         nothing: V = self.none
@@ -188,8 +252,13 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         """
         self._was_complete = self._was_complete or self.complete
         self.complete = False
+        self.pending = None
         if not body.from_start:
             self.reset()
+
+    def _asked(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401 - either
+        """A pod was to be admitted."""
+        self.pending = key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod)
 
     def begin(self, restored: bool | None, *, same: bool = True) -> None:
         """The manager began with the table of its file, or (not ``restored``) with none.
@@ -214,6 +283,10 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         holder = key, body.container or ""
         name = f"{body.namespace}/{body.pod}" if body.pod else key
         subject = f"container/{name}/{holder[1]}" if holder[1] and body.pod else f"pod/{name}"
+        if self.is_off:
+            never = self._never()
+            self.conclude(record, subject, never, rule=never.rule)
+            return
         found = self._foreign(record, body)
         if found is None and self.context.profile is None:
             found = lacks([self.context.missing_profile])
@@ -221,6 +294,8 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         rule = found.rule or (self.released if isinstance(body, self.releases) else self.rule)
         given = recorded(record, found.expected) if found.expected else None
         self.conclude(record, subject, found, recorded=given, rule=rule)
+        if not isinstance(body, self.releases):
+            self.pending = key
         if isinstance(body, self.grants):
             self.take(record, holder, self.given(body))
             self._granted_ns = record.ts_ns
@@ -228,7 +303,20 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
             self.lose(record, holder)
 
     def _refused(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401 - any
-        self.conclude(record, "node", self.judge_file(body), rule=self.validated)
+        found = self._never() if self.is_off else self.judge_file(body)
+        self.conclude(record, "node", found, rule=found.rule or self.validated)
+
+    @property
+    def is_off(self) -> bool:
+        """Whether a variant turns the manager's policy off."""
+        setting, value = self.turned_off
+        return self.context.variant.settings.get(setting) == value
+
+    def _never(self) -> Judgement:
+        """The judgement of a decision that a manager without a policy does not take."""
+        why = f"with {' '.join(self.turned_off)} no container has any of its own"
+        manager = self.rule.rpartition("/")[0]
+        return same(False, why, certain=True, rule=f"{manager}/{NONE_POLICY} Allocate")
 
     def _foreign(self, record: Record, body: Any) -> Judgement | None:  # noqa: ANN401 - any body
         """The judgement of a record whose pod has another name, or no such container."""
@@ -267,6 +355,8 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
             return
         for holder, held in self.held.items():
             value = reading.get(holder)
+            if value is None and not is_active(state, self.context.pods, holder[0])[0]:
+                continue  # the line of its release may be lost
             has = "no entry" if value is None else self.text(value)
             row = (record.seq, record.ts_ns, f"the file has {has} for container {holder[1]}")
             self._witnesses.note_reading(
@@ -317,6 +407,8 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
             )
             if not self.complete or ended_ns is None or noticed_ns - ended_ns <= _NOTICED_NS:
                 continue
+            if self.may_be_pending(holder[0]):
+                continue
             value, seq = self.held.pop(holder)
             self.context.absent(
                 record,
@@ -328,6 +420,11 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
                 rule=self.released,
                 inputs=[seq],
             )
+
+    def may_be_pending(self, pod: str) -> bool:
+        """Whether a pod that has ended may count as active, as the last one to be admitted."""
+        known = self.context.profile is None or self.facts.pending_admission_pod
+        return known and self.pending in (None, pod)
 
     def surely_has(self, holder: Holder, ts_ns: int) -> bool:
         """Whether something later shows that a container kept what it has."""
@@ -368,12 +465,16 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
 
         A pod that was resized has several, and any may be what was asked for.
         """
-        pods, body = self.context.pods, record.body
-        names = (getattr(body, name) for name in ("pod_uid", "namespace", "pod"))
+        name = getattr(record.body, "container", None)
+        found = (spec for version in self.versions(record) for spec in specs_in(version))
+        return [spec for spec in found if spec.container.name == name]
+
+    def versions(self, record: Record) -> Sequence[ListedPod]:
+        """The record's pod in each version of its spec."""
+        pods = self.context.pods
+        names = (getattr(record.body, name) for name in ("pod_uid", "namespace", "pod"))
         listed = pods.at(record.ts_ns, *names)
-        versions = pods.versions(listed) if listed is not None else ()
-        found = (spec for version in versions for spec in specs_in(version))
-        return [spec for spec in found if spec.container.name == getattr(body, "container", None)]
+        return pods.versions(listed) if listed is not None else ()
 
     def pod(self, holder: Holder) -> str:
         """The name of a holder's pod, or its UID."""

@@ -7,7 +7,7 @@ variant, those that its settings would have led to.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
@@ -28,8 +28,10 @@ from kubeledger.kubelet.cpumanager.topology import CPUTopology, machine_of
 from kubeledger.kubelet.kube.admission import AllocationError
 from kubeledger.kubelet.kube.cpuset import CPUSet, parse
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
+from kubeledger.kubelet.kube.pod import Container, Pod
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.kubelet.topologymanager.hint import Hints
 from kubeledger.model.bodies.cpumanager import CpuManagerStarted
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.settings import UNKNOWN
@@ -129,6 +131,15 @@ class CpuPolicy:
             return str(error)
         return ""
 
+    def hints(
+        self, state: State, pod: Pod, container: Container | None, reusable: CPUSet
+    ) -> Mapping[str, Hints | None]:
+        """Hints for a container, or for a pod as a whole; it may reuse CPUs of its containers."""
+        self.static.cpus_to_reuse = {pod.metadata.uid or "": reusable}
+        if container is None:
+            return self.static.get_pod_topology_hints(state, pod) or {}
+        return self.static.get_topology_hints(state, pod, container) or {}
+
     def free(self, pool: CPUSet, reusable: CPUSet, *, physical: bool) -> CPUSet:
         """CPUs that count as free."""
         if physical:
@@ -165,20 +176,23 @@ def cpu_policy_of(
     assert start.cpus is not None
     topology = CPUTopology(machine_of(start.cpus), profile.resourcemanagers)
     reserved = parse(start.reserved_cpu_set or "")
-    if _is_varied(context, (_OPTIONS, _RESERVED, *_RESERVES)):
-        with suppress(PolicyError):
+    if is_varied(context):
+        try:
             static = _of_settings(topology, reserved, context, profile)
-            return CpuPolicy(static, profile), []
-        return None, ["a kubelet that starts with these settings"]
+        except PolicyError as error:
+            return None, [f"a kubelet that starts with these settings ({error})"]
+        return CpuPolicy(static, profile), []
     options = _options(start, context, profile)
     if options is None:
         return None, ["the options of the static policy"]
     return CpuPolicy(StaticPolicy(topology, reserved, options, profile), profile), []
 
 
-def _is_varied(context: VerifyContext, names: Iterable[str]) -> bool:
-    variant = context.variant
-    return any(name in variant.settings or name in variant.entries for name in names)
+def is_varied(
+    context: VerifyContext, names: Iterable[str] = (_OPTIONS, _RESERVED, *_RESERVES)
+) -> bool:
+    """Whether a variant changes any of these settings, all of them on which a policy rests."""
+    return any(map(context.settings.is_varied, names))
 
 
 def _options(
@@ -207,10 +221,10 @@ def _of_settings(
         PolicyError: the kubelet does not start with them.
     """
     get, count = context.settings.get, reserved.bit_count()
-    if _is_varied(context, [_RESERVED]):
+    if is_varied(context, [_RESERVED]):
         reserved = parse(str(get(_RESERVED) or ""))
         count = reserved.bit_count() or count
-    elif _is_varied(context, _RESERVES) and not get(_RESERVED):
+    elif is_varied(context, _RESERVES) and not get(_RESERVED):
         amounts = [each for name in _RESERVES if isinstance(each := get(name), dict)]
         with suppress(QuantityError):
             milli = sum(Quantity.from_api(each.get("cpu", "0")).milli_value() for each in amounts)

@@ -16,9 +16,9 @@ import msgspec
 
 from kubeledger.kubelet.cpumanager.guaranteed import GuaranteedCPUs
 from kubeledger.kubelet.cpumanager.policy_static import leaves_its_cpus
-from kubeledger.kubelet.cpumanager.state_mem import Assignments
+from kubeledger.kubelet.cpumanager.state_mem import Assignments, State
 from kubeledger.kubelet.kube.cpuset import CPUSet, parse, text_of
-from kubeledger.kubelet.kube.pod import Pod, containers_of
+from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
 from kubeledger.model.bodies.cpumanager import (
     CpuAllocationFailed,
     CpuManagerStarted,
@@ -33,8 +33,15 @@ from kubeledger.model.units import NS_PER_S, parse_go_duration
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, open_to, same
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.rules.assignments import AssignmentVerifier, Holder, Spec, specs_in
-from kubeledger.verify.rules.cpu_policy import CpuPolicy, cpu_policy_of
+from kubeledger.verify.rules.activity import is_active
+from kubeledger.verify.rules.assignments import (
+    AssignmentVerifier,
+    Holder,
+    OwnHints,
+    Spec,
+    specs_in,
+)
+from kubeledger.verify.rules.cpu_policy import CpuPolicy, cpu_policy_of, is_varied
 
 _SLACK_NS: Final = 5 * NS_PER_S
 
@@ -54,7 +61,8 @@ class CpuTable(AssignmentVerifier[CPUSet]):
         CpuAllocationFailed,
         CpuStateRefused,
     )
-    file = "cpu_manager_state"
+    manager, file = "CPU manager", "cpu_manager_state"
+    turned_off = ("cpuManagerPolicy", "none")
     denied = "cpu_manager_state shows other CPUs of containers than the lines"
     grants, releases, shortages, refusals = decides
     starts, files = CpuManagerStarted, CpuManagerStateRead
@@ -67,6 +75,25 @@ class CpuTable(AssignmentVerifier[CPUSet]):
         self.start_seq = 0
         self._known: tuple[object, tuple[CpuPolicy | None, list[str]]] = (None, (None, []))
         self.last_file: CpuManagerStateRead | None = None
+
+    def is_own(self, resource: str) -> bool:
+        """CPUs."""
+        return resource == "cpu"
+
+    @property
+    def is_varied(self) -> bool:
+        """Whether a variant gives the policy other options or reserves."""
+        return is_varied(self.context)
+
+    def hints(self, pod: Pod, container: Container | None) -> OwnHints | None:
+        """What a variant's policy offers."""
+        policy, _ = self.policy
+        if policy is None or self.pool is None or not self.complete:
+            return None
+        name = "" if container is None else container.name or ""
+        holder = (pod.metadata.uid or "", name)
+        state = State(self.pool, self.contents())
+        return policy.hints(state, pod, container, self.reusable(pod, holder))
 
     def text(self, value: CPUSet) -> str:
         """What a container has."""
@@ -203,11 +230,11 @@ class CpuTable(AssignmentVerifier[CPUSet]):
                     counts += filter(None, self.counts([spec]))
         return counts
 
-    def reusable(self, specs: list[Spec], holder: Holder) -> CPUSet:
+    def reusable(self, pod: Pod | None, holder: Holder) -> CPUSet:
         """CPUs of init containers; without a spec those of all other containers of the pod."""
-        if not specs:
+        if pod is None:
             return self.siblings(holder)
-        pod, free = specs[0].pod, 0
+        free = 0
         for container in containers_of(pod):
             name = container.name or ""
             if name == holder[1]:
@@ -240,6 +267,15 @@ class CpuTable(AssignmentVerifier[CPUSet]):
                     count = 0 if skipped else guaranteed.of_container(pod, spec.container)
                     counts += [count] if count or spec.defaulted else []
         return list(dict.fromkeys(counts))
+
+    def of_ended_pods(self, state: NodeState) -> CPUSet:
+        """CPUs that are still those of pods which are not active any more."""
+        pods = self.context.pods
+        return union(
+            held.value
+            for (pod, _), held in self.held.items()
+            if is_active(state, pods, pod)[0] is False
+        )
 
     def contents(self) -> Assignments:
         """The table as the policy has it."""

@@ -9,6 +9,7 @@ back when the pod is not active any more.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -18,19 +19,24 @@ from kubeledger.kubelet.cpumanager.policy_static import returned_cpus
 from kubeledger.kubelet.kube.cpuset import CPUSet, parse, set_of, text_of
 from kubeledger.model.bodies.cpumanager import (
     CpuAllocationFailed,
+    CpuManagerStarted,
     CpusAllocated,
     CpusReleased,
     CpuStateRefused,
 )
 from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.rules.assignments import Holder, Spec
-from kubeledger.verify.rules.cpu_policy import CpuPolicy, told_by
+from kubeledger.verify.rules.cpu_policy import CpuPolicy, is_varied, told_by
 from kubeledger.verify.rules.cpu_table import CpuTable, set_or_none, union
+from kubeledger.verify.variant import RECORDED
 
 _FILE: Final = "pkg/kubelet/cm/cpumanager/"
 _AFFINITY_LINE: Final = "opology Affinity"
+_LATE_NS: Final = 20 * NS_PER_S
+"""Stale assignments are looked for every ten seconds."""
 _NOT_RESTORED: Final = "could not restore state from checkpoint"
 _CORRUPT: Final = "checkpoint is corrupted"
 _OTHER_POLICY: Final = re.compile(
@@ -45,6 +51,25 @@ class CpuVerifier(CpuTable):
     rule = f"{_FILE}policy_static.go Allocate"
     released = f"{_FILE}cpu_manager.go removeStaleState"
     validated = f"{_FILE}policy_static.go validateState"
+
+    def started(self, record: Record, body: CpuManagerStarted, state: NodeState) -> None:
+        """Under a variant the first process may refuse the file that another one left."""
+        is_first = self.start is None
+        super().started(record, body, state)
+        policy, _ = self.policy
+        if not (is_first and body.restored and is_varied(self.context)) or policy is None:
+            return
+        errors = policy.state_errors(self.pool or 0, self.contents())
+        if errors and (self.complete or "reserved" in errors[0]):
+            self.context.absent(
+                record,
+                CpuStateRefused.kind,
+                subject="node",
+                expected={"error": errors[0]},
+                why=f"the kubelet would not start with this cpu_manager_state: {errors[0]}",
+                rule=self.validated,
+                certain=True,
+            )
 
     def judge(self, record: Record, holder: Holder, state: NodeState) -> Judgement:
         """Judge a grant, a release, or that there was too little."""
@@ -68,7 +93,7 @@ class CpuVerifier(CpuTable):
         if wrong := _wrong_count(specs, counts, body) or self._wrong_cpus(given, pool_after):
             expected = {"requested": counts[-1]} if counts else None
             return same(False, wrong, expected=expected, inputs=seqs, certain=True)
-        reused = self.reusable(specs, holder)
+        reused = self.reusable(specs[0].pod if specs else None, holder)
         if pool is not None:
             denied = f"the shared pool was {text_of(pool)}"
             if short := given & ~pool & ~reused:
@@ -91,13 +116,18 @@ class CpuVerifier(CpuTable):
         assert policy is not None
         assert pool is not None
         decided = [policy.give(pool, given.bit_count(), affinity, reused)
-                   for affinity in self._affinities(record, policy)]  # fmt: skip
+                   for affinity in self._affinities(record, policy, holder)]  # fmt: skip
         free = policy.free(pool, reused, physical=False)
         again = f", {text_of(reused)} an init container's before" if reused else ""
         return _choice(body, policy, decided, free, f"out of {text_of(free)}{again}", seqs)
 
-    def _affinities(self, record: Record, policy: CpuPolicy) -> list[int | None]:
+    def _affinities(
+        self, record: Record, policy: CpuPolicy, holder: Holder
+    ) -> Sequence[int | None]:
         """The NUMA nodes that may have been stored: those of the line, which may be lost."""
+        stored = self.context.alignment.stored(*holder)
+        if self.context.variant != RECORDED and stored is not None:
+            return [hint.affinity for hint in stored.hints]
         nodes: tuple[int, ...] | None = getattr(record.body, "numa_nodes", None)
         if nodes is not None:
             return [set_of(nodes)]
@@ -138,9 +168,21 @@ class CpuVerifier(CpuTable):
             back, gone = pool_after & ~after, after & ~pool_after
             if (odd := self.by_lost_lines(record, holder, back, gone, denied, state)) is not None:
                 return odd
+        if found.verdict == "match" and self.facts.pending_admission_pod:
+            found = self._late(record, holder, found)
         if expected["cpu_set"] != body.cpu_set:
             found = same(False, f"it had {expected['cpu_set']}", inputs=(held.seq,))
         return msgspec.structs.replace(found, expected=expected)
+
+    def _late(self, record: Record, holder: Holder, found: Judgement) -> Judgement:
+        """Say it where a pod has kept its CPUs for long as the last one that was to be admitted."""
+        interval = self.context.timeline.interval(record.ts_ns, holder[0])
+        ended_ns = None if interval is None else interval.terminated_ns
+        late = ended_ns is not None and record.ts_ns - ended_ns > _LATE_NS
+        if not late or self.pending != holder[0]:
+            return found
+        kept = "it counted as active until another pod was to be admitted"
+        return msgspec.structs.replace(found, why=f"{found.why}; {kept}")
 
     def _judge_refusal(
         self, record: Record, body: CpuAllocationFailed, holder: Holder, state: NodeState
@@ -154,19 +196,25 @@ class CpuVerifier(CpuTable):
             return lacks([*missing, *unknown])
         assert pool is not None
         if held is not None:
-            return self._judge_refusal_of_own(record, body, policy, pool, holder)
+            return self._judge_refusal_of_own(record, body, policy, pool, holder, state)
         asked = counts[-1] if body.requested is None else body.requested
-        reused, seqs = self.reusable(specs, holder), [specs[0].seq, self.start_seq]
+        reused, seqs = (
+            self.reusable(specs[0].pod if specs else None, holder),
+            [specs[0].seq, self.start_seq],
+        )
         decided = [policy.give(pool, asked, affinity, reused)
-                   for affinity in self._affinities(record, policy)]  # fmt: skip
+                   for affinity in self._affinities(record, policy, holder)]  # fmt: skip
         told = told_by(body.error, asked)
-        free = policy.free(pool, reused, physical=told is not None and told.physical)
-        why = f"it requests {_cpus(counts[-1])}, and {free.bit_count()} were free"
+        physical = told is not None and told.physical
+        free = policy.free(pool, reused, physical=physical)
+        on_cores = " on cores without a reserved CPU" if physical else ""
+        why = f"it requests {_cpus(counts[-1])}, and {free.bit_count()} were free{on_cores}"
+        why += self._kept(pool, state)
         if asked in counts and body.error in decided:
             more = "" if told is not None else f": {body.error}"
             return same(True, why + more, inputs=seqs)
         says_all = told is not None and (told.free is None) != self.facts.cpu_shortage_names_numbers
-        if told is not None and says_all and asked in counts:
+        if told is not None and says_all and asked in counts and self._as_recorded:
             maybe = [h for h in self.held if not self.surely_has(h, record.ts_ns)]
             unlogged = self.unlogged(state, but=holder)
             least = 0 if unlogged is None else free.bit_count() - sum(unlogged)
@@ -185,19 +233,35 @@ class CpuVerifier(CpuTable):
         policy: CpuPolicy,
         pool: CPUSet,
         holder: Holder,
+        state: NodeState,
     ) -> Judgement:
         """A container has its CPUs: whether cores are whole is asked before that is seen."""
         held = self.held[holder]
         has = f"it has its CPUs {text_of(held.value)} already"
         error = policy.refusal(pool, held.value.bit_count())
         if error and error == body.error:
-            why = f"{has}, but {FULL_PCPUS_ONLY} asks for as many free ones before that is seen"
+            free = policy.free(pool, 0, physical=True).bit_count()
+            why = (
+                f"{has}, but {FULL_PCPUS_ONLY} asks for as many others before that is seen, and "
+                f"only {free} were free on cores without a reserved CPU{self._kept(pool, state)}"
+            )
             rule = f"{_FILE}policy_static.go enforceSMTAlignment"
             return same(True, why, inputs=[held.seq, self.start_seq], rule=rule)
         why = f"{has}, and is left as it is"
-        if self.surely_has(holder, record.ts_ns) and not policy.asks_for_whole_cores:
+        sure = self.surely_has(holder, record.ts_ns) and not policy.asks_for_whole_cores
+        if sure or not self._as_recorded:
             return same(False, why, expected={"error": None}, inputs=[held.seq])
         return open_to("all holders of CPUs", denied=why, inputs=[held.seq])
+
+    @property
+    def _as_recorded(self) -> bool:
+        """Whether it is asked what was: a variant is not, of what is sound as recorded."""
+        return self.context.variant == RECORDED
+
+    def _kept(self, pool: CPUSet, state: NodeState) -> str:
+        """Words for CPUs that pods have which have ended."""
+        kept = self.of_ended_pods(state) & ~pool
+        return f"; CPU {text_of(kept)} was still that of pods which had ended" if kept else ""
 
     def judge_file(self, body: CpuStateRefused) -> Judgement:
         """Decide the error again, where all that the file held is known."""

@@ -32,6 +32,8 @@ _UPDATES: Final = {
 _SANDBOX: Final = "sandbox_changed"
 _LISTED_NS: Final = 10 * NS_PER_S
 """A change is shown in a list so long after it."""
+_REMOVED_NS: Final = 60 * NS_PER_S
+"""So long after its containers have ended a pod that was deleted is removed."""
 REASONS: Final = frozenset(
     {
         *PROBE_OF_KILL,
@@ -102,6 +104,13 @@ def judge_stop(
         return lacks([f"the records that show that {why}"])
     if reason == "pod_deleted" and stops.found:
         return lacks(["whether the pod was being deleted when this process found it"])
+    if reason == "pod_deleted" and pod is not None and stops.other() is None:
+        until_ns = record.ts_ns + (body.grace_period_s or 0) * NS_PER_S + _REMOVED_NS
+        gone = any(
+            each.what == "remove" and record.ts_ns < each.ts_ns <= until_ns for each in pod.calls
+        )
+        if gone:
+            return open_to("the line with which the pod was deleted", denied=f"{why}, by no record")
     return same(False, f"no record shows that {why}")
 
 

@@ -1,144 +1,198 @@
 """Merged hints: does the policy yield this hint, and admit with it?
 
 The topology manager merges the hints of all providers by its policy; there is no freedom in it.
-What may be open are hints in lines that were lost, and distances of NUMA nodes.
+What may be open are hints in lines that were lost, distances of NUMA nodes, and, where no record
+says, the policy and the NUMA nodes: then each is tried that goes with the decisions before.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from typing import Any, Final, NamedTuple, get_args
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, cast, get_args
 
 from kubeledger.kubelet.topologymanager.bitmask import bits_of, mask_of
 from kubeledger.kubelet.topologymanager.blame import blame_text, blamed
 from kubeledger.kubelet.topologymanager.decider import decide
-from kubeledger.kubelet.topologymanager.hint import TopologyHint
-from kubeledger.kubelet.topologymanager.options import PREFER_CLOSEST
+from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
+from kubeledger.kubelet.topologymanager.options import (
+    PREFER_CLOSEST,
+    ConfigurationError,
+    policy_options,
+)
 from kubeledger.kubelet.topologymanager.policies import Policy, PolicyName
 from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint, HintsGenerated
 from kubeledger.model.record import Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, open_to, recorded, same
-from kubeledger.verify.evidence.hints import mask_of_hint, masks_of
+from kubeledger.verify.evidence.alignment import Affinity, Offer
+from kubeledger.verify.evidence.hints import mask_of_hint
 from kubeledger.verify.evidence.line_texts import HINTS, HINTS_OF_A_POD, NO_HINT
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.devices.model import Affinity, DeviceManagerModel
+from kubeledger.verify.rules.devices.model import DeviceManagerModel
 from kubeledger.verify.rules.devices.words import joined, nodes_text
 from kubeledger.verify.settings import UNKNOWN
 from kubeledger.verify.variant import RECORDED
 
 RULE: Final = "pkg/kubelet/cm/topologymanager/policy.go mergeFilteredHints"
-_KEPT_MAX = 64
-_SCOPE = "topologyManagerScope"
-_POLICY = "topologyManagerPolicy"
-_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_SCOPE: Final = "topologyManagerScope"
+_POLICY: Final = "topologyManagerPolicy"
+_OPTIONS: Final = "topologyManagerPolicyOptions"
+_NODES: Final = "the NUMA nodes of the machine"
+_NO_START: Final = "a kubelet that starts with these settings"
+_NO_AFFINITY: Final = TopologyHint(None, preferred=False)
+_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 
-class _Offer(NamedTuple):
-    """Hints that were generated for a pod."""
+class _Merged(NamedTuple):
+    """What one policy makes of the hints.
 
-    record: Record
-    pod: str
-    body: HintsGenerated
+    Attributes:
+        policy: that merges.
+        hint: merged.
+        judgement: of what was recorded.
+        logged: fields of the record that are compared.
+    """
+
+    policy: Policy
+    hint: TopologyHint
+    judgement: Judgement
+    logged: Fields
 
 
 class Affinities:
-    """Judgements of ``AffinityDecided``; gives the model what was stored."""
+    """Judgements of ``AffinityDecided``; tells other rules what was stored."""
 
     def __init__(self, model: DeviceManagerModel) -> None:
         self._model = model
-        self._offers: OrderedDict[int, _Offer] = OrderedDict()
         self._scope_reported: int | None = None
+        self._refuted: set[tuple[str, tuple[int, ...]]] = set()
 
     def restarted(self) -> None:
-        """A new kubelet process knows no hints."""
-        self._offers.clear()
+        """A new kubelet process knows no hints, and may have another policy."""
+        self._model.context.alignment.restarted()
+        self._refuted.clear()
 
     def offered(self, record: Record, body: HintsGenerated, state: NodeState) -> None:
         """Hints came in: keep them for the merge that they cause."""
-        self._offers[record.seq] = _Offer(record, self._model.key(record, state), body)
-        if len(self._offers) > _KEPT_MAX:
-            self._offers.popitem(last=False)
+        self._model.context.alignment.offer(record, self._model.key(record, state), body)
 
     def decided(
         self, rule: RuleVerifier, record: Record, body: AffinityDecided, state: NodeState
     ) -> None:
         """Judge a merged hint, and remember what was stored."""
-        model = self._model
-        pod, offer = model.key(record, state), self._offers.get(record.cause or 0)
+        model, alignment = self._model, self._model.context.alignment
+        pod, offer = model.key(record, state), alignment.offered(record.cause)
         subject = model.subject(record, pod, body.container)
-        masks: set[int | None] = {mask_of_hint(body.hint)}
-        policy, missing = self._policy(body, state, offer)
+        stored = {_of(body.hint)}
+        policies, missing = self._policies(body, state, offer)
         logged = recorded(record, ("hint", "policy"))
-        if policy is None or offer is None:
+        if missing or offer is None:
             found = lacks(missing)
-        elif policy.name == "none":
+        elif policies[0].name == "none":
             why = "with policy none no hints are merged and no affinity is stored"
-            found, masks = same(False, why), {None}
+            found, stored = same(False, why), {_NO_AFFINITY}
         else:
-            merged, found, logged = self._judge(record, body, policy, offer, pod)
+            tried = [self._judge(record, body, policy, offer, pod) for policy in policies]
+            found, logged = self._agreed(tried), tried[0].logged
+            self._compare(record, body, subject, tried[0])
             if found.verdict != "unverifiable":
                 # A variant's decision stands; of the recorded one, either may have been stored.
-                masks = {merged, *(masks if model.context.variant == RECORDED else ())}
+                of_variant = {each.hint for each in tried}
+                stored = of_variant | (stored if model.context.variant == RECORDED else set())
         is_open = found.verdict == "unverifiable"
         rule.conclude(record, subject, found, recorded=None if is_open else logged, rule=RULE)
-        hints = offer.body.hints if offer is not None else {}
+        hints = {} if offer is None else offer.hints
         without = frozenset(resource for resource, given in hints.items() if given is None)
-        ordered = tuple(sorted(masks, key=lambda m: -1 if m is None else m))
-        model.store(pod, body.container or "", Affinity(record.seq, ordered, without))
+        ordered = sorted(stored, key=lambda h: (-1 if h.affinity is None else h.affinity, h[1]))
+        alignment.store(pod, body.container, Affinity(record.seq, tuple(ordered), without))
 
-    def _policy(
-        self, body: AffinityDecided, state: NodeState, offer: _Offer | None
-    ) -> tuple[Policy | None, list[str]]:
-        """The policy on this machine; or what is missing of it, or of the hints."""
+    def _policies(
+        self, body: AffinityDecided, state: NodeState, offer: Offer | None
+    ) -> tuple[list[Policy], list[str]]:
+        """The policy on this machine, or all that it may be; and what is missing."""
         context = self._model.context
-        name: Any = context.settings.get(_POLICY)
-        name = body.policy if name is UNKNOWN else name
-        # Without any hint, all nodes are merged: those that most other decisions yielded.
-        none = offer is not None and all(hints is None for hints in offer.body.hints.values())
-        nodes = self._model.numa_nodes(state, body.hint.numa_nodes if none else None)
+        machines = self._machines(body, state, offer)
         lacking = {
             context.missing_profile: context.profile is None,
-            _POLICY: name not in get_args(PolicyName),
-            "the NUMA nodes of the machine": nodes is None,
+            _POLICY: not (names := self._names(body)),
+            _NODES: not machines,
             "the hints of the providers": offer is None,
         }
         missing = [phrase for phrase, is_missing in lacking.items() if is_missing]
-        return None if missing else Policy(name=name, numa_nodes=nodes or ()), missing
+        missing += [] if offer is None else offer.missing
+        policies = [
+            Policy(name=name, numa_nodes=nodes)
+            for name in names
+            for nodes in machines
+            if (name, nodes) not in self._refuted
+        ]
+        if not missing and not any(map(self._starts, policies)):
+            missing = [_NO_START]
+        return policies, missing
+
+    def _names(self, body: AffinityDecided) -> list[PolicyName]:
+        """The policy; where no source says, all that merge hints."""
+        name: Any = self._model.context.settings.get(_POLICY)
+        name = body.policy if name is UNKNOWN else name
+        if name is None:
+            return [each for each in get_args(PolicyName) if each != "none"]
+        return [cast(PolicyName, name)] if name in get_args(PolicyName) else []
+
+    def _machines(
+        self, body: AffinityDecided, state: NodeState, offer: Offer | None
+    ) -> list[tuple[int, ...]]:
+        """The machine's NUMA nodes; where no source says, those of CPUs, and some without any."""
+        # Without any hint, all nodes are merged: those that most other decisions yielded.
+        none = offer is not None and all(hints is None for hints in offer.hints.values())
+        own = body.hint.numa_nodes
+        if nodes := self._model.numa_nodes(state, own if none else None):
+            return [nodes]
+        if not (least := self._model.first_pass.nodes_with_cpus):
+            return []
+        named = tuple(sorted({*least, *(own or ())}))
+        return list(dict.fromkeys((least, named, (*named, named[-1] + 1))))
+
+    def _starts(self, policy: Policy) -> bool:
+        """Whether a kubelet starts with a variant's options on this machine."""
+        context, profile = self._model.context, self._model.context.profile
+        if policy.name == "none" or profile is None or context.variant == RECORDED:
+            return True
+        options = context.settings.get(_OPTIONS)
+        given = options.items() if isinstance(options, dict) else ()
+        try:
+            texts = {name: str(value) for name, value in given}
+            read = policy_options(texts, profile.topology)
+        except ConfigurationError:
+            return False
+        return len(policy.numa_nodes) <= read.max_allowable_numa_nodes
 
     def _judge(
-        self, record: Record, body: AffinityDecided, policy: Policy, offer: _Offer, pod: str
-    ) -> tuple[int | None, Judgement, Fields]:
-        """Decide again: the merged mask, the judgement, and what is shown of it."""
+        self, record: Record, body: AffinityDecided, policy: Policy, offer: Offer, pod: str
+    ) -> _Merged:
+        """Decide again."""
         context = self._model.context
         assert context.profile is not None
-        provided = masks_of(offer.body.hints)
-        hint, admits = decide(policy, [provided], context.profile.topology)
+        hint, admits = decide(policy, [offer.hints], context.profile.topology)
         wrong = self._wrong_subject(body, offer, pod)
         expected: dict[str, Any] = {"hint": _plain(hint), **wrong}
         if body.admit is not None:
             expected["admit"] = admits
         if body.policy is not None and self._is_own(_POLICY):
             expected["policy"] = policy.name
-        logged = recorded(record, expected)
-        if body.disputed is not None and logged["hint"] == expected["hint"]:
-            logged["hint"] = _plain(
-                TopologyHint(mask_of_hint(body.disputed), body.disputed.preferred)
-            )
-            sides = ((record.seq, _hint_text(each)) for each in (body.hint, body.disputed))
-            subject = self._model.subject(record, pod, body.container)
-            what = "lines about one merged hint name different hints"
-            context.contradict(record.ts_ns, subject, what, *sides)
-        why = _merged(policy, offer.body, hint, admits=admits)
-        if not admits and (blame := blamed(policy, provided, context.profile.topology)):
+        own = _of(body.hint)
+        if own == hint and body.disputed is not None:
+            own = _of(body.disputed)
+        logged = {**recorded(record, expected), "hint": _plain(own)}
+        why = _merged(policy, offer, hint, admits=admits)
+        if not admits and (blame := blamed(policy, offer.hints, context.profile.topology)):
             why = f"{blame_text(blame, policy)}; {why}"
         inputs = (offer.record.seq, context.settings.seq or 0)
         if logged == expected:
-            self._compare_scope(record, body)
-            return hint.affinity, same(True, why, expected=expected, inputs=inputs), logged
+            found = same(True, why, expected=expected, inputs=inputs)
+            return _Merged(policy, hint, found, logged)
         differs = {name: value for name, value in logged.items() if value != expected[name]}
         if "hint" in differs:
-            differs["hint"] = _hint_text(Hint(**logged["hint"]))
+            differs["hint"] = _text(own)
         why = f"{why}, not {joined(f'{name} {value}' for name, value in differs.items())}"
         size = (hint.affinity or 0).bit_count()
         if "hint" in differs and self._by_distance and 2 <= size < len(policy.numa_nodes):
@@ -147,15 +201,40 @@ class Affinities:
             found = open_to("the hints of every provider", denied=why)
         else:
             found = same(False, why, expected=expected, inputs=inputs)
-        return hint.affinity, found, logged
+        return _Merged(policy, hint, found, logged)
+
+    def _agreed(self, tried: Sequence[_Merged]) -> Judgement:
+        """What is found with all policies that it may be; those that deny it are refuted."""
+        denying = [each for each in tried if each.judgement.verdict == "impossible"]
+        if not denying or len(denying) == len(tried):
+            return min((each.judgement for each in tried), key=lambda j: j.verdict == "match")
+        self._refuted |= {(each.policy.name, each.policy.numa_nodes) for each in denying}
+        fits = {(each.policy.name, each.policy.numa_nodes): True for each in tried}
+        fits |= {(each.policy.name, each.policy.numa_nodes): False for each in denying}
+        unknown = [
+            phrase
+            for phrase, part in ((_POLICY, 1), (_NODES, 0))
+            if len({(key[part], fit) for key, fit in fits.items()}) > len({k[part] for k in fits})
+        ]
+        first = denying[0].judgement
+        return open_to(" and ".join(unknown), denied=first.why, inputs=first.inputs)
+
+    def _compare(self, record: Record, body: AffinityDecided, subject: str, own: _Merged) -> None:
+        """Show where lines differ on the hint, or settings on what hints were merged for."""
+        if own.judgement.verdict == "match":
+            self._compare_scope(record, body)
+        elif body.disputed is not None and own.hint == _of(body.hint):
+            sides = ((record.seq, _text(_of(each))) for each in (body.hint, body.disputed))
+            what = "lines about one merged hint name different hints"
+            self._model.context.contradict(record.ts_ns, subject, what, *sides)
 
     @property
     def _by_distance(self) -> bool:
         """Whether sets of nodes that lie closer together win, which no record shows."""
-        options = self._model.context.settings.get("topologyManagerPolicyOptions")
+        options = self._model.context.settings.get(_OPTIONS)
         return isinstance(options, dict) and str(options.get(PREFER_CLOSEST, "")) in _TRUE
 
-    def _wrong_subject(self, body: AffinityDecided, offer: _Offer, pod: str) -> dict[str, Any]:
+    def _wrong_subject(self, body: AffinityDecided, offer: Offer, pod: str) -> dict[str, Any]:
         """Fields that say for whom hints were merged, where it was for another."""
         context, logged = self._model.context, offer.body
         wrong: dict[str, Any] = {"pod_uid": logged.pod_uid} if offer.pod != pod else {}
@@ -185,7 +264,7 @@ class Affinities:
         what = f"{_SCOPE} is {scope} by the settings, and hints were merged for a {own}"
         context.contradict(record.ts_ns, "node", what, *sides)
 
-    def _is_complete(self, offer: _Offer) -> bool:
+    def _is_complete(self, offer: Offer) -> bool:
         """Whether hints of all providers are there: each writes a line of its own."""
         texts = [piece.text or "" for piece in offer.record.evidence]
         lines = sum(HINTS in text for text in texts)
@@ -207,29 +286,34 @@ class Affinities:
         return not lines or lines >= providers
 
 
+def _of(hint: Hint) -> TopologyHint:
+    """A recorded hint as the kubelet has it."""
+    return TopologyHint(mask_of_hint(hint), hint.preferred)
+
+
 def _plain(hint: TopologyHint) -> dict[str, Any]:
     """As the fields of a recorded hint."""
     nodes = None if hint.affinity is None else bits_of(hint.affinity)
     return {"numa_nodes": nodes, "preferred": hint.preferred}
 
 
-def _hint_text(hint: Hint) -> str:
-    return f"{nodes_text(mask_of_hint(hint))}, {'preferred' if hint.preferred else 'not preferred'}"
+def _text(hint: TopologyHint) -> str:
+    return f"{nodes_text(hint.affinity)}, {'preferred' if hint.preferred else 'not preferred'}"
 
 
-def _hints_text(hints: tuple[Hint, ...] | None) -> str:
+def _hints_text(hints: Hints | None) -> str:
     """What one resource is offered."""
     if hints is None:
         return "no preference"
-    return joined(_hint_text(hint) for hint in hints) if hints else "no possible affinity"
+    return joined(map(_text, hints)) if hints else "no possible affinity"
 
 
-def _merged(policy: Policy, offered: HintsGenerated, hint: TopologyHint, *, admits: bool) -> str:
+def _merged(policy: Policy, offer: Offer, hint: TopologyHint, *, admits: bool) -> str:
     """What providers offered, what a policy made of it, and whether that is good enough."""
-    given = [f"{name} has {_hints_text(hints)}" for name, hints in sorted(offered.hints.items())]
+    given = [f"{name} has {_hints_text(hints)}" for name, hints in sorted(offer.hints.items())]
     offers = joined(given) if given else "no provider has a preference"
     machine = nodes_text(mask_of(policy.numa_nodes))
     return (
-        f"{offers}: on a machine with {machine} this merges to {_hint_text(Hint(**_plain(hint)))}, "
+        f"{offers}: on a machine with {machine} this merges to {_text(hint)}, "
         f"which policy {policy.name} {'admits' if admits else 'refuses'}"
     )

@@ -58,6 +58,12 @@ a line that holds the UID alone, as since 1.27; no period was given
     ~ spec c
     .1 naturally | .2 given null | .3 kill 1 20
     = PodTerminating reason=ended grace_period_s=None
+on a slow node the worker comes to it seconds later, and says then how long
+    ~ spec c
+    .1 worker Pod is marked for graceful deletion, begin teardown
+    9 kill 1 2 | 20 given 2 | 20.1 given null
+    = PodTerminating @0.1 reason=deleted grace_period_s=None
+    = PodTerminating @20 reason=deleted grace_period_s=2 lines=3 <PodTerminating
 the event of a deadline stands before the end
     ~ spec c
     0 event a DeadlineExceeded Pod was active on the node longer | .1 naturally | .3 kill 1 20

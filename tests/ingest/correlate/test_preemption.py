@@ -65,6 +65,9 @@ the next turn of the sync loop ends the wait
     CRITICAL
     .1 attempt | 5 turn | 6 delete {{B}}
     = PodPreempted evicted=None
+its outcome is told once, also where a line out of order seemed to end the wait
+    0 preempting | 3 turn | 10 unevicted
+    = PodPreempted victim_uid=a evicted=None
 a structured line names both
     0 preempting | 2 evicted
     = PodPreempted victim_uid=a preemptor_pod=crit preemptor_inferred=False evicted=True

@@ -19,6 +19,8 @@ WORDS = {
     'err="{*}"',
     "asked": f'event.go "Event occurred" object="shop/a" kind="Pod" type="Normal" reason="{{1}}" '
     f'message="Pod resize: {{{_ASKED}, \\"error\\":\\"{{*}}\\"}}"',
+    "held": 'event.go "Event occurred" object="shop/a" kind="Pod" type="Warning" '
+    f'reason="ResizeDeferred" message="Pod resize {{1}}: {{{_ASKED}}}"',
     "old": 'kubelet.go "Resize is not feasible as request exceeds allocatable node resources" '
     'pod="a"',
     "patch": f'status_manager.go "Patch status for pod" {_POD} podUID="{{a}}" patch="{{*}}"',
@@ -43,11 +45,15 @@ each that is given is one of its own
     = PodResized @9
 one that waits is told once, however often the kubelet looks, and is no refusal
     in
-    5 denied OutOfcpu 19 | 5 unfit OutOfcpu 19 | 5 waits | 5.1 asked ResizeDeferred 2
+    5 denied OutOfcpu 19 | 5 unfit OutOfcpu 19 | 5 waits | 5.1 held Deferred 2
     9 denied OutOfcpu 18 | 9 unfit OutOfcpu 18 | 9 waits
     = !PodRejected
     = PodAdmitted
     = PodResized outcome=deferred reason=OutOfcpu message=used: 19 lines=4,5,6
+since 1.36 its event says what refused it
+    in
+    5 held OutOfcpu 2
+    = PodResized outcome=deferred reason=OutOfcpu
 one that waits before a sign of its pod's admission is no refusal either
     0 add {{A}} | .1 denied OutOfcpu 19 | .1 unfit OutOfcpu 19 | 9 sync {{A}}
     = !PodRejected

@@ -360,6 +360,19 @@ def test_drop_ins_replace_and_files_contradict() -> None:
     assert len(settings_of("", base, other).conflicts) == 1
 
 
+def test_a_drop_in_alone_says_nothing_of_the_rest() -> None:
+    """The file that it is laid over is not there; one that the kubelet names is the file itself."""
+    flags = ("config-dir", "/etc/conf.d"), ("max-pods", "110")
+    log = "".join(klog("flags.go", f'FLAG: --{name}="{text}"') for name, text in flags)
+    for config, known in (("/etc/kubelet.yaml", {}), ("/etc/10-x.conf", {"maxPods": 110})):
+        given = klog("flags.go", f'FLAG: --config="{config}"')
+        drop_in = config_item({"podPidsLimit": 6}, "conf.d/10-x.conf")
+        found = settings_of(log + given, drop_in, version="1.35.0")
+        assert {n: v for n, v in values(found).items() if n in ("podPidsLimit", "maxPods")} == {
+            "podPidsLimit": 6, **known,
+        }  # fmt: skip
+
+
 def test_unknown_fields_of_a_file_are_kept() -> None:
     """A field of a later version is taken as it is."""
     body = settings_of(

@@ -12,6 +12,7 @@ from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.correlate.claims import ClaimsAssembler
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.pods_state import PodsStateAssembler
+from kubeledger.ingest.correlate.registers import Pods
 from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import DraManagerState, Item, PodsState
@@ -38,7 +39,7 @@ def claims(*files: dict[str, Any]) -> list[Fact]:
     stream: list[Item] = [
         DraManagerState(n * 60 * NS_PER_S, data, AT) for n, data in enumerate(files)
     ]
-    return feed(ClaimsAssembler(known), stream)
+    return feed(ClaimsAssembler(known, Pods(known)), stream)
 
 
 def held(*uids: str, devices: bool = True, **more: object) -> dict[str, Any]:

@@ -174,6 +174,8 @@ WORDS = {
     "podstored": f"{_OF_POD} Topology Affinity for (pod: p_ns(u) container: c): {{10 true}}",
     "single": f"{_MANAGER} {TAG} Creating topology manager with single-numa-node policy",
     "besteffort": f"{_MANAGER} {TAG} Creating topology manager with best-effort policy per",
+    "config": 'container_manager_linux.go "Creating Container Manager object based on Node Config" '
+    'nodeConfig={"TopologyManagerPolicy":"restricted"}',
     "none": f'{_MANAGER} "Creating topology manager with none policy"',
     "hints19": f"{_MANAGER} {TAG} TopologyHints for pod 'p', container 'c': map[r/x:[{{01 true}}]]",
     "TWO": "0 hints r/x | .1 best p_ns(u) 11 false | .2 nohints | .3 best q_ns(v) 01 true",
@@ -188,6 +190,9 @@ providers add up: each has a line of its own
     .4 stored p_ns(u) 01 true
     = HintsGenerated hints={{'cpu': ({_NODE_0},), 'r/x': ({_NODE_0},)}}
     = AffinityDecided namespace=ns pod=p pod_uid=u policy=None admit=True disputed=None
+the container manager's line tells the policy, whatever a file leaves out
+    0 config | .1 hints r/x | .2 hint 01 true | .3 best p_ns(u) 01 true | .4 stored p_ns(u) 01 true
+    = AffinityDecided policy=restricted
 lines that disagree: all of them write one variable, and another value in one of them is kept
     0 hints cpu | .1 hint 01 true | .2 best p_ns(u) 01 false | .3 stored p_ns(u) 01 true
     = AffinityDecided hint={_NODE_0} disputed=Hint(numa_nodes=(0,), preferred=False)

@@ -142,7 +142,7 @@ def test_each_container_has_its_own() -> None:
         ("image", "web:1", "a", True),
         ("run", None, "c", True),
     ]
-    assert failures_of_sync("") == []
+    assert failures_of_sync("") == ()
 
 
 def test_a_cut_line_still_tells_its_stage() -> None:

@@ -3,9 +3,12 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from kubeledger.kubelet.kube.cpuset import cpus_of
 from kubeledger.model.bodies.cgroups import CgroupUpdated
+from kubeledger.model.bodies.cpumanager import CpuAllocationFailed, CpusAllocated
 from kubeledger.model.bodies.devicemanager import AllocationFailed, DevicesAllocated
 from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.bodies.lifecycle import ContainerKilled, PodRejected
@@ -13,7 +16,8 @@ from kubeledger.model.bodies.preemption import PodPreempted, PreemptionFailed
 from kubeledger.model.record import Record
 from kubeledger.simulate.engine.sim import Sim
 from kubeledger.simulate.scenario import load_scenario, to_plan
-from tests.simulate.engine.scenes import tally
+from kubeledger.verify.finding import Finding
+from tests.simulate.engine.scenes import outcomes, tally
 
 SCENARIOS = Path(__file__).parents[3] / "recordings" / "scenarios"
 GI = 1 << 30
@@ -77,6 +81,36 @@ def test_devices_are_aligned_where_they_can_be() -> None:
     assert devices["reuses/prepare"] == devices["reuses/train"]
     failed = [r.body for r in records("numa-devices") if isinstance(r.body, AllocationFailed)]
     assert [body.pod for body in failed] == ["refused"]
+
+
+@pytest.mark.parametrize(
+    ("version", "refused"),
+    [
+        ("1.28.0", {"aligned", "reuses"}),
+        ("1.30.14", {"aligned", "reuses"}),
+        ("1.33.13", {"reuses"}),
+        ("1.34.9", {"reuses"}),
+        ("1.36.2", {"reuses"}),
+    ],
+)
+def test_cpus_are_given_alone(version: str, refused: set[str]) -> None:
+    """Whole cores of one NUMA node, an init container's used again, and what is held refused.
+
+    Up to 1.31 the CPUs of a pod that is gone stay taken until another one is to be admitted.
+    """
+    plan = to_plan(load_scenario(SCENARIOS / "cpus.yaml"))
+    found = list(Sim(msgspec.structs.replace(plan, kubelet_version=version)).run())
+    given = [r.body for r in found if isinstance(r.body, CpusAllocated)]
+    cpus = {f"{body.pod}/{body.container}": body.cpu_set for body in given}
+    assert cpus["aligned/solve"] == "1-2,9-10"
+    assert (cpus["reuses/prepare"], cpus["reuses/solve"]) == ("4-5,12-13", "4-6,12-14")
+    failed = {r.body.pod for r in found if isinstance(r.body, CpuAllocationFailed)}
+    assert failed == {"odd", "too-large"} | refused
+    assert len(cpus_of(cpus["next/solve"])) == 6
+    findings = [o for o in outcomes(found) if isinstance(o, Finding)]
+    of_cpus = [each for each in findings if each.kind.startswith("cpumanager.")]
+    assert {each.verdict for each in of_cpus} == {"match"}
+    assert not [each for each in findings if each.verdict == "impossible"]
 
 
 def test_all_of_the_chain_is_verified() -> None:

@@ -94,6 +94,7 @@ _SOME = ("drop1", "drop10", "head", "torn", "v2", "other-settings", "sorted", "n
         *_files(("node-e-oom",), _ALL, 0),
         *_files(("node-a",), _SOME, 1),
         *_files(("node-b",), ("drop1", "drop10", "torn", "v2"), 1),
+        *_files(("node-f",), ("drop10", "start", "clock+90", "snapshots"), 0),
     ],
 )
 def test_lost_files_and_lines(case: Case) -> None:

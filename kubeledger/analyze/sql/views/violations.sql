@@ -3,7 +3,7 @@
 -- column node VARCHAR: node the fact is about
 -- column seq BIGINT: number of the record that shows it
 -- column ts TIMESTAMP: its time, UTC, cut to microseconds
--- column invariant VARCHAR: `device_in_two_lives`, `cpu_in_two_lives`, `reserved_cpu_given`, `pools_overlap`, `pool_empty`, `memory_in_two_lives`, `memory_groups_overlap`, `memory_state_refused`, `more_devices_than_exist` or `container_twice`
+-- column invariant VARCHAR: `device_in_two_lives`, `cpu_in_two_lives`, `reserved_cpu_given`, `pools_overlap`, `pool_empty`, `memory_in_two_lives`, `memory_groups_overlap`, `memory_state_refused`, `more_devices_than_exist`, `container_twice` or `claim_unprepared_in_use`
 -- column subject VARCHAR: what it is about, as `kubeledger why` takes it
 -- column message VARCHAR: one sentence
 -- column seqs BIGINT[]: numbers of the records that show it together

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import product
@@ -21,6 +22,8 @@ from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.evidence.pods import ListedPod, PodRegister
 
 _REMEMBERED_MAX: Final = 4096
+_DECIDED: Final = ("allocated", "infeasible")
+"""What becomes of a resize in the end; that it is deferred is told again and again."""
 
 _Resources = dict[str, ResourceRequirements]
 """By container."""
@@ -53,10 +56,15 @@ class PodObjects:
         self._objects: dict[tuple[ListedPod, str | None, str, int], PodObject | None] = {}
         self._allocated: dict[str | None, list[tuple[int, _Resources]]] = {}
         self._told: dict[str | None, list[int]] = {}
+        self._decided: Counter[tuple[str | None, str]] = Counter()
 
     def foresee(self, record: Record, body: PodResized) -> None:
         """Take in a record of the first reading: what became of a resize."""
         self._told.setdefault(body.pod_uid, []).append(record.ts_ns)
+        if body.outcome == "allocated" and body.resources is None:
+            return  # nobody says what it got
+        key = body.pod_uid, body.outcome
+        self._decided[key] += body.outcome in _DECIDED or not self._decided[key]
 
     def resized(self, record: Record, body: PodResized, state: NodeState) -> None:
         """A resize in place, which may have been allocated."""
@@ -125,7 +133,8 @@ class PodObjects:
         versions = self._lists.versions(listed)
         specs = [_as_admitted(each.as_(Pod), interval, {}).spec for each in versions]
         asked = [spec for n, spec in enumerate(specs) if spec not in specs[:n]]
-        untold = len(asked) > 1 + len(self._told.get(listed.uid, ()))
+        decided = sum(self._decided[listed.uid, outcome] for outcome in (*_DECIDED, "deferred"))
+        untold = len(asked) > 1 + decided
         if not untold and not self._allocated.get(listed.uid):
             return ()
         index = versions.index(listed) if listed in versions else 0

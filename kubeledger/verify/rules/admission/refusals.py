@@ -8,13 +8,17 @@ from typing import Final, cast, get_args
 
 import msgspec
 
+from kubeledger.kubelet.cpumanager.policy_static import SMT_ALIGNMENT_REASON
+from kubeledger.kubelet.kube.admission import UNEXPECTED_REASON, AllocationError
 from kubeledger.kubelet.kube.keys import pod_key
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.profile.topology import TopologyFacts
 from kubeledger.kubelet.topologymanager.bitmask import bits_of
 from kubeledger.kubelet.topologymanager.blame import blame_text, blamed
 from kubeledger.kubelet.topologymanager.policies import Policy, PolicyName
+from kubeledger.model.bodies.cpumanager import CpuAllocationFailed
 from kubeledger.model.bodies.devicemanager import AllocationFailed
+from kubeledger.model.bodies.memorymanager import MemoryAllocationFailed
 from kubeledger.model.bodies.topologymanager import AffinityDecided, HintsGenerated
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
@@ -22,12 +26,15 @@ from kubeledger.verify.evidence.hints import masks_of
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.evidence.timeline import Timeline
 
+ManagerDecision = AffinityDecided | AllocationFailed | CpuAllocationFailed | MemoryAllocationFailed
+"""Decisions of managers that are asked before the predicates."""
+
 Refusal = tuple[int, str, str]
 """A record, and the reason and the message of the refusal that it says."""
 
-UNEXPECTED: Final = "UnexpectedAdmissionError"
 ALLOCATION: Final = "Allocate failed due to "
 """How the message of a resource manager that has nothing to give begins."""
+_SMT: Final = "SMT Alignment Error"
 _NO_HINTS: Final = "Unable to generate topology hints"
 _TOPOLOGY: Final = "TopologyAffinityError", "Resources cannot be allocated with Topology locality"
 _OFFERS_MAX: Final = 64
@@ -55,7 +62,7 @@ class Refusals:
         if len(self._offers) > _OFFERS_MAX:
             self._offers.popitem(last=False)
 
-    def note_manager(self, record: Record, body: AffinityDecided | AllocationFailed) -> None:
+    def note_manager(self, record: Record, body: ManagerDecision) -> None:
         """Take in what a manager decided that is asked before the predicates."""
         if refusal_of(body) is not None:
             key = pod_key(body.pod_uid, body.namespace, body.pod) or ""
@@ -85,8 +92,8 @@ class Refusals:
         for key in dict.fromkeys((interval.key, interval.full_name)):
             for record in self._by_managers.get(key, ()):
                 body = record.body
-                assert isinstance(body, AffinityDecided | AllocationFailed)
-                in_log = isinstance(body, AffinityDecided) or body.told_by == "log"
+                assert isinstance(body, ManagerDecision)
+                in_log = getattr(body, "told_by", "log") == "log"
                 refusal = refusal_of(body)
                 is_of_it = record.ts_ns >= (interval.added_ns or 0) and (
                     until_ns is None or record.ts_ns <= until_ns
@@ -132,10 +139,11 @@ def node_name(timeline: Timeline) -> str | None:
     return clear[0] if clear else None
 
 
-def refusal_of(body: AffinityDecided | AllocationFailed) -> tuple[str, str] | None:
+def refusal_of(body: ManagerDecision) -> tuple[str, str] | None:
     """Reason and message of the pod that a manager refuses; None where it lets it in."""
     if isinstance(body, AffinityDecided):
         return _TOPOLOGY if body.admit is False else None
     if body.error.startswith(_NO_HINTS):
         return _TOPOLOGY
-    return UNEXPECTED, f"{ALLOCATION}{body.error}, which is unexpected"
+    reason = SMT_ALIGNMENT_REASON if body.error.startswith(_SMT) else UNEXPECTED_REASON
+    return reason, AllocationError(body.error, reason).message

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from kubeledger.kubelet.eviction.signals import CONDITION_OF
+from kubeledger.kubelet.kube.admission import UNEXPECTED_REASON
 from kubeledger.kubelet.kube.critical import is_critical_pod
 from kubeledger.kubelet.kube.names import is_extended_resource
 from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo, pod_request
@@ -21,7 +22,12 @@ from kubeledger.model.bodies.lifecycle import PodRejected
 from kubeledger.verify.belief import Judgement, Ruling, lacks, open_to, same
 from kubeledger.verify.cached_results import NodePressure
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome, capacities
+from kubeledger.verify.rules.admission.case import (
+    UNCOUNTED,
+    AdmissionCase,
+    AdmissionOutcome,
+    capacities,
+)
 from kubeledger.verify.rules.admission.judging import (
     LABELS,
     RECOVERY,
@@ -36,11 +42,11 @@ from kubeledger.verify.rules.admission.judging import (
     short_of,
 )
 from kubeledger.verify.rules.admission.nodes import tolerates_short_taints
-from kubeledger.verify.rules.admission.refusals import ALLOCATION, UNEXPECTED
+from kubeledger.verify.rules.admission.refusals import ALLOCATION
 
 RULE_SHUTDOWN: Final = "pkg/kubelet/nodeshutdown managerImpl.Admit"
-_CONDITION_MESSAGE: Final = re.compile(r"The node had condition: \[([A-Za-z ]*)\]\. ?")
-_OUT_OF: Final = re.compile(
+CONDITION_MESSAGE: Final = re.compile(r"The node had condition: \[([A-Za-z ]*)\]\. ?")
+OUT_OF: Final = re.compile(
     r"Node didn't have enough resource: (\S+), requested: (\d+), used: (\d+), capacity: (\d+)"
 )
 _ELSEWHERE: Final = {
@@ -81,7 +87,7 @@ def judge_refused(
         return _by_managers(case, recorded)
     if body.reason == "Evicted":
         return _by_pressure(case, body, pressure)
-    if body.message.startswith(ALLOCATION) and body.reason == UNEXPECTED:
+    if body.message.startswith(ALLOCATION) and body.reason == UNEXPECTED_REASON:
         missing = lacks(("what the device, CPU and memory managers held",))
         return msgspec.structs.replace(missing, rule=RULE_DEVICES)
     worlds = list(case.outcomes())
@@ -110,7 +116,7 @@ def _by_managers(case: AdmissionCase, recorded: Fields) -> Judgement:
     seq, reason, message = case.refusals[-1]
     expected: Fields = {"reason": reason, "message": message}
     allowed = recorded == expected
-    why = f"rejected by the topology or device manager, before the fit checks: {message}"
+    why = f"rejected by a resource manager, before the fit checks: {message}"
     if case.blame:
         why = f"rejected by the topology manager: {case.blame}"
     if not allowed:
@@ -122,7 +128,7 @@ def _by_managers(case: AdmissionCase, recorded: Fields) -> Judgement:
 
 def _by_pressure(case: AdmissionCase, body: PodRejected, node: NodePressure) -> Judgement:
     """The eviction manager keeps out pods while the node has pressure conditions."""
-    match = _CONDITION_MESSAGE.fullmatch(body.message)
+    match = CONDITION_MESSAGE.fullmatch(body.message)
     conditions = match[1].split() if match else []
     at_ns = case.interval.added_ns or 0
     given = [node.pressure(condition, at_ns, at_ns) for condition in conditions]
@@ -193,11 +199,15 @@ def _left_open(case: AdmissionCase, likely: AdmissionOutcome, body: PodRejected)
         yield "the node's name"
     if reason in {f"OutOf{resource}" for resource in case.unsized}:
         yield from capacities(case.unsized)
+    sizes = case.nodes[0].status.allocatable or {}
+    uncounted = [resource for resource, size in sizes.items() if size == str(UNCOUNTED)]
+    if reason in {f"OutOf{resource}" for resource in uncounted}:
+        yield from capacities(uncounted)
 
 
 def _misquotes(case: AdmissionCase, body: PodRejected) -> bool:
     """Whether the words are wrong about the pod or the node, whatever other pods there were."""
-    given = _OUT_OF.fullmatch(body.message)
+    given = OUT_OF.fullmatch(body.message)
     if given is None or body.reason != f"OutOf{given[1]}" or given[1] in case.unsized:
         return False
     resource = given[1]

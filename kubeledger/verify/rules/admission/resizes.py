@@ -14,9 +14,11 @@ import msgspec
 from kubeledger.kubelet.allocation.conditions import DEFERRED, INFEASIBLE
 from kubeledger.kubelet.allocation.handlers import NodeConfig, Refusal, infeasible
 from kubeledger.kubelet.allocation.state import allocation_from_pod, same_resources
+from kubeledger.kubelet.kube.critical import is_critical_pod
 from kubeledger.kubelet.kube.pod import Pod, ResourceRequirements
 from kubeledger.kubelet.kube.requests import ResourceList
 from kubeledger.kubelet.lifecycle.nodeinfo import pod_request
+from kubeledger.kubelet.preemption.explain import amount, listing
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.allocation import PodResources, PodsStateRead
 from kubeledger.model.bodies.stages import PodResized
@@ -28,10 +30,18 @@ from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.allocatable import absolute_at
-from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome
+from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome, capacities
 from kubeledger.verify.rules.admission.inputs import AdmissionInputs
-from kubeledger.verify.rules.admission.judging import by_its_numbers, fits_because, freely
+from kubeledger.verify.rules.admission.judging import (
+    LABELS,
+    RULE_EVICTION,
+    TAINTS,
+    by_its_numbers,
+    fits_because,
+    freely,
+)
 from kubeledger.verify.rules.admission.podspecs import PodObject
+from kubeledger.verify.rules.admission.refused import CONDITION_MESSAGE, OUT_OF
 from kubeledger.verify.settings import UNKNOWN
 
 RULE_RESIZE: Final = "pkg/kubelet/allocation manager.handlePodResourcesResize"
@@ -69,7 +79,9 @@ class Resizes:
             assert before is not None
             told, had = self._allocated.get(uid), before[1].pods.get(uid)
             if told is None or told[0].ts_ns < before[0].ts_ns - _SETTLED_NS:
-                if had is not None and had != given:
+                since_ns = before[0].ts_ns - _SETTLED_NS
+                lost = self._context.coverage.missing(since_ns, record.ts_ns)
+                if had is not None and had != given and lost is None:
                     says = "another allocation of it, and no record says that it was resized"
                     self._contradict(record, f"pod/{uid}", before[0].seq, "an allocation", says)
             elif told[0].ts_ns < record.ts_ns - _SETTLED_NS and not _shows(given, told[1]):
@@ -131,7 +143,11 @@ class Resizes:
                 rulings += _rulings(case, now, config, profile, body)
             except BadInputError:
                 return lacks(("readable quantities of all pods",))
-            unknown += (*case.unknown_inputs, *((_SWAP,) if config.swap_behavior else ()))
+            unknown += (
+                *_left_open(case, body),
+                *case.unknown_inputs,
+                *((_SWAP,) if config.swap_behavior else ()),
+            )
         if last is None:
             return lacks((_ASKED,))
         if unknown == (_ASKED,) and all(ruling.allowed for ruling in rulings):
@@ -193,8 +209,37 @@ def _rulings(
     if refusal is not None:
         yield _ruling(case, body, refusal, None)
         return
+    if case.pressure is not None and not is_critical_pod(case.pod):
+        yield _under_pressure(case, body, *case.pressure)
+        return
     for choices in case.outcomes():
         yield freely(_in_world(case, body, each) for each in choices)
+
+
+def _under_pressure(case: AdmissionCase, body: PodResized, seq: int, says: str) -> Ruling:
+    said = body.message is None or CONDITION_MESSAGE.fullmatch(body.message) is not None
+    return Ruling(
+        allowed=body.outcome == "deferred" and said,
+        why=f"the pod is not critical, and the node was short: {says}",
+        expected={"outcome": "deferred", "reason": "Evicted"},
+        inputs=(*case.inputs, seq),
+        rule=RULE_EVICTION,
+    )
+
+
+def _left_open(case: AdmissionCase, body: PodResized) -> Iterator[str]:
+    """What no record shows and may have led to it."""
+    reasons = {each.result.reason for choices in case.outcomes() for each in choices}
+    if body.outcome == "deferred" and body.message is not None:
+        if CONDITION_MESSAGE.fullmatch(body.message):
+            yield "whether the node was short"
+        elif not (OUT_OF.fullmatch(body.message) or body.message.startswith("Predicate ")):
+            yield "what the other admit handlers found"
+    if not case.labels_known and "NodeAffinity" in reasons:
+        yield LABELS
+    if not case.taints_known and "TaintToleration" in reasons:
+        yield TAINTS
+    yield from capacities(case.unsized)
 
 
 def _in_world(case: AdmissionCase, body: PodResized, outcome: AdmissionOutcome) -> Ruling:
@@ -231,10 +276,11 @@ def _why(case: AdmissionCase, refusal: Refusal | None, outcome: AdmissionOutcome
         assert outcome is not None
         return f"the resize fits: {fits_because(case, outcome)}"
     if refusal.check is not None:
-        return f"the resize can never be: {refusal.message}"
+        return f"it can never be: {refusal.message}"
     beyond = larger_than_node(case.pod, case)
-    for_ever = f", and never will be: the node has {beyond}, so it is tried for ever"
-    return f"there is no room for the resize now{for_ever if beyond else ''}: {refusal.message}"
+    if beyond:
+        return f"it is tried for ever, but the node has only {beyond}: {refusal.message}"
+    return f"no room now: {refusal.message}"
 
 
 def larger_than_node(pod: Pod, case: AdmissionCase) -> str:
@@ -242,7 +288,7 @@ def larger_than_node(pod: Pod, case: AdmissionCase) -> str:
     info = next(iter(case.outcomes()))[0].info
     asked = pod_request(pod.spec, case.facts)
     over = [name for name in ("cpu", "memory") if asked.get(name, 0) > info.allocatable(name)]
-    return " and ".join(f"{info.allocatable(name)} of {name}" for name in over)
+    return listing(amount(name, info.allocatable(name)) for name in over)
 
 
 def _shows(given: PodResources, told: PodResized) -> bool:

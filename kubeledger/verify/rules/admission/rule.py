@@ -7,6 +7,7 @@ from typing import Final
 
 from kubeledger.kubelet.lifecycle.state import known
 from kubeledger.model.bodies.allocation import PodsStateRead
+from kubeledger.model.bodies.cpumanager import CpuAllocationFailed
 from kubeledger.model.bodies.devicemanager import AllocationFailed
 from kubeledger.model.bodies.lifecycle import (
     PodAdmitted,
@@ -14,6 +15,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodRejected,
     PodTerminating,
 )
+from kubeledger.model.bodies.memorymanager import MemoryAllocationFailed
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.bodies.preemption import PodPreempted, PreemptionFailed
 from kubeledger.model.bodies.stages import PodResized
@@ -69,6 +71,8 @@ class AdmissionVerifier(RuleVerifier):
             HintsGenerated: self._inputs.refusals.note_hints,
             AffinityDecided: self._inputs.refusals.note_manager,
             AllocationFailed: self._inputs.refusals.note_manager,
+            CpuAllocationFailed: self._inputs.refusals.note_manager,
+            MemoryAllocationFailed: self._inputs.refusals.note_manager,
             PodResized: self._inputs.objects.foresee,
         }
 
@@ -109,6 +113,8 @@ class AdmissionVerifier(RuleVerifier):
         # A process before may have refused it, in a line that is lost.
         born_ns = self.context.timeline.pods[interval.key].created_ns or interval.since_ns
         lost = self.context.coverage.missing(min(born_ns, interval.since_ns), interval.since_ns)
+        if born_ns > (interval.added_ns or born_ns):
+            return  # lines and lists go by two clocks
         if listed is not None and listed[0] == record.seq and lost is None:
             seq, reason, message = listed
             self.context.absent(

@@ -118,7 +118,8 @@ class Removals:
             told_by = self._context.timeline.process(at_ns)
             if told_by is None or at_ns < told_by.started_ns + _FOUND_NS:
                 continue
-            if times.told(at_ns).from_ns > ts_ns + ROUND_NS and not times.late(at_ns):
+            earliest_ns = self._context.timeline.iterations.earliest(at_ns)
+            if earliest_ns > ts_ns + ROUND_NS and not times.late(at_ns):
                 name = f"container {(run.container_id or '')[:12]}"
                 why = f"{name} ran until {format_ts(at_ns)}, and its cgroup goes only then"
                 return same(False, why, inputs=(seq,) if seq else ())

@@ -107,7 +107,8 @@ def rules_of(process: Process | None, variant: Variant) -> Rules | None:
     """Those of a kubelet process, under a variant; None where its version's are not known."""
     settings = Settings(variant, process)
     version = variant.kubelet_version or (None if process is None else process.version)
-    profile, get = profile_of(version, settings), settings.get
+    get = settings.get
+    profile = profile_of(version, get("featureGates"))
     if profile is None:
         return None
     enforce, keys, pids = get("cpuCFSQuota"), get("enforceNodeAllocatable"), get("podPidsLimit")

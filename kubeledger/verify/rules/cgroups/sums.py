@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import pairwise
 from operator import add
 from typing import Final
 
@@ -17,6 +18,7 @@ from kubeledger.kubelet.profile.cgroups import CgroupFacts
 from kubeledger.model.errors import BadInputError
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pods import ListedPod
+from kubeledger.verify.rules.cgroups.pods import differing_resources
 from kubeledger.verify.rules.cgroups.settings import Rules
 
 _MOST_SUMS: Final = 4096
@@ -82,6 +84,8 @@ class Summer:
                 named = f"the spec of pod {interval.full_name}"
                 (missing if key in active.must else unknown).append(named)
                 continue
+            if rules.resizes(listed) and self._was_resized(listed):
+                unknown.append(f"the resources that pod {interval.full_name} had then")
             over = interval.ended_ns is not None and interval.ended_ns <= end_ns
             if not (
                 interval.returned
@@ -104,6 +108,13 @@ class Summer:
             tuple(missing),
             tuple(unknown),
         )
+
+    def _was_resized(self, listed: ListedPod) -> bool:
+        """Whether the lists around show other resources, so that it may have had any between."""
+        versions = self._context.pods.versions(listed)
+        at = versions.index(listed) if listed in versions else 0
+        around = versions[max(at - 1, 0) : at + 2]
+        return any(differing_resources(*pair) is not None for pair in pairwise(around))
 
 
 @lru_cache(maxsize=_KEPT_MAX)

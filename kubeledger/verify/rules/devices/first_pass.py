@@ -21,6 +21,7 @@ from kubeledger.model.bodies.devicemanager import (
     EndpointStopped,
 )
 from kubeledger.model.bodies.lifecycle import PodConfigChanged
+from kubeledger.model.bodies.memorymanager import MemoryManagerStateRead
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.bodies.topologymanager import AffinityDecided, HintsGenerated
 from kubeledger.model.record import Body, Record
@@ -85,6 +86,7 @@ class FirstPass:
         asked: holder -> times at which it asked.
         added: pod -> first time that it was added.
         numa_nodes: of the machine, where records agree on them; None when not known.
+        nodes_with_cpus: those NUMA nodes that hints of CPUs name.
     """
 
     kinds: tuple[type[Body], ...] = (
@@ -97,6 +99,7 @@ class FirstPass:
         EndpointStopped,
         HintsGenerated,
         KubeletStarted,
+        MemoryManagerStateRead,
         NodeObserved,
         PodConfigChanged,
     )
@@ -108,6 +111,7 @@ class FirstPass:
         self.asked: dict[Holder, list[When]] = {}
         self.added: dict[str, When] = {}
         self.numa_nodes: tuple[int, ...] | None = None
+        self.nodes_with_cpus: tuple[int, ...] = ()
         self._context = context
         self._let_go: dict[str, list[When]] = {}
         self._machines: set[tuple[int, ...]] = set()
@@ -146,11 +150,16 @@ class FirstPass:
                 self._writes.append(when)
             case NodeObserved():
                 self._machines.update([body.numa_nodes] if body.numa_nodes else [])
+            case MemoryManagerStateRead(checksum_ok=True) if body.machine:
+                self._machines.add(tuple(sorted(map(int, body.machine))))
             case PodConfigChanged(operation="ADD"):
                 self.added[pod] = min(self.added.get(pod, when), when)
             case HintsGenerated():
                 if not any(hints is not None for hints in body.hints.values()):
                     self._without_hints.add(record.seq)
+                named = {n for hint in body.hints.get("cpu") or () for n in hint.numa_nodes or ()}
+                named &= set(range(BITS_MAX))
+                self.nodes_with_cpus = tuple(sorted(named.union(self.nodes_with_cpus)))
             case AffinityDecided():
                 if body.hint.numa_nodes and record.cause in self._without_hints:
                     self._unhinted[body.hint.numa_nodes] += 1

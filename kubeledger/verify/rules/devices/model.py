@@ -27,27 +27,12 @@ class Asked(NamedTuple):
     needed: int
 
 
-class Affinity(NamedTuple):
-    """What the topology manager stored for a container.
-
-    Attributes:
-        seq: of the decision.
-        masks: (n,) masks that it may have stored, None for any; more than one if disputed.
-        without_topology: resources that had no hints: their devices have no NUMA nodes.
-    """
-
-    seq: int
-    masks: tuple[int | None, ...]
-    without_topology: frozenset[str]
-
-
 class DeviceManagerModel:
     """The device manager's memory as evidence shows it.
 
     Attributes:
         requests: seq -> request, the newest ones.
         log_began_ns: when the log began within a kubelet process; 0 when it holds its start.
-        affinities: pod -> container (``""`` for the pod as a whole) -> stored affinity.
     """
 
     def __init__(self, context: VerifyContext) -> None:
@@ -56,7 +41,6 @@ class DeviceManagerModel:
         self.holdings = Holdings()
         self.log_began_ns = 0
         self.requests: dict[int, Asked] = {}
-        self.affinities: dict[str, dict[str, Affinity]] = {}
 
     def key(self, record: Record, state: NodeState) -> str:
         """The pod a record is about: its UID where any source says."""
@@ -101,10 +85,6 @@ class DeviceManagerModel:
         """The newest request of a container that is not answered."""
         asked = reversed(self.requests.values())
         return next((request for request in asked if request.holder == holder), None)
-
-    def store(self, pod: str, container: str, affinity: Affinity) -> None:
-        """The topology manager stored an affinity."""
-        self.affinities.setdefault(pod, {})[container] = affinity
 
     def numa_nodes(
         self, state: NodeState, own: tuple[int, ...] | None = None
@@ -169,12 +149,11 @@ class DeviceManagerModel:
         settings = self.context.settings
         if settings.get("topologyManagerPolicy") == "none":
             return (None,), () if settings.seq is None else (settings.seq,)
-        of_pod = self.affinities.get(holder[0], {})
-        stored = of_pod.get(holder[1]) or of_pod.get("")
+        stored = self.context.alignment.stored(holder[0], holder[1])
         if stored is None:
             return (), ()
-        masks = (None,) if holder[2] in stored.without_topology else stored.masks
-        return masks, (stored.seq,)
+        masks = tuple(dict.fromkeys(hint.affinity for hint in stored.hints))
+        return (None,) if holder[2] in stored.without_topology else masks, (stored.seq,)
 
     def _nodes_of(
         self, resource: str, device: str, facts: DeviceFacts

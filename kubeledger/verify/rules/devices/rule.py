@@ -108,7 +108,6 @@ class DeviceVerifier(RuleVerifier):
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
         model, when = self._model, when_of(record)
         model.requests.clear()
-        model.affinities.clear()
         self._affinities.restarted()
         model.holdings.run += 1
         model.log_began_ns = 0

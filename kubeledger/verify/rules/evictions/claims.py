@@ -55,7 +55,8 @@ def judge_met(
     """
     if rounds.loose:
         claim = ReclaimAttempted(resource=claim.resource)
-    read = {each: rounds.latest(each.signal, ts_ns) for each in rounds.current.beliefs}
+    shown = claim.observed
+    read = {each: rounds.latest(each.signal, ts_ns, shown) for each in rounds.current.beliefs}
     is_recent = rounds.is_recent(ts_ns)
     found: list[tuple[Judgement, Threshold | None]] = []
     for threshold, belief in rounds.current.beliefs.items():

@@ -152,11 +152,20 @@ class Rounds(NodePressure):
         self._reclaim, self._after, self._after_ns = record, {}, record.ts_ns
         return self._after
 
-    def latest(self, signal: str, ts_ns: int) -> Reading | None:
-        """What the round read that led to a decision; None when no record says."""
+    def latest(self, signal: str, ts_ns: int, shown: int | None = None) -> Reading | None:
+        """What the round read that led to a decision; None when no record says.
+
+        ``shown``: the amount that the decision names; of two rounds in one second of a log of
+        coarse stamps it is the one that read this.
+        """
         if self.last is None or not self.is_recent(ts_ns):
             return None
-        return self.last.readings.get(signal)
+        reading, before = self.last.readings.get(signal), self.before
+        if before is not None and before.ts_ns == self.last.ts_ns == ts_ns:
+            other = before.readings.get(signal)
+            if other is not None and shown == other.available:
+                return other
+        return reading
 
     def is_recent(self, ts_ns: int) -> bool:
         """Whether the round that led to a decision of that time was read."""

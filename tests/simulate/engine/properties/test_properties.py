@@ -62,6 +62,9 @@ def test_scenarios_are_not_quiet() -> None:
     for kind, least in (
         ("DevicesAllocated", 40),
         ("DevicesReleased", 10),
+        ("CpusAllocated", 30),
+        ("CpusReleased", 20),
+        ("CpuAllocationFailed", 5),
         ("ImageDeleted", 15),
         ("GarbageCollectionStarted", 8),
         ("PodPreempted", 10),

@@ -1,0 +1,311 @@
+"""Resource claims: prepared once for all pods that share one, unprepared when the last one ends.
+
+What the records say that a pod was given is given to the DRA manager as its drivers' answer; what
+it then holds is what it must have held. A claim is given back when its pod ends, and, which is a
+bug of all versions, when another pod that names it ends and was never given it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import ClassVar, Final
+
+import msgspec
+
+from kubeledger.kubelet.dra.claiminfo import ClaimInfoState, Device, DriverState
+from kubeledger.kubelet.dra.manager import Manager
+from kubeledger.kubelet.dra.plugin import Answer, Result
+from kubeledger.kubelet.kube import resourceclaim as api
+from kubeledger.kubelet.kube.maporder import FIRST_ORDER
+from kubeledger.kubelet.kube.pod import ObjectMeta, Pod, PodResourceClaim, PodSpec
+from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.model.bodies.dra import ClaimDevice, ClaimPrepared, ClaimReleased
+from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.record import Body, Decision, Record
+from kubeledger.model.units import NS_PER_S
+from kubeledger.replay.node.state import NodeState
+from kubeledger.verify.belief import Judgement, RuleVerifier, Ruling, judge, lacks, open_to, same
+from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
+from kubeledger.verify.evidence.pods import ListedPod
+from kubeledger.verify.settings import UNKNOWN
+from kubeledger.verify.verifier import See
+
+RULE_PREPARE: Final = "pkg/kubelet/cm/dra Manager.PrepareResources"
+RULE_UNPREPARE: Final = "pkg/kubelet/cm/dra Manager.UnprepareResources"
+_SHOWN_NS: Final = 10 * NS_PER_S
+"""A snapshot is named by the second it began in; its files may be so much younger."""
+
+Drivers = Mapping[str, tuple[ClaimDevice, ...]]
+_Claim = ClaimPrepared | ClaimReleased
+
+
+class ClaimVerifier(RuleVerifier):
+    """The DRA manager's decisions."""
+
+    rule = RULE_PREPARE
+    decides: ClassVar[tuple[type[Decision], ...]] = (ClaimPrepared, ClaimReleased)
+
+    def __init__(self, context: VerifyContext) -> None:
+        super().__init__(context)
+        self._started_ns: int | None = None
+
+    def sees(self) -> Mapping[type[Body], See]:
+        """Both, and starts: nothing counts as prepared after one."""
+        return {
+            KubeletStarted: self._kubelet_started,
+            ClaimPrepared: self._prepared,
+            ClaimReleased: self._released,
+        }
+
+    def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
+        self._started_ns = record.ts_ns
+
+    def _prepared(self, record: Record, body: ClaimPrepared, state: NodeState) -> None:
+        profile = self._profile()
+        if isinstance(profile, Judgement):
+            found = profile
+        elif (unnamed := self._unnamed(record, body)) is not None:
+            found = unnamed
+        else:
+            found = self._preparing(body, profile, state)
+        self.conclude(record, _subject(body), found)
+
+    def _released(self, record: Record, body: ClaimReleased, state: NodeState) -> None:
+        profile, held = self._profile(), state.dra.pods.get(body.pod_uid, {})
+        if isinstance(profile, Judgement):
+            found = profile
+        elif body.claim_uid not in held:
+            found = lacks(("when the claim was prepared for the pod",))
+        else:
+            since_ns = held[body.claim_uid].since_ts_ns
+            found = self._giving_back(body, profile, state)
+            if found.verdict == "match":
+                found = self._reason(record, body, since_ns)
+        self.conclude(record, _subject(body), found, rule=RULE_UNPREPARE)
+
+    def _profile(self) -> KubeletProfile | Judgement:
+        """The rules of this version; or the judgement of one that has no claims."""
+        profile = self.context.profile
+        if profile is None:
+            return lacks((self.context.missing_profile,))
+        if profile.stages.dynamic_resources:
+            return profile
+        if self.context.settings.get("featureGates") is UNKNOWN:
+            return lacks(("the setting featureGates",))
+        return same(False, "this kubelet prepares no claims: DynamicResourceAllocation is off")
+
+    def _listed(self, ts_ns: int, body: _Claim) -> ListedPod | None:
+        return self.context.pods.at(ts_ns, body.pod_uid, body.namespace, body.pod)
+
+    def _unnamed(self, record: Record, body: ClaimPrepared) -> Judgement | None:
+        """That the pod does not name the claim, as far as that is known; None: it may."""
+        listed = self._listed(record.ts_ns, body)
+        names = None if listed is None else _names_of(listed)
+        if listed is None or names is None:
+            return lacks(("the pod's claims",))
+        if body.claim in names:
+            return None
+        why = f"the pod names {' and '.join(sorted(names)) or 'no claim'}, not {body.claim}"
+        return same(False, why, inputs=(listed.seq,))
+
+    # -- what the manager does ---------------------------------------------------------------
+
+    def _preparing(
+        self, body: ClaimPrepared, profile: KubeletProfile, state: NodeState
+    ) -> Judgement:
+        """The drivers are asked if the claim is not prepared, and a start forgets that it is."""
+        claim, before = _claim_of(body), _held(state)
+        known = before.get((body.namespace, body.claim))
+        again = known is not None and (self._started_ns or 0) > _since(state, body.claim_uid)
+        holders = _names(state, known.pod_uids) if known is not None else ""
+        rulings = []
+        for asked in (False, True) if again else (known is None,):
+            manager = Manager(profile.dra, {*body.drivers, *(known.drivers if known else ())})
+            manager.cache.claims = dict(before)
+            if not asked:
+                manager.cache.prepared = {*before}
+            error = manager.prepare_resources(
+                _pod_of(body),
+                {(body.namespace, body.claim): claim},
+                _answers(body, known if asked else None),
+                FIRST_ORDER,
+            )
+            after = manager.cache.claims.get((body.namespace, body.claim))
+            drivers = {} if error or after is None else after.drivers
+            expected = {name: each.devices or () for name, each in drivers.items()}
+            allowed = not error and expected == _devices(body.drivers)
+            rulings.append(
+                Ruling(
+                    allowed=allowed,
+                    why=_why_prepared(error, holders, asked=asked, allowed=allowed),
+                    expected=None if error else {"drivers": msgspec.to_builtins(expected)},
+                )
+            )
+        # A driver may have been asked again or not, which no record shows.
+        return judge([each for each in rulings if each.allowed] or rulings[:1])
+
+    def _giving_back(
+        self, body: ClaimReleased, profile: KubeletProfile, state: NodeState
+    ) -> Judgement:
+        before = _held(state)
+        key = body.namespace, body.claim
+        manager = Manager(profile.dra, before[key].drivers)
+        manager.cache.claims = dict(before)
+        manager.unprepare_resources(_pod_of(body), _silent(before[key]), FIRST_ORDER)
+        unprepared = key not in manager.cache.claims
+        others = _names(state, sorted({*before[key].pod_uids} - {body.pod_uid}))
+        why = "no other pod refers to the claim, so its drivers unprepare it"
+        if not unprepared:
+            why = f"{others} refers to the claim, so only the reference goes"
+        return same(unprepared == body.unprepared, why, expected={"unprepared": unprepared})
+
+    # -- why it is given back ----------------------------------------------------------------
+
+    def _reason(self, record: Record, body: ClaimReleased, since_ns: int) -> Judgement:
+        """Its pod has ended; or another one that names the claim."""
+        timeline, until_ns = self.context.timeline, record.ts_ns + _SHOWN_NS
+        interval = timeline.interval(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        if interval is None:
+            return lacks(("when the pod came",))
+        if interval.ending_ns is not None and interval.ending_ns <= until_ns:
+            gone = "its drivers unprepared it" if body.unprepared else "others still refer to it"
+            return same(True, f"the pod had ended, and {gone}", inputs=(interval.seq,))
+        if interval.seen_ns <= until_ns:
+            return lacks(("when the pod ended",))
+        ended = list(self._ended(interval, since_ns, until_ns))
+        named = [other for other, names in ended if names is not None and body.claim in names]
+        if named and body.unprepared:
+            why = (
+                f"pod {named[-1].full_name} ended, which names the claim and was never given it: "
+                "it is unprepared under the pod that runs with it (kubernetes#140212)"
+            )
+            return same(True, why, inputs=(interval.seq, named[-1].seq))
+        denied = "the pod lives on, and no other pod that names the claim has ended"
+        unknown = any(names is None for _, names in ended)
+        if unknown or timeline.active(since_ns, until_ns).loss is not None:
+            return open_to("the claims of all other pods", denied=denied, inputs=(interval.seq,))
+        return same(False, denied, inputs=(interval.seq,))
+
+    def _ended(
+        self, interval: PodActiveInterval, since_ns: int, until_ns: int
+    ) -> Iterator[tuple[PodActiveInterval, set[str] | None]]:
+        """Other pods of its namespace that ended in a span, with their claims if known."""
+        for other in self.context.timeline.active(since_ns, until_ns).may.values():
+            ending_ns = other.ending_ns
+            if ending_ns is None or not since_ns <= ending_ns <= until_ns:
+                continue
+            if other.namespace == interval.namespace and other.key != interval.key:
+                who = other.uid, other.namespace, other.name
+                listed = self.context.pods.at(until_ns, *who)
+                yield other, None if listed is None else _names_of(listed)
+
+
+def _subject(body: _Claim) -> str:
+    return f"pod/{body.namespace}/{body.pod or body.pod_uid}"
+
+
+def _names_of(listed: ListedPod) -> set[str] | None:
+    """Names of a pod's claims; None where one was yet to be made, or the spec is unreadable."""
+    try:
+        pod = listed.as_(Pod)
+    except msgspec.ValidationError:
+        return None
+    found = [api.claim_name(pod, each) for each in pod.spec.resource_claims or ()]
+    if any(error for _, error in found):
+        return None
+    extended = pod.status.extended_resource_claim_status if pod.status is not None else None
+    own = {extended.resource_claim_name} if extended is not None else set()
+    return own | {name for name, _ in found if name is not None}
+
+
+def _pod_of(body: _Claim) -> Pod:
+    """The pod, with this claim alone."""
+    claims = (PodResourceClaim(name=body.claim, resource_claim_name=body.claim),)
+    meta = ObjectMeta(name=body.pod, namespace=body.namespace, uid=body.pod_uid)
+    return Pod(metadata=meta, spec=PodSpec(resource_claims=claims))
+
+
+def _claim_of(body: ClaimPrepared) -> api.ResourceClaim:
+    """The claim as it must have been: given to these drivers, and to be used by this pod."""
+    results = tuple(api.DeviceRequestAllocationResult(driver=name) for name in body.drivers)
+    return api.ResourceClaim(
+        api.ClaimMeta(name=body.claim, namespace=body.namespace, uid=body.claim_uid),
+        api.ResourceClaimStatus(
+            api.AllocationResult(api.DeviceAllocationResult(results)),
+            (api.ConsumerReference(body.pod_uid),),
+        ),
+    )
+
+
+def _held(state: NodeState) -> dict[tuple[str, str], ClaimInfoState]:
+    """What the manager holds, by the records."""
+    found: dict[tuple[str, str], ClaimInfoState] = {}
+    for pod_uid, claims in state.dra.pods.items():
+        for uid, claim in claims.items():
+            key = claim.namespace, claim.claim
+            drivers = {n: DriverState(each) for n, each in _devices(claim.drivers).items()}
+            made = ClaimInfoState(uid, claim.claim, claim.namespace, (), drivers)
+            known = found.get(key)
+            same_claim = known is not None and known.claim_uid == uid
+            found[key] = (known if known is not None and same_claim else made).with_pod(pod_uid)
+    return found
+
+
+def _since(state: NodeState, claim_uid: str) -> int:
+    """When a claim was prepared first."""
+    times = [
+        claims[claim_uid].since_ts_ns for claims in state.dra.pods.values() if claim_uid in claims
+    ]
+    return min(times, default=0)
+
+
+def _devices(drivers: Drivers) -> dict[str, tuple[Device, ...]]:
+    return {
+        name: tuple(
+            Device(
+                pool_name=each.pool or "",
+                device_name=each.device or "",
+                request_names=each.requests or None,
+                cdi_device_ids=each.cdi_device_ids or None,
+            )
+            for each in devices
+        )
+        for name, devices in drivers.items()
+    }
+
+
+def _answers(body: ClaimPrepared, known: ClaimInfoState | None) -> dict[str, Answer]:
+    """What the drivers must have said: what they did not say before."""
+    answers = {}
+    for name, devices in _devices(body.drivers).items():
+        before = known.drivers[name].devices if known is not None and name in known.drivers else ()
+        said = devices[len(before or ()) :] if devices[: len(before or ())] == before else devices
+        answers[name] = Answer(results={body.claim_uid: Result(devices=said)})
+    return answers
+
+
+def _silent(claim: ClaimInfoState) -> dict[str, Answer]:
+    """Drivers that unprepare the claim without an error."""
+    return dict.fromkeys(claim.drivers, Answer(results={claim.claim_uid: Result()}))
+
+
+def _names(state: NodeState, uids: Iterable[str]) -> str:
+    """Pods that hold a claim, by name where it is known."""
+    named = ((uid, next(iter(state.dra.pods[uid].values()))) for uid in uids)
+    return ", ".join(
+        f"pod {claim.namespace}/{claim.pod}" if claim.pod else f"pod {uid}" for uid, claim in named
+    )
+
+
+def _why_prepared(error: str, holders: str, *, asked: bool, allowed: bool) -> str:
+    """Args: ``holders``: pods that had the claim before; empty for none."""
+    if error:
+        return f"the kubelet prepares nothing: {error}"
+    if not holders:
+        return "the claim was not prepared, so its drivers were asked"
+    if not allowed:
+        return f"the claim is prepared for {holders} with other devices"
+    if asked:
+        return "the kubelet had started again, so the claim's drivers were asked once more"
+    return f"the claim was prepared for {holders} before, so its drivers were not asked again"

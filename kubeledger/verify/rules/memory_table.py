@@ -1,0 +1,217 @@
+"""What containers have of the memory of NUMA nodes, as far as lines and state files show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, Final
+
+import msgspec
+
+from kubeledger.kubelet.kube.names import HUGE_PAGES
+from kubeledger.kubelet.kube.pod import Container, Pod
+from kubeledger.kubelet.memorymanager.decider import gets_memory, requested_memory
+from kubeledger.kubelet.memorymanager.machine import MEMORY
+from kubeledger.kubelet.topologymanager.hint import TopologyHint
+from kubeledger.kubelet.topologymanager.scope import NO_AFFINITY
+from kubeledger.model.bodies.memorymanager import (
+    MemoryAllocated,
+    MemoryAllocationFailed,
+    MemoryBlock,
+    MemoryManagerStarted,
+    MemoryManagerStateRead,
+    MemoryReleased,
+    MemoryStateRefused,
+    NUMANodeMemory,
+)
+from kubeledger.model.errors import BadInputError
+from kubeledger.model.record import Decision, Record
+from kubeledger.replay.node.state import NodeState
+from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.evidence.followed_memory import FollowedMemory
+from kubeledger.verify.evidence.reserves import Reserves, reserves_of, with_reserves
+from kubeledger.verify.rules.assignments import (
+    AssignmentVerifier,
+    Holder,
+    OwnHints,
+    Spec,
+)
+
+Blocks = tuple[MemoryBlock, ...]
+Nodes = Mapping[str, NUMANodeMemory]
+
+_RESERVED: Final = "reservedMemory"
+
+
+class MemoryTableVerifier(AssignmentVerifier[Blocks]):
+    """The memory manager's table; no blocks where no file shows what a container has.
+
+    Totals, reserves and what is allocatable do not change while a process runs, so a file that is
+    read after a decision shows them as well.
+
+    Attributes:
+        nodes: the process's machine, under the variant; ``seqs``: the record that shows it.
+        followed: the policy itself.
+        last_file: the last state file that was read.
+    """
+
+    decides: ClassVar[tuple[type[Decision], ...]] = (
+        MemoryAllocated,
+        MemoryReleased,
+        MemoryAllocationFailed,
+        MemoryStateRefused,
+    )
+    manager, file = "memory manager", "memory_manager_state"
+    denied = "memory_manager_state lacks a container that got memory in the log"
+    grants, releases, shortages, refusals = decides
+    starts, files = MemoryManagerStarted, MemoryManagerStateRead
+    turned_off = ("memoryManagerPolicy", "None")
+    none: Blocks = ()
+
+    def __init__(self, context: VerifyContext) -> None:
+        super().__init__(context)
+        self.nodes: Nodes = {}
+        self.seqs: tuple[int, ...] = ()
+        self.followed = FollowedMemory()
+        self.last_file: MemoryManagerStateRead | None = None
+        self._files: list[tuple[int, int, Nodes]] = []
+        self._followed_ns = 0
+
+    def foresee_file(self, record: Record, body: MemoryManagerStateRead) -> None:
+        """First reading of a state file, which shows the machine as well."""
+        super().foresee_file(record, body)
+        if body.checksum_ok is not False and body.machine:
+            self._files.append((record.ts_ns, record.seq, body.machine))
+
+    def text(self, value: Blocks) -> str:
+        """What a container has."""
+        return sizes(value)
+
+    def contents_of(self, body: MemoryManagerStateRead) -> dict[Holder, Blocks]:
+        """Containers and their blocks."""
+        entries = body.assignments.items()
+        return {(uid, name): blocks for uid, sets in entries for name, blocks in sets.items()}
+
+    def compared(self, given: Blocks, reading: Blocks | None) -> Blocks:
+        """Blocks shrink while later containers use them again: only a missing entry denies."""
+        return () if reading is None else given
+
+    def find_machine(self, ts_ns: int) -> None:
+        """The first file of the process that runs shows its machine."""
+        process = self.context.timeline.process
+        now = process(ts_ns)
+        files = (file for file in self._files if process(file[0]) == now)
+        _, seq, nodes = min(files, key=lambda file: file[:2], default=(0, 0, {}))
+        reserves = self._reserves()
+        self.nodes = nodes if reserves is None else with_reserves(nodes, reserves)
+        self.seqs = (seq,) if seq else ()
+
+    def _reserves(self) -> Reserves | None:
+        """What a variant keeps of the NUMA nodes; None where it is as recorded."""
+        context = self.context
+        return reserves_of(context.settings.get(_RESERVED)) if self.is_varied else None
+
+    @property
+    def is_varied(self) -> bool:
+        """Whether a variant keeps another part of the NUMA nodes."""
+        return self.context.settings.is_varied(_RESERVED)
+
+    def started(self, record: Record, body: MemoryManagerStarted, state: NodeState) -> None:
+        """A new process has the file's assignments, or none."""
+        self.begin(body.restored)
+        self.followed.restart()
+        if not self.complete:
+            self.followed.forget()
+        elif body.restored is False:
+            self.followed.forget()
+            self.find_machine(record.ts_ns)
+            self._begin_followed(record.ts_ns)
+
+    def reset(self) -> None:
+        """Nothing is known of the table."""
+        super().reset()
+        self.followed.forget()
+
+    def note_file(self, record: Record, body: MemoryManagerStateRead) -> None:
+        """A file that no change is near shows the whole manager."""
+        profile, self.last_file = self.context.profile, body
+        if profile is None or not body.machine or any(self.meanwhile(record)):
+            return
+        if (reserves := self._reserves()) is not None:
+            machine = with_reserves(body.machine, reserves)
+            body = msgspec.structs.replace(body, machine=machine)
+        self.followed.adopt(profile, body)
+        self._followed_ns = record.ts_ns
+
+    def _begin_followed(self, ts_ns: int) -> None:
+        profile = self.context.profile
+        if profile is not None and self.nodes:
+            self.followed.begin(profile, self.nodes)
+            self._followed_ns = ts_ns
+
+    def take(self, record: Record, holder: Holder, value: Blocks) -> None:
+        """A container has it from now on."""
+        super().take(record, holder, value)
+        nodes = frozenset(node for block in value for node in block.numa_nodes)
+        specs = self.specs(record)
+        if specs and nodes:
+            self.followed.give(specs[0].pod, specs[0].container, nodes)
+        else:
+            self.followed.forget()
+
+    def lose(self, record: Record, holder: Holder) -> None:
+        """A container has nothing any more."""
+        super().lose(record, holder)
+        self.followed.take_back(*holder)
+
+    def given(self, body: MemoryAllocated) -> Blocks:
+        """The blocks of a grant, where a file shows them."""
+        return body.blocks or ()
+
+    def again(self, holder: Holder, specs: Iterable[Spec]) -> dict[tuple[int, ...] | str, None]:
+        """NUMA nodes that a container gets by each version of its spec, or why it gets none.
+
+        Empty where it is not known what the manager holds, or which affinity was stored.
+        """
+        if not (self.complete and self.followed.is_known):
+            return {}
+        give, affinities = self.followed.would_give, self._affinities(holder)
+        return {give(spec.pod, spec.container, a): None for spec in specs for a in affinities}
+
+    def _affinities(self, holder: Holder) -> tuple[TopologyHint, ...]:
+        """What the topology manager may have stored for a container; none: that is not known."""
+        stored = self.context.alignment.stored(*holder)
+        if stored is not None:
+            return stored.hints
+        none = self.context.settings.get("topologyManagerPolicy") == "none"
+        return (NO_AFFINITY,) if none else ()
+
+    def is_own(self, resource: str) -> bool:
+        """Memory, and huge pages of each size."""
+        return resource == MEMORY or resource.startswith(HUGE_PAGES)
+
+    def hints(self, pod: Pod, container: Container | None) -> OwnHints | None:
+        """What the policy offers with a variant's reserves."""
+        is_known = self.complete and self.followed.is_known
+        return self.followed.hints(pod, container) if is_known else None
+
+    def is_sure(self, holder: Holder, ts_ns: int) -> bool:
+        """Whether nothing that is lost can have changed what the manager holds."""
+        lost = self.context.coverage.missing(min(self._followed_ns, ts_ns), ts_ns)
+        return lost is None and all(
+            self.surely_has(other, ts_ns) for other in self.held if other != holder
+        )
+
+    def gets(self, spec: Spec) -> bool | None:
+        """Whether the pod's containers get memory; None where its spec does not say."""
+        try:
+            found = gets_memory(spec.pod, self.facts)
+            requested_memory(spec.container)
+        except BadInputError:
+            return None
+        return found if found or spec.defaulted else None
+
+
+def sizes(value: Blocks) -> str:
+    """What a container has, in words."""
+    given = ", ".join(f"{block.size_bytes} bytes of {block.type}" for block in value)
+    return given or "its memory"

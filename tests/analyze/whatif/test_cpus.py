@@ -1,0 +1,92 @@
+"""CPUs under other settings, held against a simulation of the same node under these."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import pytest
+
+from kubeledger.analyze.whatif import Change, Outlook, outlook
+from kubeledger.kubelet.kube.cpuset import parse
+from kubeledger.model.bodies.cpumanager import CpuAllocationFailed, CpusAllocated
+from kubeledger.model.record import Record
+from kubeledger.verify import Variant
+from tests.simulate.engine.scenes import of_kind
+from tests.simulate.engine.test_cpus import ACROSS_NUMA, FULL, STRICT, UNCORE, machine
+
+OPTIONS = "cpuManagerPolicyOptions"
+
+
+def changed(found: list[Record], **settings: Any) -> list[Change]:  # noqa: ANN401 # JSON values
+    """What would have been decided otherwise, on inputs that hold."""
+
+    def read(kinds: Collection[str] | None) -> Iterator[Record]:
+        return iter([r for r in found if kinds is None or r.kind in kinds])
+
+    changes = outlook(read, Variant(name="v", settings=settings), Outlook(variant="v"))
+    of_cpus = (each for each in changes if each.kind.startswith("cpumanager."))
+    return [each for each in of_cpus if each.untrusted_since is None]
+
+
+def decisions(found: list[Record]) -> list[tuple[str | None, str | None]]:
+    """Pod and CPUs of each grant; no CPUs of a refusal."""
+    bodies = (record.body for record in found)
+    return [
+        (body.pod, body.cpu_set if isinstance(body, CpusAllocated) else None)
+        for body in bodies
+        if isinstance(body, CpusAllocated | CpuAllocationFailed)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((), (FULL,)),
+        ((), (ACROSS_NUMA,)),
+        ((), (UNCORE,)),
+        ((FULL,), ()),
+        ((ACROSS_NUMA,), (FULL, UNCORE)),
+    ],
+)
+def test_the_first_change_is_what_the_other_node_decides(
+    before: tuple[str, ...], after: tuple[str, ...]
+) -> None:
+    """Options of the policy; nothing is predicted after the first change."""
+    was, other = machine(*before), machine(*after)
+    first, *more = changed(was, **{OPTIONS: dict.fromkeys(after, "true")})
+    assert not more
+    pairs = zip(decisions(was), decisions(other), strict=False)
+    at, (_, cpus) = next((a, b) for a, b in pairs if a != b)
+    record = next(r for r in was if r.seq == first.seq)
+    assert isinstance(record.body, CpusAllocated | CpuAllocationFailed)
+    assert record.body.pod == at[0]
+    if isinstance(record.body, CpusAllocated):
+        assert first.instead == {"cpu_set": cpus}
+    else:
+        assert first.instead == {"error": None}
+
+
+def test_other_reserved_cpus() -> None:
+    """The first grant would have spared them."""
+    first, *_ = changed(machine(), reservedSystemCPUs="0-2")
+    assert first.recorded is not None
+    assert first.kind == CpusAllocated.kind
+    assert "reserved" in first.why or parse(str((first.instead or {})["cpu_set"])) & 0b111 == 0
+
+
+def test_options_as_they_were_change_nothing() -> None:
+    """All decisions are the same."""
+    assert changed(machine(FULL), **{OPTIONS: {FULL: "true"}}) == []
+
+
+def test_a_file_that_would_be_refused() -> None:
+    """With strict reservation the file of a kubelet without it is; it is in no record."""
+    found = machine()
+    (_, second) = of_kind(found, "cpumanager.CpuManagerStarted")
+    start = next(r.seq for r in found if r.body is second)
+    later = [r for r in found if r.seq >= start - 20]
+    (added,) = changed(later, **{OPTIONS: {STRICT: "true"}})
+    assert (added.kind, added.recorded) == ("cpumanager.CpuStateRefused", None)
+    assert added.instead is not None
+    assert "some of strictly reserved cpus" in added.instead["error"]

@@ -1,0 +1,66 @@
+"""What is told of a pod's resource claims, and of its resizes in place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeledger.model.bodies.dra import ClaimPrepared, ClaimReleased
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodListed, PodTerminating
+from kubeledger.model.bodies.stages import PodResized
+from kubeledger.model.record import Body
+from tests.analyze.why.test_stages import POD, answer, failed, started
+
+SHARED: dict[str, Any] = {**POD, "claim": "gpus", "claim_uid": "c-1"}
+PREPARED = ClaimPrepared(**SHARED, drivers={"gpu.example.com": ()})
+UNPREPARED = ClaimReleased(**SHARED, unprepared=True, inferred=True)
+REASON = "FailedPrepareDynamicResources"
+
+
+def listed(*claims: str) -> PodListed:
+    """A list shows which claims the pod names: the first itself, others by templates."""
+    named = [{"name": "own", "resourceClaimName": claim} for claim in claims[:1]]
+    made = [{"name": "made", "resourceClaimName": claim} for claim in claims[1:]]
+    spec = {"resourceClaims": [*named, *({"name": "made"} for _ in made)]}
+    return PodListed(**POD, spec=spec, status={"resourceClaimStatuses": made}, listed_by="kubelet")
+
+
+def told(*bodies: Body) -> str:
+    """The headline and all steps."""
+    found = answer(PodAdmitted(**POD), *bodies)
+    return "\n".join([found.headline, *(step.text for step in found.steps)])
+
+
+def test_a_pod_that_a_claim_holds_up_names_it() -> None:
+    """By the message, or where that names none, by its definition."""
+    named = failed("resources", REASON, "ResourceClaim gpus: not allocated", about="gpus")
+    cause = "ResourceClaim gpus: not allocated"
+    assert f"its resource claim gpus cannot be prepared ({cause})" in told(named)
+    unnamed = failed("resources", REASON, "DRA driver gpu.example.com is not registered")
+    says = "cannot be prepared: DRA driver gpu.example.com is not registered"
+    assert f"its resource claim {says}" in told(unnamed)
+    assert f"its resource claim gpus, nets {says}" in told(listed("gpus", "nets"), unnamed)
+
+
+@pytest.mark.parametrize(
+    ("bodies", "says"),
+    [
+        ([PREPARED], "had its claim gpus prepared: by gpu.example.com"),
+        ([PREPARED, started(), UNPREPARED], "had its claim gpus unprepared while it ran: the end "
+         "of another pod that names the claim unprepares it (kubernetes#140212)"),
+        ([PREPARED, started(), PodTerminating(**POD, reason="deleted", grace_period_s=0),
+          UNPREPARED], "gave back its claim gpus"),
+        ([PREPARED, started(), ClaimReleased(**SHARED, unprepared=False)],
+         "gave back its claim gpus: other pods hold it"),
+        ([PodResized(**POD, outcome="allocated", resources={"app": {"requests": {"cpu": "1"}}})],
+         "was given what a resize in place asks for: app requests cpu 1"),
+        ([PodResized(**POD, outcome="deferred", message="No room.")],
+         "had its resize in place deferred: No room."),
+        ([PodResized(**POD, outcome="allocated", reason="Error", message="too low")],
+         "cannot be given what its resize in place was allocated: too low"),
+    ],
+)  # fmt: skip
+def test_steps(bodies: list[Body], says: str) -> None:
+    """What befell a claim, or a resize."""
+    assert says in told(*bodies)

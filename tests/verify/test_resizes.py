@@ -1,0 +1,182 @@
+"""Verification of resizes in place on small scenes: pod ``a`` of 300m, beside ``b`` of 500m."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kubeledger.model.bodies.allocation import PodResources, PodsStateRead, ResourceAmounts
+from kubeledger.model.bodies.stages import PodResized
+from kubeledger.verify import Contradiction, Finding
+from kubeledger.verify.rules.admission.resizes import RULE_RESIZE
+from tests.verify.admission_world import (
+    Step,
+    admitted,
+    asks,
+    identity,
+    judge,
+    listed,
+    ran,
+    start,
+)
+
+RESIZED_S = 30
+BOTH = [
+    *admitted("b", 1),
+    *admitted("a", 2),
+    listed("b", asks("500m"), at=10),
+    listed("a", asks("300m"), at=10),
+    ran("b", 3),
+    ran("a", 4),
+    ran("b", 950),
+]
+POLICIES: dict[str, Any] = {
+    "cpuManagerPolicy": "none",
+    "memoryManagerPolicy": "None",
+    "memorySwap": {},
+}
+VERSIONS = ("1.33.0", "1.34.0", "1.35.0", "1.36.2")
+
+
+def resized(outcome: str, cpu: str | None = None, at: float = RESIZED_S, **more: Any) -> Step:  # noqa: ANN401 # any field
+    """What a kubelet says of a resize of pod a."""
+    resources = None if cpu is None else {"c": {"requests": {"cpu": cpu}}}
+    body = PodResized(**identity("a"), outcome=outcome, resources=resources, **more)  # type: ignore[arg-type] # checked by msgspec
+    return at, body
+
+
+def verdict(version: str, *steps: Step, **settings: Any) -> tuple[str, str]:  # noqa: ANN401 # any setting
+    """What is found of the last resize: the verdict, and why."""
+    found = judge(start(version, **{**POLICIES, **settings}), BOTH, steps)
+    return [
+        (each.verdict, "; ".join(each.missing) or each.why)
+        for each in found
+        if isinstance(each, Finding) and each.rule == RULE_RESIZE
+    ][-1]
+
+
+def short(cpu: int, version: str = "1.36.2", used: int = 500) -> dict[str, Any]:
+    """Words of one that waits."""
+    message = f"Node didn't have enough resource: cpu, requested: {cpu}, used: {used}, capacity: 1000"  # fmt: skip # noqa: E501 # as it is said
+    return {"reason": "OutOfcpu", "message": message}
+
+
+NEVER = "Node didn't have enough capacity: cpu, requested: 1200, capacity: 1000"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_fits_is_allocated(version: str) -> None:
+    """Beside what the other pod has; to say that it waits, or never can be, is a lie."""
+    asks_for = "the pod asks for 500m of cpu (500m of 1000m in use); 1 of 10 pods were active"
+    given = verdict(version, resized("allocated", "500m"))
+    assert given == ("match", f"the resize fits: {asks_for}")
+    assert verdict(version, resized("deferred", "500m", **short(500)))[0] == "impossible"
+    assert verdict(version, resized("infeasible", "500m", message=NEVER))[0] == "impossible"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_does_not_fit_now_is_deferred(version: str) -> None:
+    """In words that hold the amounts; to allocate it is a lie."""
+    said, why = verdict(version, resized("deferred", "600m", **short(600)))
+    assert said == "match"
+    assert why.startswith("no room now: Node didn't have enough resource")
+    for lie in (short(601), short(600, used=499), {"reason": "OutOfmemory"}):
+        assert verdict(version, resized("deferred", "600m", **lie))[0] == "impossible"
+    assert verdict(version, resized("allocated", "600m"))[0] == "impossible"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_one_larger_than_the_node_is_infeasible_until_1_36_tries_it_for_ever(version: str) -> None:
+    """What each version says is a lie of the other."""
+    infeasible = resized("infeasible", "1200m", message=NEVER)
+    deferred = resized("deferred", "1200m", **short(1200))
+    if version == "1.36.2":
+        said, why = verdict(version, deferred)
+        assert said == "match"
+        assert why.startswith(
+            "it is tried for ever, but the node has only 1000m of cpu: Node didn't"
+        )
+        assert verdict(version, infeasible)[0] == "impossible"
+    else:
+        said, why = verdict(version, infeasible)
+        assert (said, why) == ("match", f"it can never be: {NEVER}")
+        assert verdict(version, deferred)[0] == "impossible"
+
+
+def test_a_resize_before_counts() -> None:
+    """What was allocated to it is what it has; what it gives back, others may have."""
+    smaller, larger = resized("allocated", "100m"), resized("allocated", "400m", 40)
+    assert verdict("1.36.2", smaller, larger)[0] == "match"
+    assert verdict("1.36.2", smaller, resized("actuated", "100m", 40))[0] == "match"
+    said, why = verdict("1.36.2", smaller, resized("actuated", "300m", 40))
+    assert (said, why) == ("impossible", "what was allocated last to the pod is something else")
+    assert verdict("1.36.2", resized("actuated", "300m"))[0] == "unverifiable"
+
+
+def test_a_guaranteed_pod_beside_exclusive_cpus_is_infeasible() -> None:
+    """The static policy gives whole CPUs, which do not change."""
+    resources = {"c": {"limits": {"cpu": "2", "memory": "1"}, "requests": {"cpu": "2"}}}
+    message = 'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"'
+    body = PodResized(**identity("a"), outcome="infeasible", message=message, resources=resources)
+    guaranteed = {"name": "c", "resources": {"limits": {"cpu": "300m", "memory": "1"}}}
+    status = {"qosClass": "Guaranteed"}
+    steps = [*BOTH[:3], listed("a", guaranteed, at=10, status=status), *BOTH[4:]]
+    for policy, expected in (("static", "match"), ("none", "impossible")):
+        settings = {**POLICIES, "cpuManagerPolicy": policy}
+        found = judge(start("1.36.2", **settings), steps, [(RESIZED_S, body)])
+        assert [
+            each.verdict for each in found if isinstance(each, Finding) and each.rule == RULE_RESIZE
+        ] == [expected]
+
+
+def test_what_is_not_known_is_not_judged() -> None:
+    """Settings that decide, what was asked for, a version that does not resize."""
+    given = resized("allocated", "500m")
+    assert verdict("1.36.2", given, cpuManagerPolicy=None) == (
+        "unverifiable",
+        "the setting cpuManagerPolicy",
+    )
+    assert verdict("1.36.2", resized("deferred")) == ("unverifiable", "what the pod asked for")
+    assert verdict("1.26.0", given)[1] == "resizes in place by the rules of this kubelet"
+
+
+def test_what_lists_show_that_it_asked_for() -> None:
+    """The line of an allocation names none; a list that comes after shows what may fit."""
+    asked = listed("a", asks("400m"), at=60)
+    assert verdict("1.36.2", resized("allocated"), asked)[0] == "match"
+    too_much = listed("a", asks("700m"), at=60)
+    assert verdict("1.36.2", resized("allocated"), too_much)[0] == "unverifiable"
+    assert verdict("1.36.2", resized("deferred"), too_much)[0] != "impossible"
+
+
+def allocations(cpu: str, at: float, **others: str) -> Step:
+    """The state file shows what is allocated."""
+    pods = {
+        f"uid-{name}": PodResources(containers={"c": ResourceAmounts(requests={"cpu": amount})})
+        for name, amount in {"a": cpu, "b": "500m", **others}.items()
+    }
+    return at, PodsStateRead(which="allocated", pods=pods, checksum=1, checksum_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("shown", "told", "contradicted"),
+    [
+        (("300m", "400m"), ["400m"], False),
+        (("300m", "0.4"), ["400m"], False),
+        (("300m", "450m"), ["400m"], True),
+        (("300m", "300m"), ["400m"], True),
+        (("300m", "400m"), [], True),
+        (("300m", "300m"), [], False),
+    ],
+)
+def test_the_state_file_shows_what_was_allocated(
+    shown: tuple[str, str],
+    told: list[str],
+    contradicted: bool,  # a column
+) -> None:
+    """Each of its changes is a resize that a record tells, and each such resize is in it."""
+    steps = [resized("allocated", cpu, 30 + n) for n, cpu in enumerate(told)]
+    files = [allocations(cpu, 20 + 60 * n) for n, cpu in enumerate(shown)]
+    found = judge(start("1.36.2", **POLICIES), BOTH, steps, files)
+    assert any(isinstance(each, Contradiction) for each in found) is contradicted
