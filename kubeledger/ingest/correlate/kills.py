@@ -21,7 +21,7 @@ from kubeledger.ingest.correlate.registers import Container, Pod, PodAssembler, 
 from kubeledger.ingest.messages.podref import bare_container_id
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, Dispute
-from kubeledger.kubelet.lifecycle.graceperiod import MINIMUM_GRACE_S
+from kubeledger.kubelet.lifecycle.termination import MINIMUM_GRACE_S
 from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.bodies.lifecycle import ContainerKilled, PodTerminating
 from kubeledger.model.bodies.prober import ProbeTransitioned

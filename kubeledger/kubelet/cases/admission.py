@@ -11,11 +11,13 @@ import msgspec
 from kubeledger.kubelet.cases.fields import check_amounts
 from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, impossible
 from kubeledger.kubelet.kube.pod import Node, Pod
-from kubeledger.kubelet.lifecycle import decider as lifecycle
-from kubeledger.kubelet.lifecycle.decider import PodAdmitResult
-from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo
-from kubeledger.kubelet.lifecycle.predicates import PredicateFailureReason, general_filter
-from kubeledger.kubelet.lifecycle.resourcefit import InsufficientResourceError
+from kubeledger.kubelet.lifecycle import predicate as lifecycle
+from kubeledger.kubelet.lifecycle.nodeinfo import InsufficientResourceError, NodeInfo
+from kubeledger.kubelet.lifecycle.predicate import (
+    PodAdmitResult,
+    PredicateFailureReason,
+    general_filter,
+)
 from kubeledger.kubelet.preemption import preemption
 from kubeledger.kubelet.preemption.explain import admissible
 from kubeledger.kubelet.profile.admission import AdmissionFacts
@@ -55,7 +57,7 @@ def decide(case_input: AdmissionCase, profile: KubeletProfile) -> PodAdmitResult
     facts = profile.admission
     info = NodeInfo(case_input.node, case_input.active_pods, facts)
     recovery = preemption.recovery(case_input.pod, case_input.active_pods, facts)
-    return lifecycle.decide(case_input.pod, info, facts, recovery)
+    return lifecycle.decide(case_input.pod, info, recovery)
 
 
 def judge(
@@ -84,12 +86,12 @@ def _outcomes(case: AdmissionCase, facts: AdmissionFacts) -> Iterator[PodAdmitRe
     """What ``decide`` gives, then the same for other orders of the scalar resources."""
     info = NodeInfo(case.node, case.active_pods, facts)
     recovery = preemption.recovery(case.pod, case.active_pods, facts)
-    reasons = general_filter(case.pod, info, facts)
+    reasons = general_filter(case.pod, info)
     random = lifecycle.insufficient_scalars(reasons)
     for order in _orders(reasons[random.start : random.stop], all_of_them=recovery is not None):
         ordered: list[PredicateFailureReason] = [*reasons]
         ordered[random.start : random.stop] = order
-        yield lifecycle.decide(case.pod, info, facts, recovery, ordered)
+        yield lifecycle.decide(case.pod, info, recovery, ordered)
 
 
 def _orders(
@@ -137,7 +139,7 @@ def _why_not_these(
     if claimed.reason or claimed.message:
         return "an admitted pod has neither reason nor message"
     info = NodeInfo(case.node, case.active_pods, facts)
-    reasons = general_filter(case.pod, info, facts)
+    reasons = general_filter(case.pod, info)
     missing = [r for r in reasons if isinstance(r, InsufficientResourceError)]
     if not missing:
         return "the pod fits, so no pod is killed for it"

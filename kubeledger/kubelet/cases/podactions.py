@@ -15,13 +15,14 @@ from kubeledger.kubelet.cases.fields import check_amounts, keyed
 from kubeledger.kubelet.cases.judgement import Judgement, impossible
 from kubeledger.kubelet.kube.instants import instant_ns
 from kubeledger.kubelet.kube.pod import ResourceRequirements
-from kubeledger.kubelet.kuberuntime.actions import ContainerToKill, PodActions
-from kubeledger.kubelet.kuberuntime.decider import compute_pod_actions
+from kubeledger.kubelet.kuberuntime.kuberuntime_manager import compute_pod_actions
 from kubeledger.kubelet.kuberuntime.objects import (
     Container,
     ContainerStatus,
+    ContainerToKill,
     EphemeralContainer,
     Pod,
+    PodActions,
     PodStatus,
     ProbeResult,
     SandboxStatus,

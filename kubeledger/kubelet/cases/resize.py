@@ -22,7 +22,7 @@ from kubeledger.kubelet.cases.judgement import Judgement, compared
 from kubeledger.kubelet.kube.instants import instant_ns
 from kubeledger.kubelet.kube.pod import Node, NodeStatus, ObjectMeta, Pod, ResourceRequirements
 from kubeledger.kubelet.kube.requests import ResourceList
-from kubeledger.kubelet.lifecycle import decider as lifecycle
+from kubeledger.kubelet.lifecycle import predicate as lifecycle
 from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
@@ -217,7 +217,7 @@ def _handler(case: ResizeCase, profile: KubeletProfile) -> SyncHandler:
     facts = profile.admission
 
     def admit(pod: Pod, others: Sequence[Pod]) -> Rejection | None:
-        result = lifecycle.decide(pod, NodeInfo(node, others, facts), facts, None)
+        result = lifecycle.decide(pod, NodeInfo(node, others, facts), None)
         return None if result.admit else (result.reason, result.message)
 
     return SyncHandler(profile, config, admit)

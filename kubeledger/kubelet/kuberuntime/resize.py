@@ -8,8 +8,13 @@ from typing import Final, NamedTuple
 from kubeledger.kubelet.kube.pod import ResourceRequirements
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.kube.requests import ResourceList
-from kubeledger.kubelet.kuberuntime.actions import ContainerToKill, Sync
-from kubeledger.kubelet.kuberuntime.objects import Container, ContainerStatus, Pod
+from kubeledger.kubelet.kuberuntime.objects import (
+    Container,
+    ContainerStatus,
+    ContainerToKill,
+    Pod,
+    Sync,
+)
 from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
 
 _SOURCE: Final = "kubernetes.io/config.source"

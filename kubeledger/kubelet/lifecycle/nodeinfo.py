@@ -9,8 +9,11 @@ long way over their spec.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
+from typing import Final
+
+import msgspec
 
 from kubeledger.kubelet.kube.amounts import (
     NANOS,
@@ -39,6 +42,7 @@ from kubeledger.kubelet.kube.podtotals import (
 )
 from kubeledger.kubelet.kube.requests import ResourceList
 from kubeledger.kubelet.profile.admission import AdmissionFacts
+from kubeledger.model.bodies.preemption import InsufficientResource
 
 
 class NodeInfo:
@@ -47,9 +51,10 @@ class NodeInfo:
     Attributes:
         node: the node.
         pods: (n,) the pods, in the order the kubelet lists them.
+        facts: of the kubelet version.
     """
 
-    __slots__ = ("_added_up", "_aggregated", "_facts", "_staged", "node", "pods")
+    __slots__ = ("_added_up", "_aggregated", "_staged", "facts", "node", "pods")
 
     def __init__(self, node: Node, pods: Sequence[Pod], facts: AdmissionFacts) -> None:
         """Sort the pods and check their quantities.
@@ -59,7 +64,7 @@ class NodeInfo:
         """
         self.node = node
         self.pods = pods
-        self._facts = facts
+        self.facts = facts
         self._added_up: list[ResourceList] = []
         self._staged: list[StagedRequests] = []
         self._aggregated: list[PodSpec] = []
@@ -82,13 +87,13 @@ class NodeInfo:
         Source: v1.36.2 pkg/scheduler/framework/types.go NodeInfo.update; v1.20.2 AddPod
         Differs: one resource, when asked.
         """
-        if not self._facts.requests_rounded_once:
+        if not self.facts.requests_rounded_once:
             return self._sum(resource, rounded_amounts(resource))
         try:
             return self._sum(resource, whole_amounts(resource))
         except NotPlainError:
-            whole = self._facts.pod_level_resources
-            sidecars = self._facts.requests_count_sidecars
+            whole = self.facts.pod_level_resources
+            sidecars = self.facts.requests_count_sidecars
             return sum(
                 from_nanos(resource, scheduled_total(spec, resource, NANOS, sidecars, whole))
                 for spec in map(self._effective, self.pods)
@@ -96,10 +101,10 @@ class NodeInfo:
 
     def _sum(self, resource: str, table: AmountTable) -> int:
         total = sum([table[m[resource]] for m in self._added_up if resource in m])
-        sidecars = self._facts.requests_count_sidecars
+        sidecars = self.facts.requests_count_sidecars
         for staged in self._staged:
             total += staged_total(staged, resource, table, sidecars)
-        whole = self._facts.pod_level_resources
+        whole = self.facts.pod_level_resources
         for spec in self._aggregated:
             total += scheduled_total(spec, resource, table, sidecars, whole)
         return total
@@ -131,7 +136,122 @@ class NodeInfo:
         check_asked(chain(added_up, checked_only))
 
     def _effective(self, pod: Pod) -> PodSpec:
-        facts = self._facts
+        facts = self.facts
         if not facts.resized_requests_count or pod.status is None:
             return pod.spec
         return resized_spec(pod, pod_level=facts.resized_pod_level_requests_count)
+
+
+PODS: Final = "pods"
+FIRST_CLASS: Final = ("cpu", "memory", "ephemeral-storage")
+"""Resources checked before the scalar ones, in this order."""
+
+
+class InsufficientResourceError(msgspec.Struct, frozen=True, gc=False):
+    """A resource of which the node has too little left (the kubelet's name; never raised).
+
+    Attributes:
+        resource_name: resource.
+        requested, used, capacity: millicores for cpu, whole units for all else; ``capacity``
+            is the node's allocatable.
+    """
+
+    resource_name: str
+    requested: int
+    used: int
+    capacity: int
+
+    @property
+    def reason(self) -> str:
+        """Reason of the rejection, as in the pod's status."""
+        return f"OutOf{self.resource_name}"
+
+    @property
+    def message(self) -> str:
+        """Message of the rejection."""
+        return (
+            f"Node didn't have enough resource: {self.resource_name}, "
+            f"requested: {self.requested}, used: {self.used}, capacity: {self.capacity}"
+        )
+
+    @property
+    def requirement(self) -> InsufficientResource:
+        """What has to be freed for the pod to fit, as preemption gets it; at least 1."""
+        missing = self.requested - (self.capacity - self.used)
+        return InsufficientResource(resource=self.resource_name, quantity=missing)
+
+
+PodRequest = Mapping[str, int]
+"""Resource -> amount: cpu, memory and ephemeral-storage always, scalars that count as asked for."""
+
+
+def pod_request(spec: PodSpec, facts: AdmissionFacts) -> PodRequest:
+    """What the pod to admit asks for; its scalar resources come sorted by name.
+
+    Source: v1.36.2 pkg/scheduler/framework/plugins/noderesources/fit.go
+        computePodResourceRequest
+    Differs: sorts what is a Go map there.
+    """
+    request = dict.fromkeys(FIRST_CLASS, 0)
+    for resource in sorted(_names(spec, facts)):
+        if resource in request or is_scalar_resource(resource):
+            request[resource] = _total(spec, resource, facts)
+    return request
+
+
+def fits_request(request: PodRequest, node: NodeInfo) -> list[InsufficientResourceError]:
+    """All resources of which the node has too little, in the kubelet's order.
+
+    The order of the scalar ones is that of the request; the kubelet's is random.
+
+    Source: v1.36.2 pkg/scheduler/framework/plugins/noderesources/fit.go fitsRequest; v1.20.2
+    """
+    facts, insufficient = node.facts, []
+    allowed, count = node.allocatable(PODS), len(node.pods)
+    if count + 1 > allowed:
+        insufficient.append(InsufficientResourceError(PODS, 1, count, allowed))
+    if len(request) == len(FIRST_CLASS) and not any(request.values()):
+        return insufficient
+    for resource, requested in request.items():
+        if requested <= 0 and _zero_fits(resource, requested, facts):
+            continue
+        used, capacity = node.requested(resource), node.allocatable(resource)
+        if requested > capacity - used:
+            insufficient.append(InsufficientResourceError(resource, requested, used, capacity))
+    return insufficient
+
+
+def _zero_fits(resource: str, requested: int, facts: AdmissionFacts) -> bool:
+    """Whether a request of nothing is not held against a node that is over-committed."""
+    if resource in FIRST_CLASS:
+        return facts.zero_requests_fit
+    return requested == 0 and facts.zero_scalar_requests_fit
+
+
+def _total(spec: PodSpec, resource: str, facts: AdmissionFacts) -> int:
+    if not facts.requests_rounded_once:
+        table = rounded_amounts(resource)
+        return scheduled_total(spec, resource, table, sidecars=False, pod_level=False)
+    whole, sidecars = facts.pod_level_resources, facts.requests_count_sidecars
+    try:
+        table = whole_amounts(resource)
+        total = scheduled_total(spec, resource, table, sidecars=sidecars, pod_level=whole)
+    except NotPlainError:
+        nanos = scheduled_total(spec, resource, NANOS, sidecars=sidecars, pod_level=whole)
+        total = from_nanos(resource, nanos)
+    return max(0, total)
+
+
+def _names(spec: PodSpec, facts: AdmissionFacts) -> set[str]:
+    names = set(spec.overhead or ())
+    for container in spec.containers or ():
+        if container.resources is not None:
+            names.update(container.resources.requests or ())
+    for container in spec.init_containers or ():
+        if container.resources is not None:
+            for resource, written in (container.resources.requests or {}).items():
+                if facts.init_container_zero_scalars_count or NANOS[written] > 0:
+                    names.add(resource)
+    if facts.pod_level_resources and spec.resources is not None:
+        names.update(spec.resources.requests or ())
+    return names

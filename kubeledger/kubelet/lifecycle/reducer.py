@@ -10,12 +10,16 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from kubeledger.kubelet.lifecycle.listing import apply_spec, apply_status
-from kubeledger.kubelet.lifecycle.presence import drop, key_of, known, meet, settle_presence
 from kubeledger.kubelet.lifecycle.state import (
     TERMINAL_PHASES,
     ContainerState,
     LifecycleState,
     PodState,
+    drop,
+    key_of,
+    known,
+    meet,
+    settle_presence,
 )
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from kubeledger.kubelet.devicemanager import reducer as devicemanager
 from kubeledger.kubelet.images import reducer as images
-from kubeledger.kubelet.lifecycle.presence import drop_silent
+from kubeledger.kubelet.lifecycle.state import drop_silent
 from kubeledger.kubelet.preemption import reducer as preemption
 from kubeledger.kubelet.prober import reducer as prober
 from kubeledger.kubelet.topologymanager import reducer as topologymanager

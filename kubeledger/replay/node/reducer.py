@@ -27,9 +27,8 @@ from kubeledger.kubelet.dra import reducer as dra
 from kubeledger.kubelet.images import reducer as images
 from kubeledger.kubelet.kube.keys import pod_key
 from kubeledger.kubelet.lifecycle import reducer as lifecycle
-from kubeledger.kubelet.lifecycle.presence import key_of, meet
 from kubeledger.kubelet.lifecycle.reducer import AboutPod
-from kubeledger.kubelet.lifecycle.state import ContainerState, PodState
+from kubeledger.kubelet.lifecycle.state import ContainerState, PodState, key_of, meet
 from kubeledger.kubelet.memorymanager import reducer as memorymanager
 from kubeledger.kubelet.preemption import reducer as preemption
 from kubeledger.kubelet.prober import reducer as prober

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kubeledger.kubelet.kuberuntime.actions import PodActions
-from kubeledger.kubelet.kuberuntime.decider import compute_pod_actions
+from kubeledger.kubelet.kuberuntime.kuberuntime_manager import compute_pod_actions
 from kubeledger.kubelet.kuberuntime.objects import (
     EXITED,
     RUNNING,
     ContainerStatus,
+    PodActions,
     PodStatus,
     ProbeResults,
     SandboxStatus,

@@ -7,9 +7,9 @@ import msgspec
 from kubeledger.kubelet.kube.critical import is_critical_pod
 from kubeledger.kubelet.kube.pod import Node, NodeSpec, NodeStatus, ObjectMeta, Pod, Taint
 from kubeledger.kubelet.kube.requests import ResourceList
-from kubeledger.kubelet.lifecycle import decider as lifecycle
-from kubeledger.kubelet.lifecycle.decider import PodAdmitResult
+from kubeledger.kubelet.lifecycle import predicate as lifecycle
 from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo
+from kubeledger.kubelet.lifecycle.predicate import PodAdmitResult
 from kubeledger.kubelet.preemption import preemption
 from kubeledger.kubelet.preemption.preemption import PreemptionOutcome, Requirements
 from kubeledger.simulate.engine.draws import Draws
@@ -74,7 +74,7 @@ def predicates(kubelet: Kubelet, pod: SimPod, wanted: Pod | None = None) -> Answ
         return outcome
 
     recovery = recover if is_critical_pod(api) else None
-    answer.result = lifecycle.decide(api, info, facts, recovery)
+    answer.result = lifecycle.decide(api, info, recovery)
     return answer
 
 

@@ -16,9 +16,9 @@ from kubeledger.kubelet.allocation.state import PodResourceInfo
 from kubeledger.kubelet.cgroups.paths import parse_cgroup_path
 from kubeledger.kubelet.cpumanager.checkpoint import read_cpu_manager_state
 from kubeledger.kubelet.devicemanager.checkpoint import checkpoint_document, read_checkpoint
-from kubeledger.kubelet.memorymanager.checkpoint import read_memory_manager_state
 from kubeledger.kubelet.dra.checkpoint import dra_manager_document, read_dra_manager_state
 from kubeledger.kubelet.dra.claiminfo import ClaimInfoState
+from kubeledger.kubelet.memorymanager.checkpoint import read_memory_manager_state
 from kubeledger.model.bodies.cgroups import CgroupRemoved, CgroupUpdated
 from kubeledger.model.bodies.devicemanager import DevicesReported
 from kubeledger.model.bodies.images import ImageFsObserved

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from kubeledger.kubelet.lifecycle.graceperiod import container_grace_s, overridden_grace_s
+from kubeledger.kubelet.lifecycle.termination import container_grace_s, overridden_grace_s
 from kubeledger.kubelet.profile.lifecycle import LifecycleFacts
 from kubeledger.model.bodies.lifecycle import PodTerminating
 from kubeledger.simulate.engine.journal import Journal

@@ -31,7 +31,7 @@ from kubeledger.kubelet.eviction.thresholds import (
 )
 from kubeledger.kubelet.kube.critical import is_critical_pod
 from kubeledger.kubelet.kube.pod import Taint
-from kubeledger.kubelet.lifecycle.taints import tolerates
+from kubeledger.kubelet.lifecycle.predicate import tolerates
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.cgroup_values import MOST_PIDS

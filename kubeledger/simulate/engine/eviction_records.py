@@ -11,7 +11,7 @@ from kubeledger.kubelet.eviction.decisions import Decision, Eviction, Round
 from kubeledger.kubelet.eviction.signals import ALLOCATABLE_MEMORY, CONDITION_OF, RESOURCE_OF
 from kubeledger.kubelet.eviction.summary import Summary
 from kubeledger.kubelet.eviction.thresholds import Threshold, threshold_quantity
-from kubeledger.kubelet.lifecycle.graceperiod import overridden_grace_s
+from kubeledger.kubelet.lifecycle.termination import overridden_grace_s
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.eviction import (
     ContainerUsage,

@@ -14,8 +14,8 @@ from kubeledger.kubelet.allocation.state import State
 from kubeledger.kubelet.devicemanager import manager
 from kubeledger.kubelet.dra.claiminfo import ClaimInfoCache
 from kubeledger.kubelet.imagepull.image_manager import Attempt
-from kubeledger.kubelet.kuberuntime.actions import PodActions
 from kubeledger.kubelet.kuberuntime.backoff import BackedOff
+from kubeledger.kubelet.kuberuntime.objects import PodActions
 from kubeledger.kubelet.prober.results import Result
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.scope import HintProvider

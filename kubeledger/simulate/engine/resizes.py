@@ -26,7 +26,7 @@ from kubeledger.kubelet.kube.pod import (
     containers_of,
 )
 from kubeledger.kubelet.kube.quantity import Quantity
-from kubeledger.kubelet.kuberuntime.actions import PodActions
+from kubeledger.kubelet.kuberuntime.objects import PodActions
 from kubeledger.kubelet.kuberuntime.resize import MemoryLimit, validate_memory_resize
 from kubeledger.model.bodies.stages import PodResized
 from kubeledger.model.units import NS_PER_S

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubeledger.kubelet.lifecycle.shutdown import (
+from kubeledger.kubelet.lifecycle.termination import (
     NOT_ADMITTED,
     STATUS,
     shutdown_grace_s,

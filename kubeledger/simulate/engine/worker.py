@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kubeledger.kubelet.kuberuntime.actions import ContainerToKill, PodActions
 from kubeledger.kubelet.kuberuntime.backoff import BackedOff
-from kubeledger.kubelet.kuberuntime.kills import LIVENESS_PROBE, STARTUP_PROBE
-from kubeledger.kubelet.lifecycle.graceperiod import (
+from kubeledger.kubelet.kuberuntime.helpers import LIVENESS_PROBE, STARTUP_PROBE
+from kubeledger.kubelet.kuberuntime.objects import ContainerToKill, PodActions
+from kubeledger.kubelet.lifecycle.sync_errors import failures_of_sync
+from kubeledger.kubelet.lifecycle.termination import (
     MINIMUM_GRACE_S,
     container_grace_s,
 )
-from kubeledger.kubelet.lifecycle.sync_errors import failures_of_sync
 from kubeledger.model.bodies.lifecycle import (
     ContainerKilled,
     PodTerminated,

@@ -12,7 +12,7 @@ from kubeledger.kubelet.cpumanager.policy_static import STATIC, PolicyError
 from kubeledger.kubelet.kube.keys import name_key
 from kubeledger.kubelet.kube.quantity import QuantityError
 from kubeledger.kubelet.kube.requests import nanos_of
-from kubeledger.kubelet.lifecycle.shutdown import shutdown_groups
+from kubeledger.kubelet.lifecycle.termination import shutdown_groups
 from kubeledger.kubelet.memorymanager.checkpoint import STATIC as STATIC_MEMORY
 from kubeledger.kubelet.memorymanager.memory_manager import default_machine
 from kubeledger.kubelet.profile.gates import with_gates

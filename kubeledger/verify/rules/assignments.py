@@ -17,7 +17,7 @@ import msgspec
 
 from kubeledger.kubelet.kube.pod import SIDECAR, Container, Pod
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
-from kubeledger.kubelet.lifecycle.presence import key_of
+from kubeledger.kubelet.lifecycle.state import key_of
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.kubelet.topologymanager.hint import Hints
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import msgspec
 
 from kubeledger.kubelet.kube.keys import pod_key
-from kubeledger.kubelet.lifecycle.presence import key_of
+from kubeledger.kubelet.lifecycle.state import key_of
 from kubeledger.model.bodies.lifecycle import ContainerDied
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S

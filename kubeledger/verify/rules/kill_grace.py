@@ -7,8 +7,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from kubeledger.kubelet.eviction.decisions import eviction_override_s
-from kubeledger.kubelet.kuberuntime.kills import app_kill, sidecar_kill
-from kubeledger.kubelet.lifecycle.graceperiod import (
+from kubeledger.kubelet.kuberuntime.helpers import app_kill, sidecar_kill
+from kubeledger.kubelet.lifecycle.termination import (
     MINIMUM_GRACE_S,
     container_grace_s,
     overridden_grace_s,

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from kubeledger.kubelet.kube.pod import Pod
-from kubeledger.kubelet.lifecycle.shutdown import (
+from kubeledger.kubelet.lifecycle.termination import (
     ShutdownGroup,
     shutdown_grace_s,
     shutdown_group,

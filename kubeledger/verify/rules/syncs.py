@@ -18,8 +18,7 @@ import msgspec
 
 from kubeledger.kubelet.kube.flowcontrol import BackOffPolicy
 from kubeledger.kubelet.kube.restartpolicy import ALWAYS
-from kubeledger.kubelet.kuberuntime.actions import PodActions
-from kubeledger.kubelet.kuberuntime.decider import compute_pod_actions
+from kubeledger.kubelet.kuberuntime.kuberuntime_manager import compute_pod_actions
 from kubeledger.kubelet.kuberuntime.objects import (
     EXITED,
     RUNNING,
@@ -27,6 +26,7 @@ from kubeledger.kubelet.kuberuntime.objects import (
     ContainerState,
     ContainerStatus,
     Pod,
+    PodActions,
     PodStatus,
     SandboxStatus,
 )

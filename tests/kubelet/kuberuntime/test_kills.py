@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.kubelet.kuberuntime.kills import Kill, app_kill, sidecar_kill
+from kubeledger.kubelet.kuberuntime.helpers import Kill, app_kill, sidecar_kill
 from kubeledger.kubelet.kuberuntime.objects import ProbeResult
 from kubeledger.kubelet.profile.resolve import resolve
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kubeledger.kubelet.eviction.decisions import eviction_override_s
-from kubeledger.kubelet.lifecycle.graceperiod import overridden_grace_s
+from kubeledger.kubelet.lifecycle.termination import overridden_grace_s
 from kubeledger.kubelet.profile.resolve import resolve
 
 

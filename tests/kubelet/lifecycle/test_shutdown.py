@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kubeledger.kubelet.kube.pod import Pod
-from kubeledger.kubelet.lifecycle.shutdown import (
+from kubeledger.kubelet.lifecycle.termination import (
     ShutdownGroup,
     shutdown_grace_s,
     shutdown_group,

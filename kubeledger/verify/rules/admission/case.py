@@ -18,11 +18,13 @@ import msgspec
 
 from kubeledger.kubelet.kube.pod import Node, Pod
 from kubeledger.kubelet.kube.podtotals import allocated
-from kubeledger.kubelet.lifecycle import decider as lifecycle
-from kubeledger.kubelet.lifecycle.decider import PodAdmitResult
-from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo
-from kubeledger.kubelet.lifecycle.predicates import PredicateFailureReason, general_filter
-from kubeledger.kubelet.lifecycle.resourcefit import InsufficientResourceError
+from kubeledger.kubelet.lifecycle import predicate as lifecycle
+from kubeledger.kubelet.lifecycle.nodeinfo import InsufficientResourceError, NodeInfo
+from kubeledger.kubelet.lifecycle.predicate import (
+    PodAdmitResult,
+    PredicateFailureReason,
+    general_filter,
+)
 from kubeledger.kubelet.preemption import preemption
 from kubeledger.kubelet.preemption.preemption import Requirements
 from kubeledger.kubelet.profile.admission import AdmissionFacts
@@ -234,11 +236,11 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
         pods = tuple(other.pod for other in others)
         counts = self.facts.resized_requests_count
         info = NodeInfo(node, tuple(map(allocated, pods)) if counts else pods, self.facts)
-        reasons = general_filter(self.pod, info, self.facts)
+        reasons = general_filter(self.pod, info)
         recovery = preemption.recovery(self.pod, pods, self.facts)
         for ordered in _orders(reasons):
             insufficient = tuple(r for r in ordered if isinstance(r, InsufficientResourceError))
-            result = lifecycle.decide(self.pod, info, self.facts, recovery, ordered)
+            result = lifecycle.decide(self.pod, info, recovery, ordered)
             yield AdmissionOutcome(result, insufficient, info, others, assumes)
 
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from kubeledger.kubelet.kube.pod import Pod, Taint
-from kubeledger.kubelet.lifecycle.taints import tolerates_no_execute
+from kubeledger.kubelet.lifecycle.predicate import tolerates_no_execute
 from kubeledger.model.bodies.node import NodeObserved
 from kubeledger.model.record import Record
 from kubeledger.verify.evidence.timeline import Timeline

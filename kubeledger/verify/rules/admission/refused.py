@@ -16,9 +16,8 @@ from kubeledger.kubelet.eviction.signals import CONDITION_OF
 from kubeledger.kubelet.kube.admission import UNEXPECTED_REASON
 from kubeledger.kubelet.kube.critical import is_critical_pod
 from kubeledger.kubelet.kube.names import is_extended_resource
-from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo
-from kubeledger.kubelet.lifecycle.resourcefit import pod_request
-from kubeledger.kubelet.lifecycle.shutdown import NOT_ADMITTED
+from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo, pod_request
+from kubeledger.kubelet.lifecycle.termination import NOT_ADMITTED
 from kubeledger.model.bodies.lifecycle import PodRejected
 from kubeledger.verify.belief import Judgement, Ruling, lacks, open_to, same
 from kubeledger.verify.cached_results import NodePressure

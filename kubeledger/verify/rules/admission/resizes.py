@@ -17,7 +17,7 @@ from kubeledger.kubelet.allocation.state import allocation_from_pod, same_resour
 from kubeledger.kubelet.kube.critical import is_critical_pod
 from kubeledger.kubelet.kube.pod import Pod, ResourceRequirements
 from kubeledger.kubelet.kube.requests import ResourceList
-from kubeledger.kubelet.lifecycle.resourcefit import pod_request
+from kubeledger.kubelet.lifecycle.nodeinfo import pod_request
 from kubeledger.kubelet.preemption.explain import amount, listing
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.allocation import PodResources, PodsStateRead

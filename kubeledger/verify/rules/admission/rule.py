@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kubeledger.kubelet.lifecycle.presence import known
+from kubeledger.kubelet.lifecycle.state import known
 from kubeledger.model.bodies.allocation import PodsStateRead
 from kubeledger.model.bodies.cpumanager import CpuAllocationFailed
 from kubeledger.model.bodies.devicemanager import AllocationFailed

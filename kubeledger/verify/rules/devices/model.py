@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kubeledger.kubelet.lifecycle.presence import key_of
+from kubeledger.kubelet.lifecycle.state import key_of
 from kubeledger.kubelet.profile.devices import DeviceFacts
 from kubeledger.kubelet.topologymanager.bitmask import BITS_MAX
 from kubeledger.model.record import Record

@@ -22,7 +22,7 @@ from kubeledger.kubelet.eviction.summary import (
 from kubeledger.kubelet.eviction.thresholds import Threshold
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError, value_of
-from kubeledger.kubelet.lifecycle.graceperiod import overridden_grace_s
+from kubeledger.kubelet.lifecycle.termination import overridden_grace_s
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.errors import KubeledgerError

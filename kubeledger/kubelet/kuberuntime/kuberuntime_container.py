@@ -12,8 +12,12 @@ from __future__ import annotations
 import msgspec
 
 from kubeledger.kubelet.kube.restartpolicy import NEVER, is_restartable_init_container
-from kubeledger.kubelet.kuberuntime.actions import ContainerToKill, Sync
-from kubeledger.kubelet.kuberuntime.kills import UNKNOWN_STATE, sidecar_kill
+from kubeledger.kubelet.kuberuntime.helpers import (
+    UNKNOWN_STATE,
+    has_any_regular_container_created,
+    should_container_be_restarted,
+    sidecar_kill,
+)
 from kubeledger.kubelet.kuberuntime.objects import (
     CREATED,
     EXITED,
@@ -21,12 +25,10 @@ from kubeledger.kubelet.kuberuntime.objects import (
     UNKNOWN,
     Container,
     ContainerStatus,
+    ContainerToKill,
+    Sync,
 )
 from kubeledger.kubelet.kuberuntime.resize import compute_pod_resize_action
-from kubeledger.kubelet.kuberuntime.restarts import (
-    has_any_regular_container_created,
-    should_container_be_restarted,
-)
 from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
 
 _OOM_KILLED = "OOMKilled"
