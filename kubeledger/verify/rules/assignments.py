@@ -353,6 +353,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         if not self.complete:
             self.adopt(record, reading)
             return
+        self._miss_releases(record, reading)
         for holder, held in self.held.items():
             value = reading.get(holder)
             if value is None and not is_active(state, self.context.pods, holder[0])[0]:
@@ -363,6 +364,18 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
                 Row(self.file, holder, self.compared(held.value, value), *row)
             )
         self.overdue(record, reading.keys(), self._granted_ns)
+
+    def _miss_releases(self, record: Record, reading: Mapping[Holder, V]) -> None:
+        """A line that gave back what a file does not show may be lost, if the pod may be gone.
+
+        What changed near the time of the file may not be in it yet, or may not be any more.
+        """
+        for holder in sorted(self.held.keys() - reading.keys()):
+            changes = self._changes.get(holder, ())
+            if any(abs(each.ts_ns - record.ts_ns) < _FILE_NS for each in changes):
+                continue
+            if not self.surely_has(holder, record.ts_ns):
+                self.lose(record, holder)
 
     def note_file(self, record: Record, body: Any) -> None:  # noqa: ANN401 - the manager's file
         """A state file was read that is relied on."""

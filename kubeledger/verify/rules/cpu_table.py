@@ -158,10 +158,9 @@ class CpuTable(AssignmentVerifier[CPUSet]):
 
     def lose(self, record: Record, holder: Holder) -> None:
         """What no other container of the pod has goes back."""
-        pool_after, held = (
-            set_or_none(getattr(record.body, "default_cpu_set", None)),
-            self.held.get(holder),
-        )
+        held, pool_after = self.held.get(holder), None
+        if isinstance(record.body, CpusReleased):
+            pool_after = set_or_none(record.body.default_cpu_set)
         if pool_after is not None:
             self.pool = pool_after
         elif self.pool is not None and held is not None:
@@ -211,6 +210,7 @@ class CpuTable(AssignmentVerifier[CPUSet]):
         left = counts is None or any(count <= gone.bit_count() for count in counts)
         if sure or (self.complete and nobodys) or not left:
             return same(False, denied, inputs=seqs)
+        self.complete = self.complete and not gone  # somebody has what left the pool
         assumes = [f"the release of the CPUs of {self.named(h)}" for h in having]
         assumes += ["all holders of CPUs"] if nobodys else []
         assumes += [f"who got CPU {text_of(gone)}"] if gone else []
