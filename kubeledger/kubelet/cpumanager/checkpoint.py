@@ -121,13 +121,17 @@ def read_cpu_manager_state(data: object) -> CpuManagerStateRead:
     """
     top = object_of(data, "the state")
     policy = string_of(top.get("policyName"), "policyName")
-    default = string_of(top.get("defaultCpuSet"), "defaultCpuSet")
+    default = _set_text(top.get("defaultCpuSet"), "defaultCpuSet")
     entries = optional_object(top.get("entries"), "entries") or {}
     pods = optional_object(top.get("podEntries"), "podEntries") or {}
     stored = checksum_of(top.get("checksum", 0))
-    flat = {key: value for key, value in sorted(entries.items()) if isinstance(value, str)}
+    flat = {
+        key: _set_text(value, f"entries {key}")
+        for key, value in sorted(entries.items())
+        if isinstance(value, str)
+    }
     nested = {
-        uid: dict(sorted(_strings_by_name(sets).items()))
+        uid: dict(sorted(_sets_by_name(uid, sets).items()))
         for uid, sets in sorted(entries.items())
         if not isinstance(sets, str)
     }
@@ -157,14 +161,24 @@ def _fits(form: Struct, value: dict[str, Any]) -> bool:
 
 
 def _pod_entry(uid: str, entry: object) -> CPUSet:
-    text = object_of(entry, f"podEntries {uid}").get("cpuSet", "")
+    where = f"podEntries {uid}"
+    return parse(_set_text(object_of(entry, where).get("cpuSet", ""), where))
+
+
+def _sets_by_name(uid: str, value: object) -> dict[str, str]:
+    where = f"entries {uid}"
+    return {name: _set_text(v, f"{where} {name}") for name, v in object_of(value, where).items()}
+
+
+def _set_text(value: object, where: str) -> str:
+    """A set of CPUs as written.
+
+    Raises:
+        MalformedCheckpointError: it is none.
+    """
+    text = string_of(value, where)
     try:
-        return parse(string_of(text, "cpuSet"))
-    except MalformedCheckpointError:
-        raise
+        parse(text)
     except ValueError as error:
-        raise MalformedCheckpointError(f"podEntries {uid}: {error}") from None
-
-
-def _strings_by_name(value: object) -> dict[str, str]:
-    return {name: string_of(text, name) for name, text in object_of(value, "entries").items()}
+        raise MalformedCheckpointError(f"{where}: {error}") from None
+    return text
