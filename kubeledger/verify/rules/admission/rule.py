@@ -113,6 +113,9 @@ class AdmissionVerifier(RuleVerifier):
         # A process before may have refused it, in a line that is lost.
         born_ns = self.context.timeline.pods[interval.key].created_ns or interval.since_ns
         lost = self.context.coverage.missing(min(born_ns, interval.since_ns), interval.since_ns)
+        process = self.context.process
+        if process is None or (process.number == 0 and born_ns < process.started_ns):
+            return  # one before the log may have refused it
         if born_ns > (interval.added_ns or born_ns):
             return  # lines and lists go by two clocks
         if listed is not None and listed[0] == record.seq and lost is None:
