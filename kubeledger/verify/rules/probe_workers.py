@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from kubeledger.kubelet.kube.keys import pod_key
+from kubeledger.kubelet.kube.statuses import instances_in
 from kubeledger.kubelet.prober.machine import ABSENT, Span
 from kubeledger.kubelet.prober.prober import COUNTS_AS
 from kubeledger.kubelet.prober.results import INITIAL, SUCCESS
@@ -16,6 +17,7 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
     ContainerStarted,
+    PodListed,
 )
 from kubeledger.model.bodies.prober import (
     ProbeCountersRead,
@@ -157,6 +159,14 @@ class Workers:
         instance = self._instances.setdefault(name, Instance(body.container_id, record.seq))
         if instance.container_id == body.container_id or body.container_id is None:
             instance.ended_ns = instance.ended_ns or record.ts_ns
+
+    def listed(self, record: Record, body: PodListed, key: str) -> None:
+        """A list shows containers that have ended, of which no line may tell."""
+        for shown in instances_in(body.status):
+            instance = self._instances.get((key, shown.name))
+            is_it = instance is not None and instance.container_id == shown.container_id
+            if instance is not None and is_it and shown.state == "terminated":
+                instance.ended_ns = instance.ended_ns or record.ts_ns
 
     def instance(self, worker: Worker) -> Instance | None:
         """The newest run of a worker's container."""

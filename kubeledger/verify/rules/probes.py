@@ -126,6 +126,7 @@ class ProbeVerifier(ChangeJudge):
         key = key_for(state, body)
         if not body.gone:
             self._pass_time(record.ts_ns)
+            self._workers.listed(record, body, key)
             self._witnesses.listed(record, body, key)
         elif body.listed_by == "kubelet":
             self._workers.pod_gone(key)
