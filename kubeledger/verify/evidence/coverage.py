@@ -67,6 +67,7 @@ EVICTING_NS: Final = 100 * NS_PER_S
 """A round that evicts waits for the kill, and up to 30 s for the cleanup."""
 _BEFORE_NS: Final = 300 * NS_PER_S
 """What a decision needs may come after it: the end of a run, the next reading of counters."""
+_OUT_OF_STEP: Final = 4
 _STAMP_AROUND_NS: Final = 60 * NS_PER_S
 """What rests on a line with a wrong stamp: the ticks and syncs around it."""
 _FEW: Final = 3
@@ -357,6 +358,11 @@ class Coverage:
     def is_of_log(self) -> bool:
         """Files were imported, which may have been filtered; else all was told."""
         return self._classes.is_read
+
+    @property
+    def is_out_of_step(self) -> bool:
+        """So many lines stand alone behind others that streams were out of step: none is wrong."""
+        return len(self._stamps) >= _OUT_OF_STEP
 
     def has_two_clocks(self, ts_ns: int, *, by_lines: bool = False) -> bool:
         """Whether times of two sources, around that time, may not be compared.

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, dispute_of
+from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, dispute_of, stamps_of
 from kubeledger.kubelet.prober.prober import COUNTS_AS
 from kubeledger.kubelet.prober.results import FAILURE
 from kubeledger.model.bodies.ledger import FindingReported
@@ -114,7 +114,9 @@ class ProbeVerifier(ChangeJudge):
 
     def _finding(self, record: Record, body: FindingReported, state: NodeState) -> None:
         reported = dispute_of(body.message) if body.finding == LINES_DISAGREE else None
-        if reported is not None:
+        if reported is not None and not (
+            stamps_of(reported) and self.context.coverage.is_out_of_step
+        ):
             sides = (record.seq, reported.here), (record.seq, reported.elsewhere)
             self.context.contradict(record.ts_ns, reported.subject, reported.why, *sides)
 
