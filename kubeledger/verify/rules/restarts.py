@@ -237,7 +237,8 @@ class RestartVerifier(Starts):
                 why += f"seen to have ended at {format_ts(died_ns)}"
                 said = replace(said, why=why)
         ends = () if ended is None else (ended.killed_seq, ended.died_seq)
-        self._conclude(record, body, said, inputs=(self.context.settings.seq, *ends))
+        shown = None if newest is None else newest.seq
+        self._conclude(record, body, said, inputs=(self.context.settings.seq, shown, *ends))
 
 
 def _compared(body: ContainerRestarted, expected: Fields) -> Judgement | None:

@@ -9,6 +9,7 @@ import pytest
 
 from kubeledger.model.record import Record
 from kubeledger.verify import Finding
+from tests.nightly import nightly
 from tests.verify.histories import outcomes
 from tests.verify.properties.tales import TALES
 from tests.verify.properties.telling import Heard, ears, tell
@@ -78,7 +79,13 @@ def resting_on_itself(
         yield from resting_on_itself(records, [o for o in still if o.seq in seqs], without)
 
 
-@pytest.mark.parametrize("name", ["node-a", "node-e-evictions", "scenario/ends/1", "random/4"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("node-a", "node-e-evictions", "node-e-oom", "scenario/ends/1", "random/4"),
+        *nightly("node-b", "node-f"),
+    ],
+)
 def test_a_match_rests_on_its_inputs(name: str) -> None:
     """Without all records of the kinds that it names, and that it names then, it is none."""
     records = named(name).records
