@@ -54,12 +54,14 @@ class Assemblers(NamedTuple):
     Attributes:
         starts: separates the kubelet processes; the first of ``in_order``.
         errors: is given each line of severity W, E or F when the others have read it.
+        stages: is given each line that was cut before what they need of it.
         in_order: all, in the order in which each line and each document is given to them. Of
             two facts of one instant the one of the earlier assembler is recorded first.
     """
 
     starts: StartAssembler
     errors: ErrorsAssembler
+    stages: StagesAssembler
     in_order: tuple[Assembler, ...]
 
 
@@ -82,6 +84,7 @@ def assemblers_of(
     names = ContainerNames(context, registers, preemption, evictions)
     probes = ProbesAssembler(context, registers)
     starts = StartAssembler(context, version_at, oom, endings)
+    stages = StagesAssembler(context, registers)
 
     of_node = (
         NodeAssembler(context),
@@ -109,7 +112,8 @@ def assemblers_of(
         LifecycleAssembler(context, registers),
         ResizesAssembler(context, registers),
         probes,
-        StagesAssembler(context, registers),
+        stages,
     )
     reasons, errors = ReasonAssembler(context, images.removed), ErrorsAssembler(context)
-    return Assemblers(starts, errors, (starts, *of_node, *of_pods, oom, reasons, errors))
+    in_order = (starts, *of_node, *of_pods, oom, reasons, errors)
+    return Assemblers(starts, errors, stages, in_order)

@@ -57,7 +57,9 @@ class Dispatcher:
         self._steps: Counter[str] = Counter()
         self.last_ns = plan.timing.first_ts_ns
         self.counters = CounterCheck(plan.context.logged_until_ns)
-        self._starts, self._errors, self._assemblers = assemblers_of(plan.context, plan.version_at)
+        self._starts, self._errors, self._stages, self._assemblers = assemblers_of(
+            plan.context, plan.version_at
+        )
         self.router = router(self._assemblers)
         queues = {id(each.queue): each.asks_since for each in self._assemblers}
         self._sequencer = Sequencer(list(queues.values()))
@@ -144,7 +146,9 @@ class Dispatcher:
                 if found:
                     facts += found
             except CutLineError:
-                facts += self._not_understood(line)
+                if (found := self._stages.read_cut(line)) is None:
+                    found = [*self._not_understood(line)]
+                facts += found
                 break
             except MALFORMED as error:
                 facts += self._not_understood(line)

@@ -94,14 +94,18 @@ _STAGES = f"""SELECT p.*, {POD.replace("pod)", "coalesce(pod, pod_uid))")} AS na
         SELECT max(e.ts) FROM events AS e WHERE e.node = p.node
     ) - INTERVAL {_SILENT_MIN} MINUTE) AS is_stuck
 FROM pod_stages AS p"""
-_BEFORE_START = "stage NOT IN ('admission', 'run', 'ready', 'stop', 'teardown')"
+_BEFORE_START = """stage NOT IN ('run', 'ready', 'stop', 'teardown') AND (
+    stage <> 'admission' OR NOT EXISTS (
+        SELECT 1 FROM events AS r WHERE r.node = s.node AND r.kind = 'lifecycle.PodRejected'
+            AND (r.pod_uid = s.pod_uid OR (r.namespace, r.pod) = (s.namespace, s.pod))))"""
+"""A condition on ``s``: refusals are told by themselves."""
 _LONG = f"lasted_ns >= {HARMLESS_S * NS_PER_S}"
 _RAN_BEFORE = """EXISTS (SELECT 1 FROM container_states AS c
     WHERE c.node = s.node AND c.pod_uid = s.pod_uid AND c.state = 'started' AND c.ts < s.ts
         AND NOT coalesce(c.sandbox, false) AND c.container = coalesce(s.container, c.container))"""
 STUCK = f"""SELECT *, {_RAN_BEFORE} AS ran FROM ({_STAGES}) AS s
 WHERE is_stuck AND {_BEFORE_START} AND ({_LONG} OR NOT is_ended OR NOT ran)"""
-WAITED = f"""SELECT * FROM ({_STAGES}) WHERE NOT is_stuck AND {_BEFORE_START}
+WAITED = f"""SELECT * FROM ({_STAGES}) AS s WHERE NOT is_stuck AND {_BEFORE_START}
     AND ({_LONG} OR passed_ts IS NULL)"""
 NOT_ENDED = f"""SELECT * FROM ({_STAGES})
 WHERE stage IN ('stop', 'teardown') AND (is_stuck OR {_LONG})"""

@@ -68,7 +68,7 @@ class Problem(NamedTuple):
         FROM ({self.rows}) WHERE node = $node GROUP BY ALL HAVING count(*) > 0"""
 
 
-_STARTING = "config network cgroup volumes resources sandbox image create start hook"
+_STARTING = "admission config network cgroup volumes resources sandbox image create start hook"
 """Stages up to the start."""
 
 PROBLEMS: tuple[Problem, ...] = (

@@ -164,7 +164,9 @@ def _names_pod(body: Any, pod: tuple[str, ...], uids: frozenset[str]) -> bool:  
     for named in found:
         if named.pod == pod:
             return named.role != "preemptor_" or not hasattr(body, "victim_pod")
-    return not found and uid_of(body) in uids
+    if found:
+        return False
+    return uid_of(body) in uids or pod == (getattr(body, "pod", None),)
 
 
 _GROUPS = ("initContainers", "containers", "ephemeralContainers")

@@ -174,7 +174,8 @@ def _note(known: Known, record: Record) -> None:
             _note_unnamed(known, each.uid, each.container, None)
     pod = getattr(body, "pod", None)
     if pod and not getattr(body, "namespace", None):
-        known.nameless.setdefault(pod, {})[whose] = None
+        its = whose if whose.kind == "pod" else Target("pod", (pod,))
+        known.nameless.setdefault(pod, {})[its] = None
     for name in belongings_of(body):
         known.others.setdefault(name, {})[whose] = None
 

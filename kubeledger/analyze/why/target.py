@@ -27,7 +27,7 @@ class Target(msgspec.Struct, frozen=True):
         kind: which form it has.
         parts: what stands after the kind: (namespace, name), (namespace, pod, container),
             (ID,), (resource, ID), (path,), (name,), or nothing for any node; (UID,) of a pod
-            whose name no record has.
+            whose name no record has, (name,) of one of which no record has anything else.
         pod_uid: of the pod that is meant, where others may have had its name; None: the last.
     """
 

@@ -18,6 +18,8 @@ from kubeledger.ingest.correlate.registers import PodAssembler, Registers
 from kubeledger.ingest.correlate.repeated import Repeated
 from kubeledger.ingest.messages.pleg_lines import pleg_event
 from kubeledger.ingest.messages.podref import formatted_pod
+from kubeledger.ingest.sources.facts import Facts
+from kubeledger.ingest.sources.items import LogLine
 from kubeledger.kubelet.lifecycle.stages import (
     OF_CONTAINER,
     SIDE_BY_SIDE,
@@ -57,6 +59,9 @@ _SAYS: dict[str, tuple[Stage, str]] = {
 
 _EARLIER_POD = "an earlier static pod of this name has not ended"
 """Why the worker waits that cannot start a pod yet (``allowStaticPodStart``)."""
+
+_REFUSED = "Predicate failed on Pod"
+"""Whole lines of it say why, and are refusals."""
 
 _EVENTS: dict[str, Stage] = {"Pulled": "image", "Created": "create", "Started": "start"}
 """Event -> the stage that it shows to be passed."""
@@ -130,19 +135,48 @@ class StagesAssembler(PodAssembler):
         subject = _subject(entry, f"{message} {entry.text('cgroupName')}")
         self._fail(entry, subject, [failure_of(stage, reason, message, container, about)])
 
+    def read_cut(self, line: LogLine) -> Facts | None:
+        """What a line still shows that was cut inside a text; None where that is nothing.
+
+        A sync error names its pod itself; ``name_namespace`` shows the name as soon as it ends.
+        """
+        key, begun = getattr(line.values, "begun", None) or ("", "")
+        subject, failures = Subject(), failures_of_sync("")
+        if line.message == "Error syncing pod, skipping":
+            error = dict.get(line.values or {}, "err") or (begun if key == "err" else "")
+            ref = formatted_pod(error.replace(" pod=", " "))
+            subject = _named_in(error) if ref is None else Subject(*ref)
+            failures = failures_of_sync(error)
+        elif line.message == _REFUSED and key == "pod" and "_" in begun:
+            subject = Subject(pod=begun.partition("_")[0])
+            failures = (StageFailure("admission", _REFUSED, ""),)
+        if subject == Subject() or not failures:
+            return None
+        line.is_told = True
+        self.before(line.ts_ns, line.pid)
+        self._fail(Entry(line, line.message), subject, failures, with_runs=True)
+        return self.queue.release(line.ts_ns)
+
     def _fail_named(self, entry: Entry, told: PodFailure) -> None:
         ref = formatted_pod(told.pod or "")
         subject = Subject(None, told.pod, told.uid) if ref is None else Subject(*ref)
         self._fail(entry, subject, [told.failure])
 
-    def _fail(self, entry: Entry, subject: Subject, failures: Iterable[StageFailure]) -> None:
+    def _fail(
+        self,
+        entry: Entry,
+        subject: Subject,
+        failures: Iterable[StageFailure],
+        *,
+        with_runs: bool = False,
+    ) -> None:
         if subject.uid is None and subject.pod is None:
             return  # of the node: only its line is counted
         subject = self._known(subject, entry.ts_ns)
         pod = _key(subject)
         for failure in failures:
-            if failure.stage == "run":
-                continue
+            if failure.stage == "run" and not with_runs:
+                continue  # a record of its own
             if failure.stage not in TO_END:
                 self._pass(pod, failure.container, failure.stage, entry.ts_ns, before=True)
             body = PodStageFailed(

@@ -36,9 +36,11 @@ class CutValues(dict[str, Any]):
 
     Attributes:
         missing_keys: keys of the values that were cut off; None: all that are not there.
+        begun: the key of a text in which the line was cut, and what is left of that.
     """
 
     missing_keys: frozenset[str] | None = None
+    begun: tuple[str, str] | None = None
 
     def get(self, key: str, default: Any = None) -> Any:  # noqa: ANN401 - any JSON value
         """As of a dict; but where it is not known what is there, nothing is the default."""

@@ -39,7 +39,9 @@ class EntryEnds:
                 count += len(values.missing_keys or ())
             known = self._keys[call] = max(count, self._keys.get(call, 0))
             if count < known:
+                begun = getattr(values, "begun", None)
                 values = CutValues(values)
+                values.begun = begun
         return values
 
     def is_cut(self, pending: PendingEntry, route: Route) -> bool:

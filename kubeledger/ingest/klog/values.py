@@ -128,7 +128,10 @@ def text_values(rest: str, *, cut: bool = False, torn: bool = False) -> dict[str
             # What begins as JSON and is none has its end elsewhere than it seems.
             is_json = rest.startswith('{"', head.end())
             if value is None or ((cut or torn) and is_json and isinstance(value[0], str)):
-                return _cut_values(values)
+                found = _cut_values(values)
+                if rest.startswith('"', head.end()):
+                    found.begun = last, unquote(rest[head.end() + 1 :])
+                return found
             values[last], position, open_end = value
             if rest[head.end() : head.end() + 1] == "<":
                 doubtful.add(last)

@@ -237,6 +237,10 @@ BELONGINGS = (
         namespace=None, pod="alone", pod_uid="u-alone", stage="volumes", reason="FailedMount",
         message="exit status 32", about="nfs", first_ts_ns=1, last_ts_ns=1,
     ),
+    PodStageFailed(
+        namespace=None, pod="bare", pod_uid=None, stage="admission", reason="refused", message="",
+        first_ts_ns=1, last_ts_ns=1,
+    ),
     ReclaimAttempted(
         resource="memory", ranked=(RankedPod(namespace="prod", pod="ranked-0", pod_uid="u-r"),)
     ),
@@ -264,6 +268,7 @@ BELONGINGS = (
         ("alone", "pod/u-alone", "pod alone has not started"),
         ("prod/alone", "pod/u-alone", "pod alone has not started"),
         ("pod/prod/alone", "pod/u-alone", "its volume nfs cannot be mounted (exit status 32)"),
+        ("bare", "pod/bare", "pod bare has not started since"),
         ("ranked-0", "pod/prod/ranked-0", "memory is to be reclaimed"),
         ("u-r", "pod/prod/ranked-0", "memory is to be reclaimed"),
     ],
