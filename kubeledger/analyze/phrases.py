@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kubeledger.analyze.sql.shorten import cut
+from kubeledger.analyze.sql.shorten import cut, short_words
 from kubeledger.model.units import NS_PER_S
 
 _UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
@@ -54,7 +54,7 @@ def shortened(message: str) -> str:
         cause = rest
     if cause.count('"') % 2 or '\\"' in cause:  # the end of a chain that was quoted
         cause = cause.rstrip('"\\])} ')
-    return cut(cause.strip(), TEXT_MAX)
+    return cut(short_words(cause.strip(), TEXT_MAX), TEXT_MAX)
 
 
 def pods_text(names: Sequence[str]) -> str:

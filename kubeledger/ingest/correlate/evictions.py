@@ -131,6 +131,8 @@ class EvictionsAssembler(PodAssembler):
     @reads("Eviction manager: pods ranked for eviction")
     def _rank(self, entry: Entry) -> None:
         reclaim, ranked = self._reclaim, entry.pods
+        if reclaim is not None and reclaim.ranked and reclaim.ranked_ts_ns == entry.ts_ns:
+            return  # the same line, pasted again
         if reclaim is None or reclaim.ranked:
             reclaim = self._open_reclaim(entry, ReclaimAttempted(resource=None))
         reclaim.join(entry.evidence)

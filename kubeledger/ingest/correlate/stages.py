@@ -72,6 +72,9 @@ _UID = re.compile(
 )
 """Where a text names a pod by its UID alone: a cgroup, a sandbox, a directory."""
 
+_DOCKERS_NAME = re.compile(r"/k8s_(?!POD_)([^_\s\"]+)_([^_\s\"]+)_([^_\s\"]+)_[0-9a-f]")
+"""Container, pod and namespace in the name that dockershim gave to a container."""
+
 _Run = tuple[str, str | None, Stage, str | None]
 """Pod, container, stage; of stages in which several things are tried side by side, which."""
 
@@ -119,6 +122,19 @@ class StagesAssembler(PodAssembler):
             self._fail_named(entry, of_start)
         elif '"KillPodSandbox" for ' in error:
             self._fail(entry, _named_in(error), failures_of_sync(error))
+
+    @reads("CreateContainer in sandbox from runtime service failed")
+    def _not_created(self, entry: Entry) -> None:
+        """The runtime's own error: it names the sandbox, and dockerd in its words the container."""
+        error, container = entry.text("err"), None
+        subject, sandbox = Subject(), self._containers.get(entry.get("podSandboxID"))
+        if (named := _DOCKERS_NAME.search(error)) is not None:
+            container, name, namespace = named.groups()
+            subject = Subject(namespace, name)
+        elif sandbox is not None:
+            subject = Subject(sandbox.pod.namespace, sandbox.pod.name, sandbox.pod.uid)
+        failure = failure_of("create", "CreateContainerError", error, container)
+        self._fail(entry, subject, [failure])
 
     @reads("No retries permitted")
     def _operation(self, entry: Entry) -> None:

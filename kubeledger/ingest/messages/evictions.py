@@ -67,6 +67,9 @@ MESSAGES = (
             "eviction manager: cannot evict a critical pod {pod:pod}": (
                 "Eviction manager: cannot evict a critical pod"
             ),
+            "eviction manager: cannot evict a critical static pod {pod:pod}": (
+                "Eviction manager: cannot evict a critical pod"
+            ),
             "eviction manager: pod {pod:pod} is evicted successfully": (
                 "Eviction manager: pod is evicted successfully"
             ),

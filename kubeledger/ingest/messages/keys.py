@@ -70,6 +70,7 @@ KEYS: Mapping[str, Keys] = {
         "ContainerTopologyHint": "bestHint/affinity pod? podUID? containerName?",
         "Could not initialize checkpoint manager, please drain node and remove policy "
         "state file": "err?",
+        "CreateContainer in sandbox from runtime service failed": "podSandboxID err?",
         "CreatePodSandbox for pod failed": "pod err?",
         "Created PodSandbox for pod": "pod podUID? podSandboxID",
         "Created an OOM event in container": "container time",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kubeledger.ingest.klog.rows import FORMATTED_POD, Regex, klog, text, texts
 
 MESSAGES = (
+    klog("CreateContainer in sandbox from runtime service failed", since="1.21"),
     klog("CreatePodSandbox for pod failed", since="1.21"),
     klog("Error processing volume", since="1.21"),
     klog("Failed to add volume to desiredStateOfWorld", since="1.21"),
@@ -96,6 +97,14 @@ MESSAGES = (
             ),
             'Create pod log directory for pod "{pod:pod}" failed: {err}': (
                 "Failed to create log directory for pod"
+            ),
+        },
+    ),
+    *texts(
+        "remote_runtime.go",
+        {
+            'CreateContainer in sandbox "{podSandboxID}" from runtime service failed: {err}': (
+                "CreateContainer in sandbox from runtime service failed"
             ),
         },
     ),

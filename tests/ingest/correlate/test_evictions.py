@@ -86,6 +86,12 @@ a critical pod is left alone, and the next of the ranking is evicted instead
     .1 must | .2 ranked | .3 evict cannot evict a critical pod {{A}}
     1.5 evict pod {{B}} failed to evict timeout
     = PodEvicted pod=b resource=memory evicted=False
+so is a static one of kubelets before 1.19; a ranking that was pasted twice is one
+    .1 must | .2 ranked | .2 ranked | .3 evict cannot evict a critical static pod {{A}}
+    1.5 evict pod {{B}} failed to evict timeout
+    = PodSpared pod=a
+    = PodEvicted pod=b resource=memory evicted=False
+    = ReclaimAttempted
 where all are critical nothing is evicted, and a later kill has another reason
     ~ spec c
     RUNS

@@ -23,6 +23,8 @@ WORDS = {
     r"failed for volume \"{2}\" (UniqueName: \"u\") " + _MOUNT,
     "hook": 'kuberuntime_container.go "Failed to execute PostStartHook" err="exited with {*}" '
     'pod="shop/a" podUID="{a}" containerName="c"',
+    "uncreated": 'remote_runtime.go "CreateContainer in sandbox from runtime service failed" '
+    'err="{*}" podSandboxID="{1}"',
     "orphan": 'kubelet_volumes.go orphaned pod "{a}" found, but volume paths are still present on '
     "disk : There were a total of {1} errors similar to this. Turn up verbosity to see them.",
     "cgroup": 'pod_container_manager_linux.go "Failed to delete cgroup paths" '
@@ -58,6 +60,9 @@ a back-off is said by itself, and a restart's back-off not at all
     = PodStageFailed reason=ErrImagePull is_waiting=False
     = PodStageFailed reason=ImagePullBackOff is_waiting=True
     = RestartBackedOff back_off_s=10
+the runtime's own error, of a container whose name dockerd says, or of a sandbox that is known
+    0 uncreated {id} The container name \"/k8s_d_b_shop_0a1b_1\" is in use
+    = PodStageFailed namespace=shop pod=b container=d stage=create reason=CreateContainerError
 what goes on is told every ten minutes
     0 start ErrImageNeverPull no | 300 start ErrImageNeverPull no | 590 start ErrImageNeverPull no
     601 start ErrImageNeverPull no

@@ -1024,6 +1024,28 @@ LINES: dict[str, tuple[Line, ...]] = {
     ),
     "stages": (
         Line(
+            'E0303 10:00:00.000001    2000 remote_runtime.go:453] "CreateContainer in sandbox from '
+            'runtime service failed" err="The container name \\"/k8s_app_web_shop_0f5c_1\\" is in '
+            'use" podSandboxID="62ff28"',
+            "CreateContainer in sandbox from runtime service failed",
+            {
+                "err": 'The container name "/k8s_app_web_shop_0f5c_1" is in use',
+                "podSandboxID": "62ff28",
+            },
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
+            "E0303 10:00:00.000001    2000 remote_runtime.go:200] CreateContainer in sandbox "
+            '"62ff28" from runtime service failed: The container name "/k8s_app_web_shop_0f5c_1" '
+            "is in use",
+            "CreateContainer in sandbox from runtime service failed",
+            {
+                "err": 'The container name "/k8s_app_web_shop_0f5c_1" is in use',
+                "podSandboxID": "62ff28",
+            },
+            "lifecycle.PodStageFailed",
+        ),
+        Line(
             'E0303 10:00:00.000001    2000 kuberuntime_manager.go:1181] "CreatePodSandbox for '
             'pod failed" err="no network" pod="shop/web"',
             "CreatePodSandbox for pod failed",
