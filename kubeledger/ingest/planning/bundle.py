@@ -186,7 +186,8 @@ def _look_at(
         if detected is None:
             detected = seen.formats[key] = _detected(source, tree, options)
         if detected.format is None:
-            bundle.skipped[source.name] = detected.reason
+            detail = detected.detail if len(tree.files) == 1 else ""
+            bundle.skipped[source.name] = detected.reason + detail
             if detected.finding:
                 message = f"is not read: {detected.reason}"
                 bundle.findings.append(Finding(detected.finding, source.name, message))

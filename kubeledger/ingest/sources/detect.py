@@ -82,11 +82,13 @@ class Detected(msgspec.Struct):
         format: one of ``FORMATS``; None: the file is not read.
         reason: why it is not read; for a user.
         finding: kind of finding that this is worth; None for a file of no interest.
+        detail: more of the reason, for who named this file alone: which line, and what of it.
     """
 
     format: str | None
     reason: str = ""
     finding: str | None = None
+    detail: str = ""
 
 
 def is_log_name(name: str) -> bool:
@@ -137,7 +139,21 @@ def _detect(source: SourceFile) -> Detected:
         return Detected("cgroup-files")
     if re.search(r"^(?:apiVersion|kind):", text, re.MULTILINE):
         return _detect_yaml(source)
-    return Detected(None, "no known format")
+    return Detected(None, "no known format", detail=_first_line(text))
+
+
+_CALLER = re.compile(r"\b[IWEF] ?[\d :.]{0,40}[\w.-]+\.go:\d+\]")
+_LINE_SHOWN = 60
+
+
+def _first_line(text: str) -> str:
+    """The first line that is like klog's and none, or the first of all, and what it lacks."""
+    lines = [(n, line.strip()) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
+    like = next((each for each in lines if _CALLER.search(each[1])), None)
+    number, line = like or lines[0] if lines else (1, "")
+    shown = line if len(line) <= _LINE_SHOWN else f"{line[:_LINE_SHOWN]}…"
+    what = "names its caller as klog does, but has no time like I1121 03:04:05.678901"
+    return f": line {number} {what if like else 'is no line of klog'}: {shown}"
 
 
 def _is_binary(head: bytes) -> bool:
