@@ -346,7 +346,7 @@ def test_nothing_useful(tmp_path: Path) -> None:
         plans(tmp_path, tmp_path / "d")
     assert "kubelet log" in caught.value.advice
     for text, why in (
-        ("\n hello\nworld\n", "line 2 is no line of klog: hello$"),
+        ("\n hello\nworld\n", "line 2 is no line of klog: hello"),
         ("one\nI 7082 container_gc.go:85] x", "line 2 names its caller as klog does, but has no t"),
     ):
         write(tmp_path / "alone/notes.txt", text)
