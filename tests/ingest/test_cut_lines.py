@@ -39,6 +39,12 @@ def told(directory: Path, line: str) -> list[Body]:
         (f'{START}CrashLoopBackOff: {BACK_OFF}" pod="sho', ("shop", "web", UID), "run", "Crash"),
         (f"{START}CrashLoopBackOff: {BACK_OFF[:-10]}", (None, None, None), "", ""),
         (rf"{START}ErrImagePull: \"rpc error: code = Not", (None, None, None), "", ""),
+        (
+            rf'{START}ErrImagePull: \"gone\"" pod="shop/web" podUID="ca',
+            ("shop", "web", None),
+            "image",
+            "Err",
+        ),
         (f"{REFUSED}web-1_sho", (None, "web-1", None), "admission", "Predicate failed"),
         (f"{REFUSED}web-1", (None, None, None), "", ""),
         (f"{REFUSED}shop/web-1", (None, None, None), "", ""),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -35,6 +36,17 @@ def test_any_beginning_of_a_file(tmp_path: Path, name: str) -> None:
     for number in range(_CUTS):
         path = tmp_path / f"{number}-{name.rpartition('/')[2]}"
         path.write_bytes(content[: (number * len(content) + 7 * len(name)) // _CUTS])
+        imports(path, tmp_path / f"{number}.ledger")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", _FILES)
+def test_a_file_that_ends_anywhere(tmp_path: Path, name: str) -> None:
+    """At fifty places, other ones for each file."""
+    content, places = (DATA / name).read_bytes(), Random(name)
+    for number in range(50):
+        path = tmp_path / f"{number}-{name.rpartition('/')[2]}"
+        path.write_bytes(content[: places.randrange(len(content))])
         imports(path, tmp_path / f"{number}.ledger")
 
 

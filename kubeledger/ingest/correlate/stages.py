@@ -17,7 +17,7 @@ from kubeledger.ingest.correlate.holdback import Holdback
 from kubeledger.ingest.correlate.registers import PodAssembler, Registers
 from kubeledger.ingest.correlate.repeated import Repeated
 from kubeledger.ingest.messages.pleg_lines import pleg_event
-from kubeledger.ingest.messages.podref import formatted_pod
+from kubeledger.ingest.messages.podref import formatted_pod, structured_pod
 from kubeledger.ingest.sources.facts import Facts
 from kubeledger.ingest.sources.items import LogLine
 from kubeledger.kubelet.lifecycle.stages import (
@@ -158,9 +158,10 @@ class StagesAssembler(PodAssembler):
         """
         key, begun = getattr(line.values, "begun", None) or ("", "")
         subject, failures = Subject(), failures_of_sync("")
+        whole = dict(line.values or {})
         if line.message == "Error syncing pod, skipping":
-            error = dict.get(line.values or {}, "err") or (begun if key == "err" else "")
-            ref = formatted_pod(error.replace(" pod=", " "))
+            error = whole.get("err") or (begun if key == "err" else "")
+            ref = structured_pod(whole.get("pod")) or formatted_pod(error.replace(" pod=", " "))
             subject = _named_in(error) if ref is None else Subject(*ref)
             failures = failures_of_sync(error)
         elif line.message == _REFUSED and key == "pod" and "_" in begun:
@@ -170,7 +171,9 @@ class StagesAssembler(PodAssembler):
             return None
         line.is_told = True
         self.before(line.ts_ns, line.pid)
-        self._fail(Entry(line, line.message), subject, failures, with_runs=True)
+        # Where the pod's key is whole, the back-off of a restart has its record.
+        with_runs = "pod" not in whole
+        self._fail(Entry(line, line.message), subject, failures, with_runs=with_runs)
         return self.queue.release(line.ts_ns)
 
     def _fail_named(self, entry: Entry, told: PodFailure) -> None:
