@@ -85,14 +85,23 @@ def trouble_wording(trouble: NodeTrouble, message: str) -> Wording:
     return TROUBLES[trouble]
 
 
-def stage_wording(stage: Stage, reason: str, about: str | None = None) -> Wording:
+_SYNC = Wording("its synchronization", "fails", "failed")
+_OF_THE_RUNTIME = re.compile(r"rpc error|deadline exceeded|desc = ")
+
+
+def stage_wording(
+    stage: Stage, reason: str, about: str | None = None, message: str | None = None
+) -> Wording:
     """What a pod waits for in a stage, with its name where the stage has one.
 
     Args:
         stage: that it does not get past.
         reason: of the failure.
         about: what it waits for; None where that is not named, or not the same of all.
+        message: of the failure; None: one of the runtime.
     """
+    if reason == "FailedSync" and message and not _OF_THE_RUNTIME.search(message):
+        return _SYNC
     words = _REASONS.get(reason) or _STAGES[stage]
     if about is None or stage not in _NAMES_ITS:
         return words

@@ -153,7 +153,7 @@ def _wording(row: Row) -> Wording:
     """What the pods wait for, by name where all wait for the same."""
     several = _are_several(row)
     about = row["about_what"] if row["stage"] in _OF_ALL or not several else None
-    words = stage_wording(row["stage"], row["reason"], about)
+    words = stage_wording(row["stage"], row["reason"], about, row["message"])
     return words.of_several() if several else words
 
 

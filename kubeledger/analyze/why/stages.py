@@ -114,7 +114,7 @@ def _of_way(same: list[StageEpisode], facts: Facts) -> tuple[int, Words]:
         return DELAY if again else NEVER_STARTED, Words(who, what, _clause(last, is_past=True))
     waited_ns = sum((each.passed_ts_ns or each.last_ts_ns) - each.ts_ns for each in same)
     span = format_go_duration(waited_ns // NS_PER_S * NS_PER_S) if waited_ns >= NS_PER_S else ""
-    words = stage_wording(last.stage, last.reason, last.about)
+    words = stage_wording(last.stage, last.reason, last.about, last.message)
     what = f"waited {f'{span} ' if span else ''}for {words.what}"
     return DELAY, Words(who, what, cause_in(last.message, last.about))
 
@@ -128,7 +128,7 @@ def _named(episode: StageEpisode, facts: Facts) -> StageEpisode:
 
 def _clause(episode: StageEpisode, *, is_past: bool) -> str:
     """What is wrong, and why."""
-    words = stage_wording(episode.stage, episode.reason, episode.about)
+    words = stage_wording(episode.stage, episode.reason, episode.about, episode.message)
     cause = cause_in(episode.message, episode.about)
     clause = f"{words.what} {words.then if is_past else words.now}"
     if not cause:

@@ -50,7 +50,11 @@ A resize in place (``ResizePodInPlace``) is no stage of the way.
 
 _CAUSES: tuple[tuple[str, Stage, str], ...] = (
     (r"network is not ready", "network", "NetworkNotReady"),
-    (r"failed to ensure that the pod: \S+ cgroups exist", "cgroup", "FailedCreatePodContainer"),
+    (
+        r"failed to ensure that the pod: \S+ cgroups exist|failed to update the state of pod-level",
+        "cgroup",
+        "FailedCreatePodContainer",
+    ),
     (r".*\bunmounted volumes=|.*unattached/unmounted volumes=", "volumes", "FailedMount"),
     (r"Unable to (?:attach or )?mount volumes", "volumes", "FailedMount"),
     (r"mkdir .*/pods/", "volumes", "FailedToMakePodDataDirectories"),

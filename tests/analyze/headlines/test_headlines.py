@@ -446,7 +446,7 @@ def _trouble(story: Story, trouble: NodeTrouble, first: int, last: int, message:
 @pytest.mark.parametrize(
     ("stage", "reason", "says"),
     [
-        ("config", "FailedSync", "default/a is not synchronized: its state in the runtime is not "),
+        ("config", "FailedSync", "default/a is not synchronized: its synchronization fails ("),
         ("config", "Pod cannot start yet", "default/a has not started: its turn has not come ("),
         ("image", "ErrImageNeverPull", "default/a has not started: its image r:1 is not on the "),
         ("volumes", "FailedAttachVolume", "has not started: its volume r:1 cannot be attached ("),

@@ -59,7 +59,8 @@ IMAGE = "registry.example/team/web:1.4"
 OPEN = (
     ("admission", "CannotRun", "", "web has not started since {t}: its admission is refused."),
     ("config", "Waits", "an earlier pod has not ended", "its turn has not come (an earlier pod"),
-    ("config", "FailedSync", "rpc", "is not synchronized since {t}: its state in the runtime is "),
+    ("config", "FailedSync", "rpc error", "is not synchronized since {t}: its state in the runtim"),
+    ("config", "FailedSync", "no such thing", "is not synchronized since {t}: its synchronization"),
     ("network", "NetworkNotReady", "cni plugin not initialized", "the node's network is not ready"),
     ("cgroup", "FailedCreatePodContainer", "no such file", "its cgroup cannot be made (no such"),
     ("volumes", "FailedMount", "exit status 32", "its volume data cannot be mounted (exit"),
