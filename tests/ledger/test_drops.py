@@ -26,7 +26,7 @@ from kubeledger.model.errors import (
 from kubeledger.replay import refresh_snapshots, state_at
 from kubeledger.replay.dropping import drop_by_policy, plan_drops
 from kubeledger.replay.node.document import canonical_json
-from kubeledger.testing.faults import LOSSES, Fault, FaultyDisk, Loss, PowerCut
+from tests.faults import LOSSES, Fault, FaultyDisk, Loss, PowerCut
 from tests.ledger.making import (
     NODE,
     append,

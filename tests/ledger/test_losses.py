@@ -20,7 +20,7 @@ from kubeledger.ledger.snapshots import Snapshot
 from kubeledger.ledger.writer import LedgerWriter
 from kubeledger.model.bodies.ledger import RecordsLost
 from kubeledger.model.errors import LedgerUnavailableError
-from kubeledger.testing.faults import LOSSES, Fault, FaultyDisk, Loss, PowerCut
+from tests.faults import LOSSES, Fault, FaultyDisk, Loss, PowerCut
 from tests.ledger.making import (
     NODE,
     append,

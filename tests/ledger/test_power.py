@@ -17,7 +17,7 @@ from kubeledger.ledger.recovery import RecoveryReport
 from kubeledger.ledger.snapshots import Snapshot
 from kubeledger.ledger.writer import WriterOptions
 from kubeledger.model.errors import LedgerUnavailableError
-from kubeledger.testing.faults import LOSSES, Fault, FaultyDisk, Loss, PowerCut
+from tests.faults import LOSSES, Fault, FaultyDisk, Loss, PowerCut
 from tests.ledger.making import NODE, batch, draft, ledger_of, sizes
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES)
