@@ -25,6 +25,7 @@ _OPEN: frozenset[int] = frozenset()
 """Of the first numbers those whose records verification still doubts; the nightly run has all."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, _QUICK, 50))
 def test_verification_finds_nothing_impossible(first: int) -> None:
     """All properties, verification with them."""
