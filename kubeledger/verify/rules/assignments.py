@@ -342,7 +342,12 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
 
     def _note_change(self, holder: Holder, value: V | None, record: Record) -> None:
         text = "" if value is None else f"container {holder[1]} has {self.text(value)}"
-        self._witnesses.note_change(Row(self.file, holder, value, record.seq, record.ts_ns, text))
+        row = Row(self.file, holder, value, record.seq, record.ts_ns, text)
+        if self.complete and self._changes.get(holder, [record])[0].seq == record.seq:
+            # Nobody else has anything, so until now it had nothing.
+            before_ns = record.ts_ns - 2 * _FILE_NS
+            self._witnesses.note_change(row._replace(value=self.none, ts_ns=before_ns))
+        self._witnesses.note_change(row)
 
     def _file_read(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401 - file
         self._compare(record.ts_ns)

@@ -214,9 +214,10 @@ def _turned_away(records: Records, record: Record, failed: Body, error: str) -> 
     others: dict[int, Body | None] = {}
     for each in _after(records, record):
         told: Any = each.body
+        if isinstance(told, CpuManagerStateRead | MemoryManagerStateRead):
+            others[each.seq] = _without_pod(told, body.pod_uid)
+            continue
         if getattr(told, "pod_uid", None) != body.pod_uid:
-            if isinstance(told, CpuManagerStateRead | MemoryManagerStateRead):
-                others[each.seq] = None
             continue
         if each is record:
             others[each.seq] = failed
@@ -232,6 +233,20 @@ def _turned_away(records: Records, record: Record, failed: Body, error: str) -> 
         elif not each.kind.startswith("topologymanager."):
             others[each.seq] = None
     return _told(records, others)
+
+
+def _without_pod(file: Any, uid: str) -> Body:  # noqa: ANN401 # either file
+    """A state file in which a pod has nothing: that is free again."""
+    held = file.assignments.get(uid, {})
+    rest = {pod: each for pod, each in file.assignments.items() if pod != uid}
+    if isinstance(file, CpuManagerStateRead):
+        pool = cpus_of(file.default_cpu_set).union(*map(cpus_of, held.values()))
+        return _with(file, assignments=rest, default_cpu_set=cpu_set_text(pool))
+    machine = file.machine
+    for block in (block for blocks in held.values() for block in blocks):
+        if len(block.numa_nodes) == 1:
+            machine = _moved(machine, block, None)
+    return _with(file, assignments=rest, machine=machine)
 
 
 def _is_first_try(records: Records, record: Record) -> bool:
@@ -347,10 +362,12 @@ def _blocks(
         yield record, _told(records, others)
 
 
-def _moved(machine: dict[str, Any], block: MemoryBlock, lied: MemoryBlock) -> dict[str, Any]:
-    """The machine's tables with one block as another, where each lies on one node."""
+def _moved(machine: dict[str, Any], block: MemoryBlock, lied: MemoryBlock | None) -> dict[str, Any]:
+    """The machine's tables with one block as another, or gone; each lies on one node."""
     done = dict(machine)
     for sign, of in ((-1, block), (1, lied)):
+        if of is None:
+            continue
         node = str(of.numa_nodes[0])
         state = done[node]
         table = state.memory[of.type]
