@@ -546,11 +546,16 @@ def _released_shared(records: Records) -> Iterator[Told]:
 
 
 def _claim_file(records: Records) -> Iterator[Told]:
-    """A state file does not have a claim that a pod holds."""
+    """A state file has another device for a claim that a pod holds."""
     for record, body in _of(records, DraManagerStateRead):
-        for index in range(len(body.claims)):
-            left = (*body.claims[:index], *body.claims[index + 1 :])
-            yield record, _told(records, {record.seq: _with(body, claims=left)})
+        for index, claim in enumerate(body.claims):
+            lied = {
+                driver: tuple(_with_struct(each, device="other") for each in devices)
+                for driver, devices in claim.drivers.items()
+            }
+            other = _with_struct(claim, drivers=lied)
+            claims = (*body.claims[:index], other, *body.claims[index + 1 :])
+            yield record, _told(records, {record.seq: _with(body, claims=claims)})
 
 
 LIARS: dict[str, Liar] = {
