@@ -300,8 +300,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         if isinstance(body, self.grants):
             self.take(record, holder, self.given(body))
             interval = self.context.timeline.interval(record.ts_ns, key)
-            late = record.ts_ns - self._started_ns >= _NOTICED_NS
-            if interval is not None and interval.source == "api" and late:
+            if interval is None or interval.source in (None, "api"):
                 self._granted_ns = record.ts_ns
         elif isinstance(body, self.releases):
             self.lose(record, holder)
@@ -424,7 +423,9 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         """
         for holder in sorted(self.held.keys() & set(still)):
             ended_ns = self._ended_ns(record.ts_ns, holder[0])
-            if not self.complete or ended_ns is None or noticed_ns - ended_ns <= _NOTICED_NS:
+            if not self.complete or ended_ns is None:
+                continue
+            if noticed_ns - max(ended_ns, self._started_ns) < _NOTICED_NS:
                 continue
             if self.may_be_pending(holder[0]):
                 continue

@@ -461,9 +461,13 @@ def _resize(was: str, said: str) -> Liar:
 
 
 def _resized_file(records: Records) -> Iterator[Told]:
-    """The allocated state shows something else than what was allocated."""
+    """The allocated state shows something else than what was allocated, and the file before."""
+    known: set[str] = set()
     for record, body in _of(records, PodsStateRead):
         for uid, pod in body.pods.items() if body.which == "allocated" else ():
+            if uid not in known:
+                known.add(uid)
+                continue
             for name, of in pod.containers.items():
                 if not of.requests or "cpu" not in of.requests:
                     continue
