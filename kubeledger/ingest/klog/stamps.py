@@ -161,7 +161,7 @@ class Clock:
             row.append(ts_ns)
         if is_in_order and (len(row) == _ROW or (joins and len(row) >= 2 * _SURE)):
             carried_ns = None if carried is None else carried()
-            goes_on = carried_ns is not None and 0 < carried_ns % NS_PER_S
+            goes_on = carried_ns is not None and carried_ns % NS_PER_S > 0
             goes_on = goes_on and last - RACE_NS <= (carried_ns or 0) <= last + _CARRIED_NS
             if row[0] < (self._before_ns or 0) - RACE_NS and not goes_on:
                 self._earlier = row[:]
