@@ -6,7 +6,7 @@ has passed no other is tried. A process begins without back-offs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import msgspec
@@ -19,12 +19,23 @@ from kubeledger.kubelet.imagepull.image_manager import (
     eval_cri_pull_err,
 )
 from kubeledger.kubelet.kube.flowcontrol import next_back_off
+from kubeledger.kubelet.kuberuntime.backoff import series
 from kubeledger.model.bodies.imagepull import PullDecided, PullEnded
 from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_go_duration, format_ts
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.belief import Judgement, RuleVerifier, Ruling, all_of, judge, lacks, same
+from kubeledger.verify.belief import (
+    Belief,
+    Judgement,
+    RuleVerifier,
+    Ruling,
+    World,
+    all_of,
+    judge,
+    lacks,
+    same,
+)
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.container_specs import PodSpec, specs_of
 from kubeledger.verify.evidence.processes import Process
@@ -36,6 +47,9 @@ from kubeledger.verify.verifier import Prescan, See
 _MARGIN_NS: Final = NS_PER_S // 2
 """A line about a decision is written so soon after it, on a node that is not slow."""
 _EXPIRES_NS: Final = 2 * BACK_OFF.max_ns
+_RESYNC_NS: Final = 18 * NS_PER_S
+_BEFORE: Final = "pulls of it that failed before, and of which no record is left"
+_BETWEEN: Final = "whether a pull of it failed meanwhile, of which no record is left"
 _EVALUATED: Final = "image pull failed for "
 """The error of a special reason as the pod's status has it begins so."""
 
@@ -44,15 +58,31 @@ class _Failures(msgspec.Struct):
     """The failed pulls of a pod's image in one process.
 
     Attributes:
-        values_ns: what the back-off may be since the last one.
+        back_off: what is believed of it since the last one, in nanoseconds.
         last_ns, seq: of the last one, by its line.
+        seen_ns: when anything was last recorded of it.
         count: how many were recorded.
+        is_open: one may have failed since, which no record shows.
     """
 
-    values_ns: tuple[int, ...]
+    back_off: Belief[int]
     last_ns: int
     seq: int
-    count: int
+    seen_ns: int
+    count: int = 1
+    is_open: bool = False
+
+    def text(self, record: Record) -> str:
+        """How long before a record the last one failed."""
+        passed_s = (record.ts_ns - self.last_ns) / NS_PER_S
+        when = f"failed at {format_ts(self.last_ns)}, {passed_s:.1f} s before"
+        if self.count == 1:
+            return f"its last pull {when}"
+        return f"{self.count} pulls of it had failed, the last at {when.removeprefix('failed at ')}"
+
+
+def _greater(value_ns: int) -> Iterable[int]:
+    return (each for each in series(BACK_OFF) if each > value_ns)
 
 
 class PullVerifier(RuleVerifier):
@@ -146,18 +176,21 @@ class PullVerifier(RuleVerifier):
         key = _key(body, specs)
         if isinstance(key, str):
             return lacks([key])
-        failed = self._failures.get(key)
+        failed = self._seen(key, record)
         if failed is None:
             return same(True, "no pull of it had failed before")
         passed_ns = record.ts_ns - failed.last_ns
         slack_ns = self._slack_ns(record)
-        value_ns = min(failed.values_ns)
-        over = passed_ns + slack_ns >= value_ns
-        verb = "had" if over else "had not"
-        why = f"{_last(failed, passed_ns)}, so its back-off of {_text(value_ns)} {verb} passed"
-        if not over:
-            why += ", and it cannot have been pulled"
-        return same(over, why, inputs=[failed.seq])
+        rulings = []
+        for world in failed.back_off.worlds:
+            over = passed_ns + slack_ns >= world.state
+            why = f"{failed.text(record)}, so its back-off of {_text(world.state)} "
+            why += "had passed" if over else "had not passed, and it cannot have been pulled"
+            rulings.append(
+                Ruling(allowed=over, why=why, assumes=world.assumes, inputs=(failed.seq,))
+            )
+        failed.back_off.keep(lambda value_ns: passed_ns + slack_ns >= value_ns)
+        return same(True, rulings[0].why) if rulings[0].allowed else judge(rulings)
 
     def _held_back(
         self, record: Record, body: PullDecided, specs: tuple[PodSpec, ...] | str
@@ -166,43 +199,56 @@ class PullVerifier(RuleVerifier):
         key = _key(body, specs)
         if isinstance(key, str):
             return lacks([key])
-        failed, inputs = self._failures.get(key), tuple[int, ...]()
-        allowed, why = False, "no pull of it had failed before, so it cannot have been held back"
-        if failed is not None:
-            passed_ns, value_ns = record.ts_ns - failed.last_ns, max(failed.values_ns)
-            allowed = passed_ns - self._slack_ns(record) < value_ns
-            why = f"{_last(failed, passed_ns)}, and its back-off was {_text(value_ns)}"
-            why = why if allowed else f"{why}, so it cannot have been held back"
-            inputs = (failed.seq,)
-        rulings = [Ruling(allowed=allowed, why=why, inputs=inputs)]
-        unseen = None if allowed else self._unseen(record.ts_ns)
-        if unseen is not None:
-            assumes = f"whether a pull of it failed before ({unseen})"
-            rulings.append(Ruling(allowed=True, why="", assumes=(assumes,)))
+        failed, slack_ns = self._seen(key, record), self._slack_ns(record)
+        is_open = self.context.coverage.is_of_log
+        if failed is None:
+            why = "no pull of it had failed before, so it cannot have been held back"
+            rulings = [Ruling(allowed=False, why=why)]
+        else:
+            rulings, is_open = [], failed.is_open
+            since_ns = record.ts_ns - slack_ns - failed.last_ns
+            for world in failed.back_off.worlds:
+                held = since_ns < world.state
+                why = f"{failed.text(record)}, and its back-off was {_text(world.state)}"
+                why = why if held else f"{why}, so it cannot have been held back"
+                rulings.append(
+                    Ruling(allowed=held, why=why, assumes=world.assumes, inputs=(failed.seq,))
+                )
+            failed.back_off.keep(lambda value_ns: since_ns < value_ns)
+        if rulings[0].allowed:
+            return same(True, rulings[0].why, inputs=rulings[0].inputs)
+        if is_open:
+            rulings.append(Ruling(allowed=True, why="", assumes=(_BETWEEN,)))
         return judge(rulings)
 
-    def _unseen(self, ts_ns: int) -> str | None:
-        """Why failures in this process may have left no record; None where they did not."""
-        process = self._process
-        since_ns = 0 if process is None else process.known_from_ns
-        loss = self.context.coverage.missing(since_ns, ts_ns)
-        return None if loss is None else loss.phrase
+    def _seen(self, key: tuple[str, str], record: Record) -> _Failures | None:
+        """The failures of a pod's image; a pod that waits for it is synced every 10 s to 15 s."""
+        failed = self._failures.get(key)
+        if failed is not None:
+            is_of_log = self.context.coverage.is_of_log
+            failed.is_open |= is_of_log and record.ts_ns - failed.seen_ns > _RESYNC_NS
+            failed.seen_ns = record.ts_ns
+        return failed
 
     def _fail(self, record: Record, body: PullEnded, specs: tuple[PodSpec, ...] | str) -> None:
         """Raise the back-off; one that may have been forgotten may begin again."""
         key = _key(body, specs)
         if isinstance(key, str):
             return
-        before = self._failures.get(key)
-        values = {0}
-        if before is not None:
-            age_ns, slack_ns = record.ts_ns - before.last_ns, self._slack_ns(record)
-            is_kept, is_lost = (age_ns + d <= _EXPIRES_NS for d in (-slack_ns, slack_ns))
-            values = set(before.values_ns) if is_kept else set()
-            values |= set() if is_lost else {0}
-        raised = tuple(sorted(next_back_off(BACK_OFF, value) for value in values))
-        count = 1 if before is None else before.count + 1
-        self._failures[key] = _Failures(raised, record.ts_ns, record.seq, count)
+        failed, slack_ns, now_ns = self._seen(key, record), self._slack_ns(record), record.ts_ns
+        if failed is None or now_ns - failed.last_ns - slack_ns > _EXPIRES_NS:
+            failed = _Failures(Belief([World(BACK_OFF.initial_ns)]), now_ns, record.seq, now_ns)
+            failed.is_open = self.context.coverage.is_of_log
+            self._failures[key] = failed
+        else:
+            first = now_ns - failed.last_ns + slack_ns > _EXPIRES_NS
+            again = (BACK_OFF.initial_ns,) if first else ()
+            failed.back_off.step(lambda value_ns: (next_back_off(BACK_OFF, value_ns), *again))
+            failed.last_ns, failed.seq = now_ns, record.seq
+            failed.count += 1
+        if failed.is_open:
+            failed.back_off.widen(_greater, _BEFORE)
+            failed.is_open = False
 
     def _slack_ns(self, record: Record) -> int:
         """By how much what the lines say of a time that has passed may be off."""
@@ -275,13 +321,6 @@ def _key(body: PullDecided | PullEnded, specs: tuple[PodSpec, ...] | str) -> tup
         images.add(None if container is None or spec.image_volumes else container.image)
     image = images.pop() if len(images) == 1 else None
     return "the image of the container" if image is None else (body.pod_uid, image)
-
-
-def _last(failed: _Failures, passed_ns: int) -> str:
-    at, ago = format_ts(failed.last_ns), f"{passed_ns / NS_PER_S:.1f} s before"
-    if failed.count == 1:
-        return f"its last pull failed at {at}, {ago}"
-    return f"{failed.count} pulls of it had failed, the last at {at}, {ago}"
 
 
 def _text(value_ns: int) -> str:
