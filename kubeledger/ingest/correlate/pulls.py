@@ -196,7 +196,7 @@ class PullsAssembler(PodAssembler):
     def _image_of(self, subject: Subject) -> str | None:
         """The image of a container, where its pod mounts none, which would be pulled, too."""
         spec = self.context.spec_of(subject.uid)
-        if any(volume.get("image") for volume in spec.get("volumes") or ()):
+        if any(volume.get("image") is not None for volume in spec.get("volumes") or ()):
             return None
         groups = ("containers", "initContainers", "ephemeralContainers")
         containers = (each for group in groups for each in spec.get(group) or ())

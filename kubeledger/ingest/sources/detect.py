@@ -240,7 +240,7 @@ def _unknown(document: dict[str, Any]) -> str:
 
 def _half_written(source: SourceFile, error: str) -> Detected:
     known = re.search(
-        r"checkpoint|(?:cpu|memory)_manager_state|image_manager|pods|events|node|stats|config",
+        r"checkpoint|(?:cpu|memory)_manager_state|^sha256-|pods|events|node|stats|config",
         source.plain_name,
     )
     finding = "half_written" if known else None

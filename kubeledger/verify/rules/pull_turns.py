@@ -101,9 +101,7 @@ class PullTurns:
             return self._context.missing_profile
         if not self._context.profile.imagepull.parallel_pulls_limited:
             return None
-        limit = settings.get("maxParallelImagePulls")
-        if limit is UNKNOWN:
-            return "maxParallelImagePulls"
+        limit = settings.get("maxParallelImagePulls")  # has no default: left out, it is no limit
         return limit if isinstance(limit, int) and limit > 0 else None
 
     # -- the rate --------------------------------------------------------------------------
