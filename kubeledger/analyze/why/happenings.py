@@ -403,11 +403,11 @@ def _weight_of_change(record: Record, _: Facts) -> int:
 
 
 def _weight_of_pull(record: Record, _: Facts) -> int:
-    """What fails is told as a stage, too."""
+    """What fails is told as a stage, too; that an image is there is as it should be."""
     body: Any = record.body
     if record.kind == "imagepull.PullEnded":
         return 19 if body.outcome == "pulled" else 17
-    return {"back_off": 18, "present": 11, "pull": 11}.get(body.decision, 0)
+    return {"back_off": 18, "pull": 11}.get(body.decision, 0)
 
 
 def _always(weight: int) -> Callable[[Record, Facts], int]:
