@@ -125,9 +125,10 @@ class PullTurns:
         qps, burst = rate
         before.sort(key=lambda other: -other.begin_ns)
         for taken, first in enumerate(before, start=1):
-            window_s = (turn.begin_ns - first.begin_ns + slack_ns) / NS_PER_S
-            if taken >= burst + qps * window_s:
-                why = f"{taken} pulls had begun within {window_s:.1f} s, and registryPullQPS {qps} "
+            window_ns = turn.begin_ns - first.begin_ns + slack_ns
+            if (taken + 1 - burst) * NS_PER_S > qps * window_ns:
+                why = f"{taken} pulls had begun within {window_ns / NS_PER_S:.1f} s, and "
+                why += f"registryPullQPS {qps} "
                 why += f"with registryBurst {burst} cannot have let another one pass"
                 seqs = [other.seq for other in before[:taken]]
                 return same(False, why, expected={"outcome": "refused"}, inputs=seqs)

@@ -95,6 +95,7 @@ class PullVerifier(RuleVerifier):
         super().__init__(context)
         self._process: Process | None = None
         self._failures: dict[tuple[str, str], _Failures] = {}
+        self._tried: set[int] = set()
         self._turns = PullTurns(context)
         self._users = PullUsers(context)
 
@@ -118,6 +119,7 @@ class PullVerifier(RuleVerifier):
         secrets = {f"{body.namespace}/{name}" for name in named}
         match body.decision:
             case "pull":
+                self._tried.add(record.seq)
                 judgements.append(self._over(record, body, specs))
                 if not isinstance(specs, str) and all(_pulls_absent(s, body) for s in specs):
                     judgements.insert(0, self._users.judge_pull(record, body, secrets))
@@ -132,7 +134,8 @@ class PullVerifier(RuleVerifier):
     def _ended(self, record: Record, body: PullEnded, state: NodeState) -> None:
         self._follow()
         specs = specs_of(self.context.pods, record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        if record.cause is not None:
+        if record.cause is not None and record.cause in self._tried:
+            self._tried.remove(record.cause)
             judgements = [same(True, "it was tried", inputs=[record.cause])]
         else:
             judgements = [self._by_policy(specs, body), self._over(record, body, specs)]
@@ -149,6 +152,7 @@ class PullVerifier(RuleVerifier):
         if self.context.process is not self._process:
             self._process = self.context.process
             self._failures.clear()
+            self._tried.clear()
             self._turns.forget()
 
     # -- the policy ------------------------------------------------------------------------
