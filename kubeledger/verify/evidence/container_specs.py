@@ -30,6 +30,7 @@ class ContainerSpec(msgspec.Struct, rename="camel", frozen=True):
 
     name: str
     image: str | None = None
+    image_pull_policy: str | None = None
     restart_policy: str | None = None
     restart_policy_rules: list[RestartRule] | None = None
     liveness_probe: ProbeSpec | None = None
@@ -53,10 +54,27 @@ class ContainerSpec(msgspec.Struct, rename="camel", frozen=True):
         return self.lifecycle is not None and self.lifecycle.pre_stop is not None
 
 
+class ImageVolume(msgspec.Struct, rename="camel", frozen=True):
+    """An image that a pod mounts."""
+
+    reference: str | None = None
+    pull_policy: str | None = None
+
+
+class _Volume(msgspec.Struct, frozen=True):
+    image: ImageVolume | None = None
+
+
+class _Named(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
 class _Spec(msgspec.Struct, rename="camel", frozen=True):
     containers: list[ContainerSpec] = []
     init_containers: list[ContainerSpec] | None = None
     ephemeral_containers: list[ContainerSpec] | None = None
+    volumes: list[_Volume] | None = None
+    image_pull_secrets: list[_Named] | None = None
     restart_policy: str | None = None
     termination_grace_period_seconds: int | None = None
 
@@ -94,6 +112,30 @@ class PodSpec(msgspec.Struct, frozen=True):
         spec = self.spec
         lists = (spec.containers, spec.init_containers, spec.ephemeral_containers)
         return next((c for group in lists for c in group or () if c.name == name), None)
+
+    @property
+    def image_volumes(self) -> tuple[ImageVolume, ...]:
+        """Images that the pod mounts."""
+        return tuple(v.image for v in self.spec.volumes or () if v.image is not None)
+
+    @property
+    def pull_secrets(self) -> tuple[str, ...]:
+        """Names of secrets with which images are pulled."""
+        return tuple(secret.name for secret in self.spec.image_pull_secrets or ())
+
+    def pull_policies(self, name: str | None, image: str | None) -> tuple[str, ...]:
+        """The policies by which an image may be pulled for a container; none where it is open.
+
+        That of the container, unless it is an image that the pod mounts.
+        """
+        volumes = self.image_volumes
+        if image is None and volumes:
+            return ()
+        found = [volume.pull_policy for volume in volumes if volume.reference == image]
+        container = None if name is None else self.container(name)
+        if container is not None and (not found or container.image == image):
+            found.append(container.image_pull_policy)
+        return () if None in found else tuple(dict.fromkeys(filter(None, found)))
 
     def agrees(self, other: PodSpec) -> bool:
         """Whether two lists say the same."""

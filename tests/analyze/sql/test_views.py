@@ -56,6 +56,8 @@ CONTRACT = {
     "pod_stages": "namespace, pod, pod_uid, container, stage, reason, message, attempts BIGINT,"
     " last_ts TIMESTAMP, passed_ts TIMESTAMP",
     "node_conditions": "condition, status, reason, message, until_ts TIMESTAMP",
+    "image_pulls": "namespace, pod, pod_uid, container, image, decision, outcome, reason, error,"
+    " ended_ts TIMESTAMP, whole_ms BIGINT, pull_ms BIGINT, size_bytes BIGINT, ended_seq BIGINT",
     "resizes": "namespace, pod, pod_uid, outcome, reason, message, resources JSON",
 }
 """View -> columns after node, seq and ts; VARCHAR where no type stands."""
