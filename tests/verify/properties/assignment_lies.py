@@ -157,7 +157,9 @@ def _count(records: Records) -> Iterator[Told]:
             told: Any = each.body
             if isinstance(told, CpusAllocated | CpusReleased | CpuManagerStarted):
                 own_cpus = getattr(told, "cpu_set", None)
-                is_his = own_cpus and held(told.pod_uid, told.container, own_cpus)
+                is_his = own_cpus and held(
+                    getattr(told, "pod_uid", None), getattr(told, "container", ""), own_cpus
+                )
                 back = is_his and isinstance(told, CpusReleased)
                 pool = cpus_of(told.default_cpu_set or "") | (set() if back else {own})
                 fields = {"default_cpu_set": cpu_set_text(pool)}
@@ -202,7 +204,11 @@ def _let_in(records: Records, record: Record, got: Body) -> list[Record]:
     for each in _after(records, record):
         told: Any = each.body
         if isinstance(told, PodRejected) and told.pod_uid == body.pod_uid:
-            names = {"namespace": told.namespace, "pod": told.pod, "pod_uid": told.pod_uid}
+            names: dict[str, Any] = {
+                "namespace": told.namespace,
+                "pod": told.pod,
+                "pod_uid": told.pod_uid,
+            }
             others[each.seq] = PodAdmitted(**names)
             break
     return _told(records, others)
@@ -296,7 +302,9 @@ def _released_alive(records: Records) -> Iterator[Told]:
         if later is None:
             continue
         names = (body.namespace, body.pod, body.pod_uid, body.container)
-        who = dict(zip(("namespace", "pod", "pod_uid", "container"), names, strict=True))
+        who: dict[str, Any] = dict(
+            zip(("namespace", "pod", "pod_uid", "container"), names, strict=True)
+        )
         if isinstance(body, MemoryAllocated):
             back: Body = MemoryReleased(**who)
         else:

@@ -29,7 +29,7 @@ def test_a_manager_by_the_rules_of_each_version(name: str) -> None:
     records = told(name)
     found = outcomes(list(records))
     assert not [each for each in found if isinstance(each, Contradiction)]
-    assert not [each for each in found if each.verdict == "impossible"]
+    assert "impossible" not in {getattr(each, "verdict", None) for each in found}
     managers = {each.kind for each in KINDS} - {"lifecycle.PodAdmitted"}
     assert decided(records) & managers
     assert name.partition("/")[0] in SINCE
