@@ -14,7 +14,7 @@ from kubeledger.replay.node.document import canonical_json
 from kubeledger.simulate.engine.draws import Draws
 from kubeledger.simulate.engine.plan import Plan
 from kubeledger.simulate.engine.sim import Sim
-from kubeledger.testing.scenarios import random_plan
+from tests.random_scenarios import random_plan
 from tests.simulate.engine.properties.devices import held_by_one, within_reports
 from tests.simulate.engine.properties.images import enough_is_enough, none_in_use
 from tests.simulate.engine.properties.pods import (

@@ -16,9 +16,9 @@ from kubeledger.simulate.engine.plan import Plan
 from kubeledger.simulate.scenario.document import Document
 from kubeledger.simulate.scenario.load import load_data
 from kubeledger.simulate.scenario.plan import to_plan
-from kubeledger.testing.chance import Chance
-from kubeledger.testing.random_managers import give_managers
-from kubeledger.testing.random_pods import random_pods
+from tests.chance import Chance
+from tests.random_managers import give_managers
+from tests.random_pods import random_pods
 
 T = TypeVar("T")
 

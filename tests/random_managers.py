@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from kubeledger.kubelet.profile.facts import parse_version
 from kubeledger.kubelet.profile.resolve import resolve
-from kubeledger.testing.chance import Chance
+from tests.chance import Chance
 
 _CPUS_MIN: Final = 4
 _CPU_OPTIONS: Final = {
