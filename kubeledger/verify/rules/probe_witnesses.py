@@ -240,6 +240,7 @@ class ProbeWitnesses:
             and self._pushed[body.probe_type] >= _ENOUGH
             and record.ts_ns - self._blocked_ns > _BLOCKED_NS
             and worker.missed_ns <= since_ns  # else the result may have been this one already
+            and record.ts_ns < self._context.coverage.last_line_ns
         ):
             self._contradict(
                 worker, record, f"by its ticks the {body.probe_type} result became "
