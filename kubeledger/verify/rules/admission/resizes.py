@@ -77,28 +77,19 @@ class Resizes:
         before, self._file = self._file, (record, body)
         for uid, given in body.pods.items() if before is not None else ():
             assert before is not None
-            told, had = self._allocated.get(uid), before[1].pods.get(uid)
-            if told is None or told[0].ts_ns < before[0].ts_ns - _SETTLED_NS:
-                since_ns = before[0].ts_ns - _SETTLED_NS
-                lost = self._context.coverage.missing(since_ns, record.ts_ns)
-                if had is not None and had != given and lost is None:
-                    says = "another allocation of it, and no record says that it was resized"
-                    self._contradict(record, f"pod/{uid}", before[0].seq, "an allocation", says)
-            elif told[0].ts_ns < record.ts_ns - _SETTLED_NS and not _shows(given, told[1]):
-                name = f"pod/{told[1].namespace}/{told[1].pod}"
-                says = "allocated_pods_state shows another allocation"
-                self._contradict(record, name, told[0].seq, "a resize was allocated", says)
-
-    def _contradict(self, record: Record, subject: str, seq: int, first: str, says: str) -> None:
-        self._context.contradict(
-            record.ts_ns,
-            subject,
-            "allocated_pods_state and what is told of its resizes differ",
-            (seq, first),
-            (record.seq, says),
-            by_absence=True,
-            kind=PodResized.kind,
-        )
+            told = self._allocated.get(uid)
+            if told is None or _shows(given, told[1]):
+                continue
+            if before[0].ts_ns < told[0].ts_ns < record.ts_ns - _SETTLED_NS:
+                self._context.contradict(
+                    record.ts_ns,
+                    f"pod/{told[1].namespace}/{told[1].pod}",
+                    "allocated_pods_state and what is told of its resizes differ",
+                    (told[0].seq, "a resize was allocated"),
+                    (record.seq, "allocated_pods_state shows another allocation"),
+                    by_absence=True,
+                    kind=PodResized.kind,
+                )
 
     def _followed(self, record: Record, body: PodResized) -> Judgement:
         """What the runtime made of it: of what was allocated last, and nothing else."""
