@@ -311,7 +311,7 @@ def _nothing_useful(bundles: Sequence[Bundle]) -> BadInputError:
         file=label,
         advice="looked for: a kubelet log (klog text or JSON, or a log store's rows), kernel log, "
         "device checkpoint, cpu_manager_state, memory_manager_state, dra_manager_state, "
-        "allocated_pods_state, pod lists, events, node object, stats summary, metrics, cgroup "
-        "values, kubelet configuration, crictl's "
+        "allocated_pods_state, files of image_manager/, pod lists, events, node object, stats "
+        "summary, metrics, cgroup values, kubelet configuration, crictl's "
         f"JSON; also in {', '.join(COLLECTIONS)}",
     )
