@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from kubeledger.analyze.histories.history import history_of_reader
-from kubeledger.analyze.why import Answer, explain_node, parse_target
+from kubeledger.analyze.why import Answer, parse_target
+from kubeledger.analyze.why.node import explain_node
 from kubeledger.model.bodies.eviction import PodSpared, RankedPod, ReclaimAttempted
 from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted
