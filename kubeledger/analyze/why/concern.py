@@ -25,6 +25,7 @@ _WEIGHTS = (
     ("lifecycle.ContainerKilled", "oom.ProcessKilled"),
     ("lifecycle.RestartBackedOff",),
     (_FAILED_PROBE := "a probe that came to fail",),
+    (_NO_PULL := "an image that was not pulled",),
     ("lifecycle.PodAdmitted",),
     (
         "images.ImageDeleted",
@@ -39,6 +40,7 @@ _WEIGHTS = (
 )
 """Kinds of decisions, from what explains most to what explains least."""
 
+_UNPULLED = frozenset({"back_off", "never", "failed", "refused"})
 _RANKS = {kind: -row for row, kinds in enumerate(_WEIGHTS) for kind in kinds}
 _COLLECTION = "images.GarbageCollected"
 _PREFIX_MIN = 6
@@ -49,9 +51,17 @@ _POD_KILLS = frozenset({"lifecycle.PodEvicted", "preemption.PodPreempted"})
 
 def weight_of(record: Record) -> tuple[int, int, int]:
     """What explains most comes last: an eviction before a kill, a later one before an earlier."""
-    failed = getattr(record.body, "to_result", None) == "failure"
-    word = _FAILED_PROBE if failed else record.kind
+    word = _word_of(record)
     return _RANKS.get(word, -len(_WEIGHTS)), record.ts_ns, record.seq
+
+
+def _word_of(record: Record) -> str:
+    """The kind of a decision, or what it came to."""
+    if getattr(record.body, "to_result", None) == "failure":
+        return _FAILED_PROBE
+    came_to = {getattr(record.body, name, None) for name in ("decision", "outcome")}
+    is_pull = record.kind.startswith("imagepull.")
+    return _NO_PULL if is_pull and came_to & _UNPULLED else record.kind
 
 
 def main_of(

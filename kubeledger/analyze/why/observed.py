@@ -13,7 +13,7 @@ from kubeledger.analyze.why.concern import containers_in, is_image
 from kubeledger.analyze.why.explanation import Answer, StoryStep
 from kubeledger.analyze.why.headline import counted_steps
 from kubeledger.analyze.why.pieces import (
-    HEADLINE_MAX,
+    HEADLINE_ROOM,
     cited,
     ended,
     evidence_of,
@@ -59,7 +59,7 @@ def undecided_answer(
     said = seconds(words_of(last)[1])
     listed = about[-_STEPS_MAX:]
     evidence = evidence_of(listed, target)
-    headline = ended(begin + cut_chain(said, HEADLINE_MAX - 1 - len(begin)))
+    headline = ended(begin + cut_chain(said, HEADLINE_ROOM - 1 - len(begin)))
     steps = counted_steps(target, about)
     if episodes:
         headline, steps = story_of(target, about, None, {}, episodes)
@@ -133,7 +133,7 @@ def image_answer(
     return Answer(
         target=str(target),
         node=last[1][-1].node,
-        headline=ended(cut_clause(text, HEADLINE_MAX - 1)),
+        headline=ended(cut_clause(text, HEADLINE_ROOM - 1)),
         steps=cited(steps, evidence),
         sentence=ended(text),
         evidence=evidence,

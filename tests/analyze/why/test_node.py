@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from kubeledger.analyze.histories.history import history_of_reader
-from kubeledger.analyze.why import Answer, parse_target
-from kubeledger.analyze.why.node import explain_node
+from kubeledger.analyze.why import Answer, explain_node, parse_target
 from kubeledger.analyze.why.pieces import HEADLINE_MAX
 from kubeledger.model.bodies.eviction import NodeCondition, NodeConditionsChanged
 from kubeledger.model.bodies.lifecycle import PodTerminating
