@@ -28,7 +28,6 @@ from kubeledger.ingest.sources.newest_first import ReversedLines
 from kubeledger.ingest.sources.prefix import (
     HEADER,
     JSON_START,
-    Unwrapped,
     Unwrapper,
     is_entry,
 )
@@ -284,20 +283,25 @@ def _entries(cutter: LineCutter, source: SourceFile, begins: array[int]) -> list
     seen: set[int] = set()
     unwrapper = Unwrapper()
     entries: list[Entry] = []
-    carried: list[Entry] = []
+    carried_ns: list[int] = []
     for number, offset, line in cutter.numbered(source.chunks()):
-        unwrapped = Unwrapped(line) if is_entry(line) else unwrapper.unwrap(line)
-        body, time = unwrapped.body, unwrapped.time
-        ts_ns = time_of(body)
-        if ts_ns is not None:
-            same = hash(body)
-            if same not in seen or ts_ns % _COARSE_NS == 0:
-                entries.append(Entry(ts_ns, offset, number, body[:1]))
-                if time is not None and (dated := carrier_time(time)) is not None:
-                    carried.append(Entry(dated.ts_ns, offset, number))
-                seen.add(same)
         begins.append(offset)
-    return carried if len(carried) == len(entries) else entries
+        body, time = line, None
+        if not is_entry(line):
+            unwrapped = unwrapper.unwrap(line)
+            body, time = unwrapped.body, unwrapped.time
+        ts_ns = time_of(body)
+        if ts_ns is None:
+            continue
+        same = hash(body)
+        if same not in seen or ts_ns % _COARSE_NS == 0:
+            entries.append(Entry(ts_ns, offset, number, body[:1]))
+            if time is not None and (dated := carrier_time(time)) is not None:
+                carried_ns.append(dated.ts_ns)
+            seen.add(same)
+    if len(carried_ns) < len(entries):
+        return entries
+    return [Entry(ts_ns, *entry[1:3]) for ts_ns, entry in zip(carried_ns, entries, strict=True)]
 
 
 def time_of(body: bytes) -> int | None:
