@@ -243,12 +243,12 @@ def _fitted(entries: Sequence[Entry], blocks: Sequence[range]) -> list[range]:
 def _streams(found: Sequence[Entry]) -> list[range]:
     """The same for a log that only goes back from one severity to another.
 
-    Not for a single line, whose stamp may be wrong.
+    Not for a single line that is late or ahead: its stamp may be wrong, or the clock was set back.
     """
-    latest_ns, late = 0, 0
-    for entry in found:
-        late += entry.ts_ns < latest_ns - _LATE_NS
-        latest_ns = max(latest_ns, entry.ts_ns)
+    all_times, latest_ns, late = [entry.ts_ns for entry in found], 0, 0
+    for index, ts_ns in enumerate(all_times):
+        late += ts_ns < latest_ns - _LATE_NS
+        latest_ns = ts_ns if ts_ns > latest_ns and not _is_ahead(all_times, index) else latest_ns
     streams = {entry.severity: list[int]() for entry in found}
     if late < _LATE_LINES or len(streams) < 2:
         return []
