@@ -137,4 +137,5 @@ def cause_in(message: str, about: str | None = None) -> str:
         _WRAPPER.match(layers[0]) or (about and about in layers[0] and " " not in layers[0])
     ):
         layers = layers[1:]
-    return ": ".join(layers).rstrip(".")
+    said = [each for each, before in zip(layers, ["", *layers], strict=False) if each != before]
+    return ": ".join(said).rstrip(".")

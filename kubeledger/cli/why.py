@@ -48,11 +48,9 @@ def why(
     The answer is about the last pod of that name; give a UID for an earlier one. It fits a
     screen; --full prints all reasons, evidence and decisions.
     """
-    import msgspec
-
     from kubeledger.analyze.headlines import besides_on
     from kubeledger.analyze.histories.history import span_of_histories
-    from kubeledger.analyze.why import answers_to
+    from kubeledger.analyze.why import answers_to, with_besides
     from kubeledger.cli.sources import ledger_for
     from kubeledger.cli.verify import histories_for
     from kubeledger.cli.why_output import full_text, screen_size, short_text
@@ -71,9 +69,7 @@ def why(
                 besides = partial(
                     besides_on, lambda text, given: queryable.sql(text, given).dicts()
                 )
-                found = [
-                    msgspec.structs.replace(each, **besides(each.node)._asdict()) for each in found
-                ]
+                found = [with_besides(each, *besides(each.node)) for each in found]
     if output == "json":
         write_document(found[0] if len(histories) == 1 else found)
         return

@@ -252,9 +252,10 @@ def _digested(
     if form not in LOG_FORMATS:
         digests = digests or digest_chunks(source.stored_chunks())
         return [FoundFile(opened(source, form), form, digests)]
-    source = opened(kubelets_sections(source), form)
+    is_one_kubelets, source = source.is_one_kubelets, opened(kubelets_sections(source), form)
     survey = survey_log(source, list(lengths))
-    parts = lines_of_nodes(source, survey.writers.parts())
+    writers = [each for each in survey.writers.parts() if each.hosts or not is_one_kubelets]
+    parts = lines_of_nodes(source, writers)
     surveys = [survey_log(part, list(lengths)) for part in parts] or [survey]
     for each in surveys:  # a node that no line shows the year of has that of the others
         each.reference_ns = each.reference_ns or survey.reference_ns

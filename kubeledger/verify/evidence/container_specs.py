@@ -13,61 +13,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from kubeledger.kubelet.kube.defaults import GRACE_PERIOD_S, PROBE
+from kubeledger.kubelet.kube.defaults import GRACE_PERIOD_S
 from kubeledger.kubelet.kube.restartpolicy import ALWAYS, RestartRule
-from kubeledger.model.bodies.prober import ProbeResult, ProbeType
-from kubeledger.model.units import NS_PER_S
+from kubeledger.kubelet.prober.objects import ProbeSpec
+from kubeledger.model.bodies.prober import ProbeType
 from kubeledger.verify.evidence.pods import ListedPod, PodRegister
-
-
-class ProbeSpec(msgspec.Struct, rename="camel", frozen=True):
-    """A probe; what a manifest leaves out is as the kubelet's own decoder would fill it in."""
-
-    initial_delay_seconds: int = 0
-    period_seconds: int | None = None
-    timeout_seconds: int | None = None
-    success_threshold: int | None = None
-    failure_threshold: int | None = None
-    termination_grace_period_seconds: int | None = None
-
-    @property
-    def delay_ns(self) -> int:
-        """From the start of its container to its first tick."""
-        return self.initial_delay_seconds * NS_PER_S
-
-    @property
-    def period_s(self) -> int:
-        """Seconds between ticks."""
-        return self.period_seconds or PROBE["periodSeconds"]
-
-    @property
-    def period_ns(self) -> int:
-        """Between two ticks."""
-        return self.period_s * NS_PER_S
-
-    @property
-    def break_ns(self) -> int:
-        """A longer time between two ticks hides one."""
-        return max(self.period_s, self.timeout_s) * NS_PER_S * 9 // 5
-
-    @property
-    def timeout_s(self) -> int:
-        """Seconds that one execution may take."""
-        return self.timeout_seconds or PROBE["timeoutSeconds"]
-
-    @property
-    def successes(self) -> int:
-        """Successes in a row that count."""
-        return self.success_threshold or PROBE["successThreshold"]
-
-    @property
-    def failures(self) -> int:
-        """Failures in a row that count."""
-        return self.failure_threshold or PROBE["failureThreshold"]
-
-    def threshold(self, result: ProbeResult) -> int:
-        """Ticks in a row that store that result."""
-        return self.failures if result == "failure" else self.successes
 
 
 class _Lifecycle(msgspec.Struct, rename="camel", frozen=True):
