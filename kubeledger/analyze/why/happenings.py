@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kubeledger.analyze.logged_errors import harmless
 from kubeledger.analyze.why.facts import (
     OTHER_KILLS,
     OWN_KILLS,
@@ -352,7 +353,9 @@ def _weight_of_event(record: Record, facts: Facts) -> int:
 
 def _weight_of_logged(record: Record, _: Facts) -> int:
     body: Any = record.body
-    return 0 if body.recorded else 13 if body.severity == "W" else 35
+    if body.recorded or harmless(body.source, body.shape) is not None:
+        return 0
+    return 13 if body.severity == "W" else 35
 
 
 def _weight_of_resize(record: Record, facts: Facts) -> int:
