@@ -40,14 +40,55 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+_HERE = Path(__file__).parent
+_NOT_QUICK = frozenset(
+    {
+        "CliRunner",
+        "RECORDINGS",
+        "extract",
+        "import_anew",
+        "import_recording",
+        "recorded",
+        "subprocess",
+    }
+)
+"""What a module imports that takes whole recordings or commands, or starts other processes."""
+_NOT_QUICK_FIXTURES = frozenset({"ask", "bucket", "nodes", "place"})
+"""The same, of fixtures."""
+_NOT_QUICK_ROOMS = ("fleet", "fuzz", "ledger/history", "mcp", "record", "remote", "timeline")
+"""Rooms of which hardly a test is quick."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--quick`` leaves out all that takes longer than an eyeblink."""
+    parser.addoption("--quick", action="store_true", help="only tests of small histories")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Their modules take seconds to import."""
+    rooms = _NOT_QUICK_ROOMS if config.getoption("--quick") else ()
+    return True if any(collection_path == _HERE / room for room in rooms) else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without ``-m``, tests marked ``nightly`` do not run."""
+    """Without ``-m``, tests marked ``slow`` or ``nightly`` do not run."""
     if config.getoption("-m"):
         return
-    left_out = [item for item in items if item.get_closest_marker("nightly")]
+    quick = config.getoption("--quick")
+    kept, left_out = [], []
+    for item in items:
+        marked = item.get_closest_marker("nightly") or item.get_closest_marker("slow")
+        (left_out if marked or (quick and not _is_quick(item)) else kept).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
+        items[:] = kept
+
+
+def _is_quick(item: pytest.Item) -> bool:
+    """Whether a test needs neither a whole recording, nor another process or server."""
+    if not isinstance(item, pytest.Function):
+        return True
+    return not (_NOT_QUICK & vars(item.module).keys() or _NOT_QUICK_FIXTURES & {*item.fixturenames})
 
 
 @pytest.fixture(scope="session")

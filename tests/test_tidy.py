@@ -35,8 +35,8 @@ LAYOUT: dict[str, Rows] = {
     "ledger": _rows("", "history"),
     "remote": _rows(""),
     "replay": _rows("node episodes", ""),
-    "verify": _rows(""),
     "ingest": _rows("sources", "klog", "messages", "correlate", "derive", "planning", ""),
+    "verify": _rows(""),
     "analyze": _rows(
         "clock histories logged_errors redaction",
         "sql",

@@ -31,7 +31,7 @@ from kubeledger.fleet.engines.engine import (
 )
 from kubeledger.model.errors import BadQuestionError
 from tests.fleet.tasks import Order, obey
-from tests.nightly import nightly
+from tests.marks import nightly
 from tests.waiting import PATIENCE_S, until
 
 ROOT = Path(__file__).parents[2]

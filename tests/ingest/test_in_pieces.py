@@ -19,7 +19,7 @@ from kubeledger.ledger.kept import KEPT, KeptSources
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.record import Record
 from kubeledger.verify import Finding
-from tests.nightly import nightly
+from tests.marks import nightly, slow
 from tests.recordings import extract
 
 Piece = dict[str, bytes]
@@ -122,9 +122,9 @@ def cuts_of(files: Piece) -> dict[str, list[Piece]]:
 @pytest.mark.parametrize(
     ("node", "cut"),
     [
-        ("node-a", "log first"),
         ("node-b", "log last"),
         ("node-b", "seed 2"),
+        *slow(("node-a", "log first")),
         *nightly(("node-a", "seed 0"), ("node-a", "seed 1")),
     ],
 )

@@ -26,7 +26,7 @@ from kubeledger.model.errors import (
 from kubeledger.replay import refresh_snapshots, state_at
 from kubeledger.replay.dropping import drop_by_policy, plan_drops
 from kubeledger.replay.node.document import canonical_json
-from kubeledger.testing.faults import LOSSES, Fault, FaultyDisk, Loss, PowerCut
+from tests.faults import LOSSES, Fault, FaultyDisk, Loss, PowerCut
 from tests.ledger.making import (
     NODE,
     append,
@@ -278,6 +278,7 @@ def sweep(tmp_path: Path, index: int, step: int, loss: Loss, *, crash: bool, twi
     raise AssertionError("the fault never stopped coming")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("twice", [False, True], ids=["first", "second"])
 @pytest.mark.parametrize("index", range(3), ids=["power", "process", "error"])
 def test_a_crash_at_every_call_of_a_drop(tmp_path: Path, index: int, twice: bool) -> None:

@@ -107,6 +107,12 @@ DAILY = (
         "cgroup/kubepods/burstable/pod18ac90fce0f6877386fc4a4a3e54aef7", "had to be 40000",
         Edit(B_CGROUPS, "kubepods/burstable/pod18ac90fce0f6877386fc4a4a3e54aef7/cpu.cfs_quota_us",
              "quota_us 40000", "quota_us 50000")),
+    lie(A, "pull that is held back under policy Never", "imagepull.PullDecided",
+        "container/default/guaranteed-1/container3", "Never never pulls",
+        Edit(LOG, 7369, "with ErrImageNeverPull", "with ImagePullBackOff")),
+    lie("node-e-oom", "pull before its back-off has passed", "imagepull.PullEnded",
+        "container/default/no-image/app", "back-off of 40s had not passed",
+        Edit(LOG, "08:12:20.760358", "with ImagePullBackOff", "with ErrImagePull")),
     lie(A, "stamp of a line: 03:01:32", CONTRADICTED, "node", "T03:01:32.",
         Edit(LOG, "Predicate failed on Pod: too-big", " 03:00:32.", " 03:01:32.")),
 )  # fmt: skip

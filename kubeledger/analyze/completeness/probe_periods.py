@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kubeledger.kubelet.kube.keys import pod_key
+from kubeledger.kubelet.prober.objects import ProbeSpec
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
@@ -16,7 +17,7 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTicksFolded
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.evidence.container_specs import ProbeSpec, versions_of
+from kubeledger.verify.evidence.container_specs import versions_of
 from kubeledger.verify.evidence.periodic import Gap
 from kubeledger.verify.evidence.pods import PodRegister
 

@@ -49,6 +49,9 @@ TEMPLATES: Mapping[str, str] = {
         "{resource} is to be reclaimed[: {signal} {observed}, {threshold_kind} threshold"
         " {threshold}][, {outcome}]"
     ),
+    "imagepull.PullDecided": "{image}: {decision}",
+    "imagepull.PullEnded": "{image}: {outcome}[ in {whole_ms} ms][ ({reason})][: {error}]",
+    "imagepull.PullRecordRead": "record of a pull[ of {image}][ of {image_ref}]",
     "images.EvictionSignalObserved": "{signal}: {available} of {capacity}",
     "images.GarbageCollected": "image GC {outcome}: {images_removed} removed, {bytes_freed} bytes",
     "images.GarbageCollectionStarted": (

@@ -294,6 +294,32 @@ def _devices(records: Sequence[Record], _: Facts) -> Words:
     return Words(body.container, f"got {', '.join(body.device_ids)} of {body.resource}")
 
 
+_PULLS = {
+    "back_off": "did not have its image pulled again yet",
+    "failed": "could not have its image pulled",
+    "never": "may not have its image pulled",
+    "present": "may use its image, which was there",
+    "pull": "was to have its image pulled",
+    "pulled": "had its image pulled",
+    "refused": "had the pull of its image refused",
+}
+
+
+def _pull_decided(records: Sequence[Record], facts: Facts) -> Words:
+    body: Any = records[-1].body
+    return Words(body.container or "", _PULLS[body.decision], why_of(records, facts))
+
+
+def _pull_ended(records: Sequence[Record], _: Facts) -> Words:
+    body: Any = records[-1].body
+    why = body.error
+    if body.whole_ms is not None:
+        waited_ms = 0 if body.pull_ms is None else body.whole_ms - body.pull_ms
+        waited = f", {waited_ms / 1000:.1f} s of which it waited for others" if waited_ms else ""
+        why = f"{body.image} in {body.whole_ms / 1000:.1f} s{waited}"
+    return Words(body.container or "", _PULLS[body.outcome], why)
+
+
 def _no_victims(records: Sequence[Record], facts: Facts) -> Words:
     return Words("", "found no pods to preempt", why_of(records, facts))
 
@@ -379,6 +405,14 @@ def _weight_of_change(record: Record, _: Facts) -> int:
     return {"ADD": 12, "DELETE": DELETED, "REMOVE": 8}.get(body.operation, 0)
 
 
+def _weight_of_pull(record: Record, _: Facts) -> int:
+    """What fails is told as a stage, too; that an image is there is as it should be."""
+    body: Any = record.body
+    if record.kind == "imagepull.PullEnded":
+        return 19 if body.outcome == "pulled" else 17
+    return {"back_off": 18, "pull": 11}.get(body.decision, 0)
+
+
 def _always(weight: int) -> Callable[[Record, Facts], int]:
     return lambda record, facts: weight
 
@@ -405,6 +439,8 @@ RULES: Mapping[str, Rule] = {
     "devicemanager.DevicesAllocated": Rule(_always(32), _devices, ("resource",)),
     "dra.ClaimPrepared": Rule(_always(32), _claim, ("claim",)),
     "dra.ClaimReleased": Rule(_weight_of_claim_back, _claim_back, ("claim",)),
+    "imagepull.PullDecided": Rule(_weight_of_pull, _pull_decided, ("decision", "image")),
+    "imagepull.PullEnded": Rule(_weight_of_pull, _pull_ended, ("outcome", "image")),
     "images.GarbageCollected": Rule(_always(0), _collection),
     "images.ImageDeleted": Rule(_always(0), _image),
     "lifecycle.ContainerDied": Rule(_weight_of_death, _died, ("exit_code",)),

@@ -10,7 +10,6 @@ import msgspec
 from kubeledger.analyze.histories.history import History
 from kubeledger.analyze.histories.logs import LoggedProcess, LogReading
 from kubeledger.analyze.sql.shorten import cut_chain
-from kubeledger.analyze.why.concern import uid_of
 from kubeledger.analyze.why.conditions import BRIEF, NodeClause, clauses_of
 from kubeledger.analyze.why.explanation import Answer, StoryStep
 from kubeledger.analyze.why.headline import counted_steps
@@ -38,6 +37,7 @@ from kubeledger.model.bodies.stages import ShutdownProgressed
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
 from kubeledger.replay.episodes.node_conditions import NodeConditions
+from kubeledger.replay.episodes.subjects import uid_of
 
 _STEPS_MAX = 200
 _PROCESSES_MAX = 5

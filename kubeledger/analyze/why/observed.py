@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from kubeledger.analyze.sql.shorten import cut_chain, cut_clause
-from kubeledger.analyze.why.concern import containers_in, is_image, named_within
+from kubeledger.analyze.why.concern import containers_in, is_image
 from kubeledger.analyze.why.explanation import Answer, StoryStep
 from kubeledger.analyze.why.headline import counted_steps
 from kubeledger.analyze.why.pieces import (
@@ -27,6 +27,7 @@ from kubeledger.analyze.why.story import story_of
 from kubeledger.analyze.why.target import Target
 from kubeledger.model.record import Record
 from kubeledger.replay.episodes.pod_stages import StageEpisode
+from kubeledger.replay.episodes.subjects import named_within
 
 _STEPS_MAX = 200
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from kubeledger.analyze.histories.history import History
@@ -115,14 +115,14 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
         when no record is about the target, or, of any other target, no decision.
     """
     read = history.read
-    if _lacks_container(read, target):
+    if _lacks_container(history, target):
         return None
-    about, decisions, scope, episodes = _scoped(read, target, upto_ts_ns)
+    about, decisions, scope, episodes = _scoped(history, target, upto_ts_ns)
     findings = _findings(read, decisions)
     meant = {record.seq: _meant(target, findings[record.seq]) for record in decisions}
     decisions = [r for r in decisions if meant[r.seq] or not is_about_others(target, r)]
     if not decisions:
-        return _undecided(read, target, upto_ts_ns, about, scope, episodes)
+        return _undecided(history, target, upto_ts_ns, about, scope, episodes)
     runs = container_runs(about)
     end = last_end(runs, target)
     main = main_of(target, decisions, runs, None if end is None else end.ended_seq)
@@ -174,7 +174,7 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
 
 
 def _undecided(
-    read: Reader,
+    history: History,
     target: Target,
     upto_ts_ns: int | None,
     about: list[Record],
@@ -183,10 +183,10 @@ def _undecided(
 ) -> Answer | None:
     """What records say of a target that no decision is about; those that only mention it last."""
     if target.kind == "image":
-        answer = image_answer(target, read({"lifecycle.PodListed"}), upto_ts_ns)
+        answer = image_answer(target, history.read({"lifecycle.PodListed"}), upto_ts_ns)
     else:
         answer = undecided_answer(target, about, scope, episodes)
-    return answer or undecided_answer(target, _mentioning(read, target, upto_ts_ns), scope)
+    return answer or undecided_answer(target, _mentioning(history, target, upto_ts_ns), scope)
 
 
 def _story(
@@ -219,15 +219,15 @@ def _ranking(finding: Finding) -> tuple[str, ...]:
 
 
 def _scoped(
-    read: Reader, target: Target, upto_ts_ns: int | None
+    history: History, target: Target, upto_ts_ns: int | None
 ) -> tuple[list[Record], list[Record], Scope, list[StageEpisode]]:
     """Records about the target, its decisions, the pod that is meant, stages that held it up."""
-    uids = _uids(read, target)
+    uids = _uids(history, target)
     is_of_pod = target.kind in {"pod", "container"}
     about: list[Record] = []
     decisions: list[Record] = []
     stages = PodStages()
-    for record in read(None):
+    for record in _read_of(history, target, uids):
         if upto_ts_ns is not None and record.ts_ns > upto_ts_ns:
             continue
         if is_of_pod and record.kind in STAGE_KINDS:
@@ -244,27 +244,37 @@ def _scoped(
     about = [record for record in about if scope.holds(record, pod)]
     decisions = [record for record in decisions if scope.holds(record, pod)]
     seqs = {record.seq for record in about}
+    stages.wait_until(history.latest_ns(STAGE_KINDS, upto_ts_ns))
     episodes = [each for each in stages.episodes() if each.seq in seqs]
     return sorted(about, key=in_time), decisions, scope, episodes
 
 
-def _uids(read: Reader, target: Target) -> frozenset[str]:
+def _read_of(history: History, target: Target, uids: frozenset[str]) -> Iterator[Record]:
+    """Records in the order of replay, among them all that name the target."""
+    if target.kind not in {"pod", "container"}:
+        return history.read(None)
+    pod = target.parts[:2]
+    return history.naming({pod[-1], "/".join(pod), *uids})
+
+
+def _uids(history: History, target: Target) -> frozenset[str]:
     """UIDs of the target's pod, which some records have in place of its name."""
     if target.kind not in {"pod", "container"}:
         return frozenset()
     pod = target.parts[:2]
     found = {target.pod_uid} if target.pod_uid else set()
-    for record in read(_TELLS_UID):
+    for record in history.naming({"/".join(pod)}, _TELLS_UID):
         body: Any = record.body
         if (body.namespace, body.pod) == pod and body.pod_uid:
             found.add(body.pod_uid)
     return frozenset(found)
 
 
-def _mentioning(read: Reader, target: Target, upto_ts_ns: int | None) -> list[Record]:
+def _mentioning(history: History, target: Target, upto_ts_ns: int | None) -> list[Record]:
     """Records that name the target among others, in the order of time."""
-    uids = _uids(read, target)
-    found = (r for r in read(None) if upto_ts_ns is None or r.ts_ns <= upto_ts_ns)
+    uids = _uids(history, target)
+    found = _read_of(history, target, uids)
+    found = (r for r in found if upto_ts_ns is None or r.ts_ns <= upto_ts_ns)
     return sorted((r for r in found if mentions(target, r, uids)), key=in_time)
 
 
@@ -368,18 +378,18 @@ def _sentence(chains: list[list[Record]], findings: dict[int, Finding]) -> str:
     return "; ".join(parts)
 
 
-def _lacks_container(read: Reader, target: Target) -> bool:
+def _lacks_container(history: History, target: Target) -> bool:
     """Whether the pod's specs are known, and none has the container that is asked about."""
     if target.kind != "container":
         return False
-    known = _containers_of(read, target)
+    known = _containers_of(history, target)
     return bool(known) and target.parts[2] not in known
 
 
-def _containers_of(read: Reader, target: Target) -> list[str]:
+def _containers_of(history: History, target: Target) -> list[str]:
     """Names of the containers that the specs of the target's pod have; none without a spec."""
     found: dict[str, None] = {}
-    for record in read({"lifecycle.PodListed"}):
+    for record in history.naming({"/".join(target.parts[:2])}, {"lifecycle.PodListed"}):
         body: Any = record.body
         if (body.namespace, body.pod) == target.parts[:2]:
             names = (container.get("name") for container in containers_in(body.spec))
@@ -392,7 +402,7 @@ def _no_such_target(target: Target, histories: Sequence[History]) -> BadQuestion
     known: dict[str, None] = {}
     if target.kind == "container":
         for history in histories:
-            known |= dict.fromkeys(_containers_of(history.read, target))
+            known |= dict.fromkeys(_containers_of(history, target))
     if known and target.parts[2] not in known:
         pod = "/".join(target.parts[:2])
         return BadQuestionError(

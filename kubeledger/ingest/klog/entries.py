@@ -50,7 +50,7 @@ from kubeledger.ingest.sources.other_programs import (
 )
 from kubeledger.ingest.sources.plain import normal_message
 from kubeledger.ingest.sources.prefix import HEADER, JSON_START, is_entry
-from kubeledger.ingest.sources.times import carrier_time
+from kubeledger.ingest.sources.times import carrier_time, without_year
 from kubeledger.model.record import Evidence
 
 VERDICTS_MAX = 100_000
@@ -179,10 +179,14 @@ class EntryReader:
         return line.pid != self._mixed_pid or begins_kubelet(body)
 
     def _carried(self) -> int | None:
-        """When the carrier of the line that is read dated it; None where it says no full time."""
+        """When the carrier of the line that is read dated it; None where it does not."""
         time = self._bodies.unwrap(self._raw).time
-        found = None if time is None else carrier_time(time)
-        return None if found is None else found.ts_ns
+        if time is None:
+            return None
+        if (found := carrier_time(time)) is not None:
+            return found.ts_ns
+        wall_ns = without_year(time, self._clock.year)
+        return None if wall_ns is None else wall_ns - self._clock.offset_ns
 
     def _json(self, place: Place) -> bool:
         """An entry in JSON form; False when it is cut short."""

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 
 from kubeledger.ingest.klog.outputs import ClockStep, LogOutput, Ordered, WrongStamp
-from kubeledger.ingest.klog.stamps import STEP_NS, Doubt
+from kubeledger.ingest.klog.stamps import RACE_NS, STEP_NS, Doubt
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, stamp_dispute
 from kubeledger.model.bodies.ledger import FindingReported
@@ -90,7 +90,7 @@ class _Waiting:
         if isinstance(output, ClockStep):
             self._earlier = [(held[-1][0], each) for _, each in self._earlier]
             yield from self.drain()
-        elif held and ts_ns < held[-1][0] - STEP_NS and len(self._earlier) < _BEHIND_MAX:
+        elif held and ts_ns < held[-1][0] - RACE_NS and len(self._earlier) < _BEHIND_MAX:
             self._earlier.append((ts_ns, output))
             return
         self._sort_in()

@@ -10,8 +10,11 @@ nodes lines stand up to 23 ms after later ones, in rows of a few; of one that wa
   five seconds, and time continues from there;
 * a stamp is wrong: one line is ahead of, or later than, all others that are in order without it.
 
+A clock that was set back by less shows where no line is as late as the latest ones before, and
+those that follow come up to these in order.
+
 Where something carried the log here and dated its lines (journald), that decides whether the clock
-moved: a line that was carried on with the latest ones was late, by however much.
+moved: a line that was carried on with the latest ones was late, if by no more than a minute.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from kubeledger.model.wire.instants import YEARS, is_storable
 
 STEP_NS = NS_PER_S
 """A log may be this much out of order (goroutines race for the lock); more is a step."""
-_RACE_NS = NS_PER_S // 10
+RACE_NS = NS_PER_S // 10
 """Far more than lines of goroutines that race are out of order."""
 _LATE_NS = 5 * NS_PER_S
 """So late are lines of a node that is overloaded at most."""
@@ -34,12 +37,14 @@ _MANY = 128
 """So many lines before it are remembered, to tell how many come in that time."""
 _SURE = 4
 """So many lines in a row after one that is ahead of them: they did not all wait for the lock."""
+_ROW = 24
+"""Lines of a node that is overloaded stand in shorter rows out of order."""
 _ALONE = 4
 """A stamp that is wrong is so many times farther off than its neighbours are apart; a pause
 that the clock was set back over just so is hardly ever."""
 
 _CARRIED_NS = 60 * NS_PER_S
-"""A carrier whose stamps are farther ahead goes by another clock, or zone."""
+"""A carrier whose stamps are farther ahead goes by another clock, or zone; no line is so late."""
 _SECONDS_LIMIT = 100_000_000_000
 _JSON_STAMP_MAX = 40
 """Letters of a number that may be a time; the kubelet writes about twenty."""
@@ -99,6 +104,7 @@ class Clock:
         self.doubt: Doubt | None = None
         self._before_ns: int | None = None
         self._earlier: list[int] = []
+        self._row: list[int] = []
         self._is_dated = False
         self._is_slow = False
         self._recent: deque[int] = deque(maxlen=_MANY)
@@ -125,8 +131,10 @@ class Clock:
         """Note a time that is known whole (klog JSON); returns it."""
         last = self.last_ns
         if last is not None and last - ts_ns > STEP_NS:
+            self._row.clear()
             carried_ns = None if carried is None else carried()
-            if carried_ns is None or not -STEP_NS <= carried_ns - last <= _CARRIED_NS:
+            goes_on = carried_ns is not None and -STEP_NS <= carried_ns - last <= _CARRIED_NS
+            if not goes_on or last - ts_ns > _CARRIED_NS:
                 self._earlier.append(ts_ns)
                 self._is_dated = carried_ns is not None and abs(carried_ns - ts_ns) <= STEP_NS
                 self._decide()
@@ -136,10 +144,31 @@ class Clock:
             last = self.last_ns
         elif self._earlier:
             self._goes_on(ts_ns)
+        elif last is not None and (self._row or ts_ns < last - RACE_NS):
+            self._follow(ts_ns, last, carried)
+            last = self.last_ns
         if last is None or ts_ns >= last:
             self._before_ns, self.last_ns = last, ts_ns
             self._recent.append(ts_ns)
         return ts_ns
+
+    def _follow(self, ts_ns: int, last: int, carried: Carried | None) -> None:
+        """Take in a line behind the latest ones by less than a step, or one that follows these."""
+        row, has_come_up = self._row, ts_ns >= last - RACE_NS
+        is_in_order = not row or ts_ns >= row[-1] - RACE_NS
+        joins = has_come_up and not (self._is_slow and ts_ns - row[-1] > RACE_NS)
+        if not has_come_up:
+            row.append(ts_ns)
+        if is_in_order and (len(row) == _ROW or (joins and len(row) >= 2 * _SURE)):
+            carried_ns = None if carried is None else carried()
+            goes_on = carried_ns is not None and carried_ns % NS_PER_S > 0
+            goes_on = goes_on and last - RACE_NS <= (carried_ns or 0) <= last + _CARRIED_NS
+            if row[0] < (self._before_ns or 0) - RACE_NS and not goes_on:
+                self._earlier = row[:]
+                self._set_back()
+                row.clear()
+        if has_come_up or not is_in_order:
+            row.clear()
 
     def _decide(self) -> None:
         """A single line that came late is no step; the next lines decide."""
@@ -160,7 +189,7 @@ class Clock:
     def _is_ahead(self) -> bool:
         """Whether the latest line alone is out of order: those above and below it go together."""
         last, before = self.last_ns, self._before_ns
-        if last is None or before is None or min(self._earlier) < before - _RACE_NS:
+        if last is None or before is None or min(self._earlier) < before - RACE_NS:
             return False
         return last - self._earlier[0] > _ALONE * (self._earlier[0] - before)
 

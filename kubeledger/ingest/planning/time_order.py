@@ -244,12 +244,12 @@ def _fitted(entries: Sequence[Entry], blocks: Sequence[range]) -> list[range]:
 def _streams(found: Sequence[Entry]) -> list[range]:
     """The same for a log that only goes back from one severity to another.
 
-    Not for a single line, whose stamp may be wrong.
+    Not for a single line that is late or ahead: its stamp may be wrong, or the clock was set back.
     """
     latest_ns, late = 0, 0
-    for entry in found:
+    for index, entry in enumerate(found):
         late += entry.ts_ns < latest_ns - _LATE_NS
-        latest_ns = max(latest_ns, entry.ts_ns)
+        latest_ns = latest_ns if _is_ahead(found, index) else max(latest_ns, entry.ts_ns)
     streams = {entry.severity: list[int]() for entry in found}
     if late < _LATE_LINES or len(streams) < 2:
         return []
@@ -333,16 +333,20 @@ def _even(entries: list[Entry]) -> list[Entry]:
     even: list[Entry] = []
     latest_ns = 0
     for index, entry in enumerate(entries):
-        following = entries[index + 1 : index + 1 + _SURE]
-        ahead = bool(following) and max(each.ts_ns for each in following) < entry.ts_ns - _LATE_NS
         if not even:
             latest_ns = entry.ts_ns
         elif entry.ts_ns < latest_ns - _LATE_NS:
             latest_ns = entry.ts_ns if _agree(entries, index) else latest_ns
-        elif not ahead or _agree(entries, index + 1):
+        elif not _is_ahead(entries, index) or _agree(entries, index + 1):
             latest_ns = max(latest_ns, entry.ts_ns)
         even.append(entry._replace(ts_ns=latest_ns))
     return even
+
+
+def _is_ahead(entries: Sequence[Entry], index: int) -> bool:
+    """Whether an entry is later than the next ones."""
+    following = entries[index + 1 : index + 1 + _SURE]
+    return bool(following) and max(e.ts_ns for e in following) < entries[index].ts_ns - _LATE_NS
 
 
 def _agree(entries: Sequence[Entry], index: int) -> bool:

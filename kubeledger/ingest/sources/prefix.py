@@ -34,7 +34,7 @@ _TAG = rb"(?P<tag>[\w.@/:-]+?)(?:\[\d+\])?: ?"
 _LEVEL = rb"(?:debug|info|notice|warn(?:ing)?|err(?:or)?|crit|alert|emerg) "
 _CLOCK = rb"\d\d:\d\d:\d\d"
 _ISO = rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?) "
-_SHORT = rb"(?:<\d{1,3}>)? ?[^\s:]{2,20} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? " + _HOST
+_SHORT = rb"(?:<\d{1,3}>)? ?(?P<time>[^\s:]{2,20} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?) " + _HOST
 _DATED = re.compile(
     rb"(?:<\d{1,3}>)? ?(?P<time>"
     # journald short-full, and with dates of its verbose form: Mon 2026-11-21 02:52:41 CET
@@ -109,7 +109,7 @@ class Unwrapped(NamedTuple):
     Attributes:
         body: the rest of the line.
         wrapped: there was a prefix.
-        time: the carrier's own time, if it holds a year (``times.carrier_time``).
+        time: the carrier's own time (``times.carrier_time``, ``times.without_year``).
         tag: the program that syslog or journald names.
         partial: the carrier says that the line goes on in its next one.
         host: the machine that the carrier names.

@@ -132,6 +132,12 @@ def carrier_time(stamp: bytes) -> CarrierTime | None:
     return None
 
 
+def without_year(stamp: bytes, year: int) -> int | None:
+    """What the clock on the wall showed in nanoseconds, by syslog's stamp; None for no time."""
+    found = carrier_time(b"%d %s" % (year, stamp))
+    return None if found is None else found.ts_ns
+
+
 def _date(year: str, month: str, day: str) -> str:
     number = next((n for n, name in enumerate(_MONTHS, 1) if name.startswith(month)), 0)
     return f"{year}-{number:02}-{int(day):02}"

@@ -96,8 +96,13 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
         return {(uid, name): blocks for uid, sets in entries for name, blocks in sets.items()}
 
     def compared(self, given: Blocks, reading: Blocks | None) -> Blocks:
-        """Blocks shrink while later containers use them again: only a missing entry denies."""
-        return () if reading is None else given
+        """Blocks shrink while later containers use them again: other nodes, or more, deny."""
+        if reading is None:
+            return ()
+        left = {(block.numa_nodes, block.type): block.size_bytes for block in given}
+        shrunk = all(block.size_bytes <= left.pop((block.numa_nodes, block.type), -1)
+                     for block in reading)  # fmt: skip
+        return given if not given or (shrunk and not left) else reading
 
     def find_machine(self, ts_ns: int) -> None:
         """The first file of the process that runs shows its machine."""

@@ -40,7 +40,7 @@ from tests.analyze.redaction.planted import (
     records_with,
 )
 from tests.ledger.making import batch, ledger_of
-from tests.nightly import nightly
+from tests.marks import nightly
 from tests.recordings import import_recording
 from tests.verify.histories import outcomes, scene
 from tests.verify.properties.lies import lies_about, lying

@@ -19,7 +19,7 @@ from kubeledger.analyze.why.names import known_names
 from kubeledger.analyze.why.pieces import HEADLINE_MAX
 from kubeledger.cli.why_output import short_text
 from kubeledger.verify import Outcome, Reader
-from tests.nightly import nightly
+from tests.marks import nightly, slow
 from tests.verify.histories import outcomes, reader, recorded
 
 GOLDEN = Path(__file__).parents[2] / "data" / "why"
@@ -94,7 +94,9 @@ def test_golden(name: str, typed: str) -> None:
     assert printed(name, typed) == golden(name, typed).read_text()
 
 
-@pytest.mark.parametrize("name", ["node-a", "node-b", "node-e-oom", *nightly("node-e-evictions")])
+@pytest.mark.parametrize(
+    "name", [*slow("node-a", "node-b", "node-e-oom"), *nightly("node-e-evictions")]
+)
 def test_every_answer_fits_a_screen(name: str) -> None:
     """Of all pods and containers that a recording knows, on narrow and wide screens."""
     known = known_names(history(name))

@@ -300,6 +300,7 @@ def _names_in(value: Any, key: str = "") -> Iterator[str]:  # noqa: ANN401 # dec
         yield str(value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["node-a", "node-b", "node-e-oom"])
 def test_every_name_that_a_record_holds_is_known(name: str) -> None:
     """It has a target, or several to choose from; every fifth is asked about, and answers."""

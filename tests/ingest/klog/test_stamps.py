@@ -75,6 +75,18 @@ def test_a_carrier_decides_whether_the_clock_moved(
             ["0102 10:00:10.000000", "0102 10:00:05.000000", "0102 10:00:06.000000"],
             ("2026-01-02T10:00:10Z", "2026-01-02T10:00:05Z"),
         ),
+        (  # by less than a second: nothing is as late as before until time has come up
+            ["0102 10:00:09.900000", "0102 10:00:10.000000"]
+            + [f"0102 10:00:09.{n:06}" for n in range(200_000, 1_000_000, 50_000)]
+            + ["0102 10:00:10.010000"],
+            ("2026-01-02T10:00:10Z", "2026-01-02T10:00:09.2Z"),
+        ),
+        (  # so many are late on a node that is slow, but not in order, or not for so long
+            ["0102 10:00:09.900000", "0102 10:00:10.000000"]
+            + [f"0102 10:00:09.{n:06}" for n in range(200_000, 500_000, 50_000)]
+            + ["0102 10:00:10.010000"],
+            None,
+        ),
         (  # nothing follows that could tell it from a late line
             ["0102 10:00:10.000000", "0102 10:00:05.000000"],
             ("2026-01-02T10:00:10Z", "2026-01-02T10:00:05Z"),

@@ -13,9 +13,10 @@ from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ingest.sources import newest_first as newest_first_logs
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.bodies.node import ClockStepped
 from kubeledger.model.record import Record
-from tests.nightly import nightly
+from tests.marks import nightly, slow
 from tests.recordings import extract
 
 OPTIONS = ImportOptions(node="node-b", kubelet_version="1.36.2", year=2026)
@@ -97,7 +98,7 @@ def errors_late(lines: list[bytes]) -> list[bytes]:
 
 
 @pytest.mark.parametrize(
-    "order", ["sorted", "late", 1, *nightly("halves", "newest", "turned", 2, 3)]
+    "order", ["late", *slow("sorted", 1), *nightly("halves", "newest", "turned", 2, 3)]
 )
 def test_a_log_in_another_order_tells_the_same(
     order: str | int,
@@ -148,3 +149,30 @@ def earlier(line: bytes, seconds: int) -> bytes:
     left = hours * 3600 + minutes * 60 + rest - seconds
     stamp = f"{int(left // 3600):02}:{int(left // 60 % 60):02}:{left % 60:09.6f}"
     return line[:6] + stamp.encode() + line[21:]
+
+
+@pytest.mark.parametrize("carrier", ["", "Nov 21 {} n kubelet[8337]: "])
+def test_one_line_between_two_steps_of_the_clock(carrier: str, tmp_path: Path) -> None:
+    """A machine slept, its clock went on, and was put right: one line came between."""
+    stamps = ["10:00:00", "10:00:01", "10:00:02", "10:03:50", *["10:03:05"] * 5, "10:03:06"]
+    letters = "IEIEEEEEEE"
+    ours = [
+        f"{carrier.format(stamp)}{letter}1121 {stamp}.{n:06} 8337 kubelet.go:1] text\n".encode()
+        for n, (stamp, letter) in enumerate(zip(stamps, letters, strict=True), 1)
+    ]
+    found = [r.body for r in imported(ours, tmp_path).records()]
+    (step,) = (body for body in found if isinstance(body, ClockStepped))
+    assert step.from_ts_ns - step.to_ts_ns == 45 * 10**9 - 1000
+    findings = {body.finding for body in found if isinstance(body, FindingReported)}
+    assert not findings & {"not_in_order", "lines_disagree"}
+
+
+def test_a_carrier_without_a_year_says_what_was_late(tmp_path: Path) -> None:
+    """Its stamps do not go back over lines that goroutines logged late."""
+    stamps = [(n, n) for n in range(10, 20)] + [(19, 3), (19, 4), (19, 4), (20, 20), (21, 21)]
+    ours = [
+        f"Nov 21 10:00:{at} n kubelet[8337]: I1121 10:00:{own:02}.{n:06} 8337 kubelet.go:1] text\n"
+        for n, (at, own) in enumerate(stamps)
+    ]
+    found = imported([line.encode() for line in ours], tmp_path).records()
+    assert not any(isinstance(r.body, ClockStepped) for r in found)

@@ -662,7 +662,6 @@ def test_a_key_is_named_among_many() -> None:
     assert refusal("qos", line_of(case_input)).startswith("input.allocatable.r57: expected")
 
 
-@pytest.mark.parametrize("subsystem", SUBSYSTEMS)
 @pytest.mark.parametrize(
     ("line", "says"),
     [
@@ -677,10 +676,11 @@ def test_a_key_is_named_among_many() -> None:
         (b'{"id":"x","kubelet":"1.36.2","input":nul', "truncated"),
     ],
 )
-def test_a_line_that_is_no_case(subsystem: str, line: bytes, says: str) -> None:
+def test_a_line_that_is_no_case(line: bytes, says: str) -> None:
     """In all subsystems alike."""
-    with pytest.raises(BadInputError, match=says):
-        decider_of(subsystem)(line)
+    for subsystem in SUBSYSTEMS:
+        with pytest.raises(BadInputError, match=says):
+            decider_of(subsystem)(line)
 
 
 @pytest.mark.parametrize("command", ["decide", "judge"])

@@ -9,7 +9,7 @@ import pytest
 
 from kubeledger.model.record import Record
 from kubeledger.verify import Finding
-from tests.nightly import nightly
+from tests.marks import nightly, slow
 from tests.verify.histories import outcomes
 from tests.verify.properties.tales import TALES
 from tests.verify.properties.telling import Heard, ears, tell
@@ -38,6 +38,7 @@ def believed(heard: list[Heard], least: int) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_some_tales() -> None:
     """One of each kind over some histories, the same every day."""
     heard = [each for name in (*_SOME, *_SOME_MORE) for each in tell(named(name), 1)]
@@ -82,7 +83,8 @@ def resting_on_itself(
 @pytest.mark.parametrize(
     "name",
     [
-        *("node-a", "node-e-evictions", "node-e-oom", "scenario/ends/1", "random/4"),
+        *("node-e-oom", "scenario/ends/1", "random/4"),
+        *slow("node-a", "node-e-evictions"),
         *nightly("node-b", "node-f"),
     ],
 )

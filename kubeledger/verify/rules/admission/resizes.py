@@ -58,7 +58,7 @@ class Resizes:
     def __init__(self, context: VerifyContext, inputs: AdmissionInputs) -> None:
         self._context = context
         self._inputs = inputs
-        self._allocated: dict[str, tuple[Record, PodResized]] = {}
+        self._allocated: dict[str, list[tuple[Record, PodResized]]] = {}
         self._file: tuple[Record, PodsStateRead] | None = None
 
     def judged(self, record: Record, body: PodResized, state: NodeState) -> Judgement:
@@ -67,7 +67,7 @@ class Resizes:
             return self._followed(record, body)
         judgement = self._judged(record, body, state)
         if body.outcome == "allocated":
-            self._allocated[_key(body)] = record, body
+            self._allocated.setdefault(_key(body), []).append((record, body))
         return judgement
 
     def state_read(self, record: Record, body: PodsStateRead, state: NodeState) -> None:
@@ -75,19 +75,26 @@ class Resizes:
         if body.which != "allocated" or body.checksum_ok is False:
             return
         before, self._file = self._file, (record, body)
+        until_ns = record.ts_ns - _SETTLED_NS
         for uid, given in body.pods.items() if before is not None else ():
             assert before is not None
-            told, had = self._allocated.get(uid), before[1].pods.get(uid)
-            if told is None or told[0].ts_ns < before[0].ts_ns - _SETTLED_NS:
-                since_ns = before[0].ts_ns - _SETTLED_NS
-                lost = self._context.coverage.missing(since_ns, record.ts_ns)
-                if had is not None and had != given and lost is None:
-                    says = "another allocation of it, and no record says that it was resized"
-                    self._contradict(record, f"pod/{uid}", before[0].seq, "an allocation", says)
-            elif told[0].ts_ns < record.ts_ns - _SETTLED_NS and not _shows(given, told[1]):
-                name = f"pod/{told[1].namespace}/{told[1].pod}"
+            since_ns = before[0].ts_ns - _SETTLED_NS
+            had = before[1].pods.get(uid)
+            told = [each for each in self._allocated.get(uid, ()) if each[0].ts_ns >= since_ns]
+            fresh = [each for each in told if each[0].ts_ns >= until_ns]
+            may_be = [*told[: len(told) - len(fresh)][-1:], *fresh]
+            if had in (None, given) and len(may_be) == len(fresh):
+                continue
+            if any(_shows(given, each) for _, each in may_be):
+                continue
+            if may_be:
+                last, allocated = may_be[0]
+                name = f"pod/{allocated.namespace}/{allocated.pod}"
                 says = "allocated_pods_state shows another allocation"
-                self._contradict(record, name, told[0].seq, "a resize was allocated", says)
+                self._contradict(record, name, last.seq, "a resize was allocated", says)
+            elif self._context.coverage.missing(since_ns, record.ts_ns) is None:
+                says = "another allocation of it, and no record says that it was resized"
+                self._contradict(record, f"pod/{uid}", before[0].seq, "an allocation", says)
 
     def _contradict(self, record: Record, subject: str, seq: int, first: str, says: str) -> None:
         self._context.contradict(
@@ -105,7 +112,7 @@ class Resizes:
         found = self._allocated.get(_key(body))
         if found is None:
             return lacks(("what was allocated to the pod before",))
-        seq, allocated = found[0].seq, found[1]
+        seq, allocated = found[-1][0].seq, found[-1][1]
         told = None in (allocated.resources, body.resources)
         if told or allocated.resources == body.resources:
             return same(True, "the resize was allocated before", inputs=(seq,))

@@ -11,6 +11,7 @@ from kubeledger.model.bodies.cpumanager import CpuAllocationFailed
 from kubeledger.model.bodies.devicemanager import AllocationFailed
 from kubeledger.model.bodies.lifecycle import (
     PodAdmitted,
+    PodConfigChanged,
     PodListed,
     PodRejected,
     PodTerminating,
@@ -73,6 +74,7 @@ class AdmissionVerifier(RuleVerifier):
             AllocationFailed: self._inputs.refusals.note_manager,
             CpuAllocationFailed: self._inputs.refusals.note_manager,
             MemoryAllocationFailed: self._inputs.refusals.note_manager,
+            PodConfigChanged: self._inputs.objects.foresee_update,
             PodResized: self._inputs.objects.foresee,
         }
 

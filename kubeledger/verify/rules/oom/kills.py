@@ -156,8 +156,15 @@ class OomVerifier(RuleVerifier):
         victim = next((task for task in tasks if task.pid == pid), None)
         if victim is None:
             why = f"process {pid} is not among those that could be killed"
+            killed = next((task for task in tasks if task.pid == body.pid), None)
+            if killed is not None and len(tasks) == 1:  # the table has no threads
+                why = f"process {body.pid} {killed.process} is the only one; {pid} is its thread"
+                yield Ruling(allowed=_flaw(body, shortage, killed) is None, why=why)
+                return
             yield Ruling(allowed=False, why=why, certain=True)
-            if not any(_flaw(body, shortage, other) is None for other in tasks):
+            if killed is not None:
+                yield Ruling(allowed=True, why=why, assumes=(f"whose thread {pid} is",))
+            elif not any(_flaw(body, shortage, other) is None for other in tasks):
                 yield Ruling(allowed=True, why=why, assumes=(_NO_ROW,))
             return
         flaw = _flaw(body, shortage, victim)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kubeledger.simulate.engine.sim import Sim
-from kubeledger.testing.scenarios import random_plan, random_scenario
+from tests.random_scenarios import random_plan, random_scenario
 from tests.simulate.engine.properties.check import digest, reproduction, violations
 
 ROOT = Path(__file__).parents[4]
@@ -25,6 +25,7 @@ _OPEN: frozenset[int] = frozenset()
 """Of the first numbers those whose records verification still doubts; the nightly run has all."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, _QUICK, 50))
 def test_verification_finds_nothing_impossible(first: int) -> None:
     """All properties, verification with them."""
@@ -93,7 +94,7 @@ def test_bytes_do_not_depend_on_the_order_of_sets() -> None:
     """Other processes with other hashes of texts write the same bytes."""
     code = (
         "from kubeledger.simulate.engine.sim import Sim\n"
-        "from kubeledger.testing.scenarios import random_plan\n"
+        "from tests.random_scenarios import random_plan\n"
         "from tests.simulate.engine.properties.check import digest\n"
         "for seed in range(6): print(digest(list(Sim(random_plan(seed)).run())))\n"
     )

@@ -1,0 +1,198 @@
+"""What is derived from a node's records once, kept beside them, and carried on as they grow.
+
+A fold takes the records one after the other. What it has come to is kept for each stretch of
+records (:data:`STRETCH`), bound to the ledger by the chain digest of the stretch's last record,
+and to what made it by :func:`rules_version`. What does not fit is made again. Only a ledger whose
+order of seq is that of time has any: elsewhere an earlier record may come later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from kubeledger.analyze.histories.rules_version import rules_version
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.reading import Reading
+from kubeledger.ledger.snapshots import Snapshot, SnapshotStore
+from kubeledger.ledger.superseded import Span, is_superseded
+from kubeledger.model.errors import LedgerUnavailableError
+from kubeledger.model.record import Record
+
+STRETCH = 1 << 18
+"""Records of one stretch: the first is 1, 1 + STRETCH and so on."""
+
+KEPT_FROM = 5_000
+"""Fewer records are read again at each question: that costs less than to keep what they give."""
+
+T = TypeVar("T")
+
+
+class Fold(NamedTuple, Generic[T]):
+    """What is to be derived.
+
+    Attributes:
+        place: name of the directory where it is kept.
+        type: of its value, a msgspec structure with defaults for all fields.
+        note: takes in a record, those of a stretch in the order of seq.
+    """
+
+    place: str
+    type: type[T]
+    note: Callable[[T, Record], None]
+
+
+class Stretch(NamedTuple, Generic[T]):
+    """What consecutive records give; those superseded are left out.
+
+    Attributes:
+        first_seq, last_seq: of the records.
+        value: the fold's.
+    """
+
+    first_seq: int
+    last_seq: int
+    value: T
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """As it is kept.
+
+    Attributes:
+        superseded: spans of the stretch that were superseded, so that they are not in the value.
+    """
+
+    first_seq: int
+    superseded: list[Span]
+    value: msgspec.Raw
+
+
+def stretches_of(ledger: Ledger, look: Reading, fold: Fold[T]) -> list[Stretch[T]] | None:
+    """What all records of a node give, stretch by stretch; what is missing is made and kept.
+
+    Returns:
+        None where the ledger is short, or not in the order of time.
+
+    Raises:
+        KubeledgerError: its records cannot be read, or are not as they were written.
+    """
+    info = look.info()
+    first_seq, last_seq = look.begin.seq + 1, info.last_seq
+    if last_seq - first_seq + 1 < KEPT_FROM or not look.is_in_order:
+        return None
+    store = ledger.snapshots(look.node, fold.place)
+    found: list[Stretch[T]] = []
+    kept = _newest_kept(store, look, last_seq)
+    for first, last in cells(first_seq, last_seq):
+        superseded = clipped(info.superseded, first, last)
+        there = _loaded(store, kept.get((last - 1) // STRETCH), first, superseded, fold)
+        stretch = there or Stretch(first, first - 1, fold.type())
+        if stretch.last_seq < last:
+            grown = _grown(look, stretch, last, superseded, fold)
+            if last - stretch.last_seq >= KEPT_FROM or last % STRETCH == 0:
+                with suppress(LedgerUnavailableError):
+                    _keep(store, look, grown, superseded)
+            stretch = grown
+        found.append(stretch)
+    return found
+
+
+def prove(ledger: Ledger, look: Reading, fold: Fold[T]) -> Iterator[int]:
+    """Last records of the stretches that are kept and are not what the records give.
+
+    Raises:
+        KubeledgerError: as :func:`stretches_of`.
+    """
+    info, store = look.info(), ledger.snapshots(look.node, fold.place)
+    kept = _newest_kept(store, look, info.last_seq)
+    for first, last in cells(look.begin.seq + 1, info.last_seq):
+        superseded = clipped(info.superseded, first, last)
+        there = _loaded(store, kept.get((last - 1) // STRETCH), first, superseded, fold)
+        if there is not None:
+            fresh = Stretch(first, first - 1, fold.type())
+            if _grown(look, fresh, there.last_seq, superseded, fold).value != there.value:
+                yield there.last_seq
+
+
+def cells(first_seq: int, last_seq: int) -> Iterator[tuple[int, int]]:
+    """First and last record of each stretch from one record to another."""
+    while first_seq <= last_seq:
+        end = min(last_seq, ((first_seq - 1) // STRETCH + 1) * STRETCH)
+        yield first_seq, end
+        first_seq = end + 1
+
+
+def clipped(spans: list[Span], first_seq: int, last_seq: int) -> list[Span]:
+    """The parts of spans that lie between two records."""
+    return [
+        (max(first, first_seq), min(last, last_seq))
+        for first, last in spans
+        if first <= last_seq and last >= first_seq
+    ]
+
+
+def _newest_kept(store: SnapshotStore, look: Reading, last_seq: int) -> dict[int, int]:
+    """Stretch -> the newest record up to which it is kept, where the chain is the same.
+
+    A digest stands for all records before it, so the last that fits will do.
+    """
+    seqs = [seq for seq in store.seqs() if look.begin.seq < seq <= last_seq]
+    while seqs:
+        digest, snapshot = look.digest_at(seqs[-1]), store.load(seqs[-1], rules_version())
+        if snapshot is not None and digest is not None and digest.hex() == snapshot.chain:
+            break
+        seqs.pop()
+    return {(seq - 1) // STRETCH: seq for seq in seqs}
+
+
+def _loaded(
+    store: SnapshotStore, seq: int | None, first_seq: int, superseded: list[Span], fold: Fold[T]
+) -> Stretch[T] | None:
+    """What is kept up to a record; None where it does not fit."""
+    snapshot = None if seq is None else store.load(seq, rules_version())
+    if snapshot is None:
+        return None
+    try:
+        kept = msgspec.msgpack.decode(snapshot.state, type=_Kept)
+        if (kept.first_seq, kept.superseded) != (
+            first_seq,
+            clipped(superseded, first_seq, snapshot.seq),
+        ):
+            return None
+        value = msgspec.msgpack.decode(kept.value, type=fold.type)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return Stretch(first_seq, snapshot.seq, value)
+
+
+def _grown(
+    look: Reading, stretch: Stretch[T], last_seq: int, superseded: list[Span], fold: Fold[T]
+) -> Stretch[T]:
+    records = look.records(stretch.last_seq, verify="crc")
+    for record in islice(records, last_seq - stretch.last_seq):
+        if not is_superseded(record.seq, superseded):
+            fold.note(stretch.value, record)
+    return stretch._replace(last_seq=last_seq)
+
+
+def _keep(store: SnapshotStore, look: Reading, stretch: Stretch[T], superseded: list[Span]) -> None:
+    digest = look.digest_at(stretch.last_seq)
+    if digest is None:
+        return
+    value = msgspec.Raw(msgspec.msgpack.encode(stretch.value))
+    kept = _Kept(stretch.first_seq, superseded, value)
+    store.save(
+        Snapshot(
+            seq=stretch.last_seq,
+            ts_ns=0,
+            version=rules_version(),
+            chain=digest.hex(),
+            state=msgspec.msgpack.encode(kept),
+        )
+    )
+    if stretch.last_seq > stretch.first_seq:
+        store.drop(stretch.first_seq, stretch.last_seq - 1)
