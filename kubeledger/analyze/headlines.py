@@ -111,8 +111,8 @@ def _harmless(error: ErrorShape, reason: str) -> Incident:
 
 _ERROR, _HARMLESS = "error", "harmless"
 _SHAPE_MAX = 110
-_CONTAINER, _SLASHES = "container/{}", 2
-"""A container's whole name has two; the kernel's report of a kill may show its process alone."""
+_CONTAINER, _POD, _SLASHES = "container/{}", "pod/{}", 2
+"""A container's whole name has two; the kernel's report of a kill may show its pod's UID alone."""
 _PLACES = {
     kind: place for place, kind in enumerate([*(each.kind for each in PROBLEMS), _ERROR, _HARMLESS])
 }
@@ -126,7 +126,7 @@ def _incident(problem: Problem, row: Row) -> Incident:
     about = row.get("about") or row["subject"]
     form = problem.target
     if form == _CONTAINER and (about or "").count("/") != _SLASHES:
-        form = None
+        form = _POD if row.get("about") else None
     return Incident(
         kind=problem.kind,
         severity=problem.severity,

@@ -157,7 +157,11 @@ def _out_of_memory(records: Sequence[Record], _: Facts) -> Words:
         why = f"all pods together had reached their limit{amount} (node allocatable)"
     elif body.reason == "node":
         why = "the node was out of memory"
-    process = f"process {body.process}" if body.process else ""
+    kills: list[Any] = [record.body for record in records]
+    named = [kill.process for kill in kills if kill.process]
+    process = f"process {', '.join(dict.fromkeys(named))}" if named else ""
+    if 0 < len(named) < len(records):
+        process += f" in {len(named)} of {len(records)}"
     why = f"{why} ({process})" if why and process else why or process
     return Words(body.container or "", "was OOM-killed", why)
 
