@@ -50,7 +50,9 @@ _NOT_QUICK = re.compile(
 """A module that imports what takes whole recordings or commands, or starts other processes."""
 _NOT_QUICK_PLACES = (
     *("damage", "fleet", "fuzz", "ledger/history", "mcp", "record", "remote", "timeline"),
-    *("kubelet/cases/test_conformance.py", "test_notebook.py", "test_site.py"),
+    *("analyze/headlines", "cli/test_forged.py", "ingest/test_prefixes.py"),
+    *("kubelet/cases/test_conformance.py", "ledger/test_damage.py", "ledger/test_faults.py"),
+    *("ledger/test_foreign_files.py", "replay/test_instants.py", "test_notebook.py"),
 )
 """Where hardly a test is quick."""
 _NOT_QUICK_FIXTURES = frozenset({"ask", "bucket", "nodes", "place"})
