@@ -315,7 +315,7 @@ def test_a_refusal_that_is_not_recorded(node: str) -> None:
     """A list shows the pod as failed: its line is lost, and that it was let in is a lie."""
     for gone in of(node, PodRejected):
         assert not impossible(without(recorded(node), [gone]), ADMISSION)
-        if "OutOf" in gone.body.reason:
+        if "OutOf" in body_of(gone).reason:
             who = {name: getattr(gone.body, name) for name in ("namespace", "pod", "pod_uid")}
             lie = msgspec.structs.replace(gone, body=PodAdmitted(**who), kind=PodAdmitted.kind)
             lied = [lie if record is gone else record for record in recorded(node)]
