@@ -77,14 +77,14 @@ def _shape_of(kind: type[msgspec.Struct]) -> _Shape:
 
 def pods_in(body: Any) -> Iterator[Named]:  # noqa: ANN401 # any body
     """The pods that a body names, a victim before the one that it made room for."""
-    for role, namespace, pod, uid in _shape_of(type(body)).roles:
+    for role, namespace, pod, uid in _shape_of(body.__class__).roles:
         if namespace and pod and (its := getattr(body, namespace)) and (name := getattr(body, pod)):
             yield Named(role, (its, name), getattr(body, uid) if uid else None)
 
 
 def uid_of(body: Any) -> str | None:  # noqa: ANN401 # any body
     """UID of the pod that a body is about, or whose cgroup it names; None where it has none."""
-    shape = _shape_of(type(body))
+    shape = _shape_of(body.__class__)
     for role in shape.roles[:1]:
         if not role.role and role.uid and (uid := getattr(body, role.uid)):
             return str(uid)
@@ -94,7 +94,7 @@ def uid_of(body: Any) -> str | None:  # noqa: ANN401 # any body
 
 def named_within(body: Any) -> Iterator[Within]:  # noqa: ANN401 # any body
     """Whom lists in a body name: rankings, usage, checkpoints, resources of containers."""
-    shape = _shape_of(type(body))
+    shape = _shape_of(body.__class__)
     for field in shape.lists:
         listed = getattr(body, field)
         for each in listed if isinstance(listed, tuple) else ():
@@ -109,7 +109,7 @@ def named_within(body: Any) -> Iterator[Within]:  # noqa: ANN401 # any body
 def subjects_of(body: Any) -> set[str]:  # noqa: ANN401 # any body
     """By what a pod can be found in a body: its name, ``NAMESPACE/NAME``, its UID."""
     found: set[str | None] = {uid_of(body)}
-    for role in _shape_of(type(body)).roles:
+    for role in _shape_of(body.__class__).roles:
         if role.uid:
             found.add(getattr(body, role.uid))
         if role.pod and (pod := getattr(body, role.pod)):
