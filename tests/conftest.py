@@ -75,7 +75,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("-m"):
         return
     quick = config.getoption("--quick")
-    kept, left_out = [], []
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
     for item in items:
         marked = item.get_closest_marker("nightly") or item.get_closest_marker("slow")
         (left_out if marked or (quick and not _is_quick(item)) else kept).append(item)

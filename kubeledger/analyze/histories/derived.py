@@ -17,6 +17,7 @@ import msgspec
 
 from kubeledger.analyze.histories.rules_version import rules_version
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.manifest import NodeInfo
 from kubeledger.ledger.reading import Reading
 from kubeledger.ledger.snapshots import Snapshot, SnapshotStore
 from kubeledger.ledger.superseded import Span, is_superseded
@@ -71,11 +72,19 @@ class _Kept(msgspec.Struct, frozen=True):
     value: msgspec.Raw
 
 
-def stretches_of(ledger: Ledger, look: Reading, fold: Fold[T]) -> list[Stretch[T]] | None:
+def stretches_of(
+    ledger: Ledger, look: Reading, fold: Fold[T], missing_max: int | None = None
+) -> list[Stretch[T]] | None:
     """What all records of a node give, stretch by stretch; what is missing is made and kept.
 
+    Args:
+        ledger: where it is kept, if it can be written.
+        look: at the node.
+        fold: what is derived.
+        missing_max: so many records may be missing; None: any number.
+
     Returns:
-        None where the ledger is short, or not in the order of time.
+        None where the ledger is short, not in the order of time, or more records are missing.
 
     Raises:
         KubeledgerError: its records cannot be read, or are not as they were written.
@@ -85,19 +94,18 @@ def stretches_of(ledger: Ledger, look: Reading, fold: Fold[T]) -> list[Stretch[T
     if last_seq - first_seq + 1 < KEPT_FROM or not look.is_in_order:
         return None
     store = ledger.snapshots(look.node, fold.place)
-    found: list[Stretch[T]] = []
-    kept = _newest_kept(store, look, last_seq)
-    for first, last in cells(first_seq, last_seq):
-        superseded = clipped(info.superseded, first, last)
-        there = _loaded(store, kept.get((last - 1) // STRETCH), first, superseded, fold)
-        stretch = there or Stretch(first, first - 1, fold.type())
+    found = list(_kept_of(store, look, info, fold))
+    missing = last_seq - first_seq + 1 - sum(each.last_seq - each.first_seq + 1 for each in found)
+    if missing_max is not None and missing > missing_max:
+        return None
+    for at, (stretch, last) in enumerate(zip(found, _ends(first_seq, last_seq), strict=True)):
         if stretch.last_seq < last:
+            superseded = clipped(info.superseded, stretch.first_seq, last)
             grown = _grown(look, stretch, last, superseded, fold)
             if last - stretch.last_seq >= KEPT_FROM or last % STRETCH == 0:
                 with suppress(LedgerUnavailableError):
                     _keep(store, look, grown, superseded)
-            stretch = grown
-        found.append(stretch)
+            found[at] = grown
     return found
 
 
@@ -108,22 +116,30 @@ def prove(ledger: Ledger, look: Reading, fold: Fold[T]) -> Iterator[int]:
         KubeledgerError: as :func:`stretches_of`.
     """
     info, store = look.info(), ledger.snapshots(look.node, fold.place)
+    for there in _kept_of(store, look, info, fold):
+        fresh = Stretch(there.first_seq, there.first_seq - 1, fold.type())
+        superseded = clipped(info.superseded, there.first_seq, there.last_seq)
+        if _grown(look, fresh, there.last_seq, superseded, fold).value != there.value:
+            yield there.last_seq
+
+
+def _ends(first_seq: int, last_seq: int) -> Iterator[int]:
+    """The last record of each stretch from one record to another."""
+    for end in range((first_seq - 1) // STRETCH * STRETCH, last_seq, STRETCH):
+        yield min(last_seq, end + STRETCH)
+
+
+def _kept_of(
+    store: SnapshotStore, look: Reading, info: NodeInfo, fold: Fold[T]
+) -> Iterator[Stretch[T]]:
+    """Each stretch as far as it is kept; an empty one where nothing that fits is."""
     kept = _newest_kept(store, look, info.last_seq)
-    for first, last in cells(look.begin.seq + 1, info.last_seq):
-        superseded = clipped(info.superseded, first, last)
-        there = _loaded(store, kept.get((last - 1) // STRETCH), first, superseded, fold)
-        if there is not None:
-            fresh = Stretch(first, first - 1, fold.type())
-            if _grown(look, fresh, there.last_seq, superseded, fold).value != there.value:
-                yield there.last_seq
-
-
-def cells(first_seq: int, last_seq: int) -> Iterator[tuple[int, int]]:
-    """First and last record of each stretch from one record to another."""
-    while first_seq <= last_seq:
-        end = min(last_seq, ((first_seq - 1) // STRETCH + 1) * STRETCH)
-        yield first_seq, end
-        first_seq = end + 1
+    first_seq = look.begin.seq + 1
+    for last in _ends(first_seq, info.last_seq):
+        superseded = clipped(info.superseded, first_seq, last)
+        there = _loaded(store, kept.get((last - 1) // STRETCH), first_seq, superseded, fold)
+        yield there or Stretch(first_seq, first_seq - 1, fold.type())
+        first_seq = last + 1
 
 
 def clipped(spans: list[Span], first_seq: int, last_seq: int) -> list[Span]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kubeledger.analyze.logged_errors import harmless
 from kubeledger.analyze.why.facts import (
     OTHER_KILLS,
     OWN_KILLS,
@@ -156,7 +157,11 @@ def _out_of_memory(records: Sequence[Record], _: Facts) -> Words:
         why = f"all pods together had reached their limit{amount} (node allocatable)"
     elif body.reason == "node":
         why = "the node was out of memory"
-    process = f"process {body.process}" if body.process else ""
+    kills: list[Any] = [record.body for record in records]
+    named = [kill.process for kill in kills if kill.process]
+    process = f"process {', '.join(dict.fromkeys(named))}" if named else ""
+    if 0 < len(named) < len(records):
+        process += f" in {len(named)} of {len(records)}"
     why = f"{why} ({process})" if why and process else why or process
     return Words(body.container or "", "was OOM-killed", why)
 
@@ -378,7 +383,9 @@ def _weight_of_event(record: Record, facts: Facts) -> int:
 
 def _weight_of_logged(record: Record, _: Facts) -> int:
     body: Any = record.body
-    return 0 if body.recorded else 13 if body.severity == "W" else 35
+    if body.recorded or harmless(body.source, body.shape) is not None:
+        return 0
+    return 13 if body.severity == "W" else 35
 
 
 def _weight_of_resize(record: Record, facts: Facts) -> int:

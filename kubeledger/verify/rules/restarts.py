@@ -160,7 +160,9 @@ class RestartVerifier(Starts):
                 expected["previous_container_id"] = before.container_id
             else:
                 container.back_off.lose()  # one that only lists show ran in between
-        if before is not None and before.reasons and body.reason is not None:
+        died_ns = None if before is None else before.died_ns
+        in_order = died_ns is None or now.started_ns is None or died_ns <= now.started_ns
+        if before is not None and before.reasons and body.reason is not None and in_order:
             reasons = before.reasons
             expected["reason"] = body.reason if body.reason in reasons else reasons[0]
         count = None if before is None or before.count is None else before.count + 1
