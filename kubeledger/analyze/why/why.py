@@ -41,7 +41,6 @@ from kubeledger.replay.episodes.container_runs import container_runs
 from kubeledger.replay.episodes.pod_stages import KINDS as STAGE_KINDS
 from kubeledger.replay.episodes.pod_stages import PodStages, StageEpisode
 from kubeledger.verify import Finding, Reader, verify
-from kubeledger.verify.registry import verifiers_of
 
 HISTORY_MAX = 200
 """Older decisions about the target are not listed."""
@@ -351,8 +350,11 @@ def _findings(read: Reader, decisions: Iterable[Record]) -> dict[int, Finding]:
     """What is found about some decisions; only what judges such ones is at work."""
     wanted = {record.seq: record.kind for record in decisions}
     found: dict[int, Finding] = {}
-    outcomes = verify(read, verifiers=verifiers_of(set(wanted.values()))) if wanted else ()
-    for outcome in outcomes:
+    if not wanted:
+        return found
+    from kubeledger.verify.registry import verifiers_of  # all rules: much to load for no decision
+
+    for outcome in verify(read, verifiers=verifiers_of(set(wanted.values()))):
         if isinstance(outcome, Finding) and outcome.recorded is not None and outcome.seq in wanted:
             found[outcome.seq] = outcome
             if len(found) == len(wanted):
