@@ -121,6 +121,7 @@ TEMPLATES: Mapping[str, str] = {
 }
 """kind -> template; ``{field#}`` is how many the field holds, ``[...]`` only said when known."""
 
+_ONLY_CUT = "lines of the log are cut: {lines_cut}"
 _FIRST_SEEN = "kubelet[ {kubelet_version}] first seen[, process {pid}]"
 """Of a start that is not in the log."""
 _UNKNOWN = {"resource": "something (signal not recorded)"}
@@ -155,6 +156,8 @@ def summary_of(kind: str, body: Mapping[str, Any]) -> str:
         return ""
     if body.get("from_start") is False:
         template = _FIRST_SEEN
+    if body.get("beats_missing") == 0:
+        template = _ONLY_CUT
     text = ""
     for pieces, needed in _groups(template):
         for name in needed:

@@ -18,6 +18,7 @@ from kubeledger.analyze.why.concern import (
 )
 from kubeledger.analyze.why.target import FORMS, Target, TargetKind, parse_target
 from kubeledger.ledger.names import NAMES
+from kubeledger.model.bodies.stages import ErrorsLogged
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record
 from kubeledger.replay.episodes.subjects import named_within, pods_in, uid_of
@@ -154,7 +155,7 @@ def _likeliest(target: Target, known: Sequence[Known]) -> tuple[int, ...]:
 def known_names(history: History) -> Known:
     """The names that the records of a node know."""
     known = Known(history.node)
-    stretches = history.derive(_NAMES)
+    stretches = history.derive(NAMES_KNOWN)
     for stretch in stretches or ():
         known.take_in(stretch.value)
     for record in history.read(None) if stretches is None else ():
@@ -205,6 +206,8 @@ def _note(known: Known, record: Record) -> None:
     if pod and not getattr(body, "namespace", None):
         its = whose if whose.kind == "pod" else Target("pod", (pod,))
         known.nameless.setdefault(pod, {})[its] = None
+    if record.kind == ErrorsLogged.kind:  # its process is the kubelet
+        whose = Target("node", (record.node,))
     for name in belongings_of(body):
         known.others.setdefault(name, {})[whose] = None
 
@@ -261,7 +264,7 @@ def _note_container(known: Known, pod: Pod, container: dict[str, Any]) -> None:
         names.add(image)
 
 
-_NAMES = Fold(NAMES, Known, _note)
+NAMES_KNOWN = Fold(NAMES, Known, _note)
 
 
 def _pods(known: Known) -> Iterable[Pod]:

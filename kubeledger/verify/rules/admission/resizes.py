@@ -87,12 +87,14 @@ class Resizes:
                 continue
             if any(_shows(given, each) for _, each in may_be):
                 continue
+            if self._context.coverage.missing(since_ns, record.ts_ns) is not None:
+                continue  # another resize may be in a line that is lost
             if may_be:
                 last, allocated = may_be[0]
                 name = f"pod/{allocated.namespace}/{allocated.pod}"
                 says = "allocated_pods_state shows another allocation"
                 self._contradict(record, name, last.seq, "a resize was allocated", says)
-            elif self._context.coverage.missing(since_ns, record.ts_ns) is None:
+            else:
                 says = "another allocation of it, and no record says that it was resized"
                 self._contradict(record, f"pod/{uid}", before[0].seq, "an allocation", says)
 
