@@ -222,8 +222,8 @@ def _for_people(columns: Sequence[str], rows: Iterable[Row]) -> Iterable[Row]:
         given = sizes + (of_signal if signal is not None and _in_bytes(row[signal]) else [])
         kept = [at for at in given if type(row[at]) is int and 0 <= row[at] < _NO_LIMIT]
         for at, text in zip(kept, sizes_text(*(row[at] for at in kept)), strict=True):
-            cells[at] = _Size(row[at])
-            cells[at].text = text
+            cells[at] = size = _Size(row[at])
+            size.text = text
         return cells
 
     return map(readable, rows)

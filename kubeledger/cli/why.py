@@ -48,9 +48,8 @@ def why(
     The answer is about the last pod of that name; give a UID for an earlier one. It fits a
     screen; --full prints all reasons, evidence and decisions.
     """
-    from kubeledger.analyze.headlines import besides_on
     from kubeledger.analyze.histories.history import span_of_histories
-    from kubeledger.analyze.why import answers_to, with_besides
+    from kubeledger.analyze.why import answers_to
     from kubeledger.cli.sources import ledger_for
     from kubeledger.cli.verify import histories_for
     from kubeledger.cli.why_output import full_text, screen_size, short_text
@@ -63,7 +62,9 @@ def why(
         upto_ts_ns = instant(at, partial(span_of_histories, histories))
         found = answers_to(target, histories, upto_ts_ns=upto_ts_ns)
         if is_of_node and at is None:
+            from kubeledger.analyze.headlines import besides_on
             from kubeledger.analyze.sql.api import connect
+            from kubeledger.analyze.why import with_besides
 
             with connect(ledger, is_fixed=True, is_held=True) as queryable:
                 besides = partial(

@@ -6,6 +6,7 @@ a reading gives all records from where it began, never some with a hole between.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import groupby, islice
@@ -79,6 +80,14 @@ class Reading:
         except SegmentGoneError as error:
             self._refuse_if_dropped(error)
             raise
+
+    def prove(self) -> None:
+        """Check the chain and the bytes of all lines.
+
+        Raises:
+            DamagedLedgerError: a line is not as it was written.
+        """
+        deque(self._reader("chain").records(0, lambda _: []), 0)
 
     def record(self, seq: int) -> Record | None:
         """One record; None when there is no such one, or no more."""

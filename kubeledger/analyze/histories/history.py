@@ -10,6 +10,7 @@ import msgspec
 
 from kubeledger.analyze.histories.derived import Fold, Stretch, stretches_of
 from kubeledger.analyze.histories.subject_index import SUBJECT_INDEX, latest_of, seqs_naming
+from kubeledger.analyze.histories.verdicts import KeptVerdicts
 from kubeledger.ledger.base_content import BaseContent
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import NODES, node_directory
@@ -23,6 +24,7 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.reader import BasedReader, Reader
 
 if TYPE_CHECKING:
+    from kubeledger.analyze.histories.verdicts import Verdicts
     from kubeledger.verify import Outcome, Variant
     from kubeledger.verify.verifier import Verifier
 
@@ -51,6 +53,7 @@ class History(msgspec.Struct, frozen=True):
         pick: records by their seqs, those that are there, in the order of seq.
         span: first and last time of the records, ns.
         derive: what was derived from all of them before.
+        kept: what was found of all of them before; None: nothing is kept.
     """
 
     node: str
@@ -59,6 +62,7 @@ class History(msgspec.Struct, frozen=True):
     pick: Callable[[Collection[int]], list[Record]]
     span: Callable[[], tuple[int, int]]
     derive: Derive = _derive_nothing
+    kept: KeptVerdicts | None = None
 
     def record(self, seq: int) -> Record | None:
         """One record by its seq; None when there is no such one."""
@@ -76,8 +80,10 @@ class History(msgspec.Struct, frozen=True):
         stretches = self.derive(SUBJECT_INDEX)
         if stretches is None:
             return self.read(kinds)
-        found = self.pick(seqs_naming(subjects, stretches))
-        return (record for record in found if kinds is None or record.kind in kinds)
+        seqs = seqs_naming(subjects, stretches)
+        found = {record.seq: record for record in self.pick(seqs)}
+        named = (found[seq] for seq in seqs)
+        return (record for record in named if kinds is None or record.kind in kinds)
 
     def latest_ns(self, kinds: Collection[str], upto_ts_ns: int | None = None) -> int | None:
         """The latest time of records of some kinds, up to a time if given; None: there is none."""
@@ -100,7 +106,7 @@ class History(msgspec.Struct, frozen=True):
     def up_to(self, seq: int) -> History:
         """The same history without the records after one, which a writer may append meanwhile."""
         through = self._through(lambda records: (r for r in records if r.seq <= seq))
-        return msgspec.structs.replace(through, derive=_derive_nothing)
+        return msgspec.structs.replace(through, derive=_derive_nothing, kept=None)
 
     def _through(self, each: Callable[[Iterator[Record]], Iterator[Record]]) -> History:
         based = self.read if isinstance(self.read, BasedReader) else None
@@ -124,6 +130,20 @@ class History(msgspec.Struct, frozen=True):
         verifiers: Sequence[type[Verifier]] | None = None,
     ) -> Iterator[Outcome]:
         """Decide every decision again, as recorded by default; see ``kubeledger.verify.verify``."""
+        if variant is None and verifiers is None and self.kept is not None:
+            return self.kept.verified(self.verified)
+        return self.verified(variant, verifiers)
+
+    def findings(self) -> Verdicts | None:
+        """What is kept of :meth:`verify`, or comes to be now; None where some must be asked for."""
+        return None if self.kept is None else self.kept.newest(self.verified)
+
+    def verified(
+        self,
+        variant: Variant | None = None,
+        verifiers: Sequence[type[Verifier]] | None = None,
+    ) -> Iterator[Outcome]:
+        """As :meth:`verify`, whatever was found before."""
         from kubeledger.verify import RECORDED, verify  # who only reads records needs no rules
 
         return verify(self.read, RECORDED if variant is None else variant, verifiers)
@@ -208,13 +228,16 @@ def _history_of_node(ledger: Ledger, node: str) -> History:
                 kept[fold.place] = stand, stretches_of(ledger, look, fold)
         return kept[fold.place][1]
 
+    verdicts = KeptVerdicts(ledger, node)
     if content is None:
-        return History(node, str(ledger.path), read, pick, span, derive)
+        return History(node, str(ledger.path), read, pick, span, derive, verdicts)
 
     def state() -> NodeState:
         return decoded_base(ledger.path / NODES / node_directory(node), content)
 
-    return History(node, str(ledger.path), BasedReader(read, carried, state), pick, span, derive)
+    return History(
+        node, str(ledger.path), BasedReader(read, carried, state), pick, span, derive, verdicts
+    )
 
 
 def _refuse_another_base(look: Reading, content: BaseContent | None) -> None:

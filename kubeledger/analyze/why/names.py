@@ -155,7 +155,7 @@ def _likeliest(target: Target, known: Sequence[Known]) -> tuple[int, ...]:
 def known_names(history: History) -> Known:
     """The names that the records of a node know."""
     known = Known(history.node)
-    stretches = history.derive(_NAMES)
+    stretches = history.derive(NAMES_KNOWN)
     for stretch in stretches or ():
         known.take_in(stretch.value)
     for record in history.read(None) if stretches is None else ():
@@ -264,7 +264,7 @@ def _note_container(known: Known, pod: Pod, container: dict[str, Any]) -> None:
         names.add(image)
 
 
-_NAMES = Fold(NAMES, Known, _note)
+NAMES_KNOWN = Fold(NAMES, Known, _note)
 
 
 def _pods(known: Known) -> Iterable[Pod]:

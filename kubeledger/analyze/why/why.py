@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from kubeledger.analyze.histories.history import History
@@ -21,7 +21,6 @@ from kubeledger.analyze.why.explanation import Answer, Explanation, StoryStep
 from kubeledger.analyze.why.focus import passes_about
 from kubeledger.analyze.why.headline import clause, counted_steps, short_headline
 from kubeledger.analyze.why.names import find_target
-from kubeledger.analyze.why.node import explain_node
 from kubeledger.analyze.why.notes import (
     attempts_note,
     ended_by_itself,
@@ -40,8 +39,7 @@ from kubeledger.model.units import format_ts
 from kubeledger.replay.episodes.container_runs import container_runs
 from kubeledger.replay.episodes.pod_stages import KINDS as STAGE_KINDS
 from kubeledger.replay.episodes.pod_stages import PodStages, StageEpisode
-from kubeledger.verify import Finding, Reader, verify
-from kubeledger.verify.registry import verifiers_of
+from kubeledger.verify.finding import Finding
 
 HISTORY_MAX = 200
 """Older decisions about the target are not listed."""
@@ -94,7 +92,11 @@ def answers_to(
         BadQuestionError: nothing is known of it.
     """
     target = find_target(text, histories)
-    ask = explain_node if target.kind == "node" else explain
+    ask: Callable[..., Answer | None] = explain
+    if target.kind == "node":
+        from kubeledger.analyze.why.node import explain_node  # reads logs, too
+
+        ask = explain_node
     answers = (ask(history, target, upto_ts_ns=upto_ts_ns) for history in histories)
     found = [answer for answer in answers if answer is not None]
     if not found:
@@ -118,7 +120,7 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
     if _lacks_container(history, target):
         return None
     about, decisions, scope, episodes = _scoped(history, target, upto_ts_ns)
-    findings = _findings(read, decisions)
+    findings = _findings(history, decisions)
     meant = {record.seq: _meant(target, findings[record.seq]) for record in decisions}
     decisions = [r for r in decisions if meant[r.seq] or not is_about_others(target, r)]
     if not decisions:
@@ -134,7 +136,7 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
     chains += [[record] for record in _later(target, decisions, main)]
     failed = failures_about(history, target, {r.seq for r in decisions}, upto_ts_ns)
     decided = (r for chain in chains for r in chain if r.role == "decision")
-    findings |= _findings(read, (r for r in decided if r.seq not in findings))
+    findings |= _findings(history, (r for r in decided if r.seq not in findings))
     kept = _kept(target, findings[main.seq])
     passes = passes_about(target, read({"images.ImagesDetected"}), main) if kept else []
     because = f"it {kept[1]}" if kept else ""
@@ -347,11 +349,18 @@ def _kept(target: Target, finding: Finding) -> tuple[str, str] | None:
     return next(((image_id, why) for image_id, why in found if is_image(target, image_id)), None)
 
 
-def _findings(read: Reader, decisions: Iterable[Record]) -> dict[int, Finding]:
+def _findings(history: History, decisions: Iterable[Record]) -> dict[int, Finding]:
     """What is found about some decisions; only what judges such ones is at work."""
     wanted = {record.seq: record.kind for record in decisions}
+    if not wanted:
+        return {}
+    kept = history.findings()
+    if kept is not None:
+        return kept.findings(wanted)
+    from kubeledger.verify.registry import verifiers_of  # all rules are much to load
+
     found: dict[int, Finding] = {}
-    outcomes = verify(read, verifiers=verifiers_of(set(wanted.values()))) if wanted else ()
+    outcomes = history.verify(verifiers=verifiers_of(set(wanted.values())))
     for outcome in outcomes:
         if isinstance(outcome, Finding) and outcome.recorded is not None and outcome.seq in wanted:
             found[outcome.seq] = outcome

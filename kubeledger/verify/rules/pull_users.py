@@ -6,7 +6,7 @@ under a name; a record goes with its image.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from kubeledger.kubelet.imagepull.image_pull_policies import (
@@ -17,11 +17,13 @@ from kubeledger.kubelet.imagepull.image_pull_policies import (
 )
 from kubeledger.kubelet.imagepull.parsers import ImageNameError, trim_image_tag_digest
 from kubeledger.model.bodies.imagepull import PullDecided, PullEnded, PullRecordRead
+from kubeledger.model.bodies.imagepull import PullUsers as UsersOfImage
 from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, same
 from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.evidence.container_specs import PodSpec
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.settings import UNKNOWN
 from kubeledger.verify.verifier import Prescan
@@ -40,6 +42,33 @@ class _Access(NamedTuple):
     granted: bool
     why: str
     seq: int | None = None
+
+
+class User(NamedTuple):
+    """A pod that is to use an image.
+
+    Attributes:
+        specs: what lists say of it; none where no list shows it.
+    """
+
+    namespace: str
+    specs: tuple[PodSpec, ...]
+
+    def access(self, seq: int, users: UsersOfImage) -> _Access | str:
+        """Whether a record of those who may use an image lets it; or what is missing to know.
+
+        Other secrets may hold the same credentials, which records keep as hashes.
+        """
+        if not self.specs:
+            return "the pod's spec"
+        secrets, accounts = self.specs[0].pull_secrets, self.specs[0].service_account
+        for names, known in ((secrets, users.secrets), ((accounts,), users.service_accounts)):
+            for name in names:
+                if f"{self.namespace}/{name}" in known:
+                    return _Access(True, f"it was pulled with {name} before", seq)
+        if secrets and users.secrets:
+            return "the contents of pull secrets"
+        return _Access(False, "its record names nothing that the pod has", seq)
 
 
 class PullUsers:
@@ -69,13 +98,13 @@ class PullUsers:
         """One was removed; lines name it otherwise than pods do."""
         self._present.clear()
 
-    def judge(self, record: Record, body: PullDecided, secrets: Collection[str]) -> Judgement:
+    def judge(self, record: Record, body: PullDecided, user: User) -> Judgement:
         """Judge that an image was used which is there.
 
         Args:
             record: the decision.
             body: its body.
-            secrets: pull secrets of the pod, ``namespace/name``.
+            user: the pod that is to use the image.
 
         Source: v1.36.2 pkg/kubelet/images/pullmanager/image_pull_manager.go MustAttemptImagePull
         """
@@ -86,7 +115,7 @@ class PullUsers:
             why = "without the gate KubeletEnsureSecretPulledImages it cannot have been asked who "
             return same(False, f"{why}may use an image", certain=True)
         image, is_of_log = body.image or "", self._context.coverage.is_of_log
-        access = self._access(record, image, secrets, asked)
+        access = self._access(record, image, user, asked)
         if isinstance(access, str):
             return lacks([access])
         inputs = () if access.seq is None else (access.seq,)
@@ -98,7 +127,7 @@ class PullUsers:
             rulings.append(Ruling(allowed=True, why="", assumes=(_RECORDS,)))
         return judge(rulings)
 
-    def judge_pull(self, record: Record, body: PullDecided, secrets: Collection[str]) -> Judgement:
+    def judge_pull(self, record: Record, body: PullDecided, user: User) -> Judgement:
         """Judge that an image was pulled which policy ``IfNotPresent`` pulls if it is not there.
 
         Arguments as above.
@@ -111,7 +140,7 @@ class PullUsers:
             return lacks([asked])
         access = _Access(True, "nobody asks who may use it")
         if asked is not None:
-            found = self._access(record, body.image or "", secrets, asked)
+            found = self._access(record, body.image or "", user, asked)
             if isinstance(found, str):
                 return same(True, "")
             access = found
@@ -142,9 +171,7 @@ class PullUsers:
         except PolicyError:
             return _POLICY
 
-    def _access(
-        self, record: Record, image: str, secrets: Collection[str], requires: Requires
-    ) -> _Access | str:
+    def _access(self, record: Record, image: str, user: User, requires: Requires) -> _Access | str:
         """Whether a pod may use an image that is there; or what is missing to know."""
         if not requires(image, True):
             return _Access(True, "no verification is asked for of this image")
@@ -170,11 +197,7 @@ class PullUsers:
             )
         if len(near) > 1 or self._context.coverage.is_of_log:
             return _RECORDS
-        seq, users = near[0]
-        known = sorted(set(users.secrets).intersection(secrets))
-        if known:
-            return _Access(True, f"it was pulled with secret {known[0]} before", seq)
-        return _Access(False, "its record names no secret of the pod", seq)
+        return user.access(*near[0])
 
     def _may_be_gone(self, ts_ns: int) -> bool:
         """Whether a record of then may have been dropped before the files were read."""

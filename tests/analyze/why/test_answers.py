@@ -12,7 +12,6 @@ from pathlib import Path
 import click
 import pytest
 
-import kubeledger.analyze.why.why as why_module
 from kubeledger.analyze.histories.history import History, history_of_reader
 from kubeledger.analyze.why import Answer, explain, explain_node, find_target
 from kubeledger.analyze.why.names import known_names
@@ -61,7 +60,7 @@ def verified(name: str) -> list[Outcome]:
 @pytest.fixture(autouse=True)
 def verified_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A recording is decided again once, not once for each question."""
-    monkeypatch.setattr(why_module, "verify", lambda read, **_: verified(_name_of(read)))
+    monkeypatch.setattr(History, "verify", lambda self, **_: verified(_name_of(self.read)))
 
 
 def _name_of(read: Reader) -> str:
@@ -129,7 +128,7 @@ def test_every_answer_fits_a_screen(name: str) -> None:
 
 def _rewrite() -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(why_module, "verify", lambda read, **_: verified(_name_of(read)))
+        patch.setattr(History, "verify", lambda self, **_: verified(_name_of(self.read)))
         GOLDEN.mkdir(exist_ok=True)
         for name, typed in QUESTIONS:
             golden(name, typed).write_text(printed(name, typed))

@@ -70,7 +70,7 @@ def test_every_known_version_resolves(minor: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1.18.0", "1.37.0", "2.1.0", "latest", "1", "v0.0.0-master+x"]
+    "text", ["", "1.18.0", "1.38.0", "2.1.0", "latest", "1", "v0.0.0-master+x"]
 )
 def test_other_versions_are_refused_with_the_known_range(text: str) -> None:
     """The message says which are known."""
