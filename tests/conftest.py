@@ -50,7 +50,8 @@ _NOT_QUICK = re.compile(
 """A module that imports what takes whole recordings or commands, or starts other processes."""
 _NOT_QUICK_PLACES = (
     *("damage", "fleet", "fuzz", "ledger/history", "mcp", "record", "remote", "timeline"),
-    *("analyze/headlines", "cli/test_forged.py", "ingest/test_prefixes.py"),
+    *("analyze/headlines", "cli", "ingest/test_prefixes.py"),
+    *("simulate/engine/test_cpus.py", "simulate/engine/test_numa_memory.py"),
     *("kubelet/cases/test_conformance.py", "ledger/test_damage.py", "ledger/test_faults.py"),
     *("ledger/test_foreign_files.py", "replay/test_instants.py", "test_notebook.py"),
 )
