@@ -24,11 +24,19 @@ lint:
 types:
     .venv/bin/mypy
 
-# the tests; arguments go to pytest
+# at each change, under a minute: tests of small histories in memory; arguments go to pytest
+quick *args:
+    {{python}} -m pytest -q -n 2 --quick "$@"
+
+# the tests of the README; arguments go to pytest
 test *args:
     {{python}} -m pytest -n 2 "$@"
 
-# the long runs that the daily test run leaves out, and all tests that draw their inputs, with new seeds
+# the tests marked slow, which that leaves out: whole histories, damage at every byte, Ray
+slow *args:
+    {{python}} -m pytest -n 2 -m "slow and not nightly" "$@"
+
+# the long runs that both leave out, and all tests that draw their inputs, with new seeds
 nightly:
     {{python}} -m pytest -n 2 -m "nightly or hypothesis" --hypothesis-profile nightly --timeout 0
     nice -n 10 {{python}} -m tests.fuzz
@@ -43,14 +51,14 @@ mutants *names:
 
 # rewrite schemas/ from the record types and the scenario's models
 schemas:
-    {{python}} -m kubeledger.testing.schemas schemas
-    {{python}} -m kubeledger.simulate.scenario.schema schemas
+    {{python}} -m tests.generated.record_schemas schemas
+    {{python}} -m tests.generated.scenario_schema schemas
 
 # rewrite docs/sql.md from the views' column comments, docs/internals/parity.md from the version profile, docs/internals/messages.md from the message tables
 docs:
-    {{python}} -m kubeledger.kubelet.profile.parity > docs/internals/parity.md
-    {{python}} -m kubeledger.analyze.sql.docs > docs/sql.md
-    {{python}} -m kubeledger.ingest.messages.page > docs/internals/messages.md
+    {{python}} -m tests.generated.parity > docs/internals/parity.md
+    {{python}} -m tests.generated.sql_page > docs/sql.md
+    {{python}} -m tests.generated.messages_page > docs/internals/messages.md
 
 # run docs/analysis.ipynb and store what its cells give
 notebook:
@@ -100,8 +108,8 @@ site:
 bench:
     {{python}} -m tests.benchmarks
 
-# everything a change must pass
-check: lint types test
+# everything a change must pass, as .ci/run does
+check: lint types test slow
 
 # install without development packages and run the demo
 smoke:

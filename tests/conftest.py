@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,14 +41,52 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+_HERE = Path(__file__).parent
+_NOT_QUICK = re.compile(
+    r"^(?:from \S+ )?import (?:\([^)]*|[^\n(]*)\b(?:CARRIERS|CliRunner|LAYOUTS|RECORDINGS|extract"
+    r"|import_anew|import_recording|recorded|subprocess)\b|\bpytester\b",
+    re.MULTILINE,
+)
+"""A module that imports what takes whole recordings or commands, or starts other processes."""
+_NOT_QUICK_PLACES = (
+    *("damage", "fleet", "fuzz", "ledger/history", "mcp", "record", "remote", "timeline"),
+    *("analyze/headlines", "cli/test_forged.py", "ingest/test_prefixes.py"),
+    *("kubelet/cases/test_conformance.py", "ledger/test_damage.py", "ledger/test_faults.py"),
+    *("ledger/test_foreign_files.py", "replay/test_instants.py", "test_notebook.py"),
+)
+"""Where hardly a test is quick."""
+_NOT_QUICK_FIXTURES = frozenset({"ask", "bucket", "nodes", "place"})
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--quick`` leaves out all that takes longer than an eyeblink."""
+    parser.addoption("--quick", action="store_true", help="only tests of small histories")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With ``--quick`` modules are not even imported that take longer."""
+    if not config.getoption("--quick"):
+        return None
+    left_out = any(collection_path == _HERE / place for place in _NOT_QUICK_PLACES) or (
+        collection_path.suffix == ".py"
+        and _NOT_QUICK.search(collection_path.read_text(encoding="utf-8")) is not None
+    )
+    return True if left_out else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without ``-m``, tests marked ``nightly`` do not run."""
+    """Without ``-m``, tests marked ``slow`` or ``nightly`` do not run."""
     if config.getoption("-m"):
         return
-    left_out = [item for item in items if item.get_closest_marker("nightly")]
+    quick = config.getoption("--quick")
+    kept, left_out = list[pytest.Item](), list[pytest.Item]()
+    for item in items:
+        marked = item.get_closest_marker("nightly") or item.get_closest_marker("slow")
+        asks = quick and not _NOT_QUICK_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+        (left_out if marked or asks else kept).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
+        items[:] = kept
 
 
 @pytest.fixture(scope="session")

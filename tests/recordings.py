@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import shutil
 import tarfile
+import tempfile
+from functools import cache
 from pathlib import Path
 
 import zstandard
@@ -23,7 +26,21 @@ def extract(name: str, directory: Path) -> Path:
     return next(directory.glob(f"{name}-v*"))
 
 
-def import_recording(name: str, directory: Path) -> tuple[Ledger, ImportReport]:
+def import_anew(name: str, directory: Path) -> tuple[Ledger, ImportReport]:
     """Import a recording as it lies in the repository into a new ledger."""
     ledger = Ledger.create(directory)
     return ledger, import_sources([str(RECORDINGS / f"{name}.tar.zst")], ledger)
+
+
+@cache
+def _imported(name: str) -> tuple[tempfile.TemporaryDirectory[str], ImportReport]:
+    """A ledger of a recording; the directory is removed when the process ends."""
+    directory = tempfile.TemporaryDirectory(prefix="recording-")
+    return directory, import_anew(name, Path(directory.name) / "ledger")[1]
+
+
+def import_recording(name: str, directory: Path) -> tuple[Ledger, ImportReport]:
+    """As :func:`import_anew`, but a copy of what was imported once in this process."""
+    made, report = _imported(name)
+    shutil.copytree(Path(made.name) / "ledger", directory)
+    return Ledger.open(directory), report

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kubeledger.ledger.audit import audit
-from tests.recordings import RECORDINGS, import_recording
+from tests.recordings import RECORDINGS, import_anew
 
 WORLDS: tuple[dict[str, str], ...] = (
     {"PYTHONHASHSEED": "1", "TZ": "UTC", "LC_ALL": "C"},
@@ -29,6 +29,7 @@ def kubeledger(world: dict[str, str], *arguments: str | Path) -> bytes:
     return subprocess.run(command, env=os.environ | world, capture_output=True, check=True).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("node", [pytest.param("node-a", marks=pytest.mark.nightly), "node-b"])
 def test_two_worlds_one_digest(node: str, tmp_path: Path) -> None:
     """Records, state and answers are equal byte for byte."""
@@ -53,7 +54,7 @@ def test_the_clock_of_the_importing_machine_leaves_no_trace(tmp_path: Path) -> N
     heads = set()
     for year in ("2026-12-01", "2031-02-03"):
         with freeze_time(year):
-            ledger, _ = import_recording("node-b", tmp_path / year)
+            ledger, _ = import_anew("node-b", tmp_path / year)
             heads.add(audit(ledger).nodes[0].head)
     assert len(heads) == 1
 

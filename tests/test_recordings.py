@@ -19,7 +19,7 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import parse_ts
 from kubeledger.replay import state_at
 from kubeledger.replay.node.document import canonical_json
-from tests.recordings import RECORDINGS, extract, import_recording
+from tests.recordings import RECORDINGS, extract, import_anew, import_recording
 
 NODES = ("node-a", "node-b")
 TRUTH = Path(__file__).parent / "data" / "truth"
@@ -195,7 +195,7 @@ def test_the_ledger_is_sound_and_the_same_every_time(imported: Imported, tmp_pat
     """The same files give the same bytes: one digest."""
     report = audit(imported[0])
     assert report.findings == ()
-    again, _ = import_recording(report.nodes[0].node, tmp_path / "again")
+    again, _ = import_anew(report.nodes[0].node, tmp_path / "again")
     assert audit(again).nodes[0].head == report.nodes[0].head
 
 

@@ -24,6 +24,7 @@ from kubeledger.ledger.audit import audit
 from kubeledger.ledger.audit_recording import audit_recording
 from kubeledger.ledger.audit_report import Finding, NodeAudit
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.names import VERDICTS
 from kubeledger.model.bodies.allocation import PodsStateRead
 from kubeledger.model.bodies.cpumanager import CpuManagerStateRead
 from kubeledger.model.bodies.devicemanager import CheckpointRead
@@ -66,8 +67,32 @@ def prove_caches(ledgers: Iterable[Ledger]) -> Iterator[Finding]:
 
     for ledger in ledgers:
         yield from prove_snapshots(ledger)
+        yield from _prove_derived(ledger)
         with TemporaryDirectory(prefix="kubeledger-audit-") as scratch:
             yield from prove_history(ledger, Path(scratch))
+
+
+def _prove_derived(ledger: Ledger) -> Iterator[Finding]:
+    """What is kept of names, subjects and verdicts against what the records give now."""
+    from kubeledger.analyze.histories.derived import prove
+    from kubeledger.analyze.histories.subject_index import SUBJECT_INDEX
+    from kubeledger.analyze.why.names import NAMES_KNOWN
+
+    for history in histories_of_ledger(ledger) if ledger.nodes() else ():
+        wrong: list[tuple[str, int]] = []
+        with ledger.reading(history.node) as look:
+            wrong += ((SUBJECT_INDEX.place, seq) for seq in prove(ledger, look, SUBJECT_INDEX))
+            wrong += ((NAMES_KNOWN.place, seq) for seq in prove(ledger, look, NAMES_KNOWN))
+        if history.kept is not None and (false := history.kept.disproved(history.verified)):
+            wrong.append((VERDICTS, false))
+        for place, seq in wrong:
+            yield Finding(
+                node=history.node,
+                file=str(ledger.snapshots(history.node, place).path(seq)),
+                offset=None,
+                seq=seq,
+                problem="it is not what the records give; no record is lost, remove this file",
+            )
 
 
 _CHECKPOINTS = (

@@ -202,17 +202,13 @@ class OpenLedger:
         Raises:
             BadQuestionError: no such target, time or node.
         """
-        import msgspec
-
         from kubeledger.analyze.headlines import besides_on
-        from kubeledger.analyze.why import answers_to
+        from kubeledger.analyze.why import answers_to, with_besides
 
         found = answers_to(target, self._histories(node), upto_ts_ns=self._ns(at, node))
         if target.partition("/")[0] == "node" and at is None:
             besides = partial(besides_on, lambda query, params: self.sql(query, params).dicts())
-            found = [
-                msgspec.structs.replace(each, **besides(each.node)._asdict()) for each in found
-            ]
+            found = [with_besides(each, *besides(each.node)) for each in found]
         return Reasons(tuple(found))
 
     def whatif(

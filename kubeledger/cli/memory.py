@@ -58,7 +58,7 @@ def size_of_memory(text: str) -> int:
 
 
 @contextmanager
-def bounded(memory_bytes: int | None) -> Iterator[None]:
+def bounded(memory_bytes: int | None, base_bytes: int | None = None) -> Iterator[None]:
     """Let the process grow by twice that memory and a bit meanwhile, and by no more.
 
     A single call of a function inside a query may take memory that DuckDB does not count; it
@@ -66,12 +66,13 @@ def bounded(memory_bytes: int | None) -> Iterator[None]:
 
     Args:
         memory_bytes: positive; None is no bound.
+        base_bytes: what it grows from; None: all that it has now.
     """
     before = resource.getrlimit(resource.RLIMIT_DATA)
     if memory_bytes is not None:
-        grows = 2 * memory_bytes + _BESIDE_BYTES
+        base = _data_bytes() if base_bytes is None else base_bytes
         limits = [limit for limit in before if limit != resource.RLIM_INFINITY]
-        _limit(min([_data_bytes() + grows, *limits]), before[1])
+        _limit(min([base + 2 * memory_bytes + _BESIDE_BYTES, *limits]), before[1])
     try:
         yield
     finally:
@@ -79,7 +80,12 @@ def bounded(memory_bytes: int | None) -> Iterator[None]:
 
 
 class SharedBound:
-    """A bound for queries of several threads: it holds while one of them is at work."""
+    """A bound for queries of several threads: it holds while one of them is at work.
+
+    What queries have freed, allocators keep for the next ones: as addresses without memory, which
+    the system counts as the process's data all the same. So the process grows from what it had at
+    first, or has in memory, and not by as much again after each query.
+    """
 
     def __init__(self, memory_bytes: int, lingering: Callable[[], int]) -> None:
         """Nothing is bounded yet.
@@ -89,6 +95,7 @@ class SharedBound:
             lingering: how many queries continue that were given up.
         """
         self._memory_bytes = memory_bytes
+        self._first_bytes = 0
         self._lingering = lingering
         self._lock = Lock()
         self._under_way = 0
@@ -101,7 +108,9 @@ class SharedBound:
         with self._lock:
             self._under_way += 1
             if not self._is_bound:
-                self._bound.enter_context(bounded(self._memory_bytes))
+                self._first_bytes = self._first_bytes or _data_bytes()
+                base = max(self._first_bytes, _resident_bytes())
+                self._bound.enter_context(bounded(self._memory_bytes, base))
                 self._is_bound = True
         try:
             yield
@@ -119,8 +128,17 @@ def _limit(soft: int, hard: int) -> None:
 
 
 def _data_bytes() -> int:
-    """What the process has now, where the system reports it."""
+    """What the process has of its own, where the system reports it: stacks, heaps, mappings."""
+    return _pages()[5] * resource.getpagesize()
+
+
+def _resident_bytes() -> int:
+    """What of that is in memory."""
+    _, resident, shared, *_ = _pages()
+    return (resident - shared) * resource.getpagesize()
+
+
+def _pages() -> list[int]:
     with suppress(OSError):
-        pages = int(Path("/proc/self/statm").read_text().split()[5])
-        return pages * resource.getpagesize()
-    return 0
+        return [int(each) for each in Path("/proc/self/statm").read_text().split()]
+    return [0] * 7

@@ -1,6 +1,7 @@
 """Rows to text: tables for people, JSON, JSON Lines and CSV for programs.
 
-The formats for programs keep every value as it is; tables are safe to show in a
+The formats for programs, and ``wide``, keep every value as it is; a ``table`` shows bytes in
+units and lists without brackets. Tables are safe to show in a
 terminal, whatever bytes a log line brought along. NULL is an empty cell, or ``null`` in
 JSON. Rows are written as they come: a result need not fit into memory.
 """
@@ -22,6 +23,7 @@ from uuid import UUID
 
 from kubeledger.cli.screen import color_wanted, screen_width
 from kubeledger.cli.table import table_lines
+from kubeledger.model.units import sizes_text
 
 Row = Sequence[Any]
 
@@ -31,6 +33,12 @@ _MIN_FLUSH_CHARS = 1 << 16
 _UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
+_BYTES = re.compile(r"(^|_)bytes(_|$)")
+"""Names of columns that hold bytes."""
+_OF_SIGNAL = frozenset({"threshold", "observed", "available"})
+"""Columns that hold bytes where the signal of their row is measured in bytes."""
+_NO_LIMIT = 1 << 60
+"""Above that is what a kernel takes for no limit."""
 _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -64,8 +72,9 @@ def write_rows(
     buffer: list[str] = []
     size = 0
     if format_ in _TABLES:
-        width = width_max if format_ == "table" else None
-        texts = _table(columns, rows, stream, width, wrapped=wrapped)
+        exact = format_ == "wide"
+        rows = rows if exact else _for_people(columns, rows)
+        texts = _table(columns, rows, stream, None if exact else width_max, wrapped=wrapped)
     else:
         texts = _WRITERS[format_](columns, rows, tuple(types) or ("",) * len(columns))
     for text in texts:
@@ -196,8 +205,43 @@ def _table(
     )
 
 
+class _Size(int):
+    """Bytes with their text; a number still, so that they stand at the right."""
+
+    text = ""
+
+
+def _for_people(columns: Sequence[str], rows: Iterable[Row]) -> Iterable[Row]:
+    """Rows with bytes in units, those of a row so that they can be compared, and plain lists."""
+    sizes = [at for at, name in enumerate(columns) if _BYTES.search(name)]
+    signal = columns.index("signal") if "signal" in columns else None
+    of_signal = [] if signal is None else [columns.index(name) for name in _OF_SIGNAL & {*columns}]
+
+    def readable(row: Row) -> Row:
+        cells = [_listed(value) if isinstance(value, list) else value for value in row]
+        given = sizes + (of_signal if signal is not None and _in_bytes(row[signal]) else [])
+        kept = [at for at in given if type(row[at]) is int and 0 <= row[at] < _NO_LIMIT]
+        for at, text in zip(kept, sizes_text(*(row[at] for at in kept)), strict=True):
+            cells[at] = size = _Size(row[at])
+            size.text = text
+        return cells
+
+    return map(readable, rows)
+
+
+def _in_bytes(signal: str | None) -> bool:
+    """Whether the kubelet measures an eviction signal in bytes, not in inodes or processes."""
+    return signal is not None and not signal.endswith(".inodesFree") and signal != "pid.available"
+
+
+def _listed(values: list[Any]) -> str:
+    return ", ".join(cell_text(value) for value in values if value is not None)
+
+
 def cell_text(value: object) -> str:
     """A cell of a table or of CSV."""
+    if isinstance(value, _Size):
+        return value.text
     if value is None:
         return ""
     if isinstance(value, str):

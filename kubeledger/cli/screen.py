@@ -6,11 +6,13 @@ import io
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    import subprocess
 
 _WIDTH = 80
 _WIDTH_MIN = 40
@@ -81,6 +83,8 @@ class _Pager(io.TextIOBase):
         if self._process is None:
             self._below.write("")  # takes progress off the screen
             self._below.flush()
+            import subprocess  # most commands need no pager
+
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,

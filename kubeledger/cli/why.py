@@ -48,9 +48,6 @@ def why(
     The answer is about the last pod of that name; give a UID for an earlier one. It fits a
     screen; --full prints all reasons, evidence and decisions.
     """
-    import msgspec
-
-    from kubeledger.analyze.headlines import besides_on
     from kubeledger.analyze.histories.history import span_of_histories
     from kubeledger.analyze.why import answers_to
     from kubeledger.cli.sources import ledger_for
@@ -65,15 +62,15 @@ def why(
         upto_ts_ns = instant(at, partial(span_of_histories, histories))
         found = answers_to(target, histories, upto_ts_ns=upto_ts_ns)
         if is_of_node and at is None:
+            from kubeledger.analyze.headlines import besides_on
             from kubeledger.analyze.sql.api import connect
+            from kubeledger.analyze.why import with_besides
 
             with connect(ledger, is_fixed=True, is_held=True) as queryable:
                 besides = partial(
                     besides_on, lambda text, given: queryable.sql(text, given).dicts()
                 )
-                found = [
-                    msgspec.structs.replace(each, **besides(each.node)._asdict()) for each in found
-                ]
+                found = [with_besides(each, *besides(each.node)) for each in found]
     if output == "json":
         write_document(found[0] if len(histories) == 1 else found)
         return

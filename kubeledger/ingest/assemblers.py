@@ -27,6 +27,7 @@ from kubeledger.ingest.correlate.node_conditions import ConditionsAssembler
 from kubeledger.ingest.correlate.oom import OomAssembler
 from kubeledger.ingest.correlate.pods_state import PodsStateAssembler
 from kubeledger.ingest.correlate.preemption import PreemptionAssembler
+from kubeledger.ingest.correlate.pulls import PullsAssembler
 from kubeledger.ingest.correlate.readings import ReadingsAssembler
 from kubeledger.ingest.correlate.reasons import ReasonAssembler
 from kubeledger.ingest.correlate.registers import (
@@ -112,6 +113,7 @@ def assemblers_of(
         LifecycleAssembler(context, registers),
         ResizesAssembler(context, registers),
         probes,
+        PullsAssembler(context, registers),
         stages,
     )
     reasons, errors = ReasonAssembler(context, images.removed), ErrorsAssembler(context)

@@ -36,7 +36,7 @@ from kubeledger.ledger.segments import (
     list_segments,
 )
 from kubeledger.ledger.shipped import SHIPPED, load_mark
-from kubeledger.ledger.snapshots import SnapshotStore
+from kubeledger.ledger.snapshots import SnapshotStore, derived_stores
 from kubeledger.ledger.storage import storage_errors
 from kubeledger.model.errors import DamagedLedgerError
 from kubeledger.model.wire.codec import is_complete_except_newline
@@ -119,9 +119,10 @@ class _NodeAuditor:
         self.counted_crcs = {
             segment.first_seq: segment.stored_crc for segment in counted.segments if segment.sealed
         }
-        self.snapshots = SnapshotStore(self.directory.parent, node)
-        known = [seq for seq in self.snapshots.seqs() if seq > self.begin.seq]
-        self.snapshot_chains: dict[int, str | None] = dict.fromkeys(known)
+        snapshots = SnapshotStore(self.directory.parent, node)
+        self.stores = (snapshots, *derived_stores(self.directory.parent, node))
+        known = [seq for store in self.stores for seq in store.seqs() if seq > self.begin.seq]
+        self.snapshot_chains: dict[int, str | None] = dict.fromkeys(sorted(known))
 
     def run(self) -> NodeAudit:
         walk, segments = self.walk, self.segments
@@ -275,11 +276,14 @@ class _NodeAuditor:
             yield loss
 
     def _snapshots(self) -> None:
-        for seq, chain in self.snapshot_chains.items():
-            flaw = self.snapshots.flaw(seq, chain)
-            if flaw is not None:
-                problem = f"this snapshot is not used and may be removed: {flaw}"
-                self._find(str(self.snapshots.path(seq)), None, seq, problem)
+        for store in self.stores:
+            for seq in store.seqs():
+                if seq not in self.snapshot_chains:
+                    continue
+                flaw = store.flaw(seq, self.snapshot_chains[seq])
+                if flaw is not None:
+                    problem = f"this snapshot is not used and may be removed: {flaw}"
+                    self._find(str(store.path(seq)), None, seq, problem)
 
     def _twin(self, segment: Segment, twin: Path) -> None:
         other = Segment(twin, segment.first_seq, open=False)

@@ -18,7 +18,7 @@ from kubeledger.ledger.index import without_dropped
 from kubeledger.ledger.manifest import NodeInfo
 from kubeledger.ledger.reader import NodeReader
 from kubeledger.ledger.segments import Segment, list_segments
-from kubeledger.ledger.snapshots import SnapshotStore
+from kubeledger.ledger.snapshots import SnapshotStore, derived_stores
 from kubeledger.ledger.storage import make_directory, remove, write_atomically
 from kubeledger.model.bodies.ledger import RecordsDropped
 from kubeledger.model.errors import DamagedLedgerError
@@ -62,6 +62,8 @@ def finish_drop(directory: Path, base: Base) -> None:
             remove(segment.path)
             remove(segment.sealed_path)
     SnapshotStore(directory.parent, base.node).drop(last_seq=base.dropped.last_seq)
+    for store in derived_stores(directory.parent, base.node):
+        store.drop()  # each may tell of what went
     _remove_contents(directory.parent, keep=base)
 
 

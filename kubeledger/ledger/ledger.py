@@ -15,6 +15,7 @@ from kubeledger.ledger.names import (
     MANIFEST,
     NODES,
     SEGMENTS,
+    SNAPSHOTS,
     TEMPORARY_SUFFIX,
     node_directory,
     node_name,
@@ -244,14 +245,14 @@ class Ledger:
         ):
             yield look
 
-    def snapshots(self, node: str) -> SnapshotStore:
-        """Where snapshots of a node's state are kept.
+    def snapshots(self, node: str, place: str = SNAPSHOTS) -> SnapshotStore:
+        """Where snapshots of a node's state are kept, or what else is derived from its records.
 
         Raises:
             BadQuestionError: the ledger has no such node.
         """
         self._chosen(node)
-        return SnapshotStore(self.path / NODES / node_directory(node), node)
+        return SnapshotStore(self.path / NODES / node_directory(node), node, place)
 
     @contextmanager
     def writer(self) -> Iterator[LedgerWriter]:

@@ -8,7 +8,8 @@ is :class:`DamagedLedgerError` with file and offset.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -38,6 +39,10 @@ reading began) are the ones written; ``crc``: that the bytes of what is handed o
 _RESTORE = "restore the file from a copy; `kubeledger audit` lists all damage"
 
 
+_PASSED_OVER = 4000
+"""So many records between two that are wanted are read: to look for the second costs more."""
+
+
 Pick = Callable[[Iterable[tuple[int, bytes]]], list[tuple[int, bytes]]]
 """Of numbered lines those that are wanted."""
 
@@ -62,6 +67,10 @@ def picking(kinds: Collection[str] | None, holding: Collection[str] = ()) -> Pic
         return [each for each in wanted if any(needle in each[1] for needle in needles)]
 
     return pick
+
+
+def _numbered(lines: Iterable[tuple[int, bytes]], seqs: Collection[int]) -> list[tuple[int, bytes]]:
+    return [each for each in lines if each[0] in seqs]
 
 
 class RawLine(NamedTuple):
@@ -133,16 +142,53 @@ class NodeReader:
             RecordsDroppedError: some records after ``after_seq`` were dropped.
             DamagedLedgerError: see the module.
         """
-        node = self.node
         for segment, piece in self._pieces(after_seq, pick):
             for seq, line in piece.picked:
-                try:
-                    record = decode_line(line)
-                    if record.seq != seq or record.node != node:
-                        raise BadLineError(self._misplaced(seq))
-                except BadLineError as error:
-                    raise self._damaged(segment, piece, seq, error) from error
-                yield record
+                yield self._record(segment, piece, seq, line)
+
+    def picked(self, seqs: Sequence[int]) -> Iterator[Record]:
+        """Some records, each proved by its CRC and as the one that follows on the line before it.
+
+        What lies between two of them is passed over where it is much.
+
+        Args:
+            seqs: (n,) ascending; those that are not there are left out.
+
+        Raises:
+            KubeledgerError: as :meth:`records`.
+        """
+        rest = deque(seq for seq in seqs if seq > self.begin.seq)
+        while rest:
+            together = [rest.popleft()]
+            while rest and rest[0] - together[-1] <= _PASSED_OVER:
+                together.append(rest.popleft())
+            yield from self._picked_near(frozenset(together))
+
+    def _picked_near(self, wanted: frozenset[int]) -> Iterator[Record]:
+        first_seq, last_seq = min(wanted), max(wanted)
+        needed = wanted | {seq - 1 for seq in wanted}
+        digest: bytes | None = None
+        for segment, piece in self._pieces(first_seq - 1, partial(_numbered, seqs=needed)):
+            digest = self.digest if digest is None else digest
+            for seq, line in piece.picked:
+                if seq in wanted:
+                    try:
+                        check_line(line, digest)
+                    except BadLineError as error:
+                        raise self._damaged(segment, piece, seq, error) from error
+                    yield self._record(segment, piece, seq, line)
+                digest = chain_of(line)
+            if self.last_seq >= last_seq:
+                return
+
+    def _record(self, segment: Segment, piece: _Checked, seq: int, line: bytes) -> Record:
+        try:
+            record = decode_line(line)
+            if record.seq != seq or record.node != self.node:
+                raise BadLineError(self._misplaced(seq))
+        except BadLineError as error:
+            raise self._damaged(segment, piece, seq, error) from error
+        return record
 
     def raw_lines(self, after_seq: int = 0) -> Iterator[RawLine]:
         """Lines after ``after_seq``, checked but not parsed.

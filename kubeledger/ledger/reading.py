@@ -6,7 +6,8 @@ a reading gives all records from where it began, never some with a hole between.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import groupby, islice
 from pathlib import Path
@@ -80,9 +81,25 @@ class Reading:
             self._refuse_if_dropped(error)
             raise
 
+    def prove(self) -> None:
+        """Check the chain and the bytes of all lines.
+
+        Raises:
+            DamagedLedgerError: a line is not as it was written.
+        """
+        deque(self._reader("chain").records(0, lambda _: []), 0)
+
     def record(self, seq: int) -> Record | None:
         """One record; None when there is no such one, or no more."""
         return next(self.records(seq - 1), None) if seq > self.begin.seq else None
+
+    def picked(self, seqs: Iterable[int]) -> Iterator[Record]:
+        """As ``NodeReader.picked``, of numbers in any order; those superseded, too."""
+        try:
+            yield from self._reader("crc").picked(sorted(set(seqs)))
+        except SegmentGoneError as error:
+            self._refuse_if_dropped(error)
+            raise
 
     def digest_at(self, seq: int) -> bytes | None:
         """Chain digest of a record, or of the last one dropped; None when it is not known."""

@@ -23,7 +23,7 @@ from kubeledger.ledger.manifest import NodeInfo, SegmentInfo
 from kubeledger.ledger.regular import file_crc
 from kubeledger.ledger.sealing import finish_seals
 from kubeledger.ledger.segments import Segment, blocks_of, lines_of, list_segments
-from kubeledger.ledger.snapshots import SnapshotStore
+from kubeledger.ledger.snapshots import SnapshotStore, derived_stores
 from kubeledger.ledger.storage import WRITE_OWN
 from kubeledger.model.errors import DamagedLedgerError
 from kubeledger.model.record import Body
@@ -144,7 +144,9 @@ def recover_node(
         loss = loss_of(known, info, time.time_ns())
         info.losses += [] if loss is None else [loss]
         # States of records that are gone: nobody could use them.
-        SnapshotStore(directory.parent, node).drop(info.last_seq + 1)
+        snapshots = SnapshotStore(directory.parent, node)
+        for store in (snapshots, *derived_stores(directory.parent, node)):
+            store.drop(info.last_seq + 1)
     elif not same:
         reports.append(CountedAnew(file=str(directory), problem=_OTHERS.format(known.last_seq)))
     note_reopened(info, known if lost or same else NodeInfo())

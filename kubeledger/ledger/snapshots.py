@@ -17,7 +17,7 @@ import msgspec
 import zstandard
 
 from kubeledger.ledger.manifest import Run
-from kubeledger.ledger.names import SNAPSHOTS
+from kubeledger.ledger.names import DERIVED, SNAPSHOTS
 from kubeledger.ledger.regular import read_regular
 from kubeledger.ledger.runs import replays_in_seq_order
 from kubeledger.ledger.storage import make_directory, remove, storage_errors, write_atomically
@@ -59,14 +59,16 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SnapshotStore:
-    """The snapshots of one node.
+    """The snapshots of one node: of its state, or of something else that records give.
 
     Attributes:
+        place: name of their directory.
         notes: why snapshots were passed over, one sentence each.
     """
 
-    def __init__(self, directory: Path, node: str) -> None:
-        self._directory = directory / SNAPSHOTS
+    def __init__(self, directory: Path, node: str, place: str = SNAPSHOTS) -> None:
+        self.place = place
+        self._directory = directory / place
         self._node = node
         self.notes: list[str] = []
 
@@ -215,3 +217,8 @@ class SnapshotStore:
             return header, zstandard.ZstdDecompressor().decompress(packed)
         except (ValueError, zstandard.ZstdError):
             return "its bytes are damaged"
+
+
+def derived_stores(directory: Path, node: str) -> list[SnapshotStore]:
+    """What is kept of a node beside its state; ``directory`` is the node's."""
+    return [SnapshotStore(directory, node, place) for place in DERIVED]

@@ -1,4 +1,4 @@
-"""For tests: golden recordings as pytest tests, small scenes, random scenarios, schemas.
+"""For tests: golden recordings as pytest tests, small scenes.
 
-Comes in: recordings, or a seed. Goes out: tests and plans. Imports the rooms before it.
+Comes in: recordings. Goes out: tests. Imports the rooms before it.
 """

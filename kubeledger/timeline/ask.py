@@ -24,6 +24,7 @@ _OF_PODS = frozenset(
         "cpu_assignments",
         "device_allocations",
         "evictions",
+        "image_pulls",
         "oom_kills",
         "pod_stages",
         "probe_tick_runs",

@@ -21,6 +21,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
+from kubeledger.analyze.sql.room import require_room
 from kubeledger.model.errors import BadQuestionError, KubeledgerError
 
 HOST = "127.0.0.1"
@@ -126,13 +127,14 @@ class Server(ThreadingHTTPServer):
             ) from error
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - the library's
-        """As the library's, for so many at once; who comes then is sent away unheard."""
+        """As the library's, for so many at once, where there is memory; others are sent away."""
         if not self._free.acquire(blocking=False):
             self.shutdown_request(request)
             return
         try:
+            require_room()
             super().process_request(request, client_address)
-        except BaseException:  # no thread could be started
+        except BaseException:  # no thread can be started; the library sends it away
             self._free.release()
             raise
 

@@ -17,6 +17,7 @@ from kubeledger.verify.rules.kills import KillVerifier
 from kubeledger.verify.rules.memory import MemoryVerifier
 from kubeledger.verify.rules.oom.kills import OomVerifier
 from kubeledger.verify.rules.probes import ProbeVerifier
+from kubeledger.verify.rules.pulls import PullVerifier
 from kubeledger.verify.rules.restarts import RestartVerifier
 from kubeledger.verify.rules.safety import SafetyVerifier
 from kubeledger.verify.rules.shutdowns import ShutdownVerifier
@@ -36,6 +37,7 @@ VERIFIERS: tuple[type[Verifier], ...] = (
     ProbeVerifier,
     MemoryVerifier,
     OomVerifier,
+    PullVerifier,
     RestartVerifier,
     SafetyVerifier,
     ShutdownVerifier,

@@ -65,6 +65,10 @@ class Witnesses(Generic[V]):
         while len(rows) > 1 and rows[1].ts_ns < row.ts_ns - 2 * self._reach_ns:
             del rows[0]
 
+    def knows(self, kind: str, subject: Hashable) -> bool:
+        """Whether any account of a fact was noted."""
+        return (kind, subject) in self._rows
+
     def forget(self) -> None:
         """Whatever was known is open from now on, and what was shown until now with it."""
         self._rows.clear()

@@ -9,8 +9,8 @@ from pathlib import Path
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.errors import LedgerUnavailableError
-from kubeledger.testing.faults import Fault, FaultyDisk, PowerCut
 from tests.cli.nodes import run
+from tests.faults import Fault, FaultyDisk, PowerCut
 from tests.ledger.making import append, batch, ledger_of, segment_paths, seqs
 
 

@@ -104,7 +104,7 @@ def test_junit_on_standard_output(nodes: Nodes, tmp_path: Path) -> None:
     """In place of the other form."""
     result = run("verify", nodes.ledger("node-b"), "--junit", "-")
     assert result.exit_code == 0
-    assert len(list(ET.fromstring(result.stdout).iter("testcase"))) == 213  # our own output
+    assert len(list(ET.fromstring(result.stdout).iter("testcase"))) == 240  # our own output
     assert list(tmp_path.iterdir()) == []
 
 
@@ -115,7 +115,7 @@ def test_a_recording_on_standard_input(nodes: Nodes) -> None:
         result = fed(whole, *command, "-")
         assert result.exit_code == 0, result.stderr
         assert "/" not in result.stdout.partition("\n")[0]
-    assert '"decisions":201' in fed(whole, "verify", "-", "-o", "json").stdout
+    assert '"decisions":228' in fed(whole, "verify", "-", "-o", "json").stdout
     damaged = fed(whole.replace(b'"seq":7,', b'"seq":8,', 1), "verify", "-")
     assert damaged.exit_code == 3
     assert damaged.stderr.startswith("error: standard input:7: ")
@@ -145,7 +145,7 @@ def test_a_recording_in_a_real_pipe(nodes: Nodes) -> None:
     with subprocess.Popen(export, stdout=subprocess.PIPE, env=environment) as source:
         done = subprocess.run(verify, stdin=source.stdout, env=environment, capture_output=True)
     assert done.returncode == 0, done.stderr
-    assert any(line.split()[:2] == [b"all", b"201"] for line in done.stdout.splitlines())
+    assert any(line.split()[:2] == [b"all", b"228"] for line in done.stdout.splitlines())
     log = (ROOT / "tests" / "data" / "kubelet" / "liveness-1.20.2.log").read_bytes()
     done = subprocess.run(verify, input=log, env=environment, capture_output=True)
     Path("kubelet.log").write_bytes(log)

@@ -49,6 +49,35 @@ def test_help_imports_nothing_heavy() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "idle"),
+    [
+        (["import", "LOG", "-q"], {"duckdb", "subprocess", "kubeledger.verify.run"}),
+        (
+            ["sql", "SELECT victim_pod FROM preemptions"],
+            {"filelock", "subprocess", "kubeledger.replay.episodes", "kubeledger.replay.node"},
+        ),
+        (["why", "node"], {"filelock", "subprocess", "kubeledger.verify.registry"}),
+    ],
+)
+def test_a_command_loads_what_it_uses(arguments: list[str], idle: set[str], tmp_path: Path) -> None:
+    """Start-up is most of what a question costs."""
+    log = tmp_path / "kubelet.log"
+    log.write_text('I0102 03:04:05.000000     7 server.go:1] "Started kubelet"\n', "utf-8")
+    ledger = ["--ledger", str(tmp_path / "ledger")]
+    if arguments[0] != "import":
+        taken = CliRunner().invoke(cli, ["import", str(log), "--year", "2026", *ledger])
+        assert taken.exit_code == 0, taken.output
+    words = [str(log) if word == "LOG" else word for word in arguments] + ledger
+    code = (
+        "import sys; from kubeledger.cli.main import cli\n"
+        "cli.main(sys.argv[1:], standalone_mode=False)\n"
+        f"sys.exit(', '.join(sorted({idle!r} & set(sys.modules))) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_an_unknown_command_is_a_usage_error() -> None:
     """Exit code 2, and no traceback."""
     result = CliRunner().invoke(cli, ["frobnicate"])

@@ -6,6 +6,7 @@ import csv
 import datetime
 import io
 import json
+import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
@@ -67,7 +68,7 @@ def test_values(value: object, in_json: object, in_text: str) -> None:
     assert json.loads(written(["a"], [[value]], "jsonl")) == {"a": in_json}
     rows = list(csv.reader(io.StringIO(written(["a", "b"], [[value, 1]], "csv"))))
     assert rows == [["a", "b"], [in_text, "1"]]
-    table = written(["a", "b"], [[value, 1]], "table").splitlines()
+    table = written(["a", "b"], [[value, 1]], "wide").splitlines()
     assert table[2].split() == [*in_text.split(), "1"]
 
 
@@ -104,8 +105,27 @@ def test_table_aligns_numbers_right_and_wide_characters() -> None:
     assert text.splitlines() == ["name    n", "----  ---", "日本    5", "abc   123"]
 
 
+def test_tables_show_bytes_in_units_and_lists_without_brackets() -> None:
+    """By the column's name, or the row's signal; other forms have what the record has."""
+    columns = ["signal", "threshold", "observed", "used_bytes", "names", "bytesize"]
+    rows: list[list[object]] = [
+        ["memory.available", 332398592, 57344, 1 << 30, ["a", None, "b"], 1024],
+        ["nodefs.inodesFree", 332398592, 57344, None, [], -1],
+        ["pid.available", 2048, 1024, 9223372036854771712, [1024], 1024],
+        [None, 2048, 1024, -1, None, 1024],
+    ]
+    lines = written(columns, rows, "table").splitlines()[2:]
+    assert [re.split(" {2,}", line) for line in lines] == [
+        ["memory.available", "317Mi", "56Ki", "1Gi", "a, b", "1024"],
+        ["nodefs.inodesFree", "332398592", "57344", "-1"],
+        ["pid.available", "2048", "1024", "9223372036854771712", "1024", "1024"],
+        ["", "2048", "1024", "-1", "1024"],
+    ]
+    assert all("332398592" in written(columns, rows[:1], each) for each in FORMATS[1:])
+
+
 WIDE: tuple[list[str], list[list[object]]] = (
-    ["seq", "pod", "image", "what it says", "bytes"],
+    ["seq", "pod", "image", "what it says", "count"],
     [
         [
             7,

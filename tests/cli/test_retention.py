@@ -236,6 +236,7 @@ while len(begins) < 20:
 """
 
 
+@pytest.mark.slow
 def test_readers_beside_drops(tmp_path: Path) -> None:
     """As processes of their own: a reader never sees a hole, or anything that is not there."""
     ledger = ledger_of(tmp_path / "l", *(batch(s, 4) for s in range(0, 120, 4)), segment_bytes=1000)

@@ -16,8 +16,8 @@ import pytest
 
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.testing.faults import Fault, FaultyDisk
 from tests.cli.nodes import run
+from tests.faults import Fault, FaultyDisk
 
 ROOT = Path(__file__).parents[2]
 

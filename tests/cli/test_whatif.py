@@ -20,8 +20,8 @@ def test_images_that_would_have_stayed(nodes: Nodes) -> None:
         "whatif", "--set", "imageGCHighThresholdPercent=80", nodes.ledger("node-a")
     )["variants"]  # fmt: skip
     assert (found["node"], found["variant"]) == ("node-a", "imageGCHighThresholdPercent=80")
-    assert found["decisions"] == 279
-    assert sum(found[n] for n in ("same", "changed", "untrusted", "unknown")) == 279
+    assert found["decisions"] == 319
+    assert sum(found[n] for n in ("same", "changed", "untrusted", "unknown")) == 319
     first, *others = found["changes"]
     assert first["kind"] == "images.GarbageCollectionStarted"
     assert first["recorded"]["high_threshold_percent"] == 5
@@ -44,19 +44,23 @@ def test_the_recorded_settings_change_nothing(nodes: Nodes) -> None:
     ledger = nodes.ledger("node-a")
     for args in (("--set", "maxPods=40"), ("--kubelet-version", "1.20.2")):
         (found,) = answer("whatif", *args, ledger)["variants"]
-        assert (found["same"], found["changes"]) == (279, [])
+        assert (found["same"], found["changes"]) == (319, [])
 
 
-@pytest.mark.parametrize("name", ["node-a", "node-b"])
+@pytest.mark.parametrize(("name", "of_records"), [("node-a", 0), ("node-b", 27)])
 def test_its_own_configuration_file_changes_nothing(
-    nodes: Nodes, tmp_path: Path, name: str
+    nodes: Nodes, tmp_path: Path, name: str, of_records: int
 ) -> None:
-    """Defaults are those of the version, and the command line stays."""
+    """Defaults are those of the version, and the command line stays.
+
+    Of some decisions nothing is known: they rest on records of pulls, which were not collected.
+    """
     config = next(extract(name, tmp_path).rglob("kubelet-config.yaml"))
     (found,) = answer("whatif", "--config", str(config), nodes.ledger(name))["variants"]
     assert found["variant"] == "kubelet-config.yaml"
     assert found["changes"] == []
-    assert found["same"] >= found["decisions"] - 1
+    assert found["same"] + found["unknown"] == found["decisions"]
+    assert found["unknown"] <= of_records + 1
 
 
 def test_what_a_configuration_leaves_out_has_its_default(nodes: Nodes, tmp_path: Path) -> None:
@@ -149,7 +153,7 @@ def test_the_reason_stands_whole_before_the_numbers(nodes: Nodes) -> None:
     assert lines[1:3] == found["summary"][:2]
     text = " ".join(" ".join(lines).split())
     reason = f"GarbageCollectionStarted would not have been: {found['changes'][0]['why']}"
-    assert text.index(found["summary"][0]) < text.index(reason) < text.index("12 of 279 decisions")
+    assert text.index(found["summary"][0]) < text.index(reason) < text.index("12 of 319 decisions")
     assert "2: 02:57:42 node, 03:02:42 node" in text
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.nodes import WORLDS, Nodes, output_in, run
-from tests.nightly import nightly
+from tests.marks import nightly, slow
 
 NOON = "2026-11-21T03:00:00Z"
 
@@ -19,7 +19,7 @@ NOON = "2026-11-21T03:00:00Z"
         ("diff", "A", "B", "-o", "json"),
         ("diff", f"A@{NOON}", f"B@{NOON}"),
         ("verify", "A", "--all"),
-        ("whatif", "--set", "maxPods=5|10", "A", "-o", "json"),
+        *slow((("whatif", "--set", "maxPods=5|10", "A", "-o", "json"),)),
         ("why", "pod/default/gpu-c", "A", "-o", "json"),
         *nightly(
             (("verify", "A", "-o", "jsonl"),),

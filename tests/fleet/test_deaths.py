@@ -28,7 +28,7 @@ from kubeledger.remote.store import StorageError, Store, digest_of_file
 from tests.buckets import Place
 from tests.fleet.places import head_of, log_lines, task, task_elsewhere, write_bundle
 from tests.fleet.test_task import rows
-from tests.nightly import nightly
+from tests.marks import nightly
 from tests.waiting import PATIENCE_S
 
 BUCKETS = pytest.mark.parametrize("place", ["s3", *nightly("local")], indirect=True)
@@ -56,6 +56,7 @@ def check_whole(lake: str, tmp_path: Path) -> Head | None:
     return head
 
 
+@pytest.mark.slow
 @BUCKETS
 def test_a_task_may_be_killed_at_any_moment(place: Place, tmp_path: Path) -> None:
     """The lake has the generation before, or the new one; the next task goes on from there."""

@@ -19,7 +19,7 @@ from kubeledger.fleet import task as task_module
 from kubeledger.fleet.lake import Lake
 from tests.buckets import Place, put_odd
 from tests.fleet.places import head_of, log_lines, task, write_bundle
-from tests.nightly import nightly
+from tests.marks import nightly
 
 
 def failed(place: Place, source: str, tmp_path: Path, kind: str) -> str:

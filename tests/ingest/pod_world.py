@@ -17,6 +17,7 @@ from kubeledger.ingest.correlate.context import BundleContext, KnownPod
 from kubeledger.ingest.correlate.cpus import CpuAssembler
 from kubeledger.ingest.correlate.lifecycle import LifecycleAssembler
 from kubeledger.ingest.correlate.memory import MemoryAssembler
+from kubeledger.ingest.correlate.pulls import PullsAssembler
 from kubeledger.ingest.correlate.stages import StagesAssembler
 from kubeledger.ingest.messages.catalogue import router
 from kubeledger.ingest.planning.identity import KubeletVersion
@@ -125,7 +126,7 @@ def _of_pods(context: BundleContext) -> list[Assembler]:
     version = KubeletVersion(context.kubelet_version, None, None)
     made = assemblers_of(context, lambda _: version).in_order
     (lifecycle,) = (each for each in made if isinstance(each, LifecycleAssembler))
-    others = (CpuAssembler, MemoryAssembler, StagesAssembler)
+    others = (CpuAssembler, MemoryAssembler, PullsAssembler, StagesAssembler)
     return [each for each in made if each.queue is lifecycle.queue or isinstance(each, others)]
 
 

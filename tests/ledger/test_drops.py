@@ -13,8 +13,9 @@ from kubeledger.ledger.audit import audit
 from kubeledger.ledger.audit_report import AuditReport
 from kubeledger.ledger.base import BASE, Base, load_base, save_base
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.names import MANIFEST
+from kubeledger.ledger.names import DERIVED, MANIFEST
 from kubeledger.ledger.retention import Policy
+from kubeledger.ledger.snapshots import Snapshot
 from kubeledger.model.bodies.ledger import RecordsDropped
 from kubeledger.model.errors import (
     BadQuestionError,
@@ -26,7 +27,7 @@ from kubeledger.model.errors import (
 from kubeledger.replay import refresh_snapshots, state_at
 from kubeledger.replay.dropping import drop_by_policy, plan_drops
 from kubeledger.replay.node.document import canonical_json
-from kubeledger.testing.faults import LOSSES, Fault, FaultyDisk, Loss, PowerCut
+from tests.faults import LOSSES, Fault, FaultyDisk, Loss, PowerCut
 from tests.ledger.making import (
     NODE,
     append,
@@ -178,6 +179,17 @@ def test_what_was_dropped_is_told(tmp_path: Path) -> None:
     assert seqs(ledger, after_seq=12)[0] == seqs(ledger)[0] == 13
 
 
+def test_what_was_derived_goes_with_what_was_dropped(tmp_path: Path) -> None:
+    """Up to whatever record it was made: it may tell of those that went."""
+    ledger = small(tmp_path / "ledger")
+    for place in DERIVED:
+        for seq in (5, 20):
+            kept = Snapshot(seq=seq, ts_ns=0, version="1", chain="0" * 64, state=b"")
+            ledger.snapshots(NODE, place).save(kept)
+    drop(ledger, 12)
+    assert not any(ledger.snapshots(NODE, place).seqs() for place in DERIVED)
+
+
 def test_an_import_that_goes_on_behind_the_base(tmp_path: Path) -> None:
     """Its run is the same, with and without a manifest."""
     drafts = import_of(range(20), "d1")
@@ -278,6 +290,7 @@ def sweep(tmp_path: Path, index: int, step: int, loss: Loss, *, crash: bool, twi
     raise AssertionError("the fault never stopped coming")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("twice", [False, True], ids=["first", "second"])
 @pytest.mark.parametrize("index", range(3), ids=["power", "process", "error"])
 def test_a_crash_at_every_call_of_a_drop(tmp_path: Path, index: int, twice: bool) -> None:

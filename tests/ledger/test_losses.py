@@ -20,7 +20,7 @@ from kubeledger.ledger.snapshots import Snapshot
 from kubeledger.ledger.writer import LedgerWriter
 from kubeledger.model.bodies.ledger import RecordsLost
 from kubeledger.model.errors import LedgerUnavailableError
-from kubeledger.testing.faults import LOSSES, Fault, FaultyDisk, Loss, PowerCut
+from tests.faults import LOSSES, Fault, FaultyDisk, Loss, PowerCut
 from tests.ledger.making import (
     NODE,
     append,
@@ -315,6 +315,7 @@ def test_a_loss_of_a_former_version(tmp_path: Path) -> None:
     assert (body.first_ts_ns, body.last_ts_ns) == (None, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [*LOSSES, None])
 def test_a_crash_at_every_call_while_a_loss_is_told(tmp_path: Path, loss: Loss | None) -> None:
     """Or an error, without one: one record tells of it in the end, never none and never two."""

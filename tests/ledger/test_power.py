@@ -17,7 +17,7 @@ from kubeledger.ledger.recovery import RecoveryReport
 from kubeledger.ledger.snapshots import Snapshot
 from kubeledger.ledger.writer import WriterOptions
 from kubeledger.model.errors import LedgerUnavailableError
-from kubeledger.testing.faults import LOSSES, Fault, FaultyDisk, Loss, PowerCut
+from tests.faults import LOSSES, Fault, FaultyDisk, Loss, PowerCut
 from tests.ledger.making import NODE, batch, draft, ledger_of, sizes
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES)
@@ -92,11 +92,13 @@ def sweep(
     raise AssertionError("the fault never stopped coming")
 
 
+@pytest.mark.slow
 def test_power_goes_at_every_call(tmp_path: Path) -> None:
     """And the disk forgets all that was not synced: every point there is."""
     assert sweep(tmp_path, lambda at: Fault(at=at, crash=True), "strict") > 80
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", range(4), ids=[loss for loss in LOSSES if loss != "strict"])
 def test_power_goes_and_some_of_it_stays(tmp_path: Path, index: int) -> None:
     """A fourth of the points each, together all."""
@@ -104,6 +106,7 @@ def test_power_goes_and_some_of_it_stays(tmp_path: Path, index: int) -> None:
     assert sweep(tmp_path, lambda at: Fault(at=at, crash=True), loss, every_fourth(index)) > 80
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", range(4), ids=["once", "lasting", "once-short", "lasting-short"])
 def test_every_call_fails(tmp_path: Path, index: int) -> None:
     """With each error in turn; a fourth of the points each, together all."""
@@ -143,6 +146,7 @@ KLOG = "".join(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("crash", [False, True], ids=["fails", "power"])
 def test_an_import_is_taken_up_again(tmp_path: Path, crash: bool) -> None:
     """After any failure, the same import gives the same records as one without."""

@@ -62,6 +62,7 @@ def test_nothing_to_recover(tmp_path: Path) -> None:
     assert recovered(ledger_of(tmp_path / "l", batch(0, 3))) == ()
 
 
+@pytest.mark.slow
 def test_a_cut_at_every_byte_of_the_last_segment(tmp_path: Path) -> None:
     """All whole records before the cut are there, the torn rest is dropped and told."""
     plain = [Draft(ts_ns, deleted(ts_ns)) for ts_ns in range(4)]

@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from kubeledger.model.units import NS_PER_S
 from kubeledger.record.capture import Capture
 from kubeledger.record.chapters import GAPS, Batch, Chapter, packed
 from kubeledger.record.observations import Document, Gap, Lines
+from kubeledger.record.reading import plan_of
 
 PODS = "a/pods.json"
+NOON_NS = 1_795_262_400 * NS_PER_S
+"""21 November 2026."""
 
 
 def lines(text: bytes, cursor: str) -> Lines:
@@ -125,3 +129,12 @@ def test_a_capture_that_is_removed_is_put_back(tmp_path: Path) -> None:
     (ended,) = capture.ended()
     assert content(Chapter(ended)) == {"kubelet.log": b"one\ntwo\n"}
     assert Capture(tmp_path, "node-x", 5).cursors == {"log": "2"}
+
+
+def test_process_ids_that_come_back_are_one_node_s(tmp_path: Path) -> None:
+    """A node that often boots gives them again; in other files they would be two nodes'."""
+    entry = 'I1121 02:52:{:02}.296376    {:4} kubelet.go:2430] "SyncLoop ADD" n={}\n'
+    entries = "".join(entry.format(n, 812 + n % 2, n) for n in range(10)).encode()
+    chapter = write(tmp_path / "1.open", packed(Batch(NOON_NS, {}, (lines(entries, "1"),))))
+    (log,) = plan_of(chapter, "n").timing.logs
+    assert b"".join(log.source.chunks()) == entries

@@ -100,13 +100,16 @@ class Case:
             self._command, stderr=subprocess.PIPE, text=True, cwd=_ROOT,
             preexec_fn=partial(_prepare, full_bytes),
         ) as process:  # fmt: skip
+            assert process.stderr is not None
             try:
-                assert process.stderr is not None
                 line = process.stderr.readline()
                 assert full_bytes is not None or line.startswith("recording n: "), line
                 yield process
             finally:
+                ended = process.poll()  # of itself: only where the disk is full
                 process.kill()
+                said = process.stderr.read()
+            assert full_bytes is not None or not ended, said
 
     def set_clock(self, seconds: int) -> None:
         """Let the node's clock be wrong by so much."""

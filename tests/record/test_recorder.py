@@ -17,8 +17,8 @@ from kubeledger.model.errors import LedgerUnavailableError
 from kubeledger.model.units import NS_PER_S
 from kubeledger.record.observations import Gap
 from kubeledger.record.recorder import Limits, Recorder
-from kubeledger.testing.faults import LOSSES, Fault, FaultyDisk, PowerCut
 from kubeledger.verify.finding import Finding
+from tests.faults import LOSSES, Fault, FaultyDisk, PowerCut
 from tests.ingest.node_files import write_node
 from tests.record.feeding import (
     NodeFiles,

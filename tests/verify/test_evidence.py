@@ -18,8 +18,8 @@ from kubeledger.model.bodies.lifecycle import ContainerStarted, PodAdmitted, Pod
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Body
 from kubeledger.simulate.engine.sim import Sim
-from kubeledger.testing.scenarios import random_plan
 from kubeledger.verify.context import VerifyContext
+from tests.random_scenarios import random_plan
 from tests.verify.histories import scene
 from tests.verify.properties.losses import LOSSES
 from tests.verify.properties.truths import Truth

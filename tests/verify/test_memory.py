@@ -9,6 +9,7 @@ import pytest
 
 from kubeledger.verify import Finding, verify
 from tests.benchmarks.bench_verify import Repeated
+from tests.marks import nightly, slow
 from tests.verify.histories import recorded
 
 
@@ -30,7 +31,7 @@ BYTES_PER_RECORD_MAX = 60
 """What an index of admissions and kubelet starts takes, spread over all records."""
 
 
-@pytest.mark.parametrize("node", [pytest.param("node-a", marks=pytest.mark.nightly), "node-b"])
+@pytest.mark.parametrize("node", [*slow("node-b"), *nightly("node-a")])
 def test_memory_is_flat(node: str) -> None:
     """Three times the records, the same pods, four more starts of the kubelet."""
     peak_of(Repeated(node, 1))  # what is made once a process

@@ -314,9 +314,12 @@ def test_a_victim_that_is_not_recorded() -> None:
 def test_a_refusal_that_is_not_recorded(node: str) -> None:
     """A list shows the pod as failed: its line is lost, and that it was let in is a lie."""
     for gone in of(node, PodRejected):
+        body: Any = gone.body
         assert not impossible(without(recorded(node), [gone]), ADMISSION)
-        if "OutOf" in body_of(gone).reason:
-            who = {name: getattr(gone.body, name) for name in ("namespace", "pod", "pod_uid")}
+        if "OutOf" in body.reason:
+            who: dict[str, Any] = {
+                name: getattr(body, name) for name in ("namespace", "pod", "pod_uid")
+            }
             lie = msgspec.structs.replace(gone, body=PodAdmitted(**who), kind=PodAdmitted.kind)
             lied = [lie if record is gone else record for record in recorded(node)]
             assert (gone.seq, True) in impossible(lied, ADMISSION)

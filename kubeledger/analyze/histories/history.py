@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
+from kubeledger.analyze.histories.derived import Fold, Stretch, stretches_of
+from kubeledger.analyze.histories.subject_index import SUBJECT_INDEX, latest_of, seqs_naming
+from kubeledger.analyze.histories.verdicts import KeptVerdicts
 from kubeledger.ledger.base_content import BaseContent
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import NODES, node_directory
@@ -21,8 +24,23 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.reader import BasedReader, Reader
 
 if TYPE_CHECKING:
+    from kubeledger.analyze.histories.verdicts import Verdicts
     from kubeledger.verify import Outcome, Variant
     from kubeledger.verify.verifier import Verifier
+
+
+T = TypeVar("T")
+
+
+class Derive(Protocol):
+    """Gives what is derived from all records of a history; see :mod:`.derived`."""
+
+    def __call__(self, fold: Fold[T]) -> list[Stretch[T]] | None:
+        """Stretch by stretch; None where nothing is kept, so that the records have to be read."""
+
+
+def _derive_nothing(fold: Fold[T]) -> list[Stretch[T]] | None:
+    return None
 
 
 class History(msgspec.Struct, frozen=True):
@@ -34,6 +52,8 @@ class History(msgspec.Struct, frozen=True):
         read: opens them; see :data:`kubeledger.verify.Reader`.
         pick: records by their seqs, those that are there, in the order of seq.
         span: first and last time of the records, ns.
+        derive: what was derived from all of them before.
+        kept: what was found of all of them before; None: nothing is kept.
     """
 
     node: str
@@ -41,10 +61,37 @@ class History(msgspec.Struct, frozen=True):
     read: Reader
     pick: Callable[[Collection[int]], list[Record]]
     span: Callable[[], tuple[int, int]]
+    derive: Derive = _derive_nothing
+    kept: KeptVerdicts | None = None
 
     def record(self, seq: int) -> Record | None:
         """One record by its seq; None when there is no such one."""
         return next(iter(self.pick((seq,))), None)
+
+    def naming(
+        self, subjects: Collection[str], kinds: Collection[str] | None = None
+    ) -> Iterator[Record]:
+        """Records that name one of some pods, and maybe others, in the order of replay.
+
+        Args:
+            subjects: as :func:`kubeledger.replay.episodes.subjects.subjects_of` has them.
+            kinds: only these; None: all.
+        """
+        stretches = self.derive(SUBJECT_INDEX)
+        if stretches is None:
+            return self.read(kinds)
+        seqs = seqs_naming(subjects, stretches)
+        found = {record.seq: record for record in self.pick(seqs)}
+        named = (found[seq] for seq in seqs)
+        return (record for record in named if kinds is None or record.kind in kinds)
+
+    def latest_ns(self, kinds: Collection[str], upto_ts_ns: int | None = None) -> int | None:
+        """The latest time of records of some kinds, up to a time if given; None: there is none."""
+        stretches = self.derive(SUBJECT_INDEX) if upto_ts_ns is None else None
+        if stretches is not None:
+            return latest_of(kinds, stretches)
+        times = (record.ts_ns for record in self.read(kinds))
+        return max((t for t in times if upto_ts_ns is None or t <= upto_ts_ns), default=None)
 
     def noting(self, note: Callable[[int], None]) -> History:
         """The same history; ``note`` is called with the seq of every record that is read."""
@@ -58,7 +105,8 @@ class History(msgspec.Struct, frozen=True):
 
     def up_to(self, seq: int) -> History:
         """The same history without the records after one, which a writer may append meanwhile."""
-        return self._through(lambda records: (record for record in records if record.seq <= seq))
+        through = self._through(lambda records: (r for r in records if r.seq <= seq))
+        return msgspec.structs.replace(through, derive=_derive_nothing, kept=None)
 
     def _through(self, each: Callable[[Iterator[Record]], Iterator[Record]]) -> History:
         based = self.read if isinstance(self.read, BasedReader) else None
@@ -82,6 +130,20 @@ class History(msgspec.Struct, frozen=True):
         verifiers: Sequence[type[Verifier]] | None = None,
     ) -> Iterator[Outcome]:
         """Decide every decision again, as recorded by default; see ``kubeledger.verify.verify``."""
+        if variant is None and verifiers is None and self.kept is not None:
+            return self.kept.verified(self.verified)
+        return self.verified(variant, verifiers)
+
+    def findings(self) -> Verdicts | None:
+        """What is kept of :meth:`verify`, or comes to be now; None where some must be asked for."""
+        return None if self.kept is None else self.kept.newest(self.verified)
+
+    def verified(
+        self,
+        variant: Variant | None = None,
+        verifiers: Sequence[type[Verifier]] | None = None,
+    ) -> Iterator[Outcome]:
+        """As :meth:`verify`, whatever was found before."""
         from kubeledger.verify import RECORDED, verify  # who only reads records needs no rules
 
         return verify(self.read, RECORDED if variant is None else variant, verifiers)
@@ -145,20 +207,37 @@ def _history_of_node(ledger: Ledger, node: str) -> History:
                 yield from (r for r in look.replay(verify="crc") if r.kind in kinds)
 
     def pick(seqs: Collection[int]) -> list[Record]:
-        known = {record.seq: record for record in carried}
-        found = (known.get(seq) or ledger.record(node, seq) for seq in sorted(set(seqs)))
-        return [record for record in found if record is not None]
+        wanted = set(seqs)
+        if not wanted:
+            return []
+        with ledger.reading(node, max(min(wanted) - 1, 0)) as look:
+            found = (*(r for r in carried if r.seq in wanted), *look.picked(wanted))
+        return sorted(found, key=lambda record: record.seq)
 
     def span() -> tuple[int, int]:
         return ledger.span(node)
 
+    kept: dict[str, tuple[object, list[Stretch[Any]] | None]] = {}
+
+    def derive(fold: Fold[T]) -> list[Stretch[T]] | None:
+        with ledger.reading(node) as look:
+            _refuse_another_base(look, content)
+            info = look.info()
+            stand = (info.last_seq, info.superseded)
+            if fold.place not in kept or kept[fold.place][0] != stand:
+                kept[fold.place] = stand, stretches_of(ledger, look, fold)
+        return kept[fold.place][1]
+
+    verdicts = KeptVerdicts(ledger, node)
     if content is None:
-        return History(node, str(ledger.path), read, pick, span)
+        return History(node, str(ledger.path), read, pick, span, derive, verdicts)
 
     def state() -> NodeState:
         return decoded_base(ledger.path / NODES / node_directory(node), content)
 
-    return History(node, str(ledger.path), BasedReader(read, carried, state), pick, span)
+    return History(
+        node, str(ledger.path), BasedReader(read, carried, state), pick, span, derive, verdicts
+    )
 
 
 def _refuse_another_base(look: Reading, content: BaseContent | None) -> None:

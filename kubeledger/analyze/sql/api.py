@@ -20,6 +20,7 @@ import duckdb
 from kubeledger.analyze.sql.guard import check_query, one_line
 from kubeledger.analyze.sql.ledger_tables import LedgerTables
 from kubeledger.analyze.sql.loader import comment_on, create_views, load
+from kubeledger.analyze.sql.room import require_room
 from kubeledger.analyze.sql.rows import Rows, check_text, in_utc
 from kubeledger.analyze.sql.tables import Tables
 from kubeledger.analyze.sql.views import Needs, needs_of
@@ -286,12 +287,13 @@ class _Run:
         started = time.monotonic()
         self._at_work.add(self)
         try:
+            require_room()
             thread.start()
             answer = answers.get(timeout=max(self._left_s, 0.001))
         except Empty:
             self._stop(thread)
             raise self._over() from None
-        except RuntimeError as error:  # no room for a thread
+        except (MemoryError, RuntimeError) as error:  # no room for a thread
             raise _no_memory() from error
         except KeyboardInterrupt:
             self._stop(thread)

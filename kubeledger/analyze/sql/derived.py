@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from kubeledger.model.record import Record
-from kubeledger.replay.episodes.node_conditions import KINDS as CONDITION_KINDS
-from kubeledger.replay.episodes.node_conditions import NodeConditions
-from kubeledger.replay.episodes.pod_stages import KINDS as STAGE_KINDS
-from kubeledger.replay.episodes.pod_stages import PodStages
-from kubeledger.replay.episodes.safety import KINDS as SAFETY_KINDS
-from kubeledger.replay.episodes.safety import Safety
+
+if TYPE_CHECKING:
+    from kubeledger.replay.episodes.node_conditions import NodeConditions
+    from kubeledger.replay.episodes.pod_stages import PodStages
+
+
+class Episodes(NamedTuple):
+    """How records are folded into episodes.
+
+    Attributes:
+        kinds: of the records that count.
+        fold: makes what takes these records (``take``), in the order of the ledger.
+    """
+
+    kinds: frozenset[str]
+    fold: Callable[[], Any]
 
 
 class DerivedTable(NamedTuple):
@@ -23,22 +33,40 @@ class DerivedTable(NamedTuple):
     Attributes:
         room: its folder in a lake.
         columns: column -> type; ``node`` and ``seq`` first.
-        kinds: of the records that it is made of.
-        fold: makes what takes these records (``take``), in the order of the ledger.
+        episodes: loads what it is made by: a question that names no such table needs none of it.
         rows: what such a fold has come to; without ``node``.
     """
 
     room: str
     columns: dict[str, str]
-    kinds: frozenset[str]
-    fold: Callable[[], Any]
+    episodes: Callable[[], Episodes]
     rows: Callable[[Any], Iterable[dict[str, object]]]
+
+
+def _pod_stages() -> Episodes:
+    from kubeledger.replay.episodes.pod_stages import KINDS, PodStages
+
+    return Episodes(KINDS, PodStages)
+
+
+def _node_conditions() -> Episodes:
+    from kubeledger.replay.episodes.node_conditions import KINDS, NodeConditions
+
+    return Episodes(KINDS, NodeConditions)
+
+
+def _safety() -> Episodes:
+    from kubeledger.replay.episodes.safety import KINDS
+
+    return Episodes(KINDS, _Violations)
 
 
 class _Violations:
     """Keeps what the records show that cannot be."""
 
     def __init__(self) -> None:
+        from kubeledger.replay.episodes.safety import Safety
+
         self._safety = Safety()
         self.found: list[dict[str, object]] = []
 
@@ -66,20 +94,22 @@ def folded(
     """The rows of some tables of one node, made in one pass over its records.
 
     Args:
-        tables: those of one fold share it.
+        tables: those of the same episodes share it.
         read: gives the node's records of some kinds, in the order of the ledger.
     """
     tables = list(tables)
-    folds = {table.fold: table.fold() for table in tables}
+    folds: dict[Callable[[], Episodes], Any] = {}
     takers: dict[str, list[Callable[[Record], object]]] = {}
-    for make, kinds in {table.fold: table.kinds for table in tables}.items():
+    for load in {table.episodes: None for table in tables}:
+        kinds, make = load()
+        folds[load] = make()
         for kind in kinds:
-            takers.setdefault(kind, []).append(folds[make].take)
+            takers.setdefault(kind, []).append(folds[load].take)
     for record in read(takers.keys()) if takers else ():
         for take in takers[record.kind]:
             take(record)
     for table in tables:
-        yield table, table.rows(folds[table.fold])
+        yield table, table.rows(folds[table.episodes])
 
 
 _FIRST = {"node": "VARCHAR", "seq": "BIGINT", "ts_ns": "BIGINT"}
@@ -104,8 +134,7 @@ DERIVED: Mapping[str, DerivedTable] = {
             "passed_seq": "BIGINT",
             "ended_ts_ns": "BIGINT",
         },
-        STAGE_KINDS,
-        PodStages,
+        _pod_stages,
         _stages,
     ),
     "stored.conditions": DerivedTable(
@@ -118,8 +147,7 @@ DERIVED: Mapping[str, DerivedTable] = {
             "message": "VARCHAR",
             "until_ts_ns": "BIGINT",
         },
-        CONDITION_KINDS,
-        NodeConditions,
+        _node_conditions,
         _conditions,
     ),
     "stored.troubles": DerivedTable(
@@ -132,8 +160,7 @@ DERIVED: Mapping[str, DerivedTable] = {
             "last_ts_ns": "BIGINT",
             "passed_ts_ns": "BIGINT",
         },
-        CONDITION_KINDS,
-        NodeConditions,
+        _node_conditions,
         _troubles,
     ),
     "stored.violated": DerivedTable(
@@ -146,8 +173,7 @@ DERIVED: Mapping[str, DerivedTable] = {
             "seqs": "BIGINT[]",
             "bugs": "VARCHAR[]",
         },
-        SAFETY_KINDS,
-        _Violations,
+        _safety,
         attrgetter("found"),
     ),
 }

@@ -163,10 +163,12 @@ def _hold_rows(connection: duckdb.DuckDBPyConnection, needs: Needs) -> None:
 
 def _episodes(ledger: Ledger, names: Collection[str]) -> dict[str, list[dict[str, object]]]:
     """Rows of the tables of these names, each node's made in one pass over its records."""
+    if not names:
+        return {}
     from kubeledger.analyze.histories.history import histories_of_ledger
 
     rows: dict[str, list[dict[str, object]]] = {name: [] for name in names}
-    for history in histories_of_ledger(ledger) if names and ledger.nodes() else ():
+    for history in histories_of_ledger(ledger) if ledger.nodes() else ():
         made = folded((DERIVED[name] for name in rows), history.read)
         for name, (_, found) in zip(rows, made, strict=True):
             rows[name] += ({"node": history.node, **row} for row in found)

@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
 
+from kubeledger.analyze.histories.derived import stretches_of
+from kubeledger.analyze.histories.subject_index import SUBJECT_INDEX, seqs_naming
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.reader import Verify
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Body, Record
+
+_MISSING_MAX = 20_000
+"""Of more records that the index lacks, looking through their lines costs less than to add them."""
 
 _CAUSE = re.compile(rb'"cause":(\d+),"evidence":')
 _POD_FIELDS = (
@@ -70,7 +76,8 @@ def body_of(record: Record) -> dict[str, Any]:
 def list_records(ledger: Ledger, wanted: Filter) -> Iterator[Record]:
     """Records that pass the filter, in the order of seq, one node after the other.
 
-    Of a pod only the lines that name it are parsed.
+    Of a pod only the records that name it are read where the ledger knows them, each proved by its
+    CRC and as the one that follows on the line before it; else only their lines are parsed.
 
     Raises:
         BadQuestionError: the ledger has no such node.
@@ -80,8 +87,21 @@ def list_records(ledger: Ledger, wanted: Filter) -> Iterator[Record]:
         return filter(selection(ledger, wanted), ledger.records(wanted.node))
     uids = _uids_of(ledger, wanted)
     names = {wanted.pod.rpartition("/")[2], *uids}
-    found = ledger.records(wanted.node, holding=sorted(names))
+    found = _naming(ledger, wanted.node, names, "chain")
     return (each for each in found if _passes(each, wanted) and _is_about(each, wanted, uids))
+
+
+def _naming(
+    ledger: Ledger, node: str | None, names: Collection[str], verify: Verify
+) -> Iterator[Record]:
+    """Records that hold one of these names or UIDs of pods, and maybe others, by node and seq."""
+    for name in ledger.nodes() if node is None else (node,):
+        with ledger.reading(name) as look:
+            stretches = stretches_of(ledger, look, SUBJECT_INDEX, missing_max=_MISSING_MAX)
+            if stretches is not None:
+                yield from look.picked(seqs_naming(names, stretches))
+        if stretches is None:
+            yield from ledger.records(name, verify=verify, holding=sorted(names))
 
 
 def pods_of(body: Body) -> Iterator[str]:
@@ -201,7 +221,7 @@ def _uids_of(ledger: Ledger, wanted: Filter) -> set[str]:
     """UIDs that the wanted pod had, so that records without its name are found."""
     uids: set[str] = set()
     pod = wanted.pod or ""
-    for record in ledger.records(wanted.node, verify="crc", holding=(pod.rpartition("/")[2],)):
+    for record in _naming(ledger, wanted.node, {pod.rpartition("/")[2]}, "crc"):
         _take_uids(record, pod, uids)
     return uids
 

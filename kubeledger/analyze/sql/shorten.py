@@ -10,6 +10,12 @@ _LONGEST_WORD_PART = 2
 _LONG_WORD = re.compile(r"[^\s\"'(),\[\]]{60,}")
 """A path, an ID: nobody reads it to the end, and it hides what stands around it."""
 _WORD_SHOWN = 24
+_RPC = re.compile(r"rpc error: code = \S+ desc = ")
+_NO_CAUSE = re.compile(r"(?:, path)?: (?:unknown|&\w+\{[^{}]*\})[\"'\\)]*$")
+"""What ends a chain and says nothing: of a file's path the Go value that was read from it."""
+_ENDS_ALONE = re.compile(r": (?=exit status \d+[\"'\\).]*$)")
+"""A command's status says nothing without what stands before it."""
+_JOINED = ":\N{NO-BREAK SPACE}"
 
 
 def cut(text: str, length: int) -> str:
@@ -39,7 +45,7 @@ def cut_clause(text: str, length: int) -> str:
 
 def short_words(text: str, length: int) -> str:
     """A text that is too long with its longest words shortened: of a path the end is kept."""
-    if len(text) <= length:
+    if len(text) <= length or " " not in text:
         return text
     return _LONG_WORD.sub(lambda word: _short_word(word[0]), text)
 
@@ -53,9 +59,9 @@ def _short_word(word: str) -> str:
 def cut_chain(text: str, length: int) -> str:
     """As ``cut``, but of a chain of errors the beginning and the end, where the cause stands."""
     text = short_words(text, length)
-    head, *layers = text.split(": ")
-    if layers and layers[-1].strip("\"'\\)") == "unknown":
-        layers.pop()
+    if len(text) > length:
+        text = _NO_CAUSE.sub("", _RPC.sub("", text))
+    head, *layers = _ENDS_ALONE.sub(_JOINED, text).split(": ")
     is_short = len(head) <= length * 2 // 3
     if len(text) <= length or len(layers) <= is_short:
         return cut(text, length)
@@ -64,4 +70,4 @@ def cut_chain(text: str, length: int) -> str:
     while len(layers) > 1 and len(": ".join(layers)) > room:
         layers = layers[1:]
     kept = cut(": ".join(layers), room)
-    return f"{begin}{kept}" if kept.rstrip("…") else cut(text, length)
+    return f"{begin}{kept}".replace(_JOINED, ": ") if kept.rstrip("…") else cut(text, length)

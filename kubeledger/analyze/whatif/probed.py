@@ -8,6 +8,7 @@ import msgspec
 
 from kubeledger.analyze.whatif import probe_words as words
 from kubeledger.analyze.whatif.twin import Step, Twin
+from kubeledger.kubelet.prober.objects import ProbeSpec
 from kubeledger.kubelet.prober.prober import COUNTS_AS
 from kubeledger.kubelet.prober.results import FAILURE, INITIAL, SUCCESS, UNKNOWN, Result
 from kubeledger.kubelet.profile.prober import ProberFacts
@@ -16,7 +17,6 @@ from kubeledger.model.bodies.prober import ProbeExecuted, ProbeResult, ProbeTran
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify import Finding
-from kubeledger.verify.evidence.container_specs import ProbeSpec
 
 _LOGGED_WITHIN_NS = 20 * NS_PER_S
 """A change that the sync loop logs comes so soon after its tick."""

@@ -14,6 +14,7 @@ import msgspec
 
 from kubeledger.analyze.whatif.probe_words import no_restart
 from kubeledger.analyze.whatif.probed import ProbedTwin
+from kubeledger.kubelet.prober.objects import ProbeSpec
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
@@ -34,7 +35,7 @@ from kubeledger.model.bodies.prober import (
 from kubeledger.model.record import Record
 from kubeledger.verify import Finding, ProbeChange, Reader, Variant
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.evidence.container_specs import ProbeSpec, specs_of
+from kubeledger.verify.evidence.container_specs import specs_of
 
 _FIELDS = {
     "failureThreshold": "failure_threshold",

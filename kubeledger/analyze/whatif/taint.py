@@ -38,6 +38,8 @@ _REACH: dict[str, tuple[str, ...]] = {
     "dra.ClaimReleased": ("claims",),
     "memorymanager.MemoryAllocated": ("pod", "memorymanager"),
     "memorymanager.MemoryReleased": ("memorymanager",),
+    "imagepull.PullDecided": ("container",),
+    "imagepull.PullEnded": ("container",),
     "prober.ProbeTransitioned": ("container",),
     "lifecycle.ContainerKilled": ("container",),
     "lifecycle.ContainerRestarted": ("container",),

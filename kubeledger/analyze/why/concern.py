@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from functools import cache
+from typing import Any
+
+import msgspec
 
 from kubeledger.analyze.why.target import Target
 from kubeledger.model.bodies.images import ImagesDetected
 from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.record import Record
 from kubeledger.replay.episodes.container_runs import ContainerRun
+from kubeledger.replay.episodes.subjects import named_within, pods_in, uid_of
 
 _WEIGHTS = (
     ("lifecycle.PodEvicted", "preemption.PodPreempted", "lifecycle.PodRejected"),
@@ -24,6 +28,7 @@ _WEIGHTS = (
     ("lifecycle.ContainerKilled", "oom.ProcessKilled"),
     ("lifecycle.RestartBackedOff",),
     (_FAILED_PROBE := "a probe that came to fail",),
+    (_NO_PULL := "an image that was not pulled",),
     ("lifecycle.PodAdmitted",),
     (
         "images.ImageDeleted",
@@ -38,6 +43,7 @@ _WEIGHTS = (
 )
 """Kinds of decisions, from what explains most to what explains least."""
 
+_UNPULLED = frozenset({"back_off", "never", "failed", "refused"})
 _RANKS = {kind: -row for row, kinds in enumerate(_WEIGHTS) for kind in kinds}
 _COLLECTION = "images.GarbageCollected"
 _PREFIX_MIN = 6
@@ -48,9 +54,17 @@ _POD_KILLS = frozenset({"lifecycle.PodEvicted", "preemption.PodPreempted"})
 
 def weight_of(record: Record) -> tuple[int, int, int]:
     """What explains most comes last: an eviction before a kill, a later one before an earlier."""
-    failed = getattr(record.body, "to_result", None) == "failure"
-    word = _FAILED_PROBE if failed else record.kind
+    word = _word_of(record)
     return _RANKS.get(word, -len(_WEIGHTS)), record.ts_ns, record.seq
+
+
+def _word_of(record: Record) -> str:
+    """The kind of a decision, or what it came to."""
+    if getattr(record.body, "to_result", None) == "failure":
+        return _FAILED_PROBE
+    came_to = {getattr(record.body, name, None) for name in ("decision", "outcome")}
+    is_pull = record.kind.startswith("imagepull.")
+    return _NO_PULL if is_pull and came_to & _UNPULLED else record.kind
 
 
 def main_of(
@@ -173,60 +187,6 @@ _GROUPS = ("initContainers", "containers", "ephemeralContainers")
 _STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 
 
-class Named(NamedTuple):
-    """A pod that a record names.
-
-    Attributes:
-        role: ``victim_``, ``preemptor_`` or empty.
-        pod: namespace and name.
-        uid: None where the record has none.
-    """
-
-    role: str
-    pod: tuple[str, str]
-    uid: str | None
-
-
-def pods_in(body: Any) -> Iterator[Named]:  # noqa: ANN401 # any body
-    """The pods that a body names, a victim before the one that it made room for."""
-    for role in ("", "victim_", "preemptor_"):
-        namespace, pod = getattr(body, f"{role}namespace", None), getattr(body, f"{role}pod", None)
-        if namespace and pod:
-            yield Named(role, (namespace, pod), getattr(body, f"{role or 'pod_'}uid", None))
-
-
-def uid_of(body: Any) -> str | None:  # noqa: ANN401 # any body
-    """UID of the pod that a body is about, or whose cgroup it names; None where it has none."""
-    paths = (getattr(body, field, None) or "" for field in ("cgroup", "task_cgroup"))
-    found = (_POD_CGROUP.search(path) for path in paths)
-    in_path = next((match[1].replace("_", "-") for match in found if match), None)
-    return getattr(body, "pod_uid", None) or in_path
-
-
-_POD_CGROUP = re.compile(r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})\b")
-
-
-class Within(NamedTuple):
-    """A container, or a pod, that stands in a list which a record holds."""
-
-    pod: tuple[str, str] | None
-    uid: str | None
-    container: str | None
-
-
-def named_within(body: Any) -> Iterator[Within]:  # noqa: ANN401 # any body
-    """Whom lists in a body name: rankings, usage, checkpoints, resources of containers."""
-    for field in ("pods", "ranked", "entries", "containers"):
-        listed = getattr(body, field, None)
-        for each in listed if isinstance(listed, tuple) else ():
-            namespace, pod = getattr(each, "namespace", None), getattr(each, "pod", None)
-            name = (namespace, pod) if namespace and pod else None
-            yield Within(name, each.pod_uid, getattr(each, "container", None))
-    assigned = getattr(body, "assignments", None)
-    for uid, containers in assigned.items() if isinstance(assigned, dict) else ():
-        yield from (Within(None, uid, container) for container in containers)
-
-
 def mentions(target: Target, record: Record, uids: frozenset[str]) -> bool:
     """Whether a record names the target, be it one of many.
 
@@ -263,11 +223,25 @@ def containers_in(part: object) -> Iterator[dict[str, Any]]:
             yield from (each for each in part.get(group) or () if isinstance(each, dict))
 
 
+_IDS = ("container_id", "process", "pid", "chosen_pid", "invoked_by")
+_OTHERS = frozenset({"cgroup", "task_cgroup", "also_killed", "tasks", "about", "spec"})
+
+
+@cache
+def _fields_of(kind: type[msgspec.Struct]) -> tuple[tuple[str, ...], bool]:
+    """Which fields of IDs a kind of body has, and whether it has any other of belongings."""
+    there = frozenset(kind.__struct_fields__)
+    return tuple(field for field in _IDS if field in there), bool(_OTHERS & there)
+
+
 def belongings_of(body: Any) -> Iterator[str]:  # noqa: ANN401 # any body
     """Processes, containers, cgroups; volumes, claims, secrets, images of a pod's way or spec."""
-    for field in ("container_id", "process", "pid", "chosen_pid", "invoked_by"):
-        if (value := getattr(body, field, None)) is not None:
+    ids, others = _fields_of(body.__class__)
+    for field in ids:
+        if (value := getattr(body, field)) is not None:
             yield str(value)
+    if not others:
+        return
     for path in filter(None, (getattr(body, field, None) for field in ("cgroup", "task_cgroup"))):
         yield path
         yield from _CONTAINER_ID.findall(path)

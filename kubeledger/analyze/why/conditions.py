@@ -10,13 +10,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from kubeledger.analyze.problems.rows import HARMLESS_S
 from kubeledger.analyze.why.explanation import StoryStep
 from kubeledger.analyze.why.pieces import time
 from kubeledger.analyze.wording import cause_in, trouble_wording
 from kubeledger.model.bodies.eviction import PodSpared, ReclaimAttempted
 from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.bodies.node import KubeletStarted
-from kubeledger.model.bodies.stages import NodeTrouble, ShutdownProgressed
+from kubeledger.model.bodies.stages import NodeTrouble, NodeTroubled, ShutdownProgressed
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_go_duration, parse_go_duration
 from kubeledger.replay.episodes.node_conditions import (
@@ -31,8 +32,11 @@ _SHUTDOWN = 88
 _TROUBLED, _WAS_TROUBLED = 85, 60
 _PRESSED, _WAS_PRESSED = 82, 58
 _RECLAIMED = 57
+BRIEF = 45
+"""Of a trouble that passed at once, and did nobody harm."""
 _AT_START = 30
 _IN_OTHERS = 0
+_BRIEF_NS = HARMLESS_S * NS_PER_S
 _START_NS = 60 * NS_PER_S
 """So long after its start a kubelet's runtime, network and PLEG need not be there yet."""
 
@@ -43,12 +47,14 @@ class NodeClause(NamedTuple):
     Attributes:
         weight: how much it explains; 0: another clause holds it.
         short: the same in few words; empty where ``text`` has no more than it needs.
+        lasted_ns: how long, of what lasts: of clauses that weigh the same the longest comes first.
     """
 
     weight: int
     text: str
     steps: Sequence[StoryStep] = ()
     short: str = ""
+    lasted_ns: int = 0
 
 
 class _Words(NamedTuple):
@@ -62,7 +68,11 @@ def _words_of(trouble: NodeTrouble, message: str = "") -> _Words:
 
 
 class _Interval(NamedTuple):
-    """What was so for a while; ``until_ts_ns`` is None where it still is."""
+    """What was so for a while; ``until_ts_ns`` is None where it still is.
+
+    Attributes:
+        last_ts_ns: when that was last said; None: it is said once.
+    """
 
     seq: int
     kind: str
@@ -70,6 +80,12 @@ class _Interval(NamedTuple):
     until_ts_ns: int | None
     why: str
     said: int = 1
+    last_ts_ns: int | None = None
+
+    @property
+    def lasted_ns(self) -> int:
+        """As far as is known."""
+        return (self.until_ts_ns or self.last_ts_ns or self.ts_ns) - self.ts_ns
 
 
 _READY = _Words("not ready", "not ready")
@@ -77,18 +93,25 @@ _OF_READY: frozenset[NodeTrouble] = frozenset(
     ("network_not_ready", "pleg_unhealthy", "runtime_down", "storage_not_ready")
 )
 """Troubles for which a kubelet reports its node as not ready (``nodestatus.ReadyCondition``)."""
+_OVER_API: frozenset[NodeTrouble] = frozenset(
+    ("api_unreachable", "lease_update_failed", "registration_failed", "status_update_failed")
+)
+"""Troubles of which each is over as soon as the API server answers to one."""
 _PLEG = re.compile(
     r"PLEG is not healthy: pleg was last seen active (?P<ago>[\w.]+) ago; "
     r"threshold is (?P<most>\w+)"
 )
 
 
-def clauses_of(conditions: NodeConditions, records: Sequence[Record]) -> Iterator[NodeClause]:
+def clauses_of(
+    conditions: NodeConditions, records: Sequence[Record], end_ts_ns: int
+) -> Iterator[NodeClause]:
     """What a node went through, each kind of it in one clause.
 
     Args:
         conditions: the fold over the node's records.
         records: (n,) starts of kubelets, reclaims, evictions, steps of shutdowns, in time.
+        end_ts_ns: of the last record.
     """
     starts = [
         record.ts_ns
@@ -114,9 +137,11 @@ def clauses_of(conditions: NodeConditions, records: Sequence[Record]) -> Iterato
         causes: list[ConditionEpisode | TroubleEpisode]
         causes = [*(e for e in bad if e.condition == "Ready"), *_causes(trouble, troubles)]
         is_told = (trouble in _OF_READY or trouble == "sync_skipped") and _during(alike[-1], causes)
-        weights = (_IN_OTHERS, _IN_OTHERS) if is_told else (_TROUBLED, _WAS_TROUBLED)
+        harm = trouble in _OF_READY
+        weights = (_TROUBLED + harm, _WAS_TROUBLED + harm)
         words = _words_of(trouble, alike[-1].message)
-        yield from _clauses(words, [*map(_troubled, alike)], starts, *weights)
+        intervals = [_troubled(each, _goes_on(each, troubles, end_ts_ns)) for each in alike]
+        yield from _clauses(words, intervals, starts, *((_IN_OTHERS,) * 2 if is_told else weights))
     yield from _reclaims(records)
     yield from _shutdowns(records)
 
@@ -142,12 +167,18 @@ def _clauses(
         last = same[-1]
         is_past = last.until_ts_ns is not None
         often = f" {len(same)} times, last" if len(same) > 1 else ""
-        tries = f", {last.said} times" if last.said > 1 else ""
+        said = "said " if last.kind == NodeTroubled.kind else ""
+        tries = f", {said}{last.said} times" if last.said > 1 else ""
         why = f": {last.why}" if last.why else ""
         text = f"{words[is_past]}{often} {_span(last)}{tries}{why}{effect}"
         heavy = weight_past if is_past else weight
+        lasted_ns = max(each.lasted_ns for each in same)
+        if same is at_start:
+            heavy = min(_AT_START, heavy)
+        elif is_past and last.kind == NodeTroubled.kind and lasted_ns < _BRIEF_NS:
+            heavy = min(BRIEF, heavy)
         steps = [_step(words, each) for each in same]
-        yield NodeClause(min(_AT_START, heavy) if same is at_start else heavy, text, steps)
+        yield NodeClause(heavy, text, steps, lasted_ns=lasted_ns)
 
 
 def _is_of_start(interval: _Interval, starts: Sequence[int]) -> bool:
@@ -167,12 +198,12 @@ def _span(interval: _Interval) -> str:
 
 def _step(words: _Words, interval: _Interval) -> StoryStep:
     until, count = interval.until_ts_ns, interval.said
-    lasted_ns = 0 if until is None or count > 1 else until - interval.ts_ns
+    lasted_ns = interval.lasted_ns if until is not None and count == 1 else 0
     lasted = f" for {_rounded(lasted_ns)}" if lasted_ns >= NS_PER_S else ""
     why = f": {interval.why}" if interval.why else ""
     return StoryStep(
         ts_ns=interval.ts_ns,
-        last_ts_ns=interval.ts_ns if until is None or count == 1 else until,
+        last_ts_ns=interval.ts_ns + (interval.lasted_ns if count > 1 else 0),
         count=count,
         text=f"{words[until is not None]}{lasted}{why}",
         weight=3,
@@ -197,13 +228,23 @@ def _not_ready(condition: ConditionEpisode, troubles: Iterable[TroubleEpisode]) 
     return _interval(condition, ", ".join(words) or condition.reason or "")
 
 
-def _troubled(trouble: TroubleEpisode) -> _Interval:
-    until = trouble.passed_ts_ns or trouble.last_ts_ns
+def _goes_on(trouble: TroubleEpisode, troubles: Iterable[TroubleEpisode], end_ts_ns: int) -> bool:
+    """Whether it still is so at the end, as far as is known."""
+    is_answered = trouble.trouble in _OVER_API and any(
+        each.trouble in _OVER_API and (each.passed_ts_ns or 0) >= trouble.last_ts_ns
+        for each in troubles
+    )
+    return trouble.goes_on_at(end_ts_ns) and not is_answered
+
+
+def _troubled(trouble: TroubleEpisode, goes_on: bool) -> _Interval:
+    last_ns = trouble.last_ts_ns
+    until = None if goes_on else trouble.passed_ts_ns or last_ns
     why = cause_in(_errors(trouble.message, is_past=True))
     if trouble.trouble == "pleg_unhealthy":
         why = why.removeprefix(_words_of("pleg_unhealthy").then).strip(" ()")
-    kind, count = "node.Troubled", trouble.attempts
-    return _Interval(trouble.seq, kind, trouble.ts_ns, until, why, count)
+    kind, count = NodeTroubled.kind, trouble.attempts
+    return _Interval(trouble.seq, kind, trouble.ts_ns, until, why, count, last_ns)
 
 
 def _errors(message: str, *, is_past: bool) -> str:
@@ -293,6 +334,6 @@ def _phase(body: ShutdownProgressed) -> str:
         "detected": "the node was told to shut down",
         "killing": f"{pods} told to end{grace}",
         "timed_out": f"{pods} had not ended in time",
-        "completed": "shutdown went on",
+        "completed": "the kubelet let the shutdown go on",
         "cancelled": "shutdown was cancelled",
     }[body.step]

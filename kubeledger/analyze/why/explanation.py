@@ -95,7 +95,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         namesakes: other pods of that name, which the answer leaves out, oldest first.
         counts: of a node, what happened on it in all, as an import counts it; empty where nothing
             went wrong, and for any other target.
-        worst: of a node, what befell its pods, and lines that nothing else tells, worst first.
+        worst: of a node, what befell its pods, and lines that nothing else tells, worst first;
+            without what the headline holds.
+        span_ns: of a node, the times of the first and last record that the answer goes by.
+        is_quiet: of a node, that nothing befell it that is recorded, or little.
     """
 
     target: str
@@ -109,6 +112,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     namesakes: tuple[Namesake, ...] = ()
     counts: str = ""
     worst: tuple[str, ...] = ()
+    span_ns: tuple[int, int] = (0, 0)
+    is_quiet: bool = False
 
 
 class Explanation(Answer, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kubeledger.analyze.logged_errors import harmless
 from kubeledger.analyze.why.facts import (
     OTHER_KILLS,
     OWN_KILLS,
@@ -156,7 +157,11 @@ def _out_of_memory(records: Sequence[Record], _: Facts) -> Words:
         why = f"all pods together had reached their limit{amount} (node allocatable)"
     elif body.reason == "node":
         why = "the node was out of memory"
-    process = f"process {body.process}" if body.process else ""
+    kills: list[Any] = [record.body for record in records]
+    named = [kill.process for kill in kills if kill.process]
+    process = f"process {', '.join(dict.fromkeys(named))}" if named else ""
+    if 0 < len(named) < len(records):
+        process += f" in {len(named)} of {len(records)}"
     why = f"{why} ({process})" if why and process else why or process
     return Words(body.container or "", "was OOM-killed", why)
 
@@ -293,6 +298,32 @@ def _devices(records: Sequence[Record], _: Facts) -> Words:
     return Words(body.container, f"got {', '.join(body.device_ids)} of {body.resource}")
 
 
+_PULLS = {
+    "back_off": "did not have its image pulled again yet",
+    "failed": "could not have its image pulled",
+    "never": "may not have its image pulled",
+    "present": "may use its image, which was there",
+    "pull": "has its image pulled, of which no end is recorded",
+    "pulled": "had its image pulled",
+    "refused": "had the pull of its image refused",
+}
+
+
+def _pull_decided(records: Sequence[Record], facts: Facts) -> Words:
+    body: Any = records[-1].body
+    return Words(body.container or "", _PULLS[body.decision], why_of(records, facts))
+
+
+def _pull_ended(records: Sequence[Record], _: Facts) -> Words:
+    body: Any = records[-1].body
+    why = body.error
+    if body.whole_ms is not None:
+        waited_ms = 0 if body.pull_ms is None else body.whole_ms - body.pull_ms
+        waited = f", {waited_ms / 1000:.1f} s of which it waited for others" if waited_ms else ""
+        why = f"{body.image} in {body.whole_ms / 1000:.1f} s{waited}"
+    return Words(body.container or "", _PULLS[body.outcome], why)
+
+
 def _no_victims(records: Sequence[Record], facts: Facts) -> Words:
     return Words("", "found no pods to preempt", why_of(records, facts))
 
@@ -352,7 +383,9 @@ def _weight_of_event(record: Record, facts: Facts) -> int:
 
 def _weight_of_logged(record: Record, _: Facts) -> int:
     body: Any = record.body
-    return 0 if body.recorded else 13 if body.severity == "W" else 35
+    if body.recorded or harmless(body.source, body.shape) is not None:
+        return 0
+    return 13 if body.severity == "W" else 35
 
 
 def _weight_of_resize(record: Record, facts: Facts) -> int:
@@ -374,6 +407,20 @@ def _weight_of_stop(record: Record, _: Facts) -> int:
 def _weight_of_change(record: Record, _: Facts) -> int:
     body: Any = record.body
     return {"ADD": 12, "DELETE": DELETED, "REMOVE": 8}.get(body.operation, 0)
+
+
+def _weight_of_pull(record: Record, facts: Facts) -> int:
+    """What fails is told as a stage, too; a pull tells its end; that an image is there is well."""
+    body: Any = record.body
+    if record.kind == "imagepull.PullEnded":
+        return 19 if body.outcome == "pulled" else 0 if _is_held(body, facts) else 17
+    is_under_way = body.decision == "pull" and record.seq not in facts.ended_pulls
+    return 40 if is_under_way else 18 if body.decision == "back_off" else 0
+
+
+def _is_held(body: Any, facts: Facts) -> bool:  # noqa: ANN401 # any body with a container
+    """Whether a stage tells that the container waits for its image."""
+    return body.container in facts.held_by_images
 
 
 def _always(weight: int) -> Callable[[Record, Facts], int]:
@@ -402,6 +449,8 @@ RULES: Mapping[str, Rule] = {
     "devicemanager.DevicesAllocated": Rule(_always(32), _devices, ("resource",)),
     "dra.ClaimPrepared": Rule(_always(32), _claim, ("claim",)),
     "dra.ClaimReleased": Rule(_weight_of_claim_back, _claim_back, ("claim",)),
+    "imagepull.PullDecided": Rule(_weight_of_pull, _pull_decided, ("decision", "image")),
+    "imagepull.PullEnded": Rule(_weight_of_pull, _pull_ended, ("outcome", "image")),
     "images.GarbageCollected": Rule(_always(0), _collection),
     "images.ImageDeleted": Rule(_always(0), _image),
     "lifecycle.ContainerDied": Rule(_weight_of_death, _died, ("exit_code",)),

@@ -9,7 +9,7 @@ from kubeledger.analyze.why.explanation import StoryStep
 from kubeledger.analyze.why.facts import Facts
 from kubeledger.analyze.why.focus import words_about
 from kubeledger.analyze.why.happenings import RULES, Words
-from kubeledger.analyze.why.pieces import HEADLINE_MAX, ended, seconds, time, words_of
+from kubeledger.analyze.why.pieces import HEADLINE_ROOM, ended, seconds, time, words_of
 from kubeledger.analyze.why.target import Target
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted
 from kubeledger.model.record import Record
@@ -79,7 +79,7 @@ def short_headline(
     name = target.parts[0]
     short = name.removeprefix("sha256:")[:12] if target.kind == "image" else name
     short = short if len(short) <= _NAME_MAX else "…" + short[1 - _NAME_MAX :]
-    return ended(cut_clause(seconds(text.replace(name, short)), HEADLINE_MAX - 1))
+    return ended(cut_clause(seconds(text.replace(name, short)), HEADLINE_ROOM - 1))
 
 
 def counted_steps(target: Target, records: Iterable[Record]) -> list[StoryStep]:

@@ -5,22 +5,23 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from kubeledger.analyze.histories.derived import Fold
 from kubeledger.analyze.histories.history import History
 from kubeledger.analyze.why.concern import (
     belongings_of,
     containers_in,
-    named_within,
-    pods_in,
-    uid_of,
     weight_of,
 )
 from kubeledger.analyze.why.target import FORMS, Target, TargetKind, parse_target
+from kubeledger.ledger.names import NAMES
+from kubeledger.model.bodies.stages import ErrorsLogged
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record
+from kubeledger.replay.episodes.subjects import named_within, pods_in, uid_of
 
 _ID_MIN = 6
 _LIGHTEST = (-100, 0, 0)
@@ -48,7 +49,7 @@ class Known(msgspec.Struct):
         others: process, claim, volume, secret or the like -> what it belongs to.
     """
 
-    node: str
+    node: str = ""
     pods: dict[Pod, dict[str, None]] = {}
     manifests: dict[Pod, None] = {}
     containers: dict[Pod, dict[str, None]] = {}
@@ -60,6 +61,32 @@ class Known(msgspec.Struct):
     unnamed: dict[str, dict[str, None]] = {}
     nameless: dict[str, dict[Target, None]] = {}
     others: dict[str, dict[Target, None]] = {}
+
+    def take_in(self, later: Known) -> None:
+        """What the records after those that are known know besides."""
+        _take_in(self.pods, later.pods)
+        _take_in(self.containers, later.containers)
+        _take_in(self.unnamed, later.unnamed)
+        _take_in(self.nameless, later.nameless)
+        _take_in(self.others, later.others)
+        for image, names in later.images.items():
+            self.images.setdefault(image, set()).update(names)
+        self.manifests |= later.manifests
+        self.devices |= later.devices
+        self.cgroups |= later.cgroups
+        for whose, weight in later.weights.items():
+            self.weights[whose] = max(self.weights.get(whose, weight), weight)
+        for container_id, found in later.container_ids.items():
+            _name_container(self, container_id, *found)
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def _take_in(known: dict[K, dict[V, None]], later: dict[K, dict[V, None]]) -> None:
+    for key, names in later.items():
+        known.setdefault(key, {}).update(names)
 
 
 def find_target(text: str, histories: Sequence[History]) -> Target:
@@ -128,7 +155,10 @@ def _likeliest(target: Target, known: Sequence[Known]) -> tuple[int, ...]:
 def known_names(history: History) -> Known:
     """The names that the records of a node know."""
     known = Known(history.node)
-    for record in history.read(None):
+    stretches = history.derive(NAMES_KNOWN)
+    for stretch in stretches or ():
+        known.take_in(stretch.value)
+    for record in history.read(None) if stretches is None else ():
         _note(known, record)
     for pod, uids in known.pods.items():
         for uid in uids:
@@ -159,7 +189,7 @@ def _note(known: Known, record: Record) -> None:
     if getattr(body, "object_kind", "Pod") != "Pod":
         return
     cgroup = getattr(body, "cgroup", None)
-    whose = Target("cgroup", (cgroup,)) if cgroup else Target("node", (known.node,))
+    whose = Target("cgroup", (cgroup,)) if cgroup else Target("node", (record.node,))
     for named in pods_in(body):
         _note_pod(known, named.pod, named.uid, record)
         whose = Target("pod", named.pod)
@@ -176,6 +206,8 @@ def _note(known: Known, record: Record) -> None:
     if pod and not getattr(body, "namespace", None):
         its = whose if whose.kind == "pod" else Target("pod", (pod,))
         known.nameless.setdefault(pod, {})[its] = None
+    if record.kind == ErrorsLogged.kind:  # its process is the kubelet
+        whose = Target("node", (record.node,))
     for name in belongings_of(body):
         known.others.setdefault(name, {})[whose] = None
 
@@ -189,7 +221,7 @@ def _note_unnamed(
 ) -> Target:
     known.unnamed.setdefault(uid, {}).update(_one(container))
     if container_id:
-        known.container_ids.setdefault(container_id, ((uid,), "", uid))
+        _name_container(known, container_id, (uid,), "", uid)
     return Target("pod", (uid,), uid)
 
 
@@ -207,11 +239,20 @@ def _note_pod(known: Known, pod: Pod, uid: str | None, record: Record) -> None:
         for whose in (pod, (*pod, name)) if name else (pod,):
             known.weights[whose] = max(known.weights.get(whose, weight), weight)
     container_id = getattr(body, "container_id", None)
-    if container_id and (name or len(known.container_ids.get(container_id, ((),))[0]) < len(pod)):
-        known.container_ids[container_id] = (pod, name or "", uid)
+    if container_id:
+        _name_container(known, container_id, pod, name or "", uid)
     for part in (getattr(body, "spec", None), getattr(body, "status", None)):
         for container in containers_in(part):
             _note_container(known, pod, container)
+
+
+def _name_container(
+    known: Known, container_id: str, whose: tuple[str, ...], name: str, uid: str | None
+) -> None:
+    """Whose a container is: the last that names it, else the first that says more of its pod."""
+    so_far = known.container_ids.get(container_id, ((),))[0]
+    if name or len(so_far) < len(whose):
+        known.container_ids[container_id] = (whose, name, uid)
 
 
 def _note_container(known: Known, pod: Pod, container: dict[str, Any]) -> None:
@@ -221,6 +262,9 @@ def _note_container(known: Known, pod: Pod, container: dict[str, Any]) -> None:
     if isinstance(image, str) and isinstance(image_id, str) and image_id:
         names = known.images.setdefault(_RUNTIME.sub("", image_id).rpartition("@")[2], set())
         names.add(image)
+
+
+NAMES_KNOWN = Fold(NAMES, Known, _note)
 
 
 def _pods(known: Known) -> Iterable[Pod]:

@@ -10,12 +10,12 @@ import msgspec
 from kubeledger.analyze.histories.history import History
 from kubeledger.analyze.histories.logs import LoggedProcess, LogReading
 from kubeledger.analyze.sql.shorten import cut_chain
-from kubeledger.analyze.why.concern import uid_of
-from kubeledger.analyze.why.conditions import NodeClause, clauses_of
+from kubeledger.analyze.why.conditions import BRIEF, NodeClause, clauses_of
 from kubeledger.analyze.why.explanation import Answer, StoryStep
 from kubeledger.analyze.why.headline import counted_steps
 from kubeledger.analyze.why.pieces import (
     HEADLINE_MAX,
+    HEADLINE_ROOM,
     cited,
     ended,
     evidence_of,
@@ -27,6 +27,7 @@ from kubeledger.analyze.why.pieces import (
     words_of,
 )
 from kubeledger.analyze.why.target import Target
+from kubeledger.analyze.wording import cause_in
 from kubeledger.kubelet.cgroups.paths import is_of_pods
 from kubeledger.model.bodies.eviction import PodSpared, ReclaimAttempted
 from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodEvicted, PodTerminating
@@ -36,6 +37,7 @@ from kubeledger.model.bodies.stages import ShutdownProgressed
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
 from kubeledger.replay.episodes.node_conditions import NodeConditions
+from kubeledger.replay.episodes.subjects import uid_of
 
 _STEPS_MAX = 200
 _PROCESSES_MAX = 5
@@ -119,11 +121,12 @@ def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) ->
     done: list[Record] = []
     conditions = NodeConditions()
     log = LogReading()
-    is_known = False
+    first_ns = last_ns = None
     for record in history.read(None):
         if upto_ts_ns is not None and record.ts_ns > upto_ts_ns:
             continue
-        is_known = True
+        first_ns = record.ts_ns if first_ns is None else min(first_ns, record.ts_ns)
+        last_ns = record.ts_ns if last_ns is None else max(last_ns, record.ts_ns)
         if log.entry(record).begins:
             processes.append(_Process(log.processes[-1]))
         if _is_of_node(record):
@@ -132,12 +135,12 @@ def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) ->
         if isinstance(record.body, _DONE):
             done.append(record)
         conditions.take(record)
-    if not is_known:
+    if first_ns is None or last_ns is None:
         return None
     causes = {r.cause for r in about if isinstance(r.body, KubeletStarted | KubeletExited)}
     causes = causes - {None} - {r.seq for r in about}
     because = {record.seq: record for record in history.pick([c for c in causes if c])}
-    found = [*clauses_of(conditions, done), *_of_others(about)]
+    found = [*clauses_of(conditions, done, last_ns), *_of_others(about)]
     if conditions.conditions():
         about = [record for record in about if _event_of(record) not in _CONDITIONS]
     told = [*_of_processes(processes, because), *(each.text for each in found if each.weight)]
@@ -159,14 +162,44 @@ def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) ->
         sentence=f"{sentence}.",
         evidence=evidence,
         history=tuple(map(step_of, records[-_STEPS_MAX:])),
+        span_ns=(first_ns, last_ns),
+        is_quiet=_is_quiet(processes, found),
     )
+
+
+def _is_quiet(processes: list[_Process], found: list[NodeClause]) -> bool:
+    """Whether no record tells of anything that befell the node or its kubelet, or of little."""
+    is_one = len(processes) <= 1 and not any(p.end or p.shut_down for p in processes)
+    return is_one and all(each.weight <= BRIEF for each in found)
+
+
+def with_besides(answer: Answer, counts: str, worst: tuple[str, ...]) -> Answer:
+    """The answer about a node with what befell its pods; that leads where the node had no trouble.
+
+    Args:
+        answer: of ``explain_node``.
+        counts: of all that happened on it.
+        worst: what befell its pods, worst first.
+    """
+    headline, first = answer.headline, next(iter(worst), "")
+    if answer.is_quiet:
+        spans = seconds(" to ".join(map(time, answer.span_ns)))
+        headline = f"node {answer.node}: nothing that went wrong is recorded, {spans}"
+        if first:
+            begin, own = f"node {answer.node}: ", "; it had no lasting trouble of its own"
+            headline = begin + cut_chain(first, HEADLINE_MAX - 1 - len(begin))
+            headline += own * (len(headline) + len(own) < HEADLINE_MAX)
+        headline = ended(headline)
+        worst = worst[1:]
+    return msgspec.structs.replace(answer, headline=headline, counts=counts, worst=worst)
 
 
 def _headline(
     node: str, processes: list[_Process], because: dict[int, Record], found: list[NodeClause]
 ) -> str:
     """What weighs most first, then what else there is room for."""
-    room = HEADLINE_MAX - len(f"node {node}: .")
+    begin = len(f"node {node}: .")
+    room = HEADLINE_ROOM - begin
     died = [process for process in processes if process.died]
     clauses = list(found)
     if not died or died == processes[-1:]:
@@ -176,13 +209,13 @@ def _headline(
         clauses.append(NodeClause(_DIED if died else _PROCESS, first))
         clauses += [NodeClause(_OTHERS - 1, clause) for clause in rest]
     else:
-        clauses.append(NodeClause(_DIED, _of_deaths(died, room - _OTHERS_ROOM)))
+        clauses.append(NodeClause(_DIED, _of_deaths(died, HEADLINE_MAX - begin - _OTHERS_ROOM)))
         clauses.append(NodeClause(_PROCESS, _newest(processes[-1])))
         clauses += [NodeClause(_SHUT_DOWN, clause) for clause in _of_shutdowns(processes)]
     clauses = [each for each in clauses if each.weight and each.text]
     chosen: list[str] = []
-    for each in sorted(clauses, key=lambda each: -each.weight):
-        left = room - sum(len(text) + 2 for text in chosen)
+    for each in sorted(clauses, key=lambda each: (-each.weight, -each.lasted_ns)):
+        left = room - sum(len(text) + 2 for text in chosen) if chosen else HEADLINE_MAX - begin
         texts = [seconds(text) for text in (each.text, each.short) if text]
         fitting = next((text for text in texts if len(text) <= left), None)
         if fitting or not chosen:
@@ -205,7 +238,7 @@ def _of_deaths(died: list[_Process], length: int) -> str:
     who = "the kubelet" if len(ends) > 1 or died[0].pid is None else f"process {died[0].pid}"
     why = getattr(ends[-1].body, "message", None) or "killed by the kernel's OOM killer"
     already = f"{who} died {times(ends[0].ts_ns, ends[-1].ts_ns, len(ends))}: "
-    return already + cut_chain(why, length - len(already))
+    return already + cut_chain(cause_in(why), length - len(already))
 
 
 def _is_of_node(record: Record) -> bool:

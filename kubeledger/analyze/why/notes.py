@@ -125,7 +125,9 @@ def failures_about(
         upto_ts_ns: as of this time; None: as of the last record.
     """
     found: dict[int, list[Record]] = {}
-    for record in history.read({KubernetesEvent.kind}):
+    kinds = {KubernetesEvent.kind}
+    of_target = history.naming({"/".join(target.parts)}, kinds) if target.kind == "pod" else None
+    for record in of_target or history.read(kinds):
         body = record.body
         if record.cause is None or not isinstance(body, KubernetesEvent):
             continue

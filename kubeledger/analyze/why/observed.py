@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from kubeledger.analyze.sql.shorten import cut_chain, cut_clause
-from kubeledger.analyze.why.concern import containers_in, is_image, named_within
+from kubeledger.analyze.why.concern import containers_in, is_image
 from kubeledger.analyze.why.explanation import Answer, StoryStep
 from kubeledger.analyze.why.headline import counted_steps
 from kubeledger.analyze.why.pieces import (
-    HEADLINE_MAX,
+    HEADLINE_ROOM,
     cited,
     ended,
     evidence_of,
@@ -27,6 +27,7 @@ from kubeledger.analyze.why.story import story_of
 from kubeledger.analyze.why.target import Target
 from kubeledger.model.record import Record
 from kubeledger.replay.episodes.pod_stages import StageEpisode
+from kubeledger.replay.episodes.subjects import named_within
 
 _STEPS_MAX = 200
 
@@ -58,7 +59,7 @@ def undecided_answer(
     said = seconds(words_of(last)[1])
     listed = about[-_STEPS_MAX:]
     evidence = evidence_of(listed, target)
-    headline = ended(begin + cut_chain(said, HEADLINE_MAX - 1 - len(begin)))
+    headline = ended(begin + cut_chain(said, HEADLINE_ROOM - 1 - len(begin)))
     steps = counted_steps(target, about)
     if episodes:
         headline, steps = story_of(target, about, None, {}, episodes)
@@ -132,7 +133,7 @@ def image_answer(
     return Answer(
         target=str(target),
         node=last[1][-1].node,
-        headline=ended(cut_clause(text, HEADLINE_MAX - 1)),
+        headline=ended(cut_clause(text, HEADLINE_ROOM - 1)),
         steps=cited(steps, evidence),
         sentence=ended(text),
         evidence=evidence,

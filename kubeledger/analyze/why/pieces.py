@@ -15,14 +15,17 @@ from kubeledger.analyze.why.target import Target
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 
-HEADLINE_MAX = 200
+HEADLINE_MAX = 240
+"""Characters: three lines of a terminal."""
+HEADLINE_ROOM = 200
+"""What a headline takes without need: a chain of errors may be longer, for its cause."""
 _FRACTION = re.compile(r"(T\d\d:\d\d:\d\d)\.\d+Z")
 _UNITS = ((1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
 
 
 def ended(text: str) -> str:
-    """The text with a full stop, unless it ends with an ellipsis."""
-    return text if text.endswith("…") else f"{text}."
+    """The text with a full stop, unless it ends as a sentence does, or with an ellipsis."""
+    return text if text.endswith(("…", ".", "?", "!")) else f"{text}."
 
 
 def seconds(text: str) -> str:

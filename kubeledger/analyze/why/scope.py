@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kubeledger.analyze.why.concern import pods_in, uid_of
 from kubeledger.analyze.why.explanation import Namesake
 from kubeledger.analyze.why.target import Target
 from kubeledger.model.record import Record
+from kubeledger.replay.episodes.subjects import pods_in, uid_of
 
 
 class Scope(NamedTuple):

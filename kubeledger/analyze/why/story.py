@@ -29,7 +29,15 @@ from kubeledger.analyze.why.happenings import (
     Group,
     Words,
 )
-from kubeledger.analyze.why.pieces import HEADLINE_MAX, ended, seconds, time, times, words_of
+from kubeledger.analyze.why.pieces import (
+    HEADLINE_MAX,
+    HEADLINE_ROOM,
+    ended,
+    seconds,
+    time,
+    times,
+    words_of,
+)
 from kubeledger.analyze.why.stages import stage_groups
 from kubeledger.analyze.why.target import Target
 from kubeledger.model.record import Record
@@ -159,14 +167,16 @@ def _headline(target: Target, groups: list[Group], records: Sequence[Record], fa
     if not trouble:
         return _without_trouble(target, ranked, records, facts)
     also = _ready_again(trouble[0], ranked)
-    left = HEADLINE_MAX - 1 - max(_SENTENCE_MIN, len(_with_first_clause(target, trouble[0])))
+    least = len(_with_first_clause(target, trouble[0]))
+    left = HEADLINE_ROOM - 1 - max(_SENTENCE_MIN, least)
     for group in [each for each in trouble[1:] if not _is_covered_by(each, trouble[0])][:2]:
         counts = group.count > 1 and group.weight != BACK_OFF
         often = f" ({group.count} times)" if counts else ""
         more = f"; {group.words.who or 'the pod'} {group.words.what}{often}"
         if len(also) + len(more) <= left:
             also += more
-    return ended(_sentence(target, trouble[0], HEADLINE_MAX - 1 - len(also)) + also)
+    room = HEADLINE_MAX if trouble[0].span else HEADLINE_ROOM
+    return ended(_sentence(target, trouble[0], room - 1 - len(also)) + also)
 
 
 def _with_first_clause(target: Target, group: Group) -> str:
@@ -174,7 +184,7 @@ def _with_first_clause(target: Target, group: Group) -> str:
     who, what, why = group.words
     first = _CLAUSE_END.split(why, maxsplit=1)[0]
     least = msgspec.structs.replace(group, words=Words(who, what, first))
-    return _sentence(target, least, HEADLINE_MAX - 1)
+    return _sentence(target, least, HEADLINE_ROOM - 1)
 
 
 def _ready_again(unready: Group, groups: list[Group]) -> str:
@@ -221,11 +231,14 @@ def _sentence(target: Target, group: Group, length: int) -> str:
     else:
         when = times(group.first_ts_ns, group.last_ts_ns, group.count)
     text = f"{subject} {what} {when}"
+    why = seconds(" ".join(why.split()))
+    if len(text) + len(why) + len(end) + 2 > length:  # rather the cause than how it goes on
+        end = ""
     left = length - len(text) - len(end) - 2
     if not why or left < _WHY_MIN:
         return cut_clause(text, length)
     shorten = cut_chain if group.span else cut_clause
-    return f"{text}: {shorten(seconds(' '.join(why.split())), left)}{end}"
+    return f"{text}: {shorten(why, left)}{end}"
 
 
 def _quiet(groups: list[Group]) -> str:
@@ -279,4 +292,4 @@ def _without_trouble(
             f"{name} was admitted at {time(admitted.ts_ns)}; no start of a container is recorded."
         )
     said = f"; at last, at {time(records[-1].ts_ns)}: {words_of(records[-1])[1]}" if records else ""
-    return ended(cut_clause(f"no start of {name} is recorded{said}", HEADLINE_MAX - 1))
+    return ended(cut_clause(f"no start of {name} is recorded{said}", HEADLINE_ROOM - 1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from kubeledger.analyze.histories.history import History
@@ -21,7 +21,6 @@ from kubeledger.analyze.why.explanation import Answer, Explanation, StoryStep
 from kubeledger.analyze.why.focus import passes_about
 from kubeledger.analyze.why.headline import clause, counted_steps, short_headline
 from kubeledger.analyze.why.names import find_target
-from kubeledger.analyze.why.node import explain_node
 from kubeledger.analyze.why.notes import (
     attempts_note,
     ended_by_itself,
@@ -40,8 +39,7 @@ from kubeledger.model.units import format_ts
 from kubeledger.replay.episodes.container_runs import container_runs
 from kubeledger.replay.episodes.pod_stages import KINDS as STAGE_KINDS
 from kubeledger.replay.episodes.pod_stages import PodStages, StageEpisode
-from kubeledger.verify import Finding, Reader, verify
-from kubeledger.verify.registry import verifiers_of
+from kubeledger.verify.finding import Finding
 
 HISTORY_MAX = 200
 """Older decisions about the target are not listed."""
@@ -94,7 +92,11 @@ def answers_to(
         BadQuestionError: nothing is known of it.
     """
     target = find_target(text, histories)
-    ask = explain_node if target.kind == "node" else explain
+    ask: Callable[..., Answer | None] = explain
+    if target.kind == "node":
+        from kubeledger.analyze.why.node import explain_node  # reads logs, too
+
+        ask = explain_node
     answers = (ask(history, target, upto_ts_ns=upto_ts_ns) for history in histories)
     found = [answer for answer in answers if answer is not None]
     if not found:
@@ -115,14 +117,14 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
         when no record is about the target, or, of any other target, no decision.
     """
     read = history.read
-    if _lacks_container(read, target):
+    if _lacks_container(history, target):
         return None
-    about, decisions, scope, episodes = _scoped(read, target, upto_ts_ns)
-    findings = _findings(read, decisions)
+    about, decisions, scope, episodes = _scoped(history, target, upto_ts_ns)
+    findings = _findings(history, decisions)
     meant = {record.seq: _meant(target, findings[record.seq]) for record in decisions}
     decisions = [r for r in decisions if meant[r.seq] or not is_about_others(target, r)]
     if not decisions:
-        return _undecided(read, target, upto_ts_ns, about, scope, episodes)
+        return _undecided(history, target, upto_ts_ns, about, scope, episodes)
     runs = container_runs(about)
     end = last_end(runs, target)
     main = main_of(target, decisions, runs, None if end is None else end.ended_seq)
@@ -134,7 +136,7 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
     chains += [[record] for record in _later(target, decisions, main)]
     failed = failures_about(history, target, {r.seq for r in decisions}, upto_ts_ns)
     decided = (r for chain in chains for r in chain if r.role == "decision")
-    findings |= _findings(read, (r for r in decided if r.seq not in findings))
+    findings |= _findings(history, (r for r in decided if r.seq not in findings))
     kept = _kept(target, findings[main.seq])
     passes = passes_about(target, read({"images.ImagesDetected"}), main) if kept else []
     because = f"it {kept[1]}" if kept else ""
@@ -174,7 +176,7 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
 
 
 def _undecided(
-    read: Reader,
+    history: History,
     target: Target,
     upto_ts_ns: int | None,
     about: list[Record],
@@ -183,10 +185,10 @@ def _undecided(
 ) -> Answer | None:
     """What records say of a target that no decision is about; those that only mention it last."""
     if target.kind == "image":
-        answer = image_answer(target, read({"lifecycle.PodListed"}), upto_ts_ns)
+        answer = image_answer(target, history.read({"lifecycle.PodListed"}), upto_ts_ns)
     else:
         answer = undecided_answer(target, about, scope, episodes)
-    return answer or undecided_answer(target, _mentioning(read, target, upto_ts_ns), scope)
+    return answer or undecided_answer(target, _mentioning(history, target, upto_ts_ns), scope)
 
 
 def _story(
@@ -219,15 +221,15 @@ def _ranking(finding: Finding) -> tuple[str, ...]:
 
 
 def _scoped(
-    read: Reader, target: Target, upto_ts_ns: int | None
+    history: History, target: Target, upto_ts_ns: int | None
 ) -> tuple[list[Record], list[Record], Scope, list[StageEpisode]]:
     """Records about the target, its decisions, the pod that is meant, stages that held it up."""
-    uids = _uids(read, target)
+    uids = _uids(history, target)
     is_of_pod = target.kind in {"pod", "container"}
     about: list[Record] = []
     decisions: list[Record] = []
     stages = PodStages()
-    for record in read(None):
+    for record in _read_of(history, target, uids):
         if upto_ts_ns is not None and record.ts_ns > upto_ts_ns:
             continue
         if is_of_pod and record.kind in STAGE_KINDS:
@@ -244,27 +246,37 @@ def _scoped(
     about = [record for record in about if scope.holds(record, pod)]
     decisions = [record for record in decisions if scope.holds(record, pod)]
     seqs = {record.seq for record in about}
+    stages.wait_until(history.latest_ns(STAGE_KINDS, upto_ts_ns))
     episodes = [each for each in stages.episodes() if each.seq in seqs]
     return sorted(about, key=in_time), decisions, scope, episodes
 
 
-def _uids(read: Reader, target: Target) -> frozenset[str]:
+def _read_of(history: History, target: Target, uids: frozenset[str]) -> Iterator[Record]:
+    """Records in the order of replay, among them all that name the target."""
+    if target.kind not in {"pod", "container"}:
+        return history.read(None)
+    pod = target.parts[:2]
+    return history.naming({pod[-1], "/".join(pod), *uids})
+
+
+def _uids(history: History, target: Target) -> frozenset[str]:
     """UIDs of the target's pod, which some records have in place of its name."""
     if target.kind not in {"pod", "container"}:
         return frozenset()
     pod = target.parts[:2]
     found = {target.pod_uid} if target.pod_uid else set()
-    for record in read(_TELLS_UID):
+    for record in history.naming({"/".join(pod)}, _TELLS_UID):
         body: Any = record.body
         if (body.namespace, body.pod) == pod and body.pod_uid:
             found.add(body.pod_uid)
     return frozenset(found)
 
 
-def _mentioning(read: Reader, target: Target, upto_ts_ns: int | None) -> list[Record]:
+def _mentioning(history: History, target: Target, upto_ts_ns: int | None) -> list[Record]:
     """Records that name the target among others, in the order of time."""
-    uids = _uids(read, target)
-    found = (r for r in read(None) if upto_ts_ns is None or r.ts_ns <= upto_ts_ns)
+    uids = _uids(history, target)
+    found = _read_of(history, target, uids)
+    found = (r for r in found if upto_ts_ns is None or r.ts_ns <= upto_ts_ns)
     return sorted((r for r in found if mentions(target, r, uids)), key=in_time)
 
 
@@ -337,11 +349,18 @@ def _kept(target: Target, finding: Finding) -> tuple[str, str] | None:
     return next(((image_id, why) for image_id, why in found if is_image(target, image_id)), None)
 
 
-def _findings(read: Reader, decisions: Iterable[Record]) -> dict[int, Finding]:
+def _findings(history: History, decisions: Iterable[Record]) -> dict[int, Finding]:
     """What is found about some decisions; only what judges such ones is at work."""
     wanted = {record.seq: record.kind for record in decisions}
+    if not wanted:
+        return {}
+    kept = history.findings()
+    if kept is not None:
+        return kept.findings(wanted)
+    from kubeledger.verify.registry import verifiers_of  # all rules are much to load
+
     found: dict[int, Finding] = {}
-    outcomes = verify(read, verifiers=verifiers_of(set(wanted.values()))) if wanted else ()
+    outcomes = history.verify(verifiers=verifiers_of(set(wanted.values())))
     for outcome in outcomes:
         if isinstance(outcome, Finding) and outcome.recorded is not None and outcome.seq in wanted:
             found[outcome.seq] = outcome
@@ -368,18 +387,18 @@ def _sentence(chains: list[list[Record]], findings: dict[int, Finding]) -> str:
     return "; ".join(parts)
 
 
-def _lacks_container(read: Reader, target: Target) -> bool:
+def _lacks_container(history: History, target: Target) -> bool:
     """Whether the pod's specs are known, and none has the container that is asked about."""
     if target.kind != "container":
         return False
-    known = _containers_of(read, target)
+    known = _containers_of(history, target)
     return bool(known) and target.parts[2] not in known
 
 
-def _containers_of(read: Reader, target: Target) -> list[str]:
+def _containers_of(history: History, target: Target) -> list[str]:
     """Names of the containers that the specs of the target's pod have; none without a spec."""
     found: dict[str, None] = {}
-    for record in read({"lifecycle.PodListed"}):
+    for record in history.naming({"/".join(target.parts[:2])}, {"lifecycle.PodListed"}):
         body: Any = record.body
         if (body.namespace, body.pod) == target.parts[:2]:
             names = (container.get("name") for container in containers_in(body.spec))
@@ -392,7 +411,7 @@ def _no_such_target(target: Target, histories: Sequence[History]) -> BadQuestion
     known: dict[str, None] = {}
     if target.kind == "container":
         for history in histories:
-            known |= dict.fromkeys(_containers_of(history.read, target))
+            known |= dict.fromkeys(_containers_of(history, target))
     if known and target.parts[2] not in known:
         pod = "/".join(target.parts[:2])
         return BadQuestionError(

@@ -13,13 +13,13 @@ import msgspec
 
 from kubeledger.kubelet.prober import machine
 from kubeledger.kubelet.prober.machine import SAYS, Machine, machine_of
+from kubeledger.kubelet.prober.objects import ProbeSpec
 from kubeledger.kubelet.prober.prober import COUNTS_AS
 from kubeledger.kubelet.prober.reducer import INITIAL_RESULT
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.prober import ProbeResult, ProbeType, TickResult
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.evidence.container_specs import ProbeSpec
 
 INITIAL: Final = INITIAL_RESULT
 ABSENT: Final[dict[ProbeType, ProbeResult]] = {

@@ -15,9 +15,6 @@ from kubeledger.ingest.sources.items import LogLine
 _SHAPE_LENGTH = 240
 _TEXT_LENGTH = 4096
 """More of a message is not looked at."""
-_WORDS_MAX = 5
-"""A structured message of no more words (``Unhandled Error``) says what failed, not how."""
-
 _BEGIN = r"""(?<![^\s,;:=()\[\]{}"'])"""
 """Where a word begins: to search in its midst would look at each letter many times."""
 _QUOTED = re.compile(
@@ -45,10 +42,10 @@ _RUN = re.compile(r"\*(?:[\s.:,+=-]*\*)+(?!v\d)")
 
 
 def error_shape(line: LogLine) -> str:
-    """The message's constant words; of a short structured one those of its error, too."""
+    """The message's constant words and those of its error: what failed, and how."""
     message = line.message
     error = dict.get(line.values, "err") if line.values else None
-    if error is not None and message.count(" ") < _WORDS_MAX:
+    if error is not None:
         message = f"{message}: {go_text(error)}"
     return _constant(message.partition("\n")[0][:_TEXT_LENGTH])
 

@@ -252,9 +252,10 @@ def _digested(
     if form not in LOG_FORMATS:
         digests = digests or digest_chunks(source.stored_chunks())
         return [FoundFile(opened(source, form), form, digests)]
-    source = opened(kubelets_sections(source), form)
+    is_one_kubelets, source = source.is_one_kubelets, opened(kubelets_sections(source), form)
     survey = survey_log(source, list(lengths))
-    parts = lines_of_nodes(source, survey.writers.parts())
+    writers = [each for each in survey.writers.parts() if each.hosts or not is_one_kubelets]
+    parts = lines_of_nodes(source, writers)
     surveys = [survey_log(part, list(lengths)) for part in parts] or [survey]
     for each in surveys:  # a node that no line shows the year of has that of the others
         each.reference_ns = each.reference_ns or survey.reference_ns
@@ -310,7 +311,7 @@ def _nothing_useful(bundles: Sequence[Bundle]) -> BadInputError:
         file=label,
         advice="looked for: a kubelet log (klog text or JSON, or a log store's rows), kernel log, "
         "device checkpoint, cpu_manager_state, memory_manager_state, dra_manager_state, "
-        "allocated_pods_state, pod lists, events, node object, stats summary, metrics, cgroup "
-        "values, kubelet configuration, crictl's "
+        "allocated_pods_state, files of image_manager/, pod lists, events, node object, stats "
+        "summary, metrics, cgroup values, kubelet configuration, crictl's "
         f"JSON; also in {', '.join(COLLECTIONS)}",
     )

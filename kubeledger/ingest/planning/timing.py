@@ -53,6 +53,7 @@ _UNTIMED = (
     "cpu-manager-state",
     "device-checkpoint",
     "dra-manager-state",
+    "image-manager-record",
     "kubelet-version",
     "memory-manager-state",
     "node-name",

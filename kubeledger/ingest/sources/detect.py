@@ -30,6 +30,7 @@ DOCUMENT_FORMATS = (
     "dra-manager-state",
     "events",
     "gaps",
+    "image-manager-record",
     "kernel-log",
     "kubelet-config",
     "kubelet-configz",
@@ -239,7 +240,8 @@ def _unknown(document: dict[str, Any]) -> str:
 
 def _half_written(source: SourceFile, error: str) -> Detected:
     known = re.search(
-        r"checkpoint|(?:cpu|memory)_manager_state|pods|events|node|stats|config", source.plain_name
+        r"checkpoint|(?:cpu|memory)_manager_state|^sha256-|pods|events|node|stats|config",
+        source.plain_name,
     )
     finding = "half_written" if known else None
     return Detected(None, f"not whole: {error}" if known else f"no valid JSON: {error}", finding)
@@ -347,6 +349,8 @@ def _of_kind(document: dict[str, Any], source: SourceFile) -> Detected:
             return Detected("events")
         case "Pod":
             return Detected("pod-list" if "status" in document else "pod-manifest")
+        case "ImagePulledRecord" | "ImagePullIntent":
+            return Detected("image-manager-record")
         case "Node":
             return Detected("node")
         case "KubeletConfiguration":

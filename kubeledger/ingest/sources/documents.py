@@ -18,6 +18,7 @@ from kubeledger.ingest.sources.items import (
     CollectedAt,
     CpuManagerState,
     DraManagerState,
+    ImageManagerRecord,
     Item,
     KernelReports,
     KubeletConfigFile,
@@ -46,6 +47,7 @@ from kubeledger.ingest.sources.shapes import sound_objects
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ingest.sources.times import api_time, date_in
 from kubeledger.kubelet.cgroups.paths import below_controller
+from kubeledger.kubelet.imagepull.readings import read_image_manager_record
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Evidence
 
@@ -194,6 +196,10 @@ def _nodes(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
 
 def _configs(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
     return [(value,) for value in objects_in(values_of(data, flaws))]
+
+
+def _image_manager_record(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
+    return [(read_image_manager_record(data),)]
 
 
 def _pod_resources(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
@@ -413,6 +419,7 @@ _PARSERS: dict[
     "dra-manager-state": (_single, DraManagerState),
     "events": (_events, _event),
     "gaps": (_gaps, _gap),
+    "image-manager-record": (_image_manager_record, ImageManagerRecord),
     "kubelet-config": (_configs, KubeletConfigFile),
     "kubelet-configz": (_configz, partial(KubeletConfigFile, served=True)),
     "kubelet-version": (_note, CollectedAt),

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from kubeledger.ingest.sources.kernel_stamps import Stamp
+from kubeledger.model.bodies.imagepull import PullRecordRead
 from kubeledger.model.bodies.podresources import AllocatableResourcesListed, PodResourcesListed
 from kubeledger.model.record import Evidence
 
@@ -135,6 +136,14 @@ class DraManagerState(msgspec.Struct):
 
     ts_ns: int
     data: dict[str, Any]
+    evidence: Evidence
+
+
+class ImageManagerRecord(msgspec.Struct):
+    """A file of ``image_manager/``."""
+
+    ts_ns: int
+    body: PullRecordRead
     evidence: Evidence
 
 
@@ -369,6 +378,7 @@ Item = (
     | MemoryManagerState
     | PodsState
     | DraManagerState
+    | ImageManagerRecord
     | CgroupFiles
     | StatsSummary
     | ProbeCounters

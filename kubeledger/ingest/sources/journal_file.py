@@ -6,7 +6,6 @@ Their format changes with systemd; the export format, which it writes, does not.
 from __future__ import annotations
 
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 
@@ -40,6 +39,8 @@ class JournalFile:
         program = shutil.which("journalctl")
         if program is None:
             raise _unread(name, "is a binary journal, and this machine has no journalctl")
+        import subprocess  # few imports hold one
+
         with (
             tempfile.NamedTemporaryFile(prefix="kubeledger-", suffix=".journal") as journal,
             tempfile.TemporaryFile(prefix="kubeledger-journal-") as export,

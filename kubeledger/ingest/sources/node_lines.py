@@ -25,7 +25,7 @@ from kubeledger.ingest.sources.envelope.lines import EnvelopeLines
 from kubeledger.ingest.sources.other_programs import is_kubelets, is_other_program
 from kubeledger.ingest.sources.packing import CHUNK
 from kubeledger.ingest.sources.prefix import HEADER, JSON_START, Unwrapper
-from kubeledger.ingest.sources.spool import mapped
+from kubeledger.ingest.sources.spool import forget_pages, mapped
 from kubeledger.ingest.sources.streams import SourceFile, SourceView
 from kubeledger.ingest.sources.unpack import spool_errors
 
@@ -318,6 +318,22 @@ class SplitLines:
             begin, end = self._begins[run], self._begins[run + 1]
             yield begin, end, self._lines[run], self._lines[run + 1] - self._lines[run]
 
+    def joined(self, spans: Iterable[tuple[bool, int, int]]) -> Iterator[bytes]:
+        """These bytes, filled or as they stand; in large pieces, of which no memory is held."""
+        parts: list[bytes] = []
+        size = 0
+        for is_filled, first, last in spans:
+            source = self.filled if is_filled else self.data
+            for begin in range(first, last, CHUNK):
+                parts.append(source[begin : min(begin + CHUNK, last)])
+                size += len(parts[-1])
+                if size >= CHUNK:
+                    yield b"".join(parts)
+                    parts, size = [], 0
+                    forget_pages(self.data)
+                    forget_pages(self.filled)
+        yield b"".join(parts)
+
 
 def _host_of(unwrapper: Unwrapper) -> Callable[[bytes], str | None]:
     def host(line: bytes) -> str | None:
@@ -352,7 +368,7 @@ class NodeLines(SourceView):
 
     def chunks(self) -> Iterator[bytes]:
         """The node's lines."""
-        return _joined(self._split.data[begin:end] for begin, end, _, _ in self._runs)
+        return self._split.joined((False, begin, end) for begin, end, _, _ in self._runs)
 
     @property
     def keeps_places(self) -> bool:
@@ -370,14 +386,13 @@ class NodeLines(SourceView):
         """As ``SourceFile.stored_chunks``: of rows, the file with those of other nodes blanked."""
         if isinstance(self._source, EnvelopeLines):
             return self._source.stored_without(self._others())
-        return _joined(self._with_others_filled())
+        return self._split.joined(self._with_others_filled())
 
-    def _with_others_filled(self) -> Iterator[bytes]:
-        data, filled, at = self._split.data, self._split.filled, 0
-        for begin, end in chain(self._others(), ((len(data), len(data)),)):
-            for source, first, last in ((data, at, begin), (filled, begin, end)):
-                for chunk in range(first, last, CHUNK):
-                    yield source[chunk : min(chunk + CHUNK, last)]
+    def _with_others_filled(self) -> Iterator[tuple[bool, int, int]]:
+        size, at = len(self._split.data), 0
+        for begin, end in chain(self._others(), ((size, size),)):
+            yield False, at, begin
+            yield True, begin, end
             at = end
 
     def _others(self) -> Iterator[tuple[int, int]]:
@@ -405,19 +420,6 @@ class NodeLines(SourceView):
     def of(self, writers: Writers) -> NodeLines:
         """Lines of others in the same file."""
         return NodeLines(self._source, self._split, writers)
-
-
-def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The pieces, several at once where they are small."""
-    parts: list[bytes] = []
-    size = 0
-    for piece in pieces:
-        parts.append(piece)
-        size += len(piece)
-        if size >= CHUNK:
-            yield b"".join(parts)
-            parts, size = [], 0
-    yield b"".join(parts)
 
 
 def lines_of_nodes(source: SourceFile, parts: Sequence[Writers]) -> list[NodeLines]:

@@ -144,6 +144,11 @@ class SourceFile:
         return True
 
     @property
+    def is_one_kubelets(self) -> bool:
+        """It was followed where it is written: only hosts could tell other nodes' lines apart."""
+        return False
+
+    @property
     def left_out(self) -> int:
         """Lines of other programs that ``chunks()`` leaves out."""
         return 0

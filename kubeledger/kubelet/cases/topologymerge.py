@@ -9,10 +9,10 @@ import msgspec
 from kubeledger.kubelet.cases.fields import keyed, node_set
 from kubeledger.kubelet.cases.judgement import Judgement, impossible
 from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.kubelet.topologymanager import decider
 from kubeledger.kubelet.topologymanager.bitmask import BITS_MAX, NUMANodeError, bits_of, mask_of
+from kubeledger.kubelet.topologymanager.explain import admissible
 from kubeledger.kubelet.topologymanager.hint import ProviderHints, TopologyHint
-from kubeledger.kubelet.topologymanager.policies import Policy, PolicyName
+from kubeledger.kubelet.topologymanager.policies import Policy, PolicyName, merge
 from kubeledger.model.errors import BadInputError
 
 _Node = Annotated[int, msgspec.Meta(ge=0, lt=BITS_MAX)]
@@ -67,9 +67,7 @@ def decide(case_input: MergeCase, profile: KubeletProfile) -> MergeOutcome:
     Raises:
         BadInputError: an unknown policy, a NUMA node that is none, distances that are missing.
     """
-    hint, admit = decider.decide(
-        _policy(case_input, profile), _providers(case_input), profile.topology
-    )
+    hint, admit = merge(_policy(case_input, profile), _providers(case_input), profile.topology)
     affinity = None if hint.affinity is None else bits_of(hint.affinity)
     return MergeOutcome(affinity=affinity, preferred=hint.preferred, admit=admit)
 
@@ -86,7 +84,7 @@ def judge(
         return impossible("nodes are listed in ascending order, each once")
     policy, providers = _policy(case_input, profile), _providers(case_input)
     merged = (TopologyHint(affinity, claimed.preferred), claimed.admit)
-    return impossible(decider.admissible(policy, providers, profile.topology, merged))
+    return impossible(admissible(policy, providers, profile.topology, merged))
 
 
 def _providers(case_input: MergeCase) -> list[ProviderHints]:

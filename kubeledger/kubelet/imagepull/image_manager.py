@@ -18,11 +18,11 @@ from kubeledger.kubelet.imagepull.image_pull_manager import Check, PullManager
 from kubeledger.kubelet.imagepull.keyring import Choose, Credential, PullSecret, lookup
 from kubeledger.kubelet.imagepull.parsers import ImageNameError, parse_image_name
 from kubeledger.kubelet.imagepull.puller import QPS_EXCEEDED, Puller
-from kubeledger.kubelet.kube.flowcontrol import Backoff
+from kubeledger.kubelet.kube.flowcontrol import Backoff, BackOffPolicy
 from kubeledger.kubelet.kube.gotexts import aggregate, quoted
 from kubeledger.kubelet.kube.gotypes import UnmarshalError
 from kubeledger.kubelet.profile.imagepull import ImagePullFacts
-from kubeledger.model.units import format_go_duration
+from kubeledger.model.units import NS_PER_S, format_go_duration
 
 ALWAYS: Final = "Always"
 IF_NOT_PRESENT: Final = "IfNotPresent"
@@ -31,6 +31,8 @@ _REGISTRY_ERRORS: Final = {
     "RegistryUnavailable": "the registry is unavailable",
     "SignatureValidationFailed": "the signature validation failed",
 }
+BACK_OFF: Final = BackOffPolicy(10 * NS_PER_S, 300 * NS_PER_S)
+"""Of every kubelet. Source: v1.36.2 pkg/kubelet/kubelet.go NewMainKubelet; v1.20.2"""
 _MS: Final = 1_000_000
 
 

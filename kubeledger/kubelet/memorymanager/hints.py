@@ -20,7 +20,7 @@ from kubeledger.kubelet.memorymanager.requested import Requested
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.kubelet.topologymanager.bitmask import bits_of, iterate_bit_masks, mask_of
 from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
-from kubeledger.kubelet.topologymanager.merge import narrowest
+from kubeledger.kubelet.topologymanager.policies import narrowest
 
 Reusable = Mapping[int, Mapping[str, int]]
 """Mask of NUMA nodes -> type of memory -> bytes that init containers left to reuse."""

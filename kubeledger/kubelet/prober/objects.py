@@ -1,7 +1,8 @@
 """The slice of the Kubernetes API that the prober reads; everything else is passed over.
 
 Pods and statuses are as the kubelet got them: nothing is defaulted, so an absent threshold
-is 0 here although the API server would have made it 1 or 3.
+is 0 here although the API server would have made it 1 or 3. Only :class:`ProbeSpec` is filled in:
+a manifest or list that a log comes with leaves out what it pleases.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from typing import Annotated
 
 import msgspec
 
+from kubeledger.kubelet.kube.defaults import PROBE
 from kubeledger.kubelet.kube.restartpolicy import RestartRule
+from kubeledger.model.bodies.prober import ProbeResult
+from kubeledger.model.units import NS_PER_S
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
@@ -24,6 +28,56 @@ class Probe(msgspec.Struct, rename="camel", gc=False):
     failure_threshold: Count = 0
     period_seconds: Count = 0
     timeout_seconds: Count = 0
+
+
+class ProbeSpec(msgspec.Struct, rename="camel", frozen=True):
+    """A probe; what a manifest leaves out is as the kubelet's own decoder would fill it in."""
+
+    initial_delay_seconds: int = 0
+    period_seconds: int | None = None
+    timeout_seconds: int | None = None
+    success_threshold: int | None = None
+    failure_threshold: int | None = None
+    termination_grace_period_seconds: int | None = None
+
+    @property
+    def delay_ns(self) -> int:
+        """From the start of its container to its first tick."""
+        return self.initial_delay_seconds * NS_PER_S
+
+    @property
+    def period_s(self) -> int:
+        """Seconds between ticks."""
+        return self.period_seconds or PROBE["periodSeconds"]
+
+    @property
+    def period_ns(self) -> int:
+        """Between two ticks."""
+        return self.period_s * NS_PER_S
+
+    @property
+    def break_ns(self) -> int:
+        """A longer time between two ticks hides one."""
+        return max(self.period_s, self.timeout_s) * NS_PER_S * 9 // 5
+
+    @property
+    def timeout_s(self) -> int:
+        """Seconds that one execution may take."""
+        return self.timeout_seconds or PROBE["timeoutSeconds"]
+
+    @property
+    def successes(self) -> int:
+        """Successes in a row that count."""
+        return self.success_threshold or PROBE["successThreshold"]
+
+    @property
+    def failures(self) -> int:
+        """Failures in a row that count."""
+        return self.failure_threshold or PROBE["failureThreshold"]
+
+    def threshold(self, result: ProbeResult) -> int:
+        """Ticks in a row that store that result."""
+        return self.failures if result == "failure" else self.successes
 
 
 class Container(msgspec.Struct, rename="camel"):

@@ -1,22 +1,173 @@
-"""The four topology manager policies: how hints are merged, and whether to admit."""
+"""The four topology manager policies: one hint out of those of all providers, and whether to admit.
+
+The kubelet goes through every combination of one hint a resource, ANDs their masks and
+keeps the best merged hint so far. What "best" means is a total order on merged hints,
+so the order of the combinations (Go maps) cannot show, and combinations that merge to
+the same hint need be seen once only: :func:`merged_hints` folds resource by resource.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, assert_never
 
 import msgspec
 
 from kubeledger.kubelet.profile.topology import TopologyFacts
-from kubeledger.kubelet.topologymanager.bitmask import mask_of
-from kubeledger.kubelet.topologymanager.hint import Hints, ProviderHints, TopologyHint
-from kubeledger.kubelet.topologymanager.merge import (
-    Fitness,
-    closest,
-    filter_providers_hints,
-    merge_filtered_hints,
-    narrowest,
+from kubeledger.kubelet.topologymanager.bitmask import bits_of, mask_of
+from kubeledger.kubelet.topologymanager.hint import (
+    DONT_CARE,
+    IMPOSSIBLE,
+    Hints,
+    ProviderHints,
+    TopologyHint,
 )
+
+Fitness = Callable[[int], tuple[int, ...]]
+"""Mask -> sort key: the smaller, the fitter among hints of the same preference."""
+
+_State = tuple[int, bool, int | None]
+"""Mask and preference so far, and the mask that all hints had; None while none had any."""
+_ANYWHERE = (DONT_CARE,)
+_MIXED = -1
+"""In place of a common mask: the masks merged so far are not all equal."""
+
+
+def narrowest(mask: int) -> tuple[int, ...]:
+    """Fewer nodes first, then the lower-numbered ones.
+
+    Source: v1.20.2 pkg/kubelet/cm/topologymanager/bitmask/bitmask.go IsNarrowerThan
+    Differs: a sort key instead of a comparison.
+    """
+    return (mask.bit_count(), mask)
+
+
+def closest(distances: Mapping[int, Sequence[int]]) -> Fitness:
+    """Fewer nodes first, then the nearer to each other, then the lower-numbered ones.
+
+    Args:
+        distances: NUMA node -> (n,) distance to node 0, 1, ...
+
+    Source: v1.36.2 pkg/kubelet/cm/topologymanager/numa_info.go Closest
+    Differs: masks of the same size are compared by the sum of distances, not by the mean. Where
+        the numbers of nodes have a gap, the kubelet crashes when it looks beyond a row; here
+        that distance is 0.
+    """
+
+    def fitness(mask: int) -> tuple[int, ...]:
+        nodes = bits_of(mask)
+        rows = [distances[node] for node in nodes]
+        far = sum(row[other] for row in rows for other in nodes if other < len(row))
+        return (len(nodes), far, mask)
+
+    return fitness
+
+
+def filter_providers_hints(providers: Iterable[ProviderHints]) -> list[Hints]:
+    """The hints of each resource of each provider, none left without one.
+
+    Source: v1.20.2 pkg/kubelet/cm/topologymanager/policy.go filterProvidersHints
+    Differs: no
+    """
+    collected: list[Hints] = []
+    for provider in providers:
+        if not provider:
+            collected.append((DONT_CARE,))
+            continue
+        for hints in provider.values():
+            if hints is None:
+                collected.append((DONT_CARE,))
+            else:
+                collected.append(hints or (IMPOSSIBLE,))
+    return collected
+
+
+def merged_hints(
+    all_nodes: int, hints_by_resource: Iterable[Hints], facts: TopologyFacts
+) -> set[TopologyHint]:
+    """Every hint that some combination merges to, those without a node left out.
+
+    Source: v1.20.2 pkg/kubelet/cm/topologymanager/policy.go mergePermutation;
+        v1.36.2 the same, with the rule of equal masks
+    Differs: a set of distinct results instead of a callback a combination.
+    """
+    states: set[_State] = {(all_nodes, True, None)}
+    for hints in hints_by_resource:
+        if hints != _ANYWHERE:
+            states = _with_hints(states, hints)
+    equal_needed = facts.preferred_needs_equal_masks
+    return {
+        TopologyHint(mask, preferred and not (equal_needed and common == _MIXED))
+        for mask, preferred, common in states
+        if mask
+    }
+
+
+def merge_filtered_hints(
+    all_nodes: int, hints_by_resource: Sequence[Hints], fitness: Fitness, facts: TopologyFacts
+) -> TopologyHint:
+    """The best merged hint; all nodes, not preferred, if there is none.
+
+    A preferred hint goes before others. Preferred ones go by ``fitness``. Of the others,
+    up to 1.23 the narrowest is best; since 1.24 the one whose number of nodes is that of
+    the resource that needs most, then the nearest number below it, then above it.
+
+    Source: v1.20.2 pkg/kubelet/cm/topologymanager/policy.go mergeFilteredHints;
+        v1.36.2 HintMerger.compare
+    Differs: a sort key instead of a running comparison.
+    """
+    fallback = TopologyHint(all_nodes, preferred=False)
+    candidates = merged_hints(all_nodes, hints_by_resource, facts)
+    if not facts.fits_the_widest_need:
+        # The running best begins with all nodes, which only something narrower replaces.
+        candidates.add(fallback)
+    if not candidates:
+        return fallback
+    preferred = [hint for hint in candidates if hint.preferred]
+    if preferred or not facts.fits_the_widest_need:
+        return min(preferred or candidates, key=lambda hint: fitness(hint.affinity or 0))
+    wanted = max_of_min_affinity_counts(hints_by_resource)
+    return min(
+        candidates,
+        key=lambda hint: (_off_by(hint.affinity or 0, wanted), fitness(hint.affinity or 0)),
+    )
+
+
+def max_of_min_affinity_counts(hints_by_resource: Iterable[Hints]) -> int:
+    """Nodes that the resource that needs most of them can do with.
+
+    Source: v1.36.2 pkg/kubelet/cm/topologymanager/policy.go maxOfMinAffinityCounts
+    Differs: no
+    """
+    return max(
+        (
+            min((h.affinity.bit_count() for h in hints if h.affinity is not None), default=0)
+            for hints in hints_by_resource
+        ),
+        default=0,
+    )
+
+
+def _with_hints(states: Iterable[_State], hints: Hints) -> set[_State]:
+    """Each state with each hint of a resource; one without any leaves no combination."""
+    pairs = [(hint.affinity, hint.preferred) for hint in hints]
+    found: set[_State] = set()
+    for mask, preferred, common in states:
+        for affinity, wanted in pairs:
+            if affinity is None:
+                found.add((mask, preferred and wanted, common))
+            elif common is None or common == affinity:
+                found.add((mask & affinity, preferred and wanted, affinity))
+            else:
+                found.add((mask & affinity, preferred and wanted, _MIXED))
+    return found
+
+
+def _off_by(mask: int, wanted: int) -> tuple[int, int]:
+    """Sort key: the wanted number of nodes, then fewer (nearest first), then more."""
+    off = mask.bit_count() - wanted
+    return (off > 0, abs(off))
+
 
 PolicyName = Literal["none", "best-effort", "restricted", "single-numa-node"]
 

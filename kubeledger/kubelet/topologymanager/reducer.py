@@ -1,4 +1,4 @@
-"""Topology manager: records to state.
+"""Topology manager: the affinities that it holds in memory, from records.
 
 An affinity lives as long as its pod and its kubelet process: :func:`forget_pod` and
 :func:`forget_all` are called when either ends.
@@ -9,10 +9,42 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from kubeledger.kubelet.kube.keys import pod_key
-from kubeledger.kubelet.topologymanager.state import POD_SCOPE, AffinityState, TopologyManagerState
 from kubeledger.model.bodies.topologymanager import AffinityDecided
 from kubeledger.model.record import Body, Record
+
+POD_SCOPE = ""
+"""Key of an affinity that holds for the whole pod."""
+
+
+class AffinityState(msgspec.Struct, kw_only=True):
+    """The merged hint of one container.
+
+    Attributes:
+        numa_nodes: sorted NUMA nodes; None means any.
+        preferred: the hint was a preferred one.
+        policy: the policy that merged it; None when not known.
+        admit: None when not known.
+        since_ts_ns: when it was settled.
+    """
+
+    numa_nodes: tuple[int, ...] | None
+    preferred: bool
+    policy: str | None
+    admit: bool | None
+    since_ts_ns: int
+
+
+class TopologyManagerState(msgspec.Struct, kw_only=True):
+    """All affinities that the kubelet process has in memory.
+
+    Attributes:
+        pods: pod key -> container (``POD_SCOPE`` in pod scope) -> affinity.
+    """
+
+    pods: dict[str, dict[str, AffinityState]] = {}
 
 
 def evolve(state: TopologyManagerState, record: Record) -> TopologyManagerState:

@@ -13,10 +13,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import duckdb
-from filelock import FileLock, Timeout
 
 from kubeledger.ledger.history.index import HISTORY, Index, Part, PartFile, load_index, save_index
 from kubeledger.ledger.history.parts import PartWriter, own_status, pieces_of
@@ -27,6 +26,9 @@ from kubeledger.ledger.regular import file_crc
 from kubeledger.ledger.segments import list_segments
 from kubeledger.ledger.storage import OWN_DIRECTORY, OWN_FILE, storage_errors
 from kubeledger.model.errors import LedgerUnavailableError
+
+if TYPE_CHECKING:
+    from filelock import FileLock
 
 GROW_BYTES = 16 << 20
 """So many bytes of lines after the history are read as they are; more become Parquet."""
@@ -90,7 +92,7 @@ class History:
         held = self._held()
         if self._to_grow(held, grow_bytes):
             for root in self._roots:
-                with suppress(OSError, Timeout, duckdb.IOException):
+                with suppress(OSError, duckdb.IOException):
                     self._grow(root, grow_bytes)
                     self._grown_below = root
                     break
@@ -214,7 +216,7 @@ class History:
         """Make what is missing, below ``root``.
 
         Raises:
-            OSError, Timeout, duckdb.IOException: it cannot be written there.
+            OSError, duckdb.IOException: it cannot be written there, or others hold its lock.
             KubeledgerError: as :meth:`cover`.
         """
         if root.is_symlink():
@@ -264,6 +266,8 @@ def held_alone(root: Path) -> Iterator[None]:
     Raises:
         LedgerUnavailableError: others hold it for too long.
     """
+    from filelock import Timeout
+
     try:
         with _lock(root):
             yield
@@ -274,6 +278,8 @@ def held_alone(root: Path) -> Iterator[None]:
 
 
 def _lock(root: Path) -> FileLock:
+    from filelock import FileLock  # brings asyncio; readers need none
+
     return FileLock(root / LOCK, timeout=_LOCK_WAIT_S, mode=OWN_FILE, is_singleton=False)
 
 

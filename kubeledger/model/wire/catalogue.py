@@ -10,6 +10,7 @@ import kubeledger.model.bodies.cpumanager
 import kubeledger.model.bodies.devicemanager
 import kubeledger.model.bodies.dra
 import kubeledger.model.bodies.eviction
+import kubeledger.model.bodies.imagepull
 import kubeledger.model.bodies.images
 import kubeledger.model.bodies.ledger
 import kubeledger.model.bodies.lifecycle
@@ -30,6 +31,7 @@ _MODULES: tuple[ModuleType, ...] = (
     kubeledger.model.bodies.devicemanager,
     kubeledger.model.bodies.dra,
     kubeledger.model.bodies.eviction,
+    kubeledger.model.bodies.imagepull,
     kubeledger.model.bodies.images,
     kubeledger.model.bodies.ledger,
     kubeledger.model.bodies.lifecycle,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from binascii import hexlify
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from zlib import crc32
 
 import msgspec
@@ -72,10 +72,21 @@ _KIND_KEY = b'"kind":"'  # nor this
 _encode_json = msgspec.json.Encoder(order="deterministic").encode
 _decode_envelope = msgspec.json.Decoder(Envelope).decode
 _decode_plain = msgspec.json.Decoder(dict[str, object]).decode
-_BODIES = {
-    kind: (body.v, body.role, msgspec.json.Decoder(body).decode)
-    for kind, body in BODY_TYPES.items()
-}
+_Known = tuple[int, Role, Callable[[bytes | msgspec.Raw], Body]]
+
+
+class _Bodies(dict[str, _Known]):
+    """Kind -> version, role and decoder of its body, made when the first one is read."""
+
+    def __missing__(self, kind: str) -> _Known:
+        body = BODY_TYPES.get(kind)
+        if body is None:
+            raise BadLineError(f"unknown kind {kind!r}")
+        known = self[kind] = (body.v, body.role, msgspec.json.Decoder(body).decode)
+        return known
+
+
+_bodies = _Bodies()
 
 
 def chained(payload: bytes, previous: bytes) -> tuple[bytes, bytes]:
@@ -246,15 +257,12 @@ def decode_line(line: bytes) -> Record:
     try:
         envelope = _decode_envelope(line)
         kind = envelope.kind
-        known = _BODIES.get(kind)
-        if known is None:
-            raise BadLineError(f"unknown kind {kind!r}")
-        v, role, decode = known
+        v, role, decode = _bodies[kind]
         body: Body = decode(envelope.body) if envelope.v == v else _old_body(envelope)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadLineError(f"not a record: {error}") from error
     if envelope.role != role:
-        raise BadLineError(f"{kind} is no {envelope.role}")
+        raise BadLineError(f"{kind} is not a kind of {envelope.role}")
     return Record(
         node=envelope.node,
         seq=envelope.seq,

@@ -344,7 +344,8 @@ class LogFile:
         with suppress(FileNotFoundError):
             found = _Found(links, self._at)
             yield from self._lose_all(found, now_ns)
-            if self._content is not None and self._content.link[:2] == links[-1][:2]:
+            followed = None if self._content is None else self._content.link[:2]
+            if links and followed == links[-1][:2]:
                 for link in found.new:
                     yield self._lose(link, _Place(), "it came late")
         of_files = [each for each in self._at.missing if each.place.inode]

@@ -16,6 +16,8 @@ PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 
 _APART_NS = 120 * NS_PER_S
 """What is not said for so long was over: kubelets say it at least once a minute while it lasts."""
+_SILENT_NS = 30 * NS_PER_S
+"""They try again every ten seconds, or sooner."""
 _APART_OF_NS: dict[NodeTrouble, int] = {"certificate": 1800 * NS_PER_S}
 """Trouble -> the same, where they say it more rarely."""
 
@@ -55,6 +57,11 @@ class TroubleEpisode(msgspec.Struct, kw_only=True):
     attempts: int
     last_ts_ns: int
     passed_ts_ns: int | None = None
+
+    def goes_on_at(self, ts_ns: int) -> bool:
+        """Whether the kubelet had said so just before, and nothing that it had passed."""
+        silent_ns = max(_SILENT_NS, _APART_OF_NS.get(self.trouble, 0))
+        return self.passed_ts_ns is None and ts_ns - self.last_ts_ns <= silent_ns
 
 
 class NodeConditions:

@@ -120,6 +120,10 @@ class PodStages:
             self._open.setdefault(key.current, {}).update(self._open.pop(key.renamed))
         step(self, key.current, record, body)
 
+    def wait_until(self, ts_ns: int | None) -> None:
+        """Records that were not taken are as late as that; None: there are none."""
+        self._latest_ns = max(self._latest_ns, ts_ns or 0)
+
     def episodes(self) -> list[StageEpisode]:
         """All so far, in the order of their begin."""
         running = [

@@ -19,7 +19,7 @@ from kubeledger.kubelet.lifecycle.state import LifecycleState
 from kubeledger.kubelet.memorymanager.state import MemoryManagerState
 from kubeledger.kubelet.preemption.reducer import PreemptionState
 from kubeledger.kubelet.prober.reducer import ProberState
-from kubeledger.kubelet.topologymanager.state import TopologyManagerState
+from kubeledger.kubelet.topologymanager.reducer import TopologyManagerState
 from kubeledger.model.bodies.node import Setting
 
 STATE_SCHEMA = 6

@@ -6,8 +6,13 @@ import hashlib
 from typing import Final
 
 from kubeledger.kubelet.imagepull.decider import first
-from kubeledger.kubelet.imagepull.fs_pullrecords import FSPullRecords
+from kubeledger.kubelet.imagepull.fs_pullrecords import (
+    FSPullRecords,
+    PulledRecord,
+    cache_filename,
+)
 from kubeledger.kubelet.imagepull.image_manager import (
+    BACK_OFF,
     NEVER,
     Answer,
     Attempt,
@@ -19,7 +24,8 @@ from kubeledger.kubelet.imagepull.image_pull_policies import NEVER_VERIFY_PRELOA
 from kubeledger.kubelet.imagepull.keyring import Coordinates, Credential
 from kubeledger.kubelet.imagepull.mem_pullrecords import CachedPullRecords
 from kubeledger.kubelet.imagepull.puller import new_puller
-from kubeledger.kubelet.kube.flowcontrol import Backoff, BackOffPolicy
+from kubeledger.kubelet.imagepull.readings import reading_of
+from kubeledger.kubelet.kube.flowcontrol import Backoff
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.config import integer
 from kubeledger.simulate.engine.failures import objects
@@ -28,7 +34,6 @@ from kubeledger.simulate.engine.world import SimImage, SimPod
 
 _PULL_NS: Final = NS_PER_S
 _IMAGE_BYTES: Final = 100 << 20
-_BACK_OFF: Final = BackOffPolicy(10 * NS_PER_S, 300 * NS_PER_S)
 
 
 class Pulls:
@@ -41,6 +46,7 @@ class Pulls:
 
     def __init__(self, kubelet: Kubelet) -> None:
         self._kubelet = kubelet
+        self._shown: dict[str, PulledRecord] = {}
         sim = kubelet.sim
         facts, settings = sim.profile.imagepull, sim.settings
         serialize = settings.get("serializeImagePulls")
@@ -52,7 +58,7 @@ class Pulls:
             burst=integer(settings, "registryBurst", 10),
             limits=facts.parallel_pulls_limited,
         )
-        self._manager = ImageManager(facts, Backoff(_BACK_OFF), puller, self._pull_manager(), first)
+        self._manager = ImageManager(facts, Backoff(BACK_OFF), puller, self._pull_manager(), first)
 
     def request(self, pod: SimPod, image: str, policy: str) -> Attempt:
         """Have an image for a container; what has begun then ends with ``finish``."""
@@ -79,6 +85,16 @@ class Pulls:
         self._manager.finish(attempt)
         if not attempt.error:
             self._load(attempt.request.image)
+            self._show_record(attempt.image_ref)
+
+    def _show_record(self, image_ref: str) -> None:
+        """The record of a pull, where it has changed."""
+        sim = self._kubelet.sim
+        record = sim.world.pulled_records.get(cache_filename(image_ref))
+        if isinstance(record, PulledRecord) and self._shown.get(image_ref) is not record:
+            self._shown[image_ref] = record
+            is_beta = sim.profile.imagepull.pull_records_beta
+            sim.journal.write(reading_of(record, is_beta=is_beta))
 
     def collected(self, began_ns: int) -> None:
         """Image GC has removed what it removes; records of images that are gone go, too."""

@@ -40,6 +40,7 @@ _FIRST_RETRY_NS, _RETRY_NS = 30 * NS_PER_S, 180 * NS_PER_S
 _STATUS_NS = NS_PER_S
 """So long the API server takes to send a status back that the kubelet wrote."""
 _MEMORY = "memory"
+_PENDING = ("deferred", "infeasible")
 
 
 class ResizeLoop:
@@ -195,7 +196,8 @@ class ResizeLoop:
         self._handler.completed([pod.uid])
         self._say(pod, "actuated", cause=cause)
         if self._facts.pending_resizes_queued:
-            text = pod_resize_message("Pod resize completed", self._seen(pod))
+            allocated = msgspec.structs.replace(self._seen(pod), spec=pod.api.spec)
+            text = pod_resize_message("Pod resize completed", allocated)
             self._kubelet.recorder.send(pod, "ResizeCompleted", text, warns=False)
         self._done(cause)
         self._kubelet.after(_STATUS_NS, lambda: self._report(pod))
@@ -299,7 +301,7 @@ class ResizeLoop:
             outcome=outcome,
             reason=reason,
             message=message,
-            resources=_asked(pod.desired),
+            resources=_asked(pod.desired if outcome in _PENDING else pod.api),
         )
         before = self._said.get(pod.uid)
         if before is None or again or not _is_same(before[0], body):

@@ -6,6 +6,7 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 from kubeledger.kubelet.imagepull.image_manager import Attempt
+from kubeledger.kubelet.imagepull.readings import decision_of, end_of
 from kubeledger.kubelet.lifecycle.stage_words import status_message
 from kubeledger.kubelet.lifecycle.stages import failure_of_waiting
 from kubeledger.simulate.engine.failures import env_sources
@@ -44,12 +45,19 @@ class Starts:
         is_told = self._kubelet.sim.failures.names_image(image)
         events, pulls = _START_EVENTS, self._kubelet.pods.pulls
         attempt = pulls.request(self._pod, image, self._policy(container, image))
+        journal, names = self._kubelet.sim.journal, {**self._pod.identity, "container": name}
+        decided = decision_of(attempt, names)
+        begun = None
+        if decided is not None and (decided.decision != "present" or is_told):
+            begun = journal.write(decided)
         told, wait_ns = 0, attempt.finished_ns - self._kubelet.sim.schedule.now_ns
         if wait_ns:
             told = self._tell(container, attempt, 0)
             yield wait_ns
-        if attempt.is_pulling:
+        if attempt.answer is not None:
+            answer = attempt.answer
             pulls.finish(attempt)
+            journal.write(end_of(attempt, answer, names), cause=begun)
         if attempt.error or told or is_told:
             self._tell(container, attempt, told)
             events -= 1

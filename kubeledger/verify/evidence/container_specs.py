@@ -13,61 +13,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from kubeledger.kubelet.kube.defaults import GRACE_PERIOD_S, PROBE
+from kubeledger.kubelet.kube.defaults import GRACE_PERIOD_S
 from kubeledger.kubelet.kube.restartpolicy import ALWAYS, RestartRule
-from kubeledger.model.bodies.prober import ProbeResult, ProbeType
-from kubeledger.model.units import NS_PER_S
+from kubeledger.kubelet.prober.objects import ProbeSpec
+from kubeledger.model.bodies.prober import ProbeType
 from kubeledger.verify.evidence.pods import ListedPod, PodRegister
-
-
-class ProbeSpec(msgspec.Struct, rename="camel", frozen=True):
-    """A probe; what a manifest leaves out is as the kubelet's own decoder would fill it in."""
-
-    initial_delay_seconds: int = 0
-    period_seconds: int | None = None
-    timeout_seconds: int | None = None
-    success_threshold: int | None = None
-    failure_threshold: int | None = None
-    termination_grace_period_seconds: int | None = None
-
-    @property
-    def delay_ns(self) -> int:
-        """From the start of its container to its first tick."""
-        return self.initial_delay_seconds * NS_PER_S
-
-    @property
-    def period_s(self) -> int:
-        """Seconds between ticks."""
-        return self.period_seconds or PROBE["periodSeconds"]
-
-    @property
-    def period_ns(self) -> int:
-        """Between two ticks."""
-        return self.period_s * NS_PER_S
-
-    @property
-    def break_ns(self) -> int:
-        """A longer time between two ticks hides one."""
-        return max(self.period_s, self.timeout_s) * NS_PER_S * 9 // 5
-
-    @property
-    def timeout_s(self) -> int:
-        """Seconds that one execution may take."""
-        return self.timeout_seconds or PROBE["timeoutSeconds"]
-
-    @property
-    def successes(self) -> int:
-        """Successes in a row that count."""
-        return self.success_threshold or PROBE["successThreshold"]
-
-    @property
-    def failures(self) -> int:
-        """Failures in a row that count."""
-        return self.failure_threshold or PROBE["failureThreshold"]
-
-    def threshold(self, result: ProbeResult) -> int:
-        """Ticks in a row that store that result."""
-        return self.failures if result == "failure" else self.successes
 
 
 class _Lifecycle(msgspec.Struct, rename="camel", frozen=True):
@@ -80,6 +30,7 @@ class ContainerSpec(msgspec.Struct, rename="camel", frozen=True):
 
     name: str
     image: str | None = None
+    image_pull_policy: str | None = None
     restart_policy: str | None = None
     restart_policy_rules: list[RestartRule] | None = None
     liveness_probe: ProbeSpec | None = None
@@ -103,10 +54,28 @@ class ContainerSpec(msgspec.Struct, rename="camel", frozen=True):
         return self.lifecycle is not None and self.lifecycle.pre_stop is not None
 
 
+class ImageVolume(msgspec.Struct, rename="camel", frozen=True):
+    """An image that a pod mounts."""
+
+    reference: str | None = None
+    pull_policy: str | None = None
+
+
+class _Volume(msgspec.Struct, frozen=True):
+    image: ImageVolume | None = None
+
+
+class _Named(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
 class _Spec(msgspec.Struct, rename="camel", frozen=True):
     containers: list[ContainerSpec] = []
     init_containers: list[ContainerSpec] | None = None
     ephemeral_containers: list[ContainerSpec] | None = None
+    volumes: list[_Volume] | None = None
+    image_pull_secrets: list[_Named] | None = None
+    service_account_name: str | None = None
     restart_policy: str | None = None
     termination_grace_period_seconds: int | None = None
 
@@ -144,6 +113,36 @@ class PodSpec(msgspec.Struct, frozen=True):
         spec = self.spec
         lists = (spec.containers, spec.init_containers, spec.ephemeral_containers)
         return next((c for group in lists for c in group or () if c.name == name), None)
+
+    @property
+    def image_volumes(self) -> tuple[ImageVolume, ...]:
+        """Images that the pod mounts."""
+        return tuple(v.image for v in self.spec.volumes or () if v.image is not None)
+
+    @property
+    def pull_secrets(self) -> tuple[str, ...]:
+        """Names of secrets with which images are pulled."""
+        return tuple(secret.name for secret in self.spec.image_pull_secrets or ())
+
+    @property
+    def service_account(self) -> str:
+        """Whose token may be used to pull images."""
+        return self.spec.service_account_name or "default"
+
+    def pulls(self, name: str | None) -> dict[str | None, set[str | None]]:
+        """The images that may be pulled for a container, with their policies; empty without it.
+
+        Args:
+            name: of the container; None: any of the pod's.
+        """
+        spec, found = self.spec, dict[str | None, set[str | None]]()
+        lists = (spec.containers, spec.init_containers, spec.ephemeral_containers)
+        for container in (each for group in lists for each in group or ()):
+            if name in (None, container.name):
+                found.setdefault(container.image, set()).add(container.image_pull_policy)
+        for volume in self.image_volumes if found or name is None else ():
+            found.setdefault(volume.reference, set()).add(volume.pull_policy)
+        return found
 
     def agrees(self, other: PodSpec) -> bool:
         """Whether two lists say the same."""

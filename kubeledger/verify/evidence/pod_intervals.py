@@ -176,8 +176,11 @@ class PodHistory(msgspec.Struct, kw_only=True):
             interval: the interval.
             from_ns: a list's time may be one of whole seconds, so it may be a little before this.
         """
+        come = [each.since_ns for each in self.intervals if each.since_ns > interval.since_ns]
+        gone = [] if interval.removed_ns is None else [interval.removed_ns]
+        until_ns = min((*come, *gone), default=None)
         for entry in self.failures:
-            within = interval.removed_ns is None or entry.ts_ns < interval.removed_ns
+            within = until_ns is None or entry.ts_ns < until_ns
             if entry.ts_ns >= from_ns - _WHOLE_SECONDS_NS and within and entry.listing is not None:
                 return (entry.seq, *(entry.listing.failed or ("", "")))
         return None

@@ -55,7 +55,7 @@ NONE_POLICY: Final = "policy_none.go"
 _FILE_NS = 15 * NS_PER_S
 """A snapshot is named by the second it began in, and may take so long to be made."""
 _NOTICED_NS = 5 * NS_PER_S
-"""So long after a pod's end, the next admission releases what it held."""
+"""So long after a pod's end, or its own start, a kubelet releases at the next admission."""
 
 
 class Spec(NamedTuple):
@@ -136,7 +136,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         self.complete = False
         self.pending: str | None = None
         self._was_complete = False
-        self._granted_ns = 0
+        self._granted_ns = self._started_ns = 0
         self._witnesses: Witnesses[V] = Witnesses(_FILE_NS)
         self._changes: dict[Holder, list[Record]] = {}
         self._readings: dict[Holder, list[tuple[int, V]]] = {}
@@ -253,6 +253,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         self._was_complete = self._was_complete or self.complete
         self.complete = False
         self.pending = None
+        self._started_ns = record.ts_ns
         if not body.from_start:
             self.reset()
 
@@ -298,7 +299,9 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
             self.pending = key
         if isinstance(body, self.grants):
             self.take(record, holder, self.given(body))
-            self._granted_ns = record.ts_ns
+            interval = self.context.timeline.interval(record.ts_ns, key)
+            if interval is None or interval.source in (None, "api"):
+                self._granted_ns = record.ts_ns
         elif isinstance(body, self.releases):
             self.lose(record, holder)
 
@@ -342,7 +345,12 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
 
     def _note_change(self, holder: Holder, value: V | None, record: Record) -> None:
         text = "" if value is None else f"container {holder[1]} has {self.text(value)}"
-        self._witnesses.note_change(Row(self.file, holder, value, record.seq, record.ts_ns, text))
+        row = Row(self.file, holder, value, record.seq, record.ts_ns, text)
+        if self.complete and self._changes.get(holder, [record])[0].seq == record.seq:
+            # Nobody else has anything, so until now it had nothing.
+            before_ns = record.ts_ns - 2 * _FILE_NS
+            self._witnesses.note_change(row._replace(value=self.none, ts_ns=before_ns))
+        self._witnesses.note_change(row)
 
     def _file_read(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401 - file
         self._compare(record.ts_ns)
@@ -350,6 +358,8 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
             return
         reading = self.contents_of(body)
         self.note_file(record, body)
+        # Who has something that no record ever gave shows that the table has gaps.
+        self.complete = self.complete and reading.keys() <= self._changes.keys()
         if not self.complete:
             self.adopt(record, reading)
             return
@@ -414,11 +424,10 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         Nothing is released before the API server has answered: only its pods are looked at.
         """
         for holder in sorted(self.held.keys() & set(still)):
-            interval = self.context.timeline.interval(record.ts_ns, holder[0])
-            ended_ns = (
-                None if interval is None or interval.source != "api" else interval.terminated_ns
-            )
-            if not self.complete or ended_ns is None or noticed_ns - ended_ns <= _NOTICED_NS:
+            ended_ns = self._ended_ns(record.ts_ns, holder[0])
+            if not self.complete or ended_ns is None:
+                continue
+            if noticed_ns - max(ended_ns, self._started_ns) < _NOTICED_NS:
                 continue
             if self.may_be_pending(holder[0]):
                 continue
@@ -434,6 +443,13 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
                 inputs=[seq],
             )
 
+    def _ended_ns(self, ts_ns: int, uid: str) -> int | None:
+        """When a pod of the API server ended, also in a process before; None: not known to have."""
+        pod = self.context.timeline.pods.get(uid)
+        come = [] if pod is None else [each for each in pod.intervals if each.since_ns <= ts_ns]
+        last = max(come, key=lambda each: each.since_ns, default=None)
+        return last.terminated_ns if last is not None and last.source == "api" else None
+
     def may_be_pending(self, pod: str) -> bool:
         """Whether a pod that has ended may count as active, as the last one to be admitted."""
         known = self.context.profile is None or self.facts.pending_admission_pod
@@ -443,9 +459,13 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         """Whether something later shows that a container kept what it has."""
         held, reading = self.held.get(holder), self._readings.get(holder, ())
         return held is not None and (
-            lived(self.context, holder[0], ts_ns)
+            (self.lasts(holder) and lived(self.context, holder[0], ts_ns))
             or any(at_ns > ts_ns and value == held.value for at_ns, value in reading)
         )
+
+    def lasts(self, holder: Holder) -> bool:
+        """Whether a container has what it has as long as its pod is active."""
+        return True
 
     def given_back(
         self, record: Record, holder: Holder, state: NodeState, *, asks: bool

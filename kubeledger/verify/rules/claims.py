@@ -18,8 +18,14 @@ from kubeledger.kubelet.dra.plugin import Answer, Result
 from kubeledger.kubelet.kube import resourceclaim as api
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER
 from kubeledger.kubelet.kube.pod import ObjectMeta, Pod, PodResourceClaim, PodSpec
+from kubeledger.kubelet.preemption.explain import listing
 from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.model.bodies.dra import ClaimDevice, ClaimPrepared, ClaimReleased
+from kubeledger.model.bodies.dra import (
+    ClaimDevice,
+    ClaimPrepared,
+    ClaimReleased,
+    DraManagerStateRead,
+)
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Body, Decision, Record
 from kubeledger.model.units import NS_PER_S
@@ -28,8 +34,10 @@ from kubeledger.verify.belief import Judgement, RuleVerifier, Ruling, judge, lac
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.evidence.pods import ListedPod
+from kubeledger.verify.rules.activity import lived, relied_on
 from kubeledger.verify.settings import UNKNOWN
 from kubeledger.verify.verifier import See
+from kubeledger.verify.witnesses import Row, Witnesses
 
 RULE_PREPARE: Final = "pkg/kubelet/cm/dra Manager.PrepareResources"
 RULE_UNPREPARE: Final = "pkg/kubelet/cm/dra Manager.UnprepareResources"
@@ -38,6 +46,8 @@ _SHOWN_NS: Final = 10 * NS_PER_S
 
 Drivers = Mapping[str, tuple[ClaimDevice, ...]]
 _Claim = ClaimPrepared | ClaimReleased
+_Devices = frozenset[tuple[str, ClaimDevice]]
+_FILE: Final = "dra_manager_state"
 
 
 class ClaimVerifier(RuleVerifier):
@@ -49,6 +59,7 @@ class ClaimVerifier(RuleVerifier):
     def __init__(self, context: VerifyContext) -> None:
         super().__init__(context)
         self._started_ns: int | None = None
+        self._witnesses: Witnesses[_Devices] = Witnesses(_SHOWN_NS)
 
     def sees(self) -> Mapping[type[Body], See]:
         """Both, and starts: nothing counts as prepared after one."""
@@ -56,12 +67,56 @@ class ClaimVerifier(RuleVerifier):
             KubeletStarted: self._kubelet_started,
             ClaimPrepared: self._prepared,
             ClaimReleased: self._released,
+            DraManagerStateRead: self._file_read,
         }
+
+    def settle(self, state: NodeState) -> None:
+        """The records have ended."""
+        self._compare(None)
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
         self._started_ns = record.ts_ns
 
+    def _file_read(self, record: Record, body: DraManagerStateRead, state: NodeState) -> None:
+        """What the file shows of the claims that pods hold by the records."""
+        self._compare(record.ts_ns)
+        if not relied_on(self.context, record, _FILE):
+            return
+        shown = {(uid, claim.uid): claim for claim in body.claims for uid in claim.pod_uids}
+        for pod, claims in state.dra.pods.items():
+            for uid, claim in claims.items():
+                held = shown.get((pod, uid))
+                if held is None and not lived(self.context, pod, record.ts_ns):
+                    continue  # the line that gave it back may be lost
+                has = "no such entry" if held is None else _words(held.drivers)
+                text = f"the file has {has} for claim {claim.namespace}/{claim.claim}"
+                row = Row(_FILE, (pod, uid), _set_of(held.drivers if held else {}),
+                          record.seq, record.ts_ns, text)  # fmt: skip
+                self._witnesses.note_reading(row)
+
+    def _note(self, record: Record, body: _Claim, drivers: Drivers | None) -> None:
+        """From now on a pod holds a claim, or, with None, perhaps not."""
+        text = f"claim {body.namespace}/{body.claim} has {_words(drivers or {})}"
+        value = None if drivers is None else _set_of(drivers)
+        holder = body.pod_uid, body.claim_uid
+        row = Row(_FILE, holder, value, record.seq, record.ts_ns, text)
+        if drivers is not None and not self._witnesses.knows(_FILE, holder):
+            before_ns = record.ts_ns - 2 * _SHOWN_NS
+            self._witnesses.note_change(row._replace(value=frozenset(), ts_ns=before_ns))
+        self._witnesses.note_change(row)
+
+    def _compare(self, ts_ns: int | None) -> None:
+        """Show what files denied."""
+        for told, shown in self._witnesses.passed(ts_ns):
+            sides = (told.seq, told.text), (shown.seq, shown.text)
+            why = f"{_FILE} shows another claim than the DRA manager prepared"
+            lost = self.context.coverage.missing(told.ts_ns, shown.ts_ns)
+            if lost is None or shown.value:
+                self.context.contradict(shown.ts_ns, "node", why, *sides)
+
     def _prepared(self, record: Record, body: ClaimPrepared, state: NodeState) -> None:
+        self._compare(record.ts_ns)
+        self._note(record, body, body.drivers)
         profile = self._profile()
         if isinstance(profile, Judgement):
             found = profile
@@ -72,6 +127,8 @@ class ClaimVerifier(RuleVerifier):
         self.conclude(record, _subject(body), found)
 
     def _released(self, record: Record, body: ClaimReleased, state: NodeState) -> None:
+        self._compare(record.ts_ns)
+        self._note(record, body, None)
         profile, held = self._profile(), state.dra.pods.get(body.pod_uid, {})
         if isinstance(profile, Judgement):
             found = profile
@@ -79,7 +136,7 @@ class ClaimVerifier(RuleVerifier):
             found = lacks(("when the claim was prepared for the pod",))
         else:
             since_ns = held[body.claim_uid].since_ts_ns
-            found = self._giving_back(body, profile, state)
+            found = self._giving_back(record, body, profile, state)
             if found.verdict == "match":
                 found = self._reason(record, body, since_ns)
         self.conclude(record, _subject(body), found, rule=RULE_UNPREPARE)
@@ -146,7 +203,7 @@ class ClaimVerifier(RuleVerifier):
         return judge([each for each in rulings if each.allowed] or rulings[:1])
 
     def _giving_back(
-        self, body: ClaimReleased, profile: KubeletProfile, state: NodeState
+        self, record: Record, body: ClaimReleased, profile: KubeletProfile, state: NodeState
     ) -> Judgement:
         before = _held(state)
         key = body.namespace, body.claim
@@ -156,6 +213,10 @@ class ClaimVerifier(RuleVerifier):
         unprepared = key not in manager.cache.claims
         others = _names(state, sorted({*before[key].pod_uids} - {body.pod_uid}))
         why = "no other pod refers to the claim, so its drivers unprepare it"
+        coverage = self.context.coverage
+        until_ns = min(record.ts_ns, coverage.last_line_ns)
+        if unprepared > body.unprepared and coverage.missing(0, until_ns) is not None:
+            return open_to("the other pods that refer to the claim", denied=why)
         if not unprepared:
             why = f"{others} refers to the claim, so only the reference goes"
         return same(unprepared == body.unprepared, why, expected={"unprepared": unprepared})
@@ -199,6 +260,16 @@ class ClaimVerifier(RuleVerifier):
                 who = other.uid, other.namespace, other.name
                 listed = self.context.pods.at(until_ns, *who)
                 yield other, None if listed is None else _names_of(listed)
+
+
+def _set_of(drivers: Drivers) -> _Devices:
+    """The devices of a claim, each once: after a start of the kubelet they stand there twice."""
+    return frozenset((name, each) for name, devices in drivers.items() for each in devices)
+
+
+def _words(drivers: Drivers) -> str:
+    names = [each.device or "?" for devices in drivers.values() for each in devices]
+    return listing(dict.fromkeys(names)) or "no devices"
 
 
 def _subject(body: _Claim) -> str:

@@ -195,6 +195,7 @@ class CpuVerifier(CpuTable):
         if missing or policy is None:
             return lacks([*missing, *unknown])
         assert pool is not None
+        self.not_given_back(record, pool, record.ts_ns)
         if held is not None:
             return self._judge_refusal_of_own(record, body, policy, pool, holder, state)
         asked = counts[-1] if body.requested is None else body.requested

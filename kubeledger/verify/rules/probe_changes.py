@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from kubeledger.kubelet.prober.machine import SAYS, Span, State
+from kubeledger.kubelet.prober.objects import ProbeSpec
 from kubeledger.kubelet.prober.results import FAILURE
 from kubeledger.model.bodies.prober import (
     ProbeExecuted,
@@ -21,7 +22,6 @@ from kubeledger.verify.belief import Belief, Judgement, RuleVerifier, judge, lac
 from kubeledger.verify.cached_results import CachedResult, CachedResults
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.debts import Debt, Key
-from kubeledger.verify.evidence.container_specs import ProbeSpec
 from kubeledger.verify.finding import WORKED_OUT, Fields
 from kubeledger.verify.rules.containers import subject_of
 from kubeledger.verify.rules.probe_counts import Counts

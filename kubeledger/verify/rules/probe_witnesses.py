@@ -246,6 +246,7 @@ class ProbeWitnesses:
             # Else the result may have been this one already, of this container or the one before.
             and worker.missed_ns <= since_ns
             and not self._context.times.late(record.ts_ns)
+            and record.ts_ns < self._context.coverage.last_line_ns
         ):
             self._contradict(
                 worker, record, f"by its ticks the {body.probe_type} result became "

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from kubeledger.kubelet.prober.machine import Machine, Span, State, machine_of
+from kubeledger.kubelet.prober.objects import ProbeSpec
 from kubeledger.kubelet.prober.results import FAILURE, Result
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import ProbeType
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
 from kubeledger.verify.belief import Belief, World
-from kubeledger.verify.evidence.container_specs import ProbeSpec
 
 _STREAK_MAX: Final = 32
 _WORLDS_MAX: Final = 1024

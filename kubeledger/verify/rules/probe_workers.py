@@ -10,6 +10,7 @@ import msgspec
 from kubeledger.kubelet.kube.keys import pod_key
 from kubeledger.kubelet.kube.statuses import instances_in
 from kubeledger.kubelet.prober.machine import ABSENT, Span
+from kubeledger.kubelet.prober.objects import ProbeSpec
 from kubeledger.kubelet.prober.prober import COUNTS_AS
 from kubeledger.kubelet.prober.results import INITIAL, SUCCESS
 from kubeledger.kubelet.prober.worker import RESTART_GRACE_NS
@@ -30,7 +31,7 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts, whole_number
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.evidence.container_specs import PodSpec, ProbeSpec, specs_of
+from kubeledger.verify.evidence.container_specs import PodSpec, specs_of
 from kubeledger.verify.rules.containers import key_for
 from kubeledger.verify.rules.probe_worker import Worker
 

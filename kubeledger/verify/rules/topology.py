@@ -11,15 +11,14 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, cast, get_args
 
 from kubeledger.kubelet.topologymanager.bitmask import bits_of, mask_of
-from kubeledger.kubelet.topologymanager.blame import blame_text, blamed
-from kubeledger.kubelet.topologymanager.decider import decide
+from kubeledger.kubelet.topologymanager.explain import blame_text, blamed
 from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
 from kubeledger.kubelet.topologymanager.options import (
     PREFER_CLOSEST,
     ConfigurationError,
     policy_options,
 )
-from kubeledger.kubelet.topologymanager.policies import Policy, PolicyName
+from kubeledger.kubelet.topologymanager.policies import Policy, PolicyName, merge
 from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint, HintsGenerated
 from kubeledger.model.record import Record
 from kubeledger.replay.node.state import NodeState
@@ -174,7 +173,7 @@ class Affinities:
         """Decide again."""
         context = self._model.context
         assert context.profile is not None
-        hint, admits = decide(policy, [offer.hints], context.profile.topology)
+        hint, admits = merge(policy, [offer.hints], context.profile.topology)
         wrong = self._wrong_subject(body, offer, pod)
         expected: dict[str, Any] = {"hint": _plain(hint), **wrong}
         if body.admit is not None:

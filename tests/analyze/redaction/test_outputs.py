@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,13 @@ import duckdb
 import pytest
 from click.testing import CliRunner
 
+from kubeledger.analyze.sql.api import connect
 from kubeledger.cli.main import cli
 from tests.analyze.redaction.planted import MESSAGES, SECRETS, parts_of, spec_with, status_with
 from tests.ingest.node_files import log_text, pod
+from tests.mcp.asking import Call, ask_ledger
 
-_OUTPUTS = ("jsonl", "cloudevents", "parquet", "perfetto", "page")
+_OUTPUTS = ("jsonl", "cloudevents", "parquet", "perfetto", "page", "mcp")
 _PLAIN = "plainly"
 """In place of a secret: what is seen then is no secret's part."""
 
@@ -26,6 +28,11 @@ _LEAST = 6
 """Fewer characters may stand in a number or in a digest by chance."""
 
 _LINES = (
+    'I{at} 8337 event.go:389] "Event occurred" object="shop/{n}" fieldPath="spec.containers{{app}}"'
+    ' kind="Pod" apiVersion="v1" type="Normal" reason="Pulling" message="Pulling image'
+    ' \\"{secret}\\""',
+    'E{at} 8337 remote_image.go:180] "PullImage from image service failed" err="rpc error: code ='
+    ' Unknown desc = denied: {secret}" image="{secret}"',
     'E{at} 8337 pod_workers.go:1251] "Error syncing pod, skipping" err="failed to \\"Start\\" for'
     ' \\"app\\" with CreateContainerError: \\"{secret}: {secret}\\"" pod="shop/{n}" podUID="{uid}"',
     'E{at} 8337 nestedpendingoperations.go:348] Operation for "{{volumeName:v-{secret}}}" failed.'
@@ -68,8 +75,42 @@ def _event(number: int, reason: str, message: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _state_files(secrets: tuple[str, ...]) -> dict[str, object]:
+    """Of all managers, for a pod of each secret."""
+    pods = {_uid(number): secret for number, secret in enumerate(secrets)}
+    claims = [
+        {"Namespace": each, "ClaimName": each, "ClaimUID": each, "PodUIDs": {uid: {}, each: {}},
+         "DriverName": each, "CDIDevices": {each: [f"{each}/gpu={each}"]}}
+        for uid, each in pods.items()
+    ]  # fmt: skip
+    block = {"numaAffinity": [0], "type": "memory", "size": 1 << 30}
+    amounts = {uid: {each: {"cpu": each, each: "1", "memory": "1Gi"}} for uid, each in pods.items()}
+    devices = [
+        {"PodUID": uid, "ContainerName": each, "ResourceName": f"acme.example/{each}",
+         "DeviceIDs": {"0": [each]}, "AllocResp": b64encode(each.encode()).decode()}
+        for uid, each in pods.items()
+    ]  # fmt: skip
+    return {
+        "cpu_manager_state": {
+            "policyName": "static", "defaultCpuSet": "0", "checksum": 1,
+            "entries": {uid: {each: "1"} for uid, each in pods.items()},
+        },
+        "memory_manager_state": {
+            "policyName": "Static", "checksum": 1, "machineState": {},
+            "entries": {uid: {each: [block]} for uid, each in pods.items()},
+        },
+        "dra_manager_state": {"version": "v1", "checksum": 1, "entries": claims},
+        "allocated_pods_state": {"checksum": 1, "allocationEntries": amounts},
+        "actuated_pods_state": {"checksum": 1, "allocationEntries": amounts},
+        "kubelet_internal_checkpoint": {
+            "Data": {"PodDeviceEntries": devices, "RegisteredDevices": {}},
+            "Checksum": 1,
+        },
+    }  # fmt: skip
+
+
 def _write(directory: Path, secrets: tuple[str, ...]) -> Path:
-    """A log, lists of pods and events, the node, its configuration."""
+    """A log, lists of pods and events, the node, its configuration, the kubelet's state."""
     directory.mkdir()
     text = log_text()
     for number, secret in enumerate(secrets):
@@ -100,7 +141,7 @@ def _write(directory: Path, secrets: tuple[str, ...]) -> Path:
     for name, content in {
         "pods.json": {"kind": "PodList", "items": list(_pods(secrets))},
         "events.json": {"kind": "EventList", "items": events},
-        "node.json": node, "kubelet-config.yaml": config,
+        "node.json": node, "kubelet-config.yaml": config, **_state_files(secrets),
     }.items():  # fmt: skip
         (directory / name).write_text(json.dumps(content, ensure_ascii=False))
     return directory
@@ -115,13 +156,26 @@ def _texts(place: Path, secrets: tuple[str, ...]) -> dict[str, str]:
     """All that can be read in what redaction writes of such a node, by output."""
     ledger = str(place / "ledger")
     _ask("import", "--ledger", ledger, str(_write(place / "node", secrets)))
-    texts = {}
-    for name in _OUTPUTS:
+    texts = {"mcp": _told(Path(ledger), len(secrets))}
+    for name in _OUTPUTS[:-1]:
         out = place / f"out.{name}"
         command = ["timeline"] if name == "page" else ["export", "--format", name]
         _ask(*command, "--ledger", ledger, "--redact", "--redact-key", "k", "--out", str(out))
         texts[name] = _read(out, name)
     return texts
+
+
+def _told(ledger: Path, pods: int) -> str:
+    """What an agent gets to read: every tool, each view, and why of some pods."""
+    views = [row[0] for row in connect(ledger).sql("SHOW TABLES").fetchall()]
+    targets = ("node", *(f"shop/web-{number}" for number in range(0, pods, 5)))
+    calls: list[Call] = [("overview", {}), ("state", {}), ("whatif", {"settings": ["maxPods=1"]})]
+    calls += [("why", {"target": each}) for each in targets]
+    calls += [("sql", {"query": f"SELECT * FROM {view}", "limit": 1000}) for view in views]
+    room = {"max_tokens": 50_000}
+    answers = ask_ledger(ledger, [(name, {**args, **room}) for name, args in calls], b"k" * 32)
+    assert not [each.text for each in answers if each.is_error]
+    return "\n".join(each.text for each in answers)
 
 
 def _read(out: Path, name: str) -> str:
@@ -142,6 +196,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, st
     return {name: (planted[name], plain[name]) for name in _OUTPUTS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _OUTPUTS)
 def test_no_secret_is_found(outputs: dict[str, tuple[str, str]], name: str) -> None:
     """Nor a part of one."""

@@ -31,6 +31,7 @@ from kubeledger.model.bodies.eviction import (
     RankedPod,
     ReclaimAttempted,
 )
+from kubeledger.model.bodies.imagepull import PullDecided, PullEnded
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollected,
@@ -496,6 +497,19 @@ def _waits(story: Story) -> None:
             message="Node didn't have enough resource: cpu",
             resources={"app": {"requests": {"cpu": "2"}}},
         )
+    )
+    _pulls(story)
+
+
+def _pulls(story: Story) -> None:
+    """One that fails and is held back, and one of which only the end is recorded."""
+    names: dict[str, Any] = {**of("slow", "app"), "image": "example/app:1"}
+    begun = story.add(PullDecided(**names, decision="pull"))
+    error = "rpc error: not found"
+    story.add(PullEnded(**names, outcome="failed", error=error, reason="ErrImagePull"), cause=begun)
+    story.add(PullDecided(**names, decision="back_off"))
+    story.add(
+        PullEnded(**names, outcome="pulled", whole_ms=4200, pull_ms=1200, size_bytes=104857600)
     )
 
 

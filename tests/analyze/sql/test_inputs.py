@@ -92,6 +92,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Record
     return cache(lambda name: Recorded(import_recording(name, directory / name)[0]))
 
 
+@pytest.mark.slow
 def test_every_pod_of_a_node(recorded: Callable[[str], Recorded]) -> None:
     """Preemptor and victims, a pod refused for devices, pods killed by probes; less than all."""
     whole = recorded("node-a")
@@ -102,6 +103,7 @@ def test_every_pod_of_a_node(recorded: Callable[[str], Recorded]) -> None:
     assert sizes["default/burstable-1"] < len(whole.records) / 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("pod", "kind"), SOME_OF_E)
 def test_pods_of_another_node(recorded: Callable[[str], Recorded], pod: str, kind: str) -> None:
     """Evictions by each kind of threshold, and what they bring about."""

@@ -57,6 +57,17 @@ CHAIN = "failed to run: could not start: could not restore state from x: policy 
         (CHAIN, 40, "failed to run: … policy differs"),
         (CHAIN, 27, "failed to run: … policy…"),
         (CHAIN + ": unknown", 40, "failed to run: … policy differs"),
+        (CHAIN + ", path: &TypeMeta{Kind:,APIVersion:,}", 40, "failed to run: … policy differs"),
+        (
+            f"{CHAIN}: rpc error: code = Unknown desc = the server is gone",
+            50,
+            "failed to run: … the server is gone",
+        ),
+        (
+            "not mounted: layer: mount on /x failed: exit status 32",
+            50,
+            "not mounted: … mount on /x failed: exit status 32",
+        ),
         # Long paths and IDs go before layers do.
         (
             f"mount //srv/share on /var/lib/{'x' * 60}/globalmount failed: exit status 32",

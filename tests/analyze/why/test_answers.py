@@ -12,14 +12,13 @@ from pathlib import Path
 import click
 import pytest
 
-import kubeledger.analyze.why.why as why_module
 from kubeledger.analyze.histories.history import History, history_of_reader
 from kubeledger.analyze.why import Answer, explain, explain_node, find_target
 from kubeledger.analyze.why.names import known_names
 from kubeledger.analyze.why.pieces import HEADLINE_MAX
 from kubeledger.cli.why_output import short_text
 from kubeledger.verify import Outcome, Reader
-from tests.nightly import nightly
+from tests.marks import nightly, slow
 from tests.verify.histories import outcomes, reader, recorded
 
 GOLDEN = Path(__file__).parents[2] / "data" / "why"
@@ -61,7 +60,7 @@ def verified(name: str) -> list[Outcome]:
 @pytest.fixture(autouse=True)
 def verified_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A recording is decided again once, not once for each question."""
-    monkeypatch.setattr(why_module, "verify", lambda read, **_: verified(_name_of(read)))
+    monkeypatch.setattr(History, "verify", lambda self, **_: verified(_name_of(self.read)))
 
 
 def _name_of(read: Reader) -> str:
@@ -94,7 +93,9 @@ def test_golden(name: str, typed: str) -> None:
     assert printed(name, typed) == golden(name, typed).read_text()
 
 
-@pytest.mark.parametrize("name", ["node-a", "node-b", "node-e-oom", *nightly("node-e-evictions")])
+@pytest.mark.parametrize(
+    "name", [*slow("node-a", "node-b", "node-e-oom"), *nightly("node-e-evictions")]
+)
 def test_every_answer_fits_a_screen(name: str) -> None:
     """Of all pods and containers that a recording knows, on narrow and wide screens."""
     known = known_names(history(name))
@@ -127,7 +128,7 @@ def test_every_answer_fits_a_screen(name: str) -> None:
 
 def _rewrite() -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(why_module, "verify", lambda read, **_: verified(_name_of(read)))
+        patch.setattr(History, "verify", lambda self, **_: verified(_name_of(self.read)))
         GOLDEN.mkdir(exist_ok=True)
         for name, typed in QUESTIONS:
             golden(name, typed).write_text(printed(name, typed))

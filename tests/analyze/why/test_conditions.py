@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from kubeledger.analyze.histories.history import history_of_reader
-from kubeledger.analyze.why import Answer, explain_node, parse_target
+from kubeledger.analyze.why import Answer, explain_node, parse_target, with_besides
 from kubeledger.model.bodies.eviction import PodSpared, RankedPod, ReclaimAttempted
 from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted
@@ -78,17 +79,66 @@ def test_not_ready_for_a_while() -> None:
         ),
         (
             [(200, troubled("registration_failed", 'nodes "n" is forbidden', 200, count=613))],
-            "the node could not be registered 1970-01-01T00:20:00Z to 00:30:12Z, 613 times: nodes",
+            "the node cannot be registered since 1970-01-01T00:20:00Z, said 613 times: nodes",
         ),
         (
             [(200, troubled("pleg_unhealthy", PLEG.strip("[]"), 200))],
-            "PLEG was not healthy at 1970-01-01T00:20:00Z: last active 3m1s before",
+            "PLEG is not healthy since 1970-01-01T00:20:00Z: last active 3m1s before",
         ),
     ],
 )
 def test_what_keeps_a_node_from_being_ready(steps: list[tuple[float, Body]], says: str) -> None:
     """It comes before what is known of the kubelet."""
     assert says in answer((0, BEGAN), *steps).headline.partition("kubelet process")[0]
+
+
+def test_of_troubles_what_keeps_pods_from_running_comes_first_then_what_lasted() -> None:
+    """One that passed at once says less than the kubelet's process."""
+    lease = troubled("lease_update_failed", "connection refused", 400, count=90)
+    network = troubled("network_not_ready", "no CNI configuration file", 200, count=60)
+    brief = troubled("pleg_unhealthy", PLEG, 600, count=2)
+    late = (900, ready("True"))
+    found = answer((0, BEGAN), (200, network), (400, lease), (600, brief), late)
+    begin = (
+        "node node-t: its network was not ready 1970-01-01T00:20:00Z to 00:20:59Z, said 60 times"
+    )
+    assert found.headline.startswith(begin)
+    lasting = answer((0, BEGAN), (400, lease), (600, brief), late).headline
+    assert lasting.startswith("node node-t: its lease could not be renewed")
+    assert answer((0, BEGAN), (600, brief), late).headline.startswith(
+        "node node-t: kubelet process"
+    )
+    assert "PLEG" in found.sentence
+
+
+@pytest.mark.parametrize(("answered_s", "says"), [(None, "cannot be"), (3, "could not be")])
+def test_a_trouble_goes_on_unless_the_server_answered(answered_s: int | None, says: str) -> None:
+    """A kubelet says so every few seconds, as long as it does not."""
+    api = troubled("api_unreachable", "connection refused", 200)
+    passed_ns = None if answered_s is None else (1_200 + answered_s) * 10**9
+    api = msgspec.structs.replace(api, passed_ts_ns=passed_ns)
+    lease = troubled("lease_update_failed", "connection refused", 200)
+    found = answer((0, BEGAN), (200, lease), (200, api), (210, ready("True")))
+    assert f"its lease {says} renewed" in found.sentence
+
+
+def test_where_the_node_had_no_trouble_its_pods_lead() -> None:
+    """The worst of them; else that nothing is recorded, and for which time."""
+    quiet = answer(
+        (0, BEGAN), (9, troubled("network_not_ready", "no CNI config", 9)), (99, ready("True"))
+    )
+    told = with_besides(quiet, "1 stuck, 1 refused", ("a/b has not started", "a/c rejected"))
+    assert told.headline == (
+        "node node-t: a/b has not started; it had no lasting trouble of its own."
+    )
+    assert told.worst == ("a/c rejected",)
+    nothing = with_besides(quiet, "", ()).headline
+    assert nothing.startswith(
+        "node node-t: nothing that went wrong is recorded, 1970-01-01T00:16:40"
+    )
+    died = answer((0, BEGAN), (5, KubeletExited(pid=7, reason="fatal", message="no disk")))
+    told = with_besides(died, "1 kubelet death, 1 stuck", ("a/b has not started",))
+    assert (told.headline, told.worst) == (died.headline, ("a/b has not started",))
 
 
 def test_what_a_start_brings_with_it_comes_last() -> None:
@@ -131,8 +181,8 @@ def test_a_shutdown_by_its_phases() -> None:
     ]
     assert answer((0, BEGAN), *steps).headline.startswith(
         "node node-t: the node was told to shut down at 1970-01-01T00:16:50Z, 3 pods of priority 0 "
-        "told to end with 20 s, 1 pod of priority 0 had not ended in time, shutdown went on at "
-        "00:17:11Z"
+        "told to end with 20 s, 1 pod of priority 0 had not ended in time, the kubelet let the "
+        "shutdown go on at 00:17:11Z"
     )
     texts = [step.text for step in answer((0, BEGAN), *steps).steps]
     assert "3 pods of priority 0 told to end with 20 s" in texts

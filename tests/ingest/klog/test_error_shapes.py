@@ -42,15 +42,11 @@ def test_values_are_left_out(message: str, expected: str) -> None:
 
 
 def test_a_structured_message_is_its_shape() -> None:
-    """A long one says what failed; of a short one the error does."""
+    """It says what failed, the error how."""
     error = 'err="rpc error: code = Unknown desc = no \\"x\\" at 1.2.3.4" pod="default/web"'
-    assert (
-        shape(f'"Failed to create sandbox for pod" {error}') == "Failed to create sandbox for pod"
-    )
-    assert (
-        shape(f'"Unhandled Error" {error}')
-        == "Unhandled Error: rpc error: code = Unknown desc = no * at *"
-    )
+    for said in ("Failed to create sandbox for pod", "Unhandled Error"):
+        expected = f"{said}: rpc error: code = Unknown desc = no * at *"
+        assert shape(f'"{said}" {error}') == expected
     assert shape('"Unhandled Error" logger="x"') == "Unhandled Error"
 
 

@@ -500,14 +500,14 @@ def test_a_line_that_was_cut_tells_the_values_before_the_cut() -> None:
     assert cut_lines(read) == [2]
 
 
-@pytest.mark.parametrize("end", range(2, len(PROBE)))
-def test_a_line_that_was_cut_anywhere_goes_on_in_no_other(end: int) -> None:
+def test_a_line_that_was_cut_anywhere_goes_on_in_no_other() -> None:
     """One that was cut in its header is none of the entry above, which is free text."""
     above = f'W{HEAD} prober.go:107] Liveness probe for "a_ns(u):c" failed'
-    read = log(above, PROBE[:end], NOISE)
-    (line,) = [line for line in read.lines if line.line == 1]
-    assert line.message == 'Liveness probe for "a_ns(u):c" failed'
-    assert cut_lines(read) in ([2], [])
+    for end in range(2, len(PROBE)):
+        read = log(above, PROBE[:end], NOISE)
+        (line,) = [line for line in read.lines if line.line == 1]
+        assert line.message == 'Liveness probe for "a_ns(u):c" failed', end
+        assert cut_lines(read) in ([2], []), end
 
 
 def test_a_line_of_free_text_that_was_cut_is_not_understood() -> None:

@@ -57,6 +57,7 @@ def test_a_carrier(tmp_path: Path, name: str) -> None:
         assert same(told(CARRIERS[name](lines), tmp_path / f"carried-{number}"), plain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "outer"), [*enumerate(CARRIERS)])
 def test_carriers_carry_each_other(tmp_path: Path, number: int, outer: str) -> None:
     """Each around some of the others; what changes quotes cannot be told apart when it nests."""

@@ -626,13 +626,13 @@ def misshapen(node: Any) -> Iterator[object]:  # noqa: ANN401  # any JSON value
 
 @pytest.mark.parametrize(
     "version",
-    ["1." + "9" * 5000, "1.36." + "9" * 5000, " 1.36.2", "1.36.2\n", "1.3６.0", "1.37", ""],
+    ["1." + "9" * 5000, "1.36." + "9" * 5000, " 1.36.2", "1.36.2\n", "1.3６.0", "1.38", ""],
 )
 def test_what_is_no_version(version: str) -> None:
     """Refused with the known range, however long."""
     with pytest.raises(BadInputError) as caught:
         decider_of("admission")(line_of(SOUND["admission"], version))
-    assert "1.19 to 1.36" in caught.value.advice
+    assert "1.19 to 1.37" in caught.value.advice
 
 
 def test_what_an_invalid_policy_leaves_unused_is_checked() -> None:
@@ -662,7 +662,6 @@ def test_a_key_is_named_among_many() -> None:
     assert refusal("qos", line_of(case_input)).startswith("input.allocatable.r57: expected")
 
 
-@pytest.mark.parametrize("subsystem", SUBSYSTEMS)
 @pytest.mark.parametrize(
     ("line", "says"),
     [
@@ -677,10 +676,11 @@ def test_a_key_is_named_among_many() -> None:
         (b'{"id":"x","kubelet":"1.36.2","input":nul', "truncated"),
     ],
 )
-def test_a_line_that_is_no_case(subsystem: str, line: bytes, says: str) -> None:
+def test_a_line_that_is_no_case(line: bytes, says: str) -> None:
     """In all subsystems alike."""
-    with pytest.raises(BadInputError, match=says):
-        decider_of(subsystem)(line)
+    for subsystem in SUBSYSTEMS:
+        with pytest.raises(BadInputError, match=says):
+            decider_of(subsystem)(line)
 
 
 @pytest.mark.parametrize("command", ["decide", "judge"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kubeledger.kubelet.profile.resolve import resolve
-from kubeledger.kubelet.topologymanager.blame import blame_text, blamed
+from kubeledger.kubelet.topologymanager.explain import blame_text, blamed
 from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
 from kubeledger.kubelet.topologymanager.policies import Policy, PolicyName
 

@@ -10,15 +10,17 @@ from hypothesis import strategies as st
 
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.kubelet.topologymanager.hint import DONT_CARE, IMPOSSIBLE, Hints, TopologyHint
-from kubeledger.kubelet.topologymanager.merge import (
+from kubeledger.kubelet.topologymanager.policies import (
     Fitness,
+    Policy,
     closest,
     filter_providers_hints,
+    filter_single_numa_hints,
     max_of_min_affinity_counts,
+    merge,
     merge_filtered_hints,
     narrowest,
 )
-from kubeledger.kubelet.topologymanager.policies import Policy, filter_single_numa_hints, merge
 
 ALL = 0b1111
 HINTS = st.lists(

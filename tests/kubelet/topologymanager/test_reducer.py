@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from kubeledger.kubelet.topologymanager.reducer import evolve, forget_all, forget_pod, rename_pod
-from kubeledger.kubelet.topologymanager.state import POD_SCOPE, TopologyManagerState
+from kubeledger.kubelet.topologymanager.reducer import (
+    POD_SCOPE,
+    TopologyManagerState,
+    evolve,
+    forget_all,
+    forget_pod,
+    rename_pod,
+)
 from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint
 from tests.replay.strategies import record
 

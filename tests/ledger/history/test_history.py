@@ -18,7 +18,7 @@ from kubeledger.ledger.writer import WriterOptions
 from kubeledger.model.errors import DamagedLedgerError, LedgerUnavailableError
 from kubeledger.model.record import Record
 from tests.analyze.sql.fixture_ledger import whole_story
-from tests.nightly import nightly
+from tests.marks import nightly
 
 DAY_NS = 86_400_000_000_000
 STORY = len(whole_story())
@@ -72,6 +72,7 @@ def ledger(tmp_path: Path) -> Ledger:
     return opened
 
 
+@pytest.mark.slow
 def test_every_view_answers_the_same_from_parquet(ledger: Ledger, tmp_path: Path) -> None:
     """With no history, with all of it, and with a tail behind it."""
     plain = all_rows(ledger.path)
@@ -122,6 +123,7 @@ def test_it_grows_by_what_is_new(ledger: Ledger, tmp_path: Path) -> None:
     assert [p.first_seq for p in parts[1:]] == [p.last_seq + 1 for p in parts[:-1]]
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_is_never_answered_from(ledger: Ledger, tmp_path: Path) -> None:
     """At any place of any file: the part is left out, and made anew when it is grown again."""
     plain = all_rows(ledger.path)
@@ -139,6 +141,7 @@ def test_a_flipped_bit_is_never_answered_from(ledger: Ledger, tmp_path: Path) ->
     assert all_rows(ledger.path) == plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"", None, *nightly(b"{}\n00000000\n", b"\xff\x00")])
 def test_a_bad_index_counts_as_none(ledger: Ledger, tmp_path: Path, content: bytes | None) -> None:
     """Cut, false, no text, or with one byte changed."""
@@ -154,6 +157,7 @@ def test_a_bad_index_counts_as_none(ledger: Ledger, tmp_path: Path, content: byt
     assert index.read_bytes() == whole
 
 
+@pytest.mark.slow
 def test_a_history_of_other_records_does_not_count(ledger: Ledger, tmp_path: Path) -> None:
     """The chain digest ties it to its ledger: one with the same numbers is another one."""
     other = Ledger.create(tmp_path / "other")
@@ -239,6 +243,7 @@ def _next_line(ledger: Ledger) -> bytes:
     return encode_batch("node-a", later(whole_story(), 2)[:1], info.last_seq + 1, info.head).data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "linked", [f"{HISTORY}/node=x", *nightly(HISTORY, f"{HISTORY}/node=x/date=x")]
 )
@@ -260,6 +265,7 @@ def test_no_link_is_followed(ledger: Ledger, tmp_path: Path, linked: str) -> Non
     assert sorted((p, p.is_file() and p.read_bytes()) for p in precious.rglob("*")) == before
 
 
+@pytest.mark.slow
 def test_a_part_behind_a_link_does_not_count(ledger: Ledger, tmp_path: Path) -> None:
     """Neither a linked file nor a linked directory, whatever its bytes are."""
     cover(ledger, tmp_path / "first")

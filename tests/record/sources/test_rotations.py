@@ -96,11 +96,12 @@ class Node:
         """What the log was before."""
         return sorted(path for path in self.directory.iterdir() if path != self.log)
 
-    def away(self, polls: int = 3) -> None:
-        """Its directory is not there for a while."""
+    def away(self, polls: int = 3, *, restarts: bool = True) -> None:
+        """Its directory is not there for a while: when it is opened, or while it is followed."""
         elsewhere = self.directory.with_name("elsewhere")
         self.directory.rename(elsewhere)
-        self.restart()
+        if restarts:
+            self.restart()
         self.poll(times=polls)
         elsewhere.rename(self.directory)
 
@@ -233,7 +234,7 @@ def run(node: Node, chance: random.Random, steps: int) -> None:
             case "clock":
                 node.now_ns += chance.choice((-3600, 3600)) * NS_PER_S
             case "away":
-                node.away()
+                node.away(7, restarts=chance.random() < 0.5)
             case "unlock" if chance.random() < 0.3:
                 node.locked.clear()
             case _:
@@ -352,6 +353,15 @@ def test_a_directory_that_comes_late(node: Node) -> None:
         assert len(node.gaps) == gaps
     node.prove()
     assert node.gaps[0].reason == f"{node.log} cannot be read: no such file or directory"
+
+
+def test_a_directory_that_is_away_while_its_log_is_followed(node: Node) -> None:
+    """What is open is read on, and nothing is lost."""
+    node.away(70, restarts=False)
+    node.write(3)
+    node.poll()
+    assert not node.lost()
+    node.prove()
 
 
 def test_a_name_that_is_mistyped(tmp_path: Path) -> None:

@@ -93,6 +93,7 @@ def test_memory_of_several_nodes() -> None:
     assert refused.pod == "d"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_no_other_nodes_could_have_been(version: str) -> None:
     """Each grant on other nodes of the machine."""

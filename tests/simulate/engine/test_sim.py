@@ -13,7 +13,7 @@ import pytest
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import KubeletRestart
 from kubeledger.simulate.engine.sim import Sim
-from kubeledger.testing.scenarios import random_plan
+from tests.random_scenarios import random_plan
 from tests.simulate.engine.properties.check import digest
 from tests.simulate.engine.scenes import VERSIONS, plan, planned, records, run, tally
 

@@ -48,6 +48,7 @@ def too_kind(answers: list[Answer], slack: int) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_lies() -> None:
     """Some, the same every day."""
     histories = [*truths(1, 6), *map(named, golden_names()[::5]), named("node-b")]

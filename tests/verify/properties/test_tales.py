@@ -10,7 +10,7 @@ import pytest
 from kubeledger.model.record import Record
 from kubeledger.verify import Finding
 from kubeledger.verify.registry import VERIFIERS
-from tests.nightly import nightly
+from tests.marks import nightly, slow
 from tests.verify.histories import outcomes
 from tests.verify.properties.tales import TALES
 from tests.verify.properties.telling import Heard, ears, tell
@@ -26,6 +26,7 @@ _SOUND = (
     *("scenario/claims/1", "scenario/resizes/1", "scenario/cpus/1", "scenario/memory/1"),
     "scenario/numa-devices/1",
 )
+_LONG = ("node-a", "node-e-evictions")
 _TOO_RARE = {
     "cgroups.QOSCgroupsUpdated",
     "cpumanager.CpuStateRefused",
@@ -50,6 +51,7 @@ def believed(heard: list[Heard], least: int) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_some_tales() -> None:
     """One of each kind over some histories, the same every day."""
     heard = [each for name in (*_SOME, *_SOME_MORE) for each in tell(named(name), 1)]
@@ -93,7 +95,11 @@ def resting_on_itself(
 
 @pytest.mark.parametrize(
     "name",
-    [*_SOUND, *nightly("node-b", "node-f")],
+    [
+        *(each for each in _SOUND if each not in _LONG),
+        *slow(*_LONG),
+        *nightly("node-b", "node-f"),
+    ],
 )
 def test_a_match_rests_on_its_inputs(name: str) -> None:
     """Without all records of the kinds that it names, and that it names then, it is none."""

@@ -18,7 +18,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.sim import Sim
 from kubeledger.simulate.scenario.load import load_scenario
 from kubeledger.simulate.scenario.plan import to_plan
-from kubeledger.testing.scenarios import random_plan
+from tests.random_scenarios import random_plan
 from tests.recordings import RECORDINGS
 from tests.verify.histories import recorded
 

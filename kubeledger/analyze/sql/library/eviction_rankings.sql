@@ -6,7 +6,7 @@ SELECT
     namespace || '/' || pod AS pod,
     kind,
     since,
-    rank,
+    rank[1] AS rank,
     ranked[rank[1] + 1] AS next_in_rank,
     spared
 FROM evictions

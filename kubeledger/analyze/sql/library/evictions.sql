@@ -5,9 +5,10 @@ SELECT
     ts,
     namespace || '/' || pod AS pod,
     signal,
+    kind AS threshold_kind,
     threshold,
     observed,
-    rank,
+    rank[1] AS rank,
     grace_period_s,
     evicted,
     seq

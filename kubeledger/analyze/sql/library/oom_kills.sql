@@ -7,7 +7,7 @@ SELECT
     reason,
     limit_bytes,
     count(*) AS kills,
-    list_sort(list(DISTINCT process)) AS processes,
+    list_sort(list(DISTINCT process) FILTER (process IS NOT NULL)) AS processes,
     max(rss_bytes) AS most_rss_bytes,
     min(ts) AS first,
     max(ts) AS last

@@ -223,6 +223,10 @@ class AdmissionInputs:
             if found is None:
                 unread.append(other.full_name)
                 continue
+            readings = self.objects.readings(since_ns, other, node)
+            later = self.objects.at(until_ns, other, node)
+            if later is not None and later.pod.spec != found.pod.spec:
+                readings = (*readings, later.pod)  # it was resized meanwhile
             pods.append(
                 CountedPod(
                     name=other.full_name,
@@ -231,7 +235,7 @@ class AdmissionInputs:
                     doubtful=key not in active.must,
                     extended=found.extended,
                     alive_later=other.seen_ns > until_ns + _KILLED_NS,
-                    readings=self.objects.readings(since_ns, other, node),
+                    readings=readings,
                 )
             )
         return tuple(pods), tuple(unread)

@@ -85,6 +85,8 @@ class PodObjects:
         first_ns = self._lists.versions(listed)[0].ts_ns
         if not times and min(self._told.get(listed.uid, ()), default=first_ns) < first_ns:
             return None  # all lists show what was asked for later
+        if self._lists.changed_unseen(ts_ns, listed):
+            return None  # perhaps, too
         key = (listed, interval.source, interval.key, len(times))
         if key not in self._objects:
             if len(self._objects) >= _REMEMBERED_MAX:

@@ -14,7 +14,7 @@ from kubeledger.kubelet.kube.keys import pod_key
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.profile.topology import TopologyFacts
 from kubeledger.kubelet.topologymanager.bitmask import bits_of
-from kubeledger.kubelet.topologymanager.blame import blame_text, blamed
+from kubeledger.kubelet.topologymanager.explain import blame_text, blamed
 from kubeledger.kubelet.topologymanager.policies import Policy, PolicyName
 from kubeledger.model.bodies.cpumanager import CpuAllocationFailed
 from kubeledger.model.bodies.devicemanager import AllocationFailed

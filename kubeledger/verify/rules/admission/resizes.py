@@ -58,7 +58,7 @@ class Resizes:
     def __init__(self, context: VerifyContext, inputs: AdmissionInputs) -> None:
         self._context = context
         self._inputs = inputs
-        self._allocated: dict[str, tuple[Record, PodResized]] = {}
+        self._allocated: dict[str, list[tuple[Record, PodResized]]] = {}
         self._file: tuple[Record, PodsStateRead] | None = None
 
     def judged(self, record: Record, body: PodResized, state: NodeState) -> Judgement:
@@ -67,7 +67,7 @@ class Resizes:
             return self._followed(record, body)
         judgement = self._judged(record, body, state)
         if body.outcome == "allocated":
-            self._allocated[_key(body)] = record, body
+            self._allocated.setdefault(_key(body), []).append((record, body))
         return judgement
 
     def state_read(self, record: Record, body: PodsStateRead, state: NodeState) -> None:
@@ -75,28 +75,36 @@ class Resizes:
         if body.which != "allocated" or body.checksum_ok is False:
             return
         before, self._file = self._file, (record, body)
+        until_ns = record.ts_ns - _SETTLED_NS
         for uid, given in body.pods.items() if before is not None else ():
             assert before is not None
-            told = self._allocated.get(uid)
-            if told is None or _shows(given, told[1]):
+            since_ns = before[0].ts_ns - _SETTLED_NS
+            told = [each for each in self._allocated.get(uid, ()) if each[0].ts_ns >= since_ns]
+            fresh = [each for each in told if each[0].ts_ns >= until_ns]
+            may_be = [*told[: len(told) - len(fresh)][-1:], *fresh]
+            if len(may_be) == len(fresh):
+                continue  # of a resize that the file shows alone the line is lost
+            if any(_shows(given, each) for _, each in may_be):
                 continue
-            if before[0].ts_ns < told[0].ts_ns < record.ts_ns - _SETTLED_NS:
-                self._context.contradict(
-                    record.ts_ns,
-                    f"pod/{told[1].namespace}/{told[1].pod}",
-                    "allocated_pods_state and what is told of its resizes differ",
-                    (told[0].seq, "a resize was allocated"),
-                    (record.seq, "allocated_pods_state shows another allocation"),
-                    by_absence=True,
-                    kind=PodResized.kind,
-                )
+            if self._context.coverage.missing(since_ns, record.ts_ns) is not None:
+                continue  # another resize may be in a line that is lost
+            last, allocated = may_be[0]
+            self._context.contradict(
+                record.ts_ns,
+                f"pod/{allocated.namespace}/{allocated.pod}",
+                "allocated_pods_state and what is told of its resizes differ",
+                (last.seq, "a resize was allocated"),
+                (record.seq, "allocated_pods_state shows another allocation"),
+                by_absence=True,
+                kind=PodResized.kind,
+            )
 
     def _followed(self, record: Record, body: PodResized) -> Judgement:
         """What the runtime made of it: of what was allocated last, and nothing else."""
         found = self._allocated.get(_key(body))
         if found is None:
             return lacks(("what was allocated to the pod before",))
-        seq, allocated = found[0].seq, found[1]
+        seq, allocated = found[-1][0].seq, found[-1][1]
         told = None in (allocated.resources, body.resources)
         if told or allocated.resources == body.resources:
             return same(True, "the resize was allocated before", inputs=(seq,))

@@ -104,10 +104,10 @@ class Removals:
         """What shows that it, or what is below it, still ran when the files had been read.
 
         Where lines are late a kill may be of what had ended long before, and what a process tells
-        at its start may be, too: then only a list says. The cgroup of a pod may go, and come again.
+        at its start may be, too. The cgroup of a pod may go, and come again.
         """
         times, process = self._context.times, self._context.process
-        if process is None:
+        if process is None or times.late(ts_ns):
             return None
         for run in pod.runs:
             own = run.container_id == where.container_id
@@ -120,11 +120,8 @@ class Removals:
             told_by = self._context.timeline.process(at_ns)
             if told_by is None or at_ns < told_by.started_ns + _FOUND_NS:
                 continue
-            listed = times.listed_end(run.container_id, run.died_ns)
-            if listed is None and (times.late(ts_ns) or times.late(at_ns)):
-                continue
             earliest_ns = self._context.timeline.iterations.earliest(at_ns)
-            if (earliest_ns if listed is None else listed.from_ns) > ts_ns + ROUND_NS:
+            if earliest_ns > ts_ns + ROUND_NS and not times.late(at_ns):
                 name = f"container {(run.container_id or '')[:12]}"
                 why = f"{name} ran until {format_ts(at_ns)}, and its cgroup goes only then"
                 return same(False, why, inputs=(seq,) if seq else ())

@@ -10,7 +10,7 @@ import traceback
 
 import yaml
 
-from kubeledger.testing.scenarios import random_scenario
+from tests.random_scenarios import random_scenario
 from tests.simulate.engine.properties.check import reproduction, violations
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubeledger.testing.chance import Chance
+from tests.chance import Chance
 
 _CRITICAL = (
     {"priorityClassName": "system-node-critical"},

@@ -16,24 +16,14 @@ from kubeledger.simulate.engine.plan import Plan
 from kubeledger.simulate.scenario.document import Document
 from kubeledger.simulate.scenario.load import load_data
 from kubeledger.simulate.scenario.plan import to_plan
-from kubeledger.testing.chance import Chance
-from kubeledger.testing.random_pods import random_pods
+from tests.chance import Chance
+from tests.random_managers import give_managers
+from tests.random_pods import random_pods
 
 T = TypeVar("T")
 
-VERSIONS = ("1.20.2", "1.28.0", "1.36.2")
+VERSIONS = ("1.20.2", "1.28.0", "1.30.14", "1.33.13", "1.34.9", "1.35.6", "1.36.2")
 _GPU, _NIC = "example.com/gpu", "example.com/nic"
-_CPUS_MIN = 4
-_CPU_OPTIONS: dict[str, tuple[str, ...]] = {
-    "1.20.2": (),
-    "1.28.0": ("full-pcpus-only", "distribute-cpus-across-numa"),
-    "1.36.2": (
-        "full-pcpus-only",
-        "distribute-cpus-across-numa",
-        "prefer-align-cpus-by-uncorecache",
-    ),
-}
-"""Version -> options of the static policy."""
 _SIDECAR_GATE = ("1.28.0",)
 
 
@@ -82,69 +72,8 @@ def random_scenario(seed: int) -> dict[str, Any]:
         "everyTick": chance.happens(20),
         "shuffle": chance.happens(30),
     }
-    if node["cpus"] >= _CPUS_MIN and chance.of("static CPUs").happens(40):
-        _give_cpus(chance.of("CPUs"), scenario)
-    if version != "1.20.2" and chance.of("static memory").happens(40):
-        _give_memory(chance.of("NUMA memory"), scenario)
+    give_managers(chance, scenario)
     return scenario
-
-
-def _give_cpus(chance: Chance, scenario: dict[str, Any]) -> None:
-    """The static policy, and pods that get CPUs alone.
-
-    Without strict reservation, with which the shared pool may become empty, and without sidecars
-    for kubelets up to 1.28, which give their CPUs to others as well.
-    """
-    node, config = scenario["node"], scenario["config"]
-    node["sockets"], node["threadsPerCore"] = chance.one((1, 1), (1, 2), (2, 1), (2, 2))
-    if chance.happens(50):
-        node["uncoreCaches"] = 2
-    config |= {"cpuManagerPolicy": "static", "reservedSystemCPUs": "0"}
-    options = {name: "true" for name in _CPU_OPTIONS[scenario["kubeletVersion"]]
-               if chance.happens(30)}  # fmt: skip
-    if not {"distribute-cpus-across-numa", "prefer-align-cpus-by-uncorecache"} <= options.keys():
-        config["cpuManagerPolicyOptions"] = options
-    config["featureGates"] = config.get("featureGates", {}) | {"CPUManagerPolicyAlphaOptions": True}
-    for planned in scenario["pods"]:
-        spec = planned["pod"]["spec"]
-        containers = (*spec.get("initContainers", ()), *spec["containers"])
-        shares = any("restartPolicy" in each for each in containers)
-        if chance.happens(50) and not (shares and scenario["kubeletVersion"] in _SIDECAR_GATE):
-            for container in containers:
-                resources = container.setdefault("resources", {})
-                amounts = {"cpu": chance.number(1, 3), "memory": "32Mi"}
-                resources["limits"] = resources.get("limits", {}) | amounts
-                resources["requests"] = resources.get("requests", {}) | amounts
-
-
-def _give_memory(chance: Chance, scenario: dict[str, Any]) -> None:
-    """The static memory manager, and pods that want much of a NUMA node, or of several."""
-    node, config = scenario["node"], scenario["config"]
-    parts = [chance.number(50, 350)]
-    parts.append(400 - parts[0])
-    numbers = sorted(chance.one(node["numaNodes"], node["numaNodes"][:1]))[:2]
-    kept = parts if len(numbers) > 1 else [400]
-    config.pop("systemReserved", None)
-    config |= {
-        "memoryManagerPolicy": "Static",
-        "kubeReserved": {"cpu": "100m", "memory": "300Mi"},
-        "evictionHard": {"memory.available": "100Mi", "nodefs.available": "5%"},
-        "reservedMemory": [
-            {"numaNode": number, "limits": {"memory": f"{mib}Mi"}}
-            for number, mib in zip(numbers, kept, strict=True)
-        ],
-    }
-    part = int(node["memory"].removesuffix("Gi")) * 1024 // len(node["numaNodes"])
-    for planned in scenario["pods"]:
-        spec = planned["pod"]["spec"]
-        if not chance.happens(60):
-            continue
-        for container in (*spec.get("initContainers", ()), *spec["containers"]):
-            resources = container.setdefault("resources", {})
-            mib = chance.number(part // 8, part + part // 4) // len(spec["containers"])
-            own = {"cpu": resources.get("limits", {}).get("cpu", "100m"), "memory": f"{mib}Mi"}
-            resources["limits"] = resources.get("limits", {}) | own
-            resources["requests"] = resources.get("requests", {}) | own
 
 
 def _node(chance: Chance) -> dict[str, Any]:
@@ -204,11 +133,10 @@ def _config(chance: Chance, version: str, node: dict[str, Any]) -> dict[str, Any
     if chance.happens(15):
         gates["QOSReserved"] = True
         config["qosReserved"] = {"memory": chance.one("50%", "100%")}
-    if version == "1.36.2":
-        if node["cgroupVersion"] == 1:
-            config["failCgroupV1"] = False
-        if chance.happens(25):
-            config["imageMaximumGCAge"] = chance.one("3m", "6m")
+    if version in ("1.35.6", "1.36.2") and node["cgroupVersion"] == 1:
+        config["failCgroupV1"] = False
+    if resolve(version).images.maximum_age_gate_on and chance.happens(25):
+        config["imageMaximumGCAge"] = chance.one("3m", "6m")
     if gates:
         config["featureGates"] = gates
     return config

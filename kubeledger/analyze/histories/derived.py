@@ -1,0 +1,265 @@
+"""What is derived from a node's records once, kept beside them, and carried on as they grow.
+
+A fold takes the records one after the other. What it has come to is kept for each stretch of
+records (:data:`STRETCH`), bound to the ledger by the chain digest of the stretch's last record,
+and to what made it by :func:`rules_version`. What does not fit is made again. Where imports overlap
+in time, an earlier record may come later: there all records, in the order of replay, are one
+stretch, which is kept for as long as nothing is appended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from kubeledger.analyze.histories.rules_version import rules_version
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.manifest import NodeInfo
+from kubeledger.ledger.reading import Reading
+from kubeledger.ledger.snapshots import Snapshot, SnapshotStore
+from kubeledger.ledger.superseded import Span, is_superseded
+from kubeledger.model.errors import LedgerUnavailableError
+from kubeledger.model.record import Record
+
+STRETCH = 1 << 18
+"""Records of one stretch: the first is 1, 1 + STRETCH and so on."""
+
+KEPT_FROM = 5_000
+"""Fewer records are read again at each question: that costs less than to keep what they give."""
+
+T = TypeVar("T")
+
+
+class Fold(NamedTuple, Generic[T]):
+    """What is to be derived.
+
+    Attributes:
+        place: name of the directory where it is kept.
+        type: of its value, a msgspec structure with defaults for all fields.
+        note: takes in a record, those of a stretch in the order of replay.
+    """
+
+    place: str
+    type: type[T]
+    note: Callable[[T, Record], None]
+
+
+class Stretch(NamedTuple, Generic[T]):
+    """What consecutive records give; those superseded are left out.
+
+    Attributes:
+        first_seq, last_seq: of the records.
+        value: the fold's.
+    """
+
+    first_seq: int
+    last_seq: int
+    value: T
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """As it is kept.
+
+    Attributes:
+        superseded: spans of the stretch that were superseded, so that they are not in the value.
+        is_whole: all records up to the last were taken in, in the order of replay.
+    """
+
+    first_seq: int
+    superseded: list[Span]
+    is_whole: bool
+    value: msgspec.Raw
+
+
+def stretches_of(
+    ledger: Ledger, look: Reading, fold: Fold[T], missing_max: int | None = None
+) -> list[Stretch[T]] | None:
+    """What all records of a node give, stretch by stretch; what is missing is made and kept.
+
+    Args:
+        ledger: where it is kept, if it can be written.
+        look: at the node.
+        fold: what is derived.
+        missing_max: so many records may be missing; None: any number.
+
+    Returns:
+        None where the ledger is short, or more records are missing.
+
+    Raises:
+        KubeledgerError: its records cannot be read, or are not as they were written.
+    """
+    info = look.info()
+    first_seq, last_seq = look.begin.seq + 1, info.last_seq
+    if last_seq - first_seq + 1 < KEPT_FROM:
+        return None
+    store = ledger.snapshots(look.node, fold.place)
+    if not look.is_in_order:
+        return _whole(store, look, info, fold, missing_max)
+    found = list(_kept_of(store, look, info, fold))
+    missing = last_seq - first_seq + 1 - sum(each.last_seq - each.first_seq + 1 for each in found)
+    if missing_max is not None and missing > missing_max:
+        return None
+    for at, (stretch, last) in enumerate(zip(found, _ends(first_seq, last_seq), strict=True)):
+        if stretch.last_seq < last:
+            superseded = clipped(info.superseded, stretch.first_seq, last)
+            grown = _grown(look, stretch, last, superseded, fold)
+            if last - stretch.last_seq >= KEPT_FROM or last % STRETCH == 0:
+                with suppress(LedgerUnavailableError):
+                    _keep(store, look, grown, superseded)
+            found[at] = grown
+    return found
+
+
+def prove(ledger: Ledger, look: Reading, fold: Fold[T]) -> Iterator[int]:
+    """Last records of the stretches that are kept and are not what the records give.
+
+    Raises:
+        KubeledgerError: as :func:`stretches_of`.
+    """
+    info, store = look.info(), ledger.snapshots(look.node, fold.place)
+    if not look.is_in_order:
+        whole = _kept_whole(store, look, info, fold)
+        if whole is not None and whole != _replayed(look, info, fold):
+            yield whole.last_seq
+        return
+    for there in _kept_of(store, look, info, fold):
+        fresh = Stretch(there.first_seq, there.first_seq - 1, fold.type())
+        superseded = clipped(info.superseded, there.first_seq, there.last_seq)
+        if _grown(look, fresh, there.last_seq, superseded, fold).value != there.value:
+            yield there.last_seq
+
+
+def _whole(
+    store: SnapshotStore, look: Reading, info: NodeInfo, fold: Fold[T], missing_max: int | None
+) -> list[Stretch[T]] | None:
+    """All records as one stretch, in the order of replay."""
+    stretch = _kept_whole(store, look, info, fold)
+    if stretch is None:
+        if missing_max is not None and info.last_seq - look.begin.seq > missing_max:
+            return None
+        stretch = _replayed(look, info, fold)
+        with suppress(LedgerUnavailableError):
+            _keep(store, look, stretch, info.superseded, is_whole=True)
+    return [stretch]
+
+
+def _kept_whole(
+    store: SnapshotStore, look: Reading, info: NodeInfo, fold: Fold[T]
+) -> Stretch[T] | None:
+    is_there = info.last_seq in _newest_kept(store, look, info.last_seq).values()
+    seq = info.last_seq if is_there else None
+    return _loaded(store, seq, look.begin.seq + 1, info.superseded, fold, is_whole=True)
+
+
+def _replayed(look: Reading, info: NodeInfo, fold: Fold[T]) -> Stretch[T]:
+    value = fold.type()
+    for record in look.replay(verify="crc"):
+        if record.seq <= info.last_seq:
+            fold.note(value, record)
+    return Stretch(look.begin.seq + 1, info.last_seq, value)
+
+
+def _ends(first_seq: int, last_seq: int) -> Iterator[int]:
+    """The last record of each stretch from one record to another."""
+    for end in range((first_seq - 1) // STRETCH * STRETCH, last_seq, STRETCH):
+        yield min(last_seq, end + STRETCH)
+
+
+def _kept_of(
+    store: SnapshotStore, look: Reading, info: NodeInfo, fold: Fold[T]
+) -> Iterator[Stretch[T]]:
+    """Each stretch as far as it is kept; an empty one where nothing that fits is."""
+    kept = _newest_kept(store, look, info.last_seq)
+    first_seq = look.begin.seq + 1
+    for last in _ends(first_seq, info.last_seq):
+        superseded = clipped(info.superseded, first_seq, last)
+        there = _loaded(store, kept.get((last - 1) // STRETCH), first_seq, superseded, fold)
+        yield there or Stretch(first_seq, first_seq - 1, fold.type())
+        first_seq = last + 1
+
+
+def clipped(spans: list[Span], first_seq: int, last_seq: int) -> list[Span]:
+    """The parts of spans that lie between two records."""
+    return [
+        (max(first, first_seq), min(last, last_seq))
+        for first, last in spans
+        if first <= last_seq and last >= first_seq
+    ]
+
+
+def _newest_kept(store: SnapshotStore, look: Reading, last_seq: int) -> dict[int, int]:
+    """Stretch -> the newest record up to which it is kept, where the chain is the same.
+
+    A digest stands for all records before it, so the last that fits will do.
+    """
+    seqs = [seq for seq in store.seqs() if look.begin.seq < seq <= last_seq]
+    while seqs:
+        digest, snapshot = look.digest_at(seqs[-1]), store.load(seqs[-1], rules_version())
+        if snapshot is not None and digest is not None and digest.hex() == snapshot.chain:
+            break
+        seqs.pop()
+    return {(seq - 1) // STRETCH: seq for seq in seqs}
+
+
+def _loaded(
+    store: SnapshotStore,
+    seq: int | None,
+    first_seq: int,
+    superseded: list[Span],
+    fold: Fold[T],
+    *,
+    is_whole: bool = False,
+) -> Stretch[T] | None:
+    """What is kept up to a record; None where it does not fit."""
+    snapshot = None if seq is None else store.load(seq, rules_version())
+    if snapshot is None:
+        return None
+    try:
+        kept = msgspec.msgpack.decode(snapshot.state, type=_Kept)
+        clip = clipped(superseded, first_seq, snapshot.seq)
+        if (kept.first_seq, kept.superseded, kept.is_whole) != (first_seq, clip, is_whole):
+            return None
+        value = msgspec.msgpack.decode(kept.value, type=fold.type)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return Stretch(first_seq, snapshot.seq, value)
+
+
+def _grown(
+    look: Reading, stretch: Stretch[T], last_seq: int, superseded: list[Span], fold: Fold[T]
+) -> Stretch[T]:
+    records = look.records(stretch.last_seq, verify="crc")
+    for record in islice(records, last_seq - stretch.last_seq):
+        if not is_superseded(record.seq, superseded):
+            fold.note(stretch.value, record)
+    return stretch._replace(last_seq=last_seq)
+
+
+def _keep(
+    store: SnapshotStore,
+    look: Reading,
+    stretch: Stretch[T],
+    superseded: list[Span],
+    *,
+    is_whole: bool = False,
+) -> None:
+    digest = look.digest_at(stretch.last_seq)
+    if digest is None:
+        return
+    value = msgspec.Raw(msgspec.msgpack.encode(stretch.value))
+    kept = _Kept(stretch.first_seq, superseded, is_whole, value)
+    store.save(
+        Snapshot(
+            seq=stretch.last_seq,
+            ts_ns=0,
+            version=rules_version(),
+            chain=digest.hex(),
+            state=msgspec.msgpack.encode(kept),
+        )
+    )
+    if stretch.last_seq > stretch.first_seq:
+        store.drop(stretch.first_seq, stretch.last_seq - 1)

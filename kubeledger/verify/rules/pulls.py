@@ -1,0 +1,384 @@
+"""Pulls of images: whether one had to be tried, and how it ended.
+
+A pull that fails raises the back-off of its pod and image, as the kubelet raises it; until that
+has passed no other is tried. A process begins without back-offs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from kubeledger.kubelet.imagepull.image_manager import (
+    ALWAYS,
+    BACK_OFF,
+    IF_NOT_PRESENT,
+    NEVER,
+    eval_cri_pull_err,
+)
+from kubeledger.kubelet.kube.flowcontrol import next_back_off
+from kubeledger.kubelet.kuberuntime.backoff import series
+from kubeledger.model.bodies.imagepull import PullDecided, PullEnded
+from kubeledger.model.bodies.images import ImageDeleted
+from kubeledger.model.record import Body, Record
+from kubeledger.model.units import NS_PER_S, format_go_duration, format_ts
+from kubeledger.replay.node.state import NodeState
+from kubeledger.verify.belief import (
+    Belief,
+    Judgement,
+    RuleVerifier,
+    Ruling,
+    World,
+    all_of,
+    judge,
+    lacks,
+    same,
+)
+from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.evidence.container_specs import PodSpec, specs_of
+from kubeledger.verify.evidence.processes import Process
+from kubeledger.verify.rules.containers import subject_of
+from kubeledger.verify.rules.pull_turns import PullTurns
+from kubeledger.verify.rules.pull_users import PullUsers, User
+from kubeledger.verify.verifier import Prescan, See
+
+_MARGIN_NS: Final = NS_PER_S // 2
+"""A line about a decision is written so soon after it, on a node that is not slow."""
+_EXPIRES_NS: Final = 2 * BACK_OFF.max_ns
+_MS: Final = 1_000_000
+_NAMES: Final = ("pod_uid", "pod", "namespace", "container", "image")
+_RESYNC_NS: Final = 18 * NS_PER_S
+_CHANGED: Final = "whether an update gave the pod this image"
+_IMAGE: Final = "the image of the container"
+_BEFORE: Final = "pulls of it that failed before, and of which no record is left"
+_BETWEEN: Final = "whether a pull of it failed meanwhile, of which no record is left"
+_EVALUATED: Final = "image pull failed for "
+"""The error of a special reason as the pod's status has it begins so."""
+
+
+class _Failures(msgspec.Struct):
+    """The failed pulls of a pod's image in one process.
+
+    Attributes:
+        back_off: what is believed of it since the last one, in nanoseconds.
+        last_ns, seq: of the last one, by its line.
+        seen_ns: when anything was last recorded of it.
+        count: how many were recorded.
+        is_open: one may have failed since, which no record shows.
+    """
+
+    back_off: Belief[int]
+    last_ns: int
+    seq: int
+    seen_ns: int
+    count: int = 1
+    is_open: bool = False
+
+    def text(self, record: Record) -> str:
+        """How long before a record the last one failed."""
+        passed_s = (record.ts_ns - self.last_ns) / NS_PER_S
+        when = f"failed at {format_ts(self.last_ns)}, {passed_s:.1f} s before"
+        if self.count == 1:
+            return f"its last pull {when}"
+        return f"{self.count} pulls of it had failed, the last at {when.removeprefix('failed at ')}"
+
+
+def _greater(value_ns: int) -> Iterable[int]:
+    return (each for each in series(BACK_OFF) if each > value_ns)
+
+
+class PullVerifier(RuleVerifier):
+    """Judges whether pulls were tried, and how they ended."""
+
+    rule = "pkg/kubelet/images/image_manager.go EnsureImageExists"
+    decides = (PullDecided, PullEnded)
+
+    def __init__(self, context: VerifyContext) -> None:
+        super().__init__(context)
+        self._process: Process | None = None
+        self._failures: dict[tuple[str, str], _Failures] = {}
+        self._tried: dict[int, tuple[Record, PullDecided]] = {}
+        self._turns = PullTurns(context)
+        self._users = PullUsers(context)
+
+    def prescans(self) -> Mapping[type[Body], Prescan]:
+        """Records of pulls, which may be read later than they were written."""
+        return self._users.prescans()
+
+    def sees(self) -> Mapping[type[Body], See]:
+        """The decisions."""
+        return {
+            PullDecided: self._decided,
+            PullEnded: self._ended,
+            ImageDeleted: lambda record, body, state: self._users.forget_images(),
+        }
+
+    def _decided(self, record: Record, body: PullDecided, state: NodeState) -> None:
+        self._follow()
+        specs = specs_of(self.context.pods, record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        judgements = [self._by_policy(specs, body)]
+        user = User(body.namespace, () if isinstance(specs, str) else specs)
+        match body.decision:
+            case "pull":
+                self._tried[record.seq] = record, body
+                judgements.append(self._over(record, body, specs))
+                if not isinstance(specs, str) and all(_pulls_absent(s, body) for s in specs):
+                    judgements.insert(0, self._users.judge_pull(record, body, user))
+            case "back_off":
+                judgements.append(self._held_back(record, body, specs))
+            case "present":
+                judgements.append(self._users.judge(record, body, user))
+            case "never":
+                pass
+        self.conclude(record, subject_of(body), all_of(judgements))
+
+    def _ended(self, record: Record, body: PullEnded, state: NodeState) -> None:
+        self._follow()
+        specs = specs_of(self.context.pods, record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        begun = None if record.cause is None else self._tried.pop(record.cause, None)
+        if begun is not None:
+            judgements = [self._as_tried(record, body, *begun)]
+        else:
+            judgements = [self._by_policy(specs, body), self._over(record, body, specs)]
+        judgements += [self._turns.judge(record, body, self._slack_ns(record))]
+        if body.outcome != "pulled":
+            judgements.append(self._by_error(body))
+            self._fail(record, body, specs)
+        else:
+            self._users.pulled(record, body)
+        self.conclude(record, subject_of(body), all_of(judgements))
+
+    def _follow(self) -> None:
+        """Back-offs and turns are in the memory of one process."""
+        if self.context.process is not self._process:
+            self._process = self.context.process
+            self._failures.clear()
+            self._tried.clear()
+            self._turns.forget()
+
+    # -- the policy ------------------------------------------------------------------------
+
+    def _by_policy(
+        self, specs: tuple[PodSpec, ...] | str, body: PullDecided | PullEnded
+    ) -> Judgement:
+        """Whether the pod's policy for the image leads to this."""
+        if isinstance(specs, str):
+            return lacks([specs])
+        pulls = [(spec, spec.pulls(body.container)) for spec in specs]
+        if not any(found for _, found in pulls):
+            return lacks(["a list that shows the container"])
+        of_image = [(spec, _policies(found, body)) for spec, found in pulls]
+        of_image = [(spec, policies) for spec, policies in of_image if policies]
+        if not of_image:
+            why = f"the pod has no {body.image} to be pulled for it"
+            rulings = [Ruling(allowed=False, why=why, inputs=(specs[0].seq,), certain=True)]
+            if self.context.coverage.is_of_log:
+                rulings.append(Ruling(allowed=True, why="", assumes=(_CHANGED,)))
+            return judge(rulings)
+        if any(None in policies for _, policies in of_image):
+            return lacks(["imagePullPolicy"])
+        if body.image is None and any(len(policies) > 1 for _, policies in of_image):
+            return lacks([_IMAGE])
+        seen = tuple(spec for spec, _ in of_image)
+        return judge(
+            [
+                _by(policy, body, spec.assumes(seen), spec.seq)
+                for spec, policies in of_image
+                for policy in sorted(filter(None, policies))
+            ]
+        )
+
+    # -- the back-off ----------------------------------------------------------------------
+
+    def _over(
+        self, record: Record, body: PullDecided | PullEnded, specs: tuple[PodSpec, ...] | str
+    ) -> Judgement:
+        """Whether the back-off of a pull that was tried had passed."""
+        key = _key(body, specs)
+        if isinstance(key, str):
+            return lacks([key])
+        failed = self._seen(key, record)
+        if failed is None:
+            return same(True, "no pull of it had failed before")
+        passed_ns = self._passed_ns(failed.last_ns, record)
+        slack_ns = self._slack_ns(record)
+        rulings = []
+        for world in failed.back_off.worlds:
+            over = passed_ns + slack_ns >= world.state
+            why = f"{failed.text(record)}, so its back-off of {_text(world.state)} "
+            why += "had passed" if over else "had not passed, and it cannot have been pulled"
+            rulings.append(
+                Ruling(allowed=over, why=why, assumes=world.assumes, inputs=(failed.seq,))
+            )
+        failed.back_off.keep(lambda value_ns: passed_ns + slack_ns >= value_ns)
+        return same(True, rulings[0].why) if rulings[0].allowed else judge(rulings)
+
+    def _held_back(
+        self, record: Record, body: PullDecided, specs: tuple[PodSpec, ...] | str
+    ) -> Judgement:
+        """Whether the back-off of a pull that was not tried had not passed."""
+        key = _key(body, specs)
+        if isinstance(key, str):
+            return lacks([key])
+        failed, slack_ns = self._seen(key, record), self._slack_ns(record)
+        if failed is None:
+            is_open = self._may_be_lost()
+            why = "no pull of it had failed before, so it cannot have been held back"
+            rulings = [Ruling(allowed=False, why=why)]
+        else:
+            rulings, is_open = [], failed.is_open
+            since_ns = self._passed_ns(failed.last_ns, record) - slack_ns
+            for world in failed.back_off.worlds:
+                held = since_ns < world.state
+                why = f"{failed.text(record)}, and its back-off was {_text(world.state)}"
+                why = why if held else f"{why}, so it cannot have been held back"
+                rulings.append(
+                    Ruling(allowed=held, why=why, assumes=world.assumes, inputs=(failed.seq,))
+                )
+            failed.back_off.keep(lambda value_ns: since_ns < value_ns)
+        if rulings[0].allowed:
+            return same(True, rulings[0].why, inputs=rulings[0].inputs)
+        if is_open:
+            rulings.append(Ruling(allowed=True, why="", assumes=(_BETWEEN,)))
+        return judge(rulings)
+
+    def _seen(self, key: tuple[str, str], record: Record) -> _Failures | None:
+        """The failures of a pod's image; a pod that waits for it is synced every 10 s to 15 s."""
+        failed = self._failures.get(key)
+        if failed is not None:
+            is_of_log = self.context.coverage.is_of_log
+            failed.is_open |= is_of_log and record.ts_ns - failed.seen_ns > _RESYNC_NS
+            failed.seen_ns = record.ts_ns
+        return failed
+
+    def _may_be_lost(self) -> bool:
+        """Whether the process may have tried a pull of which nothing is recorded."""
+        is_whole = self._process is not None and self._process.from_start
+        return self.context.coverage.is_of_log or not is_whole
+
+    def _fail(self, record: Record, body: PullEnded, specs: tuple[PodSpec, ...] | str) -> None:
+        """Raise the back-off; one that may have been forgotten may begin again."""
+        key = _key(body, specs)
+        if isinstance(key, str):
+            return
+        failed, slack_ns, now_ns = self._seen(key, record), self._slack_ns(record), record.ts_ns
+        if failed is None or now_ns - failed.last_ns - slack_ns > _EXPIRES_NS:
+            failed = _Failures(Belief([World(BACK_OFF.initial_ns)]), now_ns, record.seq, now_ns)
+            failed.is_open = self._may_be_lost()
+            self._failures[key] = failed
+        else:
+            first = now_ns - failed.last_ns + slack_ns > _EXPIRES_NS
+            again = (BACK_OFF.initial_ns,) if first else ()
+            failed.back_off.step(lambda value_ns: (next_back_off(BACK_OFF, value_ns), *again))
+            failed.last_ns, failed.seq = now_ns, record.seq
+            failed.count += 1
+        if failed.is_open:
+            failed.back_off.widen(_greater, _BEFORE)
+            failed.is_open = False
+
+    def _passed_ns(self, since_ns: int, record: Record) -> int:
+        """What passed up to a record, by the kubelet's monotonic clock."""
+        return record.ts_ns - since_ns + self.context.times.stepped(since_ns, record.ts_ns)
+
+    def _slack_ns(self, record: Record) -> int:
+        """By how much what the lines say of a time that has passed may be off."""
+        if not self.context.coverage.is_of_log:
+            return 0
+        has_line = any(piece.line is not None for piece in record.evidence)
+        whole_seconds = 0 if has_line else NS_PER_S
+        return _MARGIN_NS + whole_seconds + self.context.times.late(record.ts_ns)
+
+    # -- the end ---------------------------------------------------------------------------
+
+    def _as_tried(
+        self, record: Record, body: PullEnded, begun: Record, tried: PullDecided
+    ) -> Judgement:
+        """Whether it is the end of the pull that was tried; a line about one may be lost."""
+        for name in _NAMES:
+            is_for, ended = getattr(tried, name), getattr(body, name)
+            if None not in (is_for, ended) and is_for != ended:
+                why = f"what was tried was for {is_for}, so it cannot have ended for {ended}"
+                return same(False, why, inputs=[begun.seq], certain=True)
+        if body.whole_ms is not None:
+            passed_ms = self._passed_ns(begun.ts_ns, record) // _MS
+            over_ms, slack_ms = body.whole_ms - passed_ms, self._slack_ns(record) // _MS + 1
+            if max(over_ms, 0 if self.context.coverage.is_of_log else -over_ms) > slack_ms:
+                why = f"it was tried {passed_ms / 1000:.1f} s before, so it cannot have taken "
+                why += f"{body.whole_ms / 1000:.1f} s"
+                return same(False, why, expected={"whole_ms": passed_ms}, inputs=[begun.seq])
+        return same(True, "it was tried", inputs=[begun.seq])
+
+    def _by_error(self, body: PullEnded) -> Judgement:
+        """Whether the reason that the container waits for follows from the error."""
+        if body.reason is None or not body.error or body.error.startswith(_EVALUATED):
+            return same(True, "")
+        if self.context.profile is None:
+            return lacks([self.context.missing_profile])
+        facts = self.context.profile.imagepull
+        reason, _ = eval_cri_pull_err(body.image or "", body.error, facts)
+        if body.reason == reason:
+            return same(True, "")
+        why = f"the reason of this error had to be {reason}, not {body.reason}"
+        return same(False, why, expected={"reason": reason}, certain=True)
+
+
+_DOES: Final[Mapping[str, str]] = {
+    ALWAYS: "pulls an image always",
+    IF_NOT_PRESENT: "pulls an image that is not there for the pod",
+    NEVER: "never pulls an image",
+}
+
+
+def _by(policy: str, body: PullDecided | PullEnded, assumes: tuple[str, ...], seq: int) -> Ruling:
+    """What a policy leads to."""
+    decision = body.decision if isinstance(body, PullDecided) else "pull"
+    if decision == "never":
+        allowed = policy == NEVER
+    else:
+        allowed = policy != (ALWAYS if decision == "present" else NEVER)
+    why, expected = f"imagePullPolicy {policy} {_DOES.get(policy, '')}", None
+    if not allowed:
+        why += ", so this cannot have been decided"
+        expected = {"decision": "never" if policy == NEVER else "pull"}
+    elif decision in ("back_off", "present"):
+        why = ""
+    return Ruling(
+        allowed=allowed,
+        why=why,
+        expected=expected if isinstance(body, PullDecided) else None,
+        assumes=assumes,
+        inputs=(seq,),
+        certain=True,
+    )
+
+
+def _policies(
+    found: Mapping[str | None, set[str | None]], body: PullDecided | PullEnded
+) -> set[str | None]:
+    """The policies of the image that a decision is about, of all where it names none."""
+    return set().union(*(of for image, of in found.items() if body.image in (None, image)))
+
+
+def _pulls_absent(spec: PodSpec, body: PullDecided) -> bool:
+    """Whether only that the image was not there, or not to be used, leads to a pull."""
+    return _policies(spec.pulls(body.container), body) == {IF_NOT_PRESENT}
+
+
+def _key(body: PullDecided | PullEnded, specs: tuple[PodSpec, ...] | str) -> tuple[str, str] | str:
+    """Pod UID and image, by which back-offs are kept; or what is missing."""
+    if body.pod_uid is None:
+        return "the pod's UID"
+    if body.image is not None:
+        return body.pod_uid, body.image
+    images = set()
+    for spec in () if isinstance(specs, str) else specs:
+        container = spec.container(body.container or "")
+        images.add(None if container is None or spec.image_volumes else container.image)
+    image = images.pop() if len(images) == 1 else None
+    return _IMAGE if image is None else (body.pod_uid, image)
+
+
+def _text(value_ns: int) -> str:
+    return format_go_duration(value_ns)
