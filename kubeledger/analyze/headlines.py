@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, starmap
 from typing import NamedTuple
 
 import msgspec
 
-from kubeledger.analyze.logged_errors import LOGGED, ErrorShape, untold
+from kubeledger.analyze.logged_errors import LOGGED, ErrorShape, excused, untold
 from kubeledger.analyze.phrases import pods_text
 from kubeledger.analyze.problems.sentences import Row
 from kubeledger.analyze.problems.table import PRESENT, PROBLEMS, Problem
@@ -24,7 +24,8 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         kind: what happened, one of ``PROBLEMS``; at last ``error``: lines of severity W, E or F of
-            one shape, which no other record tells.
+            one shape, which no other record tells, and ``harmless``: those that say no more than
+            that the kubelet goes on.
         severity: 5 (the worst) to 1; 0: it happened, and is no headline.
         subject: whom it hit, as in ``default/web/app``; what headlines are put together by.
         text: the sentence.
@@ -82,8 +83,9 @@ def incidents(answer: Answers, node: str, *, verdicts: bool) -> list[Incident]:
     ]
     found.sort(key=lambda each: (_place(each), -each.count, each.ts_ns, each.seq))
     is_quiet = all(each.severity < _WENT_WRONG for each in found)
-    errors = untold(answer(LOGGED, {"node": node}), nothing_else=is_quiet)
-    return [*found, *map(_logged, errors)]
+    logged = answer(LOGGED, {"node": node})
+    errors = untold(logged, nothing_else=is_quiet)
+    return [*found, *map(_logged, errors), *starmap(_harmless, excused(logged))]
 
 
 def _logged(error: ErrorShape) -> Incident:
@@ -102,11 +104,18 @@ def _logged(error: ErrorShape) -> Incident:
     )
 
 
-_ERROR = "error"
+def _harmless(error: ErrorShape, reason: str) -> Incident:
+    told = _logged(error)
+    return msgspec.structs.replace(told, kind=_HARMLESS, severity=0, text=f"{told.text}: {reason}")
+
+
+_ERROR, _HARMLESS = "error", "harmless"
 _SHAPE_MAX = 110
-_CONTAINER, _SLASHES = "container/{}", 2
-"""A container's whole name has two; the kernel's report of a kill may show its process alone."""
-_PLACES = {kind: place for place, kind in enumerate([*(each.kind for each in PROBLEMS), _ERROR])}
+_CONTAINER, _POD, _SLASHES = "container/{}", "pod/{}", 2
+"""A container's whole name has two; the kernel's report of a kill may show its pod's UID alone."""
+_PLACES = {
+    kind: place for place, kind in enumerate([*(each.kind for each in PROBLEMS), _ERROR, _HARMLESS])
+}
 
 
 def _place(incident: Incident | Headline) -> tuple[int, int]:
@@ -117,7 +126,7 @@ def _incident(problem: Problem, row: Row) -> Incident:
     about = row.get("about") or row["subject"]
     form = problem.target
     if form == _CONTAINER and (about or "").count("/") != _SLASHES:
-        form = None
+        form = _POD if row.get("about") else None
     return Incident(
         kind=problem.kind,
         severity=problem.severity,
@@ -141,6 +150,7 @@ _OF_EVIDENCE = frozenset(each.kind for each in PROBLEMS if not each.is_counted)
 _ERRORS_MAX = 3
 """Shapes of errors that are headlines."""
 _ERROR_LINES = ("line of warnings and errors", "lines of warnings and errors")
+_ARE = ("is", "are")
 
 
 def happened(found: Iterable[Incident]) -> str:
@@ -165,14 +175,24 @@ def _word(problem: Problem, count: int) -> str:
 def in_a_sentence(found: Sequence[Incident]) -> str:
     """What ``happened``, and the errors that no record tells; or that nothing went wrong.
 
-    That is said with what speaks against it: lines that nobody understood.
+    That is said with what speaks against it: lines that nobody understood, and harmless errors.
     """
-    told = _told(found)
+    if told := _told(found):
+        return told
     unread = [each for each in found if each.kind == "not_understood"]
-    if told or not unread:
-        return told or _NOTHING
-    examples = ", ".join(each.text for each in unread[:_ERRORS_MAX])
-    return f"{_NOTHING}, but lines were not understood: {examples}"
+    excuses = [each for each in found if each.kind == _HARMLESS]
+    said = _NOTHING
+    if unread:
+        said += f", but lines were not understood: {_examples(unread)}"
+    if excuses:
+        lines = sum(each.count for each in excuses)
+        said += f"; {lines:,} {_ERROR_LINES[lines > 1]} {_ARE[lines > 1]} harmless: "
+        said += _examples(excuses)
+    return said
+
+
+def _examples(found: Sequence[Incident], most: int = _ERRORS_MAX) -> str:
+    return ", ".join(each.text for each in found[:most])
 
 
 def _told(found: Sequence[Incident], examples_max: int = _ERRORS_MAX) -> str:
@@ -183,7 +203,7 @@ def _told(found: Sequence[Incident], examples_max: int = _ERRORS_MAX) -> str:
     logged = f"{lines:,} {_ERROR_LINES[lines > 1]} of {_shapes(len(errors))}"
     if decided:
         return f"{decided}; besides, {logged}"
-    examples = ", ".join(each.text for each in errors[:examples_max])
+    examples = _examples(errors, examples_max)
     return f"no decision that went wrong was recorded, but {logged}" + (
         examples and f": {examples}"
     )

@@ -82,6 +82,16 @@ HARMLESS = (
         r"Cannot read vendor id correctly, set empty",
         "the vendor's name is only shown",
     ),
+    Harmless(
+        "cpu_manager.go",
+        r"RemoveStaleState: removing container",
+        "its pod is gone: its CPUs are free again; later kubelets log it as information",
+    ),
+    Harmless(
+        "empty_dir.go",
+        r"Warning: Failed to clear quota on \*: clearQuota called, but quotas disabled",
+        "there was no quota to clear",
+    ),
 )
 
 
@@ -128,12 +138,22 @@ def untold(rows: Iterable[Mapping[str, Any]], *, nothing_else: bool) -> list[Err
         nothing_else: no record tells of anything that went wrong: then those are among them that
             records do tell.
     """
+    return [
+        each
+        for each in _shapes(rows)
+        if (nothing_else or not each.recorded) and harmless(each.source, each.shape) is None
+    ]
+
+
+def excused(rows: Iterable[Mapping[str, Any]]) -> list[tuple[ErrorShape, str]]:
+    """What is harmless of what ``LOGGED`` gives, in the same order, each with the reason."""
+    found = ((each, harmless(each.source, each.shape)) for each in _shapes(rows))
+    return [(each, reason) for each, reason in found if reason is not None]
+
+
+def _shapes(rows: Iterable[Mapping[str, Any]]) -> list[ErrorShape]:
     shapes = (ErrorShape(**{**row, "pods": row["pods"] or ()}) for row in rows)
     return sorted(
-        (
-            each
-            for each in shapes
-            if (nothing_else or not each.recorded) and harmless(each.source, each.shape) is None
-        ),
+        shapes,
         key=lambda each: ("FEW".index(each.severity), not each.pods, -each.count, each.seq),
     )

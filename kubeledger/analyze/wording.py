@@ -11,49 +11,53 @@ from kubeledger.model.bodies.stages import NodeTrouble, Stage
 
 
 class Wording(NamedTuple):
-    """What is waited for, and what is wrong with it, as long as it is so and afterwards."""
+    """What is waited for, and what is wrong with it, as long as it is so and afterwards.
 
-    what: str
+    Attributes:
+        thing: with ``whose`` before it, where it is somebody's.
+    """
+
+    thing: str
     now: str
     then: str
+    whose: str = "its"
 
-    def of_several(self) -> Wording:
-        """The same of several pods."""
-        return self._replace(what=self.what.replace("its ", "their "))
+    @property
+    def what(self) -> str:
+        """What is waited for, and whose it is."""
+        return f"{self.whose} {self.thing}".lstrip()
 
-    def of_the_node(self) -> Wording:
-        """The same where nothing before it names the node."""
-        return self._replace(what=re.sub(r"^its ", "the node's ", self.what))
+    def of(self, whose: str) -> Wording:
+        """The same of somebody else: ``their`` of several pods."""
+        return self._replace(whose=whose) if self.whose else self
 
 
 _STAGES: Mapping[Stage, Wording] = {
-    "admission": Wording("its admission", "is refused", "was refused"),
-    "config": Wording("its turn", "has not come", "had not come"),
-    "network": Wording("the node's network", "is not ready", "was not ready"),
-    "cgroup": Wording("its cgroup", "cannot be made", "could not be made"),
-    "volumes": Wording("its volume", "cannot be mounted", "could not be mounted"),
-    "resources": Wording("its resource claim", "cannot be prepared", "could not be prepared"),
-    "sandbox": Wording("its sandbox", "cannot be made", "could not be made"),
-    "image": Wording("its image", "cannot be pulled", "could not be pulled"),
-    "create": Wording("its creation", "fails", "failed"),
-    "start": Wording("its start", "fails", "failed"),
-    "hook": Wording("its post-start hook", "fails", "failed"),
-    "run": Wording("its next start", "is put off", "was put off"),
-    "ready": Wording("its readiness", "is not there", "was not there"),
-    "stop": Wording("its end", "does not come", "did not come"),
-    "teardown": Wording("its removal", "fails", "failed"),
+    "admission": Wording("admission", "is refused", "was refused"),
+    "config": Wording("turn", "has not come", "had not come"),
+    "network": Wording("the node's network", "is not ready", "was not ready", ""),
+    "cgroup": Wording("cgroup", "cannot be made", "could not be made"),
+    "volumes": Wording("volume", "cannot be mounted", "could not be mounted"),
+    "resources": Wording("resource claim", "cannot be prepared", "could not be prepared"),
+    "sandbox": Wording("sandbox", "cannot be made", "could not be made"),
+    "image": Wording("image", "cannot be pulled", "could not be pulled"),
+    "create": Wording("creation", "fails", "failed"),
+    "start": Wording("start", "fails", "failed"),
+    "hook": Wording("post-start hook", "fails", "failed"),
+    "run": Wording("next start", "is put off", "was put off"),
+    "ready": Wording("readiness", "is not there", "was not there"),
+    "stop": Wording("end", "does not come", "did not come"),
+    "teardown": Wording("removal", "fails", "failed"),
 }
 _REASONS: Mapping[str, Wording] = {
-    "CreateContainerConfigError": Wording(
-        "its configuration", "is not complete", "was not complete"
-    ),
-    "ErrImageNeverPull": Wording("its image", "is not on the node", "was not on the node"),
-    "FailedSync": Wording("its state in the runtime", "is not known", "was not known"),
-    "FailedValidation": Wording("its definition", "is not valid", "was not valid"),
-    "FailedAttachVolume": Wording("its volume", "cannot be attached", "could not be attached"),
-    "InvalidImageName": Wording("its image", "has no valid name", "had no valid name"),
+    "CreateContainerConfigError": Wording("configuration", "is not complete", "was not complete"),
+    "ErrImageNeverPull": Wording("image", "is not on the node", "was not on the node"),
+    "FailedSync": Wording("state in the runtime", "is not known", "was not known"),
+    "FailedValidation": Wording("definition", "is not valid", "was not valid"),
+    "FailedAttachVolume": Wording("volume", "cannot be attached", "could not be attached"),
+    "InvalidImageName": Wording("image", "has no valid name", "had no valid name"),
     "SignatureValidationFailed": Wording(
-        "its image", "has no valid signature", "had no valid signature"
+        "image", "has no valid signature", "had no valid signature"
     ),
 }
 """Reason -> wording, where it says more than its stage."""
@@ -62,19 +66,21 @@ _NAMES_ITS = frozenset(("image", "resources", "teardown", "volumes"))
 _NAME_MAX = 40
 
 TROUBLES: Mapping[NodeTrouble, Wording] = {
-    "api_unreachable": Wording("the API server", "cannot be reached", "could not be reached"),
-    "certificate": Wording("its certificate", "cannot be had", "could not be had"),
-    "container_manager_failed": Wording("its container manager", "does not start", "did not start"),
-    "lease_update_failed": Wording("its lease", "cannot be renewed", "could not be renewed"),
-    "network_not_ready": Wording("its network", "is not ready", "was not ready"),
-    "pleg_unhealthy": Wording("PLEG", "is not healthy", "was not healthy"),
-    "registration_failed": Wording("the node", "cannot be registered", "could not be registered"),
-    "runtime_down": Wording("its container runtime", "does not answer", "did not answer"),
-    "status_update_failed": Wording("its status", "cannot be reported", "could not be reported"),
-    "storage_not_ready": Wording("its storage", "is not ready", "was not ready"),
-    "sync_skipped": Wording("no pod", "is synchronized", "was synchronized"),
+    "api_unreachable": Wording("the API server", "cannot be reached", "could not be reached", ""),
+    "certificate": Wording("certificate", "cannot be had", "could not be had"),
+    "container_manager_failed": Wording("container manager", "does not start", "did not start"),
+    "lease_update_failed": Wording("lease", "cannot be renewed", "could not be renewed"),
+    "network_not_ready": Wording("network", "is not ready", "was not ready"),
+    "pleg_unhealthy": Wording("PLEG", "is not healthy", "was not healthy", ""),
+    "registration_failed": Wording(
+        "the node", "cannot be registered", "could not be registered", ""
+    ),
+    "runtime_down": Wording("container runtime", "does not answer", "did not answer"),
+    "status_update_failed": Wording("status", "cannot be reported", "could not be reported"),
+    "storage_not_ready": Wording("storage", "is not ready", "was not ready"),
+    "sync_skipped": Wording("no pod", "is synchronized", "was synchronized", ""),
 }
-_NOT_VALID = Wording("a certificate", "is not valid", "was not valid")
+_NOT_VALID = Wording("a certificate", "is not valid", "was not valid", "")
 _IS_NOT_VALID = re.compile(r"x509:|expired")
 
 
@@ -85,7 +91,7 @@ def trouble_wording(trouble: NodeTrouble, message: str) -> Wording:
     return TROUBLES[trouble]
 
 
-_SYNC = Wording("its synchronization", "fails", "failed")
+_SYNC = Wording("synchronization", "fails", "failed")
 _OF_THE_RUNTIME = re.compile(r"rpc error|deadline exceeded|desc = ")
 
 
@@ -108,7 +114,7 @@ def stage_wording(
     _, slash, last = about.rpartition("/")
     if len(about) > _NAME_MAX:
         about = f"…/{last}" if slash else cut(about, _NAME_MAX)
-    return words._replace(what=f"{words.what} {about}")
+    return words._replace(thing=f"{words.thing} {about}")
 
 
 _SEGMENT = re.compile(r"\s*: ")

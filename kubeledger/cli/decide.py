@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import BinaryIO
 
 import click
@@ -31,18 +32,19 @@ _keep_going = click.option(
 def decide(subsystem: str, file: str, keep_going: bool) -> None:
     """Decide cases as the kubelet of their version would.
 
-    SUBSYSTEM is admission, backoff, cgroup, cgroupv2, cpumanager, devices, eviction, imagegc,
-    memorymanager, nodeallocatable, podactions, podstatus, prober, qos, topology, topologyhints or
-    topologymerge. A case is one line {"id", "kubelet", "input"}; an outcome {"id", "outcome"}
-    comes out for each, in the same order. Without FILE, or with -, cases are read from standard
-    input.
+    SUBSYSTEM is admission, backoff, cgroup, cgroupv2, cpumanager, devices, dra, eviction, imagegc,
+    imagepull, memorymanager, nodeallocatable, podactions, podstatus, prober, qos, resize, topology,
+    topologyhints or topologymerge. A case is one line {"id", "kubelet", "input"}; an outcome
+    {"id", "outcome"} comes out for each, in the same order. Without FILE, or with -, cases are
+    read from standard input.
 
     Schemas of the lines are schemas/cases.SUBSYSTEM.json, examples
     recordings/cases/SUBSYSTEM.jsonl; docs/cases.md explains both.
     """
     from kubeledger.kubelet.cases.registry import decider_of
 
-    _stream(decider_of(subsystem), file, keep_going=keep_going)
+    with _versions() as seen:
+        _stream(decider_of(subsystem, seen), file, keep_going=keep_going)
 
 
 @click.command(epilog="Example: kubeledger judge devices claims.jsonl | grep impossible")
@@ -60,9 +62,23 @@ def judge(subsystem: str, file: str, keep_going: bool) -> None:
     from kubeledger.kubelet.cases.registry import judge_of
 
     verdicts: set[str] = set()
-    _stream(judge_of(subsystem, verdicts.add), file, keep_going=keep_going)
+    with _versions() as seen:
+        _stream(judge_of(subsystem, verdicts.add, seen), file, keep_going=keep_going)
     if "impossible" in verdicts:
         sys.exit(_IMPOSSIBLE)
+
+
+@contextmanager
+def _versions() -> Iterator[Callable[[str], object]]:
+    """Takes versions that are known by their source alone, and says so of each at the end."""
+    from kubeledger.kubelet.profile.facts import by_source
+
+    said: set[str] = set()
+    try:
+        yield lambda version: said.add(by_source(version))
+    finally:
+        for text in sorted(said):
+            click.echo(f"note: kubelet {text}", err=True)
 
 
 def _stream(answer: Callable[[bytes], bytes], name: str, *, keep_going: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import shlex
 import sys
@@ -154,6 +155,9 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 
 
+_COLLECT_AFTER = 50_000
+"""New objects, after which reference cycles are looked for: commands make many, and few cycles."""
+
 _MAY_ABANDON = ("kubeledger.analyze.sql.api", "kubeledger.record.shipping")
 
 
@@ -217,6 +221,7 @@ def run(name: str = "kubeledger") -> None:
     for stream in ("stdout", "stderr"):
         if getattr(sys, stream) is None:  # closed by the caller: what is written goes nowhere
             setattr(sys, stream, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 # for good
+    gc.set_threshold(_COLLECT_AFTER, *gc.get_threshold()[1:])
     codes = [0]
     atexit.register(_leave, codes)  # the first one that is registered is called last
     codes[0] = _run(name)

@@ -12,6 +12,7 @@ from kubeledger.model.wire.codec import (
     BadLineError,
     chain_of,
     check_crc,
+    check_line,
     decode_envelope,
     decode_line,
     next_digest,
@@ -90,8 +91,9 @@ class ChainWalk:
         """Prove the next line; what is wrong with it, if anything."""
         self.records += 1
         expected = self.seq + 1
-        follows = [next_digest(line, previous) for previous in self._previous]
-        read = self._read(line, follows)
+        whole = self._whole(line)
+        follows = [] if whole else [next_digest(line, previous) for previous in self._previous]
+        read = whole or self._read(line, follows)
         self.seq = read.seq or expected
         if self.first_seq is None:
             self.first_seq = self.seq
@@ -104,7 +106,8 @@ class ChainWalk:
             return Fault(self.seq, read.problem)
         self._previous = [self.digest]
         # The first line of an excerpt is not proved by the chain, but by nothing.
-        if self._sound and follows and self.digest.hex() in self._wanted:
+        is_proved = self._sound and (whole or follows)
+        if self._wanted and is_proved and self.digest.hex() in self._wanted:
             self.held.add(self.digest.hex())
         self._note(read.record)
         return None
@@ -113,6 +116,27 @@ class ChainWalk:
         """What records say is lost; imported again completely since, or not."""
         for seq, lost in self.lost.items():
             yield ToldLoss.of(self.node, seq, lost, healed=lost.is_healed_by(self.completed))
+
+    def _whole(self, line: bytes) -> _Line | None:
+        """A line with which nothing is wrong, after such a line; None for any other."""
+        if len(self._previous) != 1:
+            return None
+        try:
+            digest = check_line(line, self._previous[0])
+            record = decode_line(line)
+        except BadLineError:
+            return None
+        is_next = record.seq == self.seq + 1 and self._flaw(record) is None
+        return _Line(digest, record.seq, record) if is_next else None
+
+    def _flaw(self, record: Record) -> str | None:
+        if (flaw := flaw_of_values(record)) is not None:
+            return flaw
+        if record.node != self.node:
+            return f"it is a record of {record.node}"
+        if record.cause is not None and not 0 < record.cause < record.seq:
+            return f"its cause, record {record.cause}, is not before it"
+        return None
 
     def _read(self, line: bytes, follows: list[bytes]) -> _Line:
         digest = seq = None
@@ -127,12 +151,8 @@ class ChainWalk:
             if follows and digest not in follows:
                 raise BadLineError("its chain digest does not follow from the lines before it")
             record = decode_line(line)
-            if (flaw := flaw_of_values(record)) is not None:
+            if (flaw := self._flaw(record)) is not None:
                 raise BadLineError(flaw)
-            if record.node != self.node:
-                raise BadLineError(f"it is a record of {record.node}")
-            if record.cause is not None and not 0 < record.cause < seq:
-                raise BadLineError(f"its cause, record {record.cause}, is not before it")
         except BadLineError as error:
             return _Line(digest, seq, None, str(error))
         return _Line(digest, seq, record)

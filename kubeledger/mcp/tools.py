@@ -70,7 +70,8 @@ class Tools:
     def _wrong(self, node: str) -> list[Incident]:
         opened = self._source.opened(node)
         answer: Answers = lambda query, params: opened.sql(query, params).dicts()  # noqa: E731 # typed
-        return incidents(answer, _own(opened, node), verdicts=False)
+        found = incidents(answer, _own(opened, node), verdicts=False)
+        return [each for each in found if each.kind != "harmless"]
 
     def why(self, target: str, at: str | None, node: str | None, room: Room) -> results.Reasons:
         """Why something is as it is, or how it fared.

@@ -19,7 +19,6 @@ from kubeledger.ledger.captures import CAPTURE, ENDED, OPEN
 from kubeledger.ledger.names import NODES, node_directory
 from kubeledger.ledger.storage import (
     OWN_FILE,
-    SHARED_DIRECTORY,
     WRITE_OWN,
     make_directory,
     remove,
@@ -83,7 +82,6 @@ class Capture:
         self.put_back: list[Path] = []
         self.damaged: Chapter | None = None
         with storage_errors("open the capture", self._directory):
-            make_directory(self._directory.parent, SHARED_DIRECTORY)
             make_directory(self._directory)
             chapter = self._open_chapter()
             if chapter is None:

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
-from kubeledger.ledger.storage import sync_directory
+from kubeledger.ledger.storage import SHARED_DIRECTORY, make_directory, sync_directory
 from kubeledger.model.errors import BadQuestionError, KubeledgerError
 
 if TYPE_CHECKING:
@@ -399,7 +399,8 @@ def _opened(url: str, retry_s: float, *, make: bool) -> ObjectStore:
     if "://" not in url:
         try:
             if make:
-                Path(url).mkdir(parents=True, exist_ok=True)
+                make_directory(Path(url).parent, SHARED_DIRECTORY)
+                make_directory(Path(url))
             else:
                 os.scandir(url).close()
             return LocalStore(url)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 from base64 import b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -17,7 +17,7 @@ from kubeledger.timeline.ask import NodeView, ViewRow
 BLOCK_RECORDS = 1000
 _TEXT_MAX = 4000
 """Characters of one piece of evidence; `kubeledger show` has the rest."""
-_EFFECTS_MAX = 20
+_LINKS_MAX = 20
 
 _RECORDS = f"""
 WITH pieces AS (
@@ -30,7 +30,7 @@ WITH pieces AS (
 )
 SELECT record.seq, record.ts_ns, record.role, record.kind, record.body,
     verdict, inferred, why, rule, missing, effects, told,
-    {{seq: cause.seq, ts_ns: cause.ts_ns, kind: cause.kind}} AS cause
+    if(cause.seq IS NULL, NULL, [{{seq: cause.seq, ts_ns: cause.ts_ns, kind: cause.kind}}]) AS cause
 FROM events AS record
 LEFT JOIN events AS cause ON cause.node = record.node AND cause.seq = record.cause_seq
 LEFT JOIN verdicts ON verdicts.node = record.node AND decision_seq = record.seq
@@ -101,14 +101,14 @@ def _record(row: ViewRow) -> dict[str, Any]:
         "inferred": row["inferred"] or False,
         "why": why,
         "rule": row["rule"],
-        "cause": _links([row["cause"]] if row["cause"]["seq"] is not None else []),
-        "effects": _links((row["effects"] or [])[:_EFFECTS_MAX]),
+        "cause": _links(row["cause"]),
+        "effects": _links(row["effects"]),
         "evidence": row["told"] or [],
     }
 
 
-def _links(others: Iterable[ViewRow]) -> list[dict[str, Any]]:
+def _links(others: Sequence[ViewRow] | None) -> list[dict[str, Any]]:
     return [
         {"seq": each["seq"], "text": f"{each['kind']} at {format_ts(each['ts_ns'])[11:23]}"}
-        for each in others
+        for each in (others or ())[:_LINKS_MAX]
     ]

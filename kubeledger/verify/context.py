@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.model.bodies.lifecycle import PodAdmitted, PodListed
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodConfigChanged, PodListed
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.verify.cached_results import CachedResults, NodePressure
 from kubeledger.verify.debts import Debt, Debts
@@ -74,6 +74,7 @@ class VerifyContext:
         for part in (self.coverage, self.times, self.timeline, self.machine):
             for kind in dict.fromkeys(part.KINDS):
                 self._notes.setdefault(kind, []).append(part.note)
+        self._notes.setdefault(PodConfigChanged, []).append(self.pods.note_update)
         self.alignment = Alignment()
         self.cached_results = CachedResults()
         self.node_pressure = NodePressure()

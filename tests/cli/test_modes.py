@@ -32,7 +32,7 @@ def modes(root: Path) -> dict[str, int]:
 
 @pytest.mark.usefixtures("_careless")
 def test_a_ledger_is_its_users_alone(tmp_path: Path) -> None:
-    """With its history, that queries make; not so the directories above it."""
+    """Imported or recorded, with its history, that queries make; not so the directories above."""
     ledger = tmp_path / "new" / "ledger"
     told = run("import", DATA / "kubelet" / "startup-1.36.2.log", "--ledger", ledger)
     assert told.exit_code == 0
@@ -40,14 +40,19 @@ def test_a_ledger_is_its_users_alone(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     History(Ledger.open(ledger), scratch).cover(grow_bytes=0)
+    log = DATA / "kubelet" / "startup-1.36.2.log"
+    other = tmp_path / "new" / "recorded"
+    assert run("record", "--once", "--node", "n", "--log", log, "--ledger", other).exit_code == 0
+    assert run("fleet", "import", log, "--lake", tmp_path / "new" / "lake").exit_code == 0
+    assert (tmp_path / "new" / "lake").stat().st_mode & 0o777 == 0o700
     assert ledger.parent.stat().st_mode & 0o777 == 0o777
-    found = modes(ledger)
-    assert any(name.endswith(".parquet") for name in found)
-    assert {
-        name: oct(mode)
-        for name, mode in found.items()
-        if mode != (0o700 if (ledger / name).is_dir() else 0o600)
-    } == {}
+    assert any(name.endswith(".parquet") for name in modes(ledger))
+    for root, found in ((ledger, modes(ledger)), (other, modes(other))):
+        assert {
+            name: oct(mode)
+            for name, mode in found.items()
+            if mode != (0o700 if (root / name).is_dir() else 0o600)
+        } == {}
 
 
 def test_a_ledger_that_others_can_read_is_told(tmp_path: Path) -> None:

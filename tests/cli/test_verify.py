@@ -47,7 +47,7 @@ def test_the_json_of_the_contract(nodes: Nodes) -> None:
     found = answer("verify", "--ledger", nodes.ledger("node-a"))
     counts = [found[name] for name in ("match", "admissible", "impossible", "unverifiable")]
     apart = [item for item in found["items"] if item["inferred"]]
-    assert found["decisions"] == sum(counts) == len(found["items"]) - len(apart) == 222
+    assert found["decisions"] == sum(counts) == len(found["items"]) - len(apart) == 262
     assert found["inferred"] == {"match": 25, "admissible": 0, "impossible": 0, "unverifiable": 32}
     for item in apart:  # an admission is seen by what the pod does; a probe's change was worked out
         is_change = item["kind"] == "prober.ProbeTransitioned"

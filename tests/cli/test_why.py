@@ -161,7 +161,7 @@ def test_the_text(nodes: Nodes) -> None:
         assert any(step["text"] in line for line in full[: full.index("Evidence on node-a:")])
     assert sum(line.startswith("  [") for line in full) == len(found["evidence"])
     assert "Rule:     pkg/kubelet/preemption getPodsToPreempt" in full
-    assert "All 15 decisions about pod/default/gpu-a:" in full
+    assert "All 19 decisions about pod/default/gpu-a:" in full
 
 
 def test_steps_in_json(nodes: Nodes) -> None:

@@ -10,10 +10,14 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import msgspec
+import pytest
 
 from kubeledger.analyze.audit import audit_sources
+from kubeledger.analyze.histories import derived, verdicts
 from kubeledger.analyze.histories.history import histories_of_ledger
 from kubeledger.analyze.sql.api import connect
+from kubeledger.analyze.sql.listing import Filter, list_records
+from kubeledger.analyze.why import answers_to
 from kubeledger.fleet.compaction import compact
 from kubeledger.fleet.generation import fetch_ledger
 from kubeledger.fleet.lake import Lake
@@ -23,6 +27,7 @@ from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ledger.history.history import History
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.names import DERIVED
 from kubeledger.ledger.retention import Policy
 from kubeledger.model.errors import KubeledgerError
 from kubeledger.record.capture import Capture
@@ -37,7 +42,14 @@ from tests.fleet.lakes import put_node
 from tests.ingest.node_files import log_text
 
 NODE = "node-x"
+_POD = "default/web"
 _QUERIES = ("SELECT * FROM events ORDER BY seq", "SELECT * FROM evidence ORDER BY seq")
+
+
+def keep_of_few(patch: pytest.MonkeyPatch) -> None:
+    """Let what grows with the records be kept of few of them, too."""
+    for module in (derived, verdicts):
+        patch.setattr(module, "KEPT_FROM", 1)
 
 
 def write_ledger(place: Path, seconds: int = 2) -> Path:
@@ -64,6 +76,9 @@ def write_ledger(place: Path, seconds: int = 2) -> Path:
     capture = Capture(ledger.path, NODE, 1)
     capture.append(2, {"log": "1"}, (Lines("kubelet.log", b"one\n", "1"),))
     capture.close()
+    for answer in ledger_answers(ledger.path):
+        assert not isinstance(answer, Refused), answer
+    assert {path.parent.name for path in ledger.path.rglob("*.snapshot")} > set(DERIVED)
     return ledger.path
 
 
@@ -105,11 +120,19 @@ def ledger_answers(path: Path) -> list[object]:
         with connect(path) as database:
             return [database.sql(query).fetchall() for query in _QUERIES]
 
-    def verdicts() -> object:
+    def verified() -> object:
         (history,) = histories_of_ledger(Ledger.open(path), NODE)
-        return [repr(each) for each in history.verify()]
+        return [msgspec.json.encode(each) for each in history.verify()]
 
-    return [_answer(ask) for ask in (records, state, sql, verdicts)]
+    def why() -> object:
+        histories = histories_of_ledger(Ledger.open(path), NODE)
+        return [msgspec.json.encode(answers_to(each, histories)) for each in ("node", _POD)]
+
+    def listed() -> object:
+        ledger = Ledger.open(path)
+        return [each.seq for each in list_records(ledger, Filter(pod=_POD))]
+
+    return [_answer(ask) for ask in (records, state, sql, verified, why, listed)]
 
 
 def is_ledger_told(path: Path) -> bool:

@@ -6,6 +6,7 @@ is a long run; each day a change of every file is tried.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -18,6 +19,7 @@ from tests.damage.stored import (
     copy_answers,
     is_lake_told,
     is_ledger_told,
+    keep_of_few,
     lake_answers,
     ledger_answers,
     write_lake,
@@ -33,16 +35,18 @@ _EVERY = {"ledger": 8, "copy": 1, "lake": 64}
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stored]:
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Stored]]:
     """By name; who restores a copy is told by that."""
     place = tmp_path_factory.mktemp("stored")
-    ledger = write_ledger(place)
-    lake = Path(write_lake(place, ledger))
-    return {
-        "ledger": Stored(ledger, ledger_answers, is_ledger_told),
-        "copy": Stored(place / "copy", copy_answers, lambda _: False),
-        "lake": Stored(lake, lake_answers, is_lake_told),
-    }
+    with pytest.MonkeyPatch.context() as patch:
+        keep_of_few(patch)
+        ledger = write_ledger(place)
+        lake = Path(write_lake(place, ledger))
+        yield {
+            "ledger": Stored(ledger, ledger_answers, is_ledger_told),
+            "copy": Stored(place / "copy", copy_answers, lambda _: False),
+            "lake": Stored(lake, lake_answers, is_lake_told),
+        }
 
 
 def check(stored: Stored, chosen: list[Change], every: int) -> None:

@@ -231,6 +231,7 @@ def is_over(process: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_whoever_is_killed_the_next_import_completes_the_lake(
     whole: Path, sources: Path, tmp_path: Path, gate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,6 +56,7 @@ def check_whole(lake: str, tmp_path: Path) -> Head | None:
     return head
 
 
+@pytest.mark.slow
 @BUCKETS
 def test_a_task_may_be_killed_at_any_moment(place: Place, tmp_path: Path) -> None:
     """The lake has the generation before, or the new one; the next task goes on from there."""

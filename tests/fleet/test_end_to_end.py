@@ -101,6 +101,7 @@ def _requests() -> Iterator[set[tuple[str, str]]]:
         logger.removeHandler(handler)
 
 
+@pytest.mark.slow
 def test_a_cluster_that_loses_a_machine_makes_the_lake_of_one_machine(
     bucket: Place,
     cluster: Any,  # noqa: ANN401 # Ray's

@@ -36,7 +36,7 @@ from tests.waiting import PATIENCE_S, until
 
 ROOT = Path(__file__).parents[2]
 WITH_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
-ON_RAY = (WITH_RAY, pytest.mark.xdist_group("ray"))
+ON_RAY = (WITH_RAY, pytest.mark.xdist_group("ray"), pytest.mark.slow)
 
 
 # --- which tasks run when -----------------------------------------------------------------
@@ -267,6 +267,7 @@ def has_processes(group: int) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_workers_that_cannot_start_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not a thousand lost nodes."""
     monkeypatch.setattr("kubeledger.fleet.engines.local._serve", _die_at_once)

@@ -64,6 +64,7 @@ def rows(database: Queryable, query: str, **params: object) -> list[tuple[Any, .
     return sorted(database.sql(query, params or None).fetchall(), key=repr)
 
 
+@pytest.mark.slow
 def test_every_view_is_that_of_the_ledgers(fleet: Fleet, asked: Queryable) -> None:
     """Each row, each column, each type; only the node is called by its key."""
     for key, ledger in fleet.ledgers.items():

@@ -73,6 +73,7 @@ _BY_VIEWS = {
 """Column -> rows of a ledger's views; what has no view is of the list of what went wrong."""
 
 
+@pytest.mark.slow
 def test_the_counts_are_those_of_the_views(recorded_lake: Path, recorded_ledger: Path) -> None:
     """What one node's ledger says by its views, the page says of the node; hours add up."""
     facts = {node.node: node for node in collect(str(recorded_lake)).nodes}

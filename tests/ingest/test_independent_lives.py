@@ -59,7 +59,7 @@ def _source(recording: str) -> Path:
 
 @cache
 def _records(recording: str) -> tuple[Record, ...]:
-    ledger = import_recording(recording, Path(mkdtemp()))[0]
+    ledger = import_recording(recording, Path(mkdtemp()) / "ledger")[0]
     return tuple(ledger.records(ledger.nodes()[0]))
 
 

@@ -80,6 +80,7 @@ def test_an_update_takes_the_lie_back(tmp_path: Path) -> None:
         assert path.read_bytes() == (GOLDEN / path.name).read_bytes()
 
 
+@pytest.mark.slow
 def test_with_the_plugin(pytester: pytest.Pytester) -> None:
     """As its README says; in several processes, too."""
     result = pytester.runpytest_subprocess(f"--kubeledger={GOLDEN}", "-n", "2", "-q")

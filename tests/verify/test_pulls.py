@@ -25,6 +25,7 @@ from tests.verify.histories import outcomes, scene
 
 Step = tuple[float, Body]
 NAMES: dict[str, Any] = WHO | {"container": "app", "image": "x/y:1"}
+OTHER: dict[str, Any] = {"container": "z", "image": "z:1"}
 IMPORTED = ImportCompleted(digest="", accounts=())
 LIMITS: dict[str, Any] = {
     "serializeImagePulls": True,
@@ -64,7 +65,9 @@ def pulled(pull_ms: int | None = None, whole_ms: int | None = None, **names: Any
 
 def pod(policy: str | None = "IfNotPresent", **spec: Any) -> PodListed:  # noqa: ANN401 # any field of a spec
     """The pod, as a list shows it."""
-    return listed({"image": "x/y:1", "imagePullPolicy": policy}, **spec)
+    app = {"name": "app", "image": "x/y:1", "imagePullPolicy": policy}
+    other = {"name": "z", "image": "z:1", "imagePullPolicy": "Always"}
+    return listed(containers=[app, other], **spec)
 
 
 def judged(
@@ -113,7 +116,7 @@ RECORDS = "the records of pulls at that time (image_manager/)"
         # A success forgets nothing.
         ((*AGAIN, (34, pulled()), (35, failed()), (74, decided("back_off"))), OK),
         # Another image, and another pod, have back-offs of their own.
-        ((*AGAIN, (14, decided("pull", image="z:1"))), OK),
+        ((*AGAIN, (14, decided("pull", **OTHER))), OK),
         # After twice the longest back-off it begins again.
         ((*AGAIN, (620, failed()), (631, decided("pull"))), OK),
         ((1, decided("back_off")), NO),
@@ -153,11 +156,11 @@ def test_what_a_log_may_have_lost(steps: tuple[Step, ...], last: str) -> None:
         ("Always", (OK, OK, NO, NO)),
         ("IfNotPresent", (OK, OK, OK, NO)),
         ("Never", (NO, NO, OK, OK)),
-        (None, (OK, OK, OK, OK)),
+        (None, ("imagePullPolicy",) * 4),
     ],
 )
 def test_policies(policy: str | None, verdicts: tuple[str, ...]) -> None:
-    """Each leads to some decisions; of a manifest that has none nothing is said."""
+    """Each leads to some decisions; a manifest may have none."""
     of = pod(policy)
     held = said(*FAILED, (3, decided("back_off")), of=of)[-1]
     decisions: Any = ("pull", "present", "never")
@@ -174,10 +177,22 @@ def test_the_policy_of_an_image_that_a_pod_mounts() -> None:
     assert said((1, decided("pull", image=None)), of=of) == ["the image of the container"]
 
 
+def test_an_image_that_the_pod_does_not_have() -> None:
+    """It may have got it by an update that no list shows; of two lists one shows it."""
+    assert said((1, decided("pull", image="z:1"))) == [NO]
+    assert said((1, decided("pull", image="z:1")), LOG) == [
+        "whether an update gave the pod this image"
+    ]
+    updated = listed({"image": "z:1", "imagePullPolicy": "Always"})
+    assert said((1, updated), (2, decided("pull", image="z:1"))) == [OK]
+    assert said((1, decided("pull", container=None))) == [OK]
+
+
 def test_what_is_missing() -> None:
     """Without a pod's list, its UID, or a version."""
     stranger = {"pod": "other", "pod_uid": None}
     assert said((1, decided("pull", **stranger))) == ["the pod's spec and the pod's UID"]
+    assert said((1, decided("pull", container="y"))) == ["a list that shows the container"]
     assert said((1, decided("present")), version="1.99.0") == ["the rules of kubelet 1.99.0"]
 
 
@@ -201,13 +216,12 @@ def test_the_reason_follows_from_the_error() -> None:
 )
 def test_pulls_that_ran_together(limits: dict[str, Any], verdicts: list[str]) -> None:
     """As many as the settings let run, and begin."""
-    other: dict[str, Any] = {"image": "z:1"}
-    assert said((10, pulled(5000)), (10.5, pulled(5000, **other)), limits=limits) == verdicts
+    assert said((10, pulled(5000)), (10.5, pulled(5000, **OTHER)), limits=limits) == verdicts
 
 
 def test_what_would_have_been_of_two_pulls() -> None:
     """The later one waits for the end of the other."""
-    steps = ((10, pulled(5000)), (10.5, pulled(5000, image="z:1")))
+    steps = ((10, pulled(5000)), (10.5, pulled(5000, **OTHER)))
     parallel = {"serializeImagePulls": False}
     variant = Variant(settings={"serializeImagePulls": True})
     later = judged(*steps, limits=parallel, variant=variant)[-1]
@@ -234,7 +248,7 @@ def test_waiting_for_nothing() -> None:
 )
 def test_pulls_that_were_refused(limits: dict[str, Any], verdict: str) -> None:
     """There were as many before as the rate lets pass."""
-    before = tuple((9.0 + n / 10, pulled(10, image=f"z:{n}")) for n in range(3))
+    before = tuple((9.0 + n / 10, pulled(10, **OTHER)) for n in range(3))
     refused = failed("pull QPS exceeded", outcome="refused")
     found = said(*before, (9.4, refused), limits=limits | {"serializeImagePulls": False})[-1]
     assert found == verdict.removeprefix("the setting ")
@@ -260,7 +274,9 @@ def read(name: str = "x/y", **users: Any) -> PullRecordRead:  # noqa: ANN401 # a
         ((), {"featureGates": {"KubeletEnsureSecretPulledImages": True}}, "1.34.1", OK),
         ((read(everyone=True),), {}, "1.36.2", OK),
         ((read(secrets=("default/s",)),), {}, "1.36.2", OK),
-        ((read(secrets=("default/t",)),), {}, "1.36.2", NO),
+        ((read(secrets=("default/t",)),), {}, "1.36.2", "the contents of pull secrets"),
+        ((read(service_accounts=("default/t",)),), {}, "1.36.2", NO),
+        ((read(service_accounts=("default/default",)),), {}, "1.36.2", OK),
         ((read(secrets=("default/t",)),),
          {"imagePullCredentialsVerificationPolicy": "NeverVerify"}, "1.36.2", OK),
         ((read(secrets=("default/t",)), read(everyone=True)), {}, "1.36.2", OK),

@@ -129,6 +129,8 @@ class EventReport(msgspec.Struct, kw_only=True):
 
 
 EVENT_REASONS: dict[str, frozenset[str]] = {
+    "imagepull.PullDecided": frozenset({"Pulling", "Pulled", "BackOff", "ErrImageNeverPull"}),
+    "imagepull.PullEnded": frozenset({"Pulled", "Failed"}),
     "images.GarbageCollected": frozenset(
         {"ImageGCFailed", "FreeDiskSpaceFailed", "InvalidDiskCapacity"}
     ),

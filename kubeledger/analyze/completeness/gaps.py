@@ -39,6 +39,7 @@ _ACTIVITIES: dict[type, tuple[str, int]] = {
 }
 """Kind -> name and period in seconds; the periods are constants of every version."""
 
+_COVERED = frozenset(Coverage.KINDS)
 _SILENCE_MIN_NS = 3 * NS_PER_S
 _LEFT_NS = 10 * NS_PER_S
 
@@ -169,7 +170,8 @@ class GapPart:
     def see(self, entry: LogEntry) -> None:
         """Take in one record."""
         record, body, line = entry.record, entry.record.body, entry.line
-        self._coverage.note(record)
+        if type(body) in _COVERED:
+            self._coverage.note(record)
         if isinstance(body, ImportStarted):
             times = (self._source_time(source.file) for source in body.sources)
             self._snapshots.update(ts_ns for ts_ns in times if ts_ns is not None)

@@ -14,22 +14,27 @@ from kubeledger.model.bodies.lifecycle import (
     PodConfigChanged,
     PodTerminated,
 )
-from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTicksFolded
-from kubeledger.model.record import Record
+from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTicksFolded, ProbeType
+from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.container_specs import versions_of
 from kubeledger.verify.evidence.periodic import Gap
-from kubeledger.verify.evidence.pods import PodRegister
+from kubeledger.verify.evidence.pods import ListedPod, PodRegister
 
+_SEEN: frozenset[type[Body]] = frozenset(
+    {
+        *(ProbeExecuted, ProbeTicksFolded, PodTerminated, PodConfigChanged),
+        *(ContainerStarted, ContainerDied, ContainerKilled, ContainerRestarted),
+    }
+)
 _Worker = tuple[str, str, str]
 """Pod key, container, probe type."""
 
 
 class _Last(msgspec.Struct):
     ts_ns: int
-    subject: str
+    tick: ProbeExecuted
     probe: ProbeSpec
-    container_id: str | None
 
 
 class ProbePeriods:
@@ -40,6 +45,7 @@ class ProbePeriods:
 
     def __init__(self, pods: PodRegister) -> None:
         self._pods = pods
+        self._specs: dict[tuple[ListedPod | None, str, str], ProbeSpec | None] = {}
         self._last: dict[_Worker, _Last] = {}
         self._found: list[Gap] = []
         self._successes = False
@@ -49,6 +55,8 @@ class ProbePeriods:
 
     def see(self, record: Record) -> None:
         """Take in one record."""
+        if type(record.body) not in _SEEN:
+            return
         match record.body:
             case ProbeExecuted() as tick:
                 self._tick(tick, record.ts_ns, record.ts_ns)
@@ -69,25 +77,21 @@ class ProbePeriods:
         self._successes |= tick.result == "success"
         self.workers.add(worker)
         last = self._last.pop(worker, None)
-        if last is not None and last.container_id == tick.container_id:
+        if last is not None and last.tick.container_id == tick.container_id:
             self._compare(last, first_ns)
         probe = self._probe(last_ns, tick)
         if probe is None:
             self.without_spec.add(f"{tick.namespace}/{tick.pod}")
         elif not (tick.probe_type == "startup" and tick.result == "success"):
             # A startup probe that succeeded is asked no more.
-            self._last[worker] = _Last(
-                last_ns,
-                f"{tick.probe_type} probe of {tick.namespace}/{tick.pod}/{tick.container}",
-                probe,
-                tick.container_id,
-            )
+            self._last[worker] = _Last(last_ns, tick, probe)
 
     def _compare(self, last: _Last, ts_ns: int) -> None:
         length_ns, period_ns = ts_ns - last.ts_ns, last.probe.period_ns
         if length_ns > period_ns * 5 // 2 + last.probe.timeout_s * NS_PER_S:
+            tick = last.tick
             gap = Gap(
-                activity=last.subject,
+                activity=f"{tick.probe_type} probe of {tick.namespace}/{tick.pod}/{tick.container}",
                 period_ns=period_ns,
                 from_ts_ns=last.ts_ns,
                 to_ts_ns=ts_ns,
@@ -116,7 +120,14 @@ class ProbePeriods:
 
     def _probe(self, ts_ns: int, tick: ProbeExecuted) -> ProbeSpec | None:
         listed = self._pods.at(ts_ns, tick.pod_uid, tick.namespace, tick.pod)
-        for spec in () if listed is None else versions_of((listed,)):
-            if (container := spec.container(tick.container)) is not None:
-                return container.probe(tick.probe_type)
-        return None
+        asked = (listed, tick.container, tick.probe_type)
+        if asked not in self._specs:
+            self._specs[asked] = _probe_of(*asked)
+        return self._specs[asked]
+
+
+def _probe_of(listed: ListedPod | None, container: str, probe_type: ProbeType) -> ProbeSpec | None:
+    for spec in () if listed is None else versions_of((listed,)):
+        if (found := spec.container(container)) is not None:
+            return found.probe(probe_type)
+    return None

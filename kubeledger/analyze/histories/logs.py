@@ -59,7 +59,7 @@ class LogReading:
         body = record.body
         if isinstance(body, ImportStarted):
             self._formats.update({source.file: source.format for source in body.sources})
-        line = next((piece for piece in record.evidence if self.is_line(piece)), None)
+        line = next(filter(self.is_line, record.evidence), None)
         begins = isinstance(body, KubeletStarted) and not self._goes_on(body)
         if begins or (line is not None and not self.processes):
             self.processes.append(LoggedProcess(record, record))

@@ -94,11 +94,11 @@ _STAGES = f"""SELECT p.*, {POD.replace("pod)", "coalesce(pod, pod_uid))")} AS na
         SELECT max(e.ts) FROM events AS e WHERE e.node = p.node
     ) - INTERVAL {_SILENT_MIN} MINUTE) AS is_stuck
 FROM pod_stages AS p"""
-_BEFORE_START = """stage NOT IN ('run', 'ready', 'stop', 'teardown') AND (
-    stage <> 'admission' OR NOT EXISTS (
-        SELECT 1 FROM events AS r WHERE r.node = s.node AND r.kind = 'lifecycle.PodRejected'
-            AND (r.pod_uid = s.pod_uid OR (r.namespace, r.pod) = (s.namespace, s.pod))))"""
-"""A condition on ``s``: refusals are told by themselves."""
+_BEFORE_START = """stage NOT IN ('run', 'ready', 'stop', 'teardown') AND NOT EXISTS (
+    SELECT 1 FROM events AS r WHERE r.node = s.node AND r.kind = 'lifecycle.PodRejected'
+        AND (r.pod_uid = s.pod_uid OR (r.namespace, r.pod) = (s.namespace, s.pod))
+        AND (r.ts <= s.ts OR s.stage = 'admission'))"""
+"""A condition on ``s``: refusals are told by themselves, and what a refused pod lacks is moot."""
 _LONG = f"lasted_ns >= {HARMLESS_S * NS_PER_S}"
 _RAN_BEFORE = """EXISTS (SELECT 1 FROM container_states AS c
     WHERE c.node = s.node AND c.pod_uid = s.pod_uid AND c.state = 'started' AND c.ts < s.ts

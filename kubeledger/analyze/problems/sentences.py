@@ -37,7 +37,7 @@ def not_ready(row: Row) -> str:
 
 def trouble(row: Row) -> str:
     """What did not work, for how long, how often that was said, and why."""
-    words = trouble_wording(row["subject"], row["message"]).of_the_node()
+    words = trouble_wording(row["subject"], row["message"]).of("the node's")
     said = times_text(row["attempts"])
     span = f" for {span_text(row['lasted_ns'])}" if row["lasted_ns"] >= NS_PER_S else ""
     return f"{words.what} {words.then}{span}{said and f', said{said}'}: {_cause(row['message'])}"
@@ -154,7 +154,7 @@ def _wording(row: Row) -> Wording:
     several = _are_several(row)
     about = row["about_what"] if row["stage"] in _OF_ALL or not several else None
     words = stage_wording(row["stage"], row["reason"], about, row["message"])
-    return words.of_several() if several else words
+    return words.of("their") if several else words
 
 
 def stuck(row: Row) -> str:

@@ -117,9 +117,12 @@ PROBLEMS: tuple[Problem, ...] = (
     ),
     Problem(
         "oom", 4, "OOM kill", "OOM kills", "SELECT * FROM oom_kills",
-        """coalesce(nullif(concat_ws('/', namespace, pod, container), ''), process, cgroup)
-            AS subject, reason, if(reason IS NULL, cgroup, NULL) AS shared""",
+        """coalesce(nullif(concat_ws('/', namespace, pod, container), ''),
+            process || coalesce(' of pod ' || pod_uid, ''), cgroup) AS subject,
+            reason, if(reason IS NULL, cgroup, NULL) AS shared""",
         sentences.oom,
+        """any_value(if(pod IS NULL, pod_uid, concat_ws('/', namespace, pod, container)))
+            AS about""",
         target="container/{}",
         of="oom.ProcessKilled",
     ),

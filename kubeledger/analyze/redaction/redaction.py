@@ -2,7 +2,7 @@
 
 Every string is replaced unless its place is known, and its value is one of those that are known
 to be harmless there (:mod:`forms`). Words of the kubelet stay in messages, numbers only in its
-own sentences (:mod:`sentences`). docs/redaction.md says it for people.
+own sentences (:mod:`sentences`). docs/exports.md says it for people.
 """
 
 from __future__ import annotations
@@ -59,6 +59,9 @@ _VERSION = re.compile(
 _PROBE_SAID = re.compile(r"(?s)(.*? probe (?:failed|errored|warning)[^:]*: ?)(.+)")
 _FREE = words("volumeAttributes options parameters data stringData seLinuxOptions windowsOptions")
 """Maps in which users write what they like, under any key."""
+
+_AMOUNTS = words("capacity allocatable requests limits")
+"""Maps of a record's own from resources to amounts."""
 
 _VERSIONS = words("kubelet_version version_text")
 _INT32_MAX = 2**31 - 1
@@ -212,6 +215,11 @@ class _Redaction:
         return self._own_string(value, name)
 
     def _own_map(self, value: dict[str, Any], name: str, field: _Field) -> dict[str, Any]:
+        if name == "resources":  # by container
+            return {
+                self.name(key): self._inner(inner, "", value, "", is_status=False)
+                for key, inner in value.items()
+            }
         if field.is_api or name == "taints":
             return self._object(value, name, is_status=name == "status")
         if name in KEYED_BY_USERS:
@@ -223,7 +231,7 @@ class _Redaction:
             }
         if name == "assignments":
             return {self.name(key): self._assigned(inner) for key, inner in value.items()}
-        if name in {"capacity", "allocatable"}:
+        if name in _AMOUNTS:
             return self._amounts(value)
         keeps = BODY_KEYS.get(name)
         return {

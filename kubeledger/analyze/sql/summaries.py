@@ -121,12 +121,13 @@ TEMPLATES: Mapping[str, str] = {
 }
 """kind -> template; ``{field#}`` is how many the field holds, ``[...]`` only said when known."""
 
+_ONLY_CUT = "lines of the log are cut: {lines_cut}"
 _FIRST_SEEN = "kubelet[ {kubelet_version}] first seen[, process {pid}]"
 """Of a start that is not in the log."""
 _UNKNOWN = {"resource": "something (signal not recorded)"}
 """Field -> what is said of it when it is not known; of any other ``?``."""
 _OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
-_SUBJECTS: tuple[tuple[str, ...], ...] = (
+_NAMES: tuple[tuple[str, ...], ...] = (
     ("namespace", "pod", "container"),
     ("victim_namespace", "victim_pod"),
     ("preemptor_namespace", "preemptor_pod"),
@@ -137,6 +138,10 @@ _SUBJECTS: tuple[tuple[str, ...], ...] = (
     ("file",),
 )
 """Fields that name whom a record is about; the first that is there counts."""
+_SUBJECTS = tuple(
+    (fields[: 2 if fields[0].endswith("namespace") else 1], fields) for fields in _NAMES
+)
+"""The same, before each those of them without which they name nobody."""
 
 
 def summary_of(kind: str, body: Mapping[str, Any]) -> str:
@@ -151,12 +156,17 @@ def summary_of(kind: str, body: Mapping[str, Any]) -> str:
         return ""
     if body.get("from_start") is False:
         template = _FIRST_SEEN
-    text = (
-        "".join(_word(body, field) if field else literal for literal, field in group.pieces)
-        for group in _groups(template)
-        if all(body.get(field.removesuffix("#")) is not None for field in group.needed)
-    )
-    return " ".join("".join(text).removesuffix(": ?").split())
+    if body.get("beats_missing") == 0:
+        template = _ONLY_CUT
+    text = ""
+    for pieces, needed in _groups(template):
+        for name in needed:
+            if body.get(name) is None:
+                break
+        else:
+            for literal, field in pieces:
+                text += _word(body, field) if field else literal
+    return " ".join(text.removesuffix(": ?").split())
 
 
 class _Group(NamedTuple):
@@ -164,7 +174,7 @@ class _Group(NamedTuple):
 
     Attributes:
         pieces: text, or (where it is not empty) a field.
-        needed: fields that must be known for it to be said.
+        needed: names of fields that must be known for it to be said.
     """
 
     pieces: tuple[tuple[str, str], ...]
@@ -186,24 +196,30 @@ def _group(text: str, *, is_optional: bool) -> _Group:
         pieces.append((literal, ""))
         if field:
             pieces.append(("", field))
-    needed = tuple(field for _, field in pieces if field) if is_optional else ()
-    return _Group(tuple(pieces), needed)
+    named = (field.removesuffix("#") for _, field in pieces if field)
+    return _Group(tuple(pieces), tuple(named) if is_optional else ())
 
 
 def _word(body: Mapping[str, Any], field: str) -> str:
     """A field as a word: None is ``?``, a list its items, ``name#`` the count."""
-    if field.endswith("#"):
-        return str(len(body.get(field[:-1]) or ()))
     value = body.get(field)
+    if isinstance(value, str):
+        return value
     if isinstance(value, list | tuple | dict):
         return ", ".join(str(item) for item in value) or "none"
-    return _UNKNOWN.get(field, "?") if value is None else str(value)
+    if value is not None:
+        return str(value)
+    if field.endswith("#"):
+        return str(len(body.get(field[:-1]) or ()))
+    return _UNKNOWN.get(field, "?")
 
 
 def subject_of(body: Mapping[str, Any]) -> str:
     """Whom the record is about, e.g. ``default/web/app``; empty for the node itself."""
-    for fields in _SUBJECTS:
-        needed = fields[: 2 if fields[0].endswith("namespace") else 1]
-        if all(body.get(field) for field in needed):
-            return "/".join(str(body[field]) for field in fields if body.get(field))
+    for needed, fields in _SUBJECTS:
+        for field in needed:
+            if not body.get(field):
+                break
+        else:
+            return "/".join([str(body[field]) for field in fields if body.get(field)])
     return ""

@@ -27,6 +27,7 @@ from kubeledger.analyze.why.pieces import (
     words_of,
 )
 from kubeledger.analyze.why.target import Target
+from kubeledger.analyze.wording import cause_in
 from kubeledger.kubelet.cgroups.paths import is_of_pods
 from kubeledger.model.bodies.eviction import PodSpared, ReclaimAttempted
 from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodEvicted, PodTerminating
@@ -185,10 +186,10 @@ def with_besides(answer: Answer, counts: str, worst: tuple[str, ...]) -> Answer:
         spans = seconds(" to ".join(map(time, answer.span_ns)))
         headline = f"node {answer.node}: nothing that went wrong is recorded, {spans}"
         if first:
-            headline = f"node {answer.node}: {first}"
-            own = "; it had no lasting trouble of its own"
+            begin, own = f"node {answer.node}: ", "; it had no lasting trouble of its own"
+            headline = begin + cut_chain(first, HEADLINE_MAX - 1 - len(begin))
             headline += own * (len(headline) + len(own) < HEADLINE_MAX)
-        headline = ended(cut_chain(headline, HEADLINE_MAX - 1))
+        headline = ended(headline)
         worst = worst[1:]
     return msgspec.structs.replace(answer, headline=headline, counts=counts, worst=worst)
 
@@ -208,17 +209,17 @@ def _headline(
         clauses.append(NodeClause(_DIED if died else _PROCESS, first))
         clauses += [NodeClause(_OTHERS - 1, clause) for clause in rest]
     else:
-        clauses.append(NodeClause(_DIED, _of_deaths(died, room - _OTHERS_ROOM)))
+        clauses.append(NodeClause(_DIED, _of_deaths(died, HEADLINE_MAX - begin - _OTHERS_ROOM)))
         clauses.append(NodeClause(_PROCESS, _newest(processes[-1])))
         clauses += [NodeClause(_SHUT_DOWN, clause) for clause in _of_shutdowns(processes)]
     clauses = [each for each in clauses if each.weight and each.text]
     chosen: list[str] = []
     for each in sorted(clauses, key=lambda each: (-each.weight, -each.lasted_ns)):
-        left = room - sum(len(text) + 2 for text in chosen)
+        left = room - sum(len(text) + 2 for text in chosen) if chosen else HEADLINE_MAX - begin
         texts = [seconds(text) for text in (each.text, each.short) if text]
         fitting = next((text for text in texts if len(text) <= left), None)
         if fitting or not chosen:
-            chosen.append(fitting or cut_chain(texts[0], HEADLINE_MAX - begin))
+            chosen.append(fitting or cut_chain(texts[0], left))
     return ended(f"node {node}: {'; '.join(chosen) or _UNTOLD}")
 
 
@@ -237,7 +238,7 @@ def _of_deaths(died: list[_Process], length: int) -> str:
     who = "the kubelet" if len(ends) > 1 or died[0].pid is None else f"process {died[0].pid}"
     why = getattr(ends[-1].body, "message", None) or "killed by the kernel's OOM killer"
     already = f"{who} died {times(ends[0].ts_ns, ends[-1].ts_ns, len(ends))}: "
-    return already + cut_chain(why, length - len(already))
+    return already + cut_chain(cause_in(why), length - len(already))
 
 
 def _is_of_node(record: Record) -> bool:

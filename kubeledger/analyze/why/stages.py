@@ -49,7 +49,8 @@ def stage_groups(
 ) -> list[Group]:
     """The stages that a pod or container was held up in, each as what makes one step.
 
-    What other records tell better is left out: a refusal, deaths and back-offs, probes.
+    What other records tell better is left out: a refusal, deaths and back-offs, probes; and what
+    the pod lacked when it had been refused.
 
     Args:
         episodes: of the pod or container.
@@ -59,9 +60,13 @@ def stage_groups(
     by_seq = {record.seq: record for record in records}
     told = {(record.kind, getattr(record.body, "container", None)) for record in records}
     told |= {(kind, None) for kind, _ in told}
+    refused = [record.ts_ns for record in records if record.kind == "lifecycle.PodRejected"]
+    refused_ns = min(refused, default=None)
     alike: dict[tuple[object, ...], list[StageEpisode]] = {}
     for each in episodes:
         if any((kind, each.container) in told for kind in _TOLD_BY.get(each.stage, ())):
+            continue
+        if each.stage not in _ENDING and refused_ns is not None and refused_ns <= each.ts_ns:
             continue
         key = (each.stage, each.container, each.about, each.is_open, each.passed_ts_ns is None)
         alike.setdefault(key, []).append(each)

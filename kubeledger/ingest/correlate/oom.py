@@ -281,8 +281,9 @@ class OomAssembler(Assembler):
         if _of(self._kills.get(key, ()), report) is not None:
             return None
         body = msgspec.structs.replace(
-            self._body(report.task_cgroup),
+            self._body(report.task_cgroup or report.cgroup),  # it ran there, or below
             cgroup=_below_root(report.cgroup),
+            task_cgroup=_below_root(report.task_cgroup),
             reason=_reason(report),
             process=report.process,
             pid=report.pid,

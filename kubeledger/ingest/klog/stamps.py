@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 from kubeledger.model.units import NS_PER_S
@@ -56,16 +57,14 @@ def stamp_ns(stamp: bytes, year: int) -> int:
     Raises:
         ValueError: no such day (29 February in a common year included) or time.
     """
-    seconds = datetime(
-        year,
-        int(stamp[0:2]),
-        int(stamp[2:4]),
-        int(stamp[5:7]),
-        int(stamp[8:10]),
-        int(stamp[11:13]),
-        tzinfo=UTC,
-    ).timestamp()
-    return int(seconds) * NS_PER_S + int(stamp[14:20]) * 1000
+    return _second_ns(stamp[:13], year) + int(stamp[14:20]) * 1000
+
+
+@lru_cache(1 << 8)
+def _second_ns(stamp: bytes, year: int) -> int:
+    month, day = int(stamp[0:2]), int(stamp[2:4])
+    hour, minute, second = int(stamp[5:7]), int(stamp[8:10]), int(stamp[11:13])
+    return int(datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp()) * NS_PER_S
 
 
 Carried = Callable[[], int | None]

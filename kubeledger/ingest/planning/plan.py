@@ -18,7 +18,7 @@ from kubeledger.ingest.planning.time_order import put_in_order
 from kubeledger.ingest.planning.timing import Timing, mark_time, starts_of, timing_of
 from kubeledger.ingest.sources.detect import LOG_FORMATS
 from kubeledger.ingest.sources.items import LogLine
-from kubeledger.kubelet.profile.facts import NEWEST, OLDEST, is_known_version
+from kubeledger.kubelet.profile.facts import NEWEST, OLDEST, by_source, is_known_version
 from kubeledger.model.bodies.ledger import Source
 
 
@@ -87,6 +87,8 @@ def make_plan(
             f" 1.{NEWEST}; decisions cannot be verified"
         )
         findings.append(Finding("version_unknown", None, message))
+    elif known := by_source(version.version):
+        findings.append(Finding("version_by_source", None, known))
     logged = [
         timing.spans[log.source.name][1] for log in timing.logs if log.source.name in timing.spans
     ]

@@ -28,7 +28,6 @@ from kubeledger.ingest.sources.newest_first import ReversedLines
 from kubeledger.ingest.sources.prefix import (
     HEADER,
     JSON_START,
-    Unwrapped,
     Unwrapper,
     is_entry,
 )
@@ -246,10 +245,10 @@ def _streams(found: Sequence[Entry]) -> list[range]:
 
     Not for a single line that is late or ahead: its stamp may be wrong, or the clock was set back.
     """
-    latest_ns, late = 0, 0
-    for index, entry in enumerate(found):
-        late += entry.ts_ns < latest_ns - _LATE_NS
-        latest_ns = latest_ns if _is_ahead(found, index) else max(latest_ns, entry.ts_ns)
+    all_times, latest_ns, late = [entry.ts_ns for entry in found], 0, 0
+    for index, ts_ns in enumerate(all_times):
+        late += ts_ns < latest_ns - _LATE_NS
+        latest_ns = ts_ns if ts_ns > latest_ns and not _is_ahead(all_times, index) else latest_ns
     streams = {entry.severity: list[int]() for entry in found}
     if late < _LATE_LINES or len(streams) < 2:
         return []
@@ -284,20 +283,25 @@ def _entries(cutter: LineCutter, source: SourceFile, begins: array[int]) -> list
     seen: set[int] = set()
     unwrapper = Unwrapper()
     entries: list[Entry] = []
-    carried: list[Entry] = []
+    carried_ns: list[int] = []
     for number, offset, line in cutter.numbered(source.chunks()):
-        unwrapped = Unwrapped(line) if is_entry(line) else unwrapper.unwrap(line)
-        body, time = unwrapped.body, unwrapped.time
-        ts_ns = time_of(body)
-        if ts_ns is not None:
-            same = hash(body)
-            if same not in seen or ts_ns % _COARSE_NS == 0:
-                entries.append(Entry(ts_ns, offset, number, body[:1]))
-                if time is not None and (dated := carrier_time(time)) is not None:
-                    carried.append(Entry(dated.ts_ns, offset, number))
-                seen.add(same)
         begins.append(offset)
-    return carried if len(carried) == len(entries) else entries
+        body, time = line, None
+        if not is_entry(line):
+            unwrapped = unwrapper.unwrap(line)
+            body, time = unwrapped.body, unwrapped.time
+        ts_ns = time_of(body)
+        if ts_ns is None:
+            continue
+        same = hash(body)
+        if same not in seen or ts_ns % _COARSE_NS == 0:
+            entries.append(Entry(ts_ns, offset, number, body[:1]))
+            if time is not None and (dated := carrier_time(time)) is not None:
+                carried_ns.append(dated.ts_ns)
+            seen.add(same)
+    if len(carried_ns) < len(entries):
+        return entries
+    return [Entry(ts_ns, *entry[1:3]) for ts_ns, entry in zip(carried_ns, entries, strict=True)]
 
 
 def time_of(body: bytes) -> int | None:
@@ -330,33 +334,33 @@ def _without_wrap(entries: list[Entry]) -> list[Entry]:
 
 def _even(entries: list[Entry]) -> list[Entry]:
     """Lines that are late, or whose stamp alone is wrong, get the time of the line above."""
+    times = [entry.ts_ns for entry in entries]
     even: list[Entry] = []
     latest_ns = 0
     for index, entry in enumerate(entries):
+        ts_ns = entry.ts_ns
         if not even:
-            latest_ns = entry.ts_ns
-        elif entry.ts_ns < latest_ns - _LATE_NS:
-            latest_ns = entry.ts_ns if _agree(entries, index) else latest_ns
-        elif not _is_ahead(entries, index) or _agree(entries, index + 1):
-            latest_ns = max(latest_ns, entry.ts_ns)
-        even.append(entry._replace(ts_ns=latest_ns))
+            latest_ns = ts_ns
+        elif ts_ns < latest_ns - _LATE_NS:
+            latest_ns = ts_ns if _agree(times, index) else latest_ns
+        elif ts_ns > latest_ns and not (_is_ahead(times, index) and not _agree(times, index + 1)):
+            latest_ns = ts_ns
+        even.append(entry if ts_ns == latest_ns else entry._replace(ts_ns=latest_ns))
     return even
 
 
-def _is_ahead(entries: Sequence[Entry], index: int) -> bool:
-    """Whether an entry is later than the next ones."""
-    following = entries[index + 1 : index + 1 + _SURE]
-    return bool(following) and max(e.ts_ns for e in following) < entries[index].ts_ns - _LATE_NS
+def _is_ahead(times: Sequence[int], index: int) -> bool:
+    """Whether the next lines are all of a time before an entry's."""
+    before_ns = times[index] - _LATE_NS
+    following = times[index + 1 : index + 1 + _SURE]
+    return bool(following) and following[0] < before_ns and max(following) < before_ns
 
 
-def _agree(entries: Sequence[Entry], index: int) -> bool:
+def _agree(times: Sequence[int], index: int) -> bool:
     """Whether several lines on either side of an entry's begin show that time goes back there."""
-    above = entries[max(0, index - _SURE) : index]
-    below = entries[index : index + _SURE]
-    return (
-        min(len(above), len(below)) == _SURE
-        and max(each.ts_ns for each in below) < min(each.ts_ns for each in above) - _LATE_NS
-    )
+    above = times[max(0, index - _SURE) : index]
+    below = times[index : index + _SURE]
+    return min(len(above), len(below)) == _SURE and max(below) < min(above) - _LATE_NS
 
 
 def _blocks(entries: Sequence[Entry]) -> list[range]:
@@ -371,19 +375,22 @@ def _blocks(entries: Sequence[Entry]) -> list[range]:
 
 def _cut(entries: Sequence[Entry], blocks: Sequence[range]) -> list[range]:
     """The blocks, cut where another one may belong, and so on; too many where that does not end."""
+    times = [entry.ts_ns for entry in entries]
     spans, before = list(blocks), 0
     while before < len(spans) <= _PARTS_MAX:
         before = len(spans)
-        firsts = [entries[span.start].ts_ns for span in spans]
-        spans = [piece for span in spans for piece in _cut_at(entries, span, firsts)]
+        firsts = [times[span.start] for span in spans]
+        spans = [piece for span in spans for piece in _cut_at(times, span, firsts)]
     return spans
 
 
-def _cut_at(entries: Sequence[Entry], span: range, firsts: Sequence[int]) -> Iterable[range]:
-    times = [entries[index].ts_ns for index in span]
-    at = {bisect_right(times, first_ns + _RACE_NS) for first_ns in firsts if first_ns > times[0]}
-    ends = sorted(at | {0, len(times)})
-    return (span[begin:end] for begin, end in pairwise(ends))
+def _cut_at(times: Sequence[int], span: range, firsts: Sequence[int]) -> Iterable[range]:
+    at = {
+        bisect_right(times, first_ns + _RACE_NS, span.start, span.stop)
+        for first_ns in firsts
+        if first_ns > times[span.start]
+    }
+    return (range(*ends) for ends in pairwise(sorted(at | {span.start, span.stop})))
 
 
 def _fit(entries: Sequence[Entry], spans: Sequence[range]) -> bool:

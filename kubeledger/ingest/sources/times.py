@@ -35,6 +35,8 @@ _CARRIERS = (
     ),
     re.compile(r"(?P<unix>\d{9,10})\.(?P<fraction>\d+)\Z"),
 )
+_FRACTION = re.compile(rb":\d\d[.,](\d+)(?=[^:]*(?::\d\d)?\Z)")
+"""Of a second; what follows on it holds a zone or a year."""
 _ZONES = {
     **dict.fromkeys(("Z", "UTC", "GMT", "WET"), 0),
     **{"CET": 60, "WEST": 60, "CEST": 120, "EET": 120, "SAST": 120, "EEST": 180, "MSK": 180},
@@ -113,6 +115,18 @@ class CarrierTime(NamedTuple):
 
 def carrier_time(stamp: bytes) -> CarrierTime | None:
     """The time in any stamp with a year that carriers put before lines; None for no time."""
+    fraction = _FRACTION.search(stamp)
+    if fraction is None:
+        return _carrier_time(stamp)
+    second = _carrier_time(stamp[: fraction.start(1)] + b"0" + stamp[fraction.end(1) :])
+    if second is None:
+        return None
+    return CarrierTime(second.ts_ns + int(fraction[1][:9].ljust(9, b"0")), second.has_zone)
+
+
+@lru_cache(1 << 8)
+def _carrier_time(stamp: bytes) -> CarrierTime | None:
+    """Lines that follow on each other are often of one second."""
     text = stamp.decode("utf-8", "replace")
     for pattern in _CARRIERS:
         match = pattern.match(text)

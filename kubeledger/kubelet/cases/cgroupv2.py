@@ -34,7 +34,7 @@ class CgroupV2Input(
     swap_capacity: Bytes
     node_allocatable_memory: Amount
     memory_qos: bool = msgspec.field(name="memoryQoS")
-    memory_throttling_factor: _Fraction
+    memory_throttling_factor: _Fraction | None
     memory_reservation_policy: Literal["", "None", "TieredReservation"] = "None"
     swap_behavior: Literal["", "NoSwap", "LimitedSwap", "UnlimitedSwap"]
 

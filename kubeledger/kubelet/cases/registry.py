@@ -54,10 +54,15 @@ _OWN_PATH: Final = re.compile(r" - at `[^`]*`$")
 _LONG_WORD: Final = re.compile(r"(\S{150})\S+(\S{20})")
 
 LineFunction = Callable[[bytes], bytes]
+OnVersion = Callable[[str], object]
 
 
-def decider_of(subsystem: str) -> LineFunction:
+def decider_of(subsystem: str, on_version: OnVersion | None = None) -> LineFunction:
     """A function from a case's line to the line of its outcome.
+
+    Args:
+        subsystem: one of ``SUBSYSTEMS``.
+        on_version: called with each version that is known by its source alone.
 
     Raises:
         BadQuestionError: no such subsystem.
@@ -69,18 +74,23 @@ def decider_of(subsystem: str) -> LineFunction:
 
     def decide(line: bytes) -> bytes:
         case = decode(line)
-        outcome = module.decide(case.input, resolve(case.kubelet))
+        outcome = module.decide(case.input, _profile(case.kubelet, on_version))
         return encode({"id": case.id, "outcome": outcome})
 
     return _checked(decide, line_type)
 
 
-def judge_of(subsystem: str, on_verdict: Callable[[Verdict], object] | None = None) -> LineFunction:
+def judge_of(
+    subsystem: str,
+    on_verdict: Callable[[Verdict], object] | None = None,
+    on_version: OnVersion | None = None,
+) -> LineFunction:
     """A function from a claim's line to the line of its verdict.
 
     Args:
         subsystem: one of ``SUBSYSTEMS``.
         on_verdict: called with each verdict.
+        on_version: as for ``decider_of``.
 
     Raises:
         BadQuestionError: no such subsystem.
@@ -92,12 +102,20 @@ def judge_of(subsystem: str, on_verdict: Callable[[Verdict], object] | None = No
 
     def judge(line: bytes) -> bytes:
         claim = decode(line)
-        found = _judgement(module, claim.input, resolve(claim.kubelet), claim.outcome)
+        profile = _profile(claim.kubelet, on_version)
+        found = _judgement(module, claim.input, profile, claim.outcome)
         if on_verdict is not None:
             on_verdict(found.verdict)
         return encode({"id": claim.id, "verdict": found.verdict, "why": found.why})
 
     return _checked(judge, line_type)
+
+
+def _profile(version: str, on_version: OnVersion | None) -> KubeletProfile:
+    profile = resolve(version)
+    if on_version is not None and not profile.version.is_confirmed:
+        on_version(version)
+    return profile
 
 
 def input_type(subsystem: str) -> type[msgspec.Struct]:

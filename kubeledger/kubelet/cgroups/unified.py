@@ -49,7 +49,7 @@ class UnifiedSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         memory_qos: gate MemoryQoS.
-        throttling_factor: setting memoryThrottlingFactor.
+        throttling_factor: setting memoryThrottlingFactor; None: nothing is throttled.
         tiered_reservation: setting memoryReservationPolicy is TieredReservation.
         limited_swap: setting swapBehavior is LimitedSwap; the gate NodeSwap is on.
         single_process_oom_kill: setting of that name as the runtime manager holds it.
@@ -58,7 +58,7 @@ class UnifiedSettings(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     memory_qos: bool
-    throttling_factor: float
+    throttling_factor: float | None
     tiered_reservation: bool
     limited_swap: bool
     single_process_oom_kill: bool | None = None
@@ -179,11 +179,13 @@ def _memory_high(request: int, limit: int, facts: CgroupFacts, settings: Unified
     """
     top, factor = limit or max(settings.node_allocatable_memory, 0), settings.throttling_factor
     of = "limit" if limit else "node's allocatable"
+    if factor is None:
+        return File(None, "no memoryThrottlingFactor is set")
     if not top:
         return File(None, "there is neither a memory limit nor allocatable memory of the node")
     if not facts.memory_high_above_request:
         high, formula = int64_of_float(float(top) * factor), f"{top} * {factor}, {top} the {of},"
-    elif request == limit:
+    elif request == limit and not (limit == 0 and facts.memory_high_for_best_effort):
         return File(None, "the memory request is the limit, which leaves no room to throttle in")
     else:
         span = (float(top) - float(request)) * factor

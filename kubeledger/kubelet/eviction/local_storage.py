@@ -16,7 +16,7 @@ from kubeledger.kubelet.eviction.observations import int64
 from kubeledger.kubelet.eviction.signals import DiskLayout
 from kubeledger.kubelet.eviction.summary import FsStats, PodStats
 from kubeledger.kubelet.eviction.usage import FsPart, disk_usage, storage_limit
-from kubeledger.kubelet.kube.pod import Pod
+from kubeledger.kubelet.kube.pod import SIDECAR, Pod
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.profile.eviction import EvictionFacts
 from kubeledger.kubelet.profile.resolve import KubeletProfile
@@ -59,7 +59,7 @@ def excesses(
     """
     yield from _empty_dir(pod, stats)
     yield from _pod(pod, stats, layout, profile)
-    yield from _container(pod, stats, layout)
+    yield from _container(pod, stats, layout, profile.eviction)
 
 
 def _empty_dir(pod: Pod, stats: PodStats) -> Iterator[LocalStorageExcess]:
@@ -96,10 +96,16 @@ def _pod(
         )
 
 
-def _container(pod: Pod, stats: PodStats, layout: DiskLayout) -> Iterator[LocalStorageExcess]:
+def _container(
+    pod: Pod, stats: PodStats, layout: DiskLayout, facts: EvictionFacts
+) -> Iterator[LocalStorageExcess]:
+    sidecars = (each for each in pod.spec.init_containers or () if each.restart_policy == SIDECAR)
     limits = {
         container.name or "": Quantity.from_api(container.limits[_STORAGE])
-        for container in pod.spec.containers or ()
+        for container in (
+            *(pod.spec.containers or ()),
+            *(sidecars if facts.sidecar_storage_limits_evict else ()),
+        )
         if _STORAGE in container.limits
     }
     for seen in stats.containers or () if limits else ():

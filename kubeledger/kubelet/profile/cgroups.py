@@ -126,6 +126,20 @@ class CgroupFacts(msgspec.Struct, frozen=True, kw_only=True):
         " generateLinuxContainerResources",
         proof="conformance",
     )
+    memory_qos_gate_on: bool = fact(
+        since=37,
+        text="The gate MemoryQoS is on, and memoryThrottlingFactor unset: nothing throttles.",
+        source="pkg/features/kube_features.go MemoryQoS, KEP-2570",
+        proof="source",
+    )
+    memory_high_for_best_effort: bool = fact(
+        since=37,
+        text="memory.high throttles containers without request and limit, too; before, a request"
+        " of 0 was taken for one that is the limit.",
+        source="pkg/kubelet/kuberuntime/kuberuntime_container_linux.go"
+        " generateLinuxContainerResources, PR 138139",
+        proof="source",
+    )
     memory_reservation_tiers: bool = fact(
         since=36,
         text="Memory is protected only by the policy TieredReservation: memory.min for"

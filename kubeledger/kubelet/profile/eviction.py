@@ -111,6 +111,12 @@ class EvictionFacts(msgspec.Struct, frozen=True, kw_only=True):
         source=f"{_MANAGER} evictPod: v1.35.0 and v1.36.2 differ",
         proof="source",
     )
+    sidecar_storage_limits_evict: bool = fact(
+        since=37,
+        text="Limits of ephemeral-storage of sidecars are looked at like those of containers.",
+        source=f"{_MANAGER} containerEphemeralStorageLimitEviction, PR 138462",
+        proof="source",
+    )
     evicted_status_kept: bool = fact(
         since=22,
         text="Phase, reason and message are set in an evicted pod's status, the rest stays; "

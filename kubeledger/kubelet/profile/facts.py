@@ -34,9 +34,16 @@ class KubeletVersion(msgspec.Struct, frozen=True, order=True):
         """As the kubelet writes it, without the ``v``."""
         return f"1.{self.minor}.{self.patch}"
 
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether decisions of this minor version's kubelets, or of later ones, were compared."""
+        return self.minor <= CONFIRMED
+
 
 OLDEST = 19
-NEWEST = 36
+NEWEST = 37
+CONFIRMED = 36
+"""The newest whose decisions were compared; what is newer is known by its source alone."""
 
 
 def is_version(text: str) -> bool:
@@ -63,6 +70,17 @@ def parse_version(text: str) -> KubeletVersion:
             advice=f"versions 1.{OLDEST} to 1.{NEWEST} are known",
         )
     return KubeletVersion(minor=int(match[2]), patch=int(match[3] or 0))
+
+
+def by_source(version: str) -> str:
+    """Words for a version that is known by its source alone; empty for others, and for none."""
+    if not is_known_version(version) or parse_version(version).is_confirmed:
+        return ""
+    minor = parse_version(version).minor
+    return (
+        f"1.{minor} is known by source: as 1.{CONFIRMED}, with the changes that were read in its "
+        "source; no decision of such a kubelet was compared"
+    )
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):

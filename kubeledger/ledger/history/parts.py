@@ -16,6 +16,7 @@ from kubeledger.ledger.history.lines import create_lines, quoted, rows_sql
 from kubeledger.ledger.history.upcasting import upcast_lines
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import TEMPORARY_SUFFIX, node_directory
+from kubeledger.ledger.reader import Verify
 from kubeledger.ledger.regular import file_crc
 from kubeledger.ledger.storage import OWN_DIRECTORY, OWN_FILE
 from kubeledger.model.errors import DamagedLedgerError
@@ -53,8 +54,9 @@ def pieces_of(
     path: Path,
     piece_bytes: int = PART_BYTES,
     upto_seq: int | None = None,
+    verify: Verify = "chain",
 ) -> Generator[Piece, None, None]:
-    """Copy the lines after a record (up to one), CRC and chain of each one checked.
+    """Copy the lines after a record (up to one), CRC and chain of each one checked (or the CRC).
 
     What is parsed later is the copy, so nothing can change between the proof and the use.
 
@@ -62,7 +64,7 @@ def pieces_of(
         DamagedLedgerError: a line is not as it was written; pieces before it were given.
         OSError: the copy cannot be written.
     """
-    lines = ledger.raw_lines(node, after_seq)
+    lines = ledger.raw_lines(node, after_seq, verify=verify)
     if upto_seq is not None:
         lines = takewhile(lambda raw: raw.seq <= upto_seq, lines)
     raw = next(lines, None)

@@ -235,7 +235,8 @@ class _Prover:
     def _make(self, node: str, part: Part, writer: PartWriter) -> Part | None:
         """The same part made of the records; None where they give another one."""
         path = self._scratch / "piece.jsonl"
-        pieces = pieces_of(self._ledger, node, part.first_seq - 1, path, upto_seq=part.last_seq)
+        after, upto = part.first_seq - 1, part.last_seq  # of a chain that is proved
+        pieces = pieces_of(self._ledger, node, after, path, upto_seq=upto, verify="crc")
         with closing(pieces):
             piece = next(pieces, None)
         recorded = (part.first_seq, part.last_seq, part.chain)

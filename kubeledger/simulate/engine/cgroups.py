@@ -44,10 +44,11 @@ from kubeledger.kubelet.cgroups.unified import (
 )
 from kubeledger.kubelet.kube.pod import Container
 from kubeledger.kubelet.kube.quantity import Quantity
+from kubeledger.kubelet.profile.cgroups import CgroupFacts
 from kubeledger.model.bodies.cgroups import QOSCgroupsUpdated, QOSReserveComputed
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.cgroup_values import MOST_PIDS, CgroupValues, values_of
-from kubeledger.simulate.engine.config import duration_ns, gate, integer, table
+from kubeledger.simulate.engine.config import Settings, duration_ns, gate, integer, table
 from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.world import SimContainer, SimPod
 
@@ -82,8 +83,9 @@ class CgroupLoop:
         self._node = decide_node(self._capacity, reservation, self._facts)
         self._tiered = settings.get("memoryReservationPolicy") == TIERED_RESERVATION
         self._unified = UnifiedSettings(
-            memory_qos=gate(settings, "MemoryQoS") and self._version == 2,
-            throttling_factor=float(settings.get("memoryThrottlingFactor") or 0.9),
+            memory_qos=self._version == 2
+            and gate(settings, "MemoryQoS", default=self._facts.memory_qos_gate_on),
+            throttling_factor=_factor(settings, self._facts),
             tiered_reservation=self._tiered,
             limited_swap=False,
             # The kubelet sets it to false where nobody has set it.
@@ -347,6 +349,12 @@ def _container_of(pod: SimPod, name: str) -> Container:
 
 def _with_files(values: CgroupValues, files: dict[str, str]) -> CgroupValues:
     return msgspec.structs.replace(values, unified=dict(sorted((values.unified | files).items())))
+
+
+def _factor(settings: Settings, facts: CgroupFacts) -> float | None:
+    """Where throttling begins between request and limit; None: nowhere."""
+    factor = settings.get("memoryThrottlingFactor")
+    return float(factor or 0.9) if factor or not facts.memory_qos_gate_on else None
 
 
 def _reserve_percent(kubelet: Kubelet) -> int | None:

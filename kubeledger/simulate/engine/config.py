@@ -27,7 +27,7 @@ def table(settings: Settings, name: str) -> dict[str, str]:
     return {str(key): str(value) for key, value in (settings.get(name) or {}).items()}
 
 
-def gate(settings: Settings, name: str) -> bool:
-    """Whether an alpha feature gate is on."""
+def gate(settings: Settings, name: str, *, default: bool = False) -> bool:
+    """Whether a feature gate is on; by default that of an alpha feature."""
     gates = settings.get("featureGates") or {}
-    return bool(gates.get(name, gates.get("AllAlpha", False)))
+    return bool(gates.get(name, gates.get("AllAlpha", False) or default))

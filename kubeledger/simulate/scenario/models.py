@@ -30,7 +30,7 @@ class Scenario(Model):
     description: str = ""
     """For readers."""
     kubelet_version: Annotated[Version, Field(examples=["1.36.2"])]
-    """Version of the kubelet, 1.19 to 1.36."""
+    """Version of the kubelet, 1.19 to 1.37 (1.37 by its source alone)."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """Of all that is drawn: UIDs, container IDs, jitter. The same seed gives the same bytes."""
     start: Instant = 1_767_225_600_000_000_000

@@ -33,7 +33,7 @@ _UNFLAGGED: dict[str, tuple[tuple[int, Any], ...]] = {
     "maxParallelImagePulls": ((27, None),),
     "memoryReservationPolicy": ((36, "None"),),
     "memorySwap": ((22, {"swapBehavior": ""}),),
-    "memoryThrottlingFactor": ((22, 0.8), (27, 0.9)),
+    "memoryThrottlingFactor": ((22, 0.8), (27, 0.9), (37, None)),
     "mergeDefaultEvictionSettings": ((33, False),),
     "nodeLeaseDurationSeconds": ((0, 40),),
     "nodeStatusReportFrequency": ((0, "5m0s"),),

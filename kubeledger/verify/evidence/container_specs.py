@@ -75,6 +75,7 @@ class _Spec(msgspec.Struct, rename="camel", frozen=True):
     ephemeral_containers: list[ContainerSpec] | None = None
     volumes: list[_Volume] | None = None
     image_pull_secrets: list[_Named] | None = None
+    service_account_name: str | None = None
     restart_policy: str | None = None
     termination_grace_period_seconds: int | None = None
 
@@ -123,19 +124,25 @@ class PodSpec(msgspec.Struct, frozen=True):
         """Names of secrets with which images are pulled."""
         return tuple(secret.name for secret in self.spec.image_pull_secrets or ())
 
-    def pull_policies(self, name: str | None, image: str | None) -> tuple[str, ...]:
-        """The policies by which an image may be pulled for a container; none where it is open.
+    @property
+    def service_account(self) -> str:
+        """Whose token may be used to pull images."""
+        return self.spec.service_account_name or "default"
 
-        That of the container, unless it is an image that the pod mounts.
+    def pulls(self, name: str | None) -> dict[str | None, set[str | None]]:
+        """The images that may be pulled for a container, with their policies; empty without it.
+
+        Args:
+            name: of the container; None: any of the pod's.
         """
-        volumes = self.image_volumes
-        if image is None and volumes:
-            return ()
-        found = [volume.pull_policy for volume in volumes if volume.reference == image]
-        container = None if name is None else self.container(name)
-        if container is not None and (not found or container.image == image):
-            found.append(container.image_pull_policy)
-        return () if None in found else tuple(dict.fromkeys(filter(None, found)))
+        spec, found = self.spec, dict[str | None, set[str | None]]()
+        lists = (spec.containers, spec.init_containers, spec.ephemeral_containers)
+        for container in (each for group in lists for each in group or ()):
+            if name in (None, container.name):
+                found.setdefault(container.image, set()).add(container.image_pull_policy)
+        for volume in self.image_volumes if found or name is None else ():
+            found.setdefault(volume.reference, set()).add(volume.pull_policy)
+        return found
 
     def agrees(self, other: PodSpec) -> bool:
         """Whether two lists say the same."""

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from kubeledger.kubelet.kube.keys import pod_key
-from kubeledger.model.bodies.lifecycle import PodListed
+from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed
+from kubeledger.model.record import Record
 
 T = TypeVar("T")
 
@@ -82,6 +83,19 @@ class PodRegister:
         self._names: dict[str, list[tuple[int, str]]] = {}
         self._manifests: dict[str, ListedPod] = {}
         self._objects: dict[bytes, tuple[bytes, dict[type, Any]]] = {}
+        self._updated_ns: dict[str, int] = {}
+
+    def note_update(self, record: Record) -> None:
+        """Take in a config line: when the API server changed a pod first."""
+        body = record.body
+        if isinstance(body, PodConfigChanged) and body.operation == "UPDATE" and body.pod_uid:
+            before_ns = self._updated_ns.get(body.pod_uid, record.ts_ns)
+            self._updated_ns[body.pod_uid] = min(record.ts_ns, before_ns)
+
+    def changed_unseen(self, ts_ns: int, listed: ListedPod) -> bool:
+        """Whether a pod was changed after a time and before all lists: none shows it as it was."""
+        first_ns = self.versions(listed)[0].ts_ns
+        return ts_ns < self._updated_ns.get(listed.uid or "", 0) < first_ns
 
     def note(self, seq: int, ts_ns: int, body: PodListed) -> None:
         """Take in one list entry; the same object again adds nothing."""

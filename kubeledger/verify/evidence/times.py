@@ -7,7 +7,7 @@ start, end of a container   the PLEG's line says that a relist saw it: it was no
                             line, and no earlier than lines were late around that time
 a status in a list          the runtime's own time, to the second; it narrows the line's, and shows
                             how late lines were
-an event "Started"          follows the start: it shows how late lines were, too
+an event "Started", a kill  follow the start: they show how late lines were, too
 a file of a snapshot        was read some time in its round, which begins at the snapshot's time
 a step of the clock         times before it and after it are apart by more, or less, than they say
 ==========================  =====================================================================
@@ -23,7 +23,12 @@ from heapq import heappop, heappush
 from itertools import groupby, pairwise
 from typing import Final, NamedTuple
 
-from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerStarted, KubernetesEvent
+from kubeledger.model.bodies.lifecycle import (
+    ContainerDied,
+    ContainerKilled,
+    ContainerStarted,
+    KubernetesEvent,
+)
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
@@ -72,6 +77,7 @@ class Times:
     KINDS: tuple[type[Body], ...] = (
         ClockStepped,
         ContainerDied,
+        ContainerKilled,
         ContainerStarted,
         KubeletStarted,
         KubernetesEvent,
@@ -82,6 +88,7 @@ class Times:
         """``instances`` is filled beside this."""
         self._instances = instances
         self._told: list[_Told] = []
+        self._kills: dict[str, list[int]] = {}
         self._events: dict[tuple[str | None, str | None], list[int]] = {}
         self._processes: list[int] = []
         self._steps: list[tuple[int, int, int]] = []
@@ -101,6 +108,8 @@ class Times:
                 self._steps.append((ts_ns, body.from_ts_ns - body.to_ts_ns, record.seq))
             case KubernetesEvent() if body.reason == "Started":
                 self._events.setdefault((body.pod_uid, body.container), []).append(ts_ns)
+            case ContainerKilled() if body.container_id:
+                self._kills.setdefault(body.container_id, []).append(ts_ns)
             case ContainerStarted() | ContainerDied() if body.container_id and not body.sandbox:
                 name = body.pod_uid, body.container
                 died = isinstance(body, ContainerDied)
@@ -114,11 +123,12 @@ class Times:
             times.sort()
         spans: list[tuple[int, int, int]] = []
         known: list[tuple[int, int]] = []
-        seen: set[tuple[str, bool]] = set()
+        seen: set[tuple[str, bool, int]] = set()
         for told in sorted(self._told):
-            first = (told.container_id, told.died) not in seen
-            late_ns = self._late_by(told) if first else None
-            seen.add((told.container_id, told.died))
+            began_ns = self._began(told.ts_ns)
+            key = told.container_id, told.died, began_ns
+            late_ns = None if key in seen else self._late_by(told, began_ns)
+            seen.add(key)
             if late_ns is not None:
                 known.append((told.ts_ns, late_ns))
             if late_ns is not None and late_ns > RELIST_NS:
@@ -147,7 +157,12 @@ class Times:
                         agreed_ns, is_apart = times[n - 1], True
                         break
 
-    def _late_by(self, told: _Told) -> int | None:
+    def _began(self, ts_ns: int) -> int:
+        """When the process of a time did; 0 for the first one."""
+        index = bisect_right(self._processes, ts_ns)
+        return self._processes[index - 1] if index else 0
+
+    def _late_by(self, told: _Told, began_ns: int) -> int | None:
         """How late a line is at least; None where nothing says.
 
         A process shows at its start what happened before it.
@@ -162,8 +177,10 @@ class Times:
             events = self._events.get(told.name, [])
             index = bisect_right(events, told.ts_ns)
             happened_ns = events[index - 1] if index else None
-        index = bisect_right(self._processes, told.ts_ns)
-        began_ns = self._processes[index - 1] if index else 0
+        kills = [] if told.died else self._kills.get(told.container_id, [])
+        known = [ts_ns for ts_ns in kills if began_ns <= ts_ns < told.ts_ns]
+        if known and (happened_ns is None or happened_ns < began_ns):
+            happened_ns = min(known)
         if happened_ns is None or happened_ns < began_ns or self.stepped(happened_ns, told.ts_ns):
             return None
         return told.ts_ns - happened_ns - _SECOND_NS

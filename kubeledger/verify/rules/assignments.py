@@ -358,6 +358,8 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
             return
         reading = self.contents_of(body)
         self.note_file(record, body)
+        # Who has something that no record ever gave shows that the table has gaps.
+        self.complete = self.complete and reading.keys() <= self._changes.keys()
         if not self.complete:
             self.adopt(record, reading)
             return
@@ -457,9 +459,13 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         """Whether something later shows that a container kept what it has."""
         held, reading = self.held.get(holder), self._readings.get(holder, ())
         return held is not None and (
-            lived(self.context, holder[0], ts_ns)
+            (self.lasts(holder) and lived(self.context, holder[0], ts_ns))
             or any(at_ns > ts_ns and value == held.value for at_ns, value in reading)
         )
+
+    def lasts(self, holder: Holder) -> bool:
+        """Whether a container has what it has as long as its pod is active."""
+        return True
 
     def given_back(
         self, record: Record, holder: Holder, state: NodeState, *, asks: bool

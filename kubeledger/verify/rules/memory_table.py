@@ -36,6 +36,7 @@ from kubeledger.verify.rules.assignments import (
     Holder,
     OwnHints,
     Spec,
+    specs_in,
 )
 from kubeledger.verify.rules.devices.words import nodes_text
 from kubeledger.verify.variant import RECORDED
@@ -176,6 +177,12 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
         """The blocks of a grant, where a file shows them."""
         return body.blocks or ()
 
+    def lasts(self, holder: Holder) -> bool:
+        """Not an init container that ends, nor one of a pod whose spec is not known."""
+        listed = self.context.pods.at(0, holder[0])
+        specs = () if listed is None else specs_in(listed)
+        return any(s.name == holder[1] and (s.is_sidecar or not s.is_init) for s in specs)
+
     def again(self, holder: Holder, specs: Iterable[Spec]) -> dict[tuple[int, ...] | str, None]:
         """NUMA nodes that a container gets by each version of its spec, or why it gets none.
 
@@ -216,7 +223,9 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
             subject = f"container/{pod}/{body.container}" if body.container else f"pod/{pod}"
             what = "lines offer other NUMA nodes for memory than the static policy does"
             sides = (self._followed_seq, f"it offers {_places(own)}"), (record.seq, _places(told))
-            self.context.contradict(record.ts_ns, subject, what, *sides)
+            self.context.contradict(
+                record.ts_ns, subject, what, *sides, by_absence=True, kind=body.kind
+            )
 
     def is_sure(self, holder: Holder, ts_ns: int) -> bool:
         """Whether nothing that is lost can have changed what the manager holds."""

@@ -127,6 +127,8 @@ class ProbeWitnesses:
             )
         if spec is None or profile is None:
             return None
+        if not possible and self._context.times.late(record.ts_ns):
+            return None  # the new one may not have been told yet
         if not possible:
             return (
                 f"the worker waits for a new container after a {name} probe that ended its "
@@ -149,6 +151,8 @@ class ProbeWitnesses:
         assert before_ns is not None
         if before_ns > spec.period_ns + late_ns or gap_ns >= spec.period_ns - late_ns:
             return None
+        if before_ns + gap_ns >= 2 * spec.period_ns - late_ns:
+            return None  # it is in time, and the one before was late
         return (
             f"{name} ticks come every {spec.period_s} s, and this one {gap_ns / NS_PER_S:.1f} s "
             "after the one before"
@@ -239,7 +243,10 @@ class ProbeWitnesses:
             pushed
             and self._pushed[body.probe_type] >= _ENOUGH
             and record.ts_ns - self._blocked_ns > _BLOCKED_NS
-            and worker.missed_ns <= since_ns  # else the result may have been this one already
+            # Else the result may have been this one already, of this container or the one before.
+            and worker.missed_ns <= since_ns
+            and not self._context.times.late(record.ts_ns)
+            and record.ts_ns < self._context.coverage.last_line_ns
         ):
             self._contradict(
                 worker, record, f"by its ticks the {body.probe_type} result became "

@@ -51,6 +51,9 @@ class PullTurns:
             return self._refused(record, slack_ns)
         if body.pull_ms is None or body.whole_ms is None:
             return same(True, _ENDS[body.outcome])
+        if body.pull_ms > body.whole_ms:
+            why = f"the runtime cannot have had it for {body.pull_ms} ms of {body.whole_ms} ms"
+            return same(False, why, certain=True)
         turn = _Turn(record.ts_ns - body.pull_ms * _MS, record.ts_ns, record.seq)
         waited_ns = (body.whole_ms - body.pull_ms) * _MS
         judgements = [

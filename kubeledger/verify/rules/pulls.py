@@ -41,13 +41,17 @@ from kubeledger.verify.evidence.container_specs import PodSpec, specs_of
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.rules.containers import subject_of
 from kubeledger.verify.rules.pull_turns import PullTurns
-from kubeledger.verify.rules.pull_users import PullUsers
+from kubeledger.verify.rules.pull_users import PullUsers, User
 from kubeledger.verify.verifier import Prescan, See
 
 _MARGIN_NS: Final = NS_PER_S // 2
 """A line about a decision is written so soon after it, on a node that is not slow."""
 _EXPIRES_NS: Final = 2 * BACK_OFF.max_ns
+_MS: Final = 1_000_000
+_NAMES: Final = ("pod_uid", "pod", "namespace", "container", "image")
 _RESYNC_NS: Final = 18 * NS_PER_S
+_CHANGED: Final = "whether an update gave the pod this image"
+_IMAGE: Final = "the image of the container"
 _BEFORE: Final = "pulls of it that failed before, and of which no record is left"
 _BETWEEN: Final = "whether a pull of it failed meanwhile, of which no record is left"
 _EVALUATED: Final = "image pull failed for "
@@ -95,7 +99,7 @@ class PullVerifier(RuleVerifier):
         super().__init__(context)
         self._process: Process | None = None
         self._failures: dict[tuple[str, str], _Failures] = {}
-        self._tried: set[int] = set()
+        self._tried: dict[int, tuple[Record, PullDecided]] = {}
         self._turns = PullTurns(context)
         self._users = PullUsers(context)
 
@@ -115,18 +119,17 @@ class PullVerifier(RuleVerifier):
         self._follow()
         specs = specs_of(self.context.pods, record.ts_ns, body.pod_uid, body.namespace, body.pod)
         judgements = [self._by_policy(specs, body)]
-        named = () if isinstance(specs, str) else specs[0].pull_secrets
-        secrets = {f"{body.namespace}/{name}" for name in named}
+        user = User(body.namespace, () if isinstance(specs, str) else specs)
         match body.decision:
             case "pull":
-                self._tried.add(record.seq)
+                self._tried[record.seq] = record, body
                 judgements.append(self._over(record, body, specs))
                 if not isinstance(specs, str) and all(_pulls_absent(s, body) for s in specs):
-                    judgements.insert(0, self._users.judge_pull(record, body, secrets))
+                    judgements.insert(0, self._users.judge_pull(record, body, user))
             case "back_off":
                 judgements.append(self._held_back(record, body, specs))
             case "present":
-                judgements.append(self._users.judge(record, body, secrets))
+                judgements.append(self._users.judge(record, body, user))
             case "never":
                 pass
         self.conclude(record, subject_of(body), all_of(judgements))
@@ -134,9 +137,9 @@ class PullVerifier(RuleVerifier):
     def _ended(self, record: Record, body: PullEnded, state: NodeState) -> None:
         self._follow()
         specs = specs_of(self.context.pods, record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        if record.cause is not None and record.cause in self._tried:
-            self._tried.remove(record.cause)
-            judgements = [same(True, "it was tried", inputs=[record.cause])]
+        begun = None if record.cause is None else self._tried.pop(record.cause, None)
+        if begun is not None:
+            judgements = [self._as_tried(record, body, *begun)]
         else:
             judgements = [self._by_policy(specs, body), self._over(record, body, specs)]
         judgements += [self._turns.judge(record, body, self._slack_ns(record))]
@@ -163,13 +166,29 @@ class PullVerifier(RuleVerifier):
         """Whether the pod's policy for the image leads to this."""
         if isinstance(specs, str):
             return lacks([specs])
-        rulings = []
-        for spec in specs:
-            policies = spec.pull_policies(body.container, body.image)
-            if not policies:
-                rulings.append(Ruling(allowed=True, why="", assumes=spec.assumes(specs)))
-            rulings += [_by(policy, body, spec.assumes(specs), spec.seq) for policy in policies]
-        return judge(rulings)
+        pulls = [(spec, spec.pulls(body.container)) for spec in specs]
+        if not any(found for _, found in pulls):
+            return lacks(["a list that shows the container"])
+        of_image = [(spec, _policies(found, body)) for spec, found in pulls]
+        of_image = [(spec, policies) for spec, policies in of_image if policies]
+        if not of_image:
+            why = f"the pod has no {body.image} to be pulled for it"
+            rulings = [Ruling(allowed=False, why=why, inputs=(specs[0].seq,), certain=True)]
+            if self.context.coverage.is_of_log:
+                rulings.append(Ruling(allowed=True, why="", assumes=(_CHANGED,)))
+            return judge(rulings)
+        if any(None in policies for _, policies in of_image):
+            return lacks(["imagePullPolicy"])
+        if body.image is None and any(len(policies) > 1 for _, policies in of_image):
+            return lacks([_IMAGE])
+        seen = tuple(spec for spec, _ in of_image)
+        return judge(
+            [
+                _by(policy, body, spec.assumes(seen), spec.seq)
+                for spec, policies in of_image
+                for policy in sorted(filter(None, policies))
+            ]
+        )
 
     # -- the back-off ----------------------------------------------------------------------
 
@@ -183,7 +202,7 @@ class PullVerifier(RuleVerifier):
         failed = self._seen(key, record)
         if failed is None:
             return same(True, "no pull of it had failed before")
-        passed_ns = record.ts_ns - failed.last_ns
+        passed_ns = self._passed_ns(failed.last_ns, record)
         slack_ns = self._slack_ns(record)
         rulings = []
         for world in failed.back_off.worlds:
@@ -204,13 +223,13 @@ class PullVerifier(RuleVerifier):
         if isinstance(key, str):
             return lacks([key])
         failed, slack_ns = self._seen(key, record), self._slack_ns(record)
-        is_open = self.context.coverage.is_of_log
         if failed is None:
+            is_open = self._may_be_lost()
             why = "no pull of it had failed before, so it cannot have been held back"
             rulings = [Ruling(allowed=False, why=why)]
         else:
             rulings, is_open = [], failed.is_open
-            since_ns = record.ts_ns - slack_ns - failed.last_ns
+            since_ns = self._passed_ns(failed.last_ns, record) - slack_ns
             for world in failed.back_off.worlds:
                 held = since_ns < world.state
                 why = f"{failed.text(record)}, and its back-off was {_text(world.state)}"
@@ -234,6 +253,11 @@ class PullVerifier(RuleVerifier):
             failed.seen_ns = record.ts_ns
         return failed
 
+    def _may_be_lost(self) -> bool:
+        """Whether the process may have tried a pull of which nothing is recorded."""
+        is_whole = self._process is not None and self._process.from_start
+        return self.context.coverage.is_of_log or not is_whole
+
     def _fail(self, record: Record, body: PullEnded, specs: tuple[PodSpec, ...] | str) -> None:
         """Raise the back-off; one that may have been forgotten may begin again."""
         key = _key(body, specs)
@@ -242,7 +266,7 @@ class PullVerifier(RuleVerifier):
         failed, slack_ns, now_ns = self._seen(key, record), self._slack_ns(record), record.ts_ns
         if failed is None or now_ns - failed.last_ns - slack_ns > _EXPIRES_NS:
             failed = _Failures(Belief([World(BACK_OFF.initial_ns)]), now_ns, record.seq, now_ns)
-            failed.is_open = self.context.coverage.is_of_log
+            failed.is_open = self._may_be_lost()
             self._failures[key] = failed
         else:
             first = now_ns - failed.last_ns + slack_ns > _EXPIRES_NS
@@ -254,6 +278,10 @@ class PullVerifier(RuleVerifier):
             failed.back_off.widen(_greater, _BEFORE)
             failed.is_open = False
 
+    def _passed_ns(self, since_ns: int, record: Record) -> int:
+        """What passed up to a record, by the kubelet's monotonic clock."""
+        return record.ts_ns - since_ns + self.context.times.stepped(since_ns, record.ts_ns)
+
     def _slack_ns(self, record: Record) -> int:
         """By how much what the lines say of a time that has passed may be off."""
         if not self.context.coverage.is_of_log:
@@ -263,6 +291,24 @@ class PullVerifier(RuleVerifier):
         return _MARGIN_NS + whole_seconds + self.context.times.late(record.ts_ns)
 
     # -- the end ---------------------------------------------------------------------------
+
+    def _as_tried(
+        self, record: Record, body: PullEnded, begun: Record, tried: PullDecided
+    ) -> Judgement:
+        """Whether it is the end of the pull that was tried; a line about one may be lost."""
+        for name in _NAMES:
+            is_for, ended = getattr(tried, name), getattr(body, name)
+            if None not in (is_for, ended) and is_for != ended:
+                why = f"what was tried was for {is_for}, so it cannot have ended for {ended}"
+                return same(False, why, inputs=[begun.seq], certain=True)
+        if body.whole_ms is not None:
+            passed_ms = self._passed_ns(begun.ts_ns, record) // _MS
+            over_ms, slack_ms = body.whole_ms - passed_ms, self._slack_ns(record) // _MS + 1
+            if max(over_ms, 0 if self.context.coverage.is_of_log else -over_ms) > slack_ms:
+                why = f"it was tried {passed_ms / 1000:.1f} s before, so it cannot have taken "
+                why += f"{body.whole_ms / 1000:.1f} s"
+                return same(False, why, expected={"whole_ms": passed_ms}, inputs=[begun.seq])
+        return same(True, "it was tried", inputs=[begun.seq])
 
     def _by_error(self, body: PullEnded) -> Judgement:
         """Whether the reason that the container waits for follows from the error."""
@@ -308,9 +354,16 @@ def _by(policy: str, body: PullDecided | PullEnded, assumes: tuple[str, ...], se
     )
 
 
+def _policies(
+    found: Mapping[str | None, set[str | None]], body: PullDecided | PullEnded
+) -> set[str | None]:
+    """The policies of the image that a decision is about, of all where it names none."""
+    return set().union(*(of for image, of in found.items() if body.image in (None, image)))
+
+
 def _pulls_absent(spec: PodSpec, body: PullDecided) -> bool:
     """Whether only that the image was not there, or not to be used, leads to a pull."""
-    return spec.pull_policies(body.container, body.image) == (IF_NOT_PRESENT,)
+    return _policies(spec.pulls(body.container), body) == {IF_NOT_PRESENT}
 
 
 def _key(body: PullDecided | PullEnded, specs: tuple[PodSpec, ...] | str) -> tuple[str, str] | str:
@@ -324,7 +377,7 @@ def _key(body: PullDecided | PullEnded, specs: tuple[PodSpec, ...] | str) -> tup
         container = spec.container(body.container or "")
         images.add(None if container is None or spec.image_volumes else container.image)
     image = images.pop() if len(images) == 1 else None
-    return "the image of the container" if image is None else (body.pod_uid, image)
+    return _IMAGE if image is None else (body.pod_uid, image)
 
 
 def _text(value_ns: int) -> str:

@@ -150,7 +150,7 @@ class RestartVerifier(Starts):
         previous_id = body.previous_container_id
         listed = self.context.instances.count(body.container_id)
         previous = self.context.instances.count(previous_id)
-        shown = before is not None and before.container_id is not None
+        shown = before is not None and before.container_id not in (None, body.container_id)
         if before is not None and shown and previous_id is not None and not container.was_inherited:
             if container.may_follow(previous_id):
                 expected["previous_container_id"] = previous_id
@@ -160,7 +160,9 @@ class RestartVerifier(Starts):
                 expected["previous_container_id"] = before.container_id
             else:
                 container.back_off.lose()  # one that only lists show ran in between
-        if before is not None and before.reasons and body.reason is not None:
+        died_ns = None if before is None else before.died_ns
+        in_order = died_ns is None or now.started_ns is None or died_ns <= now.started_ns
+        if before is not None and before.reasons and body.reason is not None and in_order:
             reasons = before.reasons
             expected["reason"] = body.reason if body.reason in reasons else reasons[0]
         count = None if before is None or before.count is None else before.count + 1

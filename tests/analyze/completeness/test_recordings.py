@@ -48,7 +48,7 @@ def test_decisions_of_node_a_that_never_became_an_event(node_a: Completeness) ->
     """The preemption of gpu-a is one, that of filler-c is none."""
     lost = [delivery for delivery in node_a.events.decisions if delivery.delivery == "never"]
     assert Counter(delivery.reason for delivery in lost) == {
-        "BackOff": 7, "Killing": 7, "Started": 5, "Preempting": 1,
+        "BackOff": 7, "ErrImageNeverPull": 20, "Killing": 7, "Started": 5, "Preempting": 1,
     }  # fmt: skip
     preempted = [delivery for delivery in lost if delivery.reason == "Preempting"]
     assert [delivery.subject for delivery in preempted] == ["pod/default/gpu-a"]

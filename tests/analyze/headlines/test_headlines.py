@@ -248,7 +248,12 @@ def test_nothing_went_wrong_where_all_lines_are_harmless(tmp_path: Path) -> None
         _errors(source="dns.go", shape="Nameserver limits exceeded"),
     )
     nothing = "nothing that went wrong was recorded"
-    assert _sentence(tmp_path / "a", harmless) == (nothing, [])
+    why = "a resolver takes three nameservers: those after the first three are left out"
+    assert _sentence(tmp_path / "a", harmless) == (
+        f"{nothing}; 1 line of warnings and errors is harmless: "
+        f"1 × E dns.go Nameserver limits exceeded: {why}",
+        [],
+    )
     said, shown = _sentence(tmp_path / "c", recorded, harmless)
     assert said == (
         "no decision that went wrong was recorded, but 1 line of warnings and errors of 1 shape: "
@@ -278,6 +283,7 @@ def test_what_is_harmless_is_so_in_its_file_only(each: Harmless) -> None:
         "feature_gate.go:1] Setting GA feature gate SomeGate=true. It will be removed in a future",
         "csi_plugin.go:1] kubernetes.io/csi: kubeclient not set, assuming standalone kubelet",
         "probe.go:1] Flexvolume plugin directory at /x/y/ does not exist. Recreating.",
+        'cpu_manager.go:1] "RemoveStaleState: removing container" podUID="u" containerName="web"',
         'kubelet.go:1] "Skipping pod synchronization" err="[container runtime status check may not '
         'have completed yet, PLEG is not healthy: pleg has yet to be successful]"',
         "kubelet.go:1] skipping pod synchronization - container runtime status check may not have "
@@ -337,6 +343,16 @@ def _failed(
         first_ts_ns=START_NS + more["first"] * NS_PER_S,
         last_ts_ns=START_NS + more["last"] * NS_PER_S,
     )
+
+
+def test_what_a_refused_pod_lacks_is_no_problem(tmp_path: Path) -> None:
+    """The kubelet has given it up."""
+    story = Story("node-a")
+    story.add(PodRejected(**of("web"), reason="TaintToleration", message="Predicate failed"))
+    story.add(_failed("web", "volumes", reason="FailedMount", first=9, last=60, count=8))
+    assert [each.text for each in _found(tmp_path, story)] == [
+        "default/web rejected: TaintToleration"
+    ]
 
 
 def test_pods_that_one_cause_keeps_from_starting_are_one_headline(tmp_path: Path) -> None:

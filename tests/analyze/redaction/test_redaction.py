@@ -26,9 +26,11 @@ from kubeledger.analyze.redaction.settings import shown_setting
 from kubeledger.cli.main import cli
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import encode_recording, read_recording
+from kubeledger.model.bodies.allocation import PodResources, PodsStateRead, ResourceAmounts
 from kubeledger.model.bodies.cpumanager import CpuManagerStarted, CpuManagerStateRead
 from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodListed
 from kubeledger.model.bodies.memorymanager import MemoryBlock, MemoryManagerStateRead
+from kubeledger.model.bodies.stages import PodResized
 from kubeledger.model.record import Body, Record
 from kubeledger.model.wire.codec import kind_of
 from kubeledger.verify import Finding, Outcome
@@ -53,7 +55,7 @@ NAMES = {
 }
 
 
-@pytest.fixture(scope="module", params=["node-a", "node-b", *nightly("node-e-evictions")])
+@pytest.fixture(scope="module", params=["node-a", "node-b", *nightly("node-e-evictions", "node-f")])
 def pair(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Ledger, Path]:
@@ -84,6 +86,7 @@ def verdicts(history: History) -> Counter[tuple[str, str]]:
     )
 
 
+@pytest.mark.slow
 def test_it_verifies_as_before(pair: tuple[str, Ledger, Path]) -> None:
     """The same verdicts, kind by kind; its own chain is proved by reading it."""
     _, ledger, out = pair
@@ -272,6 +275,32 @@ def test_state_files_of_cpus_and_memory() -> None:
     assert "secret" not in text
     for kept in ('"2-3,5"', "hugepages-1Gi", '"numa_nodes":[0,1]', '"0,4"', "FullPhysicalCPUsOnly"):
         assert kept in text
+
+
+def test_what_a_resize_gave() -> None:
+    """Amounts stay, and a container is the same one in a record and in a state file."""
+    amounts = {"requests": {"cpu": "250m", "memory": "64Mi", "acme-widgets": "3"}}
+    bodies: list[Body] = [
+        PodResized(
+            namespace="shop", pod="web", pod_uid="u", outcome="allocated",
+            resources={"server": amounts},
+        ),
+        PodsStateRead(
+            which="allocated", checksum=1, checksum_ok=True,
+            pods={"u": PodResources(containers={"server": ResourceAmounts(**amounts)})},
+        ),
+    ]  # fmt: skip
+    records = scene(*((float(at_s), body) for at_s, body in enumerate(bodies)))
+    resized, state, *_ = (record.body for record in redacted(lambda: records, KEY))
+    assert isinstance(resized, PodResized)
+    assert isinstance(state, PodsStateRead)
+    (name, given), *_ = (resized.resources or {}).items()
+    (pod,) = state.pods.values()
+    shown = msgspec.to_builtins(pod.containers[name])["requests"]
+    assert given["requests"] == shown
+    assert shown["cpu"] == "250m"
+    assert shown["memory"] == "64Mi"
+    assert not any(word in str(shown) for word in ("server", "acme", "'3'"))
 
 
 @pytest.mark.parametrize("secret", SECRETS)

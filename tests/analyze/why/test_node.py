@@ -102,7 +102,7 @@ LONG = KubeletExited(pid=7, reason="error", message="Failed to start: " + "very 
     [
         (
             [LONG, _began(8), _reports("DiskPressure")],
-            "node node-t: process 7 died at 1970-01-01T00:16:41Z: Failed to start: very very ",
+            "node node-t: process 7 died at 1970-01-01T00:16:41Z: very very ",
         ),
         (
             [LONG, _began(8), _ended("fatal", 8)],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from kubeledger.analyze.histories.history import history_of_reader
@@ -19,6 +20,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodAdmitted,
     PodConfigChanged,
     PodEvicted,
+    PodRejected,
     PodTerminating,
 )
 from kubeledger.model.bodies.stages import ErrorsLogged, PodResized, PodStageFailed
@@ -229,7 +231,7 @@ def test_a_long_chain_is_cut_in_the_middle() -> None:
 
 
 def test_errors_that_name_the_pod() -> None:
-    """What no other record tells is a step; what another tells is not."""
+    """What no other record tells is a step; what another tells is not, nor what is harmless."""
     times: dict[str, Any] = {
         "first_ts_ns": 10**12,
         "last_ts_ns": 10**12,
@@ -237,7 +239,25 @@ def test_errors_that_name_the_pod() -> None:
         "source": "a.go",
     }
     errors = [ErrorsLogged(**POD, **times, shape=s, recorded=s == "b") for s in ("a", "b")]
-    found = answer(PodAdmitted(**POD), *errors)
+    stale = msgspec.structs.replace(
+        errors[0], source="cpu_manager.go", shape="RemoveStaleState: removing container"
+    )
+    found = answer(PodAdmitted(**POD), *errors, stale)
     assert [step.text for step in found.steps if "named" in step.text] == [
         "pod is named in an error: a"
     ]
+
+
+def test_what_a_refused_pod_lacks_is_no_reason() -> None:
+    """The kubelet has given it up; what held it up before that was so."""
+    refused = PodRejected(**POD, reason="TaintToleration", message="Predicate failed")
+    removed = PodTerminating(**POD, reason="removed", grace_period_s=None)
+    mount = failed("volumes", "FailedMount", "object not registered", at_s=9, count=8)
+    found = answer((5, refused), (9, mount), (20, removed))
+    assert found.headline == (
+        "pod default/web was refused (TaintToleration) at 1970-01-01T00:16:45Z: Predicate failed."
+    )
+    assert not any("did not start" in step.text for step in found.steps)
+    image = failed("image", "ErrImagePull", "not found", at_s=1, count=8)
+    before = answer((1, image), (5, refused), (20, removed))
+    assert any("its image" in step.text for step in before.steps)

@@ -13,6 +13,8 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from tests.simulate.engine.pod_histories import KINDS, Item, histories_of, match
 
+PULLS = "imagepull."
+"""Kinds that follow each start of a container; compared by :func:`pulls`."""
 _TOLD = {"inferred", "preemptor_inferred", "told_by", "sandbox", "changed"}
 """Fields that say how a log shows a decision, or that a log does not show."""
 
@@ -79,7 +81,7 @@ def _decisions(records: Iterable[Record]) -> dict[tuple[str, str], list[_Told]]:
     began = next(record.ts_ns for record in kept if record.kind == "node.KubeletStarted")
     found: dict[tuple[str, str], list[_Told]] = {}
     for record in kept:
-        if record.role == "decision":
+        if record.role == "decision" and not record.kind.startswith(PULLS):
             subject, body = names.comparable(record)
             subject = body.get("cgroup") or subject
             fields = {k: v for k, v in body.items() if k not in _TOLD}
@@ -158,6 +160,23 @@ def _differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[An
     }
 
 
+def pulls(records: Iterable[Record]) -> dict[str, list[str]]:
+    """Container -> what was decided about its image and what came of it, in order.
+
+    How often it was decided again is a draw's choice. That an image is there is told by kubelets
+    that verify who may use it; a simulated one tells it only where it was asked.
+    """
+    found: dict[str, list[str]] = {}
+    for record in records:
+        body: Any = record.body
+        if record.kind.startswith(PULLS) and record.role == "decision":
+            told = getattr(body, "decision", None) or body.outcome
+            before = found.setdefault(f"{body.pod}/{body.container}", [])
+            if told not in ("present", *before[-1:]):
+                before.append(told)
+    return {container: each for container, each in found.items() if each}
+
+
 def orders(records: Iterable[Record]) -> dict[str, list[str]]:
     """Pod -> what was decided about it, in order: kind, container and what came out of it.
 
@@ -169,6 +188,8 @@ def orders(records: Iterable[Record]) -> dict[str, list[str]]:
         body: Any = record.body
         pod = getattr(body, "pod", None) or getattr(body, "victim_pod", None)
         if record.role != "decision" or pod is None or record.kind in KINDS:
+            continue
+        if record.kind.startswith(PULLS):
             continue
         reported = [record.kind.rpartition(".")[2]]
         for name in ("container", "resource"):

@@ -15,7 +15,7 @@ from kubeledger.model.record import Record
 from kubeledger.simulate.engine.sim import Sim
 from kubeledger.simulate.scenario import load_scenario, to_plan
 from tests.recordings import RECORDINGS, import_recording
-from tests.simulate.engine.fidelity import Compared, Pair, compare, orders, table
+from tests.simulate.engine.fidelity import Compared, Pair, compare, orders, pulls, table
 from tests.simulate.engine.pod_histories import KINDS
 
 Node = tuple[str, list[Record], list[Record]]
@@ -103,6 +103,11 @@ def test_in_the_same_order(node: Node) -> None:
     assert recorded
     for pod in recorded.keys() | simulated.keys():
         assert simulated.get(pod) == recorded.get(pod), pod
+
+
+def test_images_are_pulled_or_not(node: Node) -> None:
+    """Of each container the same, however often it was tried."""
+    assert pulls(node[1]) == pulls(node[2])
 
 
 def test_at_about_the_same_time(compared: list[Compared]) -> None:

@@ -156,9 +156,8 @@ def _count(records: Records) -> Iterator[Told]:
         for each in _after(records, record):
             told: Any = each.body
             if isinstance(told, CpusAllocated | CpusReleased | CpuManagerStarted):
-                own_cpus = getattr(told, "cpu_set", None)
-                is_his = own_cpus and held(
-                    getattr(told, "pod_uid", None), getattr(told, "container", ""), own_cpus
+                is_his = not isinstance(told, CpuManagerStarted) and held(
+                    told.pod_uid, told.container, told.cpu_set or ""
                 )
                 back = is_his and isinstance(told, CpusReleased)
                 pool = cpus_of(told.default_cpu_set or "") | (set() if back else {own})
@@ -204,12 +203,9 @@ def _let_in(records: Records, record: Record, got: Body) -> list[Record]:
     for each in _after(records, record):
         told: Any = each.body
         if isinstance(told, PodRejected) and told.pod_uid == body.pod_uid:
-            names: dict[str, Any] = {
-                "namespace": told.namespace,
-                "pod": told.pod,
-                "pod_uid": told.pod_uid,
-            }
-            others[each.seq] = PodAdmitted(**names)
+            others[each.seq] = PodAdmitted(
+                namespace=told.namespace, pod=told.pod, pod_uid=told.pod_uid
+            )
             break
     return _told(records, others)
 
@@ -301,10 +297,9 @@ def _released_alive(records: Records) -> Iterator[Told]:
         later = next((i for i, r in enumerate(records) if r.ts_ns > record.ts_ns + NS_PER_S), None)
         if later is None:
             continue
-        names = (body.namespace, body.pod, body.pod_uid, body.container)
-        who: dict[str, Any] = dict(
-            zip(("namespace", "pod", "pod_uid", "container"), names, strict=True)
-        )
+        who: dict[str, Any] = {
+            name: getattr(body, name) for name in ("namespace", "pod", "pod_uid", "container")
+        }
         if isinstance(body, MemoryAllocated):
             back: Body = MemoryReleased(**who)
         else:

@@ -23,6 +23,8 @@ UNDETERMINED: dict[str, str] = {
     "*.told_by": "says which source told it",
     "cgroups.CgroupUpdated.created": "says what the reading before held",
     "cgroups.CgroupUpdated.changed": "says what the reading before held",
+    "imagepull.PullEnded.error": "an error of the container runtime, in any words",
+    "imagepull.PullEnded.size_bytes": "the runtime says it, and no other source",
     "images.GarbageCollected.error": "an error of the container runtime, in any words",
     "lifecycle.ContainerKilled.message": "words for people beside the reason",
     "oom.ProcessKilled.process": "the name of a process, which no other source tells",

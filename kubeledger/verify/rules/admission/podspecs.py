@@ -15,7 +15,6 @@ from kubeledger.kubelet.kube.names import is_extended_resource
 from kubeledger.kubelet.kube.pod import Container, Pod, PodSpec, ResourceRequirements
 from kubeledger.kubelet.kube.podtotals import allocated, resized_spec
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
-from kubeledger.model.bodies.lifecycle import PodConfigChanged
 from kubeledger.model.bodies.stages import PodResized
 from kubeledger.model.record import Record
 from kubeledger.replay.node.state import NodeState
@@ -57,7 +56,6 @@ class PodObjects:
         self._objects: dict[tuple[ListedPod, str | None, str, int], PodObject | None] = {}
         self._allocated: dict[str | None, list[tuple[int, _Resources]]] = {}
         self._told: dict[str | None, list[int]] = {}
-        self._updated_ns: dict[str | None, int] = {}
         self._decided: Counter[tuple[str | None, str]] = Counter()
 
     def foresee(self, record: Record, body: PodResized) -> None:
@@ -67,11 +65,6 @@ class PodObjects:
             return  # nobody says what it got
         key = body.pod_uid, body.outcome
         self._decided[key] += body.outcome in _DECIDED or not self._decided[key]
-
-    def foresee_update(self, record: Record, body: PodConfigChanged) -> None:
-        """Take in, of the first reading, when the API server changed a pod first."""
-        if body.operation == "UPDATE":
-            self._updated_ns.setdefault(body.pod_uid, record.ts_ns)
 
     def resized(self, record: Record, body: PodResized, state: NodeState) -> None:
         """A resize in place, which may have been allocated."""
@@ -92,7 +85,7 @@ class PodObjects:
         first_ns = self._lists.versions(listed)[0].ts_ns
         if not times and min(self._told.get(listed.uid, ()), default=first_ns) < first_ns:
             return None  # all lists show what was asked for later
-        if ts_ns < self._updated_ns.get(listed.uid, 0) < first_ns:
+        if self._lists.changed_unseen(ts_ns, listed):
             return None  # perhaps, too
         key = (listed, interval.source, interval.key, len(times))
         if key not in self._objects:

@@ -11,8 +11,6 @@ from kubeledger.model.bodies.cpumanager import CpuAllocationFailed
 from kubeledger.model.bodies.devicemanager import AllocationFailed
 from kubeledger.model.bodies.lifecycle import (
     PodAdmitted,
-    PodConfigChanged,
-    PodListed,
     PodRejected,
     PodTerminating,
 )
@@ -63,7 +61,6 @@ class AdmissionVerifier(RuleVerifier):
         self._cases: dict[int, AdmissionCase] = {}
         self._kills: dict[int, list[tuple[Record, PodPreempted]]] = {}
         self._decided: set[int] = set()
-        self._misnamed: set[int] = set()
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
         """What managers refuse, and what the node has."""
@@ -74,7 +71,6 @@ class AdmissionVerifier(RuleVerifier):
             AllocationFailed: self._inputs.refusals.note_manager,
             CpuAllocationFailed: self._inputs.refusals.note_manager,
             MemoryAllocationFailed: self._inputs.refusals.note_manager,
-            PodConfigChanged: self._inputs.objects.foresee_update,
             PodResized: self._inputs.objects.foresee,
         }
 
@@ -83,7 +79,6 @@ class AdmissionVerifier(RuleVerifier):
         return {
             KubeletStarted: self._kubelet_started,
             NodeObserved: self._inputs.node_observed,
-            PodListed: self._pod_listed,
             PodResized: self._pod_resized,
             PodsStateRead: self._resizes.state_read,
             PodTerminating: self._inputs.terminating,
@@ -97,40 +92,12 @@ class AdmissionVerifier(RuleVerifier):
         """The records, or the kubelet, end."""
         for case in self._cases.values():
             self._judge_victims(case.interval, None, state)
-        for each in (self._cases, self._kills, self._decided, self._misnamed):
+        for each in (self._cases, self._kills, self._decided):
             each.clear()
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
         self.settle(state)
         self._inputs.kubelet_started(record, body, state)
-
-    def _pod_listed(self, record: Record, body: PodListed, state: NodeState) -> None:
-        """A list shows the refusal of a pod about which nothing was decided."""
-        if (body.status or {}).get("phase") != "Failed":
-            return
-        interval = self._handed(record, body.pod_uid, body.namespace, body.pod)
-        if interval is None or interval.decided_ns is not None or interval.seq in self._misnamed:
-            return
-        listed = self._inputs.refusals.denied(interval)
-        # A process before may have refused it, in a line that is lost.
-        born_ns = self.context.timeline.pods[interval.key].created_ns or interval.since_ns
-        lost = self.context.coverage.missing(min(born_ns, interval.since_ns), interval.since_ns)
-        process = self.context.process
-        if process is None or (process.number == 0 and born_ns < process.started_ns):
-            return  # one before the log may have refused it
-        if born_ns > (interval.added_ns or born_ns):
-            return  # lines and lists go by two clocks
-        if listed is not None and listed[0] == record.seq and lost is None:
-            seq, reason, message = listed
-            self.context.absent(
-                record,
-                PodRejected.kind,
-                subject=f"pod/{interval.full_name}",
-                why=f"the pod had to be refused, and no record says so: {reason}, {message}",
-                expected={"reason": reason, "message": message},
-                rule=RULE_PREDICATES,
-                inputs=(interval.add_seq or 0, seq),
-            )
 
     # -- what is decided --------------------------------------------------------------------
 
@@ -268,8 +235,6 @@ class AdmissionVerifier(RuleVerifier):
         handed = (self._handed(record, each, namespace, name) for each in of_name)
         brought = [each for each in (*handed, interval) if each is not None]
         named = max(brought, key=lambda each: each.add_seq or 0, default=None)
-        if named is not None:
-            self._misnamed.add(named.seq)
         judgement = self._of_unknown_pod(record, uid, named)
         self.conclude(record, f"pod/{namespace}/{name}", judgement, rule=rule)
         return None

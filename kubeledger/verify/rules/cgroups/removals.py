@@ -28,6 +28,8 @@ _FOUND_NS: Final = 10 * NS_PER_S
 """So long after its start a process tells what it found."""
 _MANY: Final = 3
 """So many cgroups that are gone for no reason: the snapshot was not read as a whole."""
+_LOST: Final = 255
+"""Exit code that a runtime gives to what it lost; its end is when that was found."""
 _NOT_WHOLE: Final = "the whole of the cgroup files, for several running cgroups are not there"
 
 HistoryEntry = tuple[int, str, int]
@@ -111,7 +113,7 @@ class Removals:
             own = run.container_id == where.container_id
             if where.container_id is None:
                 own = process.started_ns < (run.started_ns or 0) < ts_ns
-            if not own:
+            if not own or run.exit_code == _LOST:
                 continue
             signs = [(run.killed_ns or 0, run.killed_seq), (run.died_ns or 0, run.died_seq)]
             at_ns, seq = max(signs)

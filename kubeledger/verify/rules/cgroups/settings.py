@@ -113,6 +113,7 @@ def rules_of(process: Process | None, variant: Variant) -> Rules | None:
         return None
     enforce, keys, pids = get("cpuCFSQuota"), get("enforceNodeAllocatable"), get("podPidsLimit")
     factor = get("memoryThrottlingFactor")
+    protects = _alpha_gate(settings, "MemoryQoS")
     return Rules(
         profile=profile,
         seq=settings.seq,
@@ -123,7 +124,7 @@ def rules_of(process: Process | None, variant: Variant) -> Rules | None:
         enforce_pods="pods" in (keys or ()) if isinstance(keys, list | None) else None,
         per_qos=get("cgroupsPerQOS") is not False,
         by_systemd=get("cgroupDriver") != "cgroupfs",
-        memory_qos=_alpha_gate(settings, "MemoryQoS") is True,
+        memory_qos=profile.cgroups.memory_qos_gate_on if protects is None else protects,
         throttling_factor=float(factor) if isinstance(factor, int | float) else None,
         tiered=get("memoryReservationPolicy") == TIERED_RESERVATION,
         pod_pids=max(pids, 0) if isinstance(pids, int) else None,

@@ -84,7 +84,7 @@ class Summer:
                 named = f"the spec of pod {interval.full_name}"
                 (missing if key in active.must else unknown).append(named)
                 continue
-            if rules.resizes(listed) and self._was_resized(listed):
+            if rules.resizes(listed) and self._was_resized(listed, start_ns):
                 unknown.append(f"the resources that pod {interval.full_name} had then")
             over = interval.ended_ns is not None and interval.ended_ns <= end_ns
             if not (
@@ -109,8 +109,13 @@ class Summer:
             tuple(unknown),
         )
 
-    def _was_resized(self, listed: ListedPod) -> bool:
-        """Whether the lists around show other resources, so that it may have had any between."""
+    def _was_resized(self, listed: ListedPod, start_ns: int) -> bool:
+        """Whether the lists around show other resources, so that it may have had any between.
+
+        So may a pod that was changed since a time, and before any list.
+        """
+        if self._context.pods.changed_unseen(start_ns, listed):
+            return True
         versions = self._context.pods.versions(listed)
         at = versions.index(listed) if listed in versions else 0
         around = versions[max(at - 1, 0) : at + 2]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kubeledger.simulate.engine.sim import Sim
-from tests.random_scenarios import random_plan, random_scenario
+from tests.random_scenarios import VERSIONS, random_plan, random_scenario
 from tests.simulate.engine.properties.check import digest, reproduction, violations
 
 ROOT = Path(__file__).parents[4]
@@ -69,6 +69,9 @@ def test_scenarios_are_not_quiet() -> None:
         ("MemoryAllocated", 30),
         ("MemoryReleased", 20),
         ("MemoryAllocationFailed", 5),
+        ("PodResized", 60),
+        ("ClaimPrepared", 8),
+        ("ClaimReleased", 5),
         ("ImageDeleted", 15),
         ("GarbageCollectionStarted", 8),
         ("PodPreempted", 10),
@@ -85,9 +88,9 @@ def test_versions_and_cgroups_are_all_drawn() -> None:
     """Each version with each version of cgroups."""
     drawn = {
         (each["kubeletVersion"], each["node"]["cgroupVersion"])
-        for each in map(random_scenario, range(60))
+        for each in map(random_scenario, range(150))
     }
-    assert drawn == {(v, c) for v in ("1.20.2", "1.28.0", "1.36.2") for c in (1, 2)}
+    assert drawn == {(v, c) for v in VERSIONS for c in (1, 2)}
 
 
 def test_bytes_do_not_depend_on_the_order_of_sets() -> None:

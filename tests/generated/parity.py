@@ -1,6 +1,6 @@
 """docs/internals/parity.md: what kubelet versions do, since when, and what proves it.
 
-Run: ``python -m kubeledger.kubelet.profile.parity > docs/internals/parity.md``
+Run: ``python -m tests.generated.parity > docs/internals/parity.md``
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 
-from kubeledger.kubelet.profile.behaviours import BEHAVIOURS
-from kubeledger.kubelet.profile.facts import NEWEST, OLDEST, Fact
+from kubeledger.kubelet.profile.facts import CONFIRMED, NEWEST, OLDEST, Fact
 from kubeledger.kubelet.profile.resolve import FACT_TABLES
+from tests.generated.behaviours import BEHAVIOURS
 
 _HEAD = f"""# Parity with the kubelet
 
@@ -24,6 +24,10 @@ exact version is read in the source; **recording**: the log, the metrics or the 
 recorded node (`recordings/`) show it, which the tests look up; **source**: read in the kubelet's
 source, of both sides of a change. Where a change came to older releases as well, the patch release
 is the one that the change's backport names.
+
+**1.{NEWEST} is known by source**: it has what 1.{CONFIRMED} has, and the facts below that begin
+with it, which were read in the changes themselves. No decision of such a kubelet was compared;
+`decide`, `judge` and `import` say so.
 """
 
 _DEFECTS = """## Defects of the kubelet that are not imitated
