@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,22 +42,20 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 _HERE = Path(__file__).parent
-_NOT_QUICK = frozenset(
-    {
-        "CliRunner",
-        "RECORDINGS",
-        "extract",
-        "import_anew",
-        "import_recording",
-        "recorded",
-        "subprocess",
-    }
+_NOT_QUICK = re.compile(
+    r"^(?:from \S+ )?import (?:\([^)]*|[^\n(]*)\b(?:CARRIERS|CliRunner|LAYOUTS|RECORDINGS|extract"
+    r"|import_anew|import_recording|recorded|subprocess)\b|\bpytester\b",
+    re.MULTILINE,
 )
-"""What a module imports that takes whole recordings or commands, or starts other processes."""
+"""A module that imports what takes whole recordings or commands, or starts other processes."""
+_NOT_QUICK_PLACES = (
+    *("damage", "fleet", "fuzz", "ledger/history", "mcp", "record", "remote", "timeline"),
+    *("analyze/headlines", "cli/test_forged.py", "ingest/test_prefixes.py"),
+    *("kubelet/cases/test_conformance.py", "ledger/test_damage.py", "ledger/test_faults.py"),
+    *("ledger/test_foreign_files.py", "replay/test_instants.py", "test_notebook.py"),
+)
+"""Where hardly a test is quick."""
 _NOT_QUICK_FIXTURES = frozenset({"ask", "bucket", "nodes", "place"})
-"""The same, of fixtures."""
-_NOT_QUICK_ROOMS = ("fleet", "fuzz", "ledger/history", "mcp", "record", "remote", "timeline")
-"""Rooms of which hardly a test is quick."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -65,9 +64,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Their modules take seconds to import."""
-    rooms = _NOT_QUICK_ROOMS if config.getoption("--quick") else ()
-    return True if any(collection_path == _HERE / room for room in rooms) else None
+    """With ``--quick`` modules are not even imported that take longer."""
+    if not config.getoption("--quick"):
+        return None
+    left_out = any(collection_path == _HERE / place for place in _NOT_QUICK_PLACES) or (
+        collection_path.suffix == ".py"
+        and _NOT_QUICK.search(collection_path.read_text(encoding="utf-8")) is not None
+    )
+    return True if left_out else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -75,21 +79,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("-m"):
         return
     quick = config.getoption("--quick")
-    kept: list[pytest.Item] = []
-    left_out: list[pytest.Item] = []
+    kept, left_out = list[pytest.Item](), list[pytest.Item]()
     for item in items:
         marked = item.get_closest_marker("nightly") or item.get_closest_marker("slow")
-        (left_out if marked or (quick and not _is_quick(item)) else kept).append(item)
+        asks = quick and not _NOT_QUICK_FIXTURES.isdisjoint(getattr(item, "fixturenames", ()))
+        (left_out if marked or asks else kept).append(item)
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
-
-
-def _is_quick(item: pytest.Item) -> bool:
-    """Whether a test needs neither a whole recording, nor another process or server."""
-    if not isinstance(item, pytest.Function):
-        return True
-    return not (_NOT_QUICK & vars(item.module).keys() or _NOT_QUICK_FIXTURES & {*item.fixturenames})
 
 
 @pytest.fixture(scope="session")

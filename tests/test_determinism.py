@@ -29,6 +29,7 @@ def kubeledger(world: dict[str, str], *arguments: str | Path) -> bytes:
     return subprocess.run(command, env=os.environ | world, capture_output=True, check=True).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("node", [pytest.param("node-a", marks=pytest.mark.nightly), "node-b"])
 def test_two_worlds_one_digest(node: str, tmp_path: Path) -> None:
     """Records, state and answers are equal byte for byte."""

@@ -46,6 +46,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, _Links]:
     return {page: _Links(page) for page in pages}
 
 
+@pytest.mark.slow
 def test_all_docs_are_pages_that_load_nothing_from_elsewhere(site: dict[Path, _Links]) -> None:
     names = {page.stem for page in site}
     assert {page.stem for page in (ROOT / "docs").rglob("*.md")} - {"README"} <= names
@@ -53,6 +54,7 @@ def test_all_docs_are_pages_that_load_nothing_from_elsewhere(site: dict[Path, _L
     assert not [url for url in loads if urlsplit(url).netloc]
 
 
+@pytest.mark.slow
 def test_no_link_is_dead(site: dict[Path, _Links]) -> None:
     dead = []
     for page, links in site.items():
@@ -70,6 +72,7 @@ def test_no_link_is_dead(site: dict[Path, _Links]) -> None:
     assert not dead
 
 
+@pytest.mark.slow
 def test_python_reference_has_each_method(site: dict[Path, _Links]) -> None:
     (reference,) = (page for page in site if page.name == "reference.html")
     methods = re.findall(

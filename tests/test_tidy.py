@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -136,9 +137,14 @@ def _against_the_flow(module: Path, tree: ast.Module) -> Iterator[str]:
             yield f"{name} does not stand before {own[2]}"
 
 
+@cache
+def _tree(module: Path) -> ast.Module:
+    return ast.parse(module.read_text(encoding="utf-8"))
+
+
 def _needed(module: Path) -> Iterator[str]:
     """Modules of the package that a module imports, wherever in it, as dotted names."""
-    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+    for node in ast.walk(_tree(module)):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
             yield from (name for name in names if name in NAMES)
@@ -176,8 +182,7 @@ def test_every_module_keeps_to_the_rules() -> None:
     """Imports only from what stands before it; none of the world in the core; short functions."""
     found = []
     for module in MODULES:
-        text = module.read_text(encoding="utf-8")
-        tree = ast.parse(text)
+        text, tree = module.read_text(encoding="utf-8"), _tree(module)
         for rule in (_against_the_flow, _ways_out, _long_functions):
             found += [f"{path_of(module)}: {each}" for each in rule(module, tree)]
         marks = ("TODO", "FIXME", "XXX", "NotImplementedError")

@@ -134,7 +134,7 @@ def _parsed(target: str) -> tuple[str, str, str | None]:
 
     parts = target.removeprefix("pod/").split("/")
     if not 2 <= len(parts) <= 3 or not all(parts):
-        raise BadQuestionError(f"{target!r} is no NS/POD or NS/POD/CONTAINER")
+        raise BadQuestionError(f"{target!r} is not NS/POD or NS/POD/CONTAINER")
     return parts[0], parts[1], parts[2] if len(parts) == 3 else None
 
 

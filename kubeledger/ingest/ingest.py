@@ -33,7 +33,7 @@ from kubeledger.ingest.standing import OWN, StandingRecords
 from kubeledger.ingest.stored import WINDOW_NS, Key, StoredFacts, same_body, same_subject
 from kubeledger.ledger.base_content import DroppedImport
 from kubeledger.ledger.batch import Draft
-from kubeledger.ledger.kept import KeptSources
+from kubeledger.ledger.kept import REREAD_BYTES_MAX, KeptSources
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import Run
 from kubeledger.ledger.runs import keyed_replay, replay_runs
@@ -54,6 +54,11 @@ from kubeledger.model.record import Record
 _NOT_REREAD = (
     "what the ledger kept of an earlier import is damaged, so that it was not read again together "
     "with this (`kubeledger audit` names it)"
+)
+
+_TOO_MUCH = (
+    "what earlier imports of this node read was not read again together with this, for it is more "
+    f"than {REREAD_BYTES_MAX >> 20:,} MiB: each piece tells only what its own files show"
 )
 
 BATCH = 1000
@@ -116,11 +121,13 @@ def history_of(ledger: Ledger, writer: LedgerWriter, node: str) -> History:
     """Imports of a node that the ledger holds."""
     runs = list(writer.info(node).runs)
     history = History([], runs, {run.digest for run in runs if run.complete and run.digest})
-    for run in runs:
-        if run.complete and run.digest:
-            record = ledger.record(node, run.first_seq)
-            if record is not None and isinstance(record.body, ImportStarted):
-                history.imported += record.body.sources
+    begun = [run.first_seq for run in runs if run.complete and run.digest]
+    if begun:
+        with ledger.reading(node, begun[0] - 1) as look:
+            bodies = [record.body for record in look.picked(begun)]
+        for body in bodies:
+            if isinstance(body, ImportStarted):
+                history.imported += body.sources
     if writer.info(node).dropped_seq:
         _add_dropped(ledger, node, history)
     return history
@@ -185,8 +192,9 @@ def ingest(
         pass
     report = _report(complete)
     ingestion.finish(report)
-    is_too_much = bool(kept) and complete is plan
-    if not is_too_much and store.is_damaged(history.completed, complete.reread):
+    if kept and complete is plan:
+        report.findings.append(Finding("kept_sources_too_much", None, _TOO_MUCH))
+    elif store.is_damaged(history.completed, complete.reread):
         report.findings.append(Finding("kept_sources_damaged", None, _NOT_REREAD))
     return report
 

@@ -47,7 +47,7 @@ def mcp(
     Five tools, all of them read-only: overview, why, sql, state, whatif. Answers are typed, name
     the records that prove them, and take about 2,000 tokens unless the agent asks for more. What
     they show are pseudonyms: --no-redact shows names and log lines as they are. A client starts
-    it; docs/mcp.md has its configuration.
+    it; docs/python.md has its configuration.
     """  # fmt: skip
     from kubeledger.analyze.redaction import key_of_passphrase
     from kubeledger.analyze.sql.api import connect

@@ -16,13 +16,14 @@ from kubeledger.analyze.histories.rules_version import rules_version
 from kubeledger.analyze.sql.listing import Filter, list_records
 from kubeledger.analyze.why import answers_to
 from kubeledger.analyze.why.names import known_names
+from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import DERIVED
 from kubeledger.model.bodies.ledger import RecordsSuperseded, SeqSpan
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record
-from tests.recordings import import_recording
+from tests.recordings import extract, import_recording
 
 PODS = ("gpu-a", "too-big", "live-fail/app", "default/gpu-c", "node", "nobody")
 
@@ -33,7 +34,6 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(derived, "KEPT_FROM", 50)
     monkeypatch.setattr(verdicts, "KEPT_FROM", 50)
     monkeypatch.setattr(derived, "STRETCH", 512)
-    monkeypatch.setattr("kubeledger.analyze.histories.subject_index.STRETCH", 512)
 
 
 @pytest.fixture
@@ -148,6 +148,34 @@ def test_kept_answers_grow_with_the_ledger(ledger: Ledger, tmp_path: Path) -> No
         assert list(map(msgspec.json.encode, history.verify())) == list(
             map(msgspec.json.encode, plain.verify())
         )
+
+
+@pytest.mark.usefixtures("small")
+def test_pieces_of_a_log_that_overlap_in_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each import may take back and add records of earlier ones: the order is that of replay."""
+    monkeypatch.setattr("kubeledger.analyze.sql.listing._MISSING_MAX", 10**9)
+    lines = (extract("node-b", tmp_path) / "kubelet.log").read_bytes().splitlines(keepends=True)
+    ledger = Ledger.create(tmp_path / "ledger")
+    for number, (begin, end) in enumerate(pairwise((0, 30_000, len(lines)))):
+        piece = tmp_path / f"day-{number}" / "kubelet.log"
+        piece.parent.mkdir()
+        piece.write_bytes(b"".join(lines[begin:end]))
+        import_sources([str(piece.parent)], ledger)
+        (history,) = histories_of_ledger(ledger)
+        plain = read_only(ledger)
+        for _ in range(2):
+            assert known_names(history) == known_names(plain)
+            for asked in ("ready-flap", "startup-never/app"):
+                assert reasons(history, asked) == reasons(plain, asked), asked
+        assert not list(prove_caches([ledger]))
+        named = seqs(list_records(ledger, Filter(pod="ready-flap")))
+        monkeypatch.setattr("kubeledger.analyze.sql.listing._MISSING_MAX", -1)
+        assert named == seqs(list_records(ledger, Filter(pod="ready-flap")))
+        monkeypatch.setattr("kubeledger.analyze.sql.listing._MISSING_MAX", 10**9)
+    with ledger.reading(plain.node) as look:
+        assert not look.is_in_order
 
 
 @pytest.mark.usefixtures("small")

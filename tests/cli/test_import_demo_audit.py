@@ -179,7 +179,7 @@ def test_demo(tmp_path: Path) -> None:
         assert result.exit_code == 0, result.output
         assert records in result.stdout
         assert page.resolve().as_uri() in result.stdout
-        for words in ("gpu-a was preempted", "0 impossible", "99004545", f"KUBELEDGER={kept}"):
+        for words in ("gpu-a was preempted", "0 impossible", "94.4Mi", f"KUBELEDGER={kept}"):
             assert words in result.stdout
         assert len(result.stdout.splitlines()) <= 50
     assert "critical-1" in page.read_text(encoding="utf-8")

@@ -17,6 +17,14 @@ from kubeledger.model.record import Record
 from tests.recordings import extract
 
 UID = "0c8b8f31-f9c9-4d7f-88d1-8a748a34c6fe"
+EVENT = (
+    'v1.Event{TypeMeta:v1.TypeMeta{Kind:"", APIVersion:""}, ObjectMeta:v1.ObjectMeta{Name:"n.1", '
+    'Namespace:"default", UID:""}, InvolvedObject:v1.ObjectReference{Kind:"Node", Namespace:"", '
+    'Name:"node-x", UID:"node-x", APIVersion:"", ResourceVersion:"", FieldPath:""}, '
+    'Reason:"Starting", Message:"Starting kubelet.", '
+    'Source:v1.EventSource{Component:"kubelet", Host:"node-x"}, '
+    'LastTimestamp:v1.Time{Time:time.Time{wall:0x0}}, Count:1, Type:"Normal"}'
+)
 START = 'I1121 03:00:00.000001    8337 flags.go:64] FLAG: --hostname-override="node-x"'
 
 
@@ -92,6 +100,7 @@ def test_what_they_name(tmp_path: Path) -> None:
         line(5, f'd.go:1] Failed for volume "v" pod "web" (UID: "{UID}") : no'),
         line(6, 'e.go:1] "Failed for many pods at once" pods=["default/a","default/b"]'),
         line(7, f'a.go:1] "Failed for it to go on well" pod="default/web" podUID="{UID}"', pid=9),
+        line(8, f"event.go:273] Unable to write event: '&{EVENT}': 'refused' (may retry)"),
     )
     counted: Counter[tuple[object, ...]] = Counter()
     for body in found.logged:
@@ -103,6 +112,7 @@ def test_what_they_name(tmp_path: Path) -> None:
         ("d.go", None, "web", UID, 8337): 1,
         ("e.go", None, None, None, 8337): 1,
         ("a.go", "default", "web", UID, 9): 1,
+        ("event.go", None, None, None, 8337): 1,
     }
     first, last = (body for body in found.logged if (body.source, body.pid) == ("a.go", 8337))
     assert (first.first_ts_ns, first.last_ts_ns) == (first.first_ts_ns, first.first_ts_ns)

@@ -189,6 +189,7 @@ def test_texts_of_a_log_are_data_on_one_line(tmp_path: Path) -> None:
         assert len(answer.text) < 10_000
 
 
+@pytest.mark.slow
 def test_a_lake_is_asked_node_by_node(recorded: Recorded, tmp_path: Path) -> None:
     lake = str(tmp_path / "lake")
     done = CliRunner().invoke(

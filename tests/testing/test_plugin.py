@@ -101,6 +101,7 @@ def test_a_directory_may_be_named(pytester: pytest.Pytester) -> None:
     pytester.runpytest_subprocess("--kubeledger=golden").assert_outcomes(passed=2)
 
 
+@pytest.mark.slow
 def test_several_processes(pytester: pytest.Pytester) -> None:
     """Workers collect the same tests."""
     for name in ("a", "b", "c"):
@@ -108,6 +109,7 @@ def test_several_processes(pytester: pytest.Pytester) -> None:
     pytester.runpytest_subprocess("--kubeledger", "-n", "2").assert_outcomes(passed=6)
 
 
+@pytest.mark.slow
 def test_a_damaged_recording_fails_with_its_place(pytester: pytest.Pytester) -> None:
     """File and line, no traceback; the others are tested all the same."""
     scene().save(pytester.path / "b.ledger.jsonl")
@@ -121,6 +123,7 @@ def test_a_damaged_recording_fails_with_its_place(pytester: pytest.Pytester) -> 
         result.stdout.no_fnmatch_line("*Traceback*")
 
 
+@pytest.mark.slow
 def test_a_recording_changed_by_hand(pytester: pytest.Pytester) -> None:
     """The place is named, its decisions are tested as they stand, and an update seals it."""
     path = pytester.path / "a.ledger.jsonl"

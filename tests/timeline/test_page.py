@@ -12,12 +12,13 @@ from selenium.webdriver.common.keys import Keys
 
 from kubeledger.analyze.problems.table import PROBLEMS, occurrences
 from kubeledger.analyze.sql.api import connect
+from tests.marks import slow
 from tests.timeline.browser import Browser
 
 pytestmark = pytest.mark.xdist_group("browser")
 
 
-@pytest.mark.parametrize("name", ["node-a", "node-b", "node-e-evictions"])
+@pytest.mark.parametrize("name", ["node-b", *slow("node-a", "node-e-evictions")])
 def test_a_page_is_drawn_without_a_request_or_a_complaint(
     browser: Browser, pages: dict[str, Path], name: str
 ) -> None:

@@ -131,6 +131,7 @@ def traces(ledgers: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RECORDED)
 def test_all_that_is_drawn(traces: dict[str, Trace], ledgers: dict[str, Path], name: str) -> None:
     """Each item of the drawing with its time, record, verdict and evidence, and nothing else."""
@@ -218,6 +219,7 @@ def test_counters(traces: dict[str, Trace]) -> None:
     assert ("memory available", "GiB") in counters
 
 
+@pytest.mark.slow
 def test_a_pod_and_a_time(ledgers: dict[str, Path], tmp_path: Path) -> None:
     """By name or UID; standard output takes a trace as well."""
     by_name = export(ledgers["node-a"], "--pod", "default/gpu-a").stdout_bytes
@@ -240,6 +242,7 @@ def test_a_kind_of_records_is_refused(ledgers: dict[str, Path]) -> None:
     assert "--kind is for records" in result.stderr
 
 
+@pytest.mark.slow
 def test_a_redacted_trace(ledgers: dict[str, Path]) -> None:
     """It shows the same marks, under pseudonyms."""
     plain = export(ledgers["node-a"]).stdout_bytes

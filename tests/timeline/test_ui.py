@@ -563,6 +563,7 @@ def fixed_answer(value: object) -> Answer:
     return lambda _: json_reply(value)
 
 
+@pytest.mark.slow
 def test_the_command_ends_cleanly(ledgers: dict[str, Path]) -> None:
     """It says where it listens; Ctrl-C ends it, also while a query runs."""
     command = [sys.executable, "-m", "kubeledger", "ui", str(ledgers["node-a"])]

@@ -113,6 +113,9 @@ DAILY = (
     lie("node-e-oom", "pull before its back-off has passed", "imagepull.PullEnded",
         "container/default/no-image/app", "back-off of 40s had not passed",
         Edit(LOG, "08:12:20.760358", "with ImagePullBackOff", "with ErrImagePull")),
+    lie(A, "pull under policy Never", "imagepull.PullEnded",
+        "container/default/guaranteed-1/container3", "Never never pulls",
+        Edit(LOG, 7369, "with ErrImageNeverPull", "with ErrImagePull")),
     lie(A, "stamp of a line: 03:01:32", CONTRADICTED, "node", "T03:01:32.",
         Edit(LOG, "Predicate failed on Pod: too-big", " 03:00:32.", " 03:01:32.")),
 )  # fmt: skip

@@ -2,8 +2,9 @@
 
 A fold takes the records one after the other. What it has come to is kept for each stretch of
 records (:data:`STRETCH`), bound to the ledger by the chain digest of the stretch's last record,
-and to what made it by :func:`rules_version`. What does not fit is made again. Only a ledger whose
-order of seq is that of time has any: elsewhere an earlier record may come later.
+and to what made it by :func:`rules_version`. What does not fit is made again. Where imports overlap
+in time, an earlier record may come later: there all records, in the order of replay, are one
+stretch, which is kept for as long as nothing is appended.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Fold(NamedTuple, Generic[T]):
     Attributes:
         place: name of the directory where it is kept.
         type: of its value, a msgspec structure with defaults for all fields.
-        note: takes in a record, those of a stretch in the order of seq.
+        note: takes in a record, those of a stretch in the order of replay.
     """
 
     place: str
@@ -65,10 +66,12 @@ class _Kept(msgspec.Struct, frozen=True):
 
     Attributes:
         superseded: spans of the stretch that were superseded, so that they are not in the value.
+        is_whole: all records up to the last were taken in, in the order of replay.
     """
 
     first_seq: int
     superseded: list[Span]
+    is_whole: bool
     value: msgspec.Raw
 
 
@@ -84,16 +87,18 @@ def stretches_of(
         missing_max: so many records may be missing; None: any number.
 
     Returns:
-        None where the ledger is short, not in the order of time, or more records are missing.
+        None where the ledger is short, or more records are missing.
 
     Raises:
         KubeledgerError: its records cannot be read, or are not as they were written.
     """
     info = look.info()
     first_seq, last_seq = look.begin.seq + 1, info.last_seq
-    if last_seq - first_seq + 1 < KEPT_FROM or not look.is_in_order:
+    if last_seq - first_seq + 1 < KEPT_FROM:
         return None
     store = ledger.snapshots(look.node, fold.place)
+    if not look.is_in_order:
+        return _whole(store, look, info, fold, missing_max)
     found = list(_kept_of(store, look, info, fold))
     missing = last_seq - first_seq + 1 - sum(each.last_seq - each.first_seq + 1 for each in found)
     if missing_max is not None and missing > missing_max:
@@ -116,11 +121,46 @@ def prove(ledger: Ledger, look: Reading, fold: Fold[T]) -> Iterator[int]:
         KubeledgerError: as :func:`stretches_of`.
     """
     info, store = look.info(), ledger.snapshots(look.node, fold.place)
+    if not look.is_in_order:
+        whole = _kept_whole(store, look, info, fold)
+        if whole is not None and whole != _replayed(look, info, fold):
+            yield whole.last_seq
+        return
     for there in _kept_of(store, look, info, fold):
         fresh = Stretch(there.first_seq, there.first_seq - 1, fold.type())
         superseded = clipped(info.superseded, there.first_seq, there.last_seq)
         if _grown(look, fresh, there.last_seq, superseded, fold).value != there.value:
             yield there.last_seq
+
+
+def _whole(
+    store: SnapshotStore, look: Reading, info: NodeInfo, fold: Fold[T], missing_max: int | None
+) -> list[Stretch[T]] | None:
+    """All records as one stretch, in the order of replay."""
+    stretch = _kept_whole(store, look, info, fold)
+    if stretch is None:
+        if missing_max is not None and info.last_seq - look.begin.seq > missing_max:
+            return None
+        stretch = _replayed(look, info, fold)
+        with suppress(LedgerUnavailableError):
+            _keep(store, look, stretch, info.superseded, is_whole=True)
+    return [stretch]
+
+
+def _kept_whole(
+    store: SnapshotStore, look: Reading, info: NodeInfo, fold: Fold[T]
+) -> Stretch[T] | None:
+    is_there = info.last_seq in _newest_kept(store, look, info.last_seq).values()
+    seq = info.last_seq if is_there else None
+    return _loaded(store, seq, look.begin.seq + 1, info.superseded, fold, is_whole=True)
+
+
+def _replayed(look: Reading, info: NodeInfo, fold: Fold[T]) -> Stretch[T]:
+    value = fold.type()
+    for record in look.replay(verify="crc"):
+        if record.seq <= info.last_seq:
+            fold.note(value, record)
+    return Stretch(look.begin.seq + 1, info.last_seq, value)
 
 
 def _ends(first_seq: int, last_seq: int) -> Iterator[int]:
@@ -166,7 +206,13 @@ def _newest_kept(store: SnapshotStore, look: Reading, last_seq: int) -> dict[int
 
 
 def _loaded(
-    store: SnapshotStore, seq: int | None, first_seq: int, superseded: list[Span], fold: Fold[T]
+    store: SnapshotStore,
+    seq: int | None,
+    first_seq: int,
+    superseded: list[Span],
+    fold: Fold[T],
+    *,
+    is_whole: bool = False,
 ) -> Stretch[T] | None:
     """What is kept up to a record; None where it does not fit."""
     snapshot = None if seq is None else store.load(seq, rules_version())
@@ -174,10 +220,8 @@ def _loaded(
         return None
     try:
         kept = msgspec.msgpack.decode(snapshot.state, type=_Kept)
-        if (kept.first_seq, kept.superseded) != (
-            first_seq,
-            clipped(superseded, first_seq, snapshot.seq),
-        ):
+        clip = clipped(superseded, first_seq, snapshot.seq)
+        if (kept.first_seq, kept.superseded, kept.is_whole) != (first_seq, clip, is_whole):
             return None
         value = msgspec.msgpack.decode(kept.value, type=fold.type)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -195,12 +239,19 @@ def _grown(
     return stretch._replace(last_seq=last_seq)
 
 
-def _keep(store: SnapshotStore, look: Reading, stretch: Stretch[T], superseded: list[Span]) -> None:
+def _keep(
+    store: SnapshotStore,
+    look: Reading,
+    stretch: Stretch[T],
+    superseded: list[Span],
+    *,
+    is_whole: bool = False,
+) -> None:
     digest = look.digest_at(stretch.last_seq)
     if digest is None:
         return
     value = msgspec.Raw(msgspec.msgpack.encode(stretch.value))
-    kept = _Kept(stretch.first_seq, superseded, value)
+    kept = _Kept(stretch.first_seq, superseded, is_whole, value)
     store.save(
         Snapshot(
             seq=stretch.last_seq,

@@ -80,8 +80,10 @@ class History(msgspec.Struct, frozen=True):
         stretches = self.derive(SUBJECT_INDEX)
         if stretches is None:
             return self.read(kinds)
-        found = self.pick(seqs_naming(subjects, stretches))
-        return (record for record in found if kinds is None or record.kind in kinds)
+        seqs = seqs_naming(subjects, stretches)
+        found = {record.seq: record for record in self.pick(seqs)}
+        named = (found[seq] for seq in seqs)
+        return (record for record in named if kinds is None or record.kind in kinds)
 
     def latest_ns(self, kinds: Collection[str], upto_ts_ns: int | None = None) -> int | None:
         """The latest time of records of some kinds, up to a time if given; None: there is none."""

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Collection, Iterable
-from itertools import chain
 
 import msgspec
 
-from kubeledger.analyze.histories.derived import STRETCH, Fold, Stretch
+from kubeledger.analyze.histories.derived import Fold, Stretch
 from kubeledger.ledger.names import SUBJECTS
 from kubeledger.model.record import Record
 from kubeledger.replay.episodes.subjects import subjects_of
 
-_BYTES = 4
+_BYTES = 8
 
 
 class Places(msgspec.Struct):
     """Where the records of one stretch name whom.
 
     Attributes:
-        seqs: subject -> for each record its place in the stretch, as four bytes, the low one first.
+        count: of the records.
+        seqs: subject -> for each record that names it which of the stretch it is, and its seq, as
+            eight bytes each, the low one first.
         latest_ns: kind -> the latest time of its records.
     """
 
+    count: int = 0
     seqs: dict[str, bytearray] = {}
     latest_ns: dict[str, int] = {}
 
 
 def _note(places: Places, record: Record) -> None:
-    place = ((record.seq - 1) % STRETCH).to_bytes(_BYTES, "little")
+    place = places.count.to_bytes(_BYTES, "little") + record.seq.to_bytes(_BYTES, "little")
+    places.count += 1
     for subject in subjects_of(record.body):
         places.seqs.setdefault(subject, bytearray()).extend(place)
     kind, latest = record.kind, places.latest_ns
@@ -39,17 +43,13 @@ SUBJECT_INDEX = Fold(SUBJECTS, Places, _note)
 
 
 def seqs_naming(subjects: Collection[str], stretches: Iterable[Stretch[Places]]) -> list[int]:
-    """Numbers of the records that name one of some subjects, ascending."""
-    found: set[int] = set()
+    """Numbers of the records that name one of some subjects, in the order of replay."""
+    found: list[int] = []
     for stretch in stretches:
-        base = (stretch.first_seq - 1) // STRETCH * STRETCH + 1
-        packed = (stretch.value.seqs.get(subject, b"") for subject in subjects)
-        places = memoryview(bytes(chain.from_iterable(packed)))
-        found.update(
-            base + int.from_bytes(places[at : at + _BYTES], "little")
-            for at in range(0, len(places), _BYTES)
-        )
-    return sorted(found)
+        packed = b"".join(stretch.value.seqs.get(subject, b"") for subject in subjects)
+        numbers = iter(struct.unpack(f"<{len(packed) // _BYTES}Q", packed))
+        found += (seq for _, seq in sorted(set(zip(numbers, numbers, strict=True))))
+    return found
 
 
 def latest_of(kinds: Collection[str], stretches: Iterable[Stretch[Places]]) -> int | None:

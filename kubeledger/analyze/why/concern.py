@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
+
+import msgspec
 
 from kubeledger.analyze.why.target import Target
 from kubeledger.model.bodies.images import ImagesDetected
@@ -220,11 +223,25 @@ def containers_in(part: object) -> Iterator[dict[str, Any]]:
             yield from (each for each in part.get(group) or () if isinstance(each, dict))
 
 
+_IDS = ("container_id", "process", "pid", "chosen_pid", "invoked_by")
+_OTHERS = frozenset({"cgroup", "task_cgroup", "also_killed", "tasks", "about", "spec"})
+
+
+@cache
+def _fields_of(kind: type[msgspec.Struct]) -> tuple[tuple[str, ...], bool]:
+    """Which fields of IDs a kind of body has, and whether it has any other of belongings."""
+    there = frozenset(kind.__struct_fields__)
+    return tuple(field for field in _IDS if field in there), bool(_OTHERS & there)
+
+
 def belongings_of(body: Any) -> Iterator[str]:  # noqa: ANN401 # any body
     """Processes, containers, cgroups; volumes, claims, secrets, images of a pod's way or spec."""
-    for field in ("container_id", "process", "pid", "chosen_pid", "invoked_by"):
-        if (value := getattr(body, field, None)) is not None:
+    ids, others = _fields_of(body.__class__)
+    for field in ids:
+        if (value := getattr(body, field)) is not None:
             yield str(value)
+    if not others:
+        return
     for path in filter(None, (getattr(body, field, None) for field in ("cgroup", "task_cgroup"))):
         yield path
         yield from _CONTAINER_ID.findall(path)

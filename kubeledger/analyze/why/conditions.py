@@ -334,6 +334,6 @@ def _phase(body: ShutdownProgressed) -> str:
         "detected": "the node was told to shut down",
         "killing": f"{pods} told to end{grace}",
         "timed_out": f"{pods} had not ended in time",
-        "completed": "shutdown went on",
+        "completed": "the kubelet let the shutdown go on",
         "cancelled": "shutdown was cancelled",
     }[body.step]

@@ -44,6 +44,8 @@ class Facts(msgspec.Struct):
         runs: container ID -> instance.
         resized: the last that is known of a resize in place.
         claims: names of the pod's resource claims.
+        held_by_images: containers of which a stage tells that their image was not pulled.
+        ended_pulls: numbers of the records of pulls whose end is recorded, too.
     """
 
     main: Record | None
@@ -59,6 +61,8 @@ class Facts(msgspec.Struct):
     reasons: set[str] = set()
     resized: Record | None = None
     claims: list[str] = []
+    held_by_images: set[str | None] = set()
+    ended_pulls: set[int | None] = set()
 
     def is_killed(self, container_id: str | None) -> bool:
         """Whether the kubelet killed the instance, or the kernel a process in it."""
@@ -102,6 +106,10 @@ def facts_of(records: Sequence[Record], facts: Facts) -> Facts:
                 facts.claims = claims_of(body.spec or {}, body.status or {}) or facts.claims
             case kind if kind.endswith("AllocationFailed"):
                 facts.not_given = why_of([record], facts)
+            case "lifecycle.PodStageFailed" if body.stage == "image":
+                facts.held_by_images.add(body.container)
+            case "imagepull.PullEnded":
+                facts.ended_pulls.add(record.cause)
             case "lifecycle.RestartBackedOff":
                 facts.backed_off.add(body.container)
             case "lifecycle.ContainerKilled" | "oom.ProcessKilled":

@@ -303,7 +303,7 @@ _PULLS = {
     "failed": "could not have its image pulled",
     "never": "may not have its image pulled",
     "present": "may use its image, which was there",
-    "pull": "was to have its image pulled",
+    "pull": "has its image pulled, of which no end is recorded",
     "pulled": "had its image pulled",
     "refused": "had the pull of its image refused",
 }
@@ -409,12 +409,18 @@ def _weight_of_change(record: Record, _: Facts) -> int:
     return {"ADD": 12, "DELETE": DELETED, "REMOVE": 8}.get(body.operation, 0)
 
 
-def _weight_of_pull(record: Record, _: Facts) -> int:
-    """What fails is told as a stage, too; that an image is there is as it should be."""
+def _weight_of_pull(record: Record, facts: Facts) -> int:
+    """What fails is told as a stage, too; a pull tells its end; that an image is there is well."""
     body: Any = record.body
     if record.kind == "imagepull.PullEnded":
-        return 19 if body.outcome == "pulled" else 17
-    return {"back_off": 18, "pull": 11}.get(body.decision, 0)
+        return 19 if body.outcome == "pulled" else 0 if _is_held(body, facts) else 17
+    is_under_way = body.decision == "pull" and record.seq not in facts.ended_pulls
+    return 40 if is_under_way else 18 if body.decision == "back_off" else 0
+
+
+def _is_held(body: Any, facts: Facts) -> bool:  # noqa: ANN401 # any body with a container
+    """Whether a stage tells that the container waits for its image."""
+    return body.container in facts.held_by_images
 
 
 def _always(weight: int) -> Callable[[Record, Facts], int]:

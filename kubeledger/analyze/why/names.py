@@ -18,6 +18,7 @@ from kubeledger.analyze.why.concern import (
 )
 from kubeledger.analyze.why.target import FORMS, Target, TargetKind, parse_target
 from kubeledger.ledger.names import NAMES
+from kubeledger.model.bodies.stages import ErrorsLogged
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record
 from kubeledger.replay.episodes.subjects import named_within, pods_in, uid_of
@@ -205,6 +206,8 @@ def _note(known: Known, record: Record) -> None:
     if pod and not getattr(body, "namespace", None):
         its = whose if whose.kind == "pod" else Target("pod", (pod,))
         known.nameless.setdefault(pod, {})[its] = None
+    if record.kind == ErrorsLogged.kind:  # its process is the kubelet
+        whose = Target("node", (record.node,))
     for name in belongings_of(body):
         known.others.setdefault(name, {})[whose] = None
 

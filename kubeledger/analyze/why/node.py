@@ -215,11 +215,11 @@ def _headline(
     clauses = [each for each in clauses if each.weight and each.text]
     chosen: list[str] = []
     for each in sorted(clauses, key=lambda each: (-each.weight, -each.lasted_ns)):
-        left = room - sum(len(text) + 2 for text in chosen)
+        left = room - sum(len(text) + 2 for text in chosen) if chosen else HEADLINE_MAX - begin
         texts = [seconds(text) for text in (each.text, each.short) if text]
         fitting = next((text for text in texts if len(text) <= left), None)
         if fitting or not chosen:
-            chosen.append(fitting or cut_chain(texts[0], HEADLINE_MAX - begin))
+            chosen.append(fitting or cut_chain(texts[0], left))
     return ended(f"node {node}: {'; '.join(chosen) or _UNTOLD}")
 
 

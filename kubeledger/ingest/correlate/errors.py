@@ -85,6 +85,8 @@ class ErrorsAssembler(Assembler):
 
 def _in_values(values: dict[str, Any]) -> Subject | None:
     # A cut line refuses to say what is missing; here nothing has to be there.
+    if dict.get(values, "kind", "Pod") != "Pod":  # an event about the node
+        return None
     pod, uid, pods = (dict.get(values, key) for key in ("pod", "podUID", "pods"))
     named = [ref] if (ref := structured_pod(pod, uid)) is not None else structured_pods(pods)
     if len(named) == 1:

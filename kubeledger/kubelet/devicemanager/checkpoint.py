@@ -179,7 +179,7 @@ def _node(key: str) -> int:
     try:
         return int(key)
     except ValueError:
-        raise MalformedCheckpointError(f"{key!r} is no NUMA node") from None
+        raise MalformedCheckpointError(f"{key!r} is not a NUMA node") from None
 
 
 def _node_order(key: str) -> int:

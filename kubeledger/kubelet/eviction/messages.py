@@ -21,8 +21,6 @@ REASON = "Evicted"
 """Reason in the status of an evicted pod, of its event, and of a pod kept out by a condition."""
 
 THRESHOLD_MET = "EvictionThresholdMet"
-CONDITION_TYPE = "DisruptionTarget"
-CONDITION_REASON = "TerminationByKubelet"
 
 
 class Event(msgspec.Struct, frozen=True):

@@ -124,7 +124,7 @@ def decode_pulled_record(content: bytes, facts: ImagePullFacts) -> tuple[PulledR
     try:
         updated_ns = None if text is None else parse_api_ts(text)
     except ValueError:
-        raise MalformedRecordError(f"lastUpdatedTime is no time: {text!r}") from None
+        raise MalformedRecordError(f"lastUpdatedTime is not a time: {text!r}") from None
     return PulledRecord(record.image_ref or "", updated_ns, mapping), is_current
 
 

@@ -26,6 +26,9 @@ from kubeledger.kubelet.topologymanager.hint import (
 Fitness = Callable[[int], tuple[int, ...]]
 """Mask -> sort key: the smaller, the fitter among hints of the same preference."""
 
+_State = tuple[int, bool, int | None]
+"""Mask and preference so far, and the mask that all hints had; None while none had any."""
+_ANYWHERE = (DONT_CARE,)
 _MIXED = -1
 """In place of a common mask: the masks merged so far are not all equal."""
 
@@ -88,11 +91,10 @@ def merged_hints(
         v1.36.2 the same, with the rule of equal masks
     Differs: a set of distinct results instead of a callback a combination.
     """
-    states: set[tuple[int, bool, int | None]] = {(all_nodes, True, None)}
+    states: set[_State] = {(all_nodes, True, None)}
     for hints in hints_by_resource:
-        states = {
-            _with_hint(state, hint) for state in states for hint in hints
-        }  # a resource without any hint leaves no combination
+        if hints != _ANYWHERE:
+            states = _with_hints(states, hints)
     equal_needed = facts.preferred_needs_equal_masks
     return {
         TopologyHint(mask, preferred and not (equal_needed and common == _MIXED))
@@ -146,17 +148,19 @@ def max_of_min_affinity_counts(hints_by_resource: Iterable[Hints]) -> int:
     )
 
 
-def _with_hint(
-    state: tuple[int, bool, int | None], hint: TopologyHint
-) -> tuple[int, bool, int | None]:
-    mask, preferred, common = state
-    if hint.affinity is None:
-        return (mask, preferred and hint.preferred, common)
-    if common is None:
-        common = hint.affinity
-    elif common != hint.affinity:
-        common = _MIXED
-    return (mask & hint.affinity, preferred and hint.preferred, common)
+def _with_hints(states: Iterable[_State], hints: Hints) -> set[_State]:
+    """Each state with each hint of a resource; one without any leaves no combination."""
+    pairs = [(hint.affinity, hint.preferred) for hint in hints]
+    found: set[_State] = set()
+    for mask, preferred, common in states:
+        for affinity, wanted in pairs:
+            if affinity is None:
+                found.add((mask, preferred and wanted, common))
+            elif common is None or common == affinity:
+                found.add((mask & affinity, preferred and wanted, affinity))
+            else:
+                found.add((mask & affinity, preferred and wanted, _MIXED))
+    return found
 
 
 def _off_by(mask: int, wanted: int) -> tuple[int, int]:

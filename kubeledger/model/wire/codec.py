@@ -262,7 +262,7 @@ def decode_line(line: bytes) -> Record:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadLineError(f"not a record: {error}") from error
     if envelope.role != role:
-        raise BadLineError(f"{kind} is no {envelope.role}")
+        raise BadLineError(f"{kind} is not a kind of {envelope.role}")
     return Record(
         node=envelope.node,
         seq=envelope.seq,

@@ -108,7 +108,7 @@ class JournalCommand:
             row = _ROW.decode(line)
         except msgspec.DecodeError as error:
             raise BadInputError(
-                f"journalctl writes what is no entry: {error}", file=str(self._directory)
+                f"journalctl wrote what is not a journal entry: {error}", file=str(self._directory)
             ) from None
         self._cursor = row.cursor
         after, self._after = self._after, None

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
+
+import msgspec
 
 
 class Named(NamedTuple):
@@ -30,47 +33,88 @@ class Within(NamedTuple):
 
 
 _ROLES = ("", "victim_", "preemptor_")
+_PATHS = ("cgroup", "task_cgroup")
+_LISTS = ("pods", "ranked", "entries", "containers")
 _POD_CGROUP = re.compile(r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})\b")
+
+
+class _Role(NamedTuple):
+    """The fields in which a kind of body names a pod; each is there, or None."""
+
+    role: str
+    namespace: str | None
+    pod: str | None
+    uid: str | None
+
+
+class _Shape(NamedTuple):
+    """In which of its fields a kind of body names pods."""
+
+    roles: tuple[_Role, ...]
+    paths: tuple[str, ...]
+    lists: tuple[str, ...]
+    has_assignments: bool
+
+
+@cache
+def _shape_of(kind: type[msgspec.Struct]) -> _Shape:
+    there = frozenset(kind.__struct_fields__)
+
+    def field(name: str) -> str | None:
+        return name if name in there else None
+
+    roles = (
+        _Role(r, field(f"{r}namespace"), field(f"{r}pod"), field(f"{r or 'pod_'}uid"))
+        for r in _ROLES
+    )
+    return _Shape(
+        tuple(role for role in roles if role.pod or role.uid),
+        tuple(path for path in _PATHS if path in there),
+        tuple(name for name in _LISTS if name in there),
+        "assignments" in there,
+    )
 
 
 def pods_in(body: Any) -> Iterator[Named]:  # noqa: ANN401 # any body
     """The pods that a body names, a victim before the one that it made room for."""
-    for role in _ROLES:
-        namespace, pod = getattr(body, f"{role}namespace", None), getattr(body, f"{role}pod", None)
-        if namespace and pod:
-            yield Named(role, (namespace, pod), getattr(body, f"{role or 'pod_'}uid", None))
+    for role, namespace, pod, uid in _shape_of(body.__class__).roles:
+        if namespace and pod and (its := getattr(body, namespace)) and (name := getattr(body, pod)):
+            yield Named(role, (its, name), getattr(body, uid) if uid else None)
 
 
 def uid_of(body: Any) -> str | None:  # noqa: ANN401 # any body
     """UID of the pod that a body is about, or whose cgroup it names; None where it has none."""
-    paths = (getattr(body, field, None) or "" for field in ("cgroup", "task_cgroup"))
-    found = (_POD_CGROUP.search(path) for path in paths)
-    in_path = next((match[1].replace("_", "-") for match in found if match), None)
-    return getattr(body, "pod_uid", None) or in_path
+    shape = _shape_of(body.__class__)
+    for role in shape.roles[:1]:
+        if not role.role and role.uid and (uid := getattr(body, role.uid)):
+            return str(uid)
+    found = (_POD_CGROUP.search(getattr(body, path) or "") for path in shape.paths)
+    return next((match[1].replace("_", "-") for match in found if match), None)
 
 
 def named_within(body: Any) -> Iterator[Within]:  # noqa: ANN401 # any body
     """Whom lists in a body name: rankings, usage, checkpoints, resources of containers."""
-    for field in ("pods", "ranked", "entries", "containers"):
-        listed = getattr(body, field, None)
+    shape = _shape_of(body.__class__)
+    for field in shape.lists:
+        listed = getattr(body, field)
         for each in listed if isinstance(listed, tuple) else ():
             namespace, pod = getattr(each, "namespace", None), getattr(each, "pod", None)
             name = (namespace, pod) if namespace and pod else None
             yield Within(name, each.pod_uid, getattr(each, "container", None))
-    assigned = getattr(body, "assignments", None)
+    assigned = body.assignments if shape.has_assignments else None
     for uid, containers in assigned.items() if isinstance(assigned, dict) else ():
         yield from (Within(None, uid, container) for container in containers)
 
 
 def subjects_of(body: Any) -> set[str]:  # noqa: ANN401 # any body
     """By what a pod can be found in a body: its name, ``NAMESPACE/NAME``, its UID."""
-    found: set[str | None] = {uid_of(body), getattr(body, "pod_uid", None)}
-    for role in _ROLES:
-        namespace, pod = getattr(body, f"{role}namespace", None), getattr(body, f"{role}pod", None)
-        if pod:
-            found |= {pod, f"{namespace}/{pod}", getattr(body, f"{role or 'pod_'}uid", None)}
-        elif role:
-            found.add(getattr(body, f"{role}uid", None))
+    found: set[str | None] = {uid_of(body)}
+    for role in _shape_of(body.__class__).roles:
+        if role.uid:
+            found.add(getattr(body, role.uid))
+        if role.pod and (pod := getattr(body, role.pod)):
+            namespace = getattr(body, role.namespace) if role.namespace else None
+            found |= {pod, f"{namespace}/{pod}"}
     for within in named_within(body):
         found |= {within.uid, "/".join(within.pod) if within.pod else None}
     return {each for each in found if each}

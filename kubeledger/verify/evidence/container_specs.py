@@ -75,6 +75,7 @@ class _Spec(msgspec.Struct, rename="camel", frozen=True):
     ephemeral_containers: list[ContainerSpec] | None = None
     volumes: list[_Volume] | None = None
     image_pull_secrets: list[_Named] | None = None
+    service_account_name: str | None = None
     restart_policy: str | None = None
     termination_grace_period_seconds: int | None = None
 
@@ -122,6 +123,11 @@ class PodSpec(msgspec.Struct, frozen=True):
     def pull_secrets(self) -> tuple[str, ...]:
         """Names of secrets with which images are pulled."""
         return tuple(secret.name for secret in self.spec.image_pull_secrets or ())
+
+    @property
+    def service_account(self) -> str:
+        """Whose token may be used to pull images."""
+        return self.spec.service_account_name or "default"
 
     def pulls(self, name: str | None) -> dict[str | None, set[str | None]]:
         """The images that may be pulled for a container, with their policies; empty without it.

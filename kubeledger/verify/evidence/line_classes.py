@@ -29,7 +29,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodConfigChanged,
     PodRejected,
 )
-from kubeledger.model.bodies.memorymanager import MemoryReleased
+from kubeledger.model.bodies.memorymanager import MemoryAllocated, MemoryReleased
 from kubeledger.model.bodies.stages import PodResized
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.model.units import NS_PER_S
@@ -53,6 +53,7 @@ RUNS: Final = LineClass("the sync loop's lines about containers", (ContainerStar
 KILLS: Final = LineClass("the lines about kills of containers", (ContainerKilled,))
 CPUS: Final = LineClass("the lines with which CPUs are given back", (CpusReleased,))
 MEMORY: Final = LineClass("the lines with which memory is given back", (MemoryReleased,))
+MEMORY_GIVEN: Final = LineClass("the lines with which memory is given", (MemoryAllocated,))
 DEVICES: Final = LineClass("the lines with which devices are given", (DevicesAllocated,))
 RESIZES: Final = LineClass("the lines about resizes in place", (PodResized,))
 REFUSALS: Final = LineClass("the lines about refused pods", (PodRejected,))
@@ -62,8 +63,8 @@ COLLECTIONS: Final = (
     LineClass("the lines with which image collections begin", (GarbageCollectionStarted,)),
     LineClass("the lines with which image collections end", (GarbageCollected,)),
 )
-_CLASSES: Final = (PODS, RUNS, KILLS, RESIZES, REFUSALS, CPUS, DEVICES, MEMORY, SIGNALS, CONDITIONS,
-                   *COLLECTIONS)  # fmt: skip
+_CLASSES: Final = (PODS, RUNS, KILLS, RESIZES, REFUSALS, CPUS, DEVICES, MEMORY, MEMORY_GIVEN,
+                   SIGNALS, CONDITIONS, *COLLECTIONS)  # fmt: skip
 
 _PODS: Final = (PODS, RUNS)
 RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
@@ -75,6 +76,7 @@ RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
     "cpumanager.CpuAllocationFailed": (*_PODS, CPUS),
     "cpumanager.CpusAllocated": (*_PODS, CPUS),
     "cpumanager.CpusReleased": _PODS,
+    "topologymanager.HintsGenerated": (*_PODS, MEMORY, MEMORY_GIVEN),
     "devicemanager.AllocationFailed": _PODS,
     "devicemanager.DevicesAllocated": _PODS,
     "devicemanager.DevicesReleased": (*_PODS, DEVICES),

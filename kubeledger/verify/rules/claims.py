@@ -34,7 +34,7 @@ from kubeledger.verify.belief import Judgement, RuleVerifier, Ruling, judge, lac
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.evidence.pods import ListedPod
-from kubeledger.verify.rules.activity import relied_on
+from kubeledger.verify.rules.activity import lived, relied_on
 from kubeledger.verify.settings import UNKNOWN
 from kubeledger.verify.verifier import See
 from kubeledger.verify.witnesses import Row, Witnesses
@@ -86,6 +86,8 @@ class ClaimVerifier(RuleVerifier):
         for pod, claims in state.dra.pods.items():
             for uid, claim in claims.items():
                 held = shown.get((pod, uid))
+                if held is None and not lived(self.context, pod, record.ts_ns):
+                    continue  # the line that gave it back may be lost
                 has = "no such entry" if held is None else _words(held.drivers)
                 text = f"the file has {has} for claim {claim.namespace}/{claim.claim}"
                 row = Row(_FILE, (pod, uid), _set_of(held.drivers if held else {}),
@@ -108,7 +110,9 @@ class ClaimVerifier(RuleVerifier):
         for told, shown in self._witnesses.passed(ts_ns):
             sides = (told.seq, told.text), (shown.seq, shown.text)
             why = f"{_FILE} shows another claim than the DRA manager prepared"
-            self.context.contradict(shown.ts_ns, "node", why, *sides)
+            lost = self.context.coverage.missing(told.ts_ns, shown.ts_ns)
+            if lost is None or shown.value:
+                self.context.contradict(shown.ts_ns, "node", why, *sides)
 
     def _prepared(self, record: Record, body: ClaimPrepared, state: NodeState) -> None:
         self._compare(record.ts_ns)
@@ -132,7 +136,7 @@ class ClaimVerifier(RuleVerifier):
             found = lacks(("when the claim was prepared for the pod",))
         else:
             since_ns = held[body.claim_uid].since_ts_ns
-            found = self._giving_back(body, profile, state)
+            found = self._giving_back(record, body, profile, state)
             if found.verdict == "match":
                 found = self._reason(record, body, since_ns)
         self.conclude(record, _subject(body), found, rule=RULE_UNPREPARE)
@@ -199,7 +203,7 @@ class ClaimVerifier(RuleVerifier):
         return judge([each for each in rulings if each.allowed] or rulings[:1])
 
     def _giving_back(
-        self, body: ClaimReleased, profile: KubeletProfile, state: NodeState
+        self, record: Record, body: ClaimReleased, profile: KubeletProfile, state: NodeState
     ) -> Judgement:
         before = _held(state)
         key = body.namespace, body.claim
@@ -209,6 +213,10 @@ class ClaimVerifier(RuleVerifier):
         unprepared = key not in manager.cache.claims
         others = _names(state, sorted({*before[key].pod_uids} - {body.pod_uid}))
         why = "no other pod refers to the claim, so its drivers unprepare it"
+        coverage = self.context.coverage
+        until_ns = min(record.ts_ns, coverage.last_line_ns)
+        if unprepared > body.unprepared and coverage.missing(0, until_ns) is not None:
+            return open_to("the other pods that refer to the claim", denied=why)
         if not unprepared:
             why = f"{others} refers to the claim, so only the reference goes"
         return same(unprepared == body.unprepared, why, expected={"unprepared": unprepared})

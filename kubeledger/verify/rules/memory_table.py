@@ -223,7 +223,9 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
             subject = f"container/{pod}/{body.container}" if body.container else f"pod/{pod}"
             what = "lines offer other NUMA nodes for memory than the static policy does"
             sides = (self._followed_seq, f"it offers {_places(own)}"), (record.seq, _places(told))
-            self.context.contradict(record.ts_ns, subject, what, *sides)
+            self.context.contradict(
+                record.ts_ns, subject, what, *sides, by_absence=True, kind=body.kind
+            )
 
     def is_sure(self, holder: Holder, ts_ns: int) -> bool:
         """Whether nothing that is lost can have changed what the manager holds."""

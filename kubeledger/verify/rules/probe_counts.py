@@ -43,6 +43,10 @@ class _Tally:
         self.recent: deque[tuple[int, bool]] = deque()
         self.base: Pair | None = None
         """Counted less recorded."""
+        self.last: Pair | None = None
+        """The last one that was known."""
+        self.ahead: Pair = (0, 0)
+        """What is more than before: ticks that are lost, or came before a reading served late."""
         self.seq, self.since_ns = 0, 0
         self.since_start = False
         """No tick of it was before the records."""
@@ -133,7 +137,8 @@ class Counts:
         tally.since_start |= worker.is_fresh
         totals = [tally.at(ns) for ns in when]
         fewer = tally.since_start and all(counted[0] < g or counted[1] < b for g, b in totals)
-        wrong = fewer or (known and all(min(off) < 0 for off in offs))
+        good, bad = tally.ahead
+        wrong = fewer or (known and all(min(off[0] + good, off[1] + bad) < 0 for off in offs))
         wrong = wrong and self._workers.logs_all
         near = [at for at in candidates if at <= record.ts_ns + _AT_ONCE_NS]
         sure = all(tally.off(counted, ns) == (0, 0) for at in near for ns in (at, at + _NEAR_NS))
@@ -147,6 +152,8 @@ class Counts:
         if len(offs) == 1 and tally.recent and not wrong:
             good, bad = tally.at(when[0])
             tally.base = counted[0] - good, counted[1] - bad
+            was, tally.last = tally.last or tally.base, tally.base
+            tally.ahead = max(tally.base[0] - was[0], 0), max(tally.base[1] - was[1], 0)
             tally.seq, tally.since_ns = record.seq, record.ts_ns
         worker.is_fresh = False
         return wrong and not worker.is_reported

@@ -151,6 +151,8 @@ class ProbeWitnesses:
         assert before_ns is not None
         if before_ns > spec.period_ns + late_ns or gap_ns >= spec.period_ns - late_ns:
             return None
+        if before_ns + gap_ns >= 2 * spec.period_ns - late_ns:
+            return None  # it is in time, and the one before was late
         return (
             f"{name} ticks come every {spec.period_s} s, and this one {gap_ns / NS_PER_S:.1f} s "
             "after the one before"

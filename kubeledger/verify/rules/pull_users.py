@@ -6,7 +6,7 @@ under a name; a record goes with its image.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from kubeledger.kubelet.imagepull.image_pull_policies import (
@@ -17,17 +17,21 @@ from kubeledger.kubelet.imagepull.image_pull_policies import (
 )
 from kubeledger.kubelet.imagepull.parsers import ImageNameError, trim_image_tag_digest
 from kubeledger.model.bodies.imagepull import PullDecided, PullEnded, PullRecordRead
+from kubeledger.model.bodies.imagepull import PullUsers as UsersOfImage
 from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, same
 from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.evidence.container_specs import PodSpec, versions_of
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.settings import UNKNOWN
 from kubeledger.verify.verifier import Prescan
 
 _POLICY: Final = "imagePullCredentialsVerificationPolicy"
 _ALLOWLIST: Final = "preloadedImagesVerificationAllowlist"
+_PLUGINS: Final = "--image-credential-provider-config"
+_NO_SECRETS: Final = "no pod has secrets for pulls, so no record keeps the image from it"
 _RECORDS: Final = "the records of pulls at that time (image_manager/)"
 _REMOVED: Final = "whether something else than the kubelet had removed the image"
 _SOON_NS: Final = 5 * NS_PER_S
@@ -42,6 +46,33 @@ class _Access(NamedTuple):
     seq: int | None = None
 
 
+class User(NamedTuple):
+    """A pod that is to use an image.
+
+    Attributes:
+        specs: what lists say of it; none where no list shows it.
+    """
+
+    namespace: str
+    specs: tuple[PodSpec, ...]
+
+    def access(self, seq: int, users: UsersOfImage) -> _Access | str:
+        """Whether a record of those who may use an image lets it; or what is missing to know.
+
+        Other secrets may hold the same credentials, which records keep as hashes.
+        """
+        if not self.specs:
+            return "the pod's spec"
+        secrets, accounts = self.specs[0].pull_secrets, self.specs[0].service_account
+        for names, known in ((secrets, users.secrets), ((accounts,), users.service_accounts)):
+            for name in names:
+                if f"{self.namespace}/{name}" in known:
+                    return _Access(True, f"it was pulled with {name} before", seq)
+        if secrets and users.secrets:
+            return "the contents of pull secrets"
+        return _Access(False, "its record names nothing that the pod has", seq)
+
+
 class PullUsers:
     """What is known of who may use which image."""
 
@@ -50,6 +81,7 @@ class PullUsers:
         self._read: list[tuple[int, int, PullRecordRead]] = []
         self._deleted_ns: list[int] = []
         self._present: dict[str, Record] = {}
+        self._secretless: bool | None = None
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
         """Files, and removals of images, of any time."""
@@ -69,13 +101,13 @@ class PullUsers:
         """One was removed; lines name it otherwise than pods do."""
         self._present.clear()
 
-    def judge(self, record: Record, body: PullDecided, secrets: Collection[str]) -> Judgement:
+    def judge(self, record: Record, body: PullDecided, user: User) -> Judgement:
         """Judge that an image was used which is there.
 
         Args:
             record: the decision.
             body: its body.
-            secrets: pull secrets of the pod, ``namespace/name``.
+            user: the pod that is to use the image.
 
         Source: v1.36.2 pkg/kubelet/images/pullmanager/image_pull_manager.go MustAttemptImagePull
         """
@@ -86,7 +118,7 @@ class PullUsers:
             why = "without the gate KubeletEnsureSecretPulledImages it cannot have been asked who "
             return same(False, f"{why}may use an image", certain=True)
         image, is_of_log = body.image or "", self._context.coverage.is_of_log
-        access = self._access(record, image, secrets, asked)
+        access = self._access(record, image, user, asked)
         if isinstance(access, str):
             return lacks([access])
         inputs = () if access.seq is None else (access.seq,)
@@ -98,7 +130,7 @@ class PullUsers:
             rulings.append(Ruling(allowed=True, why="", assumes=(_RECORDS,)))
         return judge(rulings)
 
-    def judge_pull(self, record: Record, body: PullDecided, secrets: Collection[str]) -> Judgement:
+    def judge_pull(self, record: Record, body: PullDecided, user: User) -> Judgement:
         """Judge that an image was pulled which policy ``IfNotPresent`` pulls if it is not there.
 
         Arguments as above.
@@ -111,7 +143,7 @@ class PullUsers:
             return lacks([asked])
         access = _Access(True, "nobody asks who may use it")
         if asked is not None:
-            found = self._access(record, body.image or "", secrets, asked)
+            found = self._access(record, body.image or "", user, asked)
             if isinstance(found, str):
                 return same(True, "")
             access = found
@@ -142,9 +174,7 @@ class PullUsers:
         except PolicyError:
             return _POLICY
 
-    def _access(
-        self, record: Record, image: str, secrets: Collection[str], requires: Requires
-    ) -> _Access | str:
+    def _access(self, record: Record, image: str, user: User, requires: Requires) -> _Access | str:
         """Whether a pod may use an image that is there; or what is missing to know."""
         if not requires(image, True):
             return _Access(True, "no verification is asked for of this image")
@@ -157,7 +187,8 @@ class PullUsers:
         if not self._context.coverage.is_of_log:  # each record was told as it was written
             near = [each for each in near if each[0] < record.seq][-1:]
         elif not self._read:
-            return _RECORDS
+            unneeded = not requires(image, False) and self._without_secrets()
+            return _Access(True, _NO_SECRETS) if unneeded else _RECORDS
         if not near and requires(image, False):
             return _Access(False, "no record says who may use it")
         if not near:
@@ -170,11 +201,19 @@ class PullUsers:
             )
         if len(near) > 1 or self._context.coverage.is_of_log:
             return _RECORDS
-        seq, users = near[0]
-        known = sorted(set(users.secrets).intersection(secrets))
-        if known:
-            return _Access(True, f"it was pulled with secret {known[0]} before", seq)
-        return _Access(False, "its record names no secret of the pod", seq)
+        return user.access(*near[0])
+
+    def _without_secrets(self) -> bool:
+        """Whether no pod of any list has secrets, and no plugin was set up to give credentials.
+
+        Then what the kubelet pulled every pod of the node may use, and what it did not pull, too.
+        """
+        if self._secretless is None:
+            specs = [versions_of(each) for each in self._context.pods.all_versions()]
+            pulled = any(spec.pull_secrets for versions in specs for spec in versions)
+            plugins = self._context.settings.get(_PLUGINS)
+            self._secretless = bool(specs) and not pulled and plugins in (UNKNOWN, "", None)
+        return self._secretless
 
     def _may_be_gone(self, ts_ns: int) -> bool:
         """Whether a record of then may have been dropped before the files were read."""

@@ -41,7 +41,7 @@ from kubeledger.verify.evidence.container_specs import PodSpec, specs_of
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.rules.containers import subject_of
 from kubeledger.verify.rules.pull_turns import PullTurns
-from kubeledger.verify.rules.pull_users import PullUsers
+from kubeledger.verify.rules.pull_users import PullUsers, User
 from kubeledger.verify.verifier import Prescan, See
 
 _MARGIN_NS: Final = NS_PER_S // 2
@@ -119,18 +119,17 @@ class PullVerifier(RuleVerifier):
         self._follow()
         specs = specs_of(self.context.pods, record.ts_ns, body.pod_uid, body.namespace, body.pod)
         judgements = [self._by_policy(specs, body)]
-        named = () if isinstance(specs, str) else specs[0].pull_secrets
-        secrets = {f"{body.namespace}/{name}" for name in named}
+        user = User(body.namespace, () if isinstance(specs, str) else specs)
         match body.decision:
             case "pull":
                 self._tried[record.seq] = record, body
                 judgements.append(self._over(record, body, specs))
                 if not isinstance(specs, str) and all(_pulls_absent(s, body) for s in specs):
-                    judgements.insert(0, self._users.judge_pull(record, body, secrets))
+                    judgements.insert(0, self._users.judge_pull(record, body, user))
             case "back_off":
                 judgements.append(self._held_back(record, body, specs))
             case "present":
-                judgements.append(self._users.judge(record, body, secrets))
+                judgements.append(self._users.judge(record, body, user))
             case "never":
                 pass
         self.conclude(record, subject_of(body), all_of(judgements))
@@ -224,8 +223,8 @@ class PullVerifier(RuleVerifier):
         if isinstance(key, str):
             return lacks([key])
         failed, slack_ns = self._seen(key, record), self._slack_ns(record)
-        is_open = self.context.coverage.is_of_log
         if failed is None:
+            is_open = self._may_be_lost()
             why = "no pull of it had failed before, so it cannot have been held back"
             rulings = [Ruling(allowed=False, why=why)]
         else:
@@ -254,6 +253,11 @@ class PullVerifier(RuleVerifier):
             failed.seen_ns = record.ts_ns
         return failed
 
+    def _may_be_lost(self) -> bool:
+        """Whether the process may have tried a pull of which nothing is recorded."""
+        is_whole = self._process is not None and self._process.from_start
+        return self.context.coverage.is_of_log or not is_whole
+
     def _fail(self, record: Record, body: PullEnded, specs: tuple[PodSpec, ...] | str) -> None:
         """Raise the back-off; one that may have been forgotten may begin again."""
         key = _key(body, specs)
@@ -262,7 +266,7 @@ class PullVerifier(RuleVerifier):
         failed, slack_ns, now_ns = self._seen(key, record), self._slack_ns(record), record.ts_ns
         if failed is None or now_ns - failed.last_ns - slack_ns > _EXPIRES_NS:
             failed = _Failures(Belief([World(BACK_OFF.initial_ns)]), now_ns, record.seq, now_ns)
-            failed.is_open = self.context.coverage.is_of_log
+            failed.is_open = self._may_be_lost()
             self._failures[key] = failed
         else:
             first = now_ns - failed.last_ns + slack_ns > _EXPIRES_NS

@@ -150,7 +150,7 @@ class RestartVerifier(Starts):
         previous_id = body.previous_container_id
         listed = self.context.instances.count(body.container_id)
         previous = self.context.instances.count(previous_id)
-        shown = before is not None and before.container_id is not None
+        shown = before is not None and before.container_id not in (None, body.container_id)
         if before is not None and shown and previous_id is not None and not container.was_inherited:
             if container.may_follow(previous_id):
                 expected["previous_container_id"] = previous_id

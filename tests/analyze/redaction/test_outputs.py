@@ -196,6 +196,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, st
     return {name: (planted[name], plain[name]) for name in _OUTPUTS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _OUTPUTS)
 def test_no_secret_is_found(outputs: dict[str, tuple[str, str]], name: str) -> None:
     """Nor a part of one."""

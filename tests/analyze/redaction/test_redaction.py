@@ -86,6 +86,7 @@ def verdicts(history: History) -> Counter[tuple[str, str]]:
     )
 
 
+@pytest.mark.slow
 def test_it_verifies_as_before(pair: tuple[str, Ledger, Path]) -> None:
     """The same verdicts, kind by kind; its own chain is proved by reading it."""
     _, ledger, out = pair

@@ -181,8 +181,8 @@ def test_a_shutdown_by_its_phases() -> None:
     ]
     assert answer((0, BEGAN), *steps).headline.startswith(
         "node node-t: the node was told to shut down at 1970-01-01T00:16:50Z, 3 pods of priority 0 "
-        "told to end with 20 s, 1 pod of priority 0 had not ended in time, shutdown went on at "
-        "00:17:11Z"
+        "told to end with 20 s, 1 pod of priority 0 had not ended in time, the kubelet let the "
+        "shutdown go on at 00:17:11Z"
     )
     texts = [step.text for step in answer((0, BEGAN), *steps).steps]
     assert "3 pods of priority 0 told to end with 20 s" in texts

@@ -22,7 +22,7 @@ from kubeledger.model.bodies.lifecycle import (
 )
 from kubeledger.model.bodies.oom import ProcessKilled
 from kubeledger.model.bodies.preemption import PodPreempted
-from kubeledger.model.bodies.stages import PodStageFailed
+from kubeledger.model.bodies.stages import ErrorsLogged, PodStageFailed
 from kubeledger.model.errors import BadQuestionError
 from tests.verify.histories import reader, recorded, scene
 
@@ -241,6 +241,10 @@ BELONGINGS = (
         namespace=None, pod="bare", pod_uid=None, stage="admission", reason="refused", message="",
         first_ts_ns=1, last_ts_ns=1,
     ),
+    ErrorsLogged(
+        severity="E", source="a.go", shape="It failed", namespace="prod", pod="db-0", pid=8337,
+        first_ts_ns=1, last_ts_ns=1,
+    ),
     ReclaimAttempted(
         resource="memory", ranked=(RankedPod(namespace="prod", pod="ranked-0", pod_uid="u-r"),)
     ),
@@ -259,6 +263,7 @@ BELONGINGS = (
         ("perl", f"pod/{UID}", "process perl"),
         ("5e" * 32, f"pod/{UID}", "process perl"),
         ("rsyslogd", "node/node-t", "the kernel killed a process (rsyslogd, process 4713)"),
+        ("8337", "node/node-t", "node node-t"),
         ("train", "pod/u-gone", "devices given back"),
         ("db-claim", "pod/prod/db-0", "its volume data logs cannot be mounted"),
         ("gpu-claim", "pod/prod/db-0", "db-0 has not started"),

@@ -141,6 +141,7 @@ def test_a_flipped_bit_is_never_answered_from(ledger: Ledger, tmp_path: Path) ->
     assert all_rows(ledger.path) == plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", [b"", None, *nightly(b"{}\n00000000\n", b"\xff\x00")])
 def test_a_bad_index_counts_as_none(ledger: Ledger, tmp_path: Path, content: bytes | None) -> None:
     """Cut, false, no text, or with one byte changed."""
@@ -156,6 +157,7 @@ def test_a_bad_index_counts_as_none(ledger: Ledger, tmp_path: Path, content: byt
     assert index.read_bytes() == whole
 
 
+@pytest.mark.slow
 def test_a_history_of_other_records_does_not_count(ledger: Ledger, tmp_path: Path) -> None:
     """The chain digest ties it to its ledger: one with the same numbers is another one."""
     other = Ledger.create(tmp_path / "other")
@@ -241,6 +243,7 @@ def _next_line(ledger: Ledger) -> bytes:
     return encode_batch("node-a", later(whole_story(), 2)[:1], info.last_seq + 1, info.head).data
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "linked", [f"{HISTORY}/node=x", *nightly(HISTORY, f"{HISTORY}/node=x/date=x")]
 )

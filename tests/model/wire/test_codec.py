@@ -154,7 +154,7 @@ def test_a_line_out_of_place_breaks_the_chain() -> None:
         (b'"v":1', b'"v":9', "v9 was written by a newer version"),
         (b'"v":1', b'"v":0', "v0 is not a known schema version"),
         (b'"v":1', b'"v":"1"', "Expected `int`"),
-        (b'"role":"decision"', b'"role":"observation"', "is no observation"),
+        (b'"role":"decision"', b'"role":"observation"', "is not a kind of observation"),
         (b'"role":"decision"', b'"role":"guess"', "Invalid enum value"),
         (b'"size_bytes"', b'"size_mib"', "unknown field `size_mib`"),
         (b'"cause":null', b'"cause":null,"mood":1', "unknown field `mood`"),

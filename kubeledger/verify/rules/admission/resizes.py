@@ -79,33 +79,25 @@ class Resizes:
         for uid, given in body.pods.items() if before is not None else ():
             assert before is not None
             since_ns = before[0].ts_ns - _SETTLED_NS
-            had = before[1].pods.get(uid)
             told = [each for each in self._allocated.get(uid, ()) if each[0].ts_ns >= since_ns]
             fresh = [each for each in told if each[0].ts_ns >= until_ns]
             may_be = [*told[: len(told) - len(fresh)][-1:], *fresh]
-            if had in (None, given) and len(may_be) == len(fresh):
-                continue
+            if len(may_be) == len(fresh):
+                continue  # of a resize that the file shows alone the line is lost
             if any(_shows(given, each) for _, each in may_be):
                 continue
-            if may_be:
-                last, allocated = may_be[0]
-                name = f"pod/{allocated.namespace}/{allocated.pod}"
-                says = "allocated_pods_state shows another allocation"
-                self._contradict(record, name, last.seq, "a resize was allocated", says)
-            elif self._context.coverage.missing(since_ns, record.ts_ns) is None:
-                says = "another allocation of it, and no record says that it was resized"
-                self._contradict(record, f"pod/{uid}", before[0].seq, "an allocation", says)
-
-    def _contradict(self, record: Record, subject: str, seq: int, first: str, says: str) -> None:
-        self._context.contradict(
-            record.ts_ns,
-            subject,
-            "allocated_pods_state and what is told of its resizes differ",
-            (seq, first),
-            (record.seq, says),
-            by_absence=True,
-            kind=PodResized.kind,
-        )
+            if self._context.coverage.missing(since_ns, record.ts_ns) is not None:
+                continue  # another resize may be in a line that is lost
+            last, allocated = may_be[0]
+            self._context.contradict(
+                record.ts_ns,
+                f"pod/{allocated.namespace}/{allocated.pod}",
+                "allocated_pods_state and what is told of its resizes differ",
+                (last.seq, "a resize was allocated"),
+                (record.seq, "allocated_pods_state shows another allocation"),
+                by_absence=True,
+                kind=PodResized.kind,
+            )
 
     def _followed(self, record: Record, body: PodResized) -> Judgement:
         """What the runtime made of it: of what was allocated last, and nothing else."""
