@@ -1,6 +1,8 @@
 """Import of a kubelet log against ``grep -cE`` for the same messages on the same file.
 
-Run: python -m tests.benchmarks.bench_import LOG [ROUNDS]
+    python -m tests.benchmarks.bench_import LOG [ROUNDS]
+
+And what the same lines cost as the log of 32 nodes, and as two copies, against one.
 """
 
 from __future__ import annotations
@@ -9,11 +11,11 @@ import re
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
-from kubeledger.ingest.api import import_sources
+from kubeledger.ingest.api import ImportReport, import_sources
 from kubeledger.ingest.assemblers import assemblers_of
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.klog.account import Account
@@ -23,22 +25,16 @@ from kubeledger.ingest.messages.catalogue import router
 from kubeledger.ingest.planning.identity import KubeletVersion
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ledger.ledger import Ledger
+from tests.benchmarks.cost import least_s
 
 MESSAGES = (
     r"FLAG: |KubeletConfiguration|Machine: \{|SyncLoop |Event occurred|probe for \"|Probe failed"
     r"|Probe succeeded|[Ii]mage|preempt|[Aa]llocat|needs [0-9]|TopologyHint|evict|Killing"
     r"|Updated QoS|pod requests total|back-?off|observations|Pod.*admi|Registered endpoint"
 )
-
-
-def best_of(rounds: int, work: Callable[[], object]) -> float:
-    """Shortest of several runs, in seconds."""
-    times = []
-    for _ in range(rounds):
-        begin = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - begin)
-    return min(times)
+NODES = 32
+_OF_EACH = 2000
+_HEADER = re.compile(rb"[IWEF](\d\d)(\d\d) (\d\d:\d\d:\d\d\.\d{6}) ")
 
 
 def read_only(log: Path) -> None:
@@ -51,24 +47,61 @@ def read_only(log: Path) -> None:
         pass
 
 
-def whole_import(log: Path) -> None:
+def whole_import(logs: Sequence[Path]) -> ImportReport:
     """Everything: survey, digests, assemblers, durable records."""
     with tempfile.TemporaryDirectory() as directory:
         ledger = Ledger.create(Path(directory) / "ledger")
-        import_sources([str(log)], ledger)
+        return import_sources([str(log) for log in logs], ledger)
+
+
+def carried(entries: Sequence[bytes], node: bytes, host: bytes) -> list[bytes]:
+    """The entries of a node's log as a journal shows them of one that is called by the host."""
+    found = []
+    for entry in entries:
+        stamp = b"2026-%b-%bT%b+00:00" % _HEADER.findall(entry)[0]
+        found.append(b"%b %b kubelet[1]: %b" % (stamp, host, entry.replace(node, host)))
+    return found
+
+
+def bench_several(log: Path, node: str, rounds: int) -> None:
+    """Print what a line costs in a log of many nodes, and in a second copy."""
+    lines = log.read_bytes().splitlines(keepends=True)[:_OF_EACH]
+    entries = [line[begin.start() :] for line in lines if (begin := _HEADER.search(line))]
+    with tempfile.TemporaryDirectory() as directory:
+        one, many, bare = (Path(directory) / name for name in ("one.log", "many.log", "bare.log"))
+        of_each = [carried(entries, node.encode(), b"host-%02d" % n) for n in range(NODES)]
+        one.write_bytes(b"".join(of_each[0]))
+        many.write_bytes(b"".join(chain.from_iterable(zip(*of_each, strict=True))))
+        bare.write_bytes(b"".join(entries).replace(node.encode(), b"host-00"))
+        alone_s, copies_s, many_s = least_s(
+            rounds,
+            lambda: whole_import([one]),
+            lambda: whole_import([one, bare]),
+            lambda: whole_import([many]),
+        )
+    print(f"{NODES} nodes in one log{many_s / NODES / alone_s:8.2f} x a line of one")
+    print(f"text and journal    {copies_s / alone_s:8.2f} x one of them")
 
 
 def main(log: Path, rounds: int) -> None:
     """Print lines a second, and times as multiples of grep's."""
-    re.compile(MESSAGES)  # grep must be asked for something sensible
-    lines = sum(1 for _ in log.open("rb"))
-    grep = best_of(
-        rounds, lambda: subprocess.run(["grep", "-cE", MESSAGES, str(log)], capture_output=True)
+    (bundle,) = whole_import([log]).bundles
+    accounts = bundle.accounts
+    lines = sum(each.lines for each in accounts)
+    read = lines - sum(each.noise for each in accounts)
+    grep_s, reading_s, import_s = least_s(
+        rounds,
+        lambda: subprocess.run(["grep", "-cE", MESSAGES, str(log)], capture_output=True),
+        lambda: read_only(log),
+        lambda: whole_import([log]),
     )
-    print(f"{'grep -cE':<12}{lines / grep:>14,.0f} lines/s")
-    for name, work in (("read", read_only), ("import", whole_import)):
-        seconds = best_of(rounds, lambda work=work: work(log))  # type: ignore[misc]  # bound in the loop
-        print(f"{name:<12}{lines / seconds:>14,.0f} lines/s  {seconds / grep:6.1f} x grep")
+    print(f"{'grep -cE':<12}{lines / grep_s:>14,.0f} lines/s")
+    for name, seconds in (("read", reading_s), ("import", import_s)):
+        print(
+            f"{name:<12}{lines / seconds:>14,.0f} lines/s  {seconds / grep_s:6.1f} x grep"
+            f"  {seconds / read * 1e6:6.1f} µs a line that is no noise"
+        )
+    bench_several(log, bundle.node, rounds)
 
 
 if __name__ == "__main__":

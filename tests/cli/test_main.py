@@ -57,7 +57,7 @@ def test_help_imports_nothing_heavy() -> None:
             ["sql", "SELECT victim_pod FROM preemptions"],
             {"filelock", "subprocess", "kubeledger.replay.episodes", "kubeledger.replay.node"},
         ),
-        (["why", "node"], {"filelock", "subprocess", "kubeledger.simulate"}),
+        (["why", "node"], {"filelock", "subprocess", "kubeledger.verify.registry"}),
     ],
 )
 def test_a_command_loads_what_it_uses(arguments: list[str], idle: set[str], tmp_path: Path) -> None:

@@ -1,0 +1,36 @@
+"""What commands take before they do anything: against ``import click`` in a fresh interpreter."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.benchmarks.cost import command, least_s
+
+ROUNDS = 7
+_LINE = 'I0102 03:04:05.000000     7 server.go:1] "Started kubelet"\n'
+
+
+def main() -> None:
+    """Print processor time, and the ratio; the log has one line, and the ledger its records."""
+    with tempfile.TemporaryDirectory(prefix="kubeledger-bench-") as scratch:
+        log, ledger = Path(scratch) / "kubelet.log", Path(scratch) / "ledger"
+        log.write_text(_LINE, "utf-8")
+        own = [sys.executable, "-m", "kubeledger"]
+        asked = {
+            "import click": [sys.executable, "-c", "import click"],
+            "import duckdb": [sys.executable, "-c", "import duckdb; duckdb.connect()"],
+            "--help": [*own, "--help"],
+            "import": [*own, "import", str(log), "-q", "--ledger", str(ledger)],
+            "why": [*own, "why", "node", "--ledger", str(ledger)],
+            "sql": [*own, "sql", "SELECT * FROM preemptions", "--ledger", str(ledger)],
+        }
+        command(asked["import"])()
+        times = least_s(ROUNDS, *map(command, asked.values()))
+    for name, seconds in zip(asked, times, strict=True):
+        print(f"{name:<16}{seconds * 1000:8.1f} ms  {seconds / times[0]:6.2f} x")
+
+
+if __name__ == "__main__":
+    main()
