@@ -51,14 +51,14 @@ mutants *names:
 
 # rewrite schemas/ from the record types and the scenario's models
 schemas:
-    {{python}} -m kubeledger.testing.schemas schemas
-    {{python}} -m kubeledger.simulate.scenario.schema schemas
+    {{python}} -m tests.generated.record_schemas schemas
+    {{python}} -m tests.generated.scenario_schema schemas
 
 # rewrite docs/sql.md from the views' column comments, docs/internals/parity.md from the version profile, docs/internals/messages.md from the message tables
 docs:
-    {{python}} -m kubeledger.kubelet.profile.parity > docs/internals/parity.md
-    {{python}} -m kubeledger.analyze.sql.docs > docs/sql.md
-    {{python}} -m kubeledger.ingest.messages.page > docs/internals/messages.md
+    {{python}} -m tests.generated.parity > docs/internals/parity.md
+    {{python}} -m tests.generated.sql_page > docs/sql.md
+    {{python}} -m tests.generated.messages_page > docs/internals/messages.md
 
 # run docs/analysis.ipynb and store what its cells give
 notebook:

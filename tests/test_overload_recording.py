@@ -32,6 +32,7 @@ POD = r'"[\w-]+/([\w.-]+)"'
 KILLING = r'"Killing container with a grace period" .* containerID="containerd://(\w+)"'
 MISSING = {
     "the kubelet's version": "a snapshot before the first process",
+    "imagePullCredentialsVerificationPolicy": "a pull before the settings were read",
     "the life of the pod": "a cgroup that was made before the log",
     "what the container runtime answered to this collection": "it timed out",
     "the next line of the minute timer": "a process ended before it",

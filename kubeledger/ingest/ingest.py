@@ -121,11 +121,13 @@ def history_of(ledger: Ledger, writer: LedgerWriter, node: str) -> History:
     """Imports of a node that the ledger holds."""
     runs = list(writer.info(node).runs)
     history = History([], runs, {run.digest for run in runs if run.complete and run.digest})
-    for run in runs:
-        if run.complete and run.digest:
-            record = ledger.record(node, run.first_seq)
-            if record is not None and isinstance(record.body, ImportStarted):
-                history.imported += record.body.sources
+    begun = [run.first_seq for run in runs if run.complete and run.digest]
+    if begun:
+        with ledger.reading(node, begun[0] - 1) as look:
+            bodies = [record.body for record in look.picked(begun)]
+        for body in bodies:
+            if isinstance(body, ImportStarted):
+                history.imported += body.sources
     if writer.info(node).dropped_seq:
         _add_dropped(ledger, node, history)
     return history

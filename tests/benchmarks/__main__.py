@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.benchmarks import (
     bench_day,
     bench_decide,
+    bench_grow,
     bench_import,
     bench_ledger,
     bench_replay,
@@ -39,6 +40,8 @@ def main() -> None:
     bench_decide.main([bench_decide.CASES])
     print("\n-- verify --")
     bench_verify.main()
+    print("\n-- while a node grows --")
+    bench_grow.main()
     print("\n-- timeline page, 100,000 items --")
     bench_timeline.main()
     print("\n-- timeline and audit of a simulated day --")

@@ -31,8 +31,8 @@ def test_the_five_sections(ledger: Path) -> None:
         assert f"\n{title}\n" in result.output
     assert "the verbosity is 5 by the settings" in result.output
     assert "170 never became an event: dropped by the spam filter" in result.output
-    assert "decisions that never became an event: 20" in result.output
-    assert "... and 10 more (-o json has all)" in result.output
+    assert "decisions that never became an event: 40" in result.output
+    assert "... and 30 more (-o json has all)" in result.output
     assert "snapshot of the node" in result.output
 
 
@@ -44,7 +44,7 @@ def test_the_summary_fits_a_screen(ledger: Path) -> None:
     assert len(result.output.splitlines()) < 24
     assert "2 kubelet processes, 2 logged from the start" in reported
     assert "Gaps: 1 time without a kubelet, the longest 2026-11-21T03:03:20.116816Z to" in reported
-    assert "20 decisions never became one" in reported
+    assert "40 decisions never became one" in reported
     assert "Verified: 2" in reported
 
 
@@ -53,7 +53,7 @@ def test_json_has_all(ledger: Path) -> None:
     result = ask(ledger, "-o", "json")
     (node,) = json.loads(result.output)["nodes"]
     assert node["node"] == "node-a"
-    assert sum(one["delivery"] == "never" for one in node["events"]["decisions"]) == 20
+    assert sum(one["delivery"] == "never" for one in node["events"]["decisions"]) == 40
 
 
 def test_a_line_a_node(ledger: Path) -> None:

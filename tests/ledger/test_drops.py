@@ -13,8 +13,9 @@ from kubeledger.ledger.audit import audit
 from kubeledger.ledger.audit_report import AuditReport
 from kubeledger.ledger.base import BASE, Base, load_base, save_base
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.names import MANIFEST
+from kubeledger.ledger.names import DERIVED, MANIFEST
 from kubeledger.ledger.retention import Policy
+from kubeledger.ledger.snapshots import Snapshot
 from kubeledger.model.bodies.ledger import RecordsDropped
 from kubeledger.model.errors import (
     BadQuestionError,
@@ -176,6 +177,17 @@ def test_what_was_dropped_is_told(tmp_path: Path) -> None:
     assert ledger.digest_at(NODE, 11) is None
     assert state_at(ledger, ts_ns=11).seq == 12
     assert seqs(ledger, after_seq=12)[0] == seqs(ledger)[0] == 13
+
+
+def test_what_was_derived_goes_with_what_was_dropped(tmp_path: Path) -> None:
+    """Up to whatever record it was made: it may tell of those that went."""
+    ledger = small(tmp_path / "ledger")
+    for place in DERIVED:
+        for seq in (5, 20):
+            kept = Snapshot(seq=seq, ts_ns=0, version="1", chain="0" * 64, state=b"")
+            ledger.snapshots(NODE, place).save(kept)
+    drop(ledger, 12)
+    assert not any(ledger.snapshots(NODE, place).seqs() for place in DERIVED)
 
 
 def test_an_import_that_goes_on_behind_the_base(tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ import pytest
 
 from kubeledger.model.wire.catalogue import BODY_TYPES
 from kubeledger.model.wire.upcast import UPCASTERS
-from kubeledger.testing.schemas import main, schema_files
+from tests.generated.record_schemas import main, schema_files
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"
 
 
 def test_the_schemas_are_current() -> None:
-    """``python -m kubeledger.testing.schemas`` would change nothing."""
+    """``python -m tests.generated.record_schemas`` would change nothing."""
     stored = {name: (SCHEMAS / name).read_bytes() for name in schema_files()}
     assert stored == schema_files()
 

@@ -78,10 +78,10 @@ class AdmissionAssembler(PodAssembler):
                 self._admissions.rejected[pod] = self.queue.add(fact)
 
     def end(self, ts_ns: int) -> None:
-        """A pod without a further sign stays undecided."""
+        """A pod without a further sign stays undecided, and one that went before the end."""
         self.after(ts_ns + _STATUS_WAIT_NS)
         for pod, evidence in list(self._in_list.items()):
-            if pod in self._admissions.undecided:
+            if pod in self._admissions.undecided and not pod.removed:
                 self._admit(pod, ts_ns, evidence)
 
     # -- the question: a pod is added ----------------------------------------------------

@@ -94,7 +94,7 @@ class PullsAssembler(PodAssembler):
         # Of its own: what waits for another source keeps nothing else waiting.
         self.queue = Holdback()
         self._told: dict[tuple[str, Outcome], list[_Told]] = {}
-        self._begun: dict[tuple[str, str | None], Fact] = {}
+        self._begun: dict[str, dict[tuple[str | None, str | None], Fact]] = {}
         self._counted: set[tuple[str, int]] = set()
         self._files: dict[tuple[str | None, str | None], PullRecordRead] = {}
         self._process = 0
@@ -161,12 +161,22 @@ class PullsAssembler(PodAssembler):
             told.waiting.learn(**_learned(told.waiting.body, subject, said, by))
             return
         body = _body(subject, said._replace(image=image))
-        cause = self._begun.pop((pod, image), None) if isinstance(body, PullEnded) else None
+        cause = self._begun_as(pod, body) if isinstance(body, PullEnded) else None
         fact = Fact(ts_ns, body, (seen.evidence,), cause)
         told = _Told(self.queue.hold(fact, _WAIT_NS), ts_ns, {by})
         self._told.setdefault((pod, said.outcome), []).append(told)
         if said.outcome == "pull":
-            self._begun[pod, image] = fact
+            self._begun.setdefault(pod, {})[body.container, image] = fact
+
+    def _begun_as(self, pod: str, body: PullEnded) -> Fact | None:
+        """The pull that ends; where its line does not name all, the only one that it can be."""
+        begun, names = self._begun.get(pod, {}), (body.container, body.image)
+        alike = [
+            key
+            for key in begun
+            if all(None in pair or pair[0] == pair[1] for pair in zip(key, names, strict=True))
+        ]
+        return begun.pop(alike[0]) if len(alike) == 1 else None
 
     def _told_before(
         self,

@@ -9,23 +9,9 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from kubeledger.kubelet.cases import memory_node
 from kubeledger.kubelet.cases.fields import check_amounts, keyed, node_set, shortened
 from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, compared, impossible
-from kubeledger.kubelet.cases.memory_node import (
-    Blocks,
-    Entries,
-    HugePagesCase,
-    Machine,
-    ReservationCase,
-    Uint64,
-    check_nodes,
-    entries_shown,
-    machine_shown,
-    node_of,
-    pods_shown,
-    reservations_of,
-    sorted_entries,
-)
 from kubeledger.kubelet.cgroups.conversions import Path
 from kubeledger.kubelet.cpumanager.cpu_manager import Configuration
 from kubeledger.kubelet.cpumanager.cpu_manager import Manager as CPUManager
@@ -63,9 +49,9 @@ class NodeCase(_Strict, frozen=True, kw_only=True):
 
     id: int
     cores: tuple[Core, ...]
-    memory: Uint64
-    hugepages: HugePagesCase | None = None
-    distances: tuple[Uint64, ...] | None = None
+    memory: memory_node.Uint64
+    hugepages: memory_node.HugePagesCase | None = None
+    distances: tuple[memory_node.Uint64, ...] | None = None
 
 
 class HintCase(_Strict, frozen=True, kw_only=True, rename="camel"):
@@ -100,7 +86,7 @@ class TopologyCase(_Strict, frozen=True, kw_only=True, rename="camel"):
     reserved_system_cpus: str = msgspec.field(name="reservedSystemCPUs", default="")
     cpu_manager_policy_options: dict[str, str] = {}
     node_allocatable_reservation: ResourceList = {}
-    reserved_memory: tuple[ReservationCase, ...] = ()
+    reserved_memory: tuple[memory_node.ReservationCase, ...] = ()
     policy: str
     scope: str
     topology_manager_policy_options: dict[str, str] = {}
@@ -129,9 +115,9 @@ class CPUOutcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, renam
 class MemoryOutcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):
     """Who has which memory."""
 
-    machine_state: Machine
-    entries: Entries
-    pod_entries: dict[str, Blocks] | UnsetType = UNSET
+    machine_state: memory_node.Machine
+    entries: memory_node.Entries
+    pod_entries: dict[str, memory_node.Blocks] | UnsetType = UNSET
 
 
 class StepOutcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -185,7 +171,7 @@ def judge(
     """Whether the claim comes out in some order of the kubelet's maps."""
     for step in claimed.steps:
         memory = step.memory
-        memory.entries = sorted_entries(memory.entries)
+        memory.entries = memory_node.sorted_entries(memory.entries)
         if memory.pod_entries is not UNSET:
             memory.pod_entries = {uid: sorted(of) for uid, of in memory.pod_entries.items()}
 
@@ -217,7 +203,7 @@ class _Node:
     """
 
     def __init__(self, case: TopologyCase, profile: KubeletProfile, order: MapOrder) -> None:
-        check_nodes("input.nodes", [node.id for node in case.nodes])
+        memory_node.check_nodes("input.nodes", [node.id for node in case.nodes])
         check_amounts("input", {"reservedCPU": case.reserved_cpu})
         check_amounts("input.nodeAllocatableReservation", case.node_allocatable_reservation)
         check_asked(lists_of_pods(case.pods.values()))
@@ -247,11 +233,11 @@ class _Node:
         )
         memory = MachineSettings(
             nodes=[
-                node_of(f"input.nodes[{index}]", node.id, node.memory, node.hugepages)
+                memory_node.node_of(f"input.nodes[{index}]", node.id, node.memory, node.hugepages)
                 for index, node in enumerate(case.nodes)
             ],
             reservation=case.node_allocatable_reservation,
-            reserved=reservations_of("input.reservedMemory", case.reserved_memory),
+            reserved=memory_node.reservations_of("input.reservedMemory", case.reserved_memory),
         )
         self._cpu = CPUManager(configuration, profile, order=order)
         self._memory = MemoryManager(profile)
@@ -305,13 +291,14 @@ class _Node:
                 },
             ),
             memory=MemoryOutcome(
-                machine_state=machine_shown(memory.machine), entries=entries_shown(memory)
+                machine_state=memory_node.machine_shown(memory.machine),
+                entries=memory_node.entries_shown(memory),
             ),
         )
         if self._profile.resourcemanagers.pod_level_managers:
             pods = cpu.pod_assignments.items()
             outcome.cpu.pod_entries = {pod: text_of(cpus) for pod, cpus in pods}
-            outcome.memory.pod_entries = pods_shown(memory)
+            outcome.memory.pod_entries = memory_node.pods_shown(memory)
         return outcome
 
 

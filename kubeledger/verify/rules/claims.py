@@ -136,7 +136,7 @@ class ClaimVerifier(RuleVerifier):
             found = lacks(("when the claim was prepared for the pod",))
         else:
             since_ns = held[body.claim_uid].since_ts_ns
-            found = self._giving_back(body, profile, state)
+            found = self._giving_back(record, body, profile, state)
             if found.verdict == "match":
                 found = self._reason(record, body, since_ns)
         self.conclude(record, _subject(body), found, rule=RULE_UNPREPARE)
@@ -203,7 +203,7 @@ class ClaimVerifier(RuleVerifier):
         return judge([each for each in rulings if each.allowed] or rulings[:1])
 
     def _giving_back(
-        self, body: ClaimReleased, profile: KubeletProfile, state: NodeState
+        self, record: Record, body: ClaimReleased, profile: KubeletProfile, state: NodeState
     ) -> Judgement:
         before = _held(state)
         key = body.namespace, body.claim
@@ -213,6 +213,10 @@ class ClaimVerifier(RuleVerifier):
         unprepared = key not in manager.cache.claims
         others = _names(state, sorted({*before[key].pod_uids} - {body.pod_uid}))
         why = "no other pod refers to the claim, so its drivers unprepare it"
+        coverage = self.context.coverage
+        until_ns = min(record.ts_ns, coverage.last_line_ns)
+        if unprepared > body.unprepared and coverage.missing(0, until_ns) is not None:
+            return open_to("the other pods that refer to the claim", denied=why)
         if not unprepared:
             why = f"{others} refers to the claim, so only the reference goes"
         return same(unprepared == body.unprepared, why, expected={"unprepared": unprepared})

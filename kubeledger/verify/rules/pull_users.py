@@ -23,13 +23,15 @@ from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, same
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.evidence.container_specs import PodSpec
+from kubeledger.verify.evidence.container_specs import PodSpec, versions_of
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.settings import UNKNOWN
 from kubeledger.verify.verifier import Prescan
 
 _POLICY: Final = "imagePullCredentialsVerificationPolicy"
 _ALLOWLIST: Final = "preloadedImagesVerificationAllowlist"
+_PLUGINS: Final = "--image-credential-provider-config"
+_NO_SECRETS: Final = "no pod has secrets for pulls, so no record keeps the image from it"
 _RECORDS: Final = "the records of pulls at that time (image_manager/)"
 _REMOVED: Final = "whether something else than the kubelet had removed the image"
 _SOON_NS: Final = 5 * NS_PER_S
@@ -79,6 +81,7 @@ class PullUsers:
         self._read: list[tuple[int, int, PullRecordRead]] = []
         self._deleted_ns: list[int] = []
         self._present: dict[str, Record] = {}
+        self._secretless: bool | None = None
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
         """Files, and removals of images, of any time."""
@@ -184,7 +187,8 @@ class PullUsers:
         if not self._context.coverage.is_of_log:  # each record was told as it was written
             near = [each for each in near if each[0] < record.seq][-1:]
         elif not self._read:
-            return _RECORDS
+            unneeded = not requires(image, False) and self._without_secrets()
+            return _Access(True, _NO_SECRETS) if unneeded else _RECORDS
         if not near and requires(image, False):
             return _Access(False, "no record says who may use it")
         if not near:
@@ -198,6 +202,18 @@ class PullUsers:
         if len(near) > 1 or self._context.coverage.is_of_log:
             return _RECORDS
         return user.access(*near[0])
+
+    def _without_secrets(self) -> bool:
+        """Whether no pod of any list has secrets, and no plugin was set up to give credentials.
+
+        Then what the kubelet pulled every pod of the node may use, and what it did not pull, too.
+        """
+        if self._secretless is None:
+            specs = [versions_of(each) for each in self._context.pods.all_versions()]
+            pulled = any(spec.pull_secrets for versions in specs for spec in versions)
+            plugins = self._context.settings.get(_PLUGINS)
+            self._secretless = bool(specs) and not pulled and plugins in (UNKNOWN, "", None)
+        return self._secretless
 
     def _may_be_gone(self, ts_ns: int) -> bool:
         """Whether a record of then may have been dropped before the files were read."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kubeledger.analyze.sql.docs import render
 from kubeledger.analyze.sql.header import parse_header
+from tests.generated.sql_page import render
 
 PAGE = Path(__file__).parents[3] / "docs" / "sql.md"
 
 
 def test_page_is_current() -> None:
-    """Make it again with ``python -m kubeledger.analyze.sql.docs > docs/sql.md``."""
+    """Make it again with ``python -m tests.generated.sql_page > docs/sql.md``."""
     assert PAGE.read_text("utf-8") == render()
 
 

@@ -82,6 +82,9 @@ a failed pod in a list says nothing
 a line of the log decides before a status, so the bundle says what the log says alone
     0 add {{A}} | 3 list a {{"phase":"Running"}} | 4.2 sync {{A}}
     = PodAdmitted @4.2
+of one that has gone a status says no more when it was let in
+    0 add {{A}} | 3 list a {{"phase":"Running"}} | 40 Remove api | 900 turn
+    = !PodAdmitted
 several ADDs before the first sign
     0 add {{A}} | .1 add {{B}} | .2 sync {{A}} | .3 sync {{B}}
     = PodAdmitted pod=a

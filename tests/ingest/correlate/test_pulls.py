@@ -53,6 +53,11 @@ a sync error alone, of an image that only the pod's list names
     in
     2.1 failing ErrImagePull not found
     = PullEnded @2.1 outcome=failed error=not found image=x/y:1
+a sync error that comes before the event of its pull's end
+    in
+    1 pulls x/y:1 | 2 failing ErrImagePull not found | 2.1 fails x/y:1 not found
+    = PullDecided @1
+    = PullEnded @2 image=x/y:1 <PullDecided
 of a pod that mounts images it may be any of them
     ~ spec {{"containers": [{{"name": "c", "image": "x/y:1"}}], "volumes": [{{"image": {{}}}}]}}
     in

@@ -16,9 +16,9 @@ from kubeledger.ingest.klog.rows import Row
 from kubeledger.ingest.messages.catalogue import MESSAGES
 from kubeledger.ingest.messages.keys import KEYS, NEEDED
 from kubeledger.ingest.messages.noise import NOISE
-from kubeledger.ingest.messages.page import render
 from kubeledger.ingest.planning.identity import KubeletVersion
 from kubeledger.kubelet.profile.facts import NEWEST, OLDEST
+from tests.generated.messages_page import render
 
 ROWS = [row for rows in MESSAGES.values() for row in rows]
 HEARD = {

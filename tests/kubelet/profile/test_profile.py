@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from kubeledger.kubelet.profile.facts import NEWEST, OLDEST, Fact, KubeletVersion, parse_version
-from kubeledger.kubelet.profile.parity import render
 from kubeledger.kubelet.profile.resolve import FACT_TABLES, resolve
 from kubeledger.model.errors import BadQuestionError
+from tests.generated.parity import render
 
 ROOT = Path(__file__).parents[3]
 PARITY = ROOT / "docs" / "internals" / "parity.md"

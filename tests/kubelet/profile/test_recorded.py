@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kubeledger.kubelet.profile.behaviours import BEHAVIOURS
 from kubeledger.kubelet.profile.resolve import FACT_TABLES
+from tests.generated.behaviours import BEHAVIOURS
 from tests.recordings import extract
 
 SHOWN: dict[tuple[str, str], list[tuple[str, str, str]]] = {

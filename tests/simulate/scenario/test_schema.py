@@ -5,13 +5,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kubeledger.simulate.scenario.schema import FILE, main, reference, schema
+from tests.generated.scenario_schema import FILE, main, reference, schema
 
 ROOT = Path(__file__).parents[3]
 
 
 def test_the_schema_is_current() -> None:
-    """``python -m kubeledger.simulate.scenario.schema`` would change nothing."""
+    """``python -m tests.generated.scenario_schema`` would change nothing."""
     assert (ROOT / "schemas" / FILE).read_bytes() == schema()
 
 
@@ -26,7 +26,7 @@ def test_every_key_is_described() -> None:
 
 
 def test_the_reference_in_the_docs_is_current() -> None:
-    """``python -m kubeledger.simulate.scenario.schema --reference`` stands in the page."""
+    """``python -m tests.generated.scenario_schema --reference`` stands in the page."""
     page = (ROOT / "docs" / "simulation.md").read_text(encoding="utf-8")
     assert reference() in page
 

@@ -9,6 +9,7 @@ import pytest
 
 from kubeledger.model.record import Record
 from kubeledger.verify import Finding
+from kubeledger.verify.registry import VERIFIERS
 from tests.marks import nightly, slow
 from tests.verify.histories import outcomes
 from tests.verify.properties.tales import TALES
@@ -20,6 +21,18 @@ _LEAST = 85
 _LEAST_OF_ALL = 92
 _SOME = ("node-e-evictions", "scenario/shutdown/1", "scenario/updates/1", "scenario/ends/1")
 _SOME_MORE = ("scenario/node-a/1", "long/1003", "random/8", "random/10", "random/14")
+_SOUND = (
+    *("node-a", "node-e-evictions", "node-e-oom", "random/4", "scenario/ends/1"),
+    *("scenario/claims/1", "scenario/resizes/1", "scenario/cpus/1", "scenario/memory/1"),
+    *("scenario/numa-devices/1", "scenario/pulls/1"),
+)
+_LONG = ("node-a", "node-e-evictions")
+_TOO_RARE = {
+    "cgroups.QOSCgroupsUpdated",
+    "cpumanager.CpuStateRefused",
+    "memorymanager.MemoryStateRefused",
+}
+"""Kinds of decisions of which these histories hold none."""
 RESTS_ON_ITSELF = {
     "images.GarbageCollected": "a run that failed before it had a size read nothing but that",
 }
@@ -83,8 +96,8 @@ def resting_on_itself(
 @pytest.mark.parametrize(
     "name",
     [
-        *("node-e-oom", "scenario/ends/1", "random/4"),
-        *slow("node-a", "node-e-evictions"),
+        *(each for each in _SOUND if each not in _LONG),
+        *slow(*_LONG),
         *nightly("node-b", "node-f"),
     ],
 )
@@ -96,3 +109,11 @@ def test_a_match_rests_on_its_inputs(name: str) -> None:
     assert matches
     wrong = resting_on_itself(records, matches)
     assert [each for each in wrong if each.kind not in RESTS_ON_ITSELF] == []
+
+
+def test_each_rule_has_matches_there() -> None:
+    """So that each rule's matches are asked what they rest on."""
+    found = (o for name in _SOUND for o in outcomes(named(name).records))
+    kinds = {o.kind for o in found if isinstance(o, Finding) and o.verdict == "match"}
+    judged = {body.kind for verifier in VERIFIERS for body in verifier.decides}
+    assert judged - kinds <= _TOO_RARE

@@ -1,6 +1,6 @@
 """``docs/sql.md``, made from the comments in the ``.sql`` files.
 
-``python -m kubeledger.analyze.sql.docs > docs/sql.md`` makes it again.
+``python -m tests.generated.sql_page > docs/sql.md`` makes it again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kubeledger.analyze.sql.views import View, load_views
 _HEAD = """\
 # SQL over a ledger
 
-<!-- Made by `python -m kubeledger.analyze.sql.docs > docs/sql.md` from the comments in
+<!-- Made by `python -m tests.generated.sql_page > docs/sql.md` from the comments in
      kubeledger/analyze/sql/views and kubeledger/analyze/sql/library; a test compares. -->
 
 `kubeledger sql QUERY` answers one `SELECT` over the views below, in DuckDB's dialect. Queries

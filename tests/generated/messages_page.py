@@ -1,6 +1,6 @@
 """docs/internals/messages.md: the messages an import reads, by which versions, and as what.
 
-Run: ``python -m kubeledger.ingest.messages.page > docs/internals/messages.md``
+Run: ``python -m tests.generated.messages_page > docs/internals/messages.md``
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """JSON Schema of a scenario, and the reference of its keys for the docs.
 
-``python -m kubeledger.simulate.scenario.schema [DIRECTORY]`` writes
+``python -m tests.generated.scenario_schema [DIRECTORY]`` writes
 ``scenario.schema.json`` (default ``schemas/``); with ``--reference`` it prints the keys as
 Markdown instead.
 """
@@ -124,7 +124,7 @@ def main(arguments: list[str]) -> int:
         return 0
     if len(arguments) > 1 or any(argument.startswith("-") for argument in arguments):
         sys.stderr.write(
-            "usage: python -m kubeledger.simulate.scenario.schema [--reference | DIRECTORY]\n"
+            "usage: python -m tests.generated.scenario_schema [--reference | DIRECTORY]\n"
         )
         return 2
     directory = Path(arguments[0] if arguments else "schemas")

@@ -1,6 +1,6 @@
 """JSON Schema of every kind of record and of cases, made from the types and their docstrings.
 
-``python -m kubeledger.testing.schemas [DIRECTORY]`` writes them (default ``schemas/``). Files
+``python -m tests.generated.record_schemas [DIRECTORY]`` writes them (default ``schemas/``). Files
 of old schema versions are history: they are listed in the index and never written again.
 """
 
@@ -176,7 +176,7 @@ def _plain(text: str) -> str:
 def main(arguments: list[str]) -> int:
     """Write the schemas; exit code 2 on a wrong call."""
     if len(arguments) > 1 or any(argument.startswith("-") for argument in arguments):
-        sys.stderr.write("usage: python -m kubeledger.testing.schemas [DIRECTORY]\n")
+        sys.stderr.write("usage: python -m tests.generated.record_schemas [DIRECTORY]\n")
         return 2
     directory = Path(arguments[0] if arguments else "schemas")
     directory.mkdir(parents=True, exist_ok=True)

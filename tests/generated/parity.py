@@ -1,6 +1,6 @@
 """docs/internals/parity.md: what kubelet versions do, since when, and what proves it.
 
-Run: ``python -m kubeledger.kubelet.profile.parity > docs/internals/parity.md``
+Run: ``python -m tests.generated.parity > docs/internals/parity.md``
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 
-from kubeledger.kubelet.profile.behaviours import BEHAVIOURS
 from kubeledger.kubelet.profile.facts import CONFIRMED, NEWEST, OLDEST, Fact
 from kubeledger.kubelet.profile.resolve import FACT_TABLES
+from tests.generated.behaviours import BEHAVIOURS
 
 _HEAD = f"""# Parity with the kubelet
 

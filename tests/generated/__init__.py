@@ -1,0 +1,1 @@
+"""What is written from the code, by ``just docs`` and ``just schemas``: pages and schemas."""
