@@ -148,8 +148,12 @@ class NodeView:
 
     def rows(self, view: str, columns: str = "*", where: str = "true") -> list[ViewRow]:
         """Rows of a view in the order of their time, ``ts_ns`` for ``ts``; of the scope's pods."""
+        return list(self.each(view, columns, where))
+
+    def each(self, view: str, columns: str = "*", where: str = "true") -> Iterator[ViewRow]:
+        """As :meth:`rows`, taken one after the other."""
         of_pods = view in _OF_PODS and self.scope.pods
-        return self(
+        return self.stream(
             f"SELECT {columns}, seq, epoch_ns(ts) AS ts_ns FROM {view}"
             f" WHERE node = $node AND ({where}) AND ({_PODS if of_pods else 'true'})"
             " ORDER BY ts, seq",

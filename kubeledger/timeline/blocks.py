@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import msgspec
@@ -40,7 +40,8 @@ WHERE record.node = $node AND record.seq BETWEEN $first_seq AND $last_seq
     AND record.ts_ns BETWEEN $from_ns AND $to_ns
 ORDER BY record.seq"""
 
-_ALL = (1 << 63) - 1
+_ASKED_RECORDS = 1 << 16
+"""So many are in memory at once."""
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +59,11 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
 
 def blocks(view: NodeView) -> Iterator[Block]:
     """All records of the node in the scope's span, a block after the other."""
-    records = _records(view, 1, _ALL)
+    (end,) = view("SELECT max(seq) AS seq FROM events WHERE node = $node")
+    begins = range(1, (end["seq"] or 0) + 1, _ASKED_RECORDS)
+    records = chain.from_iterable(
+        _records(view, begin, begin + _ASKED_RECORDS - 1) for begin in begins
+    )
     while batch := list(islice(records, BLOCK_RECORDS)):
         packed = gzip.compress(msgspec.json.encode(batch), mtime=0)
         yield Block(

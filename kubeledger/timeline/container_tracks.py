@@ -19,7 +19,7 @@ _RUN_GAP = 2
 def add_ticks(view: NodeView) -> Iterator[tuple[ViewRow, Item]]:
     """Ticks in the order of time, with a row that names their container."""
     runs: dict[tuple[str | None, ...], tuple[ViewRow, Item]] = {}
-    for row in view.rows(
+    for row in view.each(
         "probe_tick_runs",
         "namespace, pod, pod_uid, container, probe_type, result, count, container_id,"
         " epoch_ns(first_ts) AS first_ns, epoch_ns(last_ts) AS last_ns",
