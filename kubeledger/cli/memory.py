@@ -18,6 +18,8 @@ _BYTES_MAX: Final = 1 << 50
 
 _BESIDE_BYTES: Final = 512 << 20
 """For the interpreter's, the libraries' and the threads' own."""
+_LEAST_BYTES: Final = 128 << 20
+"""Of that, what a query must find in any case: stacks of DuckDB's threads."""
 
 
 _M_TRIM_THRESHOLD: Final = -1
@@ -84,7 +86,8 @@ class SharedBound:
 
     What queries have freed, allocators keep for the next ones: as addresses without memory, which
     the system counts as the process's data all the same. So the process grows from what it had at
-    first, or has in memory, and not by as much again after each query.
+    first, or has in memory, and not by as much again after each query; yet each query finds its
+    memory, for what is kept may not be in pieces that it can use.
     """
 
     def __init__(self, memory_bytes: int, lingering: Callable[[], int]) -> None:
@@ -108,9 +111,7 @@ class SharedBound:
         with self._lock:
             self._under_way += 1
             if not self._is_bound:
-                self._first_bytes = self._first_bytes or _data_bytes()
-                base = max(self._first_bytes, _resident_bytes())
-                self._bound.enter_context(bounded(self._memory_bytes, base))
+                self._bound.enter_context(bounded(self._memory_bytes, self._base_bytes()))
                 self._is_bound = True
         try:
             yield
@@ -120,6 +121,12 @@ class SharedBound:
                 if not self._under_way and not self._lingering():
                     self._bound.close()
                     self._is_bound = False
+
+    def _base_bytes(self) -> int:
+        data = _data_bytes()
+        self._first_bytes = self._first_bytes or data
+        least = data - self._memory_bytes - _BESIDE_BYTES + _LEAST_BYTES
+        return max(self._first_bytes, _resident_bytes(), least)
 
 
 def _limit(soft: int, hard: int) -> None:

@@ -12,6 +12,7 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
@@ -79,6 +80,12 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
 Answer = Callable[[Asked], Reply]
 
+_NO_ROOM = (
+    b"HTTP/1.0 503 Service Unavailable\r\nContent-Type: application/json\r\n\r\n"
+    b'{"error":"there is not enough memory","advice":"ask for less, or later"}'
+)
+"""Where there is none for a thread that would hear the question."""
+
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 
 
@@ -136,6 +143,8 @@ class Server(ThreadingHTTPServer):
             super().process_request(request, client_address)
         except BaseException:  # no thread can be started; the library sends it away
             self._free.release()
+            with suppress(OSError):
+                request.sendall(_NO_ROOM)
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - the library's

@@ -101,6 +101,21 @@ def answer(server: Server, path: str, body: object = None) -> Any:  # noqa: ANN4
     return json.loads(content)
 
 
+def test_who_finds_no_room_for_a_thread_is_told(
+    node_a: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the next one is answered."""
+
+    def full() -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("kubeledger.timeline.server.require_room", full)
+        status, _, content = ask(node_a, "/api/queries")
+    assert (status, json.loads(content)["error"]) == (503, "there is not enough memory")
+    assert ask(node_a, "/api/queries")[0] == 200
+
+
 def test_only_who_has_the_token_is_let_in(node_a: Server) -> None:
     """No token, another one, another host or page: refused before anything is read."""
     assert node_a.server_address[0] == "127.0.0.1"

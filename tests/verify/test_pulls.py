@@ -14,10 +14,11 @@ from kubeledger.model.bodies.imagepull import (
     PullUsers,
 )
 from kubeledger.model.bodies.images import ImageDeleted
-from kubeledger.model.bodies.ledger import ImportCompleted
+from kubeledger.model.bodies.ledger import GapObserved, ImportCompleted
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Body
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Finding, Variant, registry
 from kubeledger.verify.rules.pulls import PullVerifier
 from tests.verify.container_scenes import WHO, listed, settings
@@ -129,6 +130,21 @@ def test_back_offs(steps: Any, last: str) -> None:  # noqa: ANN401 # one step, o
     """10 s, doubled by each failure; all of a history that was told as a whole."""
     rows: tuple[Step, ...] = steps if isinstance(steps[0], tuple) else (steps,)
     assert said(*rows)[-1] == last
+
+
+def test_a_hole_in_the_log_convicts_nobody() -> None:
+    """In it the kubelet may have started anew, or another pull have failed."""
+    hole = GapObserved(
+        stream="kubelet.log",
+        reason="the disk was full",
+        since_ts_ns=round((1_000 + 27) * NS_PER_S),
+        until_ts_ns=round((1_000 + 30) * NS_PER_S),
+    )
+    lost = "the log's lines that were not recorded (the disk was full)"
+    for decision, second in (("pull", 31), ("back_off", 36)):
+        steps = (*AGAIN, (26, decided("back_off")), (30, hole), (second, decided(decision)))
+        assert said(*steps, LOG)[-1] == lost
+        assert said(*(step for step in steps if step[1] is not hole), LOG)[-1] == NO
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
+    ContainerStarted,
     PodListed,
     PodRejected,
 )
@@ -129,6 +130,14 @@ def test_exit_code(container_id: str, code: int, reason: str, is_disputed: bool)
     ended = {"containerID": f"containerd://{container_id}", "exitCode": code, "reason": reason}
     status = {"containerStatuses": [{"name": "app", "lastState": {"terminated": ended}}]}
     assert bool(disputes(scene((0, died), (9, listed(status))))) == is_disputed
+
+
+@pytest.mark.parametrize(("pod", "is_disputed"), [("web", False), ("db", True)])
+def test_one_container_of_two_pods(pod: str, is_disputed: bool) -> None:
+    """A runtime gives each container an ID of its own."""
+    started = ContainerStarted(**POD, container="app", container_id="c-1", sandbox=False)
+    again = msgspec.structs.replace(started, pod=pod, pod_uid="uid-2")
+    assert bool(disputes(scene((0, started), (9, again)))) == is_disputed
 
 
 def victim() -> PodPreempted:

@@ -46,6 +46,8 @@ that the clock was set back over just so is hardly ever."""
 
 _CARRIED_NS = 60 * NS_PER_S
 """A carrier whose stamps are farther ahead goes by another clock, or zone; no line is so late."""
+_ZONE_NS = 900 * NS_PER_S
+"""Zones are whole quarters of an hour apart."""
 _SECONDS_LIMIT = 100_000_000_000
 _JSON_STAMP_MAX = 40
 """Letters of a number that may be a time; the kubelet writes about twenty."""
@@ -200,7 +202,7 @@ class Clock:
             return
         if self._is_late(earlier[0]):
             self._is_slow = True
-        else:
+        elif (last - earlier[0] + STEP_NS) % _ZONE_NS > 2 * STEP_NS:  # else it is by another zone
             self.doubt = Doubt(earlier[0], last, ts_ns)
 
     def _is_late(self, ts_ns: int) -> bool:

@@ -6,7 +6,7 @@ has passed no other is tried. A process begins without back-offs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -213,7 +213,9 @@ class PullVerifier(RuleVerifier):
                 Ruling(allowed=over, why=why, assumes=world.assumes, inputs=(failed.seq,))
             )
         failed.back_off.keep(lambda value_ns: passed_ns + slack_ns >= value_ns)
-        return same(True, rulings[0].why) if rulings[0].allowed else judge(rulings)
+        if rulings[0].allowed:
+            return same(True, rulings[0].why)
+        return judge([*rulings, *self._in_a_hole(failed, record)])
 
     def _held_back(
         self, record: Record, body: PullDecided, specs: tuple[PodSpec, ...] | str
@@ -242,7 +244,15 @@ class PullVerifier(RuleVerifier):
             return same(True, rulings[0].why, inputs=rulings[0].inputs)
         if is_open:
             rulings.append(Ruling(allowed=True, why="", assumes=(_BETWEEN,)))
+        elif failed is not None:
+            rulings += self._in_a_hole(failed, record)
         return judge(rulings)
+
+    def _in_a_hole(self, failed: _Failures, record: Record) -> Iterator[Ruling]:
+        """What else may be where lines are known to be lost: a start of the kubelet, a failure."""
+        loss = self.context.coverage.silent(failed.last_ns, record.ts_ns)
+        if loss is not None and loss.to_ts_ns is not None:
+            yield Ruling(allowed=True, why="", assumes=(loss.phrase,))
 
     def _seen(self, key: tuple[str, str], record: Record) -> _Failures | None:
         """The failures of a pod's image; a pod that waits for it is synced every 10 s to 15 s."""

@@ -7,6 +7,7 @@ refusal of a pod           the decision                    its lines, and its st
 victim of a preemption     the decision                    its lines: event, status, end; lists
 probe that led to a kill   the decision                    the event of the kill
 exit code of a container   the line of its end             its status in lists
+pod of a container's ID    the first line, or list         all others
 memory of the machine      the line about it               the first eviction signal after it
 =========================  ==============================  ======================================
 
@@ -24,6 +25,7 @@ from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
+    ContainerStarted,
     PodListed,
     PodRejected,
 )
@@ -42,7 +44,7 @@ from kubeledger.verify.evidence.line_texts import (
     may_be_cut,
     unescaped,
 )
-from kubeledger.verify.rules.containers import subject_of
+from kubeledger.verify.rules.containers import OfPod, subject_of
 from kubeledger.verify.verifier import See, Verifier
 from kubeledger.verify.witnesses import Row, Witnesses
 
@@ -71,6 +73,7 @@ class SourceDisputes(Verifier):
         self._sources: Witnesses[Parts] = Witnesses(0, _may_be_one)
         self._victims: dict[str, Row[Parts]] = {}
         self._died: dict[str, str] = {}
+        self._pods: dict[str, tuple[str, int]] = {}
         self._machine: Row[Parts] | None = None
 
     def sees(self) -> Mapping[type[Body], See]:
@@ -78,6 +81,7 @@ class SourceDisputes(Verifier):
         return {
             ContainerDied: self._container_died,
             ContainerKilled: self._container_killed,
+            ContainerStarted: self._container_started,
             EvictionSignalObserved: self._signal_observed,
             KubeletStarted: self._kubelet_started,
             NodeObserved: self._node_observed,
@@ -145,8 +149,26 @@ class SourceDisputes(Verifier):
             self._show(_row(end.kind, str(end.subject), change, record, account))
         for shown in instances_in(status):
             self._compare_exit(record, body, shown)
+            self._belongs(record, shown.container_id, body)
+
+    def _container_started(self, record: Record, body: ContainerStarted, _: NodeState) -> None:
+        self._belongs(record, body.container_id, body)
+
+    def _belongs(self, record: Record, container_id: str | None, body: OfPod) -> None:
+        """A runtime gives no ID twice."""
+        if not (container_id and body.namespace and body.pod):
+            return
+        pod = name_key(body.namespace, body.pod)
+        first, seq = self._pods.setdefault(container_id, (pod, record.seq))
+        if first != pod:
+            self._pods[container_id] = pod, record.seq
+            says = f"container {container_id} is of pod "
+            sides = (seq, f"{says}{first}"), (record.seq, f"{says}{pod}")
+            why = "one container is shown as that of two pods"
+            self.context.contradict(record.ts_ns, f"pod/{pod}", why, *sides)
 
     def _container_died(self, record: Record, body: ContainerDied, _: NodeState) -> None:
+        self._belongs(record, body.container_id, body)
         if body.exit_code is not None and body.container is not None:
             subject = subject_of(body)
             self._died[subject] = body.container_id

@@ -144,6 +144,7 @@ def test_one_stamp_that_is_wrong(seconds: list[float], doubt: list[float]) -> No
         [10, 10.1, 15, 10.2, 10.3, 10.4, 15.1],  # several waited
         [10, 15, 11, 16],  # neighbours swapped by who sends them
         [5, 10, 11],
+        [2710, 2710.1, 10.2, 2710.3, 2710.4],  # by another zone
         [10, 10.1, 8.5, 10.2],  # one, on a node that is slow
         [10, 10.1, 8.5, 10.2, 10.3, 7, 7.1, 7.1, 7.2, 7.3, 10.4],  # and then several
     ],

@@ -24,7 +24,7 @@ _SOME_MORE = ("scenario/node-a/1", "long/1003", "random/8", "random/10", "random
 _SOUND = (
     *("node-a", "node-e-evictions", "node-e-oom", "random/4", "scenario/ends/1"),
     *("scenario/claims/1", "scenario/resizes/1", "scenario/cpus/1", "scenario/memory/1"),
-    "scenario/numa-devices/1",
+    *("scenario/numa-devices/1", "scenario/pulls/1"),
 )
 _LONG = ("node-a", "node-e-evictions")
 _TOO_RARE = {

@@ -58,16 +58,22 @@ class Resizes:
     def __init__(self, context: VerifyContext, inputs: AdmissionInputs) -> None:
         self._context = context
         self._inputs = inputs
-        self._allocated: dict[str, list[tuple[Record, PodResized]]] = {}
+        self._allocated: dict[str, tuple[Record, PodResized]] = {}
+        self._told: dict[str, list[tuple[Record, PodResized]]] = {}
         self._file: tuple[Record, PodsStateRead] | None = None
 
     def judged(self, record: Record, body: PodResized, state: NodeState) -> Judgement:
         """The judgement of one record; what it says is noted for later ones."""
+        given = self._allocated.get(_key(body))
+        if body.outcome == "allocated" or (
+            body.outcome == "actuated" and (given is None or given[1].resources != body.resources)
+        ):  # what is actuated was allocated, though that line may be lost
+            self._told.setdefault(_key(body), []).append((record, body))
         if body.outcome == "actuated" or body.reason == "Error":
             return self._followed(record, body)
         judgement = self._judged(record, body, state)
         if body.outcome == "allocated":
-            self._allocated.setdefault(_key(body), []).append((record, body))
+            self._allocated[_key(body)] = record, body
         return judgement
 
     def state_read(self, record: Record, body: PodsStateRead, state: NodeState) -> None:
@@ -79,10 +85,11 @@ class Resizes:
         for uid, given in body.pods.items() if before is not None else ():
             assert before is not None
             since_ns = before[0].ts_ns - _SETTLED_NS
-            told = [each for each in self._allocated.get(uid, ()) if each[0].ts_ns >= since_ns]
+            told = [each for each in self._told.get(uid, ()) if each[0].ts_ns >= since_ns]
             fresh = [each for each in told if each[0].ts_ns >= until_ns]
             may_be = [*told[: len(told) - len(fresh)][-1:], *fresh]
-            if len(may_be) == len(fresh):
+            had = before[1].pods.get(uid)
+            if not may_be or (len(may_be) == len(fresh) and had in (None, given)):
                 continue  # of a resize that the file shows alone the line is lost
             if any(_shows(given, each) for _, each in may_be):
                 continue
@@ -104,7 +111,7 @@ class Resizes:
         found = self._allocated.get(_key(body))
         if found is None:
             return lacks(("what was allocated to the pod before",))
-        seq, allocated = found[-1][0].seq, found[-1][1]
+        seq, allocated = found[0].seq, found[1]
         told = None in (allocated.resources, body.resources)
         if told or allocated.resources == body.resources:
             return same(True, "the resize was allocated before", inputs=(seq,))

@@ -173,7 +173,9 @@ class OomVerifier(RuleVerifier):
             return
         if body.allocating_task:
             why = f"{body.process} asked for memory, and vm.oom_kill_allocating_task is set"
-            yield Ruling(allowed=victim.process == shortage.invoked_by, why=why)
+            asked = victim.process == shortage.invoked_by
+            # It counts where the node is out of memory, not a cgroup (out_of_memory).
+            yield Ruling(allowed=asked and shortage.cgroup is None, why=why)
             return
         page = shortage.page_bytes
         # One that was killed a moment before is passed over while it goes.
