@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+_HELD_MIN, _HELD_MAX = 100, 20_000
+"""So many records are held for the next time that they are asked for."""
+
+
 class Derive(Protocol):
     """Gives what is derived from all records of a history; see :mod:`.derived`."""
 
@@ -206,13 +210,21 @@ def _history_of_node(ledger: Ledger, node: str) -> History:
             else:  # where a record stands among others follows from all of its run before it
                 yield from (r for r in look.replay(verify="crc") if r.kind in kinds)
 
+    last: tuple[set[int], list[Record]] = set(), []
+
     def pick(seqs: Collection[int]) -> list[Record]:
+        nonlocal last  # one question asks for the same records several times, which never change
         wanted = set(seqs)
         if not wanted:
             return []
+        if wanted <= last[0]:
+            return [record for record in last[1] if record.seq in wanted]
         with ledger.reading(node, max(min(wanted) - 1, 0)) as look:
-            found = (*(r for r in carried if r.seq in wanted), *look.picked(wanted))
-        return sorted(found, key=lambda record: record.seq)
+            picked = (*(r for r in carried if r.seq in wanted), *look.picked(wanted))
+        found = sorted(picked, key=lambda record: record.seq)
+        if _HELD_MIN <= len(found) <= _HELD_MAX:
+            last = wanted, found
+        return list(found)
 
     def span() -> tuple[int, int]:
         return ledger.span(node)

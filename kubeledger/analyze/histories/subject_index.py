@@ -10,7 +10,7 @@ import msgspec
 from kubeledger.analyze.histories.derived import Fold, Stretch
 from kubeledger.ledger.names import SUBJECTS
 from kubeledger.model.record import Record
-from kubeledger.replay.episodes.subjects import subjects_of
+from kubeledger.replay.episodes.subjects import subjects_of, uids_in
 
 _BYTES = 8
 
@@ -22,11 +22,13 @@ class Places(msgspec.Struct):
         count: of the records.
         seqs: subject -> for each record that names it which of the stretch it is, and its seq, as
             eight bytes each, the low one first.
+        uids: subject -> UIDs of the pods that records name by it, in the order of replay.
         latest_ns: kind -> the latest time of its records.
     """
 
     count: int = 0
     seqs: dict[str, bytearray] = {}
+    uids: dict[str, dict[str, None]] = {}
     latest_ns: dict[str, int] = {}
 
 
@@ -35,6 +37,9 @@ def _note(places: Places, record: Record) -> None:
     places.count += 1
     for subject in subjects_of(record.body):
         places.seqs.setdefault(subject, bytearray()).extend(place)
+    for subject, uid in uids_in(record.body):
+        if uid not in (known := places.uids.setdefault(subject, {})):
+            known[uid] = None
     kind, latest = record.kind, places.latest_ns
     latest[kind] = max(latest.get(kind, record.ts_ns), record.ts_ns)
 
@@ -50,6 +55,11 @@ def seqs_naming(subjects: Collection[str], stretches: Iterable[Stretch[Places]])
         numbers = iter(struct.unpack(f"<{len(packed) // _BYTES}Q", packed))
         found += (seq for _, seq in sorted(set(zip(numbers, numbers, strict=True))))
     return found
+
+
+def uids_of(subject: str, stretches: Iterable[Stretch[Places]]) -> set[str]:
+    """UIDs of the pods that records name so."""
+    return {uid for stretch in stretches for uid in stretch.value.uids.get(subject, ())}
 
 
 def latest_of(kinds: Collection[str], stretches: Iterable[Stretch[Places]]) -> int | None:

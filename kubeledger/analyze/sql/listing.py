@@ -14,10 +14,9 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.analyze.histories.derived import stretches_of
-from kubeledger.analyze.histories.subject_index import SUBJECT_INDEX, seqs_naming
+from kubeledger.analyze.histories.derived import Stretch, stretches_of
+from kubeledger.analyze.histories.subject_index import SUBJECT_INDEX, Places, seqs_naming, uids_of
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.reader import Verify
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Body, Record
 
@@ -87,21 +86,19 @@ def list_records(ledger: Ledger, wanted: Filter) -> Iterator[Record]:
         return filter(selection(ledger, wanted), ledger.records(wanted.node))
     uids = _uids_of(ledger, wanted)
     names = {wanted.pod.rpartition("/")[2], *uids}
-    found = _naming(ledger, wanted.node, names, "chain")
+    found = _naming(ledger, wanted.node, names)
     return (each for each in found if _passes(each, wanted) and _is_about(each, wanted, uids))
 
 
-def _naming(
-    ledger: Ledger, node: str | None, names: Collection[str], verify: Verify
-) -> Iterator[Record]:
+def _naming(ledger: Ledger, node: str | None, names: Collection[str]) -> Iterator[Record]:
     """Records that hold one of these names or UIDs of pods, and maybe others, by node and seq."""
     for name in ledger.nodes() if node is None else (node,):
-        with ledger.reading(name) as look:
-            stretches = stretches_of(ledger, look, SUBJECT_INDEX, missing_max=_MISSING_MAX)
-            if stretches is not None:
-                yield from look.picked(seqs_naming(names, stretches))
+        stretches = _index_of(ledger, name)
         if stretches is None:
-            yield from ledger.records(name, verify=verify, holding=sorted(names))
+            yield from ledger.records(name, holding=sorted(names))
+            continue
+        with ledger.reading(name) as look:
+            yield from look.picked(seqs_naming(names, stretches))
 
 
 def pods_of(body: Body) -> Iterator[str]:
@@ -221,9 +218,19 @@ def _uids_of(ledger: Ledger, wanted: Filter) -> set[str]:
     """UIDs that the wanted pod had, so that records without its name are found."""
     uids: set[str] = set()
     pod = wanted.pod or ""
-    for record in _naming(ledger, wanted.node, {pod.rpartition("/")[2]}, "crc"):
-        _take_uids(record, pod, uids)
+    for node in ledger.nodes() if wanted.node is None else (wanted.node,):
+        stretches = _index_of(ledger, node)
+        if stretches is not None:
+            uids |= uids_of(pod, stretches)
+            continue
+        for record in ledger.records(node, verify="crc", holding=(pod.rpartition("/")[2],)):
+            _take_uids(record, pod, uids)
     return uids
+
+
+def _index_of(ledger: Ledger, node: str) -> list[Stretch[Places]] | None:
+    with ledger.reading(node) as look:
+        return stretches_of(ledger, look, SUBJECT_INDEX, missing_max=_MISSING_MAX)
 
 
 def _take_uids(record: Record, pod: str, uids: set[str]) -> None:

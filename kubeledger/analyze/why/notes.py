@@ -126,8 +126,9 @@ def failures_about(
     """
     found: dict[int, list[Record]] = {}
     kinds = {KubernetesEvent.kind}
-    of_target = history.naming({"/".join(target.parts)}, kinds) if target.kind == "pod" else None
-    for record in of_target or history.read(kinds):
+    names = {target.parts[-1], "/".join(target.parts)}
+    found_of = history.naming(names, kinds) if target.kind == "pod" else history.read(kinds)
+    for record in found_of:
         body = record.body
         if record.cause is None or not isinstance(body, KubernetesEvent):
             continue

@@ -265,7 +265,7 @@ def _uids(history: History, target: Target) -> frozenset[str]:
         return frozenset()
     pod = target.parts[:2]
     found = {target.pod_uid} if target.pod_uid else set()
-    for record in history.naming({"/".join(pod)}, _TELLS_UID):
+    for record in history.naming({pod[-1], "/".join(pod)}, _TELLS_UID):
         body: Any = record.body
         if (body.namespace, body.pod) == pod and body.pod_uid:
             found.add(body.pod_uid)

@@ -118,3 +118,13 @@ def subjects_of(body: Any) -> set[str]:  # noqa: ANN401 # any body
     for within in named_within(body):
         found |= {within.uid, "/".join(within.pod) if within.pod else None}
     return {each for each in found if each}
+
+
+def uids_in(body: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 # any body
+    """What a body calls a pod of which it has the UID, and that UID, which is a name of it, too."""
+    for _, namespace, pod, field in _shape_of(body.__class__).roles:
+        if field and (uid := getattr(body, field)):
+            yield uid, uid
+            if pod and (name := getattr(body, pod)):
+                yield name, uid
+                yield f"{getattr(body, namespace) if namespace else None}/{name}", uid
