@@ -146,7 +146,7 @@ def _takes_time(facts: LifecycleFacts, spec: PodSpec, body: ContainerKilled) -> 
     entry = spec.container(body.container or "")
     if entry is not None and entry.has_pre_stop:
         return True
-    stops_pod = body.reason in ("preempted", "pod_deleted", "evicted")
+    stops_pod = body.reason in _OF_POD
     return stops_pod and facts.sidecars_end_in_order and bool(spec.sidecars)
 
 
