@@ -74,7 +74,7 @@ def test_json_and_repeat() -> None:
         (("default/web", "--kubelet-version", "9.9"), 2, "9.9"),
         (("default/web",), 2, "--kubelet-version V"),
         (("default/other", "--kubelet-version", "1.36.2"), 2, "there are: default/web"),
-        (("web", "--kubelet-version", "1.36.2"), 2, "no NS/POD"),
+        (("web", "--kubelet-version", "1.36.2"), 2, "is not NS/POD"),
         (("default/web/side", "--kubelet-version", "1.36.2"), 2, "no container 'side'"),
         (
             ("default/web", "--kubelet-version", "1.36.2", "--probe", "startup"),

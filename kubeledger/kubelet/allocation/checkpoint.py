@@ -21,6 +21,7 @@ from kubeledger.kubelet.kube.checkpoints import (
 )
 from kubeledger.kubelet.kube.gospew import fnv1a32, typed
 from kubeledger.kubelet.kube.pod import ResourceRequirements
+from kubeledger.kubelet.kube.quantity import QuantityError, parse
 from kubeledger.kubelet.kube.requests import ResourceList
 from kubeledger.model.bodies.allocation import PodResources, PodsStateRead, ResourceAmounts
 
@@ -110,4 +111,14 @@ def _amounts(resources: object) -> ResourceAmounts:
 def _texts(amounts: dict[str, Any] | None) -> dict[str, str] | None:
     if amounts is None:
         return None
-    return {name: string_of(amount, name) for name, amount in sorted(amounts.items())}
+    return {
+        name: _quantity(string_of(amount, name), name) for name, amount in sorted(amounts.items())
+    }
+
+
+def _quantity(text: str, name: str) -> str:
+    try:
+        parse(text)
+    except QuantityError as error:
+        raise MalformedCheckpointError(f"{name} is not a quantity: {error}") from None
+    return text

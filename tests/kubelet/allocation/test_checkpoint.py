@@ -85,6 +85,10 @@ def test_forms_of_all_versions(
             packed({"entries": {"u": {"ContainerResources": {"c": {"limits": {"cpu": 1}}}}}}),
             "cpu is not a string",
         ),
+        (
+            packed({"entries": {"u": {"ContainerResources": {"c": {"limits": {"cpu": "much"}}}}}}),
+            "cpu is not a quantity",
+        ),
     ],
 )
 def test_a_broken_file_is_named(data: object, problem: str) -> None:
