@@ -95,7 +95,7 @@ def reclaim_failed(row: Row) -> str:
     if left is None:
         return f"{short}: all in rank were spared as critical ({names_text(spared)})"
     place = "next" if spared else "first"
-    return f"{short}, and a pod had to go: {place} in rank {left}; the log ends there"
+    return f"{short}, and a pod had to go: {place} in rank {left}; no more is recorded"
 
 
 def pressure(row: Row) -> str:

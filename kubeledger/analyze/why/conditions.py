@@ -328,7 +328,7 @@ def _step_of_reclaims(attempts: Sequence[Sequence[Record]]) -> str:
         left = [f"{each.namespace}/{each.pod}" for each in cut.ranked if each.pod not in spared]
         if left:
             place = "next" if spared else "first"
-            parts.append(f"a pod had to go, {place} in rank {left[0]}, and the log ends there")
+            parts.append(f"{place} to be evicted {left[0]}, no more is recorded")
     return f"{', '.join(names) or 'resources'} had to be reclaimed: {', '.join(parts)}".strip(" :")
 
 

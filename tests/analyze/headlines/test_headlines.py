@@ -604,13 +604,13 @@ def test_what_was_short_and_nobody_had_to_go(tmp_path: Path) -> None:
         ),
         (
             2,
-            "inodes was short, and a pod had to go: first in rank default/crit; the log ends there",
+            "inodes was short, and a pod had to go: first in rank default/crit; no more is recorded",
             "node",
         ),
         (2, "memory was short 2×, and no pod could go", "node"),
         (
             2,
-            "pids was short, and a pod had to go: next in rank default/next; the log ends there",
+            "pids was short, and a pod had to go: next in rank default/next; no more is recorded",
             "node",
         ),
         (2, "something was short, and which pod had to go is not recorded", "node"),

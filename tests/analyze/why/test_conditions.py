@@ -181,12 +181,14 @@ def test_a_reclaim_of_which_the_log_ends_with_the_ranking() -> None:
     """Whose turn it was."""
     ranked = tuple(RankedPod(namespace="a", pod=pod, pod_uid=None) for pod in ("b", "c"))
     reclaim = ReclaimAttempted(resource="pids", ranked=ranked)
-    text = "pids had to be reclaimed at 1970-01-01T00:16:45Z: a pod had to go, {} in rank {}"
+    text = (
+        "pids had to be reclaimed at 1970-01-01T00:16:45Z: {} to be evicted {}, no more is recorded"
+    )
     found = answer((0, BEGAN), (5, reclaim))
     assert text.format("first", "a/b") in found.headline
     spared = PodSpared(namespace="a", pod="b", pod_uid=None)
     found = answer((0, BEGAN), (5, reclaim), (5, spared))
-    assert "b spared as critical, a pod had to go, next in rank a/c" in found.headline
+    assert "b spared as critical, next to be evicted a/c, no more" in found.headline
 
 
 def test_a_shutdown_by_its_phases() -> None:
