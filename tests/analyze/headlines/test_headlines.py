@@ -604,7 +604,8 @@ def test_what_was_short_and_nobody_had_to_go(tmp_path: Path) -> None:
         ),
         (
             2,
-            "inodes was short, and a pod had to go: first in rank default/crit; no more is recorded",
+            "inodes was short, and a pod had to go: first in rank default/crit; "
+            "no more is recorded",
             "node",
         ),
         (2, "memory was short 2×, and no pod could go", "node"),
