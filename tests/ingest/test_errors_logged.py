@@ -90,7 +90,7 @@ def test_each_is_told_whether_known_or_not(
 
 
 def test_what_they_name(tmp_path: Path) -> None:
-    """The pod by key, by UID, in text; the process; the first time and the last."""
+    """The pod by key, by UID, in text, by its directory; the process; the first and last time."""
     found = Imported(
         tmp_path,
         line(1, f'a.go:1] "Failed for it to go on well" pod="default/web" podUID="{UID}"'),
@@ -100,6 +100,8 @@ def test_what_they_name(tmp_path: Path) -> None:
         line(5, f'd.go:1] Failed for volume "v" pod "web" (UID: "{UID}") : no'),
         line(6, 'e.go:1] "Failed for many pods at once" pods=["default/a","default/b"]'),
         line(7, f'a.go:1] "Failed for it to go on well" pod="default/web" podUID="{UID}"', pid=9),
+        line(8, f'f.go:1] "Failed to prepare" err="lstat /k/pods/{UID}/volumes/e/w: too long"'),
+        line(8, f'g.go:1] "Failed" old="/k/pods/{UID}/x" new="/k/pods/{"0" * 32}/x"'),
         line(8, f"event.go:273] Unable to write event: '&{EVENT}': 'refused' (may retry)"),
     )
     counted: Counter[tuple[object, ...]] = Counter()
@@ -112,6 +114,8 @@ def test_what_they_name(tmp_path: Path) -> None:
         ("d.go", None, "web", UID, 8337): 1,
         ("e.go", None, None, None, 8337): 1,
         ("a.go", "default", "web", UID, 9): 1,
+        ("f.go", None, None, UID, 8337): 1,
+        ("g.go", None, None, None, 8337): 1,
         ("event.go", None, None, None, 8337): 1,
     }
     first, last = (body for body in found.logged if (body.source, body.pid) == ("a.go", 8337))

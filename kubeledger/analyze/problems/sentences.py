@@ -84,9 +84,18 @@ def gc_failed(row: Row) -> str:
 
 
 def reclaim_failed(row: Row) -> str:
-    """What was short, and that nobody had to go."""
-    what = "no pod could go" if row["outcome"] else "which pod had to go is not recorded"
-    return f"{row['subject']} was short{times_text(row['count'])}, and {what}"
+    """What was short, and who was to go as far as it is recorded."""
+    short = f"{row['subject']} was short{times_text(row['count'])}"
+    if row["outcome"]:
+        return f"{short}, and no pod could go"
+    if not row["ranked"]:
+        return f"{short}, and which pod had to go is not recorded"
+    spared = row["spared"] or []
+    left = next((pod for pod in row["ranked"] if pod not in spared), None)
+    if left is None:
+        return f"{short}: all in rank were spared as critical ({names_text(spared)})"
+    place = "next" if spared else "first"
+    return f"{short}, and a pod had to go: {place} in rank {left}; no more is recorded"
 
 
 def pressure(row: Row) -> str:
@@ -208,7 +217,8 @@ def evicted(row: Row) -> str:
 
 def spared(row: Row) -> str:
     """Who had to stay."""
-    return f"{row['subject']} was to be evicted{times_text(row['count'])}: it is critical"
+    times = times_text(row["count"])
+    return f"{row['subject']} was to be evicted{times} and was spared: it is critical"
 
 
 def refused(row: Row) -> str:

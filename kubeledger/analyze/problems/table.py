@@ -194,10 +194,10 @@ PROBLEMS: tuple[Problem, ...] = (
         of="lifecycle.PodResized",
     ),
     Problem(
-        "reclaim_failed", 2, "shortage without a pod to evict", "shortages without a pod to evict",
+        "reclaim_failed", 2, "shortage without an eviction", "shortages without an eviction",
         rows.RECLAIM_FAILED, "coalesce(signal, resource, 'something') AS subject, outcome",
-        sentences.reclaim_failed,
-        target="node",
+        sentences.reclaim_failed, "arg_max(ranked, seq) AS ranked, arg_max(spared, seq) AS spared",
+        "node",
         of="eviction.ReclaimAttempted",
     ),
     Problem(

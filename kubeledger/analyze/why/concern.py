@@ -84,7 +84,7 @@ def main_of(
     own = [record for record in decisions if record.kind not in _POD_ONLY]
     ends = [record.seq for record in own if record.kind in _ENDS]
     ends += [] if end is None else [end]
-    main = _ending(max(decisions, key=weight_of), decisions, runs)
+    main = _first_kill(_ending(max(decisions, key=weight_of), decisions, runs), decisions)
     if target.kind != "container" or main.kind not in _POD_ONLY or not (ends and own):
         return main
     return main if max(ends) > main.seq else max(own, key=weight_of)
@@ -114,6 +114,20 @@ def _ending(main: Record, decisions: Sequence[Record], runs: Sequence[ContainerR
         if preempted and record.kind == "lifecycle.PodAdmitted"
     )
     return preempted[-1] if preempted and main.kind == PodEvicted.kind and not again else main
+
+
+def _first_kill(main: Record, decisions: Sequence[Record]) -> Record:
+    """The kill that ended an instance, where it was killed again once no source knew its pod."""
+    body: Any = main.body
+    if main.kind != "lifecycle.ContainerKilled" or body.reason != "orphaned":
+        return main
+    instance = (body.container, body.container_id)
+
+    def is_same(record: Record) -> bool:
+        its: Any = record.body
+        return record.kind == main.kind and (its.container, its.container_id) == instance
+
+    return min(filter(is_same, decisions), key=lambda record: record.seq)
 
 
 def is_about_pod(record: Record) -> bool:

@@ -275,27 +275,61 @@ def _during(trouble: TroubleEpisode, episodes: Iterable[ConditionEpisode | Troub
 
 
 def _reclaims(records: Iterable[Record]) -> Iterator[NodeClause]:
-    """What the eviction manager did, in all."""
-    records = [r for r in records if isinstance(r.body, ReclaimAttempted | PodEvicted | PodSpared)]
-    bodies = [record.body for record in records]
+    """What the eviction manager did, in all; attempts that came to the same are one step."""
+    attempts: list[list[Record]] = []
+    for record in records:
+        if isinstance(record.body, ReclaimAttempted | PodEvicted | PodSpared):
+            attempts += [[]] if isinstance(record.body, ReclaimAttempted) or not attempts else []
+            attempts[-1].append(record)
+    if not attempts:
+        return
+    alike: dict[str, list[list[Record]]] = {}
+    for attempt in attempts:
+        alike.setdefault(_step_of_reclaims([attempt]), []).append(attempt)
+    steps = [
+        StoryStep(
+            ts_ns=same[0][0].ts_ns,
+            last_ts_ns=same[-1][0].ts_ns,
+            count=len(same),
+            text=text,
+            weight=3,
+            kind=same[-1][0].kind,
+            seq=same[-1][0].seq,
+        )
+        for text, same in alike.items()
+    ]
+    whole = [record for attempt in attempts for record in attempt]
+    first, last = time(whole[0].ts_ns), time(whole[-1].ts_ns)
+    span = f"at {last}" if first == last else f"{first} to {last[11 * (first[:10] == last[:10]) :]}"
+    what, _, came_to = _step_of_reclaims(attempts).partition(": ")
+    tries = f", {len(attempts)} times" if len(attempts) > 1 else ""
+    yield NodeClause(_RECLAIMED, f"{what} {span}{tries}{came_to and f': {came_to}'}", steps)
+
+
+def _step_of_reclaims(attempts: Sequence[Sequence[Record]]) -> str:
+    """What was short, and what became of it."""
+    bodies = [record.body for attempt in attempts for record in attempt]
     reclaims = [body for body in bodies if isinstance(body, ReclaimAttempted)]
+    names = dict.fromkeys(body.resource for body in reclaims if body.resource)
     spared = dict.fromkeys(body.pod for body in bodies if isinstance(body, PodSpared))
     evicted = sum(isinstance(body, PodEvicted) for body in bodies)
-    if not records:
-        return
+    in_vain = sum(body.outcome == "nothing" for body in reclaims)
     parts = []
     if evicted:
         parts.append(f"{evicted} pod{'s were' if evicted > 1 else ' was'} evicted")
-    elif any(body.outcome == "nothing" for body in reclaims):
-        parts.append("no pod could be evicted")
+    if in_vain:
+        often = f" {in_vain} times" if 1 < in_vain < len(attempts) else ""
+        once = " once" if in_vain == 1 < len(attempts) else ""
+        parts.append(f"no pod could be evicted{often}{once}")
     if spared:
         parts.append(f"{', '.join(spared)} spared as critical")
-    names = dict.fromkeys(body.resource for body in reclaims if body.resource)
-    words = _Words(*2 * (f"{', '.join(names) or 'resources'} had to be reclaimed",))
-    first, last = records[0], records[-1]
-    seq, kind, count = last.seq, last.kind, max(len(reclaims), 1)
-    told = _Interval(seq, kind, first.ts_ns, last.ts_ns, ", ".join(parts), count)
-    yield from _clauses(words, [told], (), _RECLAIMED, _RECLAIMED)
+    cut = reclaims[-1] if reclaims and not isinstance(bodies[-1], PodEvicted) else None
+    if cut is not None and cut.outcome is None and cut.ranked:
+        left = [f"{each.namespace}/{each.pod}" for each in cut.ranked if each.pod not in spared]
+        if left:
+            place = "next" if spared else "first"
+            parts.append(f"{place} to be evicted {left[0]}, no more is recorded")
+    return f"{', '.join(names) or 'resources'} had to be reclaimed: {', '.join(parts)}".strip(" :")
 
 
 def _shutdowns(records: Iterable[Record]) -> Iterator[NodeClause]:

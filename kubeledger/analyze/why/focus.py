@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
+from kubeledger.analyze.sql.summaries import summary_of
 from kubeledger.analyze.why.concern import is_image
 from kubeledger.analyze.why.target import Target
+from kubeledger.model.bodies.eviction import ReclaimAttempted
 from kubeledger.model.bodies.images import ImagesDetected, ListedImage
 from kubeledger.model.record import Evidence, Record
 from kubeledger.model.units import format_ts
@@ -56,7 +60,10 @@ def passes_about(target: Target, records: Iterable[Record], main: Record) -> lis
 
 
 def words_about(target: Target, record: Record) -> str | None:
-    """What a detect pass found out about an image; None for any other record or target."""
+    """What a detect pass found out about an image, whom a node ranked; else None."""
+    if isinstance(body := record.body, ReclaimAttempted) and target.kind == "node" and body.ranked:
+        ranked = ", ".join(f"{each.namespace}/{each.pod}" for each in body.ranked)
+        return f"{summary_of(record.kind, msgspec.to_builtins(body))}; in rank: {ranked}"
     if not isinstance(record.body, ImagesDetected) or target.kind != "image":
         return None
     image = _listed(target, record.body)

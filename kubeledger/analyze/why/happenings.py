@@ -107,7 +107,20 @@ class Group(msgspec.Struct):
 def _evicted(records: Sequence[Record], facts: Facts) -> Words:
     if is_besides(records[-1], facts):
         return Words("", "was chosen for eviction")
-    return Words("", "was evicted", _THRESHOLD.sub(r"\1", why_of(records, facts), count=1))
+    why = _THRESHOLD.sub(r"\1", why_of(records, facts), count=1)
+    return Words("", "was evicted", why or _short(records[-1].body))
+
+
+def _short(eviction: Any) -> str:  # noqa: ANN401 # the body of an eviction
+    """For what a pod had to go, where neither a message nor verification says it."""
+    if eviction.threshold_kind == "local_storage":
+        return "it used more local storage than its limit"
+    what = eviction.signal or eviction.resource
+    return f"{what} was short" if what else "what was short is not recorded"
+
+
+def _spared(records: Sequence[Record], _: Facts) -> Words:
+    return Words("", "was to be evicted, and was spared", "it is critical")
 
 
 def _preempted(records: Sequence[Record], facts: Facts) -> Words:
@@ -451,6 +464,7 @@ RULES: Mapping[str, Rule] = {
     "dra.ClaimReleased": Rule(_weight_of_claim_back, _claim_back, ("claim",)),
     "imagepull.PullDecided": Rule(_weight_of_pull, _pull_decided, ("decision", "image")),
     "imagepull.PullEnded": Rule(_weight_of_pull, _pull_ended, ("outcome", "image")),
+    "eviction.PodSpared": Rule(_always(WORTH_TELLING), _spared),
     "images.GarbageCollected": Rule(_always(0), _collection),
     "images.ImageDeleted": Rule(_always(0), _image),
     "lifecycle.ContainerDied": Rule(_weight_of_death, _died, ("exit_code",)),

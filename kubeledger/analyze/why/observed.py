@@ -55,20 +55,22 @@ def undecided_answer(
     count = "one record names" if len(about) == 1 else f"{len(about)} records name"
     who = f"{target.kind} {'/'.join(target.parts)}"
     word = "" if len(about) == 1 else "at last "
-    begin = f"nothing was decided about {who}; {count} it, {word}at {time(last.ts_ns)}: "
+    begin = f"no decision about {who} is recorded; {count} it, {word}at {time(last.ts_ns)}: "
     said = seconds(words_of(last)[1])
     listed = about[-_STEPS_MAX:]
     evidence = evidence_of(listed, target)
     headline = ended(begin + cut_chain(said, HEADLINE_ROOM - 1 - len(begin)))
     steps = counted_steps(target, about)
+    sentence = ended(begin + said)
     if episodes:
         headline, steps = story_of(target, about, None, {}, episodes)
+        sentence = f"{headline.rstrip('.')}; {sentence}"
     return Answer(
         target=str(target),
         node=last.node,
         headline=headline,
         steps=cited(steps, evidence),
-        sentence=ended(begin + said),
+        sentence=sentence,
         evidence=evidence,
         history=tuple(map(step_of, listed)),
         pod_uid=scope.pod_uid,

@@ -45,6 +45,7 @@ from kubeledger.replay.episodes.pod_stages import StageEpisode
 from kubeledger.verify import Finding
 
 STEPS_MAX = 8
+_TOLD = frozenset({"lifecycle.ContainerRestarted", "node.ErrorsLogged"})
 
 _WHY_MIN = 15
 _REASON_LONG = 40
@@ -257,7 +258,16 @@ def _lasted(group: Group) -> int:
 
 def _is_told(group: Group) -> bool:
     """Whether something happened that does not happen to every pod."""
-    return group.weight == DELAY or group.records[-1].kind == "lifecycle.ContainerRestarted"
+    return group.weight == DELAY or group.records[-1].kind in _TOLD
+
+
+def _leading(stops: list[Group]) -> Group:
+    """The stop that leads; that no source knows a pod is the after-effect of one before."""
+    first = stops[0]
+    if getattr(first.records[-1].body, "reason", None) != "orphaned":
+        return first
+    before = (group for group in stops[1:] if group.first_ts_ns < first.first_ts_ns)
+    return next(before, first)
 
 
 def _without_trouble(
@@ -268,8 +278,9 @@ def _without_trouble(
     quiet = _quiet(ranked)
     stops = [group for group in ranked if group.weight in {STOPPED, DELETED}]
     if stops:
-        first = msgspec.structs.replace(stops[0], count=1, records=stops[0].records[:1])
-        else_ = "" if any(map(_is_told, ranked)) else "; nothing else happened to it"
+        lead = _leading(stops)
+        first = msgspec.structs.replace(lead, count=1, records=lead.records[:1])
+        else_ = "" if any(map(_is_told, ranked)) else "; no trouble of it is recorded"
         return f"{_sentence(target, first, 150)}{else_}."
     own = target.parts[2] if target.kind == "container" else None
     runs = [run for run in facts.runs.values() if own in (None, run.container)]

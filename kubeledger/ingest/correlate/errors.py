@@ -22,6 +22,7 @@ _SHAPES_MAX = 1000
 _OTHER_SHAPES = "(more shapes)"
 
 _POD_AND_UID = re.compile(r'\bpod \\*"([^"\\]+)\\*" \(UID: \\*"([^"\\]+)\\*"\)')
+_POD_DIRECTORY = re.compile(r"/pods/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})/")
 _NODE = Subject()
 
 
@@ -79,7 +80,8 @@ class ErrorsAssembler(Assembler):
 
     def _pod(self, line: LogLine) -> Subject:
         """The pod that the line names, with what the bundle knows of it."""
-        subject = _in_values(line.values or {}) or _in_text(line.message)
+        values = line.values or {}
+        subject = _in_values(values) or _in_text(line.message) or _in_paths(line.message, values)
         return _NODE if subject is None else self.context.completed(subject, line.ts_ns)
 
 
@@ -100,3 +102,10 @@ def _in_text(message: str) -> Subject | None:
         return Subject(*ref)
     named = _POD_AND_UID.search(message)
     return None if named is None else Subject(pod=named[1], uid=named[2])
+
+
+def _in_paths(message: str, values: dict[str, Any]) -> Subject | None:
+    """The pod whose directory, ``pods/UID`` under the kubelet's root, the line names alone."""
+    texts = (message, *(text for text in dict.values(values) if isinstance(text, str)))
+    uids = {uid for text in texts if "/pods/" in text for uid in _POD_DIRECTORY.findall(text)}
+    return Subject(uid=uids.pop()) if len(uids) == 1 else None

@@ -30,7 +30,7 @@ from kubeledger.analyze.problems.table import PROBLEMS, occurrences
 from kubeledger.analyze.sql.api import connect
 from kubeledger.ingest.klog.error_shapes import error_shape
 from kubeledger.kubelet.lifecycle.exits import how_it_ended
-from kubeledger.model.bodies.eviction import PodSpared, ReclaimAttempted
+from kubeledger.model.bodies.eviction import PodSpared, RankedPod, ReclaimAttempted
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
@@ -586,12 +586,35 @@ def test_what_was_short_and_nobody_had_to_go(tmp_path: Path) -> None:
     for _ in range(2):
         story.add(ReclaimAttempted(resource="memory", outcome="nothing"))
     story.add(ReclaimAttempted(resource="memory", outcome="node_level"))
-    story.add(PodSpared(**of("crit")))
+    ranked = tuple(RankedPod(**of(name)) for name in ("crit", "next"))
+    cut = story.add(ReclaimAttempted(resource="pids", ranked=ranked))
+    story.add(PodSpared(**of("crit")), cause=cut)
+    story.add(ReclaimAttempted(resource="inodes", ranked=ranked))
+    story.add(ReclaimAttempted(resource=None))
+    all_spared = story.add(ReclaimAttempted(resource="ephemeral-storage", ranked=ranked[:1]))
+    story.add(PodSpared(**of("crit")), cause=all_spared)
     assert sorted(_told(_found(tmp_path, story))) == [
-        (1, "default/crit was to be evicted: it is critical", "pod/default/crit"),
+        (1, "default/crit was to be evicted 2× and was spared: it is critical", "pod/default/crit"),
         (2, "default/a: a resize waits until it fits (cpu does not fit)", "pod/default/a"),
         (2, "default/b: a resize can never fit (cpu does not fit)", "pod/default/b"),
+        (
+            2,
+            "ephemeral-storage was short: all in rank were spared as critical (default/crit)",
+            "node",
+        ),
+        (
+            2,
+            "inodes was short, and a pod had to go: first in rank default/crit; "
+            "no more is recorded",
+            "node",
+        ),
         (2, "memory was short 2×, and no pod could go", "node"),
+        (
+            2,
+            "pids was short, and a pod had to go: next in rank default/next; no more is recorded",
+            "node",
+        ),
+        (2, "something was short, and which pod had to go is not recorded", "node"),
     ]
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
-from kubeledger.analyze.sql.api import Queryable
+from kubeledger.analyze.sql.api import Queryable, connect
 from kubeledger.analyze.sql.library import find_query, load_library
+from kubeledger.model.bodies.eviction import PodSpared, RankedPod, ReclaimAttempted
 from kubeledger.model.errors import BadQuestionError
 from tests.analyze.sql.expected_rows import EXPECTED, rows_of_query
+from tests.analyze.sql.fixture_ledger import Story, of, write_ledger
 
 LIBRARY = load_library()
 
@@ -50,6 +53,22 @@ def test_default_of_a_parameter(database: Queryable) -> None:
     assert query.bind({}) == {"min_changes": "3"}
     assert len(database.sql(query.sql, query.bind({"min_changes": "3"})).fetchall()) == 1
     assert database.sql(query.sql, query.bind({"min_changes": "4"})).fetchall() == []
+
+
+def test_a_ranking_of_which_no_eviction_is_recorded(tmp_path: Path) -> None:
+    """The log ends after it: it names who was spared, and whose turn is next."""
+    story = Story("node-a")
+    ranked = tuple(RankedPod(**of(name)) for name in ("vital", "hog"))
+    story.add(ReclaimAttempted(resource="memory", outcome="nothing"))
+    for outcome in (None, "nothing"):
+        attempt = story.add(ReclaimAttempted(resource="memory", ranked=ranked, outcome=outcome))
+        story.add(PodSpared(**of("vital")), cause=attempt)
+    with connect(write_ledger(tmp_path, story.records)) as opened:
+        rows = opened.sql(find_query("eviction_rankings").sql, {}).dicts()
+    assert [(row["seq"], row["pod"], row["next_in_rank"], row["spared"]) for row in rows] == [
+        (2, None, "default/hog", ["default/vital"]),
+        (4, None, None, ["default/vital"]),
+    ]
 
 
 @pytest.mark.parametrize(

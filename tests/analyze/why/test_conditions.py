@@ -158,17 +158,37 @@ def test_the_cause_of_a_death_is_not_cut() -> None:
 
 
 def test_reclaims_with_evictions_and_pods_that_were_spared() -> None:
-    """In one clause."""
+    """In one clause; a step for each thing that came of them, and whom the manager ranked."""
     pod: dict[str, Any] = {"namespace": "kube-system", "pod": "etcd", "pod_uid": "e"}
     reclaim = ReclaimAttempted(resource="memory", ranked=(RankedPod(**pod),), outcome="evicting")
     evicted = PodEvicted(
         namespace="a", pod="b", pod_uid="u", resource="memory", message=None, evicted=True
     )
-    found = answer((0, BEGAN), (5, reclaim), (6, PodSpared(**pod)), (7, evicted), (9, reclaim))
+    none_left = ReclaimAttempted(resource="memory", outcome="nothing")
+    found = answer((0, BEGAN), (5, reclaim), (6, PodSpared(**pod)), (7, evicted), (9, none_left))
     assert (
         "memory had to be reclaimed 1970-01-01T00:16:45Z to 00:16:49Z, 2 times: 1 pod was evicted, "
-        "etcd spared as critical"
+        "no pod could be evicted once, etcd spared as critical"
     ) in found.sentence
+    assert [step.text for step in found.steps][1:] == [
+        "memory had to be reclaimed: 1 pod was evicted, etcd spared as critical",
+        "memory had to be reclaimed: no pod could be evicted",
+    ]
+    assert any(piece.summary.endswith("in rank: kube-system/etcd") for piece in found.evidence)
+
+
+def test_a_reclaim_of_which_the_log_ends_with_the_ranking() -> None:
+    """Whose turn it was."""
+    ranked = tuple(RankedPod(namespace="a", pod=pod, pod_uid=None) for pod in ("b", "c"))
+    reclaim = ReclaimAttempted(resource="pids", ranked=ranked)
+    text = (
+        "pids had to be reclaimed at 1970-01-01T00:16:45Z: {} to be evicted {}, no more is recorded"
+    )
+    found = answer((0, BEGAN), (5, reclaim))
+    assert text.format("first", "a/b") in found.headline
+    spared = PodSpared(namespace="a", pod="b", pod_uid=None)
+    found = answer((0, BEGAN), (5, reclaim), (5, spared))
+    assert "b spared as critical, next to be evicted a/c, no more" in found.headline
 
 
 def test_a_shutdown_by_its_phases() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
 from kubeledger.analyze.histories.history import history_of_reader
 from kubeledger.analyze.why import explain, parse_target
+from kubeledger.model.bodies.eviction import PodSpared
 from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.bodies.oom import ProcessKilled
 from kubeledger.model.bodies.preemption import PodPreempted
@@ -97,3 +100,38 @@ def test_which_attempt_ended_the_pod(status: str | None, begins: str, ends: str,
     assert found.sentence.startswith(f"pod default/p was evicted at 1970-01-01T{begins}Z")
     failure = "the eviction manager gave up waiting for its end: timeout"
     assert found.sentence.endswith(ends.format(failed=failure))
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        ({"resource": "ephemeral-storage"}, "ephemeral-storage was short."),
+        ({"signal": "nodefs.available", "resource": "x"}, "nodefs.available was short."),
+        ({}, "what was short is not recorded."),
+        (
+            {"signal": "emptydirfs.limit", "threshold_kind": "local_storage"},
+            "it used more local storage than its limit.",
+        ),
+    ],
+)
+def test_for_what_a_pod_was_evicted(known: dict[str, str], said: str) -> None:
+    """Where no message says it: what the record has, or that it has nothing."""
+    bare = msgspec.structs.replace(EVICTED, **{"resource": None, "evicted": None, **known})
+    records: list[Record] = scene(*began(), (3, bare))
+    found = explain(
+        history_of_reader("node-t", "node-t", reader(records)), parse_target("pod/default/p")
+    )
+    assert found is not None
+    assert re.fullmatch(rf"pod default/p was evicted at \S+Z: {re.escape(said)}", found.headline)
+
+
+def test_a_pod_that_was_spared() -> None:
+    """That its eviction was tried, and why it was not done."""
+    spared = PodSpared(namespace="default", pod="p", pod_uid="u-1")
+    records: list[Record] = scene(*began(), (1, listed()), (2, started("c1")), (3, spared))
+    found = explain(
+        history_of_reader("node-t", "node-t", reader(records)), parse_target("pod/default/p")
+    )
+    assert found is not None
+    assert "was to be evicted, and was spared at " in found.headline
+    assert found.headline.endswith(": it is critical.")

@@ -14,6 +14,7 @@ from kubeledger.analyze.wording import cause_in
 from kubeledger.cli.why_output import short_text
 from kubeledger.kubelet.lifecycle.stages import STAGES
 from kubeledger.model.bodies.lifecycle import (
+    ContainerKilled,
     ContainerRestarted,
     ContainerStarted,
     KubernetesEvent,
@@ -180,8 +181,25 @@ def test_a_restart_is_something_else_that_happened() -> None:
     )
     deleted = PodConfigChanged(**POD, operation="DELETE", source="api")
     calm = answer(PodAdmitted(**POD), started(), deleted)
-    assert "nothing else happened to it" in calm.headline
-    assert "nothing else" not in answer(PodAdmitted(**POD), started(), again, deleted).headline
+    assert "no trouble of it is recorded" in calm.headline
+    assert "no trouble" not in answer(PodAdmitted(**POD), started(), again, deleted).headline
+
+
+def test_the_deletion_leads_and_not_its_after_effect() -> None:
+    """A pod that was deleted is stopped once more when no source knows it."""
+    stops = [
+        PodTerminating(**POD, reason=reason, grace_period_s=1) for reason in ("deleted", "orphaned")
+    ]
+    kills = [
+        ContainerKilled(**APP, container_id="c1", reason=reason, message=None, grace_period_s=None)
+        for reason in ("pod_deleted", "orphaned")
+    ]
+    found = answer(PodAdmitted(**POD), started(), stops[0], kills[0], stops[1], kills[1])
+    assert (
+        "it was deleted, with a 1 s grace period; no trouble of it is recorded." in found.headline
+    )
+    assert "was killed as its pod was deleted" in found.sentence
+    assert "no source knows it" in answer(PodAdmitted(**POD), started(), stops[1]).headline
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
 -- title: Which pods were evicted, and why?
--- One row an attempt: the threshold, what was left, and whether the manager saw the pod end. `eviction_rankings` shows who stood where.
+-- One row an attempt: what was short, the threshold, what was left, and whether the manager saw the pod end. `eviction_rankings` shows who stood where.
 SELECT
     node,
     ts,
     namespace || '/' || pod AS pod,
+    resource,
     signal,
     kind AS threshold_kind,
     threshold,

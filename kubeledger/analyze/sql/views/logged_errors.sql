@@ -7,7 +7,7 @@
 -- column source VARCHAR: the caller's file, `kubelet.go`; empty where the form of the log has none
 -- column shape VARCHAR: the message without its values, for which `*` stands; of a short one its error's, too
 -- column namespace VARCHAR: of the pod that the lines name; NULL where they name none
--- column pod VARCHAR: its name; NULL: they are about the node
+-- column pod VARCHAR: its name; NULL where the lines are about the node, or hold no more than `pod_uid`
 -- column count BIGINT: how many lines
 -- column last_ts TIMESTAMP: the last of them
 -- column recorded BOOLEAN: other records tell what they say
