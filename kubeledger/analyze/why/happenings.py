@@ -18,7 +18,7 @@ from kubeledger.analyze.why.facts import (
     probe_message,
     why_of,
 )
-from kubeledger.analyze.why.pieces import size
+from kubeledger.analyze.why.pieces import size, span_of
 from kubeledger.kubelet.cgroups.paths import is_of_pods
 from kubeledger.kubelet.lifecycle.exits import UNKNOWN_KILLER, how_it_ended, killer_unknown
 from kubeledger.kubelet.lifecycle.stages import failure_of_event
@@ -96,12 +96,12 @@ class Group(msgspec.Struct):
     @property
     def first_ts_ns(self) -> int:
         """When it happened first."""
-        return self.span[0] if self.span else self.records[0].ts_ns
+        return self.span[0] if self.span else span_of(self.records[0])[0]
 
     @property
     def last_ts_ns(self) -> int:
         """When it happened last."""
-        return self.span[1] if self.span else self.records[-1].ts_ns
+        return self.span[1] if self.span else span_of(self.records[-1])[1]
 
 
 def _evicted(records: Sequence[Record], facts: Facts) -> Words:

@@ -9,7 +9,15 @@ from kubeledger.analyze.why.explanation import StoryStep
 from kubeledger.analyze.why.facts import Facts
 from kubeledger.analyze.why.focus import words_about
 from kubeledger.analyze.why.happenings import RULES, Words
-from kubeledger.analyze.why.pieces import HEADLINE_ROOM, ended, seconds, time, words_of
+from kubeledger.analyze.why.pieces import (
+    HEADLINE_ROOM,
+    ended,
+    one_of,
+    seconds,
+    span_of,
+    time,
+    words_of,
+)
 from kubeledger.analyze.why.target import Target
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted
 from kubeledger.model.record import Record
@@ -85,19 +93,21 @@ def short_headline(
 def counted_steps(target: Target, records: Iterable[Record]) -> list[StoryStep]:
     """Records as steps in the order of time; what is said again of the same is counted."""
     found: dict[tuple[str, str], StoryStep] = {}
-    for record in sorted(records, key=lambda record: (record.ts_ns, record.seq)):
+    for whole in sorted(records, key=lambda record: (span_of(record)[0], record.seq)):
+        record, count = one_of(whole)
+        first_ts_ns, last_ts_ns = span_of(whole)
         subject, summary = words_of(record)
         text = words_about(target, record) or summary
-        text = seconds(" ".join(text.split()))
+        text = seconds(" ".join(text.split())).removeprefix("1 × ")  # the step says how often
         if target.kind in {"image", "cgroup"}:
             text = text.removeprefix(subject).lstrip(" :") or text
         elif subject and subject not in text and subject not in str(target):
             text = f"{subject}: {text}"
         before = found.get((record.kind, text))
         found[record.kind, text] = StoryStep(
-            ts_ns=before.ts_ns if before else record.ts_ns,
-            last_ts_ns=record.ts_ns,
-            count=before.count + 1 if before else 1,
+            ts_ns=before.ts_ns if before else first_ts_ns,
+            last_ts_ns=last_ts_ns,
+            count=before.count + count if before else count,
             text=text,
             weight=_weight(record),
             kind=record.kind,

@@ -18,6 +18,7 @@ from kubeledger.analyze.why.pieces import (
     ended,
     evidence_of,
     seconds,
+    span_of,
     step_of,
     time,
     words_of,
@@ -55,7 +56,8 @@ def undecided_answer(
     count = "one record names" if len(about) == 1 else f"{len(about)} records name"
     who = f"{target.kind} {'/'.join(target.parts)}"
     word = "" if len(about) == 1 else "at last "
-    begin = f"no decision about {who} is recorded; {count} it, {word}at {time(last.ts_ns)}: "
+    until = time(span_of(last)[1])
+    begin = f"no decision about {who} is recorded; {count} it, {word}at {until}: "
     said = seconds(words_of(last)[1])
     listed = about[-_STEPS_MAX:]
     evidence = evidence_of(listed, target)

@@ -12,6 +12,7 @@ from kubeledger.analyze.sql.summaries import subject_of, summary_of
 from kubeledger.analyze.why.explanation import Piece, Step, StoryStep
 from kubeledger.analyze.why.focus import line_about, words_about
 from kubeledger.analyze.why.target import Target
+from kubeledger.model.bodies.stages import ErrorsLogged, PodStageFailed
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 
@@ -19,6 +20,8 @@ HEADLINE_MAX = 240
 """Characters: three lines of a terminal."""
 HEADLINE_ROOM = 200
 """What a headline takes without need: a chain of errors may be longer, for its cause."""
+_COUNTED = ErrorsLogged | PodStageFailed
+"""Bodies that stand for what was said several times, the last of them before the record."""
 _FRACTION = re.compile(r"(T\d\d:\d\d:\d\d)\.\d+Z")
 _UNITS = ((1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
 
@@ -59,6 +62,23 @@ def times(first_ts_ns: int, last_ts_ns: int, count: int) -> str:
 def in_time(record: Record) -> tuple[int, int]:
     """The order of time."""
     return record.ts_ns, record.seq
+
+
+def span_of(record: Record) -> tuple[int, int]:
+    """The first and the last time of what a record tells: it may count what was said before it."""
+    body = record.body
+    if isinstance(body, _COUNTED):
+        return body.first_ts_ns, body.last_ts_ns
+    return record.ts_ns, record.ts_ns
+
+
+def one_of(record: Record) -> tuple[Record, int]:
+    """A record as if what it tells were said once, and how often it was."""
+    body = record.body
+    if not isinstance(body, _COUNTED) or body.count == 1:
+        return record, 1
+    once = msgspec.structs.replace(body, count=1)
+    return msgspec.structs.replace(record, body=once), body.count
 
 
 def words_of(record: Record) -> tuple[str, str]:

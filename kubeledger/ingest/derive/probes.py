@@ -56,9 +56,12 @@ class ProbesAssembler(PodAssembler):
         self._workers = ProbeWorkers(context, self._sync_loop, self._containers)
         self._execs: set[tuple[str, str]] = set()
         self._unattributed: dict[tuple[Pod, ProbeType], list[Entry]] = {}
+        self._unbegun: dict[Pod, Entry] = {}
 
     def end(self, ts_ns: int) -> None:
         """What could not be determined."""
+        for pod, entry in self._unbegun.items():
+            self.queue.add(_not_begun(pod, entry, ts_ns))
         for (pod, probe_type), entries in self._unattributed.items():
             self.queue.add(_finding(pod, probe_type, entries, ts_ns))
 
@@ -208,6 +211,10 @@ class ProbesAssembler(PodAssembler):
             probe_type, ResultAttribution(probe_type)
         )
         found = attribution.attribute(workers, result)
+        if probe_type == "startup":
+            self._unbegun.pop(pod, None)
+            if result == "failure" and not workers:
+                self._unbegun[pod] = entry
         if found.ambiguous:
             self._unattributed.setdefault((pod, probe_type), []).append(entry)
         elif found.worker is not None and found.change is not None:
@@ -241,8 +248,20 @@ def _finding(pod: Pod, probe_type: ProbeType, entries: list[Entry], ts_ns: int) 
         f" name in {len(entries)} line(s); which one is not known, so no transition is recorded"
     )
     file = entries[0].line.source
-    body = FindingReported(finding="probe_not_attributed", file=file, message=message)
+    body = FindingReported(finding="probe_not_attributed", file=file, message=message, **pod.names)
     return Fact(ts_ns, body, tuple(entry.evidence for entry in entries[:_EVIDENCE_MAX]))
+
+
+def _not_begun(pod: Pod, entry: Entry, ts_ns: int) -> Fact:
+    """Of a pod without a spec at hand, the newest startup result may be the initial value."""
+    message = (
+        f"the last startup result of pod {pod.namespace}/{pod.name} is unhealthy; whether a probe"
+        " failed or none was made yet is not known"
+    )
+    body = FindingReported(
+        finding="startup_not_passed", file=entry.line.source, message=message, **pod.names
+    )
+    return Fact(ts_ns, body, (entry.evidence,))
 
 
 def _is_reported(probe_type: ProbeType, after: ProbeResult, entry: Entry) -> bool:

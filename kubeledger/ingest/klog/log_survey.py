@@ -27,7 +27,7 @@ from kubeledger.ingest.klog.year_votes import EVENT_TIME, YearVotes
 from kubeledger.ingest.sources.node_lines import OTHER_NODE, LogWriters
 from kubeledger.ingest.sources.prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper, is_entry
 from kubeledger.ingest.sources.streams import Digests, SourceFile, digest_chunks
-from kubeledger.ingest.sources.times import api_time, carrier_time, go_time
+from kubeledger.ingest.sources.times import CarrierTime, api_time, carrier_time, go_time
 from kubeledger.model.units import NS_PER_S
 
 _HEAD = 1 << 18
@@ -71,7 +71,7 @@ _OBSERVED = re.compile(rb'time[:=] ?"?(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? 
 _CREATED = re.compile(rb"Log file created at: (\d{4})[/-](\d\d)[/-](\d\d) (\d\d):(\d\d):(\d\d)")
 _JOURNAL = re.compile(
     rb"-- (?:Logs begin|Journal begins) at .{10,40}, ends? at "
-    rb"\w+ (\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)"
+    rb"\w+ (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: (?:[A-Z]{1,5}|[+-]\d{2,4}))?)"
 )
 """What ``journalctl`` of systemd before 250 writes first: its end is when it was asked."""
 _LEAP_YEAR = 2000
@@ -293,13 +293,9 @@ class LogLook:
                 parts = (part.decode() for part in created.groups())
                 with suppress(ValueError):
                     self.survey.reference_ns = api_time("{}-{}-{}T{}:{}:{}Z".format(*parts))
-            elif asked := _JOURNAL.match(line):
-                # Some hours more or less, by the zone, change no year.
-                with suppress(ValueError):
-                    day, time = (part.decode() for part in asked.groups())
-                    self.survey.reference_ns = self.survey.reference_ns or api_time(
-                        f"{day}T{time}Z"
-                    )
+            elif (asked := _JOURNAL.match(line)) and (time := carrier_time(asked[1])):
+                # Some hours more or less, where the zone is not known, change no year.
+                self.survey.reference_ns = self.survey.reference_ns or time.ts_ns
         if self.survey.first_stamp is None and self.survey.first_ns is None:
             self.survey.first_stamp = self.survey.last_stamp
         self.survey.caller_version = version_of_callers(callers)
@@ -437,13 +433,19 @@ class LogLook:
             self._note_zone(stamp, go_time(match[1].decode()))
 
     def _note_carriers(self, lines: list[bytes]) -> None:
-        """So do carriers' own times of entries that they took at once, if they have a zone."""
+        """So do carriers' own times of entries that they took at once, if they have a zone.
+
+        The zone of syslog's stamps is that of the header which ``journalctl`` wrote before them.
+        """
         votes: Counter[int | None] = Counter()
+        header_zone = b""
         for line in lines:
             if is_entry(line):
                 continue
+            if (asked := _JOURNAL.match(line)) is not None:
+                header_zone = asked[1]
             time = self._unwrapper.unwrap(line).time
-            found = None if time is None else carrier_time(time)
+            found = None if time is None else carrier_time(time) or _zoned(time, header_zone)
             header = HEADER.match(self._body(line))
             if found is not None and found.has_zone and header is not None:
                 votes[self._ahead_of(header[2], found.ts_ns)] += 1
@@ -474,6 +476,13 @@ class LogLook:
                 if abs(ahead_ns - offset_ns) <= _CLOSE_NS and abs(offset_ns) <= _ZONE_MAX_NS:
                     return offset_ns
         return None
+
+
+def _zoned(stamp: bytes, asked: bytes) -> CarrierTime | None:
+    """Syslog's stamp in the year and the zone of the time at which its journal was asked."""
+    date, _, zone = asked.rpartition(b" ")
+    year = re.search(rb"\d{4}", date)
+    return carrier_time(b"%s %s %s" % (year[0], stamp, zone)) if year else None
 
 
 def _places(window: bytes, needle: bytes) -> list[int]:

@@ -79,7 +79,10 @@ def make_plan(
     version = kubelet_version(bundle, options)
     timing, findings = timing_of(bundle, options, given_ts or {})
     if version.version is None:
-        message = "no source shows the kubelet's version; decisions cannot be verified"
+        message = (
+            "no source shows the kubelet's version; decisions cannot be verified unless"
+            " --kubelet-version says it"
+        )
         findings.append(Finding("version_unknown", None, message))
     elif not is_known_version(version.version):
         message = (

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -37,6 +38,7 @@ from kubeledger.ingest.sources.items import (
     RuntimeObjects,
     StatsSummary,
 )
+from kubeledger.ingest.sources.kernel_stamps import with_year
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.snapshot_time import time_in_name
@@ -132,14 +134,14 @@ def timing_of(
         file.source.name: None for file in bundle.files if file.format == "collected-at"
     }
     if source == "guessed":
-        message = (
-            f"no source shows the year of the log's lines; {year} is assumed, from the "
-            "file's own time"
-        )
-        findings.append(Finding("year_guessed", logs[0].source.name, message))
+        zone_known = any(log.offsets_ns for log in logs)
+        findings.append(_year_guessed(logs[0].source.name, year, zone_known=zone_known))
     of_logs = {log.source.name: tuple(_span(log, year, offset_ns)) for log in logs}
     spans = [ts_ns for times in of_logs.values() for ts_ns in times]
     times = spans + [ts_ns for ts_ns in document_ns.values() if ts_ns is not None]
+    if not times:
+        times, found = _kernel_times(bundle, options)
+        findings += found
     if not times:
         times = [max(file.source.mtime_ns for file in bundle.files)]
         message = "no source holds a time; the files' own time is taken"
@@ -151,6 +153,56 @@ def timing_of(
     by_file |= {each.source.name: (each.ts_ns, each.ts_ns) for each in documents}
     timing = Timing(year, source, offset_ns, logs, documents, first, last, spans=by_file)
     return timing, findings
+
+
+def _year_guessed(file: str, year: int | None, *, zone_known: bool) -> Finding:
+    """Said once of a bundle, of the file whose time was asked."""
+    what, zone = ("year", "") if zone_known else ("year or the zone", ", and UTC")
+    message = (
+        f"no source shows the {what} of the log's lines; {year} is assumed, from the file's own"
+        f" time{zone}"
+    )
+    return Finding("year_guessed", file, message)
+
+
+def _kernel_times(bundle: Bundle, options: ImportOptions) -> tuple[list[int], list[Finding]]:
+    """Of kernel logs that stand alone: their clock is read as UTC's, in the year of their file."""
+    times: list[int] = []
+    findings: list[Finding] = []
+    for file in bundle.files:
+        if file.format != "kernel-log":
+            continue
+        try:
+            items = read_document(file.at(0), bundle.contents)[0]
+        except BadInputError:  # reported when the document is read
+            continue
+        stamps = [
+            r.stamp for item in items if isinstance(item, KernelReports) for r in item.reports
+        ]
+        dated = [stamp.value_ns for stamp in stamps if stamp.form == "local"]
+        yearless = [stamp.value_ns for stamp in stamps if stamp.form == "yearless"]
+        year = options.year
+        if yearless and year is None:
+            year = _year_of_clock(max(yearless), file.source.mtime_ns)
+            findings.append(_year_guessed(file.source.name, year, zone_known=False))
+        elif dated or yearless:
+            message = "no source shows the zone of the log's lines; UTC is assumed"
+            findings.append(Finding("zone_assumed", file.source.name, message))
+        if year is not None:
+            with suppress(ValueError):  # 29 February
+                dated += [with_year(value_ns, year) for value_ns in yearless]
+        times += dated
+    return times, findings[:1]
+
+
+def _year_of_clock(value_ns: int, written_ns: int) -> int:
+    """The last year in which a clock showed that and the file was not written before."""
+    written = datetime.fromtimestamp(written_ns // NS_PER_S, UTC).year
+    for year in range(written + 1, written - 4, -1):
+        with suppress(ValueError):  # 29 February
+            if with_year(value_ns, year) <= written_ns + 86_400 * NS_PER_S:
+                return year
+    return written
 
 
 def starts_of(timing: Timing) -> tuple[int, ...]:

@@ -23,11 +23,11 @@ _DATE_OUTPUT = re.compile(
 _CARRIERS = (
     re.compile(
         r"(?:\S+ )?(?P<date>\d{4}-\d\d-\d\d)[T ](?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d+))?"
-        r" ?(?P<zone>Z|[+-]\d\d:?\d\d|[A-Z]\w+)?\Z"
+        r" ?(?P<zone>Z|[+-]\d\d(?::?\d\d)?|[A-Z]\w+)?\Z"
     ),
     re.compile(
         r"(?P<year>\d{4}) (?P<month>\w{3}) +(?P<day>\d+) (?P<clock>\d\d:\d\d:\d\d)"
-        r"(?:\.(?P<fraction>\d+))?\Z"
+        r"(?:\.(?P<fraction>\d+))?(?: (?P<zone>[A-Z]{3,5}|[+-]\d\d(?::?\d\d)?))?\Z"
     ),
     re.compile(
         r"\w{3},? (?P<month>\w{3}) +(?P<day>\d+) (?P<clock>\d\d:\d\d:\d\d)"
@@ -161,7 +161,7 @@ def _minutes(zone: str) -> int | None:
     """What a zone is ahead of UTC; None where that is not known."""
     if zone[:1] not in ("+", "-") or zone == "-":
         return _ZONES.get(zone)
-    minutes = int(zone[1:3]) * 60 + int(zone[-2:])
+    minutes = int(zone[1:3]) * 60 + int(zone[3:].lstrip(":") or 0)
     return minutes if zone[0] == "+" else -minutes
 
 

@@ -112,12 +112,17 @@ class FindingReported(Observation, frozen=True, kw_only=True, forbid_unknown_fie
         finding: ``checksum_mismatch``, ``truncated``, ``not_text``, ``clock_stepped_back``,
             ``contradiction``, ``year_guessed``, ``version_unknown``, ``half_written`` ...
         message: one sentence.
+        namespace, pod, pod_uid: the pod that it is about; None: it is about the source.
     """
 
     kind: ClassVar[str] = "ledger.FindingReported"
+    v: ClassVar[int] = 2  # v1 named no pod
     finding: str
     file: str | None
     message: str
+    namespace: str | None = None
+    pod: str | None = None
+    pod_uid: str | None = None
 
 
 KUBELET_LOG = "kubelet.log"

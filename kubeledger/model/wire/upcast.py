@@ -33,6 +33,7 @@ UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
     ("cpumanager.CpuAllocationFailed", 1): _grown,
     ("cpumanager.CpuManagerStarted", 1): _grown,
     ("devicemanager.CpuManagerStateRead", 1): _grown,
+    ("ledger.FindingReported", 1): _grown,
     ("lifecycle.PodEvicted", 1): _grown,
     ("memorymanager.MemoryManagerStateRead", 1): _grown,
     ("prober.ProbeExecuted", 1): _probe_executed_v1,

@@ -266,6 +266,20 @@ def test_errors_that_name_the_pod() -> None:
     ]
 
 
+@pytest.mark.parametrize("decided", [(), (PodAdmitted(**POD),)], ids=["undecided", "admitted"])
+def test_errors_are_as_late_and_as_often_as_their_lines(decided: tuple[Body, ...]) -> None:
+    """A record that counts the later ones stands where the log ends, long after the last."""
+    who: dict[str, Any] = {**POD, "severity": "E", "source": "a.go", "shape": "no luck"}
+    first_ns, second_ns, last_ns = (round((START_S + at_s) * 1e9) for at_s in (1, 2, 3))
+    first = ErrorsLogged(**who, first_ts_ns=first_ns, last_ts_ns=first_ns)
+    later = ErrorsLogged(**who, count=2, first_ts_ns=second_ns, last_ts_ns=last_ns)
+    found = answer(*((0, each) for each in decided), (1, first), (60, later))
+    step = found.steps[-1]
+    assert (step.ts_ns, step.last_ts_ns, step.count) == (first_ns, last_ns, 3)
+    assert "×" not in step.text
+    assert "00:17:40Z" not in found.headline
+
+
 def test_what_a_refused_pod_lacks_is_no_reason() -> None:
     """The kubelet has given it up; what held it up before that was so."""
     refused = PodRejected(**POD, reason="TaintToleration", message="Predicate failed")

@@ -154,6 +154,16 @@ a container ID without a name may be the successor of one that died
     = ProbeTransitioned container_id=1 to_result=success
     = ProbeTransitioned container_id=None to_result=success
     = FindingReported finding=probe_not_attributed
+without a pod spec the newest startup result may be the initial value
+    ~ version 1.36.2
+    -60 loop | 1 unbegun
+    = !ProbeTransitioned
+    = FindingReported finding=startup_not_passed namespace=shop pod=a lines=2
+or it is told that the pod has begun
+    ~ version 1.36.2
+    -60 loop | 1 unbegun | 2 begins
+    = !ProbeTransitioned
+    = FindingReported finding=probe_not_attributed namespace=shop pod=a lines=3
 without a pod spec only sure changes are counted: not ready may be an initial value
     ~ version 1.36.2
     -60 loop | 1 unready | 2 ready

@@ -284,6 +284,10 @@ def test_guessed_year_is_reported(tmp_path: Path) -> None:
     plan = one(tmp_path, path)
     assert (plan.timing.year, plan.timing.year_source) == (2024, "guessed")
     assert [finding.finding for finding in plan.findings] == ["year_guessed"]
+    assert plan.findings[0].message == (
+        "no source shows the year or the zone of the log's lines; 2024 is assumed, from the"
+        " file's own time, and UTC"
+    )
 
 
 def test_a_year_is_not_taken_from_a_time_that_is_none(tmp_path: Path) -> None:
@@ -310,6 +314,47 @@ def test_zone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("zone", "offset_minutes"),
+    [("+0430", 270), ("-0330", -210), ("+03", 180), ("JST", 540), ("UTC", 0), ("CST", 0)],
+)
+def test_the_zone_of_a_journal(tmp_path: Path, zone: str, offset_minutes: int) -> None:
+    """Syslog's stamps are in the zone of the journal's header; CST may be any of three zones."""
+    asked = f"Sat 2026-11-21 03:20:00 {zone}"
+    lines = "".join(
+        f"Nov 21 {line[6:14]} node-a kubelet[8337]: {line}\n" for line in log_text().splitlines()
+    )
+    header = f"-- Logs begin at {asked}, end at {asked}. --\n"
+    plan = one(tmp_path, write(tmp_path / "kubelet.log", header + lines))
+    assert plan.timing.offset_ns == offset_minutes * 60 * 10**9
+    assert plan.timing.year == 2026
+
+
+@pytest.mark.parametrize(
+    ("stamp", "year", "start", "found"),
+    [
+        ("[Thu Dec  7 00:05:15 2017]", None, "2017-12-07T00:05:15Z", "zone_assumed"),
+        ("Dec  7 00:05:15 node-a kernel:", None, "2024-12-07T00:05:15Z", "year_guessed"),
+        ("Dec  7 00:05:15 node-a kernel:", 2019, "2019-12-07T00:05:15Z", "zone_assumed"),
+        ("[   12.500000]", None, "2025-01-01T02:53:20Z", "time_guessed"),
+    ],
+)
+def test_the_times_of_a_kernel_log_alone(
+    tmp_path: Path, stamp: str, year: int | None, start: str, found: str
+) -> None:
+    """Its lines' own clock dates it, whatever of the date and the zone has to be assumed."""
+    killed = "Killed process 77 (app) total-vm:9kB, anon-rss:8kB, file-rss:0kB"
+    lines = f"{stamp} app invoked oom-killer: gfp_mask=0xd0\n{stamp} {killed}\n"
+    path = write(tmp_path / "dmesg.txt", lines)
+    os.utime(path, (1_735_700_000, 1_735_700_000))  # 2025-01-01T02:53:20Z
+    plan = one(tmp_path, path, options=ImportOptions(node="node-a", year=year))
+    assert format_ts(plan.timing.first_ts_ns) == start
+    (report,) = plan.context.kernel_reports["dmesg.txt"]
+    assert format_ts(report.ts_ns) == start
+    assert plan.findings[0].finding == found
+    assert ("UTC" in plan.findings[0].message) == (found != "time_guessed")
+
+
+@pytest.mark.parametrize(
     ("line", "directory", "version", "source"),
     [
         ("Version: v1.20.2", "n", "1.20.2", "log"),
@@ -325,7 +370,8 @@ def test_version(
     text = f"I1121 03:01:00.000000    8337 server.go:1] {line}\n"
     plan = one(tmp_path, write(tmp_path / directory / "kubelet.log", text).parent)
     assert (plan.version.version, plan.version.source) == (version, source)
-    assert ("version_unknown" in {f.finding for f in plan.findings}) == (version is None)
+    unknown = [f.message for f in plan.findings if f.finding == "version_unknown"]
+    assert ["--kubelet-version" in message for message in unknown] == [True] * (version is None)
 
 
 def test_version_of_metrics(tmp_path: Path) -> None:
