@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-_PAGES = ("*.md", "docs/*.md", "recordings/**/*.md", "deploy/**/*.md", "tests/**/*.md")
+_PAGES = ("*.md", "docs/**/*.md", "recordings/**/*.md", "deploy/**/*.md", "tests/**/*.md")
 PAGES = sorted(path for pattern in _PAGES for path in ROOT.glob(pattern))
 
 _FENCE = re.compile(r"^ *(`{3,})[^\n]*\n.*?^ *\1`*[ \t]*$", re.DOTALL | re.MULTILINE)
@@ -17,6 +17,7 @@ _CODE = re.compile(r"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
 _LINK = re.compile(r"\]\((?P<inline>[^()\s]+)\)|^\[[^\]]+\]: *(?P<below>\S+)", re.MULTILINE)
 _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]*:")
 _HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
+_MODULE = re.compile(r"`(?:[\w/]+/)?(\w+\.py)`")
 _LINKED = re.compile(r"\[([^\]]*)\]\([^()]*\)")
 
 
@@ -72,3 +73,11 @@ def test_a_dead_link_is_found(tmp_path: Path) -> None:
         "```\n[f](no.md)\n```\n[g]: gone.md\n"
     )
     assert [each for each in links(page) if is_dead(page, each)] == ["#there", "no.md", "gone.md"]
+
+
+def test_modules_that_pages_name_are_there() -> None:
+    """Also those that are named without their directory."""
+    modules = {path.name for path in ROOT.glob("*/**/*.py")}
+    named = {name for page in PAGES for name in _MODULE.findall(page.read_text(encoding="utf-8"))}
+    named.discard("SUBSYSTEM.py")  # which stands for any
+    assert named - modules == set()

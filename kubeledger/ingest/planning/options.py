@@ -11,8 +11,7 @@ from kubeledger.model.errors import BadQuestionError
 __all__ = ["YEAR_MAX", "YEAR_MIN", "ImportOptions"]
 
 YEAR_MIN, YEAR_MAX = 2014, 2200
-"""Of a kubelet's log."""
-"""The first kubelet is of 2014; later years leave room for logs that continue."""
+"""Of a kubelet's log: the first kubelet is of 2014; later years leave room for what goes on."""
 
 NODE_LENGTH_MAX = 253
 """Of a node's name, a DNS subdomain."""

@@ -79,7 +79,6 @@ _LINES: Final = (
 """What stands on a line stands on one of the kubelet's log."""
 _MORE_LINES: Final = (ContainerKilled, KubernetesEvent, PodAdmitted, PodRejected, PodTerminating)
 """So does this."""
-"""What a recorder calls the kubelet's log, wherever it reads it."""
 _BEFORE_LOG: Final = "the kubelet's log before its first line"
 _AFTER_LOG: Final = "the kubelet's log after its last line"
 _STEP: Final = "by which clock lines and files go after the clock was set back"

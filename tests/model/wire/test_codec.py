@@ -6,6 +6,8 @@ import re
 import subprocess
 import sys
 import zlib
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 import msgspec
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 
 from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.bodies.lifecycle import PodListed
-from kubeledger.model.record import Body, Evidence, Record
+from kubeledger.model.record import Body, Decision, Evidence, Observation, Record
 from kubeledger.model.wire import codec
 from kubeledger.model.wire.catalogue import BODY_TYPES
 from kubeledger.model.wire.codec import GENESIS, BadLineError
@@ -233,3 +235,13 @@ def test_what_json_cannot_hold_is_refused(body: Body) -> None:
 def test_a_body_says_its_kind(body: Body) -> None:
     """The catalogue finds the type of every body by its kind."""
     assert BODY_TYPES[body.kind] is type(body)
+
+
+def test_every_body_is_known() -> None:
+    """One that its module does not list, or whose module the catalogue does not name, is not."""
+    bodies = import_module("kubeledger.model.bodies")
+    for module in iter_modules(bodies.__path__, "kubeledger.model.bodies."):
+        import_module(module.name)
+    made = {each for role in (Observation, Decision) for each in role.__subclasses__()}
+    made = {each for each in made if each.__module__.startswith("kubeledger.model.bodies.")}
+    assert made == set(BODY_TYPES.values())

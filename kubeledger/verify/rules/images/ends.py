@@ -64,6 +64,9 @@ def _judge_without_space(run: Run, disk: Disk, body: GarbageCollected) -> Judgem
         "images_removed": count if error in ("", INVALID_CAPACITY) else body.images_removed,
         "error": error,
     }
+    sizes = [body_of(record).size_bytes for record in run.removals]
+    if body.bytes_freed is not None and not error and None not in sizes:
+        expected["bytes_freed"] = sum(size or 0 for size in sizes)
     ruling = _held_against(
         body, expected, f"{count} removals are recorded, and {error or 'no error'}"
     )
