@@ -21,12 +21,11 @@ _NODE: Final = "node-a"
 _LEDGER: Final = "kubeledger-demo"
 _PAGE: Final = "kubeledger-demo.html"
 _TARGET: Final = "gpu-a"
-_LINES_OF_WHY: Final = 11
+_LINES_OF_WHY: Final = 13
+_STEPS_OF_WHY: Final = 2
 
 _QUESTION: Final = "What did image garbage collection do?"
-_QUERY: Final = """\
-SELECT ts, usage_percent AS usage, bytes_freed, images_removed AS removed, outcome
-FROM image_gc_runs"""
+_QUERY: Final = "SELECT ts, usage_percent, bytes_freed FROM image_gc_runs WHERE bytes_freed > 0"
 
 _NEXT: Final = (
     ("why live-fail", "what happened to a pod, with the lines that prove it"),
@@ -136,7 +135,7 @@ def _why(ledger: Path) -> None:
     histories = histories_of_ledger(Ledger.open(ledger), _NODE)
     width, _ = screen_size()
     for answer in answers_to(_TARGET, histories):
-        click.echo("\n".join(short_text(answer, width, _LINES_OF_WHY)))
+        click.echo("\n".join(short_text(answer, width, _LINES_OF_WHY, _STEPS_OF_WHY)))
 
 
 def _question(ledger: Path) -> None:

@@ -111,7 +111,8 @@ def _warn(report: ImportReport, *, all_files: bool) -> None:
 def _print_tables(report: ImportReport, directory: Path, *, brief: bool, all_files: bool) -> None:
     for bundle in report.bundles:
         version = f"kubelet {bundle.kubelet_version}" if bundle.kubelet_version else "kubelet ?"
-        click.echo(f"{printable(bundle.node)} ({version}) from {printable(bundle.label)}")
+        guess = "a guess, by the directory's name: see --node; " if bundle.is_node_guessed else ""
+        click.echo(f"{printable(bundle.node)} ({guess}{version}) from {printable(bundle.label)}")
         if bundle.already:
             click.echo("  everything in it had been imported before: nothing added")
             continue
@@ -208,10 +209,12 @@ def _totals(bundle: NodeReport) -> str:
     repeated = sum(account.repeated for account in bundle.accounts)
     again = f" ({repeated:,} duplicates)" if repeated else ""
     size = sum(bundle.sizes.values())
+    own = bundle.added - sum(sum(account.records.values()) for account in bundle.accounts)
+    itself = f", {own:,} of them about the import itself" if own > 0 and not bundle.resumed else ""
     return click.wrap_text(
         f"{counted(len(bundle.sizes), 'file')}, {counted(size, 'byte')}, "
         f"{counted(lines, 'line')}: {noise:,} known noise{again}, {lost:,} not understood; "
-        f"{counted(bundle.added, 'record')}",
+        f"{counted(bundle.added, 'record')}{itself}",
         _PARAGRAPH_WIDTH,
         initial_indent="  ",
         subsequent_indent="  ",

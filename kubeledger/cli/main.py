@@ -59,6 +59,19 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click; of a name that is no command's, those that it may stand for are named."""
+        name = args[0]
+        if name not in self.table and name[:1].isalnum():
+            from difflib import get_close_matches
+
+            if near := get_close_matches(name, self.table):
+                words = f"no such command {name!r}: did you mean {' or '.join(near)}?"
+                raise click.UsageError(words, ctx)
+        return super().resolve_command(ctx, args)
+
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names of commands, without importing any, and options."""
         from click.shell_completion import CompletionItem

@@ -13,7 +13,7 @@ import click
 from kubeledger.analyze.sql.shorten import cut, cut_chain
 from kubeledger.analyze.why import Answer, Explanation, Piece, StoryStep
 from kubeledger.analyze.why.pieces import time
-from kubeledger.analyze.why.story import most_important
+from kubeledger.analyze.why.story import STEPS_MAX, most_important
 from kubeledger.cli.output import counted, printable
 from kubeledger.cli.table import verdict_text
 from kubeledger.model.units import format_ts
@@ -68,7 +68,7 @@ def screen_size() -> tuple[int, int]:
     return min(max(size.columns, 40), _WIDTH_MAX), max(size.lines, _HEIGHT) - 1
 
 
-def short_text(answer: Answer, width: int, height: int) -> list[str]:
+def short_text(answer: Answer, width: int, height: int, steps_max: int = STEPS_MAX) -> list[str]:
     """Lines of an answer, none wider than ``width`` columns, at most ``height`` of them."""
     head = textwrap.wrap(printable(answer.headline), width, break_on_hyphens=False)
     lines = [click.style(line, bold=True) for line in head]
@@ -76,7 +76,7 @@ def short_text(answer: Answer, width: int, height: int) -> list[str]:
     lines += textwrap.wrap(cut(_counts(answer), _COUNTS_LINES_MAX * (width - 4)), width)
     lines += _worst(answer, width)
     tail = [*_ranking(answer, width), _verdict(answer, width)]
-    shown = most_important(answer.steps)
+    shown = most_important(answer.steps, steps_max)
     left = len(answer.steps) - len(shown)
     taken = len(_steps(shown, {step.evidence: step.evidence for step in shown}, width, left))
     lines_left = height - len(lines) - bool(taken) - taken - len(tail) - 1

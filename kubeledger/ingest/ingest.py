@@ -70,6 +70,7 @@ class NodeReport(msgspec.Struct):
 
     Attributes:
         node: whose records; ``label`` how the user named the bundle.
+        is_node_guessed: no source names the node: its name is the directory's.
         formats: file -> format of what was read; ``sizes`` in bytes, decompressed.
         accounts: where each line of each source went; empty when nothing was read.
         confirmed: file -> how many records it is evidence of besides the source that counts them.
@@ -87,6 +88,7 @@ class NodeReport(msgspec.Struct):
     kubelet_version: str | None
     formats: dict[str, str]
     sizes: dict[str, int]
+    is_node_guessed: bool = False
     accounts: tuple[SourceAccount, ...] = ()
     confirmed: dict[str, int] = {}
     added: int = 0
@@ -239,6 +241,7 @@ def _report(plan: Plan) -> NodeReport:
         node=plan.context.node,
         label=plan.bundle.label,
         kubelet_version=plan.version.version,
+        is_node_guessed=plan.bundle.is_node_guessed,
         formats={source.file: source.format for source in plan.sources},
         sizes={source.file: source.size_bytes for source in plan.sources},
         skipped=plan.bundle.skipped,

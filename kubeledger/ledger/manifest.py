@@ -183,9 +183,13 @@ def load_manifest(directory: Path) -> Manifest | None:
     _refuse_newer(data, path)
     manifest = unsealed(data, Manifest)
     if manifest is None and not (directory / NODES).is_dir():
+        advice = "name the ledger with --ledger DIR, or make one with `kubeledger import`"
+        if directory.is_file():
+            words = "a ledger is a directory; a file of records is an argument"
+            advice = f"{words}: `kubeledger why node {directory}`"
         raise BadQuestionError(
             f"{directory} is not a ledger" if directory.exists() else f"there is no {directory}",
-            advice="name the ledger with --ledger DIR, or make one with `kubeledger import`",
+            advice=advice,
         )
     return manifest
 

@@ -72,8 +72,30 @@ def test_import_of_a_few_files(tmp_path: Path) -> None:
     log.write_text(
         "Log file created at: 2026/11/21 01:00:00\nI1121 01:00:00.000000    1234 x.go:1] hello\n"
     )
-    (row,) = table(run("import", log, "--ledger", tmp_path / "l").stdout)
+    shown = run("import", log, "--ledger", tmp_path / "l").stdout
+    (row,) = table(shown)
     assert (row["file"], row["format"], row["lines"]) == ("kubelet.log", "klog-text", "2")
+    assert "(a guess, by the directory's name: see --node; kubelet ?) from " in shown
+    counts = r"(\d+) records?, (\d+) of them about the import itself"
+    added, own = re.findall(counts, " ".join(shown.split()))[0]
+    assert int(row["records"]) + int(own) == int(added)
+    named = run("import", log, "--ledger", tmp_path / "named", "--node", "a").stdout
+    assert named.startswith("a (kubelet ?) from ")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("", "empty"), ("hello\n", "no known format: line 1 is no line of klog: hello")],
+)
+def test_import_of_what_is_no_log(tmp_path: Path, text: str, says: str) -> None:
+    """What it is instead, the usual things to give, and where all of them stand."""
+    (tmp_path / "my.log").write_text(text)
+    result = run("import", tmp_path / "my.log", "--ledger", tmp_path / "l")
+    assert result.exit_code == 3
+    error, hint = result.stderr.splitlines()
+    assert error.endswith(f"holds nothing that can be imported: {says}")
+    assert hint.startswith("hint: give a kubelet's log (`journalctl -u kubelet")
+    assert "docs/sources.md" in hint
 
 
 def table(text: str) -> list[dict[str, str]]:
@@ -181,6 +203,8 @@ def test_demo(tmp_path: Path) -> None:
         assert page.resolve().as_uri() in result.stdout
         for words in ("gpu-a was preempted", "0 impossible", "94.4Mi", f"KUBELEDGER={kept}"):
             assert words in result.stdout
+        assert re.search(r"  pod was preempted for (?s:.*) \[14\]\n", result.stdout)
+        assert re.search(r"\n\[14\] kubelet.log:\d+  preemption: ", result.stdout)
         assert len(result.stdout.splitlines()) <= 50
     assert "critical-1" in page.read_text(encoding="utf-8")
     assert run("audit", "--ledger", kept).exit_code == 0

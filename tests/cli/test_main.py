@@ -169,6 +169,17 @@ def test_other_ends(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     ("arguments", "says"),
     [
         (["frobnicate"], ["error: no such command 'frobnicate'", "hint: kubeledger --help"]),
+        (
+            ["imprt"],
+            ["error: no such command 'imprt': did you mean import?", "hint: kubeledger --help"],
+        ),
+        (
+            ["fleet", "verfy"],
+            [
+                "error: no such command 'verfy': did you mean verify?",
+                "hint: kubeledger fleet --help",
+            ],
+        ),
         (["ls", "--limit", "x"], ["error: invalid value for '--limit': ", "hint: kubeledger ls"]),
         (["import"], ["error: missing argument 'SOURCE...'", "hint: kubeledger import --help"]),
         (

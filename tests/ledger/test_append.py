@@ -198,8 +198,9 @@ def test_opening_what_is_no_ledger(tmp_path: Path) -> None:
     for path, reason in ((tmp_path / "no", "there is no"), (tmp_path, "is not a ledger")):
         with pytest.raises(BadQuestionError, match=reason):
             Ledger.open(path)
-    with pytest.raises(BadQuestionError, match="is not a ledger"):
+    with pytest.raises(BadQuestionError, match="is not a ledger") as caught:
         Ledger.open(tmp_path / "file")
+    assert f"is an argument: `kubeledger why node {tmp_path / 'file'}`" in caught.value.advice
 
 
 def test_open_or_create(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ _cgroup_values = matches(
 
 _PARTS = words(
     """
-    attacher attributed checksum clientconn cni contradiction crictl delivered dispatcher doubtful
+    attacher attributed checksum clientconn contradiction crictl delivered dispatcher doubtful
     dynamic executor gaps gc generator generic getters guessed helper hostport linux malformed mem
     mismatch nestedpendingoperations nodecache nodelease nodeshutdown overlap programs projected
     reconciler renamed setters single stepped sys truncated unreadable userns utils worker workers

@@ -6,7 +6,7 @@ import re
 import shutil
 import time
 import weakref
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -42,6 +42,7 @@ _GONE = re.compile(
 
 _OF_A_FILE = re.compile(r"^Traceback|\.parquet\b")
 
+_MEANT_TABLE = re.compile(r'(Table with name \S+ does not exist); Did you mean "(.+)"')
 _GRACE_S = 3.0
 """After an interruption; most functions look for one now and then."""
 
@@ -173,7 +174,9 @@ class Queryable:
         """What to report: a damaged file is no fault of the question."""
         # Of what it finds inside a Parquet file DuckDB makes an error of no class of its own.
         may_be_damage = type(error) is duckdb.Error or _OF_A_FILE.search(str(error))
-        return (self._tables.damage(str(error)) if may_be_damage else None) or _refusal(error)
+        return (self._tables.damage(str(error)) if may_be_damage else None) or _refusal(
+            error, self._tables.views
+        )
 
     def _ready(self, names: frozenset[str]) -> duckdb.DuckDBPyConnection:
         """A connection with all that the named tables and views read."""
@@ -382,8 +385,8 @@ def _changing() -> BadQuestionError:
     return BadQuestionError("files change faster than they can be read", advice="run it again")
 
 
-def _refusal(error: duckdb.Error) -> KubeledgerError:
-    """DuckDB's words in one line, and what the user can do."""
+def _refusal(error: duckdb.Error, views: Collection[str] = ()) -> KubeledgerError:
+    """DuckDB's words in one line, and what the user can do; it may mean these views alone."""
     if gone := _GONE.search(str(error)):
         return BadQuestionError(
             f"{''.join(filter(None, gone.groups()))} is not there",
@@ -397,7 +400,10 @@ def _refusal(error: duckdb.Error) -> KubeledgerError:
         )
     is_memory = isinstance(error, duckdb.OutOfMemoryException)
     advice = _MORE_MEMORY if is_memory else _advice(str(error))
-    return BadQuestionError(one_line(str(error)), advice=advice)
+    words = one_line(str(error))
+    if (meant := _MEANT_TABLE.search(words)) and meant[2] not in views:  # a table of DuckDB's own
+        words = words[: meant.end(1)]
+    return BadQuestionError(words, advice=advice)
 
 
 def _advice(message: str) -> str:

@@ -85,7 +85,10 @@ def _parse(connection: duckdb.DuckDBPyConnection, query: str) -> dict[str, Any]:
                 "only queries that read are allowed",
                 advice="write one SELECT (or FROM, WITH, VALUES, DESCRIBE, SUMMARIZE) statement",
             )
-        raise BadQuestionError(one_line(str(answer.get("error_message", "not a query"))))
+        raise BadQuestionError(
+            one_line(str(answer.get("error_message", "not a query"))),
+            advice="write one SELECT; `SHOW TABLES` and `DESCRIBE view` show over what",
+        )
     if len(answer.get("statements", ())) != 1:
         raise BadQuestionError("give exactly one statement")
     return answer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
@@ -96,12 +97,14 @@ def find_query(name: str, library: Mapping[str, ShippedQuery] | None = None) -> 
     Raises:
         BadQuestionError: there is none.
     """
-    query = (load_library() if library is None else library).get(name)
-    if query is None:
+    known = load_library() if library is None else library
+    if name not in known:
+        near = difflib.get_close_matches(name, known)
+        meant = f"did you mean {' or '.join(near)}? " if near else ""
         raise BadQuestionError(
-            f"there is no shipped query {name!r}", advice="--list shows all of them"
+            f"there is no shipped query {name!r}", advice=f"{meant}--list shows all of them"
         )
-    return query
+    return known[name]
 
 
 def _parse_query(name: str, source: str) -> ShippedQuery:

@@ -106,10 +106,10 @@ def _without_repeats(groups: list[Group]) -> list[Group]:
     return found
 
 
-def most_important(steps: Sequence[StoryStep]) -> list[StoryStep]:
-    """(n,) n <= ``STEPS_MAX``: those that weigh most, in the order of time."""
+def most_important(steps: Sequence[StoryStep], steps_max: int = STEPS_MAX) -> list[StoryStep]:
+    """(n,) n <= ``steps_max``: those that weigh most, in the order of time."""
     ranked = sorted(steps, key=lambda step: (-step.weight, step.ts_ns, step.seq))
-    return sorted(ranked[:STEPS_MAX], key=lambda step: (step.ts_ns, step.seq))
+    return sorted(ranked[:steps_max], key=lambda step: (step.ts_ns, step.seq))
 
 
 def _grouped(records: Sequence[Record], facts: Facts) -> dict[tuple[str, ...], list[Record]]:

@@ -12,7 +12,6 @@ from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ingest.sources.collect import Collected
 from kubeledger.ingest.sources.detect import (
     A_RECORDING,
-    FORMATS,
     LOG_FORMATS,
     NOTES,
     Detected,
@@ -58,6 +57,7 @@ class Bundle(msgspec.Struct):
     Attributes:
         label: how the user named it.
         name: the directory's name: a last resort for the node's name and version.
+        is_node_guessed: ``node`` is that last resort.
         files: sorted by name.
         skipped: file -> why it is not read.
         node: whose files they are, once that is known (``node_split``).
@@ -71,6 +71,7 @@ class Bundle(msgspec.Struct):
     skipped: dict[str, str]
     findings: list[Finding]
     node: str = ""
+    is_node_guessed: bool = False
     is_tree: bool = False
     contents: DocumentContents = msgspec.field(default_factory=DocumentContents)
 
@@ -302,7 +303,8 @@ def _nothing_useful(bundles: Sequence[Bundle]) -> BadInputError:
         return BadInputError(
             f"holds nothing that can be imported: {why}",
             file=label or name,
-            advice=f"formats that are read: {', '.join(FORMATS)}",
+            advice="give a kubelet's log (`journalctl -u kubelet -o short-iso-precise`), `kubectl "
+            "get pods -o json`, or a directory with such files; docs/sources.md lists all formats",
         )
     listing = "; ".join(f"{name}: {why}" for name, why in skipped[:5])
     return BadInputError(

@@ -92,7 +92,8 @@ def _split(bundle: Bundle, options: ImportOptions) -> list[Bundle]:
         for index, node in enumerate(nodes)
     ]
     for part, node in zip(parts, nodes, strict=True):
-        part.node = _name(part, node, options)
+        known = _name(part, node, options)
+        part.node, part.is_node_guessed = known or _last_resort(part, node), known is None
         part.findings += _findings(part, node, len(nodes), options)
     return parts
 
@@ -311,7 +312,8 @@ def _chosen(bundle: Bundle, nodes: list[_Node], name: str) -> _Node:
     return (called or nodes)[0]
 
 
-def _name(bundle: Bundle, node: _Node, options: ImportOptions) -> str:
+def _name(bundle: Bundle, node: _Node, options: ImportOptions) -> str | None:
+    """What the user, the lines or the documents call the node."""
     if options.node is not None:
         return options.node
     if node.node_names:
@@ -331,6 +333,10 @@ def _name(bundle: Bundle, node: _Node, options: ImportOptions) -> str:
         return listed[0]
     if node.hosts or node.noted:
         return [*node.hosts, *node.noted][0]
+    return None
+
+
+def _last_resort(bundle: Bundle, node: _Node) -> str:
     name = name_of_bundle(bundle)
     return f"{name}-{node.writers[0].name}" if node.writers else name
 

@@ -452,3 +452,16 @@ def test_settings_that_decisions_rest_on_stay() -> None:
         "shutdownGracePeriodByPodPriority": [{"priority": 1000, "shutdownGracePeriodSeconds": 9}],
     }.items():  # fmt: skip
         assert shown_setting(name, value, lambda _: "X") == value
+
+
+def test_the_cause_of_an_unready_node_stays() -> None:
+    """The kubelet's own words for it, of which none says whose node it is."""
+    pseudonyms = Pseudonyms(KEY)
+    pseudonyms.settle()
+    for cause in (
+        "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
+        "message:Network plugin returns error: cni plugin not initialized",
+        "docker: network plugin is not ready: cni config uninitialized",
+        "PLEG is not healthy: pleg has yet to be successful",
+    ):
+        assert pseudonyms.text(cause) == cause
