@@ -403,7 +403,7 @@ def test_an_unknown_form_is_refused_with_what_is_accepted(tmp_path: Path) -> Non
         BadInputError, match=r"JSON \(keys: words, when\) that is neither"
     ) as caught:
         read(path)
-    assert "journal-json" in str(caught.value.advice)
+    assert "docs/sources.md lists all formats" in str(caught.value.advice)
 
 
 def test_rows_of_others_only(tmp_path: Path) -> None:
