@@ -221,6 +221,4 @@ class ContainerNames:
 
     def _specified(self, pod: Pod) -> list[str]:
         """Names of the containers in the pod's spec."""
-        spec = self._context.spec_of(pod.uid)
-        keys = ("initContainers", "containers", "ephemeralContainers")
-        return [entry.get("name", "") for key in keys for entry in spec.get(key) or ()]
+        return [each.get("name", "") for each in self._context.containers_of(pod.uid)]

@@ -7,6 +7,7 @@ Everything is bounded by the number of API objects, not by the length of the log
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -22,6 +23,7 @@ from kubeledger.model.units import NS_PER_S
 PodName = tuple[str | None, str | None]
 """Namespace and name."""
 
+_CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 _SKEW_NS = 60 * NS_PER_S
 """By how much the clock of the API server, which dates objects, may be ahead of the node's."""
 
@@ -52,8 +54,13 @@ class Subject(msgspec.Struct, frozen=True):
 
     def may_be(self, other: Subject) -> bool:
         """No part that both name differs; of a pod's container, the pod alone will do."""
-        pairs = zip(msgspec.structs.astuple(self), msgspec.structs.astuple(other), strict=True)
-        return all(None in pair or pair[0] == pair[1] for pair in pairs)
+        return may_be_same(msgspec.structs.astuple(self), msgspec.structs.astuple(other))
+
+
+def may_be_same(one: Iterable[object], other: Iterable[object]) -> bool:
+    """Whether no value that both have differs; None: it is not known."""
+    pairs = zip(one, other, strict=True)
+    return all(None in pair or pair[0] == pair[1] for pair in pairs)
 
 
 class KnownPod(msgspec.Struct):
@@ -187,6 +194,11 @@ class BundleContext(msgspec.Struct):
     def spec_of(self, uid: str | None) -> dict[str, Any]:
         """The spec of a pod; empty when no list shows it."""
         return self.pods[uid].spec if uid in self.pods else {}
+
+    def containers_of(self, uid: str | None) -> list[dict[str, Any]]:
+        """The containers of a pod's spec, of whatever sort."""
+        spec = self.spec_of(uid)
+        return [each for key in _CONTAINER_LISTS for each in spec.get(key) or ()]
 
     def name_of(self, uid: str | None) -> PodName:
         """Namespace and name of a pod; (None, None) when no source shows it."""

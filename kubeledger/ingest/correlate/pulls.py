@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from kubeledger.ingest.correlate.assembler import Entry, reads, takes
-from kubeledger.ingest.correlate.context import BundleContext, Subject
+from kubeledger.ingest.correlate.context import BundleContext, Subject, may_be_same
 from kubeledger.ingest.correlate.holdback import Holdback, Seen, Waiting, shown
 from kubeledger.ingest.correlate.registers import PodAssembler, Registers
 from kubeledger.ingest.sources.api_events import ApiReason
@@ -171,11 +171,7 @@ class PullsAssembler(PodAssembler):
     def _begun_as(self, pod: str, body: PullEnded) -> Fact | None:
         """The pull that ends; where its line does not name all, the only one that it can be."""
         begun, names = self._begun.get(pod, {}), (body.container, body.image)
-        alike = [
-            key
-            for key in begun
-            if all(None in pair or pair[0] == pair[1] for pair in zip(key, names, strict=True))
-        ]
+        alike = [key for key in begun if may_be_same(key, names)]
         return begun.pop(alike[0]) if len(alike) == 1 else None
 
     def _told_before(
@@ -191,14 +187,10 @@ class PullsAssembler(PodAssembler):
         recent = self._told.get((pod, outcome), [])
         recent[:] = [each for each in recent if ts_ns - each.ts_ns <= _JOIN_NS]
         within_ns = _JOIN_API_NS if by == "api" else _JOIN_NS
+        said = subject.uid, subject.container, image
         for told in recent:
             body = told.waiting.body
-            pairs = (
-                (body.pod_uid, subject.uid),
-                (body.container, subject.container),
-                (body.image, image),
-            )
-            alike = all(None in pair or pair[0] == pair[1] for pair in pairs)
+            alike = may_be_same((body.pod_uid, body.container, body.image), said)
             if alike and by not in told.by and ts_ns - told.ts_ns <= within_ns:
                 return told
         return None
@@ -208,8 +200,7 @@ class PullsAssembler(PodAssembler):
         spec = self.context.spec_of(subject.uid)
         if any(volume.get("image") is not None for volume in spec.get("volumes") or ()):
             return None
-        groups = ("containers", "initContainers", "ephemeralContainers")
-        containers = (each for group in groups for each in spec.get(group) or ())
+        containers = self.context.containers_of(subject.uid)
         images = (c.get("image") for c in containers if c.get("name") == subject.container)
         return next(images, None)
 
@@ -223,12 +214,14 @@ class PullsAssembler(PodAssembler):
 
 def _said(reason: str, message: str) -> _Said | None:
     """What an event says of a pull; None for one that is about none."""
-    if reason != "Pulled":
-        outcome, pattern = _EVENTS.get(reason, (None, _PRESENT))
+    if reason in _EVENTS:
+        outcome, pattern = _EVENTS[reason]
         found = pattern.match(message)
-        if outcome is None or found is None:
+        if found is None:
             return None
         return _Said(outcome, found["image"], found.groupdict().get("error"))
+    if reason != "Pulled":
+        return None
     if (found := _PRESENT.match(message)) is not None:
         return _Said("present", found["image"])
     found = _PULLED.match(message)

@@ -54,7 +54,6 @@ _SANDBOX_IMAGE = re.compile(
     r"\\?\"(?P<image>[^\"\\]+)"
     r"|initializing source docker://(?P<source>[^\s:]+:[^\s:]+)"
 )
-_CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
 
 
 class _Occurrence(msgspec.Struct, frozen=True):
@@ -154,8 +153,7 @@ class ReasonAssembler(Assembler):
         """
         if api.container is None:
             return True
-        spec = self.context.spec_of(uid)
-        return sum(len(spec.get(kind) or ()) for kind in _CONTAINER_LISTS) == 1
+        return len(self.context.containers_of(uid)) == 1
 
     def _find(self, said: EventKey, ts_ns: int) -> tuple[EventKey, IndexedEvent | None]:
         """The API event that says the same, if it got that far by then.

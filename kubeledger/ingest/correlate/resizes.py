@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from kubeledger.ingest.correlate.assembler import Entry, reads, reads_events, takes
-from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.context import BundleContext, may_be_same
 from kubeledger.ingest.correlate.holdback import Seen, Waiting, shown
 from kubeledger.ingest.correlate.registers import Pod, PodAssembler, Registers, about_pod
 from kubeledger.ingest.correlate.survey import kubelet_uid
@@ -194,8 +194,7 @@ class ResizesAssembler(PodAssembler):
 
 def _is_same(known: PodResized, told: PodResized) -> bool:
     """The amounts in the message of one that is deferred change with what else is running."""
-    pairs = ((known.reason, told.reason), (known.resources, told.resources))
-    alike = all(None in pair or pair[0] == pair[1] for pair in pairs)
+    alike = may_be_same((known.reason, known.resources), (told.reason, told.resources))
     failed = told.reason == "Error" and known.reason is None
     return known.outcome == told.outcome and alike and not failed
 

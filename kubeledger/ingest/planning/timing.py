@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -183,7 +184,8 @@ def _kernel_times(bundle: Bundle, options: ImportOptions) -> tuple[list[int], li
         yearless = [stamp.value_ns for stamp in stamps if stamp.form == "yearless"]
         year = options.year
         if yearless and year is None:
-            year = _year_of_clock(max(yearless), file.source.mtime_ns)
+            in_year = partial(with_year, max(yearless))
+            year = _year_before(in_year, file.source.mtime_ns, years_back=3)  # to a leap year
             findings.append(_year_guessed(file.source.name, year, zone_known=False))
         elif dated or yearless:
             message = "no source shows the zone of the log's lines; UTC is assumed"
@@ -193,16 +195,6 @@ def _kernel_times(bundle: Bundle, options: ImportOptions) -> tuple[list[int], li
                 dated += [with_year(value_ns, year) for value_ns in yearless]
         times += dated
     return times, findings[:1]
-
-
-def _year_of_clock(value_ns: int, written_ns: int) -> int:
-    """The last year in which a clock showed that and the file was not written before."""
-    written = datetime.fromtimestamp(written_ns // NS_PER_S, UTC).year
-    for year in range(written + 1, written - 4, -1):
-        with suppress(ValueError):  # 29 February
-            if with_year(value_ns, year) <= written_ns + 86_400 * NS_PER_S:
-                return year
-    return written
 
 
 def starts_of(timing: Timing) -> tuple[int, ...]:
@@ -323,16 +315,21 @@ def _year(
         return None, None
     if options.year is not None:
         return options.year, "option"
+    stamp = first.first_stamp
+
+    def in_year(year: int) -> int:
+        return stamp_ns(stamp, year) - offset_ns
+
     for log in logs:
         if log.reference_ns is not None:
-            return _nearest_year(first.first_stamp, log.reference_ns, offset_ns), "log"
+            return _nearest_year(in_year, log.reference_ns), "log"
     jsons = [log.first_ns for log in logs if log.first_ns is not None]
     known = sorted(others + jsons)
     if known:
-        return _nearest_year(first.first_stamp, known[0], offset_ns), "bundle"
+        return _nearest_year(in_year, known[0]), "bundle"
     if collected_ns is not None:
-        return _year_before(first.first_stamp, collected_ns, offset_ns), "bundle"
-    year = _year_before(first.first_stamp, first.source.mtime_ns, offset_ns)
+        return _year_before(in_year, collected_ns), "bundle"
+    year = _year_before(in_year, first.source.mtime_ns)
     if not YEAR_MIN <= year <= YEAR_MAX:  # archives made to be the same anywhere have no times
         raise BadInputError(
             "no source shows the year of its lines, and the file's own time cannot be that of a "
@@ -359,28 +356,29 @@ def _collected_ns(bundle: Bundle) -> int | None:
     return None
 
 
-def _year_before(stamp: bytes, written_ns: int, offset_ns: int) -> int:
-    """The last year in which a stamp is not later than the file (by more than a day)."""
+def _year_before(in_year: Callable[[int], int], written_ns: int, years_back: int = 1) -> int:
+    """The last year in which a stamp is not later than the file (by more than a day).
+
+    Args:
+        in_year: the stamp's time in a year; raises ValueError for 29 February where it has none.
+        written_ns: time of the file.
+        years_back: how many years before that of the file are tried.
+    """
     year = datetime.fromtimestamp(written_ns // NS_PER_S, UTC).year
-    for candidate in (year + 1, year, year - 1):
-        try:
-            if stamp_ns(stamp, candidate) - offset_ns <= written_ns + 86_400 * NS_PER_S:
+    for candidate in range(year + 1, year - years_back - 1, -1):
+        with suppress(ValueError):
+            if in_year(candidate) <= written_ns + 86_400 * NS_PER_S:
                 return candidate
-        except ValueError:  # 29 February
-            continue
     return year
 
 
-def _nearest_year(stamp: bytes, reference_ns: int, offset_ns: int) -> int:
-    """The year that brings a stamp nearest to a full time."""
+def _nearest_year(in_year: Callable[[int], int], reference_ns: int) -> int:
+    """The year that brings a stamp nearest to a full time; ``in_year`` as above."""
     middle = datetime.fromtimestamp(reference_ns // NS_PER_S, UTC).year
     distances: list[tuple[int, int]] = []
     for year in (middle - 1, middle, middle + 1):
-        try:
-            distance = abs(stamp_ns(stamp, year) - offset_ns - reference_ns)
-        except ValueError:  # 29 February
-            continue
-        distances.append((distance, year))
+        with suppress(ValueError):
+            distances.append((abs(in_year(year) - reference_ns), year))
     return min(distances)[1] if distances else middle
 
 

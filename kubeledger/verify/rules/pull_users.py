@@ -211,9 +211,8 @@ class PullUsers:
         if self._secretless is None:
             specs = [versions_of(each) for each in self._context.pods.all_versions()]
             pulled = any(spec.pull_secrets for versions in specs for spec in versions)
-            plugins = self._context.settings.get(_PLUGINS)
-            self._secretless = bool(specs) and not pulled and plugins in (UNKNOWN, "", None)
-        return self._secretless
+            self._secretless = bool(specs) and not pulled
+        return self._secretless and self._context.settings.get(_PLUGINS) in (UNKNOWN, "", None)
 
     def _may_be_gone(self, ts_ns: int) -> bool:
         """Whether a record of then may have been dropped before the files were read."""

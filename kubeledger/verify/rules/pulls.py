@@ -207,7 +207,7 @@ class PullVerifier(RuleVerifier):
         rulings = []
         for world in failed.back_off.worlds:
             over = passed_ns + slack_ns >= world.state
-            why = f"{failed.text(record)}, so its back-off of {_text(world.state)} "
+            why = f"{failed.text(record)}, so its back-off of {format_go_duration(world.state)} "
             why += "had passed" if over else "had not passed, and it cannot have been pulled"
             rulings.append(
                 Ruling(allowed=over, why=why, assumes=world.assumes, inputs=(failed.seq,))
@@ -234,7 +234,9 @@ class PullVerifier(RuleVerifier):
             since_ns = self._passed_ns(failed.last_ns, record) - slack_ns
             for world in failed.back_off.worlds:
                 held = since_ns < world.state
-                why = f"{failed.text(record)}, and its back-off was {_text(world.state)}"
+                why = (
+                    f"{failed.text(record)}, and its back-off was {format_go_duration(world.state)}"
+                )
                 why = why if held else f"{why}, so it cannot have been held back"
                 rulings.append(
                     Ruling(allowed=held, why=why, assumes=world.assumes, inputs=(failed.seq,))
@@ -388,7 +390,3 @@ def _key(body: PullDecided | PullEnded, specs: tuple[PodSpec, ...] | str) -> tup
         images.add(None if container is None or spec.image_volumes else container.image)
     image = images.pop() if len(images) == 1 else None
     return _IMAGE if image is None else (body.pod_uid, image)
-
-
-def _text(value_ns: int) -> str:
-    return format_go_duration(value_ns)

@@ -187,9 +187,8 @@ def orders(records: Iterable[Record]) -> dict[str, list[str]]:
     for record in records:
         body: Any = record.body
         pod = getattr(body, "pod", None) or getattr(body, "victim_pod", None)
-        if record.role != "decision" or pod is None or record.kind in KINDS:
-            continue
-        if record.kind.startswith(PULLS):
+        is_apart = record.kind in KINDS or record.kind.startswith(PULLS)
+        if record.role != "decision" or pod is None or is_apart:
             continue
         reported = [record.kind.rpartition(".")[2]]
         for name in ("container", "resource"):
