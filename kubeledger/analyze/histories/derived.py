@@ -197,10 +197,7 @@ def _newest_kept(store: SnapshotStore, look: Reading, last_seq: int) -> dict[int
     A digest stands for all records before it, so the last that fits will do.
     """
     seqs = [seq for seq in store.seqs() if look.begin.seq < seq <= last_seq]
-    while seqs:
-        digest, snapshot = look.digest_at(seqs[-1]), store.load(seqs[-1], rules_version())
-        if snapshot is not None and digest is not None and digest.hex() == snapshot.chain:
-            break
+    while seqs and loaded(store, look, seqs[-1]) is None:
         seqs.pop()
     return {(seq - 1) // STRETCH: seq for seq in seqs}
 
@@ -216,17 +213,22 @@ def _loaded(
 ) -> Stretch[T] | None:
     """What is kept up to a record; None where it does not fit."""
     snapshot = None if seq is None else store.load(seq, rules_version())
-    if snapshot is None:
+    kept = None if snapshot is None else decoded(snapshot.state, _Kept)
+    if snapshot is None or kept is None:
         return None
+    clip = clipped(superseded, first_seq, snapshot.seq)
+    if (kept.first_seq, kept.superseded, kept.is_whole) != (first_seq, clip, is_whole):
+        return None
+    value = decoded(kept.value, fold.type)
+    return None if value is None else Stretch(first_seq, snapshot.seq, value)
+
+
+def decoded(data: bytes | msgspec.Raw, type_: type[T]) -> T | None:
+    """What was encoded; None where it is damaged, or of another form."""
     try:
-        kept = msgspec.msgpack.decode(snapshot.state, type=_Kept)
-        clip = clipped(superseded, first_seq, snapshot.seq)
-        if (kept.first_seq, kept.superseded, kept.is_whole) != (first_seq, clip, is_whole):
-            return None
-        value = msgspec.msgpack.decode(kept.value, type=fold.type)
+        return msgspec.msgpack.decode(data, type=type_)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return Stretch(first_seq, snapshot.seq, value)
 
 
 def _grown(
@@ -247,19 +249,30 @@ def _keep(
     *,
     is_whole: bool = False,
 ) -> None:
-    digest = look.digest_at(stretch.last_seq)
-    if digest is None:
-        return
     value = msgspec.Raw(msgspec.msgpack.encode(stretch.value))
     kept = _Kept(stretch.first_seq, superseded, is_whole, value)
-    store.save(
-        Snapshot(
-            seq=stretch.last_seq,
-            ts_ns=0,
-            version=rules_version(),
-            chain=digest.hex(),
-            state=msgspec.msgpack.encode(kept),
-        )
-    )
-    if stretch.last_seq > stretch.first_seq:
+    if save(store, look, stretch.last_seq, kept) and stretch.last_seq > stretch.first_seq:
         store.drop(stretch.first_seq, stretch.last_seq - 1)
+
+
+def save(store: SnapshotStore, look: Reading, seq: int, value: msgspec.Struct) -> bool:
+    """Keep what the records up to one give, bound to them and to the rules; whether it is kept.
+
+    Raises:
+        LedgerUnavailableError: it cannot be written.
+    """
+    digest = look.digest_at(seq)
+    if digest is not None:
+        state = msgspec.msgpack.encode(value)
+        store.save(
+            Snapshot(seq=seq, ts_ns=0, version=rules_version(), chain=digest.hex(), state=state)
+        )
+    return digest is not None
+
+
+def loaded(store: SnapshotStore, look: Reading, seq: int) -> Snapshot | None:
+    """What was kept up to a record, if the chain and the rules are the same."""
+    snapshot = store.load(seq, rules_version())
+    digest = None if snapshot is None else look.digest_at(seq)
+    is_same = snapshot is not None and digest is not None and digest.hex() == snapshot.chain
+    return snapshot if is_same else None

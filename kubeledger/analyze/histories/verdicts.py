@@ -14,12 +14,11 @@ from itertools import islice, zip_longest
 import msgspec
 import zstandard
 
-from kubeledger.analyze.histories.derived import KEPT_FROM
+from kubeledger.analyze.histories.derived import KEPT_FROM, decoded, loaded, save
 from kubeledger.analyze.histories.rules_version import rules_version
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import VERDICTS
 from kubeledger.ledger.reading import Reading
-from kubeledger.ledger.snapshots import Snapshot
 from kubeledger.model.errors import LedgerUnavailableError
 from kubeledger.verify.finding import Contradiction, Finding, Outcome, Violation
 
@@ -138,15 +137,10 @@ class KeptVerdicts:
 
     def _newest(self, look: Reading) -> Verdicts | None:
         last_seq = look.info().last_seq
-        snapshot = self._store.load(last_seq, rules_version())
-        digest = None if snapshot is None else look.digest_at(last_seq)
-        if snapshot is None or digest is None or digest.hex() != snapshot.chain:
-            return None
-        try:
-            verdicts = msgspec.msgpack.decode(snapshot.state, type=Verdicts)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return None
-        return verdicts if verdicts.first_seq == look.begin.seq + 1 else None
+        snapshot = loaded(self._store, look, last_seq)
+        verdicts = None if snapshot is None else decoded(snapshot.state, Verdicts)
+        is_whole = verdicts is not None and verdicts.first_seq == look.begin.seq + 1
+        return verdicts if is_whole else None
 
     def _noted(self, verify: Callable[[], Iterator[Outcome]]) -> Iterator[Outcome]:
         before = self._ledger.info(self._node).last_seq
@@ -164,12 +158,7 @@ class KeptVerdicts:
 
     def _keep(self, look: Reading, last_seq: int, verdicts: Verdicts) -> None:
         """In place of older ones."""
-        digest = look.digest_at(last_seq)
-        if digest is not None:
-            state, chain = msgspec.msgpack.encode(verdicts), digest.hex()
-            self._store.save(
-                Snapshot(seq=last_seq, ts_ns=0, version=rules_version(), chain=chain, state=state)
-            )
+        if save(self._store, look, last_seq, verdicts):
             for seq in self._store.seqs():
                 if seq != last_seq:
                     self._store.drop(seq, seq)
