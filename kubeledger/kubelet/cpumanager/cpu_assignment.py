@@ -105,6 +105,8 @@ class CPUAccumulator:
 
     def take_full_cores(self) -> None:
         """Whole cores that are all free."""
+        if self.needed < self._topo.cpus_per_core:
+            return
         self._take_full(self._topo.cores, self.sort_available_cores(), self._topo.cpus_per_core)
 
     def _take_full(self, units: Units, ordered: Iterable[int], size: int | None = None) -> None:

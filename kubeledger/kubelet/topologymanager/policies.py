@@ -103,7 +103,7 @@ def preferred_masks(
     Source: v1.36.2 pkg/kubelet/cm/topologymanager/policy.go mergePermutation
     Differs: as ``merged_masks``.
     """
-    by_resource = [{hint.affinity for hint in hints if hint.preferred} for hints in hints_by_resource]
+    by_resource = [{h.affinity for h in hints if h.preferred} for hints in hints_by_resource]
     if not facts.preferred_needs_equal_masks:
         return merged_masks(all_nodes, by_resource)
     common: Masks = {None}
