@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from kubeledger.kubelet.kube.amounts import NANOS
-from kubeledger.kubelet.kube.containermap import PodAmounts
 from kubeledger.kubelet.kube.pod import Container, ContainerStatus, Pod, is_sidecar
 from kubeledger.kubelet.kube.podlevel import is_equivalent_guaranteed
 from kubeledger.kubelet.kube.requests import Amount, milli_of, units_of
+from kubeledger.kubelet.topologymanager.resource_manager import PodAmounts
 
 CPU: Final = "cpu"
 

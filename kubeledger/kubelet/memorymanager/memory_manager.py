@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from kubeledger.kubelet.kube.containermap import ContainerMap, ContainerRef, ResourceManager
+from kubeledger.kubelet.kube.containermap import ContainerMap, ContainerRef
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
 from kubeledger.kubelet.kube.pod import Container, Pod
 from kubeledger.kubelet.kube.requests import ResourceList
@@ -22,6 +22,7 @@ from kubeledger.kubelet.memorymanager.reserved import MemoryReservation, get_sys
 from kubeledger.kubelet.memorymanager.validate import get_default_machine_state, validate_state
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
+from kubeledger.kubelet.topologymanager.resource_manager import ResourceManager
 
 
 class MachineSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from kubeledger.kubelet.kube.admission import EMPTY_POOL_REASON, AllocationError
-from kubeledger.kubelet.kube.containermap import PodAmounts
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
 from kubeledger.kubelet.kube.names import HUGE_PAGES
 from kubeledger.kubelet.kube.pod import Container, ContainerStatus, Pod, is_sidecar
@@ -18,6 +17,7 @@ from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.kube.requests import Amount, ResourceList
 from kubeledger.kubelet.memorymanager.machine import MEMORY, UINT64
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
+from kubeledger.kubelet.topologymanager.resource_manager import PodAmounts
 
 Requested = dict[str, int]
 """Type of memory -> bytes."""
