@@ -24,7 +24,7 @@ from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
 from kubeledger.kubelet.kube.requests import Amount, milli_of
 from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.kubelet.topologymanager.hint import ProviderHints
+from kubeledger.kubelet.topologymanager.hint import ProviderHints, TopologyHint
 from kubeledger.kubelet.topologymanager.resource_manager import ResourceManager
 
 ContainerState = Literal["", "waiting", "running", "terminated"]
@@ -161,13 +161,13 @@ class Manager(ResourceManager):
             self._written = self.state.revision
         return self._file
 
-    def allocate(self, pod: Pod, container: Container, affinity: int | None) -> None:
+    def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
         """Give a container its CPUs, if it gets any alone.
 
         Args:
             pod: that is admitted.
             container: of the pod.
-            affinity: mask of NUMA nodes that the topology manager stored for it; None for any.
+            affinity: what the topology manager stored for it; only its nodes count.
 
         Raises:
             AllocationError: there are too few.
@@ -176,9 +176,9 @@ class Manager(ResourceManager):
         Differs: no
         """
         self.begin(pod)
-        self.policy.allocate(self.state, pod, container, affinity)
+        self.policy.allocate(self.state, pod, container, affinity.affinity)
 
-    def allocate_pod(self, pod: Pod, affinity: int | None) -> None:
+    def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
         """Give a pod with resources of its own its CPUs, and its containers parts of them.
 
         Args:
@@ -192,7 +192,7 @@ class Manager(ResourceManager):
         Differs: no
         """
         self.remove_stale_state()
-        self.policy.allocate_pod(self.state, pod, affinity)
+        self.policy.allocate_pod(self.state, pod, affinity.affinity)
 
     def get_topology_hints(self, pod: Pod, container: Container) -> ProviderHints:
         """Where a container can get its CPUs; None: no preference."""
@@ -267,8 +267,8 @@ class Manager(ResourceManager):
                 updates.append((container_id, cpus))
         return updates
 
-    def release(self, ref: ContainerRef) -> None:
-        """Take back what a container has, whyever."""
+    def take_back(self, ref: ContainerRef) -> None:
+        """Take back what a container has."""
         self.policy.remove_container(self.state, *ref)
         self._updated.pop(ref, None)
 

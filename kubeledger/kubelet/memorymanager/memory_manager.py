@@ -137,7 +137,7 @@ class Manager(ResourceManager):
         """Blocks by pod UID and container."""
         return self.state.entries
 
-    def release(self, ref: ContainerRef) -> None:
+    def take_back(self, ref: ContainerRef) -> None:
         """Take back what a container has."""
         self.policy.remove_container(self.state, *ref)
 

@@ -14,6 +14,7 @@ from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
 from kubeledger.kubelet.kube.podlevel import is_pod_level
 from kubeledger.kubelet.kube.podqos import pod_qos
 from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.kubelet.topologymanager.scope import HintProvider
 
 T = TypeVar("T")
 _REMEMBERED_MAX: Final = 1024
@@ -102,7 +103,7 @@ class PodAmounts(ABC, Generic[T]):
         return known
 
 
-class ResourceManager(ABC):
+class ResourceManager(HintProvider):
     """What both managers clean up.
 
     Attributes:
@@ -128,8 +129,12 @@ class ResourceManager(ABC):
         """Pod UID -> container -> what it has."""
 
     @abstractmethod
+    def take_back(self, ref: ContainerRef) -> None:
+        """Take back what a container has."""
+
     def release(self, ref: ContainerRef) -> None:
         """Take back what a container has, whyever."""
+        self.take_back(ref)
 
     def begin(self, pod: Pod) -> None:
         """A call for a pod that is being admitted: what is stale goes first."""
