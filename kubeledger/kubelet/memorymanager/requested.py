@@ -11,7 +11,7 @@ from functools import lru_cache
 from kubeledger.kubelet.kube.admission import EMPTY_POOL_REASON, AllocationError
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
 from kubeledger.kubelet.kube.names import HUGE_PAGES
-from kubeledger.kubelet.kube.pod import Container, ContainerStatus, Pod, is_sidecar
+from kubeledger.kubelet.kube.pod import Container, ContainerStatus, Pod, containers_of, is_sidecar
 from kubeledger.kubelet.kube.podlevel import is_equivalent_guaranteed
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.kube.requests import Amount, ResourceList
@@ -77,6 +77,41 @@ class RequestedMemory(PodAmounts[Requested]):
             name: max(size + by_sidecars.get(name, 0) & UINT64, by_init.get(name, 0))
             for name, size in total.items()
         }
+
+    def gets(self, pod: Pod) -> bool:
+        """Whether containers of the pod get memory of NUMA nodes.
+
+        Source: v1.36.2 policy_static.go Allocate
+        """
+        return self.is_guaranteed(pod) and not self.is_skipped(pod)
+
+    def sizes_after_reuse(self, pod: Pod, container: str, memory_type: str) -> frozenset[int]:
+        """Sizes in bytes that a block may show at any time.
+
+        That of an init container shrinks by what each later container takes of it.
+
+        Source: v1.36.2 policy_static.go updateInitContainersMemoryBlocks
+        Differs: all blocks of the pod are taken to be on the same NUMA nodes.
+        """
+        init, sizes, sizes_used = pod.spec.init_containers or (), dict[str, int](), set[int]()
+        for current in containers_of(pod):
+            asked = self.of_container(pod, current).get(memory_type)
+            if asked is None:
+                continue
+            rest = asked if self.facts.init_memory_reused else 0
+            for earlier in init:
+                name = earlier.name or ""
+                if earlier is current:
+                    break
+                kept = keeps_memory(earlier, self.facts)
+                taken = 0 if kept else min(rest, sizes.get(name, 0))
+                rest -= taken
+                if name in sizes:
+                    sizes[name] -= taken
+            sizes[current.name or ""] = asked
+            if container in sizes:
+                sizes_used.add(sizes[container])
+        return frozenset(sizes_used)
 
     def validate_pod_scope_resources(self, pod: Pod, order: MapOrder = FIRST_ORDER) -> None:
         """Make sure that exclusive containers leave something for the others.

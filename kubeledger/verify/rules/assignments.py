@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 import msgspec
 
 from kubeledger.kubelet.kube.pod import SIDECAR, Container, Pod
+from kubeledger.kubelet.kube.podlevel import is_pod_level
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.lifecycle.state import key_of
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
@@ -477,6 +478,10 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
             found = let_go(self.context, state, holder[0], keeps=keeps)
             why = f"{found.why}; {self.text(held.value)} given back"
             return msgspec.structs.replace(found, why=why, inputs=(held.seq,))
+        if self.facts.pod_level_managers and any(
+            is_pod_level(spec.pod.spec.resources) for spec in self.specs(record)
+        ):
+            return lacks(["its part of what its pod has as a whole"])
         if self.complete and not inferred and not (asks and self.may_have_got(holder)):
             return same(False, "it had nothing that could be given back")
         return lacks(["what it had before"])
