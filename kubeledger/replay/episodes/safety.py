@@ -431,7 +431,10 @@ class Safety:
             return
         for holder, cpus in given.items():
             for cpu in cpus:
-                held.setdefault(str(cpu), []).append(holder)
+                owners = held.setdefault(str(cpu), [])
+                # Containers of a pod that has CPUs as a whole share them.
+                if holder[0] not in body.pod_assignments or all(o[0] != holder[0] for o in owners):
+                    owners.append(holder)
             if cpus & pool:
                 grants = {
                     (seq, f"given to {self._named(holder)}")

@@ -478,9 +478,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
             found = let_go(self.context, state, holder[0], keeps=keeps)
             why = f"{found.why}; {self.text(held.value)} given back"
             return msgspec.structs.replace(found, why=why, inputs=(held.seq,))
-        if self.facts.pod_level_managers and any(
-            is_pod_level(spec.pod.spec.resources) for spec in self.specs(record)
-        ):
+        if self.is_of_a_whole(record):
             return lacks(["its part of what its pod has as a whole"])
         if self.complete and not inferred and not (asks and self.may_have_got(holder)):
             return same(False, "it had nothing that could be given back")
@@ -497,6 +495,19 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         """What this version does; only asked where a decision is judged."""
         assert self.context.profile is not None
         return self.context.profile.resourcemanagers
+
+    def is_of_a_whole(self, record: Record) -> bool:
+        """Whether the record's pod is given something as a whole, which only the file shows."""
+        profile = self.context.profile
+        return (
+            profile is not None
+            and profile.resourcemanagers.pod_level_managers
+            and any(
+                is_pod_level(spec.pod.spec.resources)
+                for version in self.versions(record)
+                for spec in specs_in(version)
+            )
+        )
 
     def specs(self, record: Record) -> list[Spec]:
         """The container in each version of its pod's spec; none where no list shows it.

@@ -133,7 +133,7 @@ class MemoryVerifier(MemoryTableVerifier):
         nodes, machine = _nodes_of(body), set(map(int, self.nodes))
         if machine and nodes - machine:
             return f"the machine has NUMA nodes {_list(machine)}, not {_list(nodes)}"
-        if body.affinity is None or body.blocks is None or set(body.affinity) <= nodes:
+        if body.affinity is None or not body.blocks or set(body.affinity) <= nodes:
             return ""
         return f"the affinity is NUMA node {_list(body.affinity)}, but it is on {_list(nodes)}"
 

@@ -227,6 +227,8 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
             self.context.contradict(
                 record.ts_ns, subject, what, *sides, by_absence=True, kind=body.kind
             )
+        if body.container is None and self.is_of_a_whole(record):
+            self.followed.forget()
 
     def is_sure(self, holder: Holder, ts_ns: int) -> bool:
         """Whether nothing that is lost can have changed what the manager holds."""
