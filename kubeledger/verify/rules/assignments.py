@@ -473,13 +473,13 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
     ) -> Judgement:
         """Judge that a container gives back what it has; ``asks``: its spec may ask for some."""
         held, inferred = self.held.get(holder), getattr(record.body, "inferred", False)
+        if self.is_of_a_whole(record):
+            return lacks(["what its pod has as a whole"])
         if held is not None:
             keeps = self.surely_has(holder, record.ts_ns)
             found = let_go(self.context, state, holder[0], keeps=keeps)
             why = f"{found.why}; {self.text(held.value)} given back"
             return msgspec.structs.replace(found, why=why, inputs=(held.seq,))
-        if self.is_of_a_whole(record):
-            return lacks(["its part of what its pod has as a whole"])
         if self.complete and not inferred and not (asks and self.may_have_got(holder)):
             return same(False, "it had nothing that could be given back")
         return lacks(["what it had before"])

@@ -189,7 +189,7 @@ def test_pods_that_are_given_something_as_a_whole(scope: str) -> None:
     """Only the state files show what; nothing of it is called impossible, or another's."""
     whole = {"cpu": "4", "memory": "1Gi"}
     part = {"cpu": "2", "memory": "256Mi"}
-    of_pod = {"resources": {"requests": whole, "limits": whole}}
+    of_pod: dict[str, Any] = {"resources": {"requests": whole, "limits": whole}}
     made = plan(
         planned("a", container("own", part, part), container("x"), container("y"), at_s=10,
                 deleted_s=60, **of_pod),
