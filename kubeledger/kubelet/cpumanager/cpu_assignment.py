@@ -27,7 +27,6 @@ class CPUAccumulator:
         result: those taken.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go cpuAccumulator
-    Differs: no
     """
 
     __slots__ = ("_facts", "_first", "_second", "_topo", "details", "needed", "result")
@@ -187,7 +186,6 @@ def take_by_topology(
         AllocationError: there are too few.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go takeByTopology
-    Differs: no
     """
     if options.distribute_cpus_across_numa:
         group = topo.cpu_group_size if options.full_physical_cpus_only else 1
@@ -308,7 +306,6 @@ def _range_needed(topo: CPUTopology, nodes: int, count: int, group: int) -> rang
     """Numbers of NUMA nodes that may do, of those with free CPUs.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go rangeNUMANodesNeededToSatisfy
-    Differs: no
     """
     groups = (topo.cpus.bit_count() - 1) // group + 1
     groups_of_node = (groups - 1) // len(topo.numa_nodes) + 1
@@ -398,7 +395,6 @@ def iterate_combinations(items: Sequence[int], size: int) -> Iterator[list[int]]
     It then takes other NUMA nodes than it chose.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go iterateCombinations
-    Differs: no
     """
 
     def below(start: int, array: list[int], length: int) -> Iterator[list[int]]:

@@ -17,14 +17,12 @@ class GuaranteedCPUs(PodAmounts[int]):
     """How many CPUs containers and pods get alone, by the rules of one kubelet; 0: none.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go guaranteedCPUs, podGuaranteedCPUs
-    Differs: no
     """
 
     def empty_shared_pool(self, pod: Pod) -> str:
         """Why a pod as a whole leaves nothing for its containers that share; empty if it does.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go validatePodScopeResources
-        Differs: no
         """
         total = self.of_pod(pod)
         alone, shares = 0, False

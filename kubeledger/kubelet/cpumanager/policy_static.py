@@ -61,7 +61,6 @@ def new_static_policy(
         PolicyError: options or reserved CPUs are refused.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go NewStaticPolicy
-    Differs: no
     """
     facts = profile.resourcemanagers
     try:
@@ -97,7 +96,6 @@ class StaticPolicy:
             for leave to its later containers.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go staticPolicy
-    Differs: no
     """
 
     def __init__(
@@ -131,7 +129,6 @@ class StaticPolicy:
             StateError: it does not fit.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go validateState
-        Differs: no
         """
         pool, reserved, machine = state.default, self.reserved, self.accounted
         strict = self.options.strict_cpu_reservation
@@ -187,7 +184,6 @@ class StaticPolicy:
             AllocationError: there are too few CPUs, or too few whole cores.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go Allocate
-        Differs: no
         """
         uid, name = pod.metadata.uid or "", container.name or ""
         count = self.guaranteed.of_container(pod, container)
@@ -209,7 +205,6 @@ class StaticPolicy:
             AllocationError: it cannot.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go enforceSMTAlignment
-        Differs: no
         """
         if not self.options.full_physical_cpus_only:
             return
@@ -232,7 +227,6 @@ class StaticPolicy:
         """CPUs of an init container are left to later ones, but not those of a sidecar.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go updateCPUsToReuse
-        Differs: no
         """
         uid = pod.metadata.uid or ""
         reusable = self.cpus_to_reuse.get(uid, 0)
@@ -250,7 +244,6 @@ class StaticPolicy:
             AllocationError: there are too few.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go allocateCPUs
-        Differs: no
         """
         allocatable = self.available(state) | reusable
         taken = 0
@@ -265,7 +258,6 @@ class StaticPolicy:
         """CPUs on the affinity's NUMA nodes, or with align-by-socket on the sockets of these.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go getAlignedCPUs
-        Differs: no
         """
         nodes = self.topology.numa_nodes
         on_nodes = 0
@@ -290,7 +282,6 @@ class StaticPolicy:
             AllocationError: there are too few, or nothing is left for a container that shares.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go AllocatePod
-        Differs: no
         """
         uid, guaranteed = pod.metadata.uid or "", self.guaranteed
         count = guaranteed.of_pod(pod)
@@ -324,7 +315,6 @@ class StaticPolicy:
         """Take a container's CPUs back; those of a pod as a whole go with its last container.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go RemoveContainer
-        Differs: no
         """
         cpus = state.get(pod, container)
         if cpus is None:
@@ -343,7 +333,6 @@ class StaticPolicy:
         """Where a container can get its CPUs; None: it has no preference.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go GetTopologyHints
-        Differs: no
         """
         count = self.guaranteed.of_container(pod, container)
         if not count or self.guaranteed.is_skipped(pod):
@@ -360,7 +349,6 @@ class StaticPolicy:
         """Where a pod can get the CPUs of all its containers; None: it has no preference.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go GetPodTopologyHints
-        Differs: no
         """
         guaranteed = self.guaranteed
         count = guaranteed.of_pod(pod)
@@ -387,7 +375,6 @@ class StaticPolicy:
         Preferred are those with as few nodes as would do if all CPUs were free.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go generateCPUTopologyHints
-        Differs: no
         """
         masks = self.topology.node_masks
         fewest = len(self.topology.numa_nodes)
@@ -408,7 +395,6 @@ class StaticPolicy:
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go isHintSocketAligned; v1.19.0
             generateCPUTopologyHints
-        Differs: no
         """
         topology = self.topology
         if self.options.align_by_socket:

@@ -118,7 +118,6 @@ class CPUTopology:
             DiscoverError: it has no CPUs, or a core has none or names one twice.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/topology/topology.go Discover
-        Differs: no
         """
         if machine.num_cores == 0:
             raise DiscoverError("could not detect number of cpus")
