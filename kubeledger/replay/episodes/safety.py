@@ -451,7 +451,11 @@ class Safety:
                 yield from self._reserved_given(record, holder, cpus)
         yield from self._shared(record, "cpu", held)
         if given and not pool:
-            message = "the shared pool of CPUs is empty: all others run on no CPU of their own"
+            message = (
+                "the shared pool of CPUs is empty: all others run on no CPU of their own, and the "
+                "next start of the kubelet refuses cpu_manager_state (default cpuset cannot be "
+                "empty)"
+            )
             yield ("pool_empty",), self._found(record, "pool_empty", "node", message)
 
     # -- memory -----------------------------------------------------------------------------

@@ -70,7 +70,13 @@ class MemoryVerifier(MemoryTableVerifier):
         nodes, again = tuple(sorted(_nodes_of(body))), self.again(holder, specs)
         if body.blocks is not None and again and nodes not in again:
             return self._judge_another(record, body, holder, next(iter(again)), seqs)
-        others = {key: held.value for key, held in self.held.items() if key != holder}
+        # Containers of a pod that has memory as a whole share it.
+        shared = () if self.last_file is None else self.last_file.pods
+        others = {
+            key: held.value
+            for key, held in self.held.items()
+            if key != holder and key[0] not in shared
+        }
         if not again and (wrong := self._too_much(body, others.values())):
             sure = [v for key, v in others.items() if self.surely_has(key, record.ts_ns)]
             if self._too_much(body, sure):
