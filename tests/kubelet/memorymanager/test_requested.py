@@ -52,10 +52,14 @@ WITH_PODS = {"PodLevelResources": True, "PodLevelResourceManagers": True}
         ("1.34.0", {}, False),
         ("1.36.0", {}, False),
         ("1.36.0", WITH_PODS, True),
+        ("1.37.0", {}, True),
     ],
 )
 def test_pods_with_resources_of_their_own(version: str, gates: dict[str, bool], gets: bool) -> None:
-    """They are skipped since 1.34, but for the gate with which they get memory as a whole."""
+    """They are skipped since 1.34, but for the gate with which they get memory as a whole.
+
+    By its record it is on in 1.37.
+    """
     amounts = {"cpu": "1", "memory": "1Gi"}
     whole = {"containers": [{"name": "a"}], "resources": {"requests": amounts, "limits": amounts}}
     made = msgspec.convert({"spec": whole}, Pod)
