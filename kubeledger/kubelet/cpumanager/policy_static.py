@@ -28,6 +28,7 @@ from kubeledger.kubelet.kube.pod import Container, Pod, containers_of, is_sideca
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.kubelet.topologymanager.hint import Hints, ProviderHints
+from kubeledger.kubelet.topologymanager.resource_manager import leaves_to_later
 
 STATIC: Final = "static"
 SMT_ALIGNMENT_REASON: Final = "SMTAlignmentError"
@@ -230,7 +231,7 @@ class StaticPolicy:
         """
         uid = pod.metadata.uid or ""
         reusable = self.cpus_to_reuse.get(uid, 0)
-        if leaves_its_cpus(pod, container, self._facts):
+        if leaves_to_later(pod, container, self._facts):
             self.cpus_to_reuse = {uid: reusable | cpus}
         else:
             self.cpus_to_reuse = {uid: reusable & ~cpus}
@@ -405,12 +406,6 @@ class StaticPolicy:
         able = (cpus for size, cpus, *_ in masks if size == fewest and cpus.bit_count() >= count)
         least = topology.sockets_of(next(able, topology.cpus))
         return lambda size, cpus: size == fewest and topology.sockets_of(cpus) == least
-
-
-def leaves_its_cpus(pod: Pod, container: Container, facts: ResourceManagerFacts) -> bool:
-    """Whether later containers of a pod may have the CPUs of this one: an init container's."""
-    init = next((c for c in pod.spec.init_containers or () if c.name == container.name), None)
-    return init is not None and not (is_sidecar(init) and facts.sidecars_keep_resources)
 
 
 def returned_cpus(cpus: CPUSet, siblings: CPUSet, facts: ResourceManagerFacts) -> CPUSet:
