@@ -103,8 +103,9 @@ class CPUAccumulator:
             for members in cores.values():
                 if self.needed < size:
                     return
-                if members & within:
-                    self._take_if_free(members, details, size)
+                free = members & details
+                if free & within and free.bit_count() == (size or members.bit_count()):
+                    self._take_whole(members, details)
 
     def _take_full(self, units: Units, ordered: Iterable[int], size: int | None = None) -> None:
         """Take units that are free, while they fit.
@@ -117,14 +118,14 @@ class CPUAccumulator:
         """
         details = self.details
         for unit in ordered:
-            self._take_if_free(units[unit], details, size)
+            members = units[unit]
+            if (members & details).bit_count() == (size or members.bit_count()):
+                self._take_whole(members, details)
 
-    def _take_if_free(self, members: CPUSet, details: CPUSet, size: int | None) -> None:
-        free = members & details
-        if free.bit_count() == (size or members.bit_count()):
-            taken = members if self._facts.units_sorted_by_free_cpus else free
-            if self.needed >= taken.bit_count():
-                self.take(taken)
+    def _take_whole(self, members: CPUSet, details: CPUSet) -> None:
+        taken = members if self._facts.units_sorted_by_free_cpus else members & details
+        if self.needed >= taken.bit_count():
+            self.take(taken)
 
     def take_full_first_levels(self) -> None:
         """Whole units of the larger level, then of the smaller one."""
