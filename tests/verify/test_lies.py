@@ -164,4 +164,4 @@ def test_each_rule_refuses_something() -> None:
             some = [record for record in records if record.kind == kind][:2]
             if any(_is_refused(records, lie) for record in some for lie in _lies(record)):
                 left.discard(kind)
-    assert sorted(left) == sorted(REFUSED_ELSEWHERE), "write a scene in which the rule says `impossible`"
+    assert sorted(left) == sorted(REFUSED_ELSEWHERE), "write a scene in which it is impossible"
