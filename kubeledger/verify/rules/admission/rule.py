@@ -12,12 +12,12 @@ from kubeledger.model.bodies.devicemanager import AllocationFailed
 from kubeledger.model.bodies.lifecycle import (
     PodAdmitted,
     PodRejected,
+    PodResized,
     PodTerminating,
 )
 from kubeledger.model.bodies.memorymanager import MemoryAllocationFailed
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.bodies.preemption import PodPreempted, PreemptionFailed
-from kubeledger.model.bodies.stages import PodResized
 from kubeledger.model.bodies.topologymanager import AffinityDecided, HintsGenerated
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
