@@ -129,8 +129,6 @@ def diff_decisions(a: History, b: History, *, exact: bool = False) -> list[Diffe
     """Compare decisions, then episodes: the n-th of a kind about a subject with the other n-th.
 
     Args:
-        a: one history.
-        b: the other.
         exact: compare UIDs, container IDs and times, too.
 
     Returns:

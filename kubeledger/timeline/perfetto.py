@@ -170,7 +170,6 @@ def write_trace(drawings: Iterable[tuple[NodeView, Drawing]], file: IO[bytes]) -
 
     Args:
         drawings: nodes' views with what is drawn of them, pods and containers apart.
-        file: where to.
 
     Returns:
         how many bytes.

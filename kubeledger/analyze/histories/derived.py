@@ -82,7 +82,6 @@ def stretches_of(
 
     Args:
         ledger: where it is kept, if it can be written.
-        look: at the node.
         fold: what is derived.
         missing_max: so many records may be missing; None: any number.
 

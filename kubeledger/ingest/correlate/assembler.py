@@ -119,6 +119,13 @@ class Entry:
         """The same; empty when none is there."""
         return self.get(*keys) or ""
 
+    def told(self, key: str) -> str:
+        """The same, for what only tells it: of a text in which the line was cut, what is left."""
+        begun = getattr(self.values, "begun", None)
+        if begun is not None and begun[0] == key:
+            return f"{begun[1].removesuffix('>').rstrip()}…"  # a pager's mark of a chopped line
+        return self.text(key)
+
     def number(self, key: str) -> int | None:
         """A value as a whole number; None when it is none."""
         return integer(self.values.get(key))

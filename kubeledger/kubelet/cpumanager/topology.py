@@ -185,16 +185,16 @@ class CPUTopology:
 
     @cached_property
     def cores_of_sockets(self) -> dict[int, Units]:
-        """Socket -> its cores."""
+        """Socket -> its cores, by number."""
         return {socket: self._cores_in(members) for socket, members in self.sockets.items()}
 
     @cached_property
     def cores_of_numa_nodes(self) -> dict[int, Units]:
-        """NUMA node -> its cores."""
+        """NUMA node -> its cores, by number."""
         return {node: self._cores_in(members) for node, members in self.numa_nodes.items()}
 
     def _cores_in(self, cpus: CPUSet) -> Units:
-        return {core: members for core, members in self.cores.items() if members & cpus}
+        return {core: members for core, members in sorted(self.cores.items()) if members & cpus}
 
     @cached_property
     def node_masks(self) -> list[tuple[int, CPUSet, TopologyHint, TopologyHint]]:

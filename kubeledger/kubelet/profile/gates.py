@@ -173,7 +173,6 @@ def with_gates(profile: KubeletProfile, gates: Mapping[str, object] | None) -> K
     """The profile of a kubelet that runs with feature gates.
 
     Args:
-        profile: of its version.
         gates: ``featureGates``: name -> on or off; others than booleans count as not set.
     """
     if not gates:

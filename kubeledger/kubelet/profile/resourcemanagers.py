@@ -233,7 +233,7 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=33,
         text="full-pcpus-only is stable; before, beta.",
         source=f"{_OPTIONS} stableOptions",
-        proof="conformance",
+        proof="source",
     )
     distribute_numa_option: bool = fact(
         since=23,

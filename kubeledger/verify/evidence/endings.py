@@ -107,7 +107,6 @@ def inherited(
     Args:
         intervals: (n,) its other intervals, in order.
         entries: all that is shown of it, in order.
-        processes: of the node.
     """
     lasts = {interval.process: interval for interval in intervals}
     last: PodActiveInterval | None = None

@@ -175,7 +175,6 @@ class PodHistory(msgspec.Struct, kw_only=True):
         A static pod may be refused once a process: only what its own interval shows counts.
 
         Args:
-            interval: the interval.
             from_ns: a list's time may be one of whole seconds, so it may be a little before this.
         """
         come = [each.since_ns for each in self.intervals if each.since_ns > interval.since_ns]
