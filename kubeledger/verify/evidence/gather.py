@@ -194,8 +194,10 @@ def _calls(entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
 
 def _note(run: ContainerRun, entry: HistoryEntry) -> None:
     run.sandbox = run.sandbox if entry.sandbox is None else entry.sandbox
-    if entry.what == "started" and run.started_ns is None:
-        run.started_ns, run.started_seq = entry.ts_ns, entry.seq
+    if entry.what == "started":
+        run.shown = entry.ts_ns, entry.seq
+        if run.started_ns is None:
+            run.started_ns, run.started_seq = run.shown
     elif entry.what == "killed" and run.killed_ns is None:
         run.killed_ns, run.killed_seq = entry.ts_ns, entry.seq
     elif entry.what == "died":

@@ -32,6 +32,7 @@ class ContainerRun(msgspec.Struct):
         started_ns, killed_ns, died_ns: as records show; None where none does.
         started_seq, killed_seq, died_seq: their records; 0 for none.
         exit_code: None when not known.
+        shown: (time, record) of the last relist that showed it to run.
     """
 
     name: str | None
@@ -44,6 +45,7 @@ class ContainerRun(msgspec.Struct):
     killed_seq: int = 0
     died_seq: int = 0
     exit_code: int | None = None
+    shown: tuple[int, int] = (0, 0)
 
     def is_started(self, by: Record) -> bool:
         """Whether what comes before that record in the order of replay shows its start."""

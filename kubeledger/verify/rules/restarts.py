@@ -85,13 +85,14 @@ class RestartVerifier(Starts):
             judgements = [judge_policy(facts, specs, body, before, remade=remade, lost=lost)]
             if said is not None:
                 judgements.insert(0, said)
-            if container.back_off.early:
+            # The instance that it names is the one whose end is known, however late lines were.
+            if said is None or before.container_id != body.previous_container_id:
+                judgements = [self.by_order(record, each) for each in judgements]
+            if container.back_off.early:  # between bounds of both times
                 judgements.append(judge(container.back_off.early))
             seqs = (specs[0].seq, before.killed_seq, before.died_seq, now.started_seq)
-            # The instance that it names is the one whose end is known, however late lines were.
-            named = said is not None and before.container_id == body.previous_container_id
             judged = all_of(judgements)
-            self._conclude(record, body, judged, inputs=seqs, fields=fields, named=named)
+            self._conclude(record, body, judged, inputs=seqs, fields=fields, in_order=True)
 
     def _lack(
         self, record: Record, body: ContainerRestarted, said: Judgement | None, missing: str
@@ -110,9 +111,9 @@ class RestartVerifier(Starts):
         *,
         inputs: Sequence[int | None] = (),
         fields: Fields | None = None,
-        named: bool = False,
+        in_order: bool = False,
     ) -> None:
-        judgement = judgement if named else self.by_order(record, judgement)
+        judgement = judgement if in_order else self.by_order(record, judgement)
         expected = judgement.expected or (fields if judgement.verdict == "match" else None)
         recorded = None if expected is None else {name: getattr(body, name) for name in expected}
         seqs = tuple(seq for seq in (*judgement.inputs, *inputs) if seq is not None)
