@@ -42,7 +42,7 @@ _PLAN: Final = "plan"
 KEPT_MAX: Final = 32
 """Of so many imports it is kept: what a line shows of one of their times is read again from there.
 """
-_NOT_KEPT: Final = frozenset({"source", "writers", "digests"})
+_NOT_KEPT: Final = frozenset({"source", "writers", "digests", "may_report"})
 """Of a survey: who wrote the entries of a log is asked where logs overlap, and these do not."""
 
 
@@ -98,8 +98,9 @@ class Seam(msgspec.Struct):
 
 
 def is_plain(plan: Plan) -> bool:
-    """Whether all that is read are logs, as they stand."""
-    return plan.recorded is None and all(map(_is_plain_log, plan.bundle.files))
+    """Whether all that is read are logs, as they stand, and none holds lines of the kernel."""
+    is_kubelets = not plan.context.kernel_reports and not plan.context.kernel_boots
+    return is_kubelets and plan.recorded is None and all(map(_is_plain_log, plan.bundle.files))
 
 
 def seam_of(plan: Plan, state: ReadState, instant_ns: int, instant_seq: int | None) -> Seam | None:
@@ -151,7 +152,9 @@ class Surveys:
         if form != source.format:
             return None
         digests = Digests(source.size_bytes, source.digest, {})
-        return FoundFile(content, form, digests, LogSurvey(content, digests, **fields))
+        return FoundFile(
+            content, form, digests, LogSurvey(content, digests, may_report=False, **fields)
+        )
 
 
 def thawed_state(seam: Seam, plan: Plan) -> ReadState | int:

@@ -219,6 +219,26 @@ def test_a_document_is_read_with_all(
     assert pair[0].gone_on == [None, 1, None, None, None]
 
 
+def test_a_log_with_lines_of_the_kernel_is_read_with_all(
+    logs: dict[str, list[bytes]], pair: tuple[Growing, Growing]
+) -> None:
+    """Its reports are told at times that the whole shows."""
+    pieces = days(logs["node-b"][:8000], 4)
+    carried = [
+        b"".join(b"Nov 21 02:52:41 node kubelet[8337]: " + line for line in piece.splitlines(True))
+        for piece in pieces
+    ]
+    stamp = b"Nov 21 02:53:00 node kernel: "
+    killed = (
+        b"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=c0,mems_allowed=0,"
+        b"oom_memcg=/kubepods/burstable/pod1,task_memcg=/kubepods/burstable/pod1/c0,task=a,pid=7,uid=0"
+    )
+    process = b"Memory cgroup out of memory: Killed process 7 (a) total-vm:4kB, anon-rss:4kB"
+    carried[1] = stamp + killed + b"\n" + stamp + process + b"\n" + carried[1]
+    take(pair, carried, named(4))
+    assert pair[0].gone_on == [None, None, None, None]
+
+
 def test_of_many_imports_the_last_are_kept(
     logs: dict[str, list[bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
