@@ -242,7 +242,7 @@ def _gone_on(
         return None
     whole: Plan | None = None
     node, logs_max = plan.context.node, REREAD_BYTES_MAX
-    with ledger.reading(node) as look, suppress(NotFrozenError):
+    with ledger.reading(node) as look, suppress(NotFrozenError, LedgerUnavailableError):
         for seam in load_seams(ledger.snapshots(node, CARRIED), look):
             if whole is None:
                 whole = plan_with_kept(plan, options, store, kept, Surveys(seam))
