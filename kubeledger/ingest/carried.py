@@ -15,7 +15,7 @@ of the new piece names a container that an earlier line asked for in vain, or a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -145,6 +145,11 @@ class Surveys:
         self._known: Mapping[str, tuple[str, dict[str, Any]]] = {}
         if seam is not None:
             self._known = thaw(seam.surveys, {})
+
+    @property
+    def digests(self) -> Collection[str]:
+        """Of their contents."""
+        return self._known.keys()
 
     def file(self, source: KeptSource, content: SourceFile) -> FoundFile | None:
         """A kept log, as if its content had been read."""

@@ -17,7 +17,7 @@ goes by the sources themselves (``coverage``).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from heapq import merge
 
@@ -46,7 +46,7 @@ from kubeledger.ingest.stored import WINDOW_NS, Key, StoredFacts, same_body, sam
 from kubeledger.ledger.base_content import DroppedImport
 from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.frozen import NotFrozenError
-from kubeledger.ledger.kept import REREAD_BYTES_MAX, KeptImport, KeptSources
+from kubeledger.ledger.kept import REREAD_BYTES_MAX, KeptSources
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import Run
 from kubeledger.ledger.names import CARRIED
@@ -195,7 +195,7 @@ def ingest(
         return report
     store = KeptSources(ledger.path, node)
     kept = store.imports(history.completed)
-    gone_on = _gone_on(plan, options, ledger, store, kept, history)
+    gone_on = _gone_on(plan, options, ledger, store, history)
     if gone_on is not None:
         seam, complete, pipeline = gone_on
     else:
@@ -215,7 +215,8 @@ def ingest(
     if keep and (seams := ingestion.seams()):
         with suppress(LedgerUnavailableError), ledger.reading(node) as look:
             save_seams(ledger.snapshots(node, CARRIED), look, seams)
-    if kept and complete is plan:
+    is_alone = kept and seam is None and complete is plan
+    if is_alone or store.is_too_much(history.completed, complete.reread):
         report.findings.append(Finding("kept_sources_too_much", None, _TOO_MUCH))
     elif store.is_damaged(history.completed, complete.reread):
         report.findings.append(Finding("kept_sources_damaged", None, _NOT_REREAD))
@@ -227,7 +228,6 @@ def _gone_on(
     options: ImportOptions,
     ledger: Ledger,
     store: KeptSources,
-    kept: Sequence[KeptImport],
     history: History,
 ) -> tuple[Seam, Plan, Pipeline] | None:
     """From where an import goes on, the plan of all, and what reads the rest.
@@ -238,23 +238,27 @@ def _gone_on(
         BadInputError: as ``make_plan``.
     """
     is_whole = history.dropped_ts_ns is None and all(run.complete for run in history.runs)
-    if not (kept and is_whole and is_plain(plan)):
+    if not (history.runs and is_whole and is_plain(plan)):
         return None
     whole: Plan | None = None
-    node, logs_max = plan.context.node, REREAD_BYTES_MAX
+    node = plan.context.node
     with ledger.reading(node) as look, suppress(NotFrozenError, LedgerUnavailableError):
         for seam in load_seams(ledger.snapshots(node, CARRIED), look):
             if whole is None:
-                whole = plan_with_kept(plan, options, store, kept, Surveys(seam))
+                surveys = Surveys(seam)
+                kept = store.imports(history.completed, surveys.digests)
+                whole = plan_with_kept(plan, options, store, kept, surveys)
                 if not {run.digest for run in history.runs} <= whole.reread:
                     return None
-                newest = seam
+                newest, logs_max = seam, len(whole.timing.logs)
             if not 0 < len(seam.logs) <= logs_max:
                 continue
             state, complete = thawed_state(seam, whole), whole
             if isinstance(state, ReadState) and seam is not newest:
                 # What comes after the seam is read, and so proved.
                 complete = plan_with_kept(plan, options, store, kept, Surveys(seam))
+                if complete.reread != whole.reread:
+                    return None
                 state = thawed_state(seam, complete)
             if isinstance(state, ReadState):
                 pipeline = Pipeline(complete, Coverage({}), state)

@@ -14,6 +14,7 @@ from kubeledger.analyze.histories.history import histories_of_ledger
 from kubeledger.ingest import ingest
 from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import CARRIED, NODES
 from kubeledger.model.record import Record
@@ -66,8 +67,8 @@ class Growing:
         self._directory = directory
         self._forgets = forgets
 
-    def take(self, piece: bytes, name: str) -> None:
-        """Import one."""
+    def take(self, piece: bytes, name: str) -> list[str]:
+        """Import one; returns findings about kept sources."""
         if self._forgets:
             shutil.rmtree(self.carried, ignore_errors=True)
         path = self._directory / str(len(self.gone_on)) / name
@@ -75,7 +76,9 @@ class Growing:
         path.write_bytes(piece)
         os.utime(path, (1_790_000_000, 1_790_000_000))
         self.gone_on.append(None)
-        import_sources([str(path.parent)], self.ledger, ImportOptions(node=NODE))
+        report = import_sources([str(path.parent)], self.ledger, ImportOptions(node=NODE))
+        said = [each.finding for bundle in report.bundles for each in bundle.findings]
+        return [finding for finding in said if finding.startswith("kept_sources")]
 
     @property
     def carried(self) -> Path:
@@ -243,6 +246,25 @@ def test_a_log_with_lines_of_the_kernel_is_read_with_all(
     carried[1] = stamp + killed + b"\n" + stamp + process + b"\n" + carried[1]
     take(pair, carried, named(4))
     assert pair[0].gone_on == [None, None, None, None]
+
+
+def test_more_than_is_kept(
+    logs: dict[str, list[bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An import that goes on needs no content of the logs before; others say that they do."""
+    pieces = days(logs["node-b"], 6)
+    (tmp_path / "whole").mkdir()
+    whole = Growing(tmp_path / "whole")
+    for piece, name in zip(pieces, named(6), strict=True):
+        whole.take(piece, name)
+    monkeypatch.setattr("kubeledger.ingest.pieces.REREAD_BYTES_MAX", int(2.5 * len(pieces[0])))
+    growing = Growing(tmp_path)
+    for piece, name in zip(pieces, named(6), strict=True):
+        assert not growing.take(piece, name)
+    assert told(growing.ledger) == told(whole.ledger)
+    assert not audit(growing.ledger).findings
+    shutil.rmtree(growing.carried)
+    assert growing.take(b"".join(logs["node-b"][-1:]), "more.log") == ["kept_sources_too_much"]
 
 
 def test_of_many_imports_the_last_are_kept(
