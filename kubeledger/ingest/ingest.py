@@ -394,6 +394,8 @@ class Ingestion:
         self._instant_ns = plan.timing.first_ts_ns if seam is None else seam.instant_ns
         self._instant_seq = 0 if seam is None else seam.instant_seq
         self._replay_ns = plan.timing.first_ts_ns
+        self._begins_late = bool(plan.reread)
+        self._begun: Fact | None = None
         earlier = [
             run
             for run in history.runs
@@ -466,10 +468,10 @@ class Ingestion:
         """
         batch: list[Draft] = []
         for fact in facts:
-            draft = self._draft(fact)
-            if draft is None:
+            if self._begins_late and isinstance(fact.body, ImportStarted):
+                self._begun = fact
                 continue
-            batch.append(draft)
+            batch += self._draft(fact)
             if len(batch) >= BATCH:
                 yield batch
                 batch = []
@@ -522,21 +524,29 @@ class Ingestion:
             is_new = seq >= self._first_seq
             self._told.append((self._replay_ns if is_new else self._instant_ns, seq))
 
-    def _draft(self, fact: Fact) -> Draft | None:
-        """The record of a fact; None when it is stored already."""
-        draft = self._new(fact)
-        if draft is not None:
+    def _draft(self, fact: Fact) -> Iterator[Draft]:
+        """The record of a fact, if it is not stored already; before the first that of the import.
+
+        A run is replayed from its first record on, so that one stands where new ones begin.
+        """
+        of_dropped_time = self._is_of_dropped_time(fact)
+        drafts: list[Draft | None] = []
+        if not self._is_old(fact):
+            if self._begun is not None:
+                self._begun.ts_ns = max(self._begun.ts_ns, self._instant_ns)
+                self._replay_ns = self._begun.ts_ns
+                drafts.append(self._new(self._begun, of_dropped_time=False))
+                self._begun = None
+            drafts.append(self._new(fact, of_dropped_time=of_dropped_time))
+        if drafts and drafts[-1] is not None:
             self._replay_ns = max(self._replay_ns, fact.ts_ns)
         if fact.seq is not None:
             fact.cause = None  # it is told: what comes of it needs its number alone
             if not isinstance(fact.body, OWN):
                 self._note(fact, fact.seq)
-        return draft
+        return filter(None, drafts)
 
-    def _new(self, fact: Fact) -> Draft | None:
-        of_dropped_time = self._is_of_dropped_time(fact)
-        if self._is_old(fact):
-            return None
+    def _new(self, fact: Fact, *, of_dropped_time: bool) -> Draft | None:
         if of_dropped_time:
             self._left_out += 1
             return None
