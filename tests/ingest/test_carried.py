@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[bytes]]:
         name: (extract(name, tmp_path_factory.mktemp("node")) / LOG)
         .read_bytes()
         .splitlines(keepends=True)
-        for name in ("node-a", "node-b", "node-e-evictions", "node-f")
+        for name in ("node-a", "node-b", "node-e-evictions", "node-e-oom", "node-f")
     }
 
 
@@ -246,6 +247,25 @@ def test_a_log_with_lines_of_the_kernel_is_read_with_all(
     carried[1] = stamp + killed + b"\n" + stamp + process + b"\n" + carried[1]
     take(pair, carried, named(4))
     assert pair[0].gone_on == [None, None, None, None]
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_late_facts_are_replayed_in_their_place(
+    forgets: bool, logs: dict[str, list[bytes]], tmp_path: Path
+) -> None:
+    """A status tells of a kill half a minute ago: in the replay it comes where the whole has it."""
+    lines = logs["node-e-oom"]
+    begin = next(at for at, line in enumerate(lines) if b"OOMKilled" in line and b"patch=" in line)
+    excerpt = lines[max(0, begin - 100) : begin + 200]
+    pieces = [b"".join(excerpt[:85]), b"".join(excerpt[85:212]), b"".join(excerpt[212:])]
+    (tmp_path / "whole").mkdir()
+    whole, growing = Growing(tmp_path / "whole"), Growing(tmp_path, forgets=forgets)
+    whole.take(b"".join(excerpt), LOG)
+    for piece, name in zip(pieces, named(3), strict=True):
+        growing.take(piece, name)
+    orders = [[(each[0], each[1]) for each in told(one.ledger)] for one in (growing, whole)]
+    assert orders[0] == orders[1]
+    assert any(later < earlier for (earlier, _), (later, _) in pairwise(orders[1]))
 
 
 def test_more_than_is_kept(
