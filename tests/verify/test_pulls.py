@@ -165,6 +165,8 @@ def test_a_hole_in_the_log_convicts_nobody() -> None:
             BETWEEN,
         ),
         ((*AGAIN, (33.1, decided("pull")), (33.2, failed()), (44, decided("back_off"))), OK),
+        # Held back by a failure that is lost, and not for longer by the one that is recorded.
+        ((*FAILED, (26, decided("back_off")), (40, failed()), (61, decided("pull"))), OK),
         (((1.0, decided("back_off")),), BETWEEN),
     ],
 )

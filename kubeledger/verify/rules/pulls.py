@@ -260,7 +260,8 @@ class PullVerifier(RuleVerifier):
                 rulings.append(
                     Ruling(allowed=held, why=why, assumes=world.assumes, inputs=(failed.seq,))
                 )
-            failed.back_off.keep(lambda value_ns: since_ns < value_ns)
+            if rulings[0].allowed or not is_open:  # else another may have failed since
+                failed.back_off.keep(lambda value_ns: since_ns < value_ns)
         if rulings[0].allowed:
             return same(True, rulings[0].why, inputs=rulings[0].inputs)
         if is_open:
