@@ -49,7 +49,6 @@ class Subject(msgspec.Struct, frozen=True):
 
     @property
     def of_pod(self) -> Subject:
-        """The pod alone."""
         return msgspec.structs.replace(self, container=None)
 
     def may_be(self, other: Subject) -> bool:

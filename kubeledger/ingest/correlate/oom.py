@@ -135,7 +135,6 @@ class OomAssembler(Assembler):
 
     @reads_events("SystemOOM")
     def _event(self, entry: Entry) -> None:
-        """Of the node."""
         match = _SYSTEM.match(entry.text("message"))
         if match is not None:
             pid = None if match[2] is None else int(match[2])

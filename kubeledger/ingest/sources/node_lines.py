@@ -374,7 +374,6 @@ class NodeLines(SourceView):
         self._lines = list(accumulate((run[3] for run in self._runs), initial=0))
 
     def chunks(self) -> Iterator[bytes]:
-        """The node's lines."""
         return self._split.joined((False, begin, end) for begin, end, _, _ in self._runs)
 
     @property
