@@ -453,7 +453,6 @@ class Ingestion:
         return self._latest_ts_ns <= self._dropped_ts_ns
 
     def finish(self, report: NodeReport) -> None:
-        """Complete the report."""
         report.accounts = self._pipeline.totals()
         report.confirmed = dict(sorted(self._pipeline.confirmed.items()))
         report.findings = self._pipeline.findings

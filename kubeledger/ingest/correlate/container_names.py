@@ -36,7 +36,6 @@ class ContainerNames:
         self._by_pod: dict[str, set[str]] | None = None
 
     def note_sandbox(self, pod: Pod, container_id: str) -> None:
-        """Note that the ID is the sandbox of the pod."""
         self._containers.of(pod).sandboxes.add(container_id)
         self._containers.make(container_id, pod).sandbox = True
 

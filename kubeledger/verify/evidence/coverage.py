@@ -24,7 +24,7 @@ a kind of decision rests on classes of lines (:mod:`~kubeledger.verify.evidence.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -76,9 +76,9 @@ _HOLES_MAX: Final = 4096
 _LINES: Final = (
     *(ContainerDied, ContainerStarted, KubeletStarted, PodConfigChanged), QOSCgroupsUpdated,
 )  # fmt: skip
-"""What stands on a line stands on one of the kubelet's log."""
+"""Each stands on a line of the kubelet's log; the first and the last of them bound the log."""
 _MORE_LINES: Final = (ContainerKilled, KubernetesEvent, PodAdmitted, PodRejected, PodTerminating)
-"""So does this."""
+"""Each stands on a line, too, but does not move the log's bounds."""
 _BEFORE_LOG: Final = "the kubelet's log before its first line"
 _AFTER_LOG: Final = "the kubelet's log after its last line"
 _STEP: Final = "by which clock lines and files go after the clock was set back"
@@ -226,23 +226,13 @@ class Coverage:
         self._find_holes()
         for seq, body in self._thinned:
             self._thin(seq, body)
-        for seq, drop in self._drops:
-            phrase = f"records 1 to {drop.last_seq}, which were dropped"
-            # What was dropped left a state, but not all that led to it.
-            self._lose(None, drop.latest_ts_ns, self.next_start(drop.latest_ts_ns), seq, phrase)
-        ended = {gap.since_ts_ns for _, gap in self._unread if gap.until_ts_ns is not None}
-        for seq, gap in self._unread:
-            if gap.until_ts_ns is None and gap.since_ts_ns in ended:
-                continue  # the record of when it began
-            until_ns = gap.until_ts_ns
-            end_ns = None if until_ns is None else self.next_start(until_ns)
-            phrase = f"the log's lines that were not recorded ({gap.reason})"
-            self._lose(gap.since_ts_ns, until_ns, end_ns, seq, phrase)
-        for seq, lost in self._lost.missing():
-            phrase = f"records {lost.first_seq} to {lost.last_seq}, which the ledger lost"
-            first_ns, last_ns = lost.first_ts_ns, lost.last_ts_ns
+        for seq, phrase, first_ns, last_ns in self._all_lost():
+            # What was lost left a state, but not all that led to it: up to the next process.
             end_ns = None if last_ns is None else self.next_start(last_ns)
-            self._lose(first_ns, last_ns, end_ns, seq, phrase)
+            before_ns = None if first_ns is None else first_ns - _BEFORE_NS
+            self._add(
+                seq, phrase, poison=(before_ns, end_ns), missing=(first_ns, last_ns), gap=True
+            )
         for seq, stamps in self._stamps:
             around = min(stamps) - _STAMP_AROUND_NS, max(stamps) + _STAMP_AROUND_NS
             self._add(seq, _STAMP, poison=around)
@@ -254,6 +244,20 @@ class Coverage:
             phrase = f"the log's lines about pod {pod.name}, which are lost"
             self._add(pod.seq, phrase, poison=span, missing=span)
 
+    def _all_lost(self) -> Iterator[tuple[int, str, int | None, int | None]]:
+        """Of what is lost with all lines of a span: record, words, from when to when."""
+        for seq, drop in self._drops:
+            yield seq, f"records 1 to {drop.last_seq}, which were dropped", None, drop.latest_ts_ns
+        ended = {gap.since_ts_ns for _, gap in self._unread if gap.until_ts_ns is not None}
+        for seq, gap in self._unread:
+            if gap.until_ts_ns is None and gap.since_ts_ns in ended:
+                continue  # the record of when it began
+            phrase = f"the log's lines that were not recorded ({gap.reason})"
+            yield seq, phrase, gap.since_ts_ns, gap.until_ts_ns
+        for seq, lost in self._lost.missing():
+            phrase = f"records {lost.first_seq} to {lost.last_seq}, which the ledger lost"
+            yield seq, phrase, lost.first_ts_ns, lost.last_ts_ns
+
     def _add(
         self, seq: int, phrase: str, *, poison: Span, missing: Span | None = None, gap: bool = False
     ) -> None:
@@ -263,13 +267,6 @@ class Coverage:
         losses += [] if missing is None or not gap else [(self._gaps, missing)]
         for noted, (from_ns, to_ns) in losses:
             noted.append(Loss(from_ts_ns=from_ns, to_ts_ns=to_ns, seq=seq, phrase=phrase))
-
-    def _lose(
-        self, first_ns: int | None, last_ns: int | None, end_ns: int | None, seq: int, phrase: str
-    ) -> None:
-        before_ns = None if first_ns is None else first_ns - _BEFORE_NS
-        missing = first_ns, last_ns
-        self._add(seq, phrase, poison=(before_ns, end_ns), missing=missing, gap=True)
 
     def _thin(self, seq: int, body: LogThinned) -> None:
         phrase = (
