@@ -23,6 +23,7 @@ class Guard(NamedTuple):
 
 KILLED, RESTARTED = "lifecycle.ContainerKilled", "lifecycle.ContainerRestarted"
 HELD_BACK, PULLED = "lifecycle.RestartBackedOff", "imagepull.PullEnded"
+CHOSEN = "oom.ProcessKilled"
 NO_STARTUP = "Container app failed startup probe, will be restarted"
 EARLIER = "bba7be9afe61fceea437c22a6bd1bf870f2ece8e18b768f76c81af38a4ea6d8c"
 
@@ -50,7 +51,15 @@ GUARDS = (
     Guard("scenario/pulls/1", PULLED, 0, {"whole_ms": 100_000}, "so it cannot have taken 100.0 s"),
     Guard("scenario/pulls/1", PULLED, 0, {"pull_ms": 1_009},
           "the runtime cannot have had it for 1009 ms"),
-    Guard("node-e-oom", "oom.ProcessKilled", 0, {"container": "other"}, "is app, not other"),
+    Guard("scenario/ends/1", "lifecycle.PodAdmitted", 0, {"pod": "nobody", "pod_uid": "nobody"},
+          "no line had handed a pod of that name to the kubelet"),
+    Guard("node-e-oom", CHOSEN, 0, {"container": "other"}, "is app, not other"),
+    Guard("scenario/oom/1", CHOSEN, 0, {"reason": "node"}, "is a pod's cgroup, not a node"),
+    Guard("scenario/oom/1", CHOSEN, 0, {"oom_score_adj": 976}, "was 969, not 976"),
+    Guard("scenario/oom/1", CHOSEN, 0, {"allocating_task": True},
+          "app asked for memory, and vm.oom_kill_allocating_task is set"),
+    Guard("scenario/oom/1", CHOSEN, 0, {"pid": 2004, "chosen_pid": 2004},
+          "process 2004 is not among those that could be killed"),
 )  # fmt: skip
 
 

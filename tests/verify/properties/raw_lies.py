@@ -395,18 +395,6 @@ def _killed_early(bundle: Bundle, random: Random) -> Iterator[RawLie]:
 # -- what never came -----------------------------------------------------------------------------
 
 
-def _never(kinds: tuple[type, ...]) -> Liar:
-    """The lines of the decision are not there."""
-
-    def liar(bundle: Bundle, random: Random) -> Iterator[RawLie]:
-        for record in bundle.some(random, *kinds):
-            gone: Edits = dict.fromkeys(bundle.told(record))
-            if gone:
-                yield RawLie(f"{record.seq}", gone, subjects(record.body))
-
-    return liar
-
-
 def _never_restarted(bundle: Bundle, random: Random) -> Iterator[RawLie]:
     """Nothing is seen of a container after its end, though it is to be started again."""
     for record in bundle.some(random, ContainerRestarted):
@@ -575,8 +563,6 @@ LIARS: dict[str, Liar] = {
     "restarted too early": _too_early,
     "ended before it started": _died_before,
     "restart never came": _never_restarted,
-    "kill never came": _never((ContainerKilled,)),
-    "probe's change never came": _never((ProbeTransitioned,)),
     "image GC: amount": _valued(
         (GarbageCollectionStarted,),
         ("bytes_to_free", _number("{}"), ("+1", "*2", "+4096")),
@@ -614,7 +600,7 @@ LIARS: dict[str, Liar] = {
     ),
     "reason of a refusal": _valued(
         (PodRejected,),
-        ("reason", '(?<=reason="){}(?=")', ("OutOfpods", "NodeShutdown", "Preempting")),
+        ("reason", '(?<=reason="){}(?=")', ("OutOfpods", "NodeShutdown")),
     ),
     "refusal of another pod": _another_pod((PodRejected,)),
     "OOM: another container": _another_container((ProcessKilled,)),
