@@ -51,6 +51,7 @@ from kubeledger.verify import Finding
 from tests.verify.histories import outcomes
 from tests.verify.properties.bundles import imported, unpacked
 from tests.verify.properties.clocks import moved_by, time_of
+from tests.verify.properties.tales import LONG_NS, ends_ns, next_process_ns
 
 LOG, KERNEL, CGROUPS = "kubelet.log", "kernel.log", "cgroupfs.txt"
 Place = tuple[str, int]
@@ -397,33 +398,24 @@ def _killed_early(bundle: Bundle, random: Random) -> Iterator[RawLie]:
 
 def _never_restarted(bundle: Bundle, random: Random) -> Iterator[RawLie]:
     """Nothing is seen of a container after its end, though it is to be started again."""
+    started, died = bundle.of(ContainerStarted), bundle.of(ContainerDied)
     for record in bundle.some(random, ContainerRestarted):
-        died = [
-            r
-            for r in bundle.of(ContainerDied)
-            if r.body.container_id == record.body.previous_container_id
-        ]
-        ids = {
-            r.body.container_id
-            for r in bundle.of(ContainerStarted)
-            if r.ts_ns >= record.ts_ns
-            and _name(r.body) == _name(record.body)
-            and r.body.container == record.body.container
-        }
-        if not died or bundle.records[-1].ts_ns - record.ts_ns < 900 * NS_PER_S:
+        body, name = record.body, _name(record.body)
+        end = next((r for r in died if r.body.container_id == body.previous_container_id), None)
+        if end is None:
+            continue
+        pod = body.namespace, body.pod
+        until = min(ends_ns(bundle.records, pod), next_process_ns(bundle.records, end.ts_ns))
+        if until - end.ts_ns < LONG_NS:
             continue
         gone: Edits = {}
-        for each in ids:
-            gone |= dict.fromkeys(bundle.log(each))
-        gone |= dict.fromkeys(
-            bundle.log(f'"{_name(record.body)}"', f"{{{record.body.container}}}", since=died[0])
-        )
-        gone |= dict.fromkeys(
-            bundle.log(
-                f'"{_name(record.body)}"', f'containerName="{record.body.container}"', since=died[0]
-            )
-        )
-        yield RawLie(f"{record.seq}", gone, subjects(record.body))
+        for start in started:
+            own = _name(start.body) == name and start.body.container == body.container
+            if own and start.ts_ns >= record.ts_ns:
+                gone |= dict.fromkeys(bundle.log(start.body.container_id))
+        for words in (f"{{{body.container}}}", f'containerName="{body.container}"'):
+            gone |= dict.fromkeys(bundle.log(f'"{name}"', words, since=end))
+        yield RawLie(f"{record.seq}", gone, subjects(body))
 
 
 # -- other names -----------------------------------------------------------------------------------
@@ -446,6 +438,8 @@ def _another_pod(kinds: tuple[type, ...], who: str = "") -> Liar:
             other = random.choice(others)
             edits: Edits = {}
             for at, line in bundle.told(record).items():
+                if b"SyncLoop" in line:
+                    continue  # the pod came
                 after = line.replace(f'{ns}/{pod}"'.encode(), f'{other[0]}/{other[1]}"'.encode())
                 after = after.replace(f"{pod}_{ns}".encode(), f"{other[1]}_{other[0]}".encode())
                 after = after.replace(uid.encode(), other[2].encode())
