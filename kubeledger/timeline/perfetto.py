@@ -1,6 +1,6 @@
 """A drawing as a Perfetto trace: what the page shows, for ui.perfetto.dev and its SQL.
 
-docs/timeline.md says what stands for what. The package ``perfetto`` is an extra, so it is imported
+docs/python.md says what stands for what. The package ``perfetto`` is an extra, so it is imported
 only when a trace is written.
 """
 

@@ -28,8 +28,8 @@ from kubeledger.model.record import Record
 STRETCH = 1 << 18
 """Records of one stretch: the first is 1, 1 + STRETCH and so on."""
 
-KEPT_FROM = 5_000
-"""Fewer records are read again at each question: that costs less than to keep what they give."""
+KEPT_FROM = 500
+"""Fewer records are read again at each question: to load what they gave costs no less."""
 
 T = TypeVar("T")
 

@@ -34,10 +34,11 @@ from kubeledger.ingest.messages.podref import (
 )
 from kubeledger.ingest.sources.facts import Facts
 from kubeledger.ingest.sources.items import Item, LogLine
+from kubeledger.kubelet.kube.names import UID
 from kubeledger.model.record import Evidence
 
 ItemHandler = Callable[[Item], Facts]
-_UID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UID = re.compile(UID)
 M = TypeVar("M", bound=Callable[..., Any])
 
 

@@ -27,7 +27,6 @@ class CPUAccumulator:
         result: those taken.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go cpuAccumulator
-    Differs: no
     """
 
     __slots__ = ("_facts", "_first", "_second", "_topo", "details", "needed", "result")
@@ -104,8 +103,9 @@ class CPUAccumulator:
             for members in cores.values():
                 if self.needed < size:
                     return
-                if members & within:
-                    self._take_if_free(members, details, size)
+                free = members & details
+                if free & within and free.bit_count() == (size or members.bit_count()):
+                    self._take_whole(members, details)
 
     def _take_full(self, units: Units, ordered: Iterable[int], size: int | None = None) -> None:
         """Take units that are free, while they fit.
@@ -118,14 +118,14 @@ class CPUAccumulator:
         """
         details = self.details
         for unit in ordered:
-            self._take_if_free(units[unit], details, size)
+            members = units[unit]
+            if (members & details).bit_count() == (size or members.bit_count()):
+                self._take_whole(members, details)
 
-    def _take_if_free(self, members: CPUSet, details: CPUSet, size: int | None) -> None:
-        free = members & details
-        if free.bit_count() == (size or members.bit_count()):
-            taken = members if self._facts.units_sorted_by_free_cpus else free
-            if self.needed >= taken.bit_count():
-                self.take(taken)
+    def _take_whole(self, members: CPUSet, details: CPUSet) -> None:
+        taken = members if self._facts.units_sorted_by_free_cpus else members & details
+        if self.needed >= taken.bit_count():
+            self.take(taken)
 
     def take_full_first_levels(self) -> None:
         """Whole units of the larger level, then of the smaller one."""
@@ -187,7 +187,6 @@ def take_by_topology(
         AllocationError: there are too few.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go takeByTopology
-    Differs: no
     """
     if options.distribute_cpus_across_numa:
         group = topo.cpu_group_size if options.full_physical_cpus_only else 1
@@ -308,7 +307,6 @@ def _range_needed(topo: CPUTopology, nodes: int, count: int, group: int) -> rang
     """Numbers of NUMA nodes that may do, of those with free CPUs.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go rangeNUMANodesNeededToSatisfy
-    Differs: no
     """
     groups = (topo.cpus.bit_count() - 1) // group + 1
     groups_of_node = (groups - 1) // len(topo.numa_nodes) + 1
@@ -398,7 +396,6 @@ def iterate_combinations(items: Sequence[int], size: int) -> Iterator[list[int]]
     It then takes other NUMA nodes than it chose.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go iterateCombinations
-    Differs: no
     """
 
     def below(start: int, array: list[int], length: int) -> Iterator[list[int]]:

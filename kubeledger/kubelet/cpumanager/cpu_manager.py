@@ -83,7 +83,6 @@ def new_policy(
         PolicyError: the kubelet does not start with it.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go NewManager
-    Differs: no
     """
     return new_static_policy(
         CPUTopology(configuration.machine, profile.resourcemanagers),
@@ -129,7 +128,6 @@ class Manager(ResourceManager):
             ValueError: the kubelet does not start with this; the text is its own.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go NewManager, Start
-        Differs: no
         """
         self.policy = new_policy(configuration, profile, order)
         super().__init__(self.policy.guaranteed, order)
@@ -173,7 +171,6 @@ class Manager(ResourceManager):
             AllocationError: there are too few.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go Allocate
-        Differs: no
         """
         self.begin(pod)
         self.policy.allocate(self.state, pod, container, affinity.affinity)
@@ -189,7 +186,6 @@ class Manager(ResourceManager):
             AllocationError: there are too few, or nothing is left for a container that shares.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go AllocatePod
-        Differs: no
         """
         self.remove_stale_state()
         self.policy.allocate_pod(self.state, pod, affinity.affinity)
@@ -212,7 +208,6 @@ class Manager(ResourceManager):
         """A container is started, on its CPUs.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go AddContainer
-        Differs: no
         """
         ref = (pod, container)
         cpus = self.state.get(pod, container)
@@ -225,7 +220,6 @@ class Manager(ResourceManager):
         """A container is gone; one that is not known changes nothing.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go RemoveContainer
-        Differs: no
         """
         ref = self.containers.get(container_id)
         if ref is not None:
@@ -245,7 +239,6 @@ class Manager(ResourceManager):
             (n,) container IDs and CPUs that the runtime took, in order.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go reconcileState
-        Differs: no
         """
         self.remove_stale_state()
         updates: list[tuple[str, CPUSet]] = []

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from kubeledger.kubelet.kube.amounts import NANOS
-from kubeledger.kubelet.kube.pod import Container, ContainerStatus, Pod, is_sidecar
-from kubeledger.kubelet.kube.podlevel import is_equivalent_guaranteed
+from kubeledger.kubelet.kube.pod import Container, Pod, is_sidecar
 from kubeledger.kubelet.kube.requests import Amount, milli_of, units_of
-from kubeledger.kubelet.topologymanager.resource_manager import PodAmounts
+from kubeledger.kubelet.topologymanager.resource_manager import PodAmounts, runs_on
 
 CPU: Final = "cpu"
 
@@ -17,14 +16,12 @@ class GuaranteedCPUs(PodAmounts[int]):
     """How many CPUs containers and pods get alone, by the rules of one kubelet; 0: none.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go guaranteedCPUs, podGuaranteedCPUs
-    Differs: no
     """
 
     def empty_shared_pool(self, pod: Pod) -> str:
         """Why a pod as a whole leaves nothing for its containers that share; empty if it does.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go validatePodScopeResources
-        Differs: no
         """
         total = self.of_pod(pod)
         alone, shares = 0, False
@@ -50,24 +47,7 @@ class GuaranteedCPUs(PodAmounts[int]):
         """CPUs of a container; 0: it runs in the shared pool."""
         if not self.is_guaranteed(pod):
             return 0
-        amount = container.requests.get(CPU)
-        if self.facts.allocated_resources_win and pod.status is not None:
-            amount = self._allocated(pod, container, amount)
-        if self.is_managed_as_a_whole(pod) and not is_equivalent_guaranteed(container):
-            return 0
-        return _whole_cpus(amount)
-
-    def _allocated(self, pod: Pod, container: Container, otherwise: Amount) -> Amount:
-        """What the first status of a container says is allocated, be it nothing."""
-        status = pod.status
-        assert status is not None
-        statuses: tuple[ContainerStatus, ...] = status.container_statuses or ()
-        if self.facts.sidecars_allocated_resources_win and is_sidecar(container):
-            statuses += status.init_container_statuses or ()
-        for each in statuses:
-            if each.name == container.name:
-                return (each.allocated_resources or {}).get(CPU)
-        return otherwise
+        return _whole_cpus(self.amounts_of(pod, container).get(CPU))
 
     def count_pod(self, pod: Pod) -> int:
         """CPUs of a pod."""
@@ -81,7 +61,7 @@ class GuaranteedCPUs(PodAmounts[int]):
             if CPU not in container.requests:
                 continue
             count = self.of_container(pod, container)
-            if is_sidecar(container) and self.facts.sidecars_keep_resources:
+            if runs_on(container, self.facts):
                 beside += count
             else:
                 at_start = max(at_start, beside + count)

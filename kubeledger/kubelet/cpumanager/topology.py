@@ -118,7 +118,6 @@ class CPUTopology:
             DiscoverError: it has no CPUs, or a core has none or names one twice.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/topology/topology.go Discover
-        Differs: no
         """
         if machine.num_cores == 0:
             raise DiscoverError("could not detect number of cpus")
@@ -133,6 +132,7 @@ class CPUTopology:
             for core in node.cores:
                 listed += len(core.threads)
                 self._add(node.id, core)
+        self.cores = dict(sorted(self.cores.items()))
         num_cpus = listed if machine.num_cores is None else machine.num_cores
         if not num_cpus:
             raise DiscoverError("could not detect number of cpus")
@@ -194,7 +194,7 @@ class CPUTopology:
         return {node: self._cores_in(members) for node, members in self.numa_nodes.items()}
 
     def _cores_in(self, cpus: CPUSet) -> Units:
-        return {core: members for core, members in sorted(self.cores.items()) if members & cpus}
+        return {core: members for core, members in self.cores.items() if members & cpus}
 
     @cached_property
     def node_masks(self) -> list[tuple[int, CPUSet, TopologyHint, TopologyHint]]:

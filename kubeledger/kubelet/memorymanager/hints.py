@@ -50,16 +50,10 @@ def calculate_hints(
         return ()
     nodes = tuple(sorted(machine))
     groups = _groups(nodes)
-    tables = {name: {n: table_of(machine[n], name, n) for n in nodes} for name in requested}
-    wanted = [
-        (
-            size,
-            _sums(groups, {n: table.allocatable_bytes for n, table in tables[name].items()}),
-            _sums(groups, {n: table.free_bytes for n, table in tables[name].items()}),
-            name,
-        )
-        for name, size in requested.items()
-    ]
+    wanted = []
+    for name, size in requested.items():
+        tables = {node: table_of(machine[node], name, node) for node in nodes}
+        wanted.append((size, *_sums(groups, tables), name))
     busy = mask_of([node for node, state in machine.items() if state.assignments])
     fewest = len(nodes)
     found: list[tuple[int, TopologyHint, TopologyHint]] = []
@@ -215,12 +209,16 @@ def table_of(state: NUMANodeState, name: str, node: int) -> MemoryTable:
     return table
 
 
-def _sums(groups: Iterable[_Group], amounts: Mapping[int, int]) -> dict[int, int]:
-    """The sum of the amounts of each group's nodes, by its mask."""
-    sums = {0: 0}
+def _sums(
+    groups: Iterable[_Group], tables: Mapping[int, MemoryTable]
+) -> tuple[dict[int, int], dict[int, int]]:
+    """What is allocatable and what is free on the nodes of each group, by its mask."""
+    allocatable, free = {0: 0}, {0: 0}
     for mask, rest, node, *_ in groups:
-        sums[mask] = sums[rest] + amounts[node]
-    return sums
+        table = tables[node]
+        allocatable[mask] = allocatable[rest] + table.allocatable_bytes
+        free[mask] = free[rest] + table.free_bytes
+    return allocatable, free
 
 
 @lru_cache(maxsize=64)

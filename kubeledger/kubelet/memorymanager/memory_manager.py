@@ -17,12 +17,11 @@ from kubeledger.kubelet.kube.pod import Container, Pod
 from kubeledger.kubelet.kube.requests import ResourceList
 from kubeledger.kubelet.memorymanager.machine import Block, NUMANode, NUMANodeMap, State
 from kubeledger.kubelet.memorymanager.policy_static import StaticPolicy
-from kubeledger.kubelet.memorymanager.requested import keeps_memory
 from kubeledger.kubelet.memorymanager.reserved import MemoryReservation, get_system_reserved_memory
 from kubeledger.kubelet.memorymanager.validate import get_default_machine_state, validate_state
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
-from kubeledger.kubelet.topologymanager.resource_manager import ResourceManager
+from kubeledger.kubelet.topologymanager.resource_manager import ResourceManager, runs_on
 
 
 class MachineSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,7 +123,7 @@ class Manager(ResourceManager):
         for init in pod.spec.init_containers or ():
             if init.name == container.name:
                 break
-            if not keeps_memory(init, self.facts):
+            if not runs_on(init, self.facts):
                 self.forget((uid, init.name or ""))
 
     def remove_container(self, container_id: str) -> None:

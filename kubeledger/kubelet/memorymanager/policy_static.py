@@ -18,10 +18,11 @@ from kubeledger.kubelet.memorymanager.machine import (
     NUMANodeState,
     State,
 )
-from kubeledger.kubelet.memorymanager.requested import Requested, RequestedMemory, keeps_memory
+from kubeledger.kubelet.memorymanager.requested import Requested, RequestedMemory
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.bitmask import bits_of, mask_of
 from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
+from kubeledger.kubelet.topologymanager.resource_manager import leaves_to_later, runs_on
 
 Reusable = dict[str, dict[int, dict[str, int]]]
 """Pod UID -> mask of NUMA nodes -> type of memory -> bytes that init containers left."""
@@ -115,11 +116,11 @@ class StaticPolicy:
         left = dict(total)
         for container in pod.spec.init_containers or ():
             asked = self.requested.of_container(pod, container)
-            runs_on = keeps_memory(container, self.facts)
-            if asked or not runs_on:
+            stays = runs_on(container, self.facts)
+            if asked or not stays:
                 sizes = asked or {of: left[of] for of in total}
                 parts[container.name or ""] = _blocks(sizes, nodes, empty=False)
-            if runs_on:
+            if stays:
                 _subtract(left, asked)
         # What sidecars ask for beyond the pod's own types is nobody's.
         left = {of: left[of] for of in total}
@@ -216,8 +217,7 @@ class StaticPolicy:
             self.reusable = {uid: self.reusable[uid]} if uid in self.reusable else {}
         elif self.reusable.keys() - {uid}:
             self.reusable.pop(uid, None)
-        init = next((i for i in pod.spec.init_containers or () if i.name == container.name), None)
-        leaves = init is not None and not keeps_memory(init, self.facts)
+        leaves = leaves_to_later(pod, container, self.facts)
         reusable = self.reusable.setdefault(uid, {}) if leaves else self._reusable_of(uid)
         for block in blocks if leaves or reusable else ():
             of_nodes = reusable.setdefault(mask_of(block.numa_nodes), {})
@@ -237,7 +237,7 @@ class StaticPolicy:
                 if init.name == container.name or rest == 0:
                     break
                 held = state.blocks(uid, init.name or "")
-                if not held or keeps_memory(init, self.facts):
+                if not held or runs_on(init, self.facts):
                     continue
                 for index, each in enumerate(held):
                     if each.type == block.type and mask_of(each.numa_nodes) == mask:

@@ -5,27 +5,19 @@ Source: v1.36.2 pkg/kubelet/cm/memorymanager/policy_static.go
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 
 from kubeledger.kubelet.kube.admission import EMPTY_POOL_REASON, AllocationError
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
 from kubeledger.kubelet.kube.names import HUGE_PAGES
-from kubeledger.kubelet.kube.pod import Container, ContainerStatus, Pod, is_sidecar
-from kubeledger.kubelet.kube.podlevel import is_equivalent_guaranteed
+from kubeledger.kubelet.kube.pod import Container, Pod, containers_of, is_sidecar
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.kube.requests import Amount, ResourceList
 from kubeledger.kubelet.memorymanager.machine import MEMORY, UINT64
-from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
-from kubeledger.kubelet.topologymanager.resource_manager import PodAmounts
+from kubeledger.kubelet.topologymanager.resource_manager import PodAmounts, runs_on
 
 Requested = dict[str, int]
 """Type of memory -> bytes."""
-
-
-def keeps_memory(container: Container, facts: ResourceManagerFacts) -> bool:
-    """Whether an init container runs on, so that nothing of it is used again."""
-    return facts.sidecars_keep_resources and is_sidecar(container)
 
 
 class RequestedMemory(PodAmounts[Requested]):
@@ -39,16 +31,7 @@ class RequestedMemory(PodAmounts[Requested]):
 
         Source: v1.36.2 policy_static.go getContainerRequestedResources
         """
-        facts, resources = self.facts, container.resources
-        amounts = None if resources is None else resources.requests
-        if self.is_managed_as_a_whole(pod) and not is_equivalent_guaranteed(container):
-            return {}
-        if facts.allocated_resources_win and pod.status is not None:
-            statuses = pod.status.container_statuses or ()
-            if facts.sidecars_allocated_resources_win and is_sidecar(container):
-                statuses += pod.status.init_container_statuses or ()
-            amounts = _allocated(statuses, container.name, amounts)
-        return _sizes(amounts)
+        return _sizes(self.amounts_of(pod, container))
 
     def count_pod(self, pod: Pod) -> Requested:
         """What a pod requests at most at once; not what only its init containers do.
@@ -66,7 +49,7 @@ class RequestedMemory(PodAmounts[Requested]):
         for container in pod.spec.init_containers or ():
             for name, size in self.of_container(pod, container).items():
                 beside = by_sidecars.get(name, 0) + size & UINT64
-                if keeps_memory(container, self.facts):
+                if runs_on(container, self.facts):
                     by_sidecars[name] = beside
                 else:
                     by_init[name] = max(by_init.get(name, 0), beside)
@@ -77,6 +60,41 @@ class RequestedMemory(PodAmounts[Requested]):
             name: max(size + by_sidecars.get(name, 0) & UINT64, by_init.get(name, 0))
             for name, size in total.items()
         }
+
+    def gets(self, pod: Pod) -> bool:
+        """Whether containers of the pod get memory of NUMA nodes.
+
+        Source: v1.36.2 policy_static.go Allocate
+        """
+        return self.is_guaranteed(pod) and not self.is_skipped(pod)
+
+    def sizes_after_reuse(self, pod: Pod, container: str, memory_type: str) -> frozenset[int]:
+        """Sizes in bytes that a block may show at any time.
+
+        That of an init container shrinks by what each later container takes of it.
+
+        Source: v1.36.2 policy_static.go updateInitContainersMemoryBlocks
+        Differs: all blocks of the pod are taken to be on the same NUMA nodes.
+        """
+        init, sizes, sizes_used = pod.spec.init_containers or (), dict[str, int](), set[int]()
+        for current in containers_of(pod):
+            asked = self.of_container(pod, current).get(memory_type)
+            if asked is None:
+                continue
+            rest = asked if self.facts.init_memory_reused else 0
+            for earlier in init:
+                name = earlier.name or ""
+                if earlier is current:
+                    break
+                kept = runs_on(earlier, self.facts)
+                taken = 0 if kept else min(rest, sizes.get(name, 0))
+                rest -= taken
+                if name in sizes:
+                    sizes[name] -= taken
+            sizes[current.name or ""] = asked
+            if container in sizes:
+                sizes_used.add(sizes[container])
+        return frozenset(sizes_used)
 
     def validate_pod_scope_resources(self, pod: Pod, order: MapOrder = FIRST_ORDER) -> None:
         """Make sure that exclusive containers leave something for the others.
@@ -108,16 +126,6 @@ class RequestedMemory(PodAmounts[Requested]):
                 "leaving no memory for shared containers",
                 EMPTY_POOL_REASON,
             )
-
-
-def _allocated(
-    statuses: Iterable[ContainerStatus], name: str | None, otherwise: ResourceList | None
-) -> ResourceList | None:
-    """What the first status of a container says is allocated, be it nothing."""
-    for status in statuses:
-        if status.name == name:
-            return status.allocated_resources
-    return otherwise
 
 
 def _sizes(amounts: ResourceList | None) -> Requested:

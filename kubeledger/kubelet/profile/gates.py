@@ -58,7 +58,7 @@ class GatedFact(msgspec.Struct, frozen=True):
 GATES: Final[Mapping[str, Stages]] = {
     "SidecarContainers": Stages(alpha=28, beta=29, locked=33),
     "PodLevelResources": Stages(alpha=32, beta=34),
-    "PodLevelResourceManagers": Stages(alpha=36),
+    "PodLevelResourceManagers": Stages(alpha=36, beta=37),
     "CPUManagerPolicyAlphaOptions": Stages(alpha=23),
     "CPUManagerPolicyBetaOptions": Stages(beta=23),
     "TopologyManagerPolicyAlphaOptions": Stages(alpha=26),

@@ -65,7 +65,6 @@ def filter_providers_hints(providers: Iterable[ProviderHints]) -> list[Hints]:
     """The hints of each resource of each provider, none left without one.
 
     Source: v1.20.2 pkg/kubelet/cm/topologymanager/policy.go filterProvidersHints
-    Differs: no
     """
     collected: list[Hints] = []
     for provider in providers:
@@ -143,7 +142,6 @@ def max_of_min_affinity_counts(hints_by_resource: Iterable[Hints]) -> int:
     """Nodes that the resource that needs most of them can do with.
 
     Source: v1.36.2 pkg/kubelet/cm/topologymanager/policy.go maxOfMinAffinityCounts
-    Differs: no
     """
     return max(
         (
@@ -185,7 +183,6 @@ def merge(
 
     Source: v1.20.2 pkg/kubelet/cm/topologymanager/policy_none.go, policy_best_effort.go,
         policy_restricted.go, policy_single_numa_node.go Merge
-    Differs: no
     """
     match policy.name:
         case "none":
@@ -207,7 +204,6 @@ def filter_single_numa_hints(hints_by_resource: Iterable[Hints]) -> list[Hints]:
 
     Source: v1.20.2 pkg/kubelet/cm/topologymanager/policy_single_numa_node.go
         filterSingleNumaHints
-    Differs: no
     """
     return [
         tuple(

@@ -10,10 +10,12 @@ import msgspec
 
 from kubeledger.kubelet.kube.containermap import ContainerMap, ContainerRef
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
-from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
-from kubeledger.kubelet.kube.podlevel import is_pod_level
+from kubeledger.kubelet.kube.pod import Container, Pod, containers_of, is_sidecar
+from kubeledger.kubelet.kube.podlevel import is_equivalent_guaranteed, is_pod_level
 from kubeledger.kubelet.kube.podqos import pod_qos
+from kubeledger.kubelet.kube.requests import ResourceList
 from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.kubelet.topologymanager.scope import HintProvider
 
 T = TypeVar("T")
@@ -70,6 +72,23 @@ class PodAmounts(ABC, Generic[T]):
     def count_pod(self, pod: Pod) -> T:
         """Reckon ``of_pod``."""
 
+    def amounts_of(self, pod: Pod, container: Container) -> ResourceList:
+        """What a container requests, or what its first status says is allocated, be it nothing.
+
+        In a pod that is managed as a whole, of a container that is exclusive alone.
+        """
+        facts = self.facts
+        if self.is_managed_as_a_whole(pod) and not is_equivalent_guaranteed(container):
+            return {}
+        if facts.allocated_resources_win and pod.status is not None:
+            statuses = pod.status.container_statuses or ()
+            if facts.sidecars_allocated_resources_win and is_sidecar(container):
+                statuses += pod.status.init_container_statuses or ()
+            for each in statuses:
+                if each.name == container.name:
+                    return each.allocated_resources or {}
+        return container.requests
+
     def is_guaranteed(self, pod: Pod) -> bool:
         """Whether the pod is of the class whose containers get something alone."""
         known = self._known(pod)
@@ -101,6 +120,17 @@ class PodAmounts(ABC, Generic[T]):
             names = frozenset([container.name or "" for container in containers_of(pod)])
             known = self._pods[id(pod)] = _Known(pod, names)
         return known
+
+
+def runs_on(container: Container, facts: ResourceManagerFacts) -> bool:
+    """Whether an init container runs beside later ones, so that nothing of it is used again."""
+    return facts.sidecars_keep_resources and is_sidecar(container)
+
+
+def leaves_to_later(pod: Pod, container: Container, facts: ResourceManagerFacts) -> bool:
+    """Whether later containers of a pod may have what this one has: an init container's."""
+    init = next((c for c in pod.spec.init_containers or () if c.name == container.name), None)
+    return init is not None and not runs_on(init, facts)
 
 
 class ResourceManager(HintProvider):

@@ -101,6 +101,11 @@ class Telling(ResourceManager, Generic[Held]):
         self.sim = sim
         self._names = {uid: (pod.namespace, pod.name) for uid, pod in sim.world.pods.items()}
 
+    def meet(self, pod: Pod) -> None:
+        """A pod asks for something; its records name it, also when it is gone."""
+        names = pod.metadata.namespace or "", pod.metadata.name or ""
+        self._names[pod.metadata.uid or ""] = names
+
     def release(self, ref: ContainerRef) -> None:
         """Take back what a container has."""
         had = self.held_by(ref)
@@ -117,7 +122,7 @@ class Telling(ResourceManager, Generic[Held]):
             AllocationError: there is too little.
         """
         uid, name = pod.metadata.uid or "", container.name or ""
-        self._names[uid] = pod.metadata.namespace or "", pod.metadata.name or ""
+        self.meet(pod)
         names, before = self._names_of_record((uid, name)), self.held_by((uid, name))
         nodes = None if affinity.affinity is None else tuple(bits_of(affinity.affinity))
         try:
@@ -207,4 +212,5 @@ class ResourceLoop(HintProvider, Generic[M]):
         """Give a pod as a whole what it asks for, which only the state file shows."""
         with self.ready(pod) as manager:
             if manager is not None:
+                manager.meet(pod)
                 manager.allocate_pod(pod, affinity)

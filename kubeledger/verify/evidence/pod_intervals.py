@@ -197,10 +197,14 @@ class PodHistory(msgspec.Struct, kw_only=True):
         return next((run for run in self.runs if run.container_id == container_id), None)
 
     def ran(self, ts_ns: int) -> list[ContainerRun]:
-        """Runs that had started and not died by a time, as far as records show."""
-        return [
-            run
-            for run in self.runs
-            if (run.started_ns is None or run.started_ns <= ts_ns)
-            and (run.died_ns is None or run.died_ns > ts_ns)
-        ]
+        """Runs that had started and not ended by a time: they died, or another took their place."""
+        found: list[ContainerRun] = []
+        newer: set[str | None] = set()
+        for run in reversed(self.runs):
+            if run.started_ns is not None and run.started_ns > ts_ns:
+                continue
+            if (run.died_ns is None or run.died_ns > ts_ns) and run.name not in newer:
+                found.append(run)
+            if run.started_ns is not None and run.name is not None:
+                newer.add(run.name)
+        return found[::-1]

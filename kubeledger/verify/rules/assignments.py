@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 import msgspec
 
 from kubeledger.kubelet.kube.pod import SIDECAR, Container, Pod
+from kubeledger.kubelet.kube.podlevel import is_pod_level
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.lifecycle.state import key_of
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
@@ -286,6 +287,8 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
     ) -> Judgement:
         """Judge that a container gives back what it has; ``asks``: its spec may ask for some."""
         held, inferred = self.held.get(holder), getattr(record.body, "inferred", False)
+        if self.is_of_a_whole(record):
+            return lacks(["what its pod has as a whole"])
         if held is not None:
             keeps = self.surely_has(holder, record.ts_ns)
             found = let_go(self.context, state, holder[0], keeps=keeps)
@@ -506,6 +509,19 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         return found[0] if found and found.count(found[0]) == len(found) else None
 
     # -- specs and names ------------------------------------------------------------------------
+
+    def is_of_a_whole(self, record: Record) -> bool:
+        """Whether the record's pod is given something as a whole, which only the file shows."""
+        profile = self.context.profile
+        return (
+            profile is not None
+            and profile.resourcemanagers.pod_level_managers
+            and any(
+                is_pod_level(spec.pod.spec.resources)
+                for version in self.versions(record)
+                for spec in specs_in(version)
+            )
+        )
 
     def specs(self, record: Record) -> list[Spec]:
         """The container in each version of its pod's spec; none where no list shows it.

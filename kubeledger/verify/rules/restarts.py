@@ -229,6 +229,8 @@ class RestartVerifier(Starts):
         if ended_ns is None:
             ended_ns = record.ts_ns if died_ns is None else times.told(died_ns).from_ns
         passed_ns = record.ts_ns - ended_ns
+        if passed_ns > 0 and ended is not None:
+            passed_ns = self._passed_unseen(record, body, container, ended, passed_ns)
         said = judge(back_off.holds_back(value_ns, record.seq, policy, passed_ns))
         if said.verdict == "match" and died_ns is not None and since_ns >= NS_PER_S // 10:
             if since_ns >= value_ns:
@@ -242,6 +244,31 @@ class RestartVerifier(Starts):
         ends = () if ended is None else (ended.killed_seq, ended.died_seq)
         shown = None if newest is None else newest.seq
         self._conclude(record, body, said, inputs=(self.context.settings.seq, shown, *ends))
+
+    def _passed_unseen(
+        self,
+        record: Record,
+        body: RestartBackedOff,
+        container: Container,
+        ended: Instance,
+        passed_ns: int,
+    ) -> int:
+        """For how long an instance that no record shows can have been held back since an end.
+
+        The sync that kills one looks at the end of the one before it. Lists count what there was.
+        """
+        pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        runs = [] if pod is None else pod.runs_of(body.container)
+        ids = [run.container_id for run in runs]
+        at = ids.index(ended.container_id) if ended.container_id in ids else len(ids)
+        counts = [ended.count, *map(self.context.instances.count, ids[at + 1 : at + 2])]
+        if len(counts) == 2 and None not in counts and counts[1] == (counts[0] or 0) + 1:
+            return 0
+        earlier = next((i for i in reversed(container.instances) if i.seq < ended.seq), None)
+        before_ns = None if earlier is None else earlier.ended_from_ns(self.context.times)
+        if ended.killed_ns is None or before_ns is None:
+            return passed_ns
+        return max(passed_ns, record.ts_ns - before_ns)
 
 
 def _compared(body: ContainerRestarted, expected: Fields) -> Judgement | None:
