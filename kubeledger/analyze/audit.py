@@ -221,7 +221,6 @@ def audit_sources(
     Args:
         sources: ledgers, recordings, or a node's files, which are imported temporarily;
             ``-`` is standard input.
-        ledger: is audited when there are no sources.
         expected: ``[NODE=]DIGEST`` each: chain digests that some record must have.
         chain_only: leave out checkpoints, cgroups and what the caches hold.
 

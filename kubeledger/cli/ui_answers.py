@@ -223,7 +223,7 @@ class Answers:
         return nodes
 
     def routes(self) -> Mapping[tuple[str, str], Answer]:
-        """(method, path) -> what answers it; docs/timeline.md has the table."""
+        """(method, path) -> what answers it; docs/internals/timeline.md has the table."""
         return {
             ("GET", "/"): self.page,
             ("GET", "/api/drawing"): self.drawing,

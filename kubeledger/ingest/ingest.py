@@ -161,7 +161,6 @@ def ingest(
     Args:
         plan: of what is new.
         ledger: where it goes.
-        writer: of the ledger.
         options: of the user.
         progress: called now and then with how far it is.
         keep: keep the sources for later imports.

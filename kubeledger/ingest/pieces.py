@@ -85,7 +85,6 @@ def keep_sources(
         piece: the plan of what is new.
         plan: that of all that is read.
         options: of the user.
-        store: where they are kept.
         number: how many imports there were before.
 
     Raises:
@@ -124,9 +123,7 @@ def plan_of_kept(known: KeptImport, store: KeptSources, node: str) -> Plan | Non
     """Plan an import again from what was kept of it; None where that is damaged.
 
     Args:
-        known: the import.
         store: where contents stand.
-        node: whose it is.
     """
     found = _found(known, store)
     if found is None:

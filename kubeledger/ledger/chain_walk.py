@@ -65,7 +65,6 @@ class ChainWalk:
         """Begin after a record.
 
         Args:
-            node: whose.
             seq: its number.
             digest: its chain digest; None where nobody knows it: then the chain is proved
                 from the next record on.

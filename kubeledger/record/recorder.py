@@ -59,7 +59,6 @@ class Recorder:
 
         Args:
             ledger: where records and capture go.
-            writer: of the ledger.
             node: whose; the name that its records get.
             sources: name -> source; made with their cursors.
             now_ns: the present, UTC.

@@ -139,7 +139,6 @@ def restore(store: Store, found: Copies, directory: Path) -> Outcome:
     is sound are restored; what was downloaded of another one is kept beside the ledger.
 
     Args:
-        store: where the copies are.
         found: of ``find_copies``.
         directory: of the ledger; nothing may be there, or an empty directory.
 

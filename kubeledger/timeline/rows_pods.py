@@ -161,7 +161,6 @@ def pod_sections(
     """Pods with problems, worst first, and the others, folded.
 
     Args:
-        view: the node's views.
         severities: record that shows a problem -> its severity.
         begin_ns: when the node's records begin.
         apart: a pod and its only container have a row each.

@@ -76,7 +76,6 @@ def main_of(
     its own: a container whose memory ran out did not end because its pod was evicted later.
 
     Args:
-        target: what is asked.
         decisions: (n,) about it, n >= 1.
         runs: the instances of its containers.
         end: record of the end of a container that does not run any more.
@@ -139,7 +138,6 @@ def concerns(target: Target, record: Record, uids: frozenset[str]) -> bool:
     """Whether a decision is about the target.
 
     Args:
-        target: what is asked.
         record: a decision.
         uids: UIDs under which the target's pod was seen.
     """
@@ -167,7 +165,6 @@ def tells_of(target: Target, record: Record, uids: frozenset[str]) -> bool:
 
     Args:
         target: a pod or container.
-        record: any.
         uids: as of ``concerns``.
     """
     if not _names_pod(record.body, target.parts[:2], uids):
@@ -206,7 +203,6 @@ def mentions(target: Target, record: Record, uids: frozenset[str]) -> bool:
 
     Args:
         target: any but a node.
-        record: any.
         uids: as of ``concerns``.
     """
     body: Any = record.body

@@ -34,10 +34,11 @@ from kubeledger.ingest.messages.podref import (
 )
 from kubeledger.ingest.sources.facts import Facts
 from kubeledger.ingest.sources.items import Item, LogLine
+from kubeledger.kubelet.kube.names import UID
 from kubeledger.model.record import Evidence
 
 ItemHandler = Callable[[Item], Facts]
-_UID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UID = re.compile(UID)
 M = TypeVar("M", bound=Callable[..., Any])
 
 
@@ -118,6 +119,13 @@ class Entry:
     def text(self, *keys: str) -> str:
         """The same; empty when none is there."""
         return self.get(*keys) or ""
+
+    def told(self, key: str) -> str:
+        """The same, for what only tells it: of a text in which the line was cut, what is left."""
+        begun = getattr(self.values, "begun", None)
+        if begun is not None and begun[0] == key:
+            return f"{begun[1].removesuffix('>').rstrip()}…"  # a pager's mark of a chopped line
+        return self.text(key)
 
     def number(self, key: str) -> int | None:
         """A value as a whole number; None when it is none."""

@@ -155,7 +155,6 @@ def survey_log(source: SourceFile, lengths: list[int], digests: Digests | None =
     """Read a log through once.
 
     Args:
-        source: the log.
         lengths: beginnings of the log whose digests are wanted too.
         digests: of its content, where they are known.
 

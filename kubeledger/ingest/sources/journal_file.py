@@ -29,7 +29,6 @@ class JournalFile:
 
         Args:
             name: of the file, for errors.
-            first: the first bytes of the journal.
             rest: what follows.
 
         Raises:

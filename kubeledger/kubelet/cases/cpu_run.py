@@ -155,9 +155,10 @@ class Run:
         path = self._path("container")
         raise BadInputError(f"{path}: pod {step.pod} has no {shortened(name)}")
 
-    def _affinity(self, step: Allocate | AllocatePod) -> int | None:
+    def _affinity(self, step: Allocate | AllocatePod) -> TopologyHint:
         nodes = step.affinity
-        return None if nodes is None else mask_of(node_set(self._path("affinity"), nodes))
+        mask = None if nodes is None else mask_of(node_set(self._path("affinity"), nodes))
+        return TopologyHint(mask, step.preferred)
 
     def _allocate(self, step: Allocate, outcome: StepOutcome) -> None:
         manager, container = self._running, self._container(step)

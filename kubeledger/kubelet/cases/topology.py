@@ -243,7 +243,7 @@ class _Node:
         self._memory = MemoryManager(profile)
         self._memory.order = order
         self._memory.start(default_machine(memory, order), None, {})
-        providers = (self._other, _CPUProvider(self._cpu), self._memory)
+        providers = (self._other, self._cpu, self._memory)
         self._scope = Scope(policy, case.scope, providers, profile)
 
     def steps(self) -> Iterator[StepOutcome]:
@@ -300,23 +300,6 @@ class _Node:
             outcome.cpu.pod_entries = {pod: text_of(cpus) for pod, cpus in pods}
             outcome.memory.pod_entries = memory_node.pods_shown(memory)
         return outcome
-
-
-class _CPUProvider:
-    """The CPU manager as the topology manager sees it: it looks at nodes alone."""
-
-    def __init__(self, manager: CPUManager) -> None:
-        self._manager = manager
-        self.get_topology_hints = manager.get_topology_hints
-        self.get_pod_topology_hints = manager.get_pod_topology_hints
-
-    def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
-        """Give a container its CPUs."""
-        self._manager.allocate(pod, container, affinity.affinity)
-
-    def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
-        """Give a pod as a whole its CPUs."""
-        self._manager.allocate_pod(pod, affinity.affinity)
 
 
 class _Scripted:

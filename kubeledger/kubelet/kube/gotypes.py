@@ -281,8 +281,6 @@ def checksum(value: dict[str, Any], of: Struct, name: str = "") -> int:
     """``checksum.New`` of a pointer to a struct, its own checksum left out.
 
     Args:
-        value: of the struct.
-        of: the struct.
         name: what it is called instead, where an older kubelet's name is hashed.
     """
     cleared = value | {"Checksum": 0}

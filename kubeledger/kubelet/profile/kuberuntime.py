@@ -28,7 +28,7 @@ class KuberuntimeFacts(msgspec.Struct, frozen=True, kw_only=True):
         text="For a new sandbox under OnFailure, only containers that exited with code 0 have "
         "succeeded; before, also those created or in an unknown state with exit code 0.",
         source="kuberuntime_manager.go containerSucceeded: v1.31.0 and v1.32.0 differ",
-        proof="conformance",
+        proof="source",
     )
     ephemeral_containers: bool = fact(
         since=23,

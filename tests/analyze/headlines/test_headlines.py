@@ -38,6 +38,7 @@ from kubeledger.model.bodies.lifecycle import (
     KubernetesEvent,
     PodEvicted,
     PodRejected,
+    PodResized,
     PodTerminated,
     RestartBackedOff,
 )
@@ -48,7 +49,6 @@ from kubeledger.model.bodies.stages import (
     NodeConditionChanged,
     NodeTrouble,
     NodeTroubled,
-    PodResized,
     PodStageFailed,
     ShutdownProgressed,
     Stage,

@@ -12,9 +12,10 @@ from kubeledger.verify import Finding
 from kubeledger.verify.registry import VERIFIERS
 from tests.marks import nightly, slow
 from tests.verify.histories import outcomes
+from tests.verify.properties.raw_lies import LIARS, bundle
 from tests.verify.properties.tales import TALES
-from tests.verify.properties.telling import Heard, ears, tell
-from tests.verify.properties.truths import named
+from tests.verify.properties.telling import Heard, ears, tell, tell_raw
+from tests.verify.properties.truths import RECORDED, named
 
 _LEAST = 85
 """Percentage of the tales of each kind that are caught where nothing that they need is missing."""
@@ -71,6 +72,34 @@ def test_many_tales(seed: int) -> None:
     heard = [each for truth in ears(seed, 60) for each in tell(truth, 4)]
     assert {each.kind for each in heard} == set(TALES)
     assert believed(heard, _LEAST - 10) == []
+    caught = sum(each.verdict == "caught" for each in heard)
+    assert caught * 100 >= _LEAST_OF_ALL * sum(each.verdict != "open" for each in heard)
+
+
+_QUICK = (
+    "another victim",
+    "back-off",
+    "grace period of a kill",
+    "restarted too early",
+    "killed before the threshold",
+    "another container killed",
+)
+"""Raw lies of one recording that are told every day."""
+
+
+def test_some_raw_lies() -> None:
+    """In the files of a recorded node."""
+    heard = list(tell_raw(bundle("node-a"), 1, _QUICK))
+    assert {each.kind for each in heard} >= {"back-off", "grace period of a kill"}
+    assert [each for each in heard if each.verdict != "caught"] == []
+
+
+@pytest.mark.nightly
+def test_many_raw_lies() -> None:
+    """Of every kind, in the files of every recorded node."""
+    heard = [each for node in RECORDED for each in tell_raw(bundle(node), 4)]
+    assert {each.kind for each in heard} == set(LIARS)
+    assert believed(heard, _LEAST) == []
     caught = sum(each.verdict == "caught" for each in heard)
     assert caught * 100 >= _LEAST_OF_ALL * sum(each.verdict != "open" for each in heard)
 
