@@ -37,13 +37,13 @@ from kubeledger.model.bodies.lifecycle import (
     KubernetesEvent,
     PodEvicted,
     PodRejected,
+    PodResized,
     PodTerminating,
     RestartBackedOff,
 )
 from kubeledger.model.bodies.oom import ProcessKilled
 from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
-from kubeledger.model.bodies.stages import PodResized
 from kubeledger.model.bodies.topologymanager import AffinityDecided
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
