@@ -85,6 +85,8 @@ class NodeReport(msgspec.Struct):
     Attributes:
         node: whose records; ``label`` how the user named the bundle.
         is_node_guessed: no source names the node: its name is the directory's.
+        is_zone_assumed: no line shows the zone of the log's stamps: UTC; ``findings`` has no word
+            of it.
         formats: file -> format of what was read; ``sizes`` in bytes, decompressed.
         accounts: where each line of each source went; empty when nothing was read.
         confirmed: file -> how many records it is evidence of besides the source that counts them.
@@ -103,6 +105,7 @@ class NodeReport(msgspec.Struct):
     formats: dict[str, str]
     sizes: dict[str, int]
     is_node_guessed: bool = False
+    is_zone_assumed: bool = False
     accounts: tuple[SourceAccount, ...] = ()
     confirmed: dict[str, int] = {}
     added: int = 0
@@ -308,6 +311,7 @@ def _report(plan: Plan) -> NodeReport:
         label=plan.bundle.label,
         kubelet_version=plan.version.version,
         is_node_guessed=plan.bundle.is_node_guessed,
+        is_zone_assumed=plan.timing.is_zone_assumed,
         formats={source.file: source.format for source in plan.sources},
         sizes={source.file: source.size_bytes for source in plan.sources},
         skipped=plan.bundle.skipped,
@@ -588,7 +592,6 @@ class Ingestion:
         return self._latest_ts_ns <= self._dropped_ts_ns
 
     def finish(self, report: NodeReport) -> None:
-        """Complete the report."""
         report.accounts = self._pipeline.totals()
         report.confirmed = dict(sorted(self._pipeline.confirmed.items()))
         report.findings = self._pipeline.findings

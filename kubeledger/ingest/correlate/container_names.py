@@ -35,7 +35,6 @@ class ContainerNames:
         self._evictions = evictions
 
     def note_sandbox(self, pod: Pod, container_id: str) -> None:
-        """Note that the ID is the sandbox of the pod."""
         self._containers.of(pod).sandboxes.add(container_id)
         self._containers.make(container_id, pod).sandbox = True
 

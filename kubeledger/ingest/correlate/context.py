@@ -14,6 +14,7 @@ import msgspec
 
 from kubeledger.ingest.correlate.instances import Instance, index_instances
 from kubeledger.ingest.sources.items import KernelReport, KubeletConfigFile
+from kubeledger.kubelet.kube.statuses import containers_of_spec
 from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
 from kubeledger.model.bodies.memorymanager import MemoryBlock
 from kubeledger.model.errors import BadQuestionError
@@ -23,7 +24,6 @@ from kubeledger.model.units import NS_PER_S
 PodName = tuple[str | None, str | None]
 """Namespace and name."""
 
-_CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 _SKEW_NS = 60 * NS_PER_S
 """By how much the clock of the API server, which dates objects, may be ahead of the node's."""
 
@@ -49,7 +49,6 @@ class Subject(msgspec.Struct, frozen=True):
 
     @property
     def of_pod(self) -> Subject:
-        """The pod alone."""
         return msgspec.structs.replace(self, container=None)
 
     def may_be(self, other: Subject) -> bool:
@@ -243,8 +242,7 @@ class BundleContext(msgspec.Struct):
 
     def containers_of(self, uid: str | None) -> list[dict[str, Any]]:
         """The containers of a pod's spec, of whatever sort."""
-        spec = self.spec_of(uid)
-        return [each for key in _CONTAINER_LISTS for each in spec.get(key) or ()]
+        return list(containers_of_spec(self.spec_of(uid)))
 
     def name_of(self, uid: str | None) -> PodName:
         """Namespace and name of a pod; (None, None) when no source shows it."""

@@ -141,7 +141,6 @@ class _Waiting:
             yield held.popleft()
 
     def drain(self) -> Iterator[Timed]:
-        """Give out all."""
         self._sort_in()
         while self._sorted:
             yield self._sorted.popleft()
