@@ -211,6 +211,8 @@ def ingest(
     if keep:
         keep_sources(plan, complete, options, store, len(history.runs))
     ingestion = Ingestion(pipeline, ledger, writer, history, coverage, seam)
+    if not keep:
+        pipeline.at_seam = None
     for _ in writer.append_batches(node, ingestion.batches()):
         pass
     report = _report(complete)

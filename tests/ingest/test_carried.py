@@ -18,9 +18,12 @@ from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import CARRIED, NODES
-from kubeledger.model.record import Record
+from kubeledger.model.record import Body, Evidence, Record
 from tests.marks import nightly, slow
 from tests.recordings import extract
+
+Told = tuple[int, Body, tuple[Evidence, ...], tuple[int, Body] | None]
+"""Time, body, evidence and cause of a record."""
 
 NODE = "node"
 LOG = "kubelet.log"
@@ -110,7 +113,7 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Growing, Grow
     return goes_on, Growing(tmp_path / "reads all", forgets=True)
 
 
-def told(ledger: Ledger) -> list[tuple[object, ...]]:
+def told(ledger: Ledger) -> list[Told]:
     """What holds, in the order of replay, but for what is said about the sources themselves."""
     (history,) = histories_of_ledger(ledger)
     records = [*history.read(None)]
