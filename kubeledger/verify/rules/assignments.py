@@ -473,7 +473,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
                 continue
             if self.may_be_pending(holder[0]):
                 continue
-            value, seq = self.held.pop(holder)
+            value, seq, _ = self.held.pop(holder)
             self.context.absent(
                 record,
                 self.releases.kind,
