@@ -99,7 +99,6 @@ class Run:
 
     @property
     def state_file(self) -> str | None:
-        """Text of the file."""
         return self._file if self.manager is None else self.manager.state_file
 
     def steps(self) -> Iterator[StepOutcome]:

@@ -314,11 +314,9 @@ class _Scripted:
                 self._hints[uid, name] = _hints_of(f"{keyed(path, name)}", resources or {})
 
     def get_topology_hints(self, pod: Pod, container: Container) -> ProviderHints:
-        """Those of a container."""
         return self._hints.get((pod.metadata.uid or "", container.name or ""))
 
     def get_pod_topology_hints(self, pod: Pod) -> ProviderHints:
-        """Those of the pod."""
         return self._hints.get((pod.metadata.uid or "", ""))
 
     def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
