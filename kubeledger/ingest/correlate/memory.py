@@ -39,8 +39,6 @@ from kubeledger.model.units import NS_PER_S
 _MANAGER = "memory_manager.go"
 _POLICY = "policy_static.go"
 _START_NS = 5 * NS_PER_S
-_REMOVED_NS = 2 * NS_PER_S
-"""The tables of NUMA nodes are written at once after an entry is gone."""
 _TABLE_KEYS = ("total", "systemReserved", "allocatable", "reserved", "free")
 _TABLE_TEXT = re.compile(
     r"\{TotalMemSize:(\d+) SystemReserved:(\d+) Allocatable:(\d+) Reserved:(\d+) Free:(\d+)\}"
@@ -62,7 +60,6 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
         self._started: Waiting[MemoryManagerStarted] | None = None
         self._allocating: _Allocation | None = None
         self._removing: Allocation | None = None
-        self._removing_ns = 0
         self._difference: tuple[Evidence, dict[str, Any]] | None = None
 
     @reads("Starting memorymanager")
@@ -114,7 +111,7 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
     @reads("Allocate")
     def _allocate(self, entry: Entry) -> None:
         if entry.line.file == _POLICY:
-            self._allocating = _Allocation(self.subject_of(entry), (entry.evidence,))
+            self._allocating = _Allocation(self.subject_of(entry), (entry.evidence,), entry.ts_ns)
             self._removing = None
 
     @reads("Container already present in state, skipping")
@@ -134,9 +131,7 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
     def _machine(self, entry: Entry) -> None:
         """The tables of the NUMA nodes have changed: so a removal was one of something held."""
         removing, self._removing = self._removing, None
-        if removing is None or entry.ts_ns - self._removing_ns > _REMOVED_NS:
-            return  # the line about it is lost, and this one is about something else
-        if removing.subject.uid is not None:
+        if removing is not None and removing.ends_with(entry):
             self.give_back(removing.subject.holder, entry, *removing.evidence)
 
     @reads("Updated memory state")
@@ -173,8 +168,7 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
     def _remove(self, entry: Entry) -> None:
         """The topology manager writes the same word, and not here."""
         if entry.line.file == _POLICY:
-            self._removing = Allocation(self.subject_of(entry), (entry.evidence,))
-            self._removing_ns = entry.ts_ns
+            self._removing = Allocation(self.subject_of(entry), (entry.evidence,), entry.ts_ns)
 
     @takes(MemoryManagerState)
     def _state_file(self, item: MemoryManagerState) -> None:
