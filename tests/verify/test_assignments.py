@@ -551,6 +551,20 @@ def test_more_than_allocatable() -> None:
     assert verdicts(scene(*steps[:5], steps[6])) == ["match"]
 
 
+@pytest.mark.parametrize(
+    ("told_by", "later_s", "verdict"),
+    [("state_file", 0.5, "unverifiable"), ("state_file", 20, "impossible"),
+     ("log", 0.5, "impossible")],
+)  # fmt: skip
+def test_what_only_a_file_shows_may_be_later(told_by: Any, later_s: float, verdict: str) -> None:  # noqa: ANN401 # a literal
+    """Its stamp is that of a collection, and its line may be lost: then it is no one else's yet."""
+    first = msgspec.structs.replace(given("b", "2-3", "0-1,4-7"), told_by=told_by)
+    second = (5 + later_s, given("d", "2-3", "0-1,4-7"))
+    steps = [*BEGIN, *LISTS, (5, first), second, (60, cpu_file("0-1,4-7", b="2-3"))]
+    (found,) = [each for each in findings(scene(*steps)) if each.subject == "container/ns/d/c"]
+    assert found.verdict == verdict
+
+
 def test_memory_that_is_not_given_back() -> None:
     """The next admission comes long after the pod's end, and the file shows it still."""
     kept = [*MEMORY[:7], *BROUGHT, *(step for step in MEMORY[7:] if step[0] != 40)]

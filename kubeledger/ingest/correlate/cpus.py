@@ -113,7 +113,7 @@ class CpuAssembler(ResourceManagerAssembler[str]):
 
     @reads("Static policy: Allocate")
     def _allocate(self, entry: Entry) -> None:
-        self._allocation = _Allocation(self.subject_of(entry), (entry.evidence,))
+        self._allocation = _Allocation(self.subject_of(entry), (entry.evidence,), entry.ts_ns)
 
     @reads("Static policy: container already present in state, skipping")
     def _present(self, entry: Entry) -> None:
@@ -149,7 +149,7 @@ class CpuAssembler(ResourceManagerAssembler[str]):
             if allocation.waiting is None:
                 allocation.default_cpu_set = cpus
                 allocation.evidence += (entry.evidence,)
-        elif removing is not None and removing.subject.uid is not None:
+        elif removing is not None and removing.ends_with(entry):
             self._removing = None
             holder = removing.subject.holder
             self.give_back(holder, entry, *removing.evidence, default_cpu_set=cpus)
@@ -215,7 +215,7 @@ class CpuAssembler(ResourceManagerAssembler[str]):
     @reads("Static policy: RemoveContainer")
     def _remove(self, entry: Entry) -> None:
         self._allocation = None
-        self._removing = Allocation(self.subject_of(entry), (entry.evidence,))
+        self._removing = Allocation(self.subject_of(entry), (entry.evidence,), entry.ts_ns)
 
     @takes(CpuManagerState)
     def _state_file(self, item: CpuManagerState) -> None:

@@ -111,7 +111,7 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
     @reads("Allocate")
     def _allocate(self, entry: Entry) -> None:
         if entry.line.file == _POLICY:
-            self._allocating = _Allocation(self.subject_of(entry), (entry.evidence,))
+            self._allocating = _Allocation(self.subject_of(entry), (entry.evidence,), entry.ts_ns)
             self._removing = None
 
     @reads("Container already present in state, skipping")
@@ -131,7 +131,7 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
     def _machine(self, entry: Entry) -> None:
         """The tables of the NUMA nodes have changed: so a removal was one of something held."""
         removing, self._removing = self._removing, None
-        if removing is not None and removing.subject.uid is not None:
+        if removing is not None and removing.ends_with(entry):
             self.give_back(removing.subject.holder, entry, *removing.evidence)
 
     @reads("Updated memory state")
@@ -168,7 +168,7 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
     def _remove(self, entry: Entry) -> None:
         """The topology manager writes the same word, and not here."""
         if entry.line.file == _POLICY:
-            self._removing = Allocation(self.subject_of(entry), (entry.evidence,))
+            self._removing = Allocation(self.subject_of(entry), (entry.evidence,), entry.ts_ns)
 
     @takes(MemoryManagerState)
     def _state_file(self, item: MemoryManagerState) -> None:

@@ -29,11 +29,19 @@ Holder = tuple[str, str]
 H = TypeVar("H")
 
 
+_WRITTEN_NS = 2 * NS_PER_S
+
+
 class Allocation(msgspec.Struct):
-    """An allocation or a release under way: for whom, and the lines about it."""
+    """An allocation or a release under way: for whom, the lines about it, and since when."""
 
     subject: Subject
     evidence: tuple[Evidence, ...]
+    ts_ns: int
+
+    def ends_with(self, entry: Entry) -> bool:
+        """Whether a line of a state that changed is about this; else the own one is lost."""
+        return self.subject.uid is not None and entry.ts_ns - self.ts_ns <= _WRITTEN_NS
 
 
 class _Held(msgspec.Struct, Generic[H]):

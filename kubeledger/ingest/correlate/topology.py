@@ -44,6 +44,7 @@ class _Open(msgspec.Struct):
         unclear: resources whose empty list may be nil.
         generated: the fact of the hints, once they are complete.
         decided: the place of the decision, once there is one.
+        merged: the policy's line about the merged hint was read.
     """
 
     subject: Subject
@@ -53,6 +54,7 @@ class _Open(msgspec.Struct):
     evidence: tuple[Evidence, ...] = ()
     generated: Fact | None = None
     decided: Waiting[AffinityDecided] | None = None
+    merged: bool = False
 
 
 class TopologyAssembler(Assembler):
@@ -151,9 +153,12 @@ class TopologyAssembler(Assembler):
 
     @reads("ContainerTopologyHint")
     def _hinted(self, entry: Entry) -> None:
-        hint = _hint(entry)
-        if hint is not None:
-            self._merged(entry, self._subject(entry), hint)
+        hint, subject, current = _hint(entry), self._subject(entry), self._open
+        if hint is None or (current is not None and current.merged and subject == Subject()):
+            return  # a second one that names nobody is another container's, whose lines are lost
+        self._merged(entry, subject, hint)
+        if self._open is not None:
+            self._open.merged = True
 
     def _merged(self, entry: Entry, subject: Subject, hint: Hint) -> None:
         """The merged hint; the first of several lines that say it makes the decision."""

@@ -94,11 +94,18 @@ class Spec(NamedTuple):
         return 0
 
 
+_COLLECTED_NS: Final = 5 * NS_PER_S
+
+
 class Assignment(NamedTuple, Generic[V]):
-    """What a container has, and the record that showed it."""
+    """What a container has, the record that showed it, and when, if that was a state file alone.
+
+    Such a time is that of a collection, which reads the file some time after it began.
+    """
 
     value: V
     seq: int
+    read_ns: int | None = None
 
 
 class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
@@ -337,7 +344,9 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
 
     def take(self, record: Record, holder: Holder, value: V) -> None:
         """A container has it from now on."""
-        self.held[holder] = Assignment(value, record.seq)
+        by_file = getattr(record.body, "told_by", "log") == "state_file"
+        read_ns = record.ts_ns if by_file else None
+        self.held[holder] = Assignment(value, record.seq, read_ns)
         self._note_change(holder, value, record)
 
     def lose(self, record: Record, holder: Holder) -> None:
@@ -438,6 +447,8 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
     def surely_has(self, holder: Holder, ts_ns: int) -> bool:
         """Whether something later shows that a container kept what it has."""
         held, reading = self.held.get(holder), self._readings.get(holder, ())
+        if held is not None and held.read_ns is not None and ts_ns - held.read_ns < _COLLECTED_NS:
+            return False  # perhaps it got it only then
         return held is not None and (
             (self.lasts(holder) and lived(self.context, holder[0], ts_ns))
             or any(at_ns > ts_ns and value == held.value for at_ns, value in reading)
@@ -462,7 +473,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
                 continue
             if self.may_be_pending(holder[0]):
                 continue
-            value, seq = self.held.pop(holder)
+            value, seq, _ = self.held.pop(holder)
             self.context.absent(
                 record,
                 self.releases.kind,

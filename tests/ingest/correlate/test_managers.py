@@ -159,6 +159,7 @@ MEMORY_WORDS = {
     "allocate": 'policy_static.go "Allocate" pod="ns/p" containerName="c"',
     "error": 'memory_manager.go "Allocate error" err="[memorymanager] no room"',
     "remove": 'policy_static.go "RemoveContainer" podUID="u" containerName="c"',
+    "changed": 'state_mem.go "Updated machine memory state"',
     "scoped": 'scope.go "RemoveContainer" containerID="x"',
     "differ": 'policy_static.go "Memory states for the NUMA node and resource are different" node=0'
     ' resource="memory" {*}',
@@ -186,6 +187,10 @@ a refusal: the manager's line names the error, the policy's the container
 an allocation that goes on is none
     0 allocate
     = !MemoryAllocationFailed
+a removal of what is held changes the machine at once; a later change is of something else
+    0 remove | .1 changed
+    5 remove | 65 changed
+    = MemoryReleased @0.1 pod_uid=u container=c
 a removal of nothing: 1.21 and 1.36 write the line for containers without memory, too
     0 remove | .1 scoped | 2 beat
     = !MemoryReleased

@@ -199,6 +199,9 @@ lines that disagree: all of them write one variable, and another value in one of
 so it is in the last of them
     0 hints cpu | .1 hint 01 true | .2 best p_ns(u) 01 true | .3 stored p_ns(u) 10 true
     = AffinityDecided hint={_NODE_0} disputed={_NODE_1}
+a second line of a merged hint that names nobody is another container's, whose hints are lost
+    0 hints cpu | .1 hint 01 false | .2 best p_ns(u) 01 false | .3 hint 10 true
+    = AffinityDecided hint=Hint(numa_nodes=(0,), preferred=False) disputed=None
 a lost line of the hint is no refusal
     {_DECIDED.replace(" | .1 hint 01 true", "")} | 5 turn
     = AffinityDecided admit=True
