@@ -324,7 +324,7 @@ class OomAssembler(Assembler):
         owner = owner_of(task_cgroup)
         if owner is not None:
             container_id = container_id or owner.container_id
-        ref = self.context.containers.get(container_id or "")
+        ref = self.context.container(container_id or "")
         uid = None if owner is None else owner.pod_uid
         if ref is not None and uid not in (None, ref.pod_uid):
             ref = None  # the kernel's path is to be believed

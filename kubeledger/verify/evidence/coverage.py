@@ -68,6 +68,8 @@ EVICTING_NS: Final = 100 * NS_PER_S
 _BEFORE_NS: Final = 300 * NS_PER_S
 """What a decision needs may come after it: the end of a run, the next reading of counters."""
 _OUT_OF_STEP: Final = 4
+_DISORDERED: Final = "not_in_order"
+"""What an import finds where a log's lines do not stand in the order of time."""
 _STAMP_AROUND_NS: Final = 60 * NS_PER_S
 """What rests on a line with a wrong stamp: the ticks and syncs around it."""
 _FEW: Final = 3
@@ -162,6 +164,7 @@ class Coverage:
         self._evicted: list[int] = []
         self._holes: list[tuple[int, int]] = []
         self._hole_ends: list[int] = []
+        self._is_disordered = False
 
     # First reading -----------------------------------------------------------------------
 
@@ -205,6 +208,7 @@ class Coverage:
         self._line_ends = (min(first, ts_ns), max(last, ts_ns))
 
     def _note_stamp(self, seq: int, body: FindingReported) -> None:
+        self._is_disordered |= body.finding == _DISORDERED
         dispute = dispute_of(body.message) if body.finding == LINES_DISAGREE else None
         stamps = stamps_of(dispute) if dispute is not None else ()
         if stamps:
@@ -283,9 +287,16 @@ class Coverage:
             3 * (body.to_ts_ns - body.from_ts_ns) // max(1, body.beats_missing + body.lines_cut)
         )
         end_ns, last_ns = self.next_start(body.to_ts_ns), body.to_ts_ns + reach_ns
-        before_ns = body.from_ts_ns - max(reach_ns, _BEFORE_NS)
+        before_ns = self._unwatched_before(body.from_ts_ns - max(reach_ns, _BEFORE_NS))
         poison = before_ns, None if end_ns is None else max(end_ns, last_ns)
         self._add(seq, phrase, poison=poison, missing=(body.from_ts_ns - reach_ns, last_ns))
+
+    def _unwatched_before(self, ts_ns: int) -> int:
+        """The start of a process, where no regular signals show that nothing was lost since."""
+        index = bisect_right(self._start_times, ts_ns)
+        start_ns = self._start_times[index - 1] if index else ts_ns
+        gaps = self._signals.gaps(start_ns)
+        return start_ns if any(start_ns <= gap.from_ts_ns < ts_ns for gap in gaps) else ts_ns
 
     def _find_holes(self) -> None:
         """Gaps in lines of all kinds while there are signals, cut at the starts of processes.
@@ -357,8 +368,11 @@ class Coverage:
 
     @property
     def is_out_of_step(self) -> bool:
-        """So many lines stand alone behind others that streams were out of step: none is wrong."""
-        return len(self._stamps) >= _OUT_OF_STEP
+        """Streams were out of step: lines that stand behind others are not wrong.
+
+        An entry of several lines may be torn then, so that its absence proves nothing.
+        """
+        return self._is_disordered or len(self._stamps) >= _OUT_OF_STEP
 
     def has_two_clocks(self, ts_ns: int, *, by_lines: bool = False) -> bool:
         """Whether times of two sources, around that time, may not be compared.
