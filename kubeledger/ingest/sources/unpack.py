@@ -291,7 +291,7 @@ class _Unpacker:
             ):
                 out.write(chunk)
         os.utime(target, (0, 0))  # the time of unpacking is nobody's, and another each time
-        with suppress(ValueError, OverflowError, OSError, TypeError):  # a time that is none
+        with suppress(ValueError, OverflowError, OSError, TypeError):  # an invalid time
             os.utime(target, (written_s, written_s))
         self.skipped.pop(name, None)
         self.cut.discard(name)
