@@ -14,7 +14,6 @@ from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 from threading import Lock, Thread
-from types import TracebackType
 
 import msgspec
 
@@ -200,12 +199,7 @@ class Answers:
         """Nothing is read before the first question."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._snapshots.close()
 
     def nodes(self) -> list[str]:

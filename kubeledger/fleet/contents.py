@@ -19,7 +19,7 @@ from kubeledger.ingest.planning.bundle import find_bundles
 from kubeledger.ingest.planning.node_split import split_by_node
 from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ingest.planning.plan import Plan, make_plan
-from kubeledger.ingest.sources.collect import Collected, collect
+from kubeledger.ingest.sources.collect import INCOMPLETE, Collected, collect
 from kubeledger.ingest.sources.documents import read_document
 from kubeledger.ingest.sources.items import NodeObject
 from kubeledger.ledger.batch import Draft
@@ -267,9 +267,8 @@ def _refuse_damaged(tree: Collected) -> None:
         BadInputError: an archive or a compressed file that was read to its end is cut off.
     """
     found = [f"is a damaged archive: {tree.damage}"] if tree.damage else []
-    found += (
-        f"{name}: {why}" for name, why in sorted(tree.skipped.items()) if why.startswith("cut off")
-    )
+    cut = [each.file or "" for each in tree.findings if each.finding == INCOMPLETE]
+    found += (f"{name}: {tree.skipped[name]}" for name in cut)
     if not tree.is_tree and any(file.truncated for file in tree.files):
         found.append("the compressed stream ends early")
     if found:

@@ -77,7 +77,7 @@ def got(text: str, scheme: str = "http") -> str:
 
 
 def broken(text: str) -> str:
-    """The error of a reply that is none."""
+    """The error of an invalid reply."""
     return got(f"net/http: HTTP/1.x transport connection broken: {text}")
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from tempfile import mkdtemp
 from threading import Lock, Thread
-from types import TracebackType
 from typing import TypeVar
 
 import duckdb
@@ -94,12 +93,7 @@ class Queryable:
         """Nothing is read before the first query."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -31,6 +31,8 @@ from kubeledger.ledger.names import MANIFEST, NODES
 from kubeledger.model.errors import BadInputError, BadQuestionError
 from kubeledger.replay.node.snapshot_time import SNAPSHOT_NAME
 
+INCOMPLETE = "archive_incomplete"
+"""The finding about a file of which an archive holds a part."""
 _DUMP_DEPTH = 2
 """A dump of a cluster does not lie deeper than this: what lies there was taken of one node."""
 
@@ -217,9 +219,8 @@ def _refusal(path: Path, inside: Path) -> str | None:
 def _from_tar(text: str, source: SourceFile, spool: Path) -> Collected:
     unpacked = unpack(source, spool, text)
     findings = [
-        Finding("archive_incomplete", name, f"is not read: {why}")
-        for name, why in sorted(unpacked.skipped.items())
-        if why.startswith("cut off")
+        Finding(INCOMPLETE, name, f"is not read: {unpacked.skipped[name]}")
+        for name in sorted(unpacked.cut)
     ]
     if unpacked.damage:
         message = f"archive {source.name} is damaged: {unpacked.damage}; what is whole is read"

@@ -43,11 +43,13 @@ class Unpacked(msgspec.Struct):
     Attributes:
         files: regular members, sorted by name; of two with one name the last.
         skipped: name -> why it is not taken.
+        cut: those of them of which the archive holds a part.
         damage: why members may be missing; empty when the archive is whole.
     """
 
     files: list[SourceFile]
     skipped: dict[str, str]
+    cut: set[str] = set()
     damage: str = ""
 
 
@@ -92,7 +94,8 @@ def unpack(source: SourceFile, spool: Path, label: str) -> Unpacked:
             unpacker.read_zip(source.path)
         else:
             unpacker.read(source)
-    unpacked = Unpacked([unpacker.files[name] for name in sorted(unpacker.files)], unpacker.skipped)
+    files = [unpacker.files[name] for name in sorted(unpacker.files)]
+    unpacked = Unpacked(files, unpacker.skipped, unpacker.cut)
     if source.truncated or unpacker.damage:
         unpacked.damage = unpacker.damage or "it ends early"
         if not unpacked.files:
@@ -184,6 +187,7 @@ class _Unpacker:
     def __init__(self, spool: Path, label: str, limit: int) -> None:
         self.files: dict[str, SourceFile] = {}
         self.skipped: dict[str, str] = {}
+        self.cut: set[str] = set()
         self.damage = ""
         self._spool = spool
         self._label = label
@@ -207,7 +211,7 @@ class _Unpacker:
             self.damage = f"it ends early or is damaged ({error})"
             if name:
                 self.files.pop(name, None)
-                self.skipped[name] = "cut off: the archive ends in it"
+                self._cut_off(name, "the archive ends in it")
 
     def read_zip(self, path: Path) -> None:
         """All members of a zip archive that are whole."""
@@ -234,8 +238,12 @@ class _Unpacker:
             with archive.open(member) as stream:
                 self._write(stream, name, member.file_size, _zip_time_s(member))
         except _DAMAGED_MEMBER as error:
-            self.skipped[name] = f"cut off: {error}"
+            self._cut_off(name, error)
             self.damage = self.damage or f"{name} is damaged"
+
+    def _cut_off(self, name: str, why: object) -> None:
+        self.skipped[name] = f"cut off: {why}"
+        self.cut.add(name)
 
     def _name(self, member: tarfile.TarInfo) -> str:
         """What records will call a member; empty for what is not taken."""
@@ -283,9 +291,10 @@ class _Unpacker:
             ):
                 out.write(chunk)
         os.utime(target, (0, 0))  # the time of unpacking is nobody's, and another each time
-        with suppress(ValueError, OverflowError, OSError, TypeError):  # a time that is none
+        with suppress(ValueError, OverflowError, OSError, TypeError):  # an invalid time
             os.utime(target, (written_s, written_s))
         self.skipped.pop(name, None)
+        self.cut.discard(name)
         if name in self.files:
             self.skipped[f"{name} (an earlier one)"] = "the archive holds a later one of this name"
         self.files[name] = SourceFile(name, target)

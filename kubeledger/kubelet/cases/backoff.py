@@ -82,7 +82,7 @@ def decide(case_input: BackoffCase, profile: KubeletProfile) -> Outcome:
     """Go through all syncs.
 
     Raises:
-        BadInputError: no such container, or a duration or a time that is none.
+        BadInputError: no such container, or an invalid duration or time.
     """
     return Outcome([outcome for outcome, _ in _syncs(case_input, profile)])
 

@@ -52,7 +52,7 @@ _STEP = re.compile(r"\.(?P<name>[^.\[]+)|\[(?P<index>\d+)\]|(?P<some>\[\.\.\.\])
 
 
 def field_at_fault(line: bytes, message: str) -> str:
-    """Path of the first amount or time that is none, e.g. ``input.pod.spec…requests.cpu``.
+    """Path of the first invalid amount or time, e.g. ``input.pod.spec…requests.cpu``.
 
     Args:
         line: the case.

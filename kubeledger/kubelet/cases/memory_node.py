@@ -73,7 +73,7 @@ def reservations_of(path: str, listed: Sequence[ReservationCase]) -> tuple[Memor
     """``reservedMemory``.
 
     Raises:
-        BadInputError: naming an amount that is none.
+        BadInputError: naming an invalid amount.
     """
     for index, entry in enumerate(listed):
         check_amounts(f"{path}[{index}].limits", entry.limits)

@@ -80,7 +80,7 @@ def decide(case_input: PodActionsCase, profile: KubeletProfile) -> Outcome:
     """The actions of one sync.
 
     Raises:
-        BadInputError: a time or an amount that is none.
+        BadInputError: an invalid time or amount.
     """
     facts = profile.kuberuntime
     return _outcome(_actions(case_input, facts), case_input, facts)

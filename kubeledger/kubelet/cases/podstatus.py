@@ -66,7 +66,7 @@ def decide(case_input: PodStatusCase, profile: KubeletProfile) -> Outcome:
     """Update the status.
 
     Raises:
-        BadInputError: a time that is none.
+        BadInputError: an invalid time.
     """
     return _outcome(_readiness(case_input, profile))
 

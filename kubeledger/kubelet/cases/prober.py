@@ -95,7 +95,7 @@ def decide(case_input: ProberCase, profile: KubeletProfile) -> Outcome:
     """Step the worker through all ticks, also after it said that it ends.
 
     Raises:
-        BadInputError: no such container or probe, a time that is none, or an execution that
+        BadInputError: no such container or probe, an invalid time, or an execution that
             is not given.
     """
     check_pod_times(case_input.pod)

@@ -132,7 +132,7 @@ def decide(case_input: ResizeCase, profile: KubeletProfile) -> Outcome:
     """Run the steps.
 
     Raises:
-        BadInputError: a time or an amount that is none.
+        BadInputError: an invalid time or amount.
     """
     return Outcome([outcome for outcome, _ in _walk(case_input, profile)])
 

@@ -65,7 +65,7 @@ def decide(case_input: MergeCase, profile: KubeletProfile) -> MergeOutcome:
     """The hint that the topology manager settles on.
 
     Raises:
-        BadInputError: an unknown policy, a NUMA node that is none, distances that are missing.
+        BadInputError: an unknown policy, an invalid NUMA node, distances that are missing.
     """
     hint, admit = merge(_policy(case_input, profile), _providers(case_input), profile.topology)
     affinity = None if hint.affinity is None else bits_of(hint.affinity)

@@ -280,7 +280,7 @@ def http_execution(
     Args:
         status: status code of the last reply; None when none came.
         body: of that reply.
-        request_error: why the request could not be made at all, such as a path that is none.
+        request_error: why the request could not be made at all, such as an invalid path.
         transport_error: why no reply came: refused, timeout, TLS, too many redirects.
         body_error: why the body could not be read; it makes the execution an error, beside
             which the kubelet holds a failure.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from kubeledger.kubelet.profile.gates import with_gates
@@ -12,19 +12,11 @@ from kubeledger.simulate.scenario.faults import twice
 from kubeledger.simulate.scenario.models_claims import claim_name
 from kubeledger.simulate.scenario.pods import name_of
 from kubeledger.simulate.scenario.problems import Fault, suggestion
-from kubeledger.simulate.scenario.validate import Sound
+from kubeledger.simulate.scenario.validate import Groups, Sound
 
 
-def check_claims(
-    sound: Sound, groups: Sequence[tuple[int, Sequence[object]]], settings: dict[str, Any]
-) -> Iterator[Fault]:
-    """Claims that nobody uses.
-
-    Args:
-        sound: what of the scenario could be read.
-        groups: index of an entry of ``pods``, and its manifests.
-        settings: effective ones.
-    """
+def check_claims(sound: Sound, groups: Groups, settings: dict[str, Any]) -> Iterator[Fault]:
+    """Claims that nobody uses."""
     claims, version = sound.items["claims"], sound.scenario.kubelet_version
     names = [(("claims", i, "name"), f"{each.namespace}/{each.name}") for i, each in claims]
     yield from twice(names, lambda name: f"claim {name} is there twice")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from kubeledger.kubelet.profile.gates import with_gates
@@ -12,7 +12,7 @@ from kubeledger.simulate.scenario.models_claims import DRIVER
 from kubeledger.simulate.scenario.models_failures import UNNAMED, Failure
 from kubeledger.simulate.scenario.pods import containers_of, name_of
 from kubeledger.simulate.scenario.problems import Fault, suggestion
-from kubeledger.simulate.scenario.validate import Sound
+from kubeledger.simulate.scenario.validate import Groups, Sound
 
 _CALLED = {
     "claim": "resource claim",
@@ -23,16 +23,8 @@ _CALLED = {
 }
 
 
-def check_failures(
-    sound: Sound, groups: Sequence[tuple[int, Sequence[object]]], settings: dict[str, Any]
-) -> Iterator[Fault]:
-    """Failures of what no pod has, or the kubelet does not know.
-
-    Args:
-        sound: what of the scenario could be read.
-        groups: index of an entry of ``pods``, and its manifests.
-        settings: effective ones.
-    """
+def check_failures(sound: Sound, groups: Groups, settings: dict[str, Any]) -> Iterator[Fault]:
+    """Failures of what no pod has, or the kubelet does not know."""
     entries, scenario = dict(sound.items["pods"]), sound.scenario
     whole = not sound.incomplete & {"pods"}
     names = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
@@ -19,19 +19,11 @@ from kubeledger.simulate.scenario.models_pods import Pods, Update
 from kubeledger.simulate.scenario.pod_types import PRIORITY_CLASSES
 from kubeledger.simulate.scenario.pods import containers_of, with_resources
 from kubeledger.simulate.scenario.problems import Fault, Path, suggestion
-from kubeledger.simulate.scenario.validate import Sound
+from kubeledger.simulate.scenario.validate import Groups, Sound
 
 
-def check_resizes(
-    sound: Sound, groups: Sequence[tuple[int, Sequence[object]]], settings: dict[str, Any]
-) -> Iterator[Fault]:
-    """Resizes that cannot be.
-
-    Args:
-        sound: what of the scenario could be read.
-        groups: index of an entry of ``pods``, and its manifests.
-        settings: effective ones.
-    """
+def check_resizes(sound: Sound, groups: Groups, settings: dict[str, Any]) -> Iterator[Fault]:
+    """Resizes that cannot be."""
     entries, version = dict(sound.items["pods"]), sound.scenario.kubelet_version
     profile = with_gates(resolve(version), settings.get("featureGates"))
     for index, manifests in groups:

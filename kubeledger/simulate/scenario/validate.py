@@ -6,6 +6,7 @@ does not hide a pod that is there twice.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any, TypeVar, get_args
 
@@ -24,6 +25,8 @@ from kubeledger.simulate.scenario.problems import Path, Problems, suggestion
 from kubeledger.simulate.scenario.values import Span
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
+Groups = Sequence[tuple[int, Sequence[object]]]
+"""Index of an entry of ``pods``, and its manifests."""
 
 _LISTS: dict[str, type[Model]] = {
     "plugins": Plugin,

@@ -241,7 +241,7 @@ def test_ten_requests_are_enough() -> None:
 
 
 def test_a_location_that_is_none() -> None:
-    """A location that is none."""
+    """An invalid location."""
     made = redirect_of(request(), request(), 302, "/%zz", 1, NEW)
     assert made.error == (
         'Get "http://10.0.0.7:8080/healthz": failed to parse Location header "/%zz": '

@@ -34,7 +34,7 @@ def test_every_gate_decides_facts_that_exist() -> None:
 
 @pytest.mark.parametrize("version", [f"1.{minor}.0" for minor in range(OLDEST, NEWEST + 1)])
 def test_no_gate_changes_nothing(version: str) -> None:
-    """Nor does one that the table does not hold, or a value that is none."""
+    """Nor does one that the table does not hold, or an invalid value."""
     profile = resolve(version)
     assert with_gates(profile, None) == profile
     odd: dict[str, object] = {"CPUManager": False, "SidecarContainers": "yes"}
