@@ -214,7 +214,10 @@ class Safety:
         return ()
 
     def _step(self, record: Record, body: ClockStepped) -> _Found:
+        """What follows may have been before, as where the parts of a log changed places."""
         self._stepped_ns = record.ts_ns
+        self._grants.clear()
+        self._suspected.clear()
         return ()
 
     def _ends(self, record: Record, body: Any) -> _Found:  # noqa: ANN401 - several kinds

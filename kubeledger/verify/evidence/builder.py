@@ -403,6 +403,10 @@ class IntervalBuilder:
     def _while_terminating(self, process: Process | None) -> bool | None:
         return None if process is None else process.counts_while_terminating
 
+    def _counts_while_terminating(self, interval: PodActiveInterval) -> bool:
+        processes = self._around.processes.all
+        return bool(processes) and self._while_terminating(processes[interval.process]) is True
+
     def _policy(self, ts_ns: int) -> Restarting:
         """Whether its containers are started again, as lists show its spec."""
         if self._restarting is None:
@@ -418,11 +422,10 @@ class IntervalBuilder:
         interval, died_ns = self._interval, self._died_ns
         if interval is not None and self._until_ns is not None:
             self._over(interval, self._until_ns)
-        processes = self._around.processes.all
         if interval is None:
             return
         self._finish_by_itself()
-        counts = bool(processes) and self._while_terminating(processes[interval.process])
+        counts = self._counts_while_terminating(interval)
         was_let_in = interval.admitted is not False and not interval.returned
         if interval.ending_ns is not None and died_ns is not None and counts and was_let_in:
             # It counts until all of it is down.
@@ -439,8 +442,7 @@ class IntervalBuilder:
             return
         ends = {name: entry for name, entry in self._last.items() if entry is not None}
         last_ns = max((entry.ts_ns for entry in ends.values()), default=interval.since_ns)
-        processes = self._around.processes.all[interval.process : interval.process + 1]
-        if self._around.terminations and any(map(self._while_terminating, processes)):
+        if self._around.terminations and self._counts_while_terminating(interval):
             return  # what is still to do may fail, again and again
         lost = self._around.coverage.missing(max(interval.since_ns, 0), last_ns)
         if len(ends) < len(self._last) or lost is not None:

@@ -20,6 +20,7 @@ from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollected,
     GarbageCollectionStarted,
+    ImageDeleted,
 )
 from kubeledger.model.bodies.ledger import ImportCompleted
 from kubeledger.model.bodies.lifecycle import (
@@ -63,8 +64,9 @@ COLLECTIONS: Final = (
     LineClass("the lines with which image collections begin", (GarbageCollectionStarted,)),
     LineClass("the lines with which image collections end", (GarbageCollected,)),
 )
+REMOVALS: Final = LineClass("the lines about removed images", (ImageDeleted,))
 _CLASSES: Final = (PODS, RUNS, KILLS, RESIZES, REFUSALS, CPUS, DEVICES, MEMORY, MEMORY_GIVEN,
-                   SIGNALS, CONDITIONS, *COLLECTIONS)  # fmt: skip
+                   SIGNALS, CONDITIONS, *COLLECTIONS, REMOVALS)  # fmt: skip
 
 _PODS: Final = (PODS, RUNS)
 RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
@@ -83,7 +85,7 @@ RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
     "eviction.NodeConditionsChanged": (SIGNALS,),
     "eviction.PodSpared": (*_PODS, SIGNALS),
     "eviction.ReclaimAttempted": (*_PODS, SIGNALS),
-    "images.GarbageCollected": COLLECTIONS,
+    "images.GarbageCollected": (*COLLECTIONS, REMOVALS),
     "images.GarbageCollectionStarted": COLLECTIONS,
     "images.ImageDeleted": (*_PODS, *COLLECTIONS),
     "lifecycle.ContainerKilled": _PODS,

@@ -192,11 +192,16 @@ class ChangeJudge(RuleVerifier, CachedResults):
             self._workers.name(worker, body.container_id)
 
         def cases_of(belief: Belief[State]) -> list[Case]:
-            if own:
-                return [after(worker, world, record, body) for world in belief.worlds]
             logs_all, worlds = self._workers.logs_all, belief.worlds
             ended = self._workers.has_ended(worker, record)
-            return without_tick(worker, worlds, record, body, ended=ended, logs_all=logs_all)
+            found: list[Case] = []
+            if own:  # of the newest tick, or of the end of the container since
+                is_of_end = ended and record.cause is None and body.to_result == "failure"
+                of_tick = [w for w in worlds if w.state.was is not None or not is_of_end]
+                found = [after(worker, world, record, body) for world in of_tick]
+                worlds = tuple(world for world in worlds if world not in of_tick)
+            more = without_tick(worker, worlds, record, body, ended=ended, logs_all=logs_all)
+            return [*found, *more]
 
         cases = cases_of(worker.belief)
         if worker.loose is not None and not any(case.ruling.allowed for case in cases):

@@ -156,8 +156,14 @@ def _other_settings(bundle: Path, random: Random) -> None:
     (snapshot / "configz.json").write_text(json.dumps({"kubeletconfig": config}))
 
 
-def _quiet(level: int) -> Change:
-    """The kubelet ran with ``-v=level``."""
+def _boots(lines: Lines, random: Random) -> Lines:
+    """What one of its processes wrote, and those after it, stands before the others."""
+    first = random.choice(_starts(lines))
+    return lines[first:] + lines[:first]
+
+
+def _quiet(level: int, *, later: bool = False) -> Change:
+    """The kubelet ran with ``-v=level``; ``later``: from some time on."""
 
     def changed(bundle: Path, random: Random) -> None:
         logged = LOGGED_AT.get(bundle.name.rpartition("-v")[0])
@@ -166,7 +172,14 @@ def _quiet(level: int) -> Change:
         there = frozenset().union(
             *(calls for verbosity, calls in logged.items() if verbosity <= level)
         )
-        _log(lambda lines, _: [line for line in lines if _is_logged(line, there)])(bundle, random)
+        since = random.random() if later else 0
+        _log(
+            lambda lines, _: [
+                line
+                for at, line in enumerate(lines)
+                if at < since * len(lines) or _is_logged(line, there)
+            ]
+        )(bundle, random)
 
     return changed
 
@@ -287,6 +300,8 @@ BUNDLES: dict[str, Change] = {
     "stranger": _stranger,
     "v2": _quiet(2),
     "v3": _quiet(3),
+    "later-v2": _quiet(2, later=True),
+    "boots": _log(_boots),
     "double": _log(_double),
     "twice": _log(_twice),
     "swapped": _log(_swapped),
@@ -298,6 +313,7 @@ BUNDLES: dict[str, Change] = {
     "clock+90": _log(clocks.set_back(-90)),
     "relists": _log(clocks.relists),
     "carried": _log(clocks.carried),
+    "zones": _log(clocks.zones),
     "cut120": _cut(120),
     "cut200": _cut(200),
     "torn": _log(_torn),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from random import Random
 
 Lines = list[bytes]
@@ -88,3 +88,18 @@ def carried(lines: Lines, random: Random) -> Lines:
         stamp = now.strftime("%Y-%m-%dT%H:%M:%S.%f+00:00").encode()
         done += [stamp + b" node-t kubelet[1]: " + line for each in due for line in each]
     return done
+
+
+def zones(lines: Lines, random: Random) -> Lines:
+    """Carried, and from some line on dated by the clock of another time zone."""
+    done = carried(lines, random)
+    first, hours = random.randrange(len(done)), random.choice((-7, 2, 5))
+    zone = timezone(timedelta(hours=hours))
+    return done[:first] + [_in_zone(line, zone) for line in done[first:]]
+
+
+def _in_zone(line: bytes, zone: timezone) -> bytes:
+    stamp, _, rest = line.partition(b" ")
+    return (
+        datetime.fromisoformat(stamp.decode()).astimezone(zone).isoformat().encode() + b" " + rest
+    )

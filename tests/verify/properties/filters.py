@@ -160,6 +160,13 @@ def _out_of_step(lines: Lines, random: Random) -> Lines:
     return [lines[i] for i in order]
 
 
+def _copied(bundle: Path, random: Random) -> None:
+    """A part of the log is there again, under another name."""
+    lines = read(bundle)
+    first = random.randrange(len(lines))
+    write(bundle, lines[first : first + len(lines) // 2], "kubelet-copy.log")
+
+
 def _two_streams(bundle: Path, random: Random) -> None:
     """Errors in a file of their own."""
     lines = read(bundle)
@@ -250,6 +257,7 @@ FILTERS: dict[str, Change] = {
     "rotated": _rotated,
     "out-of-step": of_lines(_out_of_step),
     "two-streams": _two_streams,
+    "copied": _copied,
     "limited": of_lines(_limited),
     "every": of_lines(_every),
     "unique": of_lines(lambda lines, _: list(dict.fromkeys(lines))),

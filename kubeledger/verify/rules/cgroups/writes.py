@@ -194,7 +194,8 @@ class Writes:
                 start_ns = min(start_ns, max(died))  # the line of its end may be lost
             last_ns = max(ts_ns for ts_ns in (start_ns, *ends, *died) if ts_ns is not None)
             last_ns += _GRACE_NS if up else _KILLED_NS
-            if ends == [None, None, None]:
+            process = self._context.timeline.processes.all[interval.process]
+            if process.counts_while_terminating and ends[:2] == [None, None]:
                 last_ns = max(last_ns, self._times[-1])  # what fails is tried again
             yield start_ns, last_ns, f"pod {interval.full_name} was being taken down"
 

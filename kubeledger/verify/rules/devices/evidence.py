@@ -65,11 +65,12 @@ class Holdings:
 
     Attributes:
         complete: every holder is known: the kubelet's start or a checkpoint was seen.
+        restored: some were there before the log, perhaps others whose lines are lost, too.
         run: number of the kubelet process.
     """
 
     def __init__(self) -> None:
-        self.complete = False
+        self.complete = self.restored = False
         self.run = 0
         self._held: dict[Holder, Held] = {}
 

@@ -43,6 +43,7 @@ class Grants:
         early = self._early.pop((holder, record.seq), None)
         if early is None and body.told_by == "call":
             model.holdings.restore_failed(holder)
+        model.holdings.restored |= body.told_by == "restore"
         entry, disputed = self._checkpointed(record, body, holder)
         found = model.wrong_asker(record, holder)
         if found is None and disputed is not None:
