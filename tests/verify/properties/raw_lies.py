@@ -347,7 +347,9 @@ def _too_early(bundle: Bundle, random: Random) -> Iterator[RawLie]:
         if start is None or not isinstance(start.body, ContainerStarted):
             continue
         by = 1 - (start.ts_ns - held.ts_ns) / NS_PER_S
-        if by > -8:
+        ends = _near(bundle, held, ContainerDied, before_s=400, after_s=0)
+        waited_s = (held.ts_ns - ends[-1].ts_ns) / NS_PER_S + 1 if ends else 0
+        if not ends or by > -8 or waited_s > held.body.back_off_s - 4:
             continue
         events = [r for r in _near(bundle, start, KubernetesEvent, before_s=4)
                   if r.body.reason in ("Created", "Started", "Pulled")]  # fmt: skip
