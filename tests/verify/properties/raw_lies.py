@@ -638,12 +638,11 @@ LIARS: dict[str, Liar] = {
         ("", r'(?<=memory\\":\\")\d+', ("*2", "/2")),
     ),
     "resize: outcome": _valued(
-        (PodResized,), ("", "(?i)deferred", ("Infeasible",)), ("", "(?i)infeasible", ("Deferred",))
+        (PodResized,),
+        ("", r"(?<![-\w])Deferred\b", ("Infeasible",)),
+        ("", r"(?<![-\w])Infeasible\b", ("Deferred",)),
     ),
-    "shutdown: grace": _valued(
-        (PodTerminating,),
-        ("", r"(?<=killing pod with gracePeriod\" ).*(?<=gracePeriod=)\d+", ("60",)),
-    ),
+    "shutdown: grace": _valued((PodTerminating,), ("", r"(?<=gracePeriod=)\d+", ("*4", "+60"))),
     "shutdown: turn": _moved((PodTerminating,), -20, 12, reason="shutdown"),
 }
 """What is changed -> who tells it."""
