@@ -101,7 +101,7 @@ class Pipeline:
             shape = shape_of("", place.text, False, "unreadable record")
             ts_ns = self.plan.timing.first_ts_ns
             account = self.accounts.get(place.file)  # none of a file that is read as a whole
-            misread = account and account.misread(shape, place.line, place, ts_ns)
+            misread = None if account is None else account.misread(shape, place.line, place, ts_ns)
             yield from () if misread is None else (misread,)
 
     def _rejected(self, fact: Fact, flaw: str) -> Fact:

@@ -193,7 +193,7 @@ def _number(text: str) -> str:
 
 
 def _valued(kinds: tuple[type, ...], *ways: tuple[str, str, tuple[str, ...]],
-            files: Sequence[str] = (LOG, KERNEL)) -> Liar:  # fmt: skip
+            files: Sequence[str] = (LOG, KERNEL), reason: str | None = None) -> Liar:  # fmt: skip
     """Liars who change what a pattern finds in the lines of such decisions.
 
     A way is a field or "", a pattern, in which ``{}`` is that field's value, and what is said
@@ -204,7 +204,8 @@ def _valued(kinds: tuple[type, ...], *ways: tuple[str, str, tuple[str, ...]],
         for record in bundle.some(random, *kinds):
             for field, pattern, others in ways:
                 value = getattr(record.body, field) if field else ""
-                if value is None or value == ():
+                other_one = reason is not None and record.body.reason != reason
+                if value is None or value == () or other_one:
                     continue
                 other = random.choice(others)
                 old = pattern.replace("{}", re.escape(str(value)))
@@ -642,7 +643,9 @@ LIARS: dict[str, Liar] = {
         ("", r"(?<![-\w])Deferred\b", ("Infeasible",)),
         ("", r"(?<![-\w])Infeasible\b", ("Deferred",)),
     ),
-    "shutdown: grace": _valued((PodTerminating,), ("", r"(?<=gracePeriod=)\d+", ("*4", "+60"))),
+    "shutdown: grace": _valued(
+        (PodTerminating,), ("", r"(?<=gracePeriod=)\d+", ("*4", "+60")), reason="shutdown"
+    ),
     "shutdown: turn": _moved((PodTerminating,), -20, 12, reason="shutdown"),
 }
 """What is changed -> who tells it."""
