@@ -249,12 +249,12 @@ def test_whether_an_evicted_pod_was_seen_to_end(seen: bool, ended_s: float, why:
     }
     own = sandbox | {"container": "c", "container_id": "id-big"}
     records = story(
-        (45, ContainerStarted(**sandbox, container=None, sandbox=True)),
+        (45, ContainerStarted(**boxed)),
         (50, memory(900)),
         (50.1, reclaim("big", "vital", "small")),
         (50.2, evicted("big", evicted=seen, message=LOW + BIG_SAID)),
         (ended_s, ContainerDied(**own)),
-        (ended_s, ContainerDied(**sandbox, container=None, sandbox=True)),
+        (ended_s, ContainerDied(**boxed)),
         (100, memory(4000)),
     )
     one = found(records)

@@ -269,9 +269,11 @@ def crashed(row: Row) -> str:
 
 
 def unready(row: Row) -> str:
-    """Whether it never became ready, or how often it ceased to be."""
-    if row["never"]:
+    """Whether it never became ready, or how often it ceased to be; without its start, neither."""
+    if row["form"] == "never":
         return f"{row['subject']} has not become ready"
+    if row["form"] == "failing":
+        return f"the readiness probe of {row['subject']} failed, and it is not known to be ready"
     return f"{row['subject']} went unready{times_text(row['count'])}"
 
 

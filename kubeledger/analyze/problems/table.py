@@ -183,7 +183,7 @@ PROBLEMS: tuple[Problem, ...] = (
     ),
     Problem(
         "unready", 2, "change to unready", "changes to unready", rows.UNREADY,
-        f"{CONTAINER}, never", sentences.unready,
+        f"{CONTAINER}, form", sentences.unready,
         target="container/{}",
         of="prober.ProbeTransitioned ready",
     ),

@@ -390,7 +390,6 @@ class IntervalBuilder:
         interval.ending_ns = ts_ns if interval.ending_ns is None else min(interval.ending_ns, ts_ns)
 
     def _over(self, interval: PodActiveInterval, by_ns: int) -> None:
-        """It is over by then."""
         self._begin_end(interval, by_ns)
         interval.ended_ns = by_ns if interval.ended_ns is None else min(interval.ended_ns, by_ns)
 
