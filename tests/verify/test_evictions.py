@@ -241,13 +241,9 @@ def test_whether_what_was_unused_sufficed(
 )
 def test_whether_an_evicted_pod_was_seen_to_end(seen: bool, ended_s: float, why: str) -> None:
     """The manager waits for a pod's end, and not for long."""
-    sandbox: dict[str, Any] = {
-        "namespace": "default",
-        "pod": "big",
-        "pod_uid": "big",
-        "container_id": "sandbox",
-    }
-    own = sandbox | {"container": "c", "container_id": "id-big"}
+    of = {"namespace": "default", "pod": "big", "pod_uid": "big"}
+    boxed: dict[str, Any] = {**of, "container": None, "container_id": "sandbox", "sandbox": True}
+    own: dict[str, Any] = {**of, "container": "c", "container_id": "id-big"}
     records = story(
         (45, ContainerStarted(**boxed)),
         (50, memory(900)),
