@@ -153,7 +153,8 @@ class Pipeline:
         if place is not None and place.line is not None and place.text is not None:
             shape = shape_of("", place.text, False, "unreadable record")
             ts_ns = self.plan.timing.first_ts_ns
-            misread = self.accounts[place.file].misread(shape, place.line, place, ts_ns)
+            account = self.accounts.get(place.file)  # none of a file that is read as a whole
+            misread = None if account is None else account.misread(shape, place.line, place, ts_ns)
             yield from () if misread is None else (misread,)
 
     def _rejected(self, fact: Fact, flaw: str) -> Fact:

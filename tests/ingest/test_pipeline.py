@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +34,7 @@ from kubeledger.model.bodies.node import (
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
+from tests.ingest.feeding import DATA
 from tests.ingest.node_files import log_text, pod, write_node
 
 
@@ -452,6 +454,14 @@ def test_an_amount_that_no_record_holds(tmp_path: Path, ledger: Ledger, line: st
     found = [record.body for record in ledger.records()]
     (shape,) = [body.shape for body in found if isinstance(body, LinesNotUnderstood)]
     assert shape.startswith("(unreadable record) image_gc_manager.go")
+
+
+def test_an_amount_of_the_kernels_that_no_record_holds(tmp_path: Path, ledger: Ledger) -> None:
+    """A file that is read as a whole has no account of lines; the finding names the place."""
+    text = (DATA / "kernel" / "linux-3.10.log").read_text()
+    path = write(tmp_path / "kernel.log", re.sub(r"limit \d+kB", f"limit {10**20}kB", text))
+    found = run(ledger, path).bundles[0].findings
+    assert "malformed" in {each.finding for each in found if each.file == "kernel.log"}
 
 
 def test_what_stands_above_the_first_entry_has_its_time(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ class Guard(NamedTuple):
 
 KILLED, RESTARTED = "lifecycle.ContainerKilled", "lifecycle.ContainerRestarted"
 HELD_BACK, PULLED = "lifecycle.RestartBackedOff", "imagepull.PullEnded"
+ANOTHERS = "4c2f555ef88719f774c7967760f08840dd0733c27494f0b06fd406db4cf6c564"
 CHOSEN = "oom.ProcessKilled"
 NO_STARTUP = "Container app failed startup probe, will be restarted"
 EARLIER = "bba7be9afe61fceea437c22a6bd1bf870f2ece8e18b768f76c81af38a4ea6d8c"
@@ -54,6 +55,9 @@ GUARDS = (
     Guard("scenario/ends/1", "lifecycle.PodAdmitted", 0, {"pod": "nobody", "pod_uid": "nobody"},
           "no line had handed a pod of that name to the kubelet"),
     Guard("node-e-oom", CHOSEN, 0, {"container": "other"}, "is app, not other"),
+    Guard("node-e-oom", CHOSEN, 0,
+          {"container_id": ANOTHERS, "container": None, "task_cgroup": None},
+          f"container {ANOTHERS} is of pod kube-system/node-agent-node-e"),
     Guard("scenario/oom/1", CHOSEN, 0, {"reason": "node"}, "is a pod's cgroup, not a node"),
     Guard("scenario/oom/1", CHOSEN, 0, {"oom_score_adj": 976}, "was 969, not 976"),
     Guard("scenario/oom/1", CHOSEN, 0, {"allocating_task": True},

@@ -393,6 +393,7 @@ def test_an_image_is_pulled_again_for_a_reason() -> None:
     again: Step = (60.0, decided("pull"))
     of = pod(**SECRET)
     assert said(*first, again, of=of, version="1.30.0")[-1] == NO
+    assert said((2, decided("present")), again, of=of, version="1.30.0")[-1] == NO
     assert said(*first, (3, GONE), again, of=of, version="1.30.0")[-1] == OK
     assert said(*first, (3, theirs), again, of=of)[-1] == OK
     assert said(*first, (3, ours), again, of=of)[-1] == NO

@@ -80,7 +80,7 @@ class PullUsers:
         self._context = context
         self._read: list[tuple[int, int, PullRecordRead]] = []
         self._deleted_ns: list[int] = []
-        self._present: dict[str, Record] = {}
+        self._present: dict[str, tuple[Record, str]] = {}
         self._secretless: bool | None = None
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
@@ -95,7 +95,12 @@ class PullUsers:
     def pulled(self, record: Record, body: PullEnded) -> None:
         """An image is there from now on."""
         if body.image is not None:
-            self._present[body.image] = record
+            self._present[body.image] = record, "pulled"
+
+    def used(self, record: Record, body: PullDecided) -> None:
+        """An image was there."""
+        if body.image is not None:
+            self._present.setdefault(body.image, (record, "used without a pull"))
 
     def forget_images(self) -> None:
         """One was removed; lines name it otherwise than pods do."""
@@ -135,7 +140,7 @@ class PullUsers:
 
         Arguments as above.
         """
-        pulled = self._present.get(body.image or "")
+        pulled, how = self._present.get(body.image or "", (None, ""))
         if pulled is None or record.ts_ns - pulled.ts_ns < _SOON_NS:
             return same(True, "")
         asked = self._asked()
@@ -149,7 +154,7 @@ class PullUsers:
             access = found
         if not access.granted:
             return same(True, f"it was there, but {access.why}", inputs=[pulled.seq])
-        why = f"it was pulled at {format_ts(pulled.ts_ns)}, and {access.why}, so it cannot have "
+        why = f"it was {how} at {format_ts(pulled.ts_ns)}, and {access.why}, so it cannot have "
         expected: Fields | None = None if asked is None else {"decision": "present"}
         denied = Ruling(allowed=False, why=f"{why}been pulled again", expected=expected,
                         inputs=(pulled.seq,))  # fmt: skip

@@ -137,6 +137,7 @@ class PullVerifier(RuleVerifier):
                 judgements.append(self._held_back(record, body, specs))
             case "present":
                 judgements.append(self._users.judge(record, body, user))
+                self._users.used(record, body)
             case "never":
                 pass
         self.conclude(record, subject_of(body), all_of(judgements))

@@ -227,7 +227,7 @@ a kill with another period than was given
 a kill that names another pod than its container's
     ~ spec c
     RUNS
-    2 kuberuntime_container.go "Killing container with a grace period" {KILLED}
+    2 kuberuntime_container.go "Killing container with a grace period" {KILLED} gracePeriod=3
     = FindingReported finding=lines_disagree
 a kill that is tried again; what comes with the first is of that one
     .3 kill 1 30 | .4 kill 1 30 | 40 kill 1 1 | 60 turn

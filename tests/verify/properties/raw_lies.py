@@ -193,7 +193,7 @@ def _number(text: str) -> str:
 
 
 def _valued(kinds: tuple[type, ...], *ways: tuple[str, str, tuple[str, ...]],
-            files: Sequence[str] = (LOG, KERNEL)) -> Liar:  # fmt: skip
+            files: Sequence[str] = (LOG, KERNEL), reason: str | None = None) -> Liar:  # fmt: skip
     """Liars who change what a pattern finds in the lines of such decisions.
 
     A way is a field or "", a pattern, in which ``{}`` is that field's value, and what is said
@@ -204,7 +204,8 @@ def _valued(kinds: tuple[type, ...], *ways: tuple[str, str, tuple[str, ...]],
         for record in bundle.some(random, *kinds):
             for field, pattern, others in ways:
                 value = getattr(record.body, field) if field else ""
-                if value is None or value == ():
+                other_one = reason is not None and record.body.reason != reason
+                if value is None or value == () or other_one:
                     continue
                 other = random.choice(others)
                 old = pattern.replace("{}", re.escape(str(value)))
@@ -347,7 +348,9 @@ def _too_early(bundle: Bundle, random: Random) -> Iterator[RawLie]:
         if start is None or not isinstance(start.body, ContainerStarted):
             continue
         by = 1 - (start.ts_ns - held.ts_ns) / NS_PER_S
-        if by > -8:
+        ends = _near(bundle, held, ContainerDied, before_s=400, after_s=0)
+        waited_s = (held.ts_ns - ends[-1].ts_ns) / NS_PER_S + 1 if ends else 0
+        if not ends or by > -8 or waited_s > held.body.back_off_s - 4:
             continue
         events = [r for r in _near(bundle, start, KubernetesEvent, before_s=4)
                   if r.body.reason in ("Created", "Started", "Pulled")]  # fmt: skip
@@ -636,11 +639,12 @@ LIARS: dict[str, Liar] = {
         ("", r'(?<=memory\\":\\")\d+', ("*2", "/2")),
     ),
     "resize: outcome": _valued(
-        (PodResized,), ("", "(?i)deferred", ("Infeasible",)), ("", "(?i)infeasible", ("Deferred",))
+        (PodResized,),
+        ("", r"(?<![-\w])Deferred\b", ("Infeasible",)),
+        ("", r"(?<![-\w])Infeasible\b", ("Deferred",)),
     ),
     "shutdown: grace": _valued(
-        (PodTerminating,),
-        ("", r"(?<=killing pod with gracePeriod\" ).*(?<=gracePeriod=)\d+", ("60",)),
+        (PodTerminating,), ("", r"(?<=gracePeriod=)\d+", ("*4", "+60")), reason="shutdown"
     ),
     "shutdown: turn": _moved((PodTerminating,), -20, 12, reason="shutdown"),
 }

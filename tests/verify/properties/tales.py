@@ -301,6 +301,11 @@ def _too_early(records: Records, random: Random) -> Iterator[Tale]:
         ):
             continue
         at_ns = held.ts_ns + NS_PER_S
+        ends = [
+            r.ts_ns for r in mine if r.ts_ns <= held.ts_ns and isinstance(r.body, ContainerDied)
+        ]
+        if not ends or at_ns > ends[-1] + (held.body.back_off_s - 4) * NS_PER_S:
+            continue  # the back-off is over by then, or nearly
         death = next(
             (
                 r

@@ -34,6 +34,7 @@ from kubeledger.verify.belief import (
     open_to,
     same,
 )
+from kubeledger.verify.evidence.pod_intervals import ContainerRun, PodHistory
 from kubeledger.verify.rules.oom.variants import OomVariant, World, decisions, memory_limit
 from kubeledger.verify.variant import RECORDED
 from kubeledger.verify.verifier import Prescan, See
@@ -82,7 +83,7 @@ class OomVerifier(RuleVerifier):
         odd = _unlike_its_report(body, shortage)
         judged = [same(False, odd, certain=True)] if odd else []
         judged = judged or (
-            [judge(moved)] if moved else list(self._unlike_its_pod(record, body, shortage))
+            [judge(moved)] if moved else list(self._unlike_its_pod(record, body, shortage, state))
         )
         if not judged or judged[0].verdict != "impossible":
             judged += self._chosen(record, body, shortage, capacity)
@@ -92,7 +93,11 @@ class OomVerifier(RuleVerifier):
         self._killed.extend((record.ts_ns, pid) for pid in pids if pid is not None)
 
     def _unlike_its_pod(
-        self, record: Record, body: ProcessKilled, shortage: OutOfMemory | None
+        self,
+        record: Record,
+        body: ProcessKilled,
+        shortage: OutOfMemory | None,
+        state: NodeState,
     ) -> Iterator[Judgement]:
         """What other records show of the container, and what its spec asks for."""
         pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
@@ -100,8 +105,21 @@ class OomVerifier(RuleVerifier):
         if run is not None and run.name and body.container and run.name != body.container:
             why = f"container {run.container_id} is {run.name}, not {body.container}"
             yield same(False, why, inputs=(run.started_seq or run.died_seq,))
+        if run is None and (ran := self._elsewhere(body.container_id)) is not None:
+            other, run = ran
+            why = f"container {run.container_id} is of pod {other.namespace}/{other.name}"
+            yield same(False, why, inputs=(run.started_seq or run.died_seq,))
         of_pods = body.reason in ("container_limit", "pod_limit")
-        if shortage is None or body.limit_bytes is None or not of_pods:
+        if shortage is None or body.limit_bytes is None:
+            return
+        # No more than its limit can be used, but for what was used when it was lowered.
+        over = 4 * (shortage.usage_bytes or 0) > 5 * body.limit_bytes
+        cgroup = state.cgroups.cgroups.get(body.cgroup or "")
+        held = None if cgroup is None else cgroup.memory_limit_bytes
+        if over and not of_pods and held not in (None, body.limit_bytes):
+            why = f"the limit of cgroup {body.cgroup} is {held}, not {body.limit_bytes} bytes"
+            yield same(False, why)
+        if not of_pods:
             return
         asked = {
             memory_limit(decision, body): listed.seq
@@ -114,11 +132,18 @@ class OomVerifier(RuleVerifier):
         # Where none was asked for in one version of the spec no value is certain.
         if None in asked or body.limit_bytes // page in {limit // page for limit in limits}:
             return
-        if asked and not (shortage.at_limit and resizes):  # else a limit that no list shows
+        if asked and (over or not (shortage.at_limit and resizes)):  # else one that no list shows
             whose = "container" if body.reason == "container_limit" else "pod"
             text = " or ".join(map(str, limits))
             why = f"the {whose}'s limit is {text}, not {body.limit_bytes} bytes"
             yield same(False, why, inputs=tuple(asked.values()), certain=True)
+
+    def _elsewhere(self, container_id: str | None) -> tuple[PodHistory, ContainerRun] | None:
+        """The run of a container that its pod does not have, and whose it is."""
+        for pod in self.context.timeline.pods.values() if container_id else ():
+            if (run := pod.run(container_id)) is not None:
+                return pod, run
+        return None
 
     def _chosen(
         self, record: Record, body: ProcessKilled, shortage: OutOfMemory | None, capacity: int
