@@ -218,10 +218,12 @@ class Besides(NamedTuple):
     Attributes:
         counts: empty when nothing went wrong.
         worst: what befell its pods, and lines that nothing else tells; the worst first.
+        had_trouble: the node itself, too.
     """
 
     counts: str
     worst: tuple[str, ...]
+    had_trouble: bool
 
 
 def besides_on(answer: Answers, node: str) -> Besides:
@@ -232,7 +234,11 @@ def besides_on(answer: Answers, node: str) -> Besides:
     """
     found = incidents(answer, node, verdicts=False)
     others = [each for each in found if each.target != "node" and each.kind not in _OF_EVIDENCE]
-    return Besides(counts=_told(found, 0), worst=tuple(each.text for each in headlines(others)))
+    return Besides(
+        counts=_told(found, 0),
+        worst=tuple(each.text for each in headlines(others)),
+        had_trouble=any(each.target == "node" and each.severity >= _WENT_WRONG for each in found),
+    )
 
 
 def headlines(found: Sequence[Incident]) -> list[Headline]:

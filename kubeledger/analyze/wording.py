@@ -126,6 +126,8 @@ _WRAPPER = re.compile(
 _WORDLESS = re.compile(r": (?:unknown|<nil>)$")
 _MOUNTS_OUTPUT = re.compile(r"Mounting command: .*?\sOutput: (?P<said>[^\n]+)", re.DOTALL)
 """What ``mount`` says stands below the command, which is long."""
+_MOUNTED = re.compile(r"(?:volume\(\S+\) )?mount \S+ on \S+ failed with ")
+"""As CSI drivers say it: the volume is named before, and paths are long."""
 
 
 def cause_in(message: str, about: str | None = None) -> str:
@@ -137,7 +139,7 @@ def cause_in(message: str, about: str | None = None) -> str:
     """
     if (output := _MOUNTS_OUTPUT.search(message)) is not None:
         return output["said"].strip().rstrip(".")
-    text = _WORDLESS.sub("", _CODE.sub("", " ".join(message.split())))
+    text = _WORDLESS.sub("", _MOUNTED.sub("", _CODE.sub("", " ".join(message.split()))))
     layers = _SEGMENT.split(text)
     while len(layers) > 1 and (
         _WRAPPER.match(layers[0]) or (about and about in layers[0] and " " not in layers[0])

@@ -124,6 +124,8 @@ def _print_tables(report: ImportReport, directory: Path, *, brief: bool, all_fil
             write_wrapped(("kind", "records"), sorted(bundle.by_kind.items()))
             click.echo()
         click.echo(_totals(bundle))
+        if bundle.is_zone_assumed:
+            click.echo("  nothing shows the zone of the log's times: they are read as UTC")
         if bundle.superseded:
             records = counted(bundle.superseded, "record")
             click.echo(f"  {records} of earlier imports superseded: with these files they differ")

@@ -206,7 +206,6 @@ class Answers:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close."""
         self._snapshots.close()
 
     def nodes(self) -> list[str]:

@@ -27,6 +27,7 @@ _WORST_MAX = 3
 _WORST_LINES_MAX = 5
 _RANKING_SHOWN = 2
 _NAMESAKES_SHOWN = 2
+_LAST = re.compile(r", last [^)]*")
 _CHAINS = frozenset(
     {
         "lifecycle.PodListed",
@@ -135,9 +136,11 @@ def _steps(
     texts: dict[int, list[str]] = {}
     for step in sorted(shown, key=lambda step: -step.weight):
         when, end = rows[step.seq]
-        text = printable(step.text)
+        text, room, most = printable(step.text), width - len(when) - 4, 2 if spare else 1
+        if len(textwrap.wrap(text + end, room, break_on_hyphens=False)) > most:
+            end = _LAST.sub("", end)  # what is said tells more than when it was said last
         shorten = cut_chain if step.kind in _CHAINS else cut
-        texts[step.seq] = _wrapped(text, end, width - len(when) - 4, 2 if spare else 1, shorten)
+        texts[step.seq] = _wrapped(text, end, room, most, shorten)
         spare -= len(texts[step.seq]) - 1
     for step in shown:
         when, _ = rows[step.seq]

@@ -49,7 +49,6 @@ class Segment(NamedTuple):
 
     @property
     def sealed(self) -> bool:
-        """Compressed."""
         return self.path.name.endswith(SEALED_SUFFIX)
 
     @property

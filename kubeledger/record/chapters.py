@@ -114,6 +114,7 @@ class Chapter:
         path: the file.
         cursors: source -> from where it goes on.
         newest: kind of document -> place of the frame with the last one.
+        with_gaps: names of lines, and of sources, that some is missing of.
         size_bytes: of the observations, unpacked.
         begun_ns, at_ns: times of the first and the last batch; None without one.
         sound_bytes: end of the last whole frame; what follows was never acknowledged.
@@ -137,6 +138,7 @@ class Chapter:
         self.goes_on = goes_on
         self.cursors: dict[str, str] = {}
         self.newest: dict[str, int] = {}
+        self.with_gaps: set[str] = set()
         self.size_bytes = self.sound_bytes = self.damaged = 0
         self.begun_ns: int | None = None
         self.at_ns: int | None = None
@@ -157,7 +159,9 @@ class Chapter:
         for each in batch.seen:
             content = self._contents.setdefault(_name(each), _Content([], batch.at_ns))
             content.at_ns = batch.at_ns
-            if isinstance(each, Document):
+            if isinstance(each, Gap):
+                self.with_gaps.add(each.stream)
+            elif isinstance(each, Document):
                 content.frames.clear()
                 self.newest[kind_of(each)] = offset
             if content.frames[-1:] != [offset]:
@@ -200,6 +204,11 @@ class _CapturedFile(SourceFile):
     def is_one_kubelets(self) -> bool:
         """As ``SourceFile.is_one_kubelets``: a node that often boots gives process IDs again."""
         return True
+
+    @property
+    def is_as_written(self) -> bool:
+        """As ``SourceFile.is_as_written``: what could not be read comes late."""
+        return self.name not in self._chapter.with_gaps
 
     def chunks(self) -> Iterator[bytes]:
         """The content; a document that was observed again is as it was then."""

@@ -81,7 +81,6 @@ class Recorder:
 
     @property
     def appended(self) -> int:
-        """Records so far."""
         return self.reader.appended
 
     def step(self, now_ns: int) -> bool:

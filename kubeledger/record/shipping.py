@@ -164,7 +164,6 @@ class ShippingThread:
         self._wake.set()
 
     def __enter__(self) -> Self:
-        """To be closed."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

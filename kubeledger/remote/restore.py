@@ -63,7 +63,6 @@ class Copy(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Of all files."""
         return sum(file.size_bytes for file in self.files)
 
     def name_of(self, file: StoredObject) -> str:

@@ -52,6 +52,20 @@ def test_what_an_import_finds(tmp_path: Path) -> None:
     assert (chapter.begun_ns, chapter.at_ns, chapter.damaged) == (1, 4, 0)
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_a_log_that_goes_back(tmp_path: Path, late: bool) -> None:
+    """It was followed: only where some of it was missing a part may have come late."""
+    text = b"".join(
+        b'I1121 12:%02d:00.000001    4052 kubelet.go:2430] "Line" n=%d\n' % (at, at)
+        for at in (*range(30, 60), *range(10, 30))
+    )
+    gap = (Gap("kubelet.log", "kubelet.log.1 cannot be read", None, None),)
+    endpoint = (Gap("kubelet endpoints", "nothing listens", None, None),)
+    seen = (lines(text, "1"), *endpoint, *(gap if late else ()))
+    plan = plan_of(write(tmp_path / "chapter", packed(Batch(NOON_NS, {}, seen))), "n")
+    assert late == any(each.finding == "not_in_order" for each in plan.bundle.findings)
+
+
 def test_a_frame_that_was_cut_does_not_count(tmp_path: Path) -> None:
     """Wherever: neither what it holds nor its cursors."""
     frames = [packed(batch) for batch in BATCHES[:2]]

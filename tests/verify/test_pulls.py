@@ -159,6 +159,14 @@ def test_a_hole_in_the_log_convicts_nobody() -> None:
         ((*AGAIN, (32, decided("back_off"))), OK),
         ((*AGAIN, (26, decided("back_off")), (36, decided("back_off"))), NO),
         ((*AGAIN, (36, decided("back_off"))), BETWEEN),
+        # The end of a pull that was tried may be lost, and be another failure.
+        (
+            (*AGAIN, (26, decided("back_off")), (33.1, decided("pull")), (44, decided("back_off"))),
+            BETWEEN,
+        ),
+        ((*AGAIN, (33.1, decided("pull")), (33.2, failed()), (44, decided("back_off"))), OK),
+        # Held back by a failure that is lost, and not for longer by the one that is recorded.
+        ((*FAILED, (26, decided("back_off")), (40, failed()), (61, decided("pull"))), OK),
         (((1.0, decided("back_off")),), BETWEEN),
     ],
 )

@@ -67,6 +67,7 @@ GC_FAILED = "SELECT * FROM image_gc_runs WHERE outcome = 'failed'"
 RECLAIM_FAILED = """SELECT * FROM reclaims AS r
 WHERE outcome = 'nothing' OR outcome IS NULL AND NOT EXISTS (
     SELECT 1 FROM evictions AS e WHERE e.node = r.node AND e.cause_seq = r.seq)"""
+RECLAIMED = "SELECT * FROM reclaims WHERE outcome = 'node_level'"
 PRESSURE = "SELECT * FROM node_conditions WHERE condition <> 'Ready' AND status = 'True'"
 SHUTDOWNS = """SELECT *, (SELECT count(*) FROM events AS t WHERE t.node = e.node AND t.seq > e.seq
     AND t.kind = 'node.ShutdownProgressed' AND t.body ->> 'step' = 'timed_out') AS late
@@ -148,11 +149,15 @@ WHERE s.stage = 'run' AND (d.deaths IS NOT NULL OR NOT EXISTS (
         UNION ALL SELECT node, pod_uid, container FROM events WHERE kind = 'oom.ProcessKilled'
     ) AS k WHERE k.node = s.node AND k.pod_uid = s.pod_uid AND k.container = s.container))"""
 """Containers that fail by themselves; what a probe or the kernel killed is told by that."""
-UNREADY = """SELECT node, seq, ts, namespace, pod, container, false AS never
+UNREADY = """SELECT node, seq, ts, namespace, pod, container, 'ceased' AS form
 FROM probe_transitions
 WHERE probe_type = 'readiness' AND to_result = 'failure' AND from_result = 'success'
 UNION ALL
-SELECT node, seq, ts, namespace, pod, container, true FROM pod_stages AS s
+SELECT node, seq, ts, namespace, pod, container,
+    CASE WHEN EXISTS (SELECT 1 FROM container_states AS c WHERE c.node = s.node
+            AND c.pod_uid = s.pod_uid AND c.container = s.container AND c.state = 'started')
+        THEN 'never' ELSE 'failing' END
+FROM pod_stages AS s
 WHERE stage = 'ready' AND passed_ts IS NULL AND ended_ts IS NULL AND NOT EXISTS (
     SELECT 1 FROM probe_transitions AS t WHERE t.node = s.node AND t.pod_uid = s.pod_uid
         AND t.container = s.container AND t.to_result = 'success')"""

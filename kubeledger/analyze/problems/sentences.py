@@ -98,6 +98,12 @@ def reclaim_failed(row: Row) -> str:
     return f"{short}, and a pod had to go: {place} in rank {left}; no more is recorded"
 
 
+def reclaimed(row: Row) -> str:
+    """What was short, and that no pod had to go."""
+    times = times_text(row["count"])
+    return f"{row['subject']} was short{times}; to delete unused images and containers sufficed"
+
+
 def pressure(row: Row) -> str:
     """Which condition it reported."""
     return f"the node reported {row['subject']}{times_text(row['count'])}"
@@ -263,9 +269,11 @@ def crashed(row: Row) -> str:
 
 
 def unready(row: Row) -> str:
-    """Whether it never became ready, or how often it ceased to be."""
-    if row["never"]:
+    """Whether it never became ready, or how often it ceased to be; without its start, neither."""
+    if row["form"] == "never":
         return f"{row['subject']} has not become ready"
+    if row["form"] == "failing":
+        return f"the readiness probe of {row['subject']} failed, and it is not known to be ready"
     return f"{row['subject']} went unready{times_text(row['count'])}"
 
 

@@ -183,7 +183,7 @@ PROBLEMS: tuple[Problem, ...] = (
     ),
     Problem(
         "unready", 2, "change to unready", "changes to unready", rows.UNREADY,
-        f"{CONTAINER}, never", sentences.unready,
+        f"{CONTAINER}, form", sentences.unready,
         target="container/{}",
         of="prober.ProbeTransitioned ready",
     ),
@@ -205,6 +205,13 @@ PROBLEMS: tuple[Problem, ...] = (
         "condition AS subject", sentences.pressure,
         is_counted=False,
         of="pressure",
+    ),
+    Problem(
+        "reclaimed", 2, "shortage ended by deleting unused images",
+        "shortages ended by deleting unused images",
+        rows.RECLAIMED, "coalesce(signal, resource, 'something') AS subject", sentences.reclaimed,
+        target="node",
+        of="eviction.ReclaimAttempted",
     ),
     Problem(
         "spared", 1, "spared", "spared", of_kind("eviction.PodSpared"), f"{POD} AS subject",

@@ -47,7 +47,7 @@ TEMPLATES: Mapping[str, str] = {
     "eviction.PodUsageObserved": "usage of {pods#} pods",
     "eviction.ReclaimAttempted": (
         "{resource} is to be reclaimed[: {signal} {observed}, {threshold_kind} threshold"
-        " {threshold}][, {outcome}]"
+        " {threshold}][, outcome: {outcome}]"
     ),
     "imagepull.PullDecided": "{image}: {decision}",
     "imagepull.PullEnded": "{image}: {outcome}[ in {whole_ms} ms][ ({reason})][: {error}]",

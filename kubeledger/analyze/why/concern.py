@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from kubeledger.analyze.why.target import Target
+from kubeledger.kubelet.kube.statuses import containers_of_spec, statuses_in
 from kubeledger.model.bodies.images import ImagesDetected
 from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.record import Record
@@ -194,10 +195,6 @@ def _names_pod(body: Any, pod: tuple[str, ...], uids: frozenset[str]) -> bool:  
     return uid_of(body) in uids or pod == (getattr(body, "pod", None),)
 
 
-_GROUPS = ("initContainers", "containers", "ephemeralContainers")
-_STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
-
-
 def mentions(target: Target, record: Record, uids: frozenset[str]) -> bool:
     """Whether a record names the target, be it one of many.
 
@@ -229,8 +226,8 @@ def mentions(target: Target, record: Record, uids: frozenset[str]) -> bool:
 def containers_in(part: object) -> Iterator[dict[str, Any]]:
     """The containers of a spec, or those of a status, as the API gives them."""
     if isinstance(part, dict):
-        for group in (*_GROUPS, *_STATUSES):
-            yield from (each for each in part.get(group) or () if isinstance(each, dict))
+        yield from containers_of_spec(part)
+        yield from statuses_in(part)
 
 
 _IDS = ("container_id", "process", "pid", "chosen_pid", "invoked_by")

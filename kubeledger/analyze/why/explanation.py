@@ -99,6 +99,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
             without what the headline holds.
         span_ns: of a node, the times of the first and last record that the answer goes by.
         is_quiet: of a node, that nothing befell it that is recorded, or little.
+        was_stopped: of a node, that its kubelet was told to stop, or began anew.
     """
 
     target: str
@@ -114,6 +115,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     worst: tuple[str, ...] = ()
     span_ns: tuple[int, int] = (0, 0)
     is_quiet: bool = False
+    was_stopped: bool = False
 
 
 class Explanation(Answer, frozen=True, kw_only=True):

@@ -94,6 +94,11 @@ class Facts(msgspec.Struct):
             if container in ("", name)
         )
 
+    def was_never_ready(self, container: str) -> bool:
+        """Whether its start is recorded, and no success of its readiness probe since."""
+        began = any(run.began and run.container == container for run in self.runs.values())
+        return began and container not in self.became_ready
+
 
 def facts_of(records: Sequence[Record], facts: Facts) -> Facts:
     """Fill the facts in from all records about a pod or container."""

@@ -213,7 +213,7 @@ def _transition(records: Sequence[Record], facts: Facts) -> Words:
 
 def _ticks(records: Sequence[Record], facts: Facts) -> Words:
     body: Any = records[-1].body
-    never = body.probe_type == "readiness" and body.container not in facts.became_ready
+    never = body.probe_type == "readiness" and facts.was_never_ready(body.container)
     what = "was never ready, its readiness probe failed" if never else ""
     what = what or f"failed its {body.probe_type} probe"
     return Words(body.container, what, probe_message(body.container, body.probe_type, facts))
@@ -382,7 +382,7 @@ def _weight_of_tick(record: Record, facts: Facts) -> int:
     is_ending = facts.stopped_ts_ns is not None and record.ts_ns >= facts.stopped_ts_ns
     if is_ending or (body.probe_type == "startup" and body.container in facts.passed_startup):
         return 15
-    never = body.probe_type == "readiness" and body.container not in facts.became_ready
+    never = body.probe_type == "readiness" and facts.was_never_ready(body.container)
     return TROUBLE if never else WORTH_TELLING
 
 

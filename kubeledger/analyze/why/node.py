@@ -163,33 +163,37 @@ def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) ->
         history=tuple(map(step_of, records[-_STEPS_MAX:])),
         span_ns=(first_ns, last_ns),
         is_quiet=_is_quiet(processes, found),
+        was_stopped=len(processes) > 1 or any(process.end for process in processes),
     )
 
 
 def _is_quiet(processes: list[_Process], found: list[NodeClause]) -> bool:
     """Whether no record tells of anything that befell the node or its kubelet, or of little."""
-    is_one = len(processes) <= 1 and not any(p.end or p.shut_down for p in processes)
-    return is_one and all(each.weight <= BRIEF for each in found)
+    in_order = not any(process.died or process.shut_down for process in processes)
+    return in_order and all(each.weight <= BRIEF for each in found)
 
 
-def with_besides(answer: Answer, counts: str, worst: tuple[str, ...]) -> Answer:
+def with_besides(
+    answer: Answer, counts: str, worst: tuple[str, ...], had_trouble: bool = False
+) -> Answer:
     """The answer about a node with what befell its pods; that leads where the node had no trouble.
 
     Args:
         answer: of ``explain_node``.
         counts: of all that happened on it.
         worst: what befell its pods, worst first.
+        had_trouble: of the node, that is counted, even if it was short.
     """
     headline, first = answer.headline, next(iter(worst), "")
-    if answer.is_quiet:
-        spans = seconds(" to ".join(map(time, answer.span_ns)))
-        headline = f"node {answer.node}: nothing that went wrong is recorded, {spans}"
-        if first:
-            begin, own = f"node {answer.node}: ", "; it had no lasting trouble of its own"
-            headline = begin + cut_chain(first, HEADLINE_MAX - 1 - len(begin))
-            headline += own * (len(headline) + len(own) < HEADLINE_MAX)
-        headline = ended(headline)
+    if answer.is_quiet and first:
+        begin = f"node {answer.node}: "
+        own = "" if had_trouble else "; it had no lasting trouble of its own"
+        headline = begin + cut_chain(first, HEADLINE_MAX - 1 - len(begin))
+        headline = ended(headline + own * (len(headline) + len(own) < HEADLINE_MAX))
         worst = worst[1:]
+    elif answer.is_quiet and not answer.was_stopped:
+        spans = seconds(" to ".join(map(time, answer.span_ns)))
+        headline = ended(f"node {answer.node}: nothing that went wrong is recorded, {spans}")
     return msgspec.structs.replace(answer, headline=headline, counts=counts, worst=worst)
 
 

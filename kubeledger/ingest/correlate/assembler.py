@@ -100,12 +100,10 @@ class Entry:
 
     @property
     def ts_ns(self) -> int:
-        """Its time."""
         return self.line.ts_ns
 
     @property
     def evidence(self) -> Evidence:
-        """Where it stands."""
         return self.line.evidence
 
     def get(self, *keys: str) -> str | None:
@@ -211,13 +209,11 @@ class Assembler:
     # -- what the pipeline calls -----------------------------------------------------------
 
     def structured(self) -> dict[str, LineHandler]:
-        """Message -> handler."""
         nothing = dict.fromkeys(self.time_passes, _nothing)
         declared = {**nothing, **dict(self._declared("reads"))}
         return {message: self._of_line(message, method) for message, method in declared.items()}
 
     def items(self) -> dict[type, ItemHandler]:
-        """Item type -> handler."""
         return {kind: self._of_item(method) for kind, method in self._declared("takes")}
 
     def goes_on(self, line: LogLine) -> Facts:

@@ -109,7 +109,7 @@ class PullsAssembler(PodAssembler):
         self._news = News()
         self._lists_ns: dict[str, int] = {}
         self._waiting: dict[tuple[str, str, str], dict[str, Any]] = {}
-        self._told_ns: dict[tuple[str, Outcome], dict[str | None, int]] = {}
+        self._told_ns: dict[tuple[str, Outcome], dict[tuple[str | None, str], int]] = {}
 
     def before(self, ts_ns: int, pid: int | None = None) -> None:
         """What another process of the kubelet decides is new."""
@@ -167,7 +167,7 @@ class PullsAssembler(PodAssembler):
             return
         pod = f"{subject.namespace}/{subject.pod}"
         image = said.image or self._image_of(subject)
-        self._told_ns.setdefault((pod, said.outcome), {})[subject.container] = ts_ns
+        self._told_ns.setdefault((pod, said.outcome), {})[subject.container, by] = ts_ns
         told = self._told_before(pod, subject, image, said.outcome, by, ts_ns)
         if told is not None:
             told.join(seen, ts_ns, by)
@@ -237,17 +237,23 @@ class PullsAssembler(PodAssembler):
         outcome, image = _WAITING.get(reason), self._image_of(subject)
         if outcome is None:
             return
-        found = [_Said(outcome, image, message if outcome == "failed" else None, reason)]
+        error = message if outcome == "failed" else None
+        # A cause may be the failure that the list before showed; a status that changed is new.
+        found = [(_Said(outcome, image, error, reason), f"list of {item.listed_by}")]
         if outcome == "back_off" and (cause := _CAUSE.match(message)) is not None:
-            found.insert(0, _Said("failed", image, cause["error"], cause["reason"]))
+            found.insert(0, (_Said("failed", image, cause["error"], cause["reason"]), ""))
         pod = f"{subject.namespace}/{subject.pod}"
-        for said in found:
-            told_ns = self._told_ns.get((pod, said.outcome), {})
-            names = (subject.container, None)
-            if not any(told_ns.get(name, after_ns - 1) >= after_ns for name in names):
+        for said, own in found:
+            told_ns = self._told_ns.setdefault((pod, said.outcome), {})
+            is_told = any(
+                ts_ns >= after_ns and by != own and name in (subject.container, None)
+                for (name, by), ts_ns in told_ns.items()
+            )
+            told_ns[subject.container, f"list of {item.listed_by}"] = item.ts_ns
+            if not is_told:
                 body = msgspec.structs.replace(_body(subject, said), after_ts_ns=after_ns)
-                cause_of = self._begun_as(pod, body) if isinstance(body, PullEnded) else None
-                self.queue.add(Fact(item.ts_ns, body, (item.evidence,), cause_of))
+                begun = self._begun_as(pod, body) if isinstance(body, PullEnded) else None
+                self.queue.add(Fact(item.ts_ns, body, (item.evidence,), begun))
 
     def _image_of(self, subject: Subject) -> str | None:
         """The image of a container, where its pod mounts none, which would be pulled, too."""

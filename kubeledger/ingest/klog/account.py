@@ -136,7 +136,6 @@ class Account:
         return Fact(ts_ns, body, (entry.evidence,))
 
     def total(self) -> SourceAccount:
-        """The finished account."""
         return SourceAccount(
             file=self.file,
             lines=self.lines,

@@ -8,6 +8,9 @@ whose stamps go back, all lines above: parts of it may be in it twice.
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
+
 _BACK = 8192
 """Lines that are looked back over at least, however small the batches are."""
 
@@ -19,12 +22,39 @@ _OLDER = 8
 """Lines above that are older than a line: then its place in the order of time is passed."""
 
 
+_PACKED = 1 << 16
+"""So many hashes are packed at once: eight bytes a line then, and seventy before."""
+
+
+class _Hashes:
+    """Of lines, in little memory; two lines have the same hash once in some billions of logs."""
+
+    def __init__(self) -> None:
+        self._last: set[int] = set()
+        self._packed: list[array[int]] = []
+
+    def update(self, lines: list[bytes]) -> None:
+        """More lines."""
+        self._last.update(map(hash, lines))
+        if len(self._last) >= _PACKED:
+            self._packed.append(array("q", sorted(self._last)))
+            self._last = set()
+
+    def __contains__(self, line: bytes) -> bool:
+        """Whether it was among them."""
+        key = hash(line)
+        if key in self._last:
+            return True
+        places = ((each, bisect_left(each, key)) for each in self._packed)
+        return any(place < len(each) and each[place] == key for each, place in places)
+
+
 class Repeats:
     """Shows for the lines of one log whether they were read before."""
 
     def __init__(self, *, all_above: bool = False) -> None:
         """No line was read yet; ``all_above``: none is forgotten, which takes memory for each."""
-        self._above: set[int] | None = set() if all_above else None
+        self._above = _Hashes() if all_above else None
         self._before: list[bytes] = []
         self._bodies: list[bytes] = []
         self._first: dict[bytes, int] | None = None
@@ -35,7 +65,7 @@ class Repeats:
     def begin(self, bodies: list[bytes]) -> None:
         """The next batch of lines, without their carriers' prefixes."""
         if self._above is not None:
-            self._above.update(map(hash, self._bodies))
+            self._above.update(self._bodies)
         if len(self._bodies) >= _BACK:
             self._before = self._bodies
         else:
@@ -72,7 +102,7 @@ class Repeats:
         body = self._bodies[index]
         found = self._first[body] < index or body in self._older
         if not found and self._above is not None:
-            found = hash(body) in self._above
+            found = body in self._above
         self._blocks |= found
         return found
 

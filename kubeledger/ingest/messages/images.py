@@ -133,6 +133,9 @@ MESSAGES = (
             "Image garbage collection failed multiple times in a row: {err}": (
                 "Image garbage collection failed multiple times in a row"
             ),
+            "Image garbage collection failed: {err}": (
+                "Image garbage collection failed multiple times in a row"
+            ),
             "Image garbage collection succeeded": "Image garbage collection succeeded",
         },
     ),

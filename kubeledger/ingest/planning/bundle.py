@@ -253,9 +253,10 @@ def _digested(
     if form not in LOG_FORMATS:
         digests = digests or digest_chunks(source.stored_chunks())
         return [FoundFile(opened(source, form), form, digests)]
-    is_one_kubelets, source = source.is_one_kubelets, opened(kubelets_sections(source), form)
+    written, source = source, opened(kubelets_sections(source), form)
     survey = survey_log(source, list(lengths))
-    writers = [each for each in survey.writers.parts() if each.hosts or not is_one_kubelets]
+    survey.goes_back &= not written.is_as_written  # else nothing stands in another order, or twice
+    writers = [each for each in survey.writers.parts() if each.hosts or not written.is_one_kubelets]
     parts = lines_of_nodes(source, writers)
     surveys = [survey_log(part, list(lengths)) for part in parts] or [survey]
     for each in surveys:  # a node that no line shows the year of has that of the others

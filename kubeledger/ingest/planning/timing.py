@@ -97,6 +97,14 @@ class Timing(msgspec.Struct):
     spans: dict[str, tuple[int, int]] = {}
 
     @property
+    def is_zone_assumed(self) -> bool:
+        """Nothing shows the zone of the stamps; a finding says so where the year is guessed."""
+        bare = any(log.first_stamp is not None for log in self.logs)
+        return (
+            bare and self.year_source != "guessed" and not any(log.offsets_ns for log in self.logs)
+        )
+
+    @property
     def first_year(self) -> int:
         """That of the first stamp; where the logs do not begin with one, the span's."""
         if self.year is not None:

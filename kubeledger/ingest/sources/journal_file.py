@@ -63,7 +63,6 @@ class JournalFile:
             raise _unread(name, f"is a binary journal that journalctl cannot read: {words[:200]}")
 
     def chunks(self) -> Iterator[bytes]:
-        """The export."""
         export = self._export
         for at in range(0, len(export), CHUNK):
             yield export[at : at + CHUNK]

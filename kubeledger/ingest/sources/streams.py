@@ -149,6 +149,11 @@ class SourceFile:
         return False
 
     @property
+    def is_as_written(self) -> bool:
+        """Each line stands once, in the order of writing: where time goes back, a clock did."""
+        return False
+
+    @property
     def left_out(self) -> int:
         """Lines of other programs that ``chunks()`` leaves out."""
         return 0

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from kubeledger.kubelet.cases import memory_node
-from kubeledger.kubelet.cases.fields import check_amounts, keyed, node_set, shortened
+from kubeledger.kubelet.cases.fields import check_amounts, cpu_set, keyed, node_set, shortened
 from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, compared, impossible
 from kubeledger.kubelet.cgroups.conversions import Path
 from kubeledger.kubelet.cpumanager.cpu_manager import Configuration
@@ -19,7 +19,7 @@ from kubeledger.kubelet.cpumanager.policy_static import PolicyError
 from kubeledger.kubelet.cpumanager.topology import Core, DiscoverError, MachineInfo, Node
 from kubeledger.kubelet.kube.admission import AllocationError
 from kubeledger.kubelet.kube.amounts import check_asked
-from kubeledger.kubelet.kube.cpuset import CPUSet, parse, text_of
+from kubeledger.kubelet.kube.cpuset import text_of
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of, lists_of_pods
 from kubeledger.kubelet.kube.requests import Amount, ResourceList
@@ -227,7 +227,7 @@ class _Node:
         configuration = Configuration(
             machine=MachineInfo(case.num_sockets, tuple(Node(n.id, n.cores) for n in case.nodes)),
             reserved_cpu=case.reserved_cpu,
-            reserved_system_cpus=_cpus("input.reservedSystemCPUs", case.reserved_system_cpus),
+            reserved_system_cpus=cpu_set("input.reservedSystemCPUs", case.reserved_system_cpus),
             options=case.cpu_manager_policy_options,
             topology_policy=policy.name,
         )
@@ -314,11 +314,9 @@ class _Scripted:
                 self._hints[uid, name] = _hints_of(f"{keyed(path, name)}", resources or {})
 
     def get_topology_hints(self, pod: Pod, container: Container) -> ProviderHints:
-        """Those of a container."""
         return self._hints.get((pod.metadata.uid or "", container.name or ""))
 
     def get_pod_topology_hints(self, pod: Pod) -> ProviderHints:
-        """Those of the pod."""
         return self._hints.get((pod.metadata.uid or "", ""))
 
     def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
@@ -352,13 +350,6 @@ def _hints_of(
             )
         )
     return found
-
-
-def _cpus(path: str, text: str) -> CPUSet:
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise BadInputError(f"{path}: {error}") from None
 
 
 def _rule(path: Path) -> str:

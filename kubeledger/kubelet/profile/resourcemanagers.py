@@ -219,14 +219,14 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
     )
     cpu_beta_options: bool = fact(
         since=23,
-        text="Beta options may be used (gate CPUManagerPolicyBetaOptions).",
+        text="Beta options of the CPU manager may be used (gate CPUManagerPolicyBetaOptions).",
         source="pkg/features/kube_features.go CPUManagerPolicyBetaOptions",
         proof="source",
     )
     cpu_alpha_options: bool = fact(
         since=23,
         gate="CPUManagerPolicyAlphaOptions",
-        text="Alpha options may be used.",
+        text="Alpha options of the CPU manager may be used (gate CPUManagerPolicyAlphaOptions).",
         source="pkg/features/kube_features.go CPUManagerPolicyAlphaOptions",
         proof="source",
     )

@@ -135,7 +135,6 @@ class Telling(ResourceManager, Generic[Held]):
             self.sim.journal.write(self.given(names, nodes, got))
 
     def held_by(self, ref: ContainerRef) -> Held | None:
-        """What a container has."""
         return cast("Held | None", self.held.get(ref[0], {}).get(ref[1]))
 
     @abstractmethod
@@ -193,12 +192,10 @@ class ResourceLoop(HintProvider, Generic[M]):
             self.save()
 
     def get_topology_hints(self, pod: Pod, container: Container) -> ProviderHints:
-        """Of a container."""
         with self.ready(pod) as manager:
             return None if manager is None else manager.get_topology_hints(pod, container)
 
     def get_pod_topology_hints(self, pod: Pod) -> ProviderHints:
-        """Of the pod."""
         with self.ready(pod) as manager:
             return None if manager is None else manager.get_pod_topology_hints(pod)
 

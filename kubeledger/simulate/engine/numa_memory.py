@@ -66,7 +66,6 @@ class _Drawn(MapOrder):
         self._draws = draws
 
     def of(self, keys: Collection[T]) -> Sequence[T]:
-        """The keys from there on."""
         ordered = list(keys)
         start = self._draws.below(len(ordered)) if ordered else 0
         return ordered[start:] + ordered[:start]

@@ -90,7 +90,6 @@ class ResizeLoop:
             self._done(None)
 
     def removed(self, pod: SimPod) -> None:
-        """A pod is gone."""
         self._said.pop(pod.uid, None)
         if self._on:
             self._begin()

@@ -41,7 +41,6 @@ class ContainerSpec(msgspec.Struct, rename="camel", frozen=True):
     lifecycle: _Lifecycle | None = None
 
     def probe(self, probe_type: ProbeType) -> ProbeSpec | None:
-        """Its probe of that type."""
         probe: ProbeSpec | None = getattr(self, f"{probe_type}_probe")
         return probe
 
@@ -109,7 +108,6 @@ class PodSpec(msgspec.Struct, frozen=True):
 
     @property
     def restart_policy(self) -> str:
-        """Of the pod."""
         return self.spec.restart_policy or ALWAYS
 
     def container(self, name: str) -> ContainerSpec | None:

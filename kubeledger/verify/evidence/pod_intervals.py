@@ -187,11 +187,9 @@ class PodHistory(msgspec.Struct, kw_only=True):
         return None
 
     def runs_of(self, container: str | None) -> list[ContainerRun]:
-        """The runs of one container."""
         return [run for run in self.runs if run.name == container and not run.sandbox]
 
     def run(self, container_id: str | None) -> ContainerRun | None:
-        """The run of that ID."""
         if container_id is None:
             return None
         return next((run for run in self.runs if run.container_id == container_id), None)

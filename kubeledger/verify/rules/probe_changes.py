@@ -104,6 +104,8 @@ class ChangeJudge(RuleVerifier, CachedResults):
         if belief.cut:
             return
         known = rests or worker.key in self._workers.thresholds_known
+        if not pushed:
+            return  # no line would tell it: only an importer does, of which nothing is owed
         if known and not worker.disputed and (result == FAILURE or self._workers.successes_logged):
             self._owe(worker, first, spec, tick)
 

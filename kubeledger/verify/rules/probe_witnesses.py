@@ -184,7 +184,8 @@ class ProbeWitnesses:
             if worker in about and 0 <= record.ts_ns - tick.ts_ns <= _EVENT_WITHIN_NS:
                 self._failed.remove(entry)
                 if tick.evidence and _in_one_log(tick, record):
-                    for each in self._without.get(worker, ()):
+                    torn = self._context.coverage.is_out_of_step
+                    for each in () if torn else self._without.get(worker, ()):
                         self._contradict(
                             worker, each, f"the {worker.probe_type} probe failed at "
                             f"{format_ts(each.ts_ns)}, and the kubelet sent no event, as it does "

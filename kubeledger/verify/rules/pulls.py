@@ -129,8 +129,8 @@ class PullVerifier(RuleVerifier):
         user = User(body.namespace, () if isinstance(specs, str) else specs)
         match body.decision:
             case "pull":
-                self._tried[record.seq] = record, body
                 judgements.append(self._over(record, body, specs))
+                self._tried[record.seq] = record, body
                 if not isinstance(specs, str) and all(self._pulls_absent(s, body) for s in specs):
                     judgements.insert(0, self._users.judge_pull(record, body, user))
             case "back_off":
@@ -148,6 +148,7 @@ class PullVerifier(RuleVerifier):
         if begun is not None:
             judgements = [self._as_tried(record, body, *begun)]
         else:
+            self._tried.pop(self._trying(_key(body, specs)) or 0, None)
             judgements = [self._by_policy(specs, body), self._over(record, body, specs)]
         if body.after_ts_ns is None:
             judgements.append(self._turns.judge(record, body, self._slack_ns(record)))
@@ -259,7 +260,8 @@ class PullVerifier(RuleVerifier):
                 rulings.append(
                     Ruling(allowed=held, why=why, assumes=world.assumes, inputs=(failed.seq,))
                 )
-            failed.back_off.keep(lambda value_ns: since_ns < value_ns)
+            if rulings[0].allowed or not is_open:  # else another may have failed since
+                failed.back_off.keep(lambda value_ns: since_ns < value_ns)
         if rulings[0].allowed:
             return same(True, rulings[0].why, inputs=rulings[0].inputs)
         if is_open:
@@ -275,13 +277,21 @@ class PullVerifier(RuleVerifier):
             yield Ruling(allowed=True, why="", assumes=(loss.phrase,))
 
     def _seen(self, key: tuple[str, str], record: Record) -> _Failures | None:
-        """The failures of a pod's image; a pod that waits for it is synced every 10 s to 15 s."""
+        """The failures of a pod's image; a pod that waits for it is synced every 10 s to 15 s.
+
+        One may be lost where a sync may be, or the end of a pull that was tried.
+        """
         failed = self._failures.get(key)
         if failed is not None:
-            is_of_log = self.context.coverage.is_of_log
-            failed.is_open |= is_of_log and record.ts_ns - failed.seen_ns > _RESYNC_NS
+            if self.context.coverage.is_of_log and not failed.is_open:
+                is_late = record.ts_ns - failed.seen_ns > _RESYNC_NS
+                failed.is_open = is_late or self._trying(key) is not None
             failed.seen_ns = record.ts_ns
         return failed
+
+    def _trying(self, key: tuple[str, str] | str) -> int | None:
+        """The first pull of an image that was tried and of whose end nothing is recorded."""
+        return next((n for n, (_, tried) in self._tried.items() if _key(tried, ()) == key), None)
 
     def _may_be_lost(self) -> bool:
         """Whether the process may have tried a pull of which nothing is recorded."""

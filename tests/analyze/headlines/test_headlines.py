@@ -332,7 +332,7 @@ def _failed(
     **more: Any,  # noqa: ANN401 - seconds and counts
 ) -> PodStageFailed:
     """A failure, from ``first`` to ``last``, seconds."""
-    container = "app" if stage in ("image", "create", "run") else ""
+    container = "app" if stage in ("image", "create", "run", "ready") else ""
     return PodStageFailed(
         **of(pod, container),
         stage=stage,
@@ -441,6 +441,18 @@ def test_a_container_that_a_probe_or_the_kernel_kills_does_not_crash_besides(
     ]
 
 
+def test_a_container_whose_start_nobody_saw_may_have_been_ready_before(tmp_path: Path) -> None:
+    """A probe that fails says no more than that."""
+    story = Story("node-a")
+    story.add(ContainerStarted(**of("seen", "app"), container_id="c", sandbox=False))
+    for pod in ("seen", "unseen"):
+        story.add(_failed(pod, "ready", reason="readiness probe failed", first=9, last=60))
+    assert [each.text for each in _found(tmp_path, story)] == [
+        "default/seen/app has not become ready",
+        "the readiness probe of default/unseen/app failed, and it is not known to be ready",
+    ]
+
+
 def _ready(story: Story, status: str, message: str | None, at_s: int) -> None:
     reason = "KubeletNotReady" if message else None
     story.add(
@@ -546,6 +558,7 @@ def test_what_besides_the_node_itself(tmp_path: Path) -> None:
         "default/a has not started: its image r:1 cannot be pulled (ErrImagePull: no)",
         "2 × E x.go It failed",
     )
+    assert found.had_trouble
 
 
 def test_a_start_or_a_shutdown_tells_why_the_node_was_not_ready(tmp_path: Path) -> None:
@@ -609,6 +622,7 @@ def test_what_was_short_and_nobody_had_to_go(tmp_path: Path) -> None:
             "node",
         ),
         (2, "memory was short 2×, and no pod could go", "node"),
+        (2, "memory was short; to delete unused images and containers sufficed", "node"),
         (
             2,
             "pids was short, and a pod had to go: next in rank default/next; no more is recorded",

@@ -142,6 +142,13 @@ def test_where_the_node_had_no_trouble_its_pods_lead() -> None:
         "node node-t: a/b has not started; it had no lasting trouble of its own."
     )
     assert told.worst == ("a/c rejected",)
+    short = with_besides(quiet, "1 trouble of the node, 1 stuck", ("a/b has not started",), True)
+    assert short.headline == "node node-t: a/b has not started."
+    anew = answer((0, BEGAN), (5, KubeletExited(pid=7, reason="stopped", message="")), (9, BEGAN))
+    assert with_besides(anew, "1 stuck", ("a/b has not started",)).headline == (
+        "node node-t: a/b has not started; it had no lasting trouble of its own."
+    )
+    assert with_besides(anew, "", ()).headline == anew.headline
     nothing = with_besides(quiet, "", ()).headline
     assert nothing.startswith(
         "node node-t: nothing that went wrong is recorded, 1970-01-01T00:16:40"

@@ -230,6 +230,12 @@ def test_the_deletion_leads_and_not_its_after_effect() -> None:
             "nfs",
             "mount.nfs: access denied by server while mounting 10.0.0.5:/x",
         ),
+        (
+            "rpc error: code = Internal desc = volume(a#b) mount //x.example/y on /lib/z failed "
+            "with mount failed: exit status 32",
+            None,
+            "mount failed: exit status 32",
+        ),
         ("failed to create it", None, "failed to create it"),
         ("", None, ""),
     ],

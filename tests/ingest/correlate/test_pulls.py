@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
-from tests.ingest.scenes import played_out
+from kubeledger.model.bodies.imagepull import PullEnded
+from tests.ingest.pod_world import ingest_lines, know_pod, pod_list, world
+from tests.ingest.scenes import UIDS, played_out
 
 _POD = 'object="shop/a" fieldPath="spec.containers{c}" kind="Pod" apiVersion="v1"'
 _SYNC = (
@@ -154,6 +156,14 @@ a status that shows why the last pull failed proves that, too
     90 list a {_WHY}
     = PullDecided @90 decision=back_off image=x/y:1
     = PullEnded @90 outcome=failed error=not found reason=ErrImagePull
+a cause that the list before showed is that failure
+    {_OF_C}
+    in
+    90 list a {_FAILED} | 95 list a {_WHY} | 99 list a {_FAILED} | 105 list a {_WHY}
+    = PullEnded @90 error=not found
+    = PullEnded @99 error=not found
+    = PullDecided @95 decision=back_off
+    = PullDecided @105 decision=back_off
 a status of a decision that the log tells, or may tell, adds none
     {_OF_C}
     in
@@ -177,3 +187,20 @@ other events of these reasons, and other sync errors
 """  # fmt: skip
 
 test_scene = played_out(SCENES, WORDS)
+
+
+def test_lists_of_two_tell_a_decision_once() -> None:
+    """The kubelet's and the API server's; an event of the API server tells it, too."""
+    context = world()
+    spec = {"containers": [{"name": "c", "image": "x/y:1"}]}
+    know_pod(context, "a", UIDS["a"], spec=spec, namespace="shop")
+    metadata = {"name": "a", "namespace": "shop", "uid": UIDS["a"]}
+    shown = {"metadata": metadata, "spec": {}, "status": json.loads(_FAILED)}
+    lists = [
+        pod_list("10:01:00.000000", shown),
+        pod_list("10:01:05.000000", {**shown}, listed_by="api"),
+    ]
+    facts = ingest_lines(context, "", lists)
+    assert [fact.body.kind for fact in facts if isinstance(fact.body, PullEnded)] == [
+        PullEnded.kind
+    ]

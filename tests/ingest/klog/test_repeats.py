@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from kubeledger.ingest.klog import repeats as module
 from kubeledger.ingest.klog.repeats import Repeats
 
 STAMP = "1121 02:52:{:02d}.{:06d}"
@@ -34,11 +35,14 @@ def test_a_line_is_found_by_all_of_its_bytes(seed: int) -> None:
         above += bodies
 
 
-def test_a_log_that_goes_back_forgets_no_line() -> None:
-    """However far above it stands."""
+@pytest.mark.parametrize("packed", [1000, 1 << 16])
+def test_a_log_that_goes_back_forgets_no_line(packed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However far above it stands, packed or not yet; and it remembers none that was not there."""
+    monkeypatch.setattr(module, "_PACKED", packed)
     block = [_line(second % 60, f"number {second}") for second in range(9000)]
     for all_above in (True, False):
         repeats = Repeats(all_above=all_above)
-        for bodies in (block[:4500], block[4500:], block[:10]):
+        for bodies in (block[:4500], block[4500:], [block[0], _line(0, "another")]):
             repeats.begin(bodies)
+        assert not repeats.far(1, block[0][1:21])
         assert repeats.far(0, block[0][1:21]) == all_above

@@ -604,6 +604,18 @@ LINES: dict[str, tuple[Line, ...]] = {
             "images.GarbageCollected",
         ),
         Line(
+            "E1121 02:57:42.134330    8337 kubelet.go:1146] Image garbage collection failed: "
+            "wanted to free 183562994319, but freed 99004545 space with errors in image deletion",
+            "Image garbage collection failed multiple times in a row",
+            {
+                "err": (
+                    "wanted to free 183562994319, but freed 99004545 space with errors in image "
+                    "deletion"
+                )
+            },
+            "images.GarbageCollected",
+        ),
+        Line(
             "E1121 02:57:42.134330    8337 kubelet.go:1270] Image garbage collection failed "
             "multiple times in a row: failed to garbage collect required amount of images. "
             "Wanted to free 183562994319 bytes, but freed 99004545 bytes",

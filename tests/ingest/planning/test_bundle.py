@@ -311,6 +311,10 @@ def test_zone(tmp_path: Path) -> None:
     assert plan.timing.offset_ns == 8 * 3600 * 10**9
     assert format_ts(plan.timing.first_ts_ns) == "2026-11-20T19:01:00.5Z"
     assert [finding.finding for finding in plan.findings] == ["time_zone"]
+    assert not plan.timing.is_zone_assumed
+    bare = write(tmp_path / "bare" / "kubelet.log", log_text())
+    assert one(tmp_path, bare, options=ImportOptions(year=2026)).timing.is_zone_assumed
+    assert not one(tmp_path, bare).timing.is_zone_assumed  # it is said together with the year
 
 
 @pytest.mark.parametrize(

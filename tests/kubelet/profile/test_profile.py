@@ -102,6 +102,8 @@ def test_every_fact() -> None:
         assert (fact.since or OLDEST) < last <= NEWEST + 1, name
         assert all(OLDEST <= minor < (fact.since or 0) for minor in fact.backports), name
         assert fact.text.endswith("."), name
+        leaning = fact.text.startswith(("So ", "That ", "It ", "The same "))
+        assert not leaning, f"{name} says only beside another fact what it is: {fact.text}"
         if fact.proof == "conformance":
             files = (each for of in CASES_OF[group] for each in CASES.glob(f"*/{of}.jsonl.zst"))
             with_gate = msgspec.structs.replace(fact, gate="")

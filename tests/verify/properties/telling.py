@@ -19,9 +19,10 @@ from random import Random
 import msgspec
 
 from kubeledger.model.record import Record
-from kubeledger.verify import Contradiction, Finding, Outcome
+from kubeledger.verify import Finding, Outcome
 from tests.verify.histories import outcomes
 from tests.verify.properties.bundles import imported
+from tests.verify.properties.measure import is_wrong
 from tests.verify.properties.raw_lies import LIARS, Bundle, RawLie, bundle
 from tests.verify.properties.tales import TALES
 from tests.verify.properties.truths import RECORDED, SCENARIOS, Truth, named
@@ -94,7 +95,8 @@ def _decisions(records: Iterable[Record]) -> Counter[str]:
 
 
 def _verdict(about: tuple[str, ...], before: Sequence[Outcome], after: Sequence[Outcome]) -> str:
-    new = Counter(map(_said, filter(_wrong, after))) - Counter(map(_said, filter(_wrong, before)))
+    told, known = (Counter(map(_said, filter(is_wrong, found))) for found in (after, before))
+    new = told - known
     if any(subject.startswith(about) for subject, _ in new):
         return "caught"
     if new:
@@ -106,10 +108,6 @@ def _verdict(about: tuple[str, ...], before: Sequence[Outcome], after: Sequence[
 
 def _said(outcome: Outcome) -> tuple[str, str]:
     return outcome.subject, outcome.why
-
-
-def _wrong(outcome: Outcome) -> bool:
-    return isinstance(outcome, Contradiction) or outcome.verdict == "impossible"
 
 
 def _is_open(outcome: Outcome) -> bool:
