@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kubeledger.analyze.audit import prove_caches
+from kubeledger.analyze.audit import contents_of, prove_caches
 from kubeledger.analyze.histories import derived, verdicts
 from kubeledger.analyze.histories.history import History, histories_of_ledger, history_of_reader
 from kubeledger.analyze.histories.rules_version import rules_version
@@ -130,6 +130,16 @@ def test_an_audit_finds_what_the_records_do_not_give(ledger: Ledger) -> None:
         store.save(msgspec.structs.replace(snapshot, state=forged(place, snapshot.state)))
     found = list(prove_caches([ledger]))
     assert {Path(each.file).parent.name for each in found} == set(DERIVED)
+
+
+@pytest.mark.usefixtures("small")
+def test_an_audit_judges_cgroups_by_what_is_kept(ledger: Ledger) -> None:
+    """All verifiers at work say of them what their own say alone."""
+    (history,) = histories_of_ledger(ledger)
+    assert list(history.verify())
+    kept = contents_of([history], by_kept=True)
+    assert kept.cgroups
+    assert kept == contents_of([history])
 
 
 @pytest.mark.usefixtures("small")

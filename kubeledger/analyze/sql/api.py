@@ -130,7 +130,7 @@ class Queryable:
         with self._loading:
             if self._is_closed:
                 raise _closed()
-            names = check_query(self._parser, query)
+            names = check_query(self._parser, query, self._tables.views)
             database = self._ready(names)
             if self._is_closed:  # meanwhile, by another thread, which did not wait
                 raise _closed()

@@ -8,7 +8,7 @@ DuckDB's own serialised parse tree is read, so the check sees what DuckDB will r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -47,8 +47,15 @@ _REFUSED_FUNCTIONS = frozenset({"getenv", "nextval", "write_log"})
 """Scalar functions that look outside the ledger or change something."""
 
 
-def check_query(connection: duckdb.DuckDBPyConnection, query: str) -> frozenset[str]:
+def check_query(
+    connection: duckdb.DuckDBPyConnection, query: str, views: Container[str] = ()
+) -> frozenset[str]:
     """Refuse what is not a single reading query.
+
+    Args:
+        connection: parses it.
+        query: one statement.
+        views: names that are read even where a WITH gives them another meaning, maybe in a part.
 
     Returns:
         Names of the tables and views it reads, in lower case.
@@ -57,12 +64,15 @@ def check_query(connection: duckdb.DuckDBPyConnection, query: str) -> frozenset[
         BadQuestionError: it is no SQL, several statements, or does more than read.
     """
     parsed = _parse(connection, _EXPLAIN.sub("", query, count=1))
-    tables: set[str] = set()
+    tables, given = set[str](), set[str]()
     for node in _nodes(parsed):
         _check_node(node)
+        if ctes := node.get("cte_map"):
+            given.update(str(each["key"]).lower() for each in ctes["map"])
         if str(node.get("type")) in {"BASE_TABLE", "SHOW_REF"}:
             tables.add(str(node.get("table_name", "")).strip('"').lower())
-    return frozenset(tables - {""})  # DESCRIBE holds its table further down
+    given = {name for name in given if name not in views}
+    return frozenset(tables - given - {""})  # DESCRIBE holds its table further down
 
 
 def one_line(message: str) -> str:
