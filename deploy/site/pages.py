@@ -78,9 +78,7 @@ def _as_page(text: str) -> str:
     """A page of the repository's root as one of docs/."""
     text = text.replace("](docs/README.md#internals)", "](internals/architecture.md)")
     text = text.replace("](docs/", "](").replace("](CONTRIBUTING.md", "](contributing.md")
-    text = text.replace("](CHANGELOG.md", "](changelog.md").replace(
-        "](SECURITY.md", "](security.md"
-    )
+    text = text.replace("](CHANGELOG.md", "](changelog.md").replace("](SECURITY.md", "](limits.md")
     return text.replace("\nThe kubelet decides alone", f"{_LIVE}\nThe kubelet decides alone", 1)
 
 

@@ -67,6 +67,7 @@ def prove_caches(ledgers: Iterable[Ledger]) -> Iterator[Finding]:
 
     for ledger in ledgers:
         yield from prove_snapshots(ledger)
+        yield from prove_snapshots(ledger)
         yield from _prove_derived(ledger)
         with TemporaryDirectory(prefix="kubeledger-audit-") as scratch:
             yield from prove_history(ledger, Path(scratch))
@@ -78,7 +79,7 @@ def _prove_derived(ledger: Ledger) -> Iterator[Finding]:
     from kubeledger.analyze.histories.subject_index import SUBJECT_INDEX
     from kubeledger.analyze.why.names import NAMES_KNOWN
 
-    for history in histories_of_ledger(ledger) if ledger.nodes() else ():
+    for history in histories_of_ledger(ledger, verify="crc") if ledger.nodes() else ():
         wrong: list[tuple[str, int]] = []
         with ledger.reading(history.node) as look:
             wrong += ((SUBJECT_INDEX.place, seq) for seq in prove(ledger, look, SUBJECT_INDEX))
@@ -144,8 +145,12 @@ class Contents(msgspec.Struct, kw_only=True):
         return not (self.bad_checkpoints or self.drifts or self.violations)
 
 
-def contents_of(histories: Iterable[History]) -> Contents:
+def contents_of(histories: Iterable[History], *, by_kept: bool = False) -> Contents:
     """Check the checkpoints and cgroups of these nodes.
+
+    Args:
+        histories: of each node.
+        by_kept: verdicts that are kept are those that the records give; they are not made again.
 
     Raises:
         KubeledgerError: records cannot be read, or are not as they were written.
@@ -156,10 +161,12 @@ def contents_of(histories: Iterable[History]) -> Contents:
     from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
     from kubeledger.verify.rules.safety import SafetyVerifier
 
-    contents = Contents()
+    contents, judges = Contents(), (CgroupVerifier, SafetyVerifier)
     for history in histories:
         contents.bad_checkpoints += _checkpoints(history, contents)
-        for outcome in history.verify(verifiers=(CgroupVerifier, SafetyVerifier)):
+        kept = history.kept.held() if by_kept and history.kept is not None else None
+        judged = kept.outcomes() if kept else history.verified(verifiers=judges)
+        for outcome in judged:
             if isinstance(outcome, Violation):
                 contents.violations.append((history.node, outcome))
             elif isinstance(outcome, Finding) and outcome.kind == CgroupUpdated.kind:
@@ -214,7 +221,6 @@ def audit_sources(
     Args:
         sources: ledgers, recordings, or a node's files, which are imported temporarily;
             ``-`` is standard input.
-        ledger: is audited when there are no sources.
         expected: ``[NODE=]DIGEST`` each: chain digests that some record must have.
         chain_only: leave out checkpoints, cgroups and what the caches hold.
 
@@ -265,12 +271,12 @@ def _audit(
     # Records that are not as they were written prove nothing: no cache, and not the kubelet.
     in_depth = not chain_only and all(finding.is_loss for finding in findings)
     findings += check_caches(ledgers)
-    if in_depth:
-        findings += prove_caches(ledgers)
+    wrong = list(prove_caches(ledgers)) if in_depth else []
+    findings += wrong
     contents = None
     if in_depth and (sources or nodes):
         with _histories(sources, ledgers) as histories:
-            contents = contents_of(histories)
+            contents = contents_of(histories, by_kept=not wrong)
     return SourcesAudit(
         nodes=nodes,
         findings=tuple(findings),
@@ -301,7 +307,7 @@ def _histories(sources: Sequence[str], ledgers: Sequence[Ledger]) -> Iterator[li
         with open_histories(sources) as histories:
             yield histories
     else:
-        yield [history for opened in ledgers for history in histories_of_ledger(opened)]
+        yield [each for opened in ledgers for each in histories_of_ledger(opened, verify="crc")]
 
 
 def _digest_of(text: str) -> str:

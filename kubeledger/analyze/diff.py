@@ -12,6 +12,7 @@ import msgspec
 
 from kubeledger.analyze.histories.history import History
 from kubeledger.analyze.sql.summaries import subject_of
+from kubeledger.kubelet.kube.names import UID
 from kubeledger.model.bodies.lifecycle import ContainerRestarted, ContainerStarted, PodListed
 from kubeledger.model.record import Record
 from kubeledger.replay.episodes import node_conditions, pod_stages
@@ -36,7 +37,7 @@ NAMING_KINDS = frozenset(
 
 _ID = re.compile(
     # After ``pod``, as in names of cgroups, too: its last letter is no digit of the ID.
-    r"(?<!po)(?:[0-9a-f]{64}|[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})"
+    rf"(?<!po)(?:[0-9a-f]{{64}}|{UID})"
 )
 
 
@@ -129,8 +130,6 @@ def diff_decisions(a: History, b: History, *, exact: bool = False) -> list[Diffe
     """Compare decisions, then episodes: the n-th of a kind about a subject with the other n-th.
 
     Args:
-        a: one history.
-        b: the other.
         exact: compare UIDs, container IDs and times, too.
 
     Returns:

@@ -70,7 +70,6 @@ def incidents(answer: Answers, node: str, *, verdicts: bool) -> list[Incident]:
 
     Args:
         answer: runs a query over the views.
-        node: whose.
         verdicts: whether to verify, and report decisions that the kubelet could not have taken.
     """
     # This needs all: what is loaded for it answers the others, too.
@@ -232,7 +231,6 @@ def besides_on(answer: Answers, node: str) -> Besides:
 
     Args:
         answer: runs a query over the views.
-        node: whose.
     """
     found = incidents(answer, node, verdicts=False)
     others = [each for each in found if each.target != "node" and each.kind not in _OF_EVIDENCE]

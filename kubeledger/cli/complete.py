@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SNAPSHOTS_MAX = 6
 _PARTS = (
     "kubelet", "machine", "pods", "devices", "claims", "resources", "cpus", "memory", "topology",
-    "probes", "images", "cgroups", "preemptions", "settings", "counts",
+    "probes", "images", "pulls", "cgroups", "preemptions", "settings", "counts",
 )  # fmt: skip
 
 Complete = Callable[[click.Context, click.Parameter, str], "list[CompletionItem]"]

@@ -39,7 +39,7 @@ def decide(subsystem: str, file: str, keep_going: bool) -> None:
     read from standard input.
 
     Schemas of the lines are schemas/cases.SUBSYSTEM.json, examples
-    recordings/cases/SUBSYSTEM.jsonl; docs/cases.md explains both.
+    recordings/cases/SUBSYSTEM.jsonl; docs/testing.md explains both.
     """
     from kubeledger.kubelet.cases.registry import decider_of
 

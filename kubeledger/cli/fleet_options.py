@@ -134,9 +134,7 @@ def watched_run(
     """Run a plan: what came of it so far, and its results as they come.
 
     Args:
-        place: the lake.
         plan: the tasks.
-        chosen: the engine.
         running: as the options have it.
         words: what is done to the nodes.
     """
@@ -207,10 +205,7 @@ def ask_lake(
     """Key of each node and its answer, or why there is none; as they come.
 
     Args:
-        lake: where the nodes are.
-        keys: of the nodes.
         question: what a worker does.
-        spec_of: from a node's task to the spec of the question.
         task_of: and back.
         words: what is done to the nodes.
         running: as the options have it.

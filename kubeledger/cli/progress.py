@@ -116,7 +116,6 @@ def watched(
 
     Args:
         histories: of some nodes.
-        bar: where.
         totals: node -> its last record, where that is known.
     """
     if sys.stderr is None or not sys.stderr.isatty():

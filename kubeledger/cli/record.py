@@ -119,7 +119,6 @@ class _Beside(NamedTuple):
     shipping: ShippingThread | None
 
     def sealed(self) -> None:
-        """A segment was sealed."""
         from kubeledger.record.metrics import SEALED
 
         self.metrics.add(SEALED)

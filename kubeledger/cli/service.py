@@ -101,6 +101,5 @@ class Waits:
             self.interrupted = True
 
     def close(self) -> None:
-        """Close the pipe."""
         os.close(self._read_fd)
         os.close(self.write_fd)

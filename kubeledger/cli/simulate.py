@@ -25,12 +25,7 @@ _BAD_INPUT = 3
 
 
 @click.command(epilog="Example: kubeledger simulate node.yaml --ledger ./simulated")
-@click.argument(
-    "scenario",
-    required=False,
-    metavar="[SCENARIO]",
-    type=click.Path(path_type=Path, readable=False),
-)
+@click.argument("scenario", metavar="SCENARIO", type=click.Path(path_type=Path, readable=False))
 @ledger_option
 @click.option(
     "--out",
@@ -41,23 +36,16 @@ _BAD_INPUT = 3
 )
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), metavar="N", help="Another seed.")
 @click.option("--duration", metavar="D", help="Another duration, e.g. 30m or 24h.")
-@click.option("--node", metavar="NAME", help="Another name; with --openb, which node.")
+@click.option("--node", metavar="NAME", help="Another name.")
 @click.option("--every-tick", is_flag=True, help="Write each probe tick; else equal ones fold.")
 @click.option("--check", is_flag=True, help="Only check the scenario.")
-@click.option(
-    "--openb",
-    nargs=2,
-    type=click.Path(path_type=Path, readable=False),
-    metavar="NODES.csv PODS.csv",
-    help="A node of the Alibaba GPU trace 2023 in place of a scenario.",
-)
 @click.option("-q", "--quiet", is_flag=True, help="Print only the totals.")
 @output_option("table", "json")
 @click.pass_context
 @reports_errors
 def simulate(
     context: click.Context,
-    scenario: Path | None,
+    scenario: Path,
     ledger: Path,
     out: Path | None,
     seed: int | None,
@@ -65,7 +53,6 @@ def simulate(
     node: str | None,
     every_tick: bool,
     check: bool,
-    openb: tuple[Path, Path] | None,
     quiet: bool,
     output: str,
 ) -> None:
@@ -81,12 +68,11 @@ def simulate(
     if is_standard(out) and output != "table":
         raise BadQuestionError(f"records and totals cannot both go to {STANDARD_OUTPUT}")
     duration_ns = _duration(duration)
-    loaded = _loaded(scenario, openb, node)
     plan = to_plan(
-        loaded,
+        _loaded(scenario),
         seed=seed,
         duration_ns=duration_ns,
-        node=None if openb else node,
+        node=node,
         every_tick=every_tick or None,
     )
     if check:
@@ -118,19 +104,13 @@ def _duration(text: str | None) -> int | None:
     return ns
 
 
-def _loaded(scenario: Path | None, openb: tuple[Path, Path] | None, node: str | None) -> Loaded:
+def _loaded(scenario: Path) -> Loaded:
     from kubeledger.cli.files import STANDARD_INPUT, is_standard, read_input
     from kubeledger.simulate.scenario.document import BYTES_MAX
     from kubeledger.simulate.scenario.load import load_scenario
-    from kubeledger.simulate.scenario.openb import load_openb
     from kubeledger.simulate.scenario.problems import ScenarioError
 
-    if (scenario is None) == (openb is None):
-        raise BadQuestionError("what is to be simulated?", advice="give a SCENARIO, or --openb")
     try:
-        if openb is not None:
-            return load_openb(*openb, node)
-        assert scenario is not None
         if is_standard(scenario):
             return load_scenario(STANDARD_INPUT, read_input("-", BYTES_MAX))
         return load_scenario(scenario)

@@ -27,7 +27,6 @@ def into_ledger(
     Args:
         records: of one node, numbered from 1.
         directory: of the ledger, made if need be; removed again if nothing came into it.
-        node: name of the node.
         added: one number: how many were written.
 
     Yields:

@@ -179,7 +179,6 @@ def bound(shipped: ShippedQuery, given: dict[str, str], span: Span) -> dict[str,
     """Values of a shipped query's parameters; a TIME becomes RFC 3339.
 
     Args:
-        shipped: the query.
         given: name -> value as the user wrote it.
         span: of the records that are asked about.
 

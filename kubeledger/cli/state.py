@@ -29,7 +29,7 @@ from kubeledger.model.errors import BadQuestionError
     metavar="PART,...",
     shell_complete=complete_parts,
     help="Parts to show: kubelet, machine, settings, pods, devices, claims, resources, cpus, "
-    "memory, topology, probes, images, cgroups, preemptions, counts.",
+    "memory, topology, probes, images, pulls, cgroups, preemptions, counts.",
 )
 @output_option("table", "wide", "json")
 @reports_errors

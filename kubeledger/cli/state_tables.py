@@ -315,6 +315,27 @@ def _images(state: NodeState, page: _Page) -> None:
     page.table("eviction signals", ("signal", "available", "capacity", "read"), signals)
 
 
+def _pulls(state: NodeState, page: _Page) -> None:
+    pulls = state.imagepull
+    failing = sorted(
+        (_name(state, key), image, pull.failures, page.time(pull.failed_ts_ns),
+         page.time(pull.held_back_ts_ns), pull.error or pull.reason or "")
+        for key, images in pulls.failing.items()
+        for image, pull in images.items()
+    )  # fmt: skip
+    columns = ("pod", "image", "failures", "last failed", "held back", "error")
+    page.table("pulls that fail", columns, failing)
+    may = sorted(
+        (image, reference, "all pods" if users.everyone
+         else " ".join((*users.secrets, *users.service_accounts)), page.time(pulled.updated_ts_ns))
+        for reference, pulled in pulls.pulled.items()
+        for image, users in pulled.users.items()
+    )  # fmt: skip
+    page.table("pulled images", ("image", "ID", "may be used by", "since"), may)
+    rows = [(image, page.time(ts_ns)) for image, ts_ns in sorted(pulls.pulling.items())]
+    page.table("images to be pulled", ("image", "read"), rows)
+
+
 def _cgroups(state: NodeState, page: _Page) -> None:
     rows = [
         (path, _name(state, c.pod_uid or ""), c.qos_class, c.cpu_shares,
@@ -374,6 +395,7 @@ _PARTS: dict[str, Callable[[NodeState, _Page], None]] = {
     "topology": _topology,
     "probes": _probes,
     "images": _images,
+    "pulls": _pulls,
     "cgroups": _cgroups,
     "preemptions": _preemptions,
     "settings": _settings,

@@ -206,7 +206,6 @@ class Answers:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close."""
         self._snapshots.close()
 
     def nodes(self) -> list[str]:
@@ -223,7 +222,7 @@ class Answers:
         return nodes
 
     def routes(self) -> Mapping[tuple[str, str], Answer]:
-        """(method, path) -> what answers it; docs/timeline.md has the table."""
+        """(method, path) -> what answers it; docs/internals/timeline.md has the table."""
         return {
             ("GET", "/"): self.page,
             ("GET", "/api/drawing"): self.drawing,

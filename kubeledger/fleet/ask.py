@@ -60,9 +60,7 @@ def ask_nodes(
     """Ask all nodes; the answers come in any order.
 
     Args:
-        engine: on which.
         question: what a worker does, by ``on_ledger``.
-        specs: one a node.
         task_of: the node's task that a spec is about.
         attempts: how often a task is started at most.
         timeout_s: longest time of an attempt; None: none.

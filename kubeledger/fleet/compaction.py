@@ -117,7 +117,6 @@ def compact(lake: Lake, scratch: Path) -> tuple[Compacted, ...]:
     other one wrote is removed by the next sweep.
 
     Args:
-        lake: whose.
         scratch: directory for files of the moment, as big as the lake's Parquet at most.
 
     Raises:

@@ -186,7 +186,6 @@ class BundleContent:
         """Bring it into a new ledger by other options, after all else that is in an old one.
 
         Args:
-            name: of the node.
             old: a ledger that holds it as it was read by the options before.
             directory: where nothing is yet.
             options: by which it is read from now on.

@@ -207,7 +207,6 @@ def _stored(lake: Lake, made: _File, before: Sequence[LakeFile], created: list[s
 
     Args:
         lake: where it goes.
-        made: the file.
         before: sound files of the generation before.
         created: gets its path if nothing was there.
     """

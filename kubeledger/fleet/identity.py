@@ -58,9 +58,7 @@ def identity_of(
     Args:
         lake: where it will stand.
         spec: of the task.
-        seen: the source.
         content: what it holds.
-        name: of the node in it.
         pods: UIDs of the pods that the lake knows of a node; asked for only where nothing else
             distinguishes nodes.
 

@@ -31,7 +31,6 @@ def run_id(sources: Sequence[str], chain: str, rules: str, *labels: str | None) 
     Args:
         sources: (n,) identities, in any order.
         chain: chain digest of the last record.
-        rules: version of the rules.
         labels: what else is in the node's row.
 
     Returns:

@@ -202,8 +202,6 @@ def repaired(spec: NodeSpec, lake: Lake, scratch: Path) -> tuple[Head, bool]:
     """Repair what is damaged of a node; the head, and whether it is a new one.
 
     Args:
-        spec: names the node.
-        lake: its lake.
         scratch: an empty directory.
 
     Raises:

@@ -228,9 +228,7 @@ def run_plan(
     Whoever stops in the middle begins again with a new plan, which has the rest.
 
     Args:
-        lake: that of the plan.
         plan: what is to be done.
-        engine: on which.
         task: ``node_task``.
         attempts: of a task whose worker dies, whose storage fails, or that lacks memory or disk.
         timeout_s: longest time of a task; None: none.

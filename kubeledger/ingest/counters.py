@@ -42,7 +42,11 @@ class Disagreement(NamedTuple):
 
 
 class CounterCheck:
-    """Takes note of decisions and readings as they come; what disagrees is reported at the end."""
+    """Takes note of decisions and readings as they come; what disagrees is reported at the end.
+
+    Attributes:
+        logged_until_ns: the last time of the logs; None without one.
+    """
 
     def __init__(self, logged_until_ns: int | None) -> None:
         """Nothing is known yet.
@@ -50,7 +54,7 @@ class CounterCheck:
         Args:
             logged_until_ns: the last time of the logs; None without one.
         """
-        self._logged_until_ns = logged_until_ns
+        self.logged_until_ns = logged_until_ns
         self._starts: list[tuple[int, bool]] = []
         self._decided: dict[str, list[int]] = {metric: [] for metric, _ in _COUNTED.values()}
         self._readings: list[KubeletCounters] = []
@@ -90,8 +94,8 @@ class CounterCheck:
     def _whole_since(self, ts_ns: int) -> int | None:
         """Start of the process that ran then; None where its log is not whole until then."""
         started = [start for start in self._starts if start[0] <= ts_ns + _AROUND_NS]
-        if not started or self._logged_until_ns is None:
+        if not started or self.logged_until_ns is None:
             return None
         since_ns, from_start = max(started)
-        covered = from_start and self._logged_until_ns >= ts_ns - _AROUND_NS
+        covered = from_start and self.logged_until_ns >= ts_ns - _AROUND_NS
         return since_ns if covered else None

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
-from kubeledger.ingest.assemblers import assemblers_of
+from kubeledger.ingest.assemblers import Assemblers, assemblers_of
 from kubeledger.ingest.correlate.assembler import ItemHandler
+from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.counters import CounterCheck
 from kubeledger.ingest.klog.account import Account, shape_of
 from kubeledger.ingest.klog.cut_lines import CutLineError
 from kubeledger.ingest.klog.outputs import ClockStep, LogEntry, NewProcess, Ordered
 from kubeledger.ingest.messages.catalogue import router
 from kubeledger.ingest.planning.plan import Plan
-from kubeledger.ingest.sequencer import Sequencer
+from kubeledger.ingest.sequencer import Held, Sequencer
 from kubeledger.ingest.sources.facts import Fact, Facts
 from kubeledger.ingest.sources.findings import Finding
 from kubeledger.ingest.sources.items import Item, KubeletCounters, LogLine
@@ -37,6 +39,28 @@ _PATIENCE_NS = 3 * NS_PER_S
 to wait for it."""
 
 
+class DispatcherState(NamedTuple):
+    """All that a dispatcher knows after an item.
+
+    Attributes:
+        assemblers: with what they hold.
+        held: facts that wait in the sequencer.
+        steps: how often the clock was set back in each log.
+        last_ns, counters: as the dispatcher's.
+    """
+
+    assemblers: Assemblers
+    held: list[Held]
+    steps: Counter[str]
+    last_ns: int
+    counters: CounterCheck
+
+    @property
+    def context(self) -> BundleContext:
+        """What all assemblers share."""
+        return self.assemblers.starts.context
+
+
 class Dispatcher:
     """The assemblers of one bundle, and the sequencer after them.
 
@@ -46,27 +70,37 @@ class Dispatcher:
         last_ns: time of the last item.
     """
 
-    def __init__(self, plan: Plan, accounts: Mapping[str, Account]) -> None:
+    def __init__(
+        self, plan: Plan, accounts: Mapping[str, Account], state: DispatcherState | None = None
+    ) -> None:
         """No item has come.
 
         Args:
             plan: whose bundle, and what is known of it beforehand.
             accounts: file -> account of its lines; filled by the reader of the files.
+            state: of another one, after the items that came before; it is used up.
         """
         self._accounts = accounts
-        self._steps: Counter[str] = Counter()
-        self.last_ns = plan.timing.first_ts_ns
-        self.counters = CounterCheck(plan.context.logged_until_ns)
-        self._starts, self._errors, self._stages, self._assemblers = assemblers_of(
-            plan.context, plan.version_at
-        )
+        self._steps: Counter[str] = Counter() if state is None else state.steps
+        self.last_ns = plan.timing.first_ts_ns if state is None else state.last_ns
+        until_ns = plan.context.logged_until_ns
+        self.counters = CounterCheck(until_ns) if state is None else state.counters
+        self.counters.logged_until_ns = until_ns
+        self._made = state.assemblers if state else assemblers_of(plan.context, plan.version_at)
+        self._starts, self._errors, self._stages, self._assemblers = self._made
         self.router = router(self._assemblers)
         queues = {id(each.queue): each.asks_since for each in self._assemblers}
-        self._sequencer = Sequencer(list(queues.values()))
+        self._sequencer = Sequencer(list(queues.values()), () if state is None else state.held)
         self._handlers: dict[type, list[ItemHandler]] = {}
         for assembler in self._assemblers:
             for kind, handler in assembler.items().items():
                 self._handlers.setdefault(kind, []).append(handler)
+
+    @property
+    def state(self) -> DispatcherState:
+        """What another one can go on from; it shares all of it with this one."""
+        held = self._sequencer.held
+        return DispatcherState(self._made, held, self._steps, self.last_ns, self.counters)
 
     def take(self, key: int, item: Ordered | Item) -> Iterator[Fact]:
         """Take in the next item; gives out the facts that nothing to come can precede.

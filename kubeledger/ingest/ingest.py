@@ -18,9 +18,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from heapq import merge
 
 import msgspec
 
+from kubeledger.ingest.carried import (
+    ReadState,
+    Seam,
+    Surveys,
+    is_plain,
+    load_seams,
+    save_seams,
+    seam_of,
+    thawed_state,
+)
 from kubeledger.ingest.coverage import Coverage, coverage_of
 from kubeledger.ingest.pieces import keep_sources, plan_with_kept
 from kubeledger.ingest.pipeline import Pipeline, Progress
@@ -33,11 +45,13 @@ from kubeledger.ingest.standing import OWN, StandingRecords
 from kubeledger.ingest.stored import WINDOW_NS, Key, StoredFacts, same_body, same_subject
 from kubeledger.ledger.base_content import DroppedImport
 from kubeledger.ledger.batch import Draft
+from kubeledger.ledger.frozen import NotFrozenError
 from kubeledger.ledger.kept import REREAD_BYTES_MAX, KeptSources
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import Run
+from kubeledger.ledger.names import CARRIED
 from kubeledger.ledger.runs import keyed_replay, replay_runs
-from kubeledger.ledger.superseded import Span
+from kubeledger.ledger.superseded import Span, is_superseded
 from kubeledger.ledger.writer import LedgerWriter
 from kubeledger.model.bodies.ledger import (
     FindingReported,
@@ -48,7 +62,7 @@ from kubeledger.model.bodies.ledger import (
     Source,
     SourceAccount,
 )
-from kubeledger.model.errors import BadInputError, BadQuestionError
+from kubeledger.model.errors import BadInputError, BadQuestionError, LedgerUnavailableError
 from kubeledger.model.record import Record
 
 _NOT_REREAD = (
@@ -164,7 +178,6 @@ def ingest(
     Args:
         plan: of what is new.
         ledger: where it goes.
-        writer: of the ledger.
         options: of the user.
         progress: called now and then with how far it is.
         keep: keep the sources for later imports.
@@ -185,23 +198,76 @@ def ingest(
         return report
     store = KeptSources(ledger.path, node)
     kept = store.imports(history.completed)
-    complete = plan_with_kept(plan, options, store, kept)
-    complete.recorded = plan.recorded
-    if complete.reread or complete.recorded:
-        coverage = Coverage({})
+    gone_on = _gone_on(plan, options, ledger, store, history)
+    if gone_on is not None:
+        seam, complete, pipeline = gone_on
+    else:
+        seam, complete = None, plan_with_kept(plan, options, store, kept)
+        complete.recorded = plan.recorded
+        if complete.reread or complete.recorded:
+            coverage = Coverage({})
+        pipeline = Pipeline(complete, coverage)
+    pipeline.progress = progress
     if keep:
         keep_sources(plan, complete, options, store, len(history.runs))
-    pipeline = Pipeline(complete, coverage, progress)
-    ingestion = Ingestion(pipeline, ledger, writer, history, coverage)
+    ingestion = Ingestion(pipeline, ledger, writer, history, coverage, seam)
     for _ in writer.append_batches(node, ingestion.batches()):
         pass
     report = _report(complete)
     ingestion.finish(report)
-    if kept and complete is plan:
+    if keep and (seams := ingestion.seams()):
+        with suppress(LedgerUnavailableError), ledger.reading(node) as look:
+            save_seams(ledger.snapshots(node, CARRIED), look, seams)
+    is_alone = kept and seam is None and complete is plan
+    if is_alone or store.is_too_much(history.completed, complete.reread):
         report.findings.append(Finding("kept_sources_too_much", None, _TOO_MUCH))
     elif store.is_damaged(history.completed, complete.reread):
         report.findings.append(Finding("kept_sources_damaged", None, _NOT_REREAD))
     return report
+
+
+def _gone_on(
+    plan: Plan,
+    options: ImportOptions,
+    ledger: Ledger,
+    store: KeptSources,
+    history: History,
+) -> tuple[Seam, Plan, Pipeline] | None:
+    """From where an import goes on, the plan of all, and what reads the rest.
+
+    None where all has to be read again.
+
+    Raises:
+        BadInputError: as ``make_plan``.
+    """
+    is_whole = history.dropped_ts_ns is None and all(run.complete for run in history.runs)
+    if not (history.runs and is_whole and is_plain(plan)):
+        return None
+    whole: Plan | None = None
+    node = plan.context.node
+    with ledger.reading(node) as look, suppress(NotFrozenError, LedgerUnavailableError):
+        for seam in load_seams(ledger.snapshots(node, CARRIED), look):
+            if whole is None:
+                surveys = Surveys(seam)
+                kept = store.imports(history.completed, surveys.digests)
+                whole = plan_with_kept(plan, options, store, kept, surveys)
+                if not {run.digest for run in history.runs} <= whole.reread:
+                    return None
+                newest, logs_max = seam, len(whole.timing.logs)
+            if not 0 < len(seam.logs) <= logs_max:
+                continue
+            state, complete = thawed_state(seam, whole), whole
+            if isinstance(state, ReadState) and seam is not newest:
+                # What comes after the seam is read, and so proved.
+                complete = plan_with_kept(plan, options, store, kept, Surveys(seam))
+                if complete.reread != whole.reread:
+                    return None
+                state = thawed_state(seam, complete)
+            if isinstance(state, ReadState):
+                pipeline = Pipeline(complete, Coverage({}), state)
+                return (seam, complete, pipeline) if pipeline.is_later() else None
+            logs_max = state
+    return None
 
 
 def _refuse_nothing(plan: Plan) -> None:
@@ -291,6 +357,7 @@ class Ingestion:
         writer: LedgerWriter,
         history: History,
         coverage: Coverage,
+        seam: Seam | None = None,
     ) -> None:
         """Look up what the ledger holds of the same sources; nothing is appended.
 
@@ -300,13 +367,14 @@ class Ingestion:
             writer: of the ledger; nobody else appends to this node meanwhile.
             history: what the ledger holds of the node.
             coverage: what of the sources was imported before.
+            seam: from where the pipeline goes on.
         """
         plan = pipeline.plan
         self._node = plan.context.node
         self._coverage = coverage
         self._pipeline = pipeline
         self._by_kind: Counter[str] = Counter()
-        self._next_seq = writer.next_seq(self._node)
+        self._first_seq = self._next_seq = writer.next_seq(self._node)
         reread = [
             run
             for run in history.runs
@@ -322,7 +390,14 @@ class Ingestion:
         # Its records end the ledger: what is missing goes right after them.
         self._in_place = bool(self._interrupted) and self._interrupted[-1] is last
         self._resumed = self._stored_of(ledger, self._interrupted, same_body)
-        self._standing = self._standing_of(ledger, plan, reread)
+        self._standing = (
+            self._standing_of(ledger, plan, reread)
+            if seam is None
+            else self._after(ledger, seam, reread)
+        )
+        self._instant_ns = plan.timing.first_ts_ns if seam is None else seam.instant_ns
+        self._instant_seq = 0 if seam is None else seam.instant_seq
+        self._replay_ns = plan.timing.first_ts_ns
         earlier = [
             run
             for run in history.runs
@@ -334,6 +409,11 @@ class Ingestion:
         self._dropped_ts_ns = history.dropped_ts_ns
         self._latest_ts_ns: int | None = None
         self._left_out = 0
+        self._seams: list[tuple[Seam, int]] = []
+        self._told: list[tuple[int, int]] = []
+        before = (self._earlier, self._resumed, self._dropped_ts_ns)
+        if coverage.is_empty and before == (None, None, None) and is_plain(plan):
+            pipeline.at_seam = self._at_seam
 
     def _stored_of(self, ledger: Ledger, runs: list[Run], key: Key) -> StoredFacts | None:
         if not runs:
@@ -348,6 +428,20 @@ class Ingestion:
         files = plan.bundle.files if recorded else []
         sizes = {file.source.name: _whole_bytes(file) for file in files}
         return StandingRecords(records, plan.timing.first_ts_ns, recorded, sizes)
+
+    def _after(self, ledger: Ledger, seam: Seam, runs: list[Run]) -> StandingRecords:
+        """Records of what waited at a seam, and of what was read after it."""
+        opened = self._opened(ledger)
+        with ledger.reading(self._node) as look:
+            found = {record.seq: record for record in look.picked(seq for _, seq in seam.tail)}
+        tail = [
+            (replay_ns, found[seq])
+            for replay_ns, seq in sorted(seam.tail)
+            if not is_superseded(seq, opened[2])
+        ]
+        later = keyed_replay([run for run in runs if run.first_seq > seam.seq], *opened)
+        records = merge(tail, later, key=lambda each: (each[0], each[1].seq))
+        return StandingRecords(records, seam.instant_ns, instant_seq=seam.instant_seq)
 
     def _opened(self, ledger: Ledger) -> tuple[Callable[[int], Iterator[Record]], None, list[Span]]:
         """How runs are replayed: from where, to the end, without what is superseded already."""
@@ -412,8 +506,38 @@ class Ingestion:
             body = RecordsSuperseded(digest=digest, spans=superseded[at : at + BATCH])
             yield Fact(ts_ns, body, ())
 
+    def _at_seam(self) -> None:
+        """What waits here is told now, and anew by an import that goes on from here."""
+        instant = self._instant_ns, self._instant_seq
+        seam = seam_of(self._pipeline.plan, self._pipeline.state(), *instant)
+        if seam is not None:
+            self._seams.append((seam, len(self._told)))
+
+    def seams(self) -> list[Seam]:
+        """What this import hands on to the next; to be asked after the last fact."""
+        for seam, told in self._seams:
+            seam.tail = self._told[told:]
+        return [seam for seam, _ in self._seams]
+
+    def _note(self, fact: Fact, seq: int) -> None:
+        """Where the record of a fact stands in the order of replay."""
+        self._instant_ns, self._instant_seq = max(self._instant_ns, fact.ts_ns), seq
+        if self._seams:
+            is_new = seq >= self._first_seq
+            self._told.append((self._replay_ns if is_new else self._instant_ns, seq))
+
     def _draft(self, fact: Fact) -> Draft | None:
         """The record of a fact; None when it is stored already."""
+        draft = self._new(fact)
+        if draft is not None:
+            self._replay_ns = max(self._replay_ns, fact.ts_ns)
+        if fact.seq is not None:
+            fact.cause = None  # it is told: what comes of it needs its number alone
+            if not isinstance(fact.body, OWN):
+                self._note(fact, fact.seq)
+        return draft
+
+    def _new(self, fact: Fact) -> Draft | None:
         of_dropped_time = self._is_of_dropped_time(fact)
         if self._is_old(fact):
             return None
@@ -458,7 +582,6 @@ class Ingestion:
         return self._latest_ts_ns <= self._dropped_ts_ns
 
     def finish(self, report: NodeReport) -> None:
-        """Complete the report."""
         report.accounts = self._pipeline.totals()
         report.confirmed = dict(sorted(self._pipeline.confirmed.items()))
         report.findings = self._pipeline.findings

@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
+from kubeledger.ingest.carried import Surveys, is_plain
 from kubeledger.ingest.coverage import same_name
 from kubeledger.ingest.klog.log_survey import survey_log
 from kubeledger.ingest.planning.bundle import Bundle, FoundFile, drop_copies
@@ -28,7 +29,11 @@ _Value = TypeVar("_Value")
 
 
 def plan_with_kept(
-    piece: Plan, options: ImportOptions, store: KeptSources, kept: Sequence[KeptImport]
+    piece: Plan,
+    options: ImportOptions,
+    store: KeptSources,
+    kept: Sequence[KeptImport],
+    surveys: Surveys | None = None,
 ) -> Plan:
     """Plan the import of a piece together with what was kept of earlier ones.
 
@@ -37,6 +42,7 @@ def plan_with_kept(
         options: of the user.
         store: where contents stand.
         kept: earlier imports in their order.
+        surveys: of logs among them whose contents are not read, nor proved, nor counted.
 
     Returns:
         the plan; ``piece`` itself where nothing was kept, or all of it is too much.
@@ -44,7 +50,9 @@ def plan_with_kept(
     Raises:
         BadInputError: as ``make_plan``.
     """
-    size = sum(source.size_bytes for known in kept for source in known.sources)
+    known_digests = () if surveys is None else surveys.digests
+    sources = (source for known in kept for source in known.sources)
+    size = sum(source.size_bytes for source in sources if source.digest not in known_digests)
     if not kept or size + _size_of(piece) > REREAD_BYTES_MAX:
         return piece
     bundle = piece.bundle
@@ -55,7 +63,7 @@ def plan_with_kept(
     given_ts: dict[str, int] = {}
     reread: list[KeptImport] = []
     for known in reversed(kept):
-        found = _found(known, store)
+        found = _found(known, store, surveys)
         if found is not None:
             reread.append(known)
             for file, source in found:
@@ -79,20 +87,20 @@ def plan_with_kept(
 def keep_sources(
     piece: Plan, plan: Plan, options: ImportOptions, store: KeptSources, number: int
 ) -> None:
-    """Keep the sources of an import for those after it, unless they are too much.
+    """Keep the sources of an import for those after it; of too much, which logs they were.
 
     Args:
         piece: the plan of what is new.
         plan: that of all that is read.
         options: of the user.
-        store: where they are kept.
         number: how many imports there were before.
 
     Raises:
         LedgerUnavailableError: they cannot be written.
         BadInputError: a source cannot be read.
     """
-    if _size_of(plan) > REREAD_BYTES_MAX:
+    has_contents = _size_of(plan) <= REREAD_BYTES_MAX
+    if not has_contents and not is_plain(plan):
         return
     files = piece.bundle.files
     spans = plan.timing.spans
@@ -116,17 +124,17 @@ def keep_sources(
         kubelet_version=options.kubelet_version,
         year=options.year,
         sources=sources,
+        has_contents=has_contents,
     )
-    store.keep(kept, ((file.digests.digest, file.source.stored_chunks()) for file in files))
+    contents = files if has_contents else []
+    store.keep(kept, ((file.digests.digest, file.source.stored_chunks()) for file in contents))
 
 
 def plan_of_kept(known: KeptImport, store: KeptSources, node: str) -> Plan | None:
     """Plan an import again from what was kept of it; None where that is damaged.
 
     Args:
-        known: the import.
         store: where contents stand.
-        node: whose it is.
     """
     found = _found(known, store)
     if found is None:
@@ -145,15 +153,19 @@ def _size_of(plan: Plan) -> int:
     return sum(file.digests.size for file in plan.bundle.files)
 
 
-def _found(known: KeptImport, store: KeptSources) -> list[tuple[FoundFile, KeptSource]] | None:
+def _found(
+    known: KeptImport, store: KeptSources, surveys: Surveys | None = None
+) -> list[tuple[FoundFile, KeptSource]] | None:
     """The files of an earlier import; None where one of them is not what was kept."""
     found = []
     for source in known.sources:
+        content = SourceFile(source.file, store.content(source.digest), source.mtime_ns)
+        surveyed = None if surveys is None else surveys.file(source, content)
+        if surveyed is not None:
+            found.append((surveyed, source))
+            continue
         try:
-            file = opened(
-                SourceFile(source.file, store.content(source.digest), source.mtime_ns),
-                source.format,
-            )
+            file = opened(content, source.format)
             survey = survey_log(file, []) if source.format in LOG_FORMATS else None
             digests = survey.digests if survey is not None else digest_chunks(file.stored_chunks())
         except BadInputError:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
 from itertools import chain, zip_longest
 
 from kubeledger import __version__
+from kubeledger.ingest.carried import ReadState, basis_of
 from kubeledger.ingest.coverage import Coverage
 from kubeledger.ingest.dispatch import Dispatcher, finding_fact
 from kubeledger.ingest.klog.account import Account, shape_of
@@ -18,7 +20,7 @@ from kubeledger.ingest.klog.outputs import (
     Ordered,
 )
 from kubeledger.ingest.klog.reader import KlogReader
-from kubeledger.ingest.klog.reorder import in_order
+from kubeledger.ingest.klog.reorder import LogOrder, all_after
 from kubeledger.ingest.klog.rotation import overlap_of, up_to
 from kubeledger.ingest.klog.stamps import Clock
 from kubeledger.ingest.planning.bundle import Finding
@@ -49,6 +51,9 @@ Place = Callable[[int, int], tuple[int, int]]
 
 Keyed = tuple[int, "Ordered | Item"]
 
+SEAMS = 2
+"""So many ends of logs are told, the last ones: what one of them waited for may come next."""
+
 
 class Pipeline:
     """Reads one bundle once; the facts come out in the order of its time.
@@ -57,19 +62,67 @@ class Pipeline:
         accounts: file -> account of its lines.
         confirmed: file -> records that it is evidence of, besides the file that counts them.
         findings: what was odd, those known from the start included.
+        progress: is called now and then with how far it is.
+        at_seam: is called where all of some logs was read, before what waits for more is told: at
+            the end, and where one of the last logs begins after the end of those before.
     """
 
-    def __init__(self, plan: Plan, coverage: Coverage, progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        coverage: Coverage,
+        state: ReadState | None = None,
+    ) -> None:
+        """Nothing is read yet.
+
+        Args:
+            plan: of what is read.
+            coverage: what of it was imported before.
+            state: of another pipeline, which read the first logs of the plan; it is used up.
+        """
         self.plan = plan
-        self.accounts: dict[str, Account] = {}
-        self.confirmed: Counter[str] = Counter()
-        self.findings: list[Finding] = []
+        self.accounts: dict[str, Account] = {} if state is None else state.accounts
+        self.confirmed: Counter[str] = Counter() if state is None else state.confirmed
+        self.findings: list[Finding] = [] if state is None else state.findings
+        self.at_seam: Callable[[], None] | None = None
+        self._state = state
+        self._clock = self._clock_then = None if state is None else state.clock
+        self._logs_read = 0 if state is None else state.logs
+        self._key_ns = plan.timing.first_ts_ns if state is None else state.key_ns
+        self._groups: Iterator[tuple[int, Iterator[LogOutput]]] = self._read_groups()
+        if state is not None:
+            plan.context = state.dispatcher.context
         self._coverage = coverage
-        self._progress = progress
+        self.progress: Progress | None = None
         self._read = 0
         self._sizes = {file.source.name: file.digests.size for file in plan.bundle.files}
         self._total = sum(self._sizes.values())
-        self._dispatcher = Dispatcher(plan, self.accounts)
+        waiting = None if state is None else state.dispatcher
+        self._dispatcher = Dispatcher(plan, self.accounts, waiting)
+
+    def is_later(self) -> bool:
+        """Whether all that is read comes after what was read before; reads some of it."""
+        before, outputs = next(self._groups)
+        outputs, is_later = all_after(outputs, self._key_ns)
+        self._groups = chain(((before, outputs),), self._groups)
+        return is_later
+
+    def state(self) -> ReadState:
+        """What another pipeline can go on from; it shares all of it with this one."""
+        assert self._clock_then is not None
+        return ReadState(
+            dispatcher=self._dispatcher.state,
+            clock=self._clock_then,
+            accounts=self.accounts,
+            findings=self.findings,
+            confirmed=self.confirmed,
+            key_ns=self._key_ns,
+            logs=self._logs_read,
+            plan_findings=self.plan.findings,
+            version=self.plan.version,
+            basis=basis_of(self.plan),
+            starts_ns=self.plan.context.starts_ns,
+        )
 
     def facts(self) -> Iterator[Fact]:
         """All facts, from ``ImportStarted`` to ``ImportCompleted``.
@@ -100,7 +153,8 @@ class Pipeline:
         if place is not None and place.line is not None and place.text is not None:
             shape = shape_of("", place.text, False, "unreadable record")
             ts_ns = self.plan.timing.first_ts_ns
-            yield self.accounts[place.file].misread(shape, place.line, place, ts_ns)
+            misread = self.accounts[place.file].misread(shape, place.line, place, ts_ns)
+            yield from () if misread is None else (misread,)
 
     def _rejected(self, fact: Fact, flaw: str) -> Fact:
         """In place of a fact that no ledger can hold, the finding that says so."""
@@ -112,6 +166,9 @@ class Pipeline:
 
     def _all_facts(self) -> Iterator[Fact]:
         yield from self._up_to_the_end()
+        self._logs_read, self._clock_then = len(self.plan.timing.logs), self._clock
+        if self.at_seam is not None and self._clock is not None:
+            self.at_seam()
         last_ns = max(self._dispatcher.last_ns, self.plan.timing.last_ts_ns)
         yield from self._dispatcher.finish(last_ns)
         for finding, reading in self._dispatcher.counters.disagreements():
@@ -120,9 +177,10 @@ class Pipeline:
 
     def _up_to_the_end(self) -> Iterator[Fact]:
         yield self._begin()
-        for finding in self.plan.findings:
+        for finding in self.plan.findings if self._state is None else ():
             yield finding_fact(finding, self.plan.timing.first_ts_ns)
         for key, item in heapq.merge(*self._streams(), key=lambda pair: pair[0]):
+            self._key_ns = key
             yield from self._dispatcher.take(key, item)
 
     def count(self, fact: Fact) -> None:
@@ -213,17 +271,38 @@ class Pipeline:
             yield report.ts_ns, report
 
     def _logs(self) -> Iterator[Keyed]:
-        return in_order(self._read_logs(), self.plan.timing.first_ts_ns)
+        order = LogOrder(self._key_ns)
+        begun = self._logs_read
+        for before, outputs in self._groups:
+            if self.at_seam is not None and begun < before > len(self.plan.timing.logs) - SEAMS:
+                self._clock_then = deepcopy(self._clock)
+                outputs, is_later = all_after(outputs, order.latest_ns)
+                if is_later:
+                    yield from order.drain()
+                    self._logs_read = self.plan.context.logs_read = before
+                    self.at_seam()
+            for output in outputs:
+                yield from order.take(output)
+        yield from order.drain()
 
     def _read_logs(self) -> Iterator[LogOutput]:
-        timing = self.plan.timing
-        clock = Clock(timing.first_year, timing.offset_ns)
-        groups = groups_of(timing.logs)
+        return chain.from_iterable(outputs for _, outputs in self._groups)
+
+    def _read_groups(self) -> Iterator[tuple[int, Iterator[LogOutput]]]:
+        """What is read of each log, or of those that are woven, and how many logs come before.
+
+        Those are read before the next is asked for.
+        """
+        timing, before = self.plan.timing, self._logs_read
+        self._clock = clock = self._clock or Clock(timing.first_year, timing.offset_ns)
+        groups = groups_of(timing.logs[before:])
         for group, following in zip_longest(groups, groups[1:]):
             if len(group) > 1:
-                yield from self._read_woven(group, clock, is_last=following is None)
+                yield before, self._read_woven(group, clock, is_last=following is None)
             else:
-                yield from self._read_log(group[0], following[0] if following else None, clock)
+                next_log = following[0] if following else None
+                yield before, self._read_log(group[0], next_log, clock)
+            before += len(group)
 
     def _read_log(
         self, survey: LogSurvey, following: LogSurvey | None, clock: Clock
@@ -298,14 +377,14 @@ class Pipeline:
     def _counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         for chunk in chunks:
             self._read += len(chunk)
-            if self._progress is not None:
-                self._progress(self._read, self._total)
+            if self.progress is not None:
+                self.progress(self._read, self._total)
             yield chunk
 
     def _advance(self, source: SourceFile) -> None:
         self._read += self._sizes.get(source.name, 0)
-        if self._progress is not None:
-            self._progress(min(self._read, self._total), self._total)
+        if self.progress is not None:
+            self.progress(min(self._read, self._total), self._total)
 
     def _account(self, file: str) -> Account:
         account = Account(file, self._coverage.known_bytes(file))

@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from kubeledger.ingest.sources.facts import Fact, Facts
 
+Held = tuple[tuple[int, bool], int, Fact]
+"""A fact's place in the order, and how many had come with it."""
+
 
 class Sequencer:
     """A heap of facts between the assemblers and the ledger.
@@ -20,16 +23,24 @@ class Sequencer:
     cause always leaves before its effects, whatever their times say.
     """
 
-    def __init__(self, waiting_since: Sequence[Callable[[], int | None]]) -> None:
-        """Begin empty.
+    def __init__(
+        self, waiting_since: Sequence[Callable[[], int | None]], held: Sequence[Held] = ()
+    ) -> None:
+        """Begin with nothing, or with facts that waited in another one.
 
         Args:
             waiting_since: asks each assembler for the time of the oldest fact it holds.
+            held: what another one held.
         """
         self._waiting_since = list(waiting_since)
-        self._heap: list[tuple[tuple[int, bool], int, Fact]] = []
-        self._orders: dict[int, tuple[int, bool]] = {}
-        self._arrived = 0
+        self._heap: list[Held] = sorted(held)
+        self._orders = {id(fact): order for order, _, fact in held}
+        self._arrived = max((arrived for _, arrived, _ in held), default=0)
+
+    @property
+    def held(self) -> list[Held]:
+        """What has not left."""
+        return [*self._heap]
 
     def put(self, facts: Facts) -> None:
         """Take in facts; a cause must have been put before its effects."""

@@ -42,16 +42,18 @@ class StandingRecords:
         first_ts_ns: int,
         recorded: Sequence[Span] = (),
         sizes: Mapping[str, int] | None = None,
+        instant_seq: int | None = 0,
     ) -> None:
         """Begin before the first record.
 
         Args:
             records: in the order of replay, each with its time in that order (``keyed_replay``).
-            first_ts_ns: time of the new import's first record.
+            first_ts_ns: time of the new import's first record, or the latest before the records.
             recorded: those of a recording of the same files, which must rest on the same evidence;
                 sorted.
             sizes: file -> bytes of it that are read. A record of the recording that rests on what
                 is not read stays as it is.
+            instant_seq: the last record of the latest time; None: what follows in it is new.
         """
         self._records = iter(records)
         self._recorded = recorded
@@ -63,7 +65,7 @@ class StandingRecords:
         self._left: list[int] = []
         self._record_ns: int | None = None
         self._instant_ns = first_ts_ns
-        self._instant_seq: int | None = 0
+        self._instant_seq = instant_seq
 
     def take(self, fact: Fact) -> int | None:
         """Seq of the record that says the same at the same place; None when there is none."""

@@ -5,8 +5,10 @@ Unlike a reader, an audit continues after damage, so that its list is complete.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from kubeledger.ledger.audit_report import (
@@ -20,7 +22,7 @@ from kubeledger.ledger.audit_report import (
 from kubeledger.ledger.base import BASE, Begin, begin_of, load_base
 from kubeledger.ledger.base_content import load_content
 from kubeledger.ledger.captures import capture_flaws
-from kubeledger.ledger.chain_walk import ChainWalk
+from kubeledger.ledger.chain_walk import ChainWalk, Fault
 from kubeledger.ledger.index import without_dropped
 from kubeledger.ledger.kept import KeptSources
 from kubeledger.ledger.ledger import Ledger
@@ -28,6 +30,7 @@ from kubeledger.ledger.manifest import NodeInfo, load_manifest
 from kubeledger.ledger.names import MANIFEST, NODES, SEGMENTS, node_directory
 from kubeledger.ledger.regular import NotRegularError, crc_of
 from kubeledger.ledger.segments import (
+    Lines,
     Segment,
     SegmentGoneError,
     blocks_of,
@@ -39,7 +42,7 @@ from kubeledger.ledger.shipped import SHIPPED, load_mark
 from kubeledger.ledger.snapshots import SnapshotStore, derived_stores
 from kubeledger.ledger.storage import storage_errors
 from kubeledger.model.errors import DamagedLedgerError
-from kubeledger.model.wire.codec import is_complete_except_newline
+from kubeledger.model.wire.codec import chain_of, is_complete_except_newline
 
 _ATTEMPTS = 10  # each is taken back only by a drop that came between two system calls
 
@@ -123,6 +126,7 @@ class _NodeAuditor:
         self.stores = (snapshots, *derived_stores(self.directory.parent, node))
         known = [seq for store in self.stores for seq in store.seqs() if seq > self.begin.seq]
         self.snapshot_chains: dict[int, str | None] = dict.fromkeys(sorted(known))
+        self.marks = sorted({*self.heads, *known})
 
     def run(self) -> NodeAudit:
         walk, segments = self.walk, self.segments
@@ -206,11 +210,14 @@ class _NodeAuditor:
     def _segment(self, segment: Segment) -> None:
         file = str(segment.path)
         try:
-            for number, (offset, line) in enumerate(_lines(segment), 1):
-                if line.endswith(b"\n"):
-                    self._line(file, number, offset, line)
-                else:
-                    self._rest(segment, number, offset, line)
+            number = 1
+            for piece in lines_of(blocks_of(segment)):
+                self._lines(file, number, piece)
+                number += len(piece.lines)
+                if piece.rest:
+                    self._rest(
+                        segment, number, piece.offset + sum(map(len, piece.lines)), piece.rest
+                    )
         except DamagedLedgerError as error:
             self._find(file, error.offset, self.walk.seq + 1, error.message)
         except NotRegularError as error:
@@ -250,17 +257,38 @@ class _NodeAuditor:
             size = sum(len(block) for block in blocks_of(segment)) - offset
             self.tail = Tail(file=str(segment.path), offset=offset, size_bytes=size)
 
-    def _line(self, file: str, number: int, offset: int, line: bytes) -> None:
-        walk = self.walk
-        fault = walk.take(line)
-        if fault is not None:
-            self._find(file, offset, fault.seq, fault.problem, number)
-        if walk.seq in self.snapshot_chains:
-            self.snapshot_chains[walk.seq] = walk.digest.hex()
-        head = self.heads.get(walk.seq)
-        if fault is None and head is not None and head != walk.digest.hex():
-            problem = "the manifest counts another chain digest here"
-            self._find(file, offset, walk.seq, problem, number)
+    def _lines(self, file: str, number: int, piece: Lines) -> None:
+        """Whole lines, of which the first has this number in the file."""
+        walk, lines, at = self.walk, piece.lines, 0
+
+        def find(seq: int, problem: str, index: int) -> None:
+            offset = piece.offset + sum(map(len, lines[:index]))
+            self._find(file, offset, seq, problem, number + index)
+
+        def mark(seq: int, digest: str, index: int, fault: Fault | None = None) -> None:
+            if fault is not None:
+                find(fault.seq, fault.problem, index)
+            elif self.heads.get(seq, digest) != digest:
+                find(seq, "the manifest counts another chain digest here", index)
+            if seq in self.snapshot_chains:
+                self.snapshot_chains[seq] = digest
+
+        while at < len(lines):
+            first_seq = walk.seq + 1
+            taken = walk.take_sound(islice(lines, at, None))
+            for seq in self._marked(first_seq, walk.seq):
+                index = at + seq - first_seq
+                mark(seq, chain_of(lines[index]).hex(), index)
+            at += taken
+            if at < len(lines):
+                fault = walk.take(lines[at])
+                mark(walk.seq, walk.digest.hex(), at, fault)
+                at += 1
+
+    def _marked(self, first_seq: int, last_seq: int) -> list[int]:
+        """Records from one to another of which someone else has noted the digest."""
+        begin = bisect_left(self.marks, first_seq)
+        return self.marks[begin : bisect_right(self.marks, last_seq)]
 
     def _losses(self) -> Iterator[ToldLoss]:
         """Losses that are recorded, and those that the next writer will record."""

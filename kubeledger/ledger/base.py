@@ -113,8 +113,6 @@ def begin_of(node: str, directory: Path, segments: Sequence[Segment]) -> Begin:
     """Where a node's records begin.
 
     Args:
-        node: its name.
-        directory: of the node.
         segments: its files, listed before this is called.
 
     Raises:

@@ -103,10 +103,6 @@ def encode_content(node: str, content: BaseContent) -> tuple[bytes, str]:
 def load_content(directory: Path, base: Base) -> BaseContent:
     """Read what a base kept, each byte proved by the base's digest.
 
-    Args:
-        directory: of the node.
-        base: its base.
-
     Raises:
         DamagedLedgerError: it is gone, or not what was kept.
         OSError: it cannot be read.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from kubeledger.ledger.audit_report import ToldLoss
@@ -18,6 +18,8 @@ from kubeledger.model.wire.codec import (
     next_digest,
 )
 from kubeledger.model.wire.soundness import flaw_of_values
+
+_NOTED = frozenset({RecordsDropped, RecordsLost, ImportCompleted})
 
 
 class Fault(NamedTuple):
@@ -63,7 +65,6 @@ class ChainWalk:
         """Begin after a record.
 
         Args:
-            node: whose.
             seq: its number.
             digest: its chain digest; None where nobody knows it: then the chain is proved
                 from the next record on.
@@ -87,13 +88,42 @@ class ChainWalk:
         self._previous = [digest] if digest is not None else []
         self._sound = False
 
+    def take_sound(self, lines: Iterable[bytes]) -> int:
+        """Prove the next lines up to the first with which anything is wrong.
+
+        Returns:
+            how many were taken; the one after them is for :meth:`take`.
+        """
+        if len(self._previous) != 1:
+            return 0
+        seq, digest = self.seq, self._previous[0]
+        try:
+            for line in lines:
+                digest_there, record = check_line(line, digest), decode_line(line)
+                if record.seq != seq + 1 or self._flaw(record) is not None:
+                    break
+                seq, digest = record.seq, digest_there
+                if type(record.body) in _NOTED:
+                    self._note(record)
+                if self._wanted and self._sound and digest.hex() in self._wanted:
+                    self.held.add(digest.hex())
+        except BadLineError:
+            pass
+        taken = seq - self.seq
+        if taken:
+            self.first_seq = self.first_seq or self.seq + 1
+            self.records, self.seq, self.digest = self.records + taken, seq, digest
+            self._previous = [digest]
+        return taken
+
     def take(self, line: bytes) -> Fault | None:
         """Prove the next line; what is wrong with it, if anything."""
+        if self.take_sound((line,)):
+            return None
         self.records += 1
         expected = self.seq + 1
-        whole = self._whole(line)
-        follows = [] if whole else [next_digest(line, previous) for previous in self._previous]
-        read = whole or self._read(line, follows)
+        follows = [next_digest(line, previous) for previous in self._previous]
+        read = self._read(line, follows)
         self.seq = read.seq or expected
         if self.first_seq is None:
             self.first_seq = self.seq
@@ -106,7 +136,7 @@ class ChainWalk:
             return Fault(self.seq, read.problem)
         self._previous = [self.digest]
         # The first line of an excerpt is not proved by the chain, but by nothing.
-        is_proved = self._sound and (whole or follows)
+        is_proved = self._sound and follows
         if self._wanted and is_proved and self.digest.hex() in self._wanted:
             self.held.add(self.digest.hex())
         self._note(read.record)
@@ -116,18 +146,6 @@ class ChainWalk:
         """What records say is lost; imported again completely since, or not."""
         for seq, lost in self.lost.items():
             yield ToldLoss.of(self.node, seq, lost, healed=lost.is_healed_by(self.completed))
-
-    def _whole(self, line: bytes) -> _Line | None:
-        """A line with which nothing is wrong, after such a line; None for any other."""
-        if len(self._previous) != 1:
-            return None
-        try:
-            digest = check_line(line, self._previous[0])
-            record = decode_line(line)
-        except BadLineError:
-            return None
-        is_next = record.seq == self.seq + 1 and self._flaw(record) is None
-        return _Line(digest, record.seq, record) if is_next else None
 
     def _flaw(self, record: Record) -> str | None:
         if (flaw := flaw_of_values(record)) is not None:

@@ -30,7 +30,6 @@ def prepare_drop(
     """Write all that must be on disk before the record of a drop.
 
     Args:
-        node: whose.
         directory: of the node's segments.
         begin: where the records begin now.
         record_seq: the number that the record will have.
@@ -71,7 +70,6 @@ def settle(node: str, directory: Path, begin: Begin, info: NodeInfo) -> NodeInfo
     """Finish a drop that was recorded, take one back that was not.
 
     Args:
-        node: whose.
         directory: of its segments, the ends of which are in order.
         begin: where the records begin by what is there.
         info: counts of them.

@@ -86,6 +86,7 @@ class KeptImport(msgspec.Struct, frozen=True, kw_only=True):
         name: of the bundle.
         kubelet_version, year: options that the user gave.
         sources: sorted by file.
+        has_contents: their contents are kept, too; else an import can only go on after them.
     """
 
     digest: str
@@ -94,6 +95,7 @@ class KeptImport(msgspec.Struct, frozen=True, kw_only=True):
     kubelet_version: str | None
     year: int | None
     sources: tuple[KeptSource, ...]
+    has_contents: bool = True
 
 
 class KeptSources:
@@ -103,16 +105,20 @@ class KeptSources:
         """Nothing is read yet, and the node need not be there."""
         self._directory = ledger / NODES / node_directory(node) / KEPT
 
-    def imports(self, completed: Iterable[str]) -> list[KeptImport]:
+    def imports(self, completed: Iterable[str], unread: Collection[str] = ()) -> list[KeptImport]:
         """Imports whose sources are all there, in their order.
 
         Args:
             completed: digests of completed imports; others do not count.
+            unread: digests of contents that need not be there.
         """
         found = []
         for digest in sorted(set(completed)):
             known = self._load(digest)
-            if known is not None and all(self.content(s.digest).is_file() for s in known.sources):
+            if known is not None and all(
+                source.digest in unread or self.content(source.digest).is_file()
+                for source in known.sources
+            ):
                 found.append(known)
         return sorted(found, key=lambda known: (known.number, known.digest))
 
@@ -123,10 +129,21 @@ class KeptSources:
             completed: digests of completed imports.
             reread: those of them whose sources were read.
         """
-        return any(
-            digest not in reread and (self._directory / (digest + _INDEX_SUFFIX)).is_file()
-            for digest in completed
-        )
+        left = self._left(completed, reread)
+        return any(known is None or known.has_contents for known in left)
+
+    def is_too_much(self, completed: Iterable[str], reread: Collection[str]) -> bool:
+        """Whether the sources of an import were too much to be kept; arguments as above."""
+        left = self._left(completed, reread)
+        return any(known is not None and not known.has_contents for known in left)
+
+    def _left(
+        self, completed: Iterable[str], reread: Collection[str]
+    ) -> Iterator[KeptImport | None]:
+        for digest in completed:
+            path = self._directory / (digest + _INDEX_SUFFIX)
+            if digest not in reread and path.is_file():
+                yield self._load(digest)
 
     def content(self, digest: str) -> Path:
         """Where a source's content stands, compressed."""
@@ -170,7 +187,7 @@ class KeptSources:
                 known = self._load(path.name.removesuffix(_INDEX_SUFFIX))
                 if known is None:
                     yield path, "the list of an import's kept sources is damaged"
-                for source in known.sources if known is not None else ():
+                for source in known.sources if known and known.has_contents else ():
                     if source.digest not in proved:
                         proved.add(source.digest)
                         content = self.content(source.digest)

@@ -229,7 +229,6 @@ class Ledger:
         """Look at a node as it is now, for several questions about the same records.
 
         Args:
-            node: whose.
             after_seq: records before the one after this are asked for one by one, if at all.
             held_max: how many files to hold open at most; None: as many as is wise.
 

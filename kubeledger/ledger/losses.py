@@ -14,7 +14,6 @@ def loss_of(counted: NodeInfo, left: NodeInfo, found_ts_ns: int) -> Loss | None:
     Args:
         counted: by the manifest.
         left: counted from the segments alone; fewer records.
-        found_ts_ns: when it was found.
     """
     recorded = {loss.seq for loss in counted.losses}
 

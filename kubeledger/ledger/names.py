@@ -15,7 +15,8 @@ SNAPSHOTS = "snapshots"
 SUBJECTS = "subjects"
 NAMES = "names"
 VERDICTS = "verdicts"
-DERIVED = (SUBJECTS, NAMES, VERDICTS)
+CARRIED = "carried"
+DERIVED = (SUBJECTS, NAMES, VERDICTS, CARRIED)
 """Directories of what is derived from records, beside their snapshots."""
 SEGMENT_SUFFIX = ".jsonl"
 SEALED_SUFFIX = ".jsonl.zst"

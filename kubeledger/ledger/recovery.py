@@ -113,7 +113,6 @@ def recover_node(
     """Bring a node's segments to a state that can be appended to.
 
     Args:
-        node: its name.
         directory: of its segments; may be missing.
         known: what the manifest counts; empty when there is no manifest.
 

@@ -44,7 +44,6 @@ def replay_runs(
     """Records of all runs in the order of replay.
 
     Args:
-        runs: all runs of the node.
         records_after: opens a stream of the records after a seq.
         upto_ts_ns: stop after the last record whose key is not later; None: all.
         superseded: spans of records that are left out; they count for the order.

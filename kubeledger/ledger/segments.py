@@ -49,7 +49,6 @@ class Segment(NamedTuple):
 
     @property
     def sealed(self) -> bool:
-        """Compressed."""
         return self.path.name.endswith(SEALED_SUFFIX)
 
     @property
@@ -102,7 +101,6 @@ def hold(
     """Hold the first ``count`` files open: they can be read to the end, whatever is dropped.
 
     Args:
-        segments: of one node.
         count: how many at most.
         irregular: pass over what is not a regular file; reading it reports it.
 

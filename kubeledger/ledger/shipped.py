@@ -38,9 +38,6 @@ class ShipMark(msgspec.Struct, kw_only=True):
 def load_mark(directory: Path) -> ShipMark | None:
     """The mark of a node; None when there is none, or a damaged one.
 
-    Args:
-        directory: of the node.
-
     Raises:
         LedgerUnavailableError: it is there and cannot be read.
     """

@@ -8,14 +8,18 @@ the replay begins with just these records: see ``replays_in_seq_order``.
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from zlib import crc32
 
 import msgspec
 import zstandard
 
+import kubeledger
 from kubeledger.ledger.manifest import Run
 from kubeledger.ledger.names import DERIVED, SNAPSHOTS
 from kubeledger.ledger.regular import read_regular
@@ -217,6 +221,31 @@ class SnapshotStore:
             return header, zstandard.ZstdDecompressor().decompress(packed)
         except (ValueError, zstandard.ZstdError):
             return "its bytes are damaged"
+
+
+@cache
+def modules_version(rooms: tuple[str, ...]) -> str:
+    """Digest of the version and of the modules of some rooms, by their sizes and times.
+
+    What they made is theirs alone: a change of any gives another; so may a copy of the program
+    elsewhere.
+    """
+    root = Path(kubeledger.__file__).parent
+    known = hashlib.blake2b(kubeledger.__version__.encode(), digest_size=12)
+    for room in rooms:
+        for name, size_bytes, mtime_ns in sorted(_modules(root / room)):
+            known.update(f"{room} {name} {size_bytes} {mtime_ns}\n".encode())
+    return known.hexdigest()
+
+
+def _modules(directory: Path) -> Iterator[tuple[str, int, int]]:
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.is_dir() and entry.name != "__pycache__":
+                yield from _modules(Path(entry.path))
+            elif entry.name.endswith(".py"):
+                status = entry.stat()
+                yield entry.path, status.st_size, status.st_mtime_ns
 
 
 def derived_stores(directory: Path, node: str) -> list[SnapshotStore]:

@@ -171,7 +171,6 @@ class LedgerWriter:
         If it fails on the way, the next writer takes it back or finishes it.
 
         Args:
-            node: whose.
             dropped: what the record will say; its ``last_seq`` ends a segment that is not the
                 last one.
             content: what is kept in place of the records, whose digest the record holds.

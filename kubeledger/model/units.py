@@ -7,6 +7,8 @@ from datetime import date
 from functools import lru_cache
 
 NS_PER_S = 1_000_000_000
+GO_DURATION_MAX_NS = (1 << 63) - 1
+"""What Go's ``time.Since`` of the zero time gives: longer ago than it can say."""
 _DAY_S = 86_400
 _EPOCH = date(1970, 1, 1).toordinal()
 
@@ -99,14 +101,18 @@ def _day_text(days: int) -> str:
     return date.fromordinal(days + _EPOCH).isoformat()
 
 
+@lru_cache(maxsize=1 << 10)  # one record and the next are of one second, or of a few
+def _second_text(seconds: int) -> str:
+    days, rest = divmod(seconds, _DAY_S)
+    return f"{_day_text(days)}T{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+
+
 def format_ts(ts_ns: int) -> str:
     """RFC 3339 in UTC with as many of nine decimals as are needed (Go's RFC3339Nano)."""
     seconds, fraction = divmod(ts_ns, NS_PER_S)
-    days, rest = divmod(seconds, _DAY_S)
-    whole = f"{_day_text(days)}T{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
     if not fraction:
-        return f"{whole}Z"
-    return f"{whole}.{fraction:09d}".rstrip("0") + "Z"
+        return f"{_second_text(seconds)}Z"
+    return f"{_second_text(seconds)}.{fraction:09d}".rstrip("0") + "Z"
 
 
 def parse_go_duration(text: str) -> int:

@@ -39,10 +39,7 @@ def differences(
     """What differs, that which matters here first.
 
     Args:
-        target: the pod.
-        plan: the probe.
         tick: its last.
-        facts: of the kubelet version.
         environ: of the shell from which curl would be called.
     """
     last = tick.attempts[-1]

@@ -69,7 +69,6 @@ class Connection:
             raise TransportError(read_failed(self.local, self.remote, error.errno or 0)) from None
 
     def close(self) -> None:
-        """End it."""
         self._socket.close()
 
 

@@ -57,7 +57,6 @@ def grpc_attempt(
         to: host and port; its ``timeout_s`` is what the kubelet's texts name.
         service: empty for the whole server.
         timeout_ns: for connection and call together.
-        facts: of the kubelet version.
         agent: of ``user_agent``; grpc-go's own name follows it.
 
     Source: v1.36.2 pkg/probe/grpc/grpc.go Probe

@@ -30,7 +30,6 @@ def http_attempt(request: HTTPRequest, timeout_ns: int, facts: ProberFacts) -> A
     Args:
         request: the first.
         timeout_ns: for all requests together, from the first lookup to the last byte of the body.
-        facts: of the kubelet version.
 
     Source: v1.36.2 pkg/probe/http/http.go DoHTTPProbe; Go 1.25 net/http Client.do
     Differs: HTTP/2 is offered over TLS only where h2 is installed.

@@ -129,10 +129,8 @@ def probe_once(
     """Execute a probe as often as one tick of the kubelet does, and let the worker count it.
 
     Args:
-        target: the pod.
         plan: the probe, not an exec probe.
         worker: updated in place.
-        facts: of the kubelet version.
         agent: of ``user_agent``.
     """
     at_ns = time.time_ns()

@@ -46,9 +46,7 @@ def run_series(
     """Make all probes ``repeat`` times, one after the other.
 
     Args:
-        target: the pod.
         plans: (n,) its probes.
-        version_text: of the kubelet.
         environ: of the shell from which curl would be called.
         repeat: how often each.
         period_ns: from one tick of a probe to its next; None: the probe's own.

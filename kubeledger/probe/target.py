@@ -113,8 +113,6 @@ def probe_plans(
     """The probes of a pod that a kubelet of this version makes.
 
     Args:
-        target: the pod.
-        profile: of the kubelet version.
         container: only its; None for all.
         probe_types: only these; empty for all.
 

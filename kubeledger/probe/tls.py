@@ -38,7 +38,6 @@ class TLSConnection:
         self.protocol = self._tls.selected_alpn_protocol() or ""
 
     def send(self, data: bytes) -> None:
-        """Write all of it."""
         self._tls.write(data)
         self._flush()
 

@@ -77,7 +77,6 @@ def script_of(request: Request, parts: str = "node api") -> str:
     """The script with its settings, for ``sh``.
 
     Args:
-        request: whose node.
         parts: ``node``, ``api``, or both.
     """
     body = files("kubeledger.record").joinpath("collect.sh").read_text(encoding="utf-8")

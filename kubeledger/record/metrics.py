@@ -113,14 +113,12 @@ class Metrics:
         self.set(READY, 0)
 
     def add(self, family: Family, amount: float = 1, *labels: str) -> None:
-        """Count."""
         with self._lock:
             series = self._values[family]
             key = _key(series, labels)
             series[key] = series.get(key, 0) + amount
 
     def set(self, family: Family, value: float, *labels: str) -> None:
-        """Replace a value."""
         with self._lock:
             series = self._values[family]
             series[_key(series, labels)] = value

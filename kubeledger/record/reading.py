@@ -306,7 +306,6 @@ class _Reading:
         return self._pipeline.begin(written_ns)
 
     def take(self, seen: Iterable[Observation], now_ns: int) -> Iterable[Fact]:
-        """Facts of what came."""
         for each in seen:
             match each:
                 case Lines() if each.stream == self._pipeline.log:
@@ -343,7 +342,6 @@ class _InMemory(SourceFile):
         self._data = data
 
     def chunks(self) -> Iterator[bytes]:
-        """All of it."""
         yield self._data
 
 

@@ -59,7 +59,6 @@ class Recorder:
 
         Args:
             ledger: where records and capture go.
-            writer: of the ledger.
             node: whose; the name that its records get.
             sources: name -> source; made with their cursors.
             now_ns: the present, UTC.
@@ -82,7 +81,6 @@ class Recorder:
 
     @property
     def appended(self) -> int:
-        """Records so far."""
         return self.reader.appended
 
     def step(self, now_ns: int) -> bool:

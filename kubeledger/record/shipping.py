@@ -58,7 +58,6 @@ def follow(
 
     Args:
         ledger: whose segments.
-        url: where to.
         metrics: to be kept up to date.
         on_shipped: called with each segment that is stored.
         on_trouble: called with one sentence, when what fails is not what failed before.
@@ -165,7 +164,6 @@ class ShippingThread:
         self._wake.set()
 
     def __enter__(self) -> Self:
-        """To be closed."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

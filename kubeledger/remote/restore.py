@@ -63,7 +63,6 @@ class Copy(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """Of all files."""
         return sum(file.size_bytes for file in self.files)
 
     def name_of(self, file: StoredObject) -> str:
@@ -139,7 +138,6 @@ def restore(store: Store, found: Copies, directory: Path) -> Outcome:
     is sound are restored; what was downloaded of another one is kept beside the ledger.
 
     Args:
-        store: where the copies are.
         found: of ``find_copies``.
         directory: of the ledger; nothing may be there, or an empty directory.
 

@@ -485,7 +485,7 @@ def _errors(url: str, path: str) -> Iterator[None]:
     except obstore.exceptions.PermissionDeniedError as error:
         raise StorageError(
             "access is denied",
-            advice="docs/fleet.md and docs/deploy.md list the permissions needed",
+            advice="docs/fleet.md and docs/record.md list the permissions needed",
             file=place,
         ) from error
     except obstore.exceptions.UnauthenticatedError as error:

@@ -13,7 +13,6 @@ def fold(records: Iterable[Record], state: NodeState | None = None) -> NodeState
     """Apply records in the order they come.
 
     Args:
-        records: of one node.
         state: the state before the first of them, changed in place; None for a new one.
 
     Returns:

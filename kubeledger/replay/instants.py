@@ -161,7 +161,6 @@ def records_after(
     """Records that follow on ``state`` in the order of replay.
 
     Args:
-        look: where they are.
         info: counts of the node.
         state: of records 1 to ``state.seq``, with which a replay begins.
         upto_ts_ns: stop after the last record of this time; None: all.

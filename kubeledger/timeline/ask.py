@@ -11,6 +11,7 @@ import msgspec
 from kubeledger.analyze.histories.history import History
 from kubeledger.analyze.problems.table import NEEDED
 from kubeledger.analyze.sql.api import Queryable
+from kubeledger.analyze.sql.rows import Rows
 
 ViewRow = dict[str, Any]
 
@@ -116,8 +117,12 @@ class NodeView:
 
     def stream(self, query: str, params: Mapping[str, object] | None = None) -> Iterator[ViewRow]:
         """Rows of a query, taken one after the other."""
-        rows = self._queryable.sql(query, {"node": self.node, **(params or {})})
+        rows = self.tuples(query, params)
         return (dict(zip(rows.columns, row, strict=True)) for row in rows)
+
+    def tuples(self, query: str, params: Mapping[str, object] | None = None) -> Rows:
+        """As :meth:`stream`, of a query that names its columns in the order in which they come."""
+        return self._queryable.sql(query, {"node": self.node, **(params or {})})
 
     def in_scope(self, query: str, params: Mapping[str, object] | None = None) -> list[ViewRow]:
         """Rows of a query that sees of each view what lies in the scope.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, starmap
 from typing import Any
 
 import msgspec
@@ -40,6 +40,7 @@ WHERE record.node = $node AND record.seq BETWEEN $first_seq AND $last_seq
     AND record.ts_ns BETWEEN $from_ns AND $to_ns
 ORDER BY record.seq"""
 
+_body_of = msgspec.json.Decoder(dict[str, Any]).decode
 _ASKED_RECORDS = 1 << 16
 """So many are in memory at once."""
 
@@ -78,7 +79,7 @@ def records_between(view: NodeView, first_seq: int, last_seq: int) -> list[dict[
 
 def _records(view: NodeView, first_seq: int, last_seq: int) -> Iterator[dict[str, Any]]:
     from_ns, to_ns = view.scope.between
-    rows = view.stream(
+    rows = view.tuples(
         _RECORDS,
         {
             "first_seq": first_seq,
@@ -87,33 +88,46 @@ def _records(view: NodeView, first_seq: int, last_seq: int) -> Iterator[dict[str
             "to_ns": to_ns,
         },
     )
-    return map(_record, rows)
+    return starmap(_record, rows)
 
 
-def _record(row: ViewRow) -> dict[str, Any]:
-    body = msgspec.json.decode(row["body"])
-    why = row["why"]
-    if row["missing"]:
-        why = f"{why}. Missing: {', '.join(row['missing'])}."
+def _record(
+    seq: int,
+    ts_ns: int,
+    role: str,
+    kind: str,
+    body_json: str,
+    verdict: str | None,
+    inferred: bool | None,
+    why: str | None,
+    rule: str | None,
+    missing: Sequence[str] | None,
+    effects: Sequence[ViewRow] | None,
+    told: Sequence[ViewRow] | None,
+    cause: Sequence[ViewRow] | None,
+) -> dict[str, Any]:
+    body = _body_of(body_json)
+    if missing:
+        why = f"{why}. Missing: {', '.join(missing)}."
     return {
-        "seq": row["seq"],
-        "time": format_ts(row["ts_ns"]),
-        "kind": row["kind"],
-        "role": row["role"],
+        "seq": seq,
+        "time": format_ts(ts_ns),
+        "kind": kind,
+        "role": role,
         "about": subject_of(body),
-        "summary": summary_of(row["kind"], body),
-        "verdict": row["verdict"],
-        "inferred": row["inferred"] or False,
+        "summary": summary_of(kind, body),
+        "verdict": verdict,
+        "inferred": inferred or False,
         "why": why,
-        "rule": row["rule"],
-        "cause": _links(row["cause"]),
-        "effects": _links(row["effects"]),
-        "evidence": row["told"] or [],
+        "rule": rule,
+        "cause": _links(cause) if cause else [],
+        "effects": _links(effects) if effects else [],
+        "evidence": told or [],
     }
 
 
-def _links(others: Sequence[ViewRow] | None) -> list[dict[str, Any]]:
+def _links(others: Sequence[ViewRow]) -> list[dict[str, Any]]:
     return [
         {"seq": each["seq"], "text": f"{each['kind']} at {format_ts(each['ts_ns'])[11:23]}"}
-        for each in (others or ())[:_LINKS_MAX]
+        for each in others[:_LINKS_MAX]
     ]

@@ -121,7 +121,6 @@ def container_tracks(view: NodeView, begin_ns: int) -> Iterator[tuple[ViewRow, C
     ``begin_ns`` where it is not known; the page draws such bars without a left edge.
 
     Args:
-        view: the node's views.
         begin_ns: when the node's records begin.
     """
     counts = {

@@ -13,7 +13,7 @@ class Item(msgspec.Struct, frozen=True, kw_only=True):
     """A bar or a mark.
 
     Attributes:
-        kind: what it is; docs/timeline.md lists the kinds.
+        kind: what it is; docs/internals/timeline.md lists the kinds.
         start_ns: when it begins.
         end_ns: when it ends; None: still continuing at the end of the drawing; of a mark its start.
         label: what a bar shows in itself, a mark when it is pointed at.

@@ -69,7 +69,7 @@ class Overlay(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def payload(self) -> dict[str, Any]:
-        """Summary and marks, for the page; docs/timeline.md describes them."""
+        """Summary and marks, for the page; docs/internals/timeline.md describes them."""
         return {
             **{name: getattr(self.result, name) for name in _COUNTS},
             "summary": list(

@@ -1,6 +1,6 @@
 """A drawing as a Perfetto trace: what the page shows, for ui.perfetto.dev and its SQL.
 
-docs/timeline.md says what stands for what. The package ``perfetto`` is an extra, so it is imported
+docs/python.md says what stands for what. The package ``perfetto`` is an extra, so it is imported
 only when a trace is written.
 """
 
@@ -170,7 +170,6 @@ def write_trace(drawings: Iterable[tuple[NodeView, Drawing]], file: IO[bytes]) -
 
     Args:
         drawings: nodes' views with what is drawn of them, pods and containers apart.
-        file: where to.
 
     Returns:
         how many bytes.

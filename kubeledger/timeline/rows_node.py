@@ -337,7 +337,6 @@ def decisions_row(view: NodeView, drawn: set[int]) -> Row:
     """Decisions that are no match and have no mark elsewhere, and those that did not come.
 
     Args:
-        view: the node's views.
         drawn: records that have an item on another row.
     """
     row = Row(label="other decisions")

@@ -55,7 +55,6 @@ class _Pod(msgspec.Struct):
     order: dict[str, tuple[int, str]] = msgspec.field(default_factory=dict)
 
     def container(self, name: str) -> _Container:
-        """Its container of this name."""
         if name not in self.containers:
             label = f"{self.label}/{name}"
             self.containers[name] = _Container(Row(label=label), Row(label=label, shape="ticks"))
@@ -161,7 +160,6 @@ def pod_sections(
     """Pods with problems, worst first, and the others, folded.
 
     Args:
-        view: the node's views.
         severities: record that shows a problem -> its severity.
         begin_ns: when the node's records begin.
         apart: a pod and its only container have a row each.

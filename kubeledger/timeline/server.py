@@ -186,11 +186,9 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _SECONDS_PER_READ
 
     def do_GET(self) -> None:
-        """Answer."""
         self._answer("GET")
 
     def do_POST(self) -> None:
-        """Answer."""
         self._answer("POST")
 
     def _answer(self, method: str) -> None:

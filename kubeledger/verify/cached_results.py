@@ -31,7 +31,6 @@ class CachedResults:
 
         Args:
             key: of the pod, as the node's state keeps it.
-            container: its name.
             probe_type: of the worker.
             ts_ns: now.
         """

@@ -20,7 +20,6 @@ class Unknown:
     """Type of :data:`UNKNOWN`."""
 
     def __repr__(self) -> str:
-        """Its name."""
         return "UNKNOWN"
 
 

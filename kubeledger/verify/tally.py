@@ -28,7 +28,6 @@ class Tally:
         self.contradictions = self.violations = 0
 
     def add(self, outcome: Outcome) -> None:
-        """Count one."""
         if isinstance(outcome, Contradiction):
             is_violation = isinstance(outcome, Violation)
             self.violations += is_violation
@@ -41,7 +40,6 @@ class Tally:
         self.missing.update(outcome.missing)
 
     def count(self, verdict: Verdict) -> int:
-        """Findings with this verdict."""
         return sum(counts[verdict] for counts in self.by_kind.values())
 
     @property

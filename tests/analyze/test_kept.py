@@ -78,8 +78,10 @@ def test_kept_answers_are_those_of_the_records(ledger: Ledger) -> None:
     assert places >= set(DERIVED)
 
 
-def test_short_ledgers_keep_nothing(ledger: Ledger) -> None:
+def test_short_ledgers_keep_nothing(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would cost more than it saves."""
+    monkeypatch.setattr(derived, "KEPT_FROM", 5_000)
+    monkeypatch.setattr(verdicts, "KEPT_FROM", 5_000)
     (history,) = histories_of_ledger(ledger)
     answers_to("gpu-a", [history])
     assert len(list(history.verify())) > 100

@@ -51,7 +51,7 @@ def offered(words: str, ledger: Path, monkeypatch: pytest.MonkeyPatch) -> list[s
         ("probe default/web/", ["default/web/app"]),
         ("get pods w", ["web"]),
         ("sql --run device_h", ["device_history"]),
-        ("state --only pods,p", ["pods,preemptions", "pods,probes"]),
+        ("state --only pods,p", ["pods,preemptions", "pods,probes", "pods,pulls"]),
         ("ls -o w", ["wide"]),
         ("collect n", ["node-a"]),
         ("collect node-a --via k", ["kubectl-debug"]),

@@ -173,7 +173,6 @@ MISSING: tuple[tuple[str, ...], ...] = (
     ("judge", "qos", "none.x"),
     ("whatif", "--config", "none.x", "--ledger", "A"),
     ("simulate", "none.x"),
-    ("simulate", "--openb", "none.x", "none.x", "--node", "n"),
     ("import", "none.x"),
     ("import", "none.tar"),
     ("verify", "none.x"),

@@ -34,7 +34,14 @@ from tests.ingest.sources.wrapping import FORMS, NESTED, lines_of
 
 _OPTIONS = ImportOptions(node="node-x", year=2026)
 _LOG = log_text(seconds=4).encode()
-_ASKED = ("pod/default/web", "container/default/web/app", "image/sha256:1", "cgroup/kubepods")
+_ASKED = (
+    "node",
+    "pod/default/web",
+    "container/default/web/app",
+    "image/sha256:1",
+    "cgroup/kubepods",
+)
+_PODS_ASKED_MAX = 4
 _SEPARATOR = b"\n%%%% "
 """Begins the name of the next file in an input that holds several."""
 
@@ -48,7 +55,12 @@ def judge(records: list[Record]) -> None:
     history = history_of_reader("node-x", "fuzz", read)
     for _ in history.verify():
         pass
-    for target in _ASKED:
+    named = set()
+    for record in records:
+        namespace, pod = (getattr(record.body, name, None) for name in ("namespace", "pod"))
+        if namespace and pod:
+            named.add(f"pod/{namespace}/{pod}")
+    for target in (*_ASKED, *sorted(named)[:_PODS_ASKED_MAX]):
         explain(history, parse_target(target))
 
 

@@ -38,6 +38,22 @@ FOUND: tuple[tuple[str, bytes], ...] = (
         b'Content-Length: 11\r\n\r\n{"query":"\xfb',
     ),
     ("scenario", b'{"node": {"\\ud83d": 1}, "pods": [{"\\ud83d": 1}]}'),
+    (
+        "log-text",
+        b'I1119 11:58:39.741412 4390 event.go:291] "Event occurred" object="localhost" kind="Node" '
+        b'apiVersion="" type="Normal" reason={} message="Starting kubelet."\n',
+    ),
+    (
+        "log-text",
+        b'E1029 17:23:15.839100 2978 controller.go:146] "Failed to ensure lease exists, will '
+        b'retry" err="namespaces\\ud800 not found" interval="200ms"\n',
+    ),
+    (
+        "log-text",
+        b"I0510 20:26:56.833148 2689 flags.go:64] FLAG: "
+        b'--container-runtime-endpoint="/var/\\ud800/crio.sock"\n'
+        b'I0510 20:26:56.833151 2689 flags.go:64] FLAG: --containerd="/run/containerd.sock"\n',
+    ),
 )
 """(target, input) that led to a traceback."""
 

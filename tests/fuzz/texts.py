@@ -33,7 +33,6 @@ from kubeledger.model.units import (
     parse_ts,
 )
 from kubeledger.simulate.scenario import load_scenario
-from kubeledger.simulate.scenario.openb import load_openb
 from tests.fuzz import seeds
 from tests.fuzz.mutators import ODD_TEXTS, mutate_alike, mutate_json, mutate_text, mutate_value
 from tests.fuzz.target import Target, holds, scratch
@@ -66,24 +65,6 @@ def _scenario(data: bytes) -> None:
         path = Path(root) / "scenario.yaml"
         path.write_bytes(data)
         load_scenario(path)
-
-
-_NODES = b"sn,cpu_milli,memory_mib,gpu,model\nopenb-node-0000,64000,262144,2,P100\n"
-_PODS = (
-    b"name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,"
-    b"deletion_time,scheduled_time\nopenb-pod-0000,12000,16384,1,1000,P100,LS,Running,0,12537496,0\n"
-    b"openb-pod-0001,6000,12288,1,460,,LS,Running,427061,12902960,427061\n"
-    b"openb-pod-0002,1,1,0,0,,BE,Failed,9437497,9437532.0,9437497.0\n"
-)
-_CUT = b"%%%%\n"
-
-
-def _openb(data: bytes) -> None:
-    nodes, _, pods = data.partition(_CUT)
-    with scratch() as root:
-        (Path(root) / "nodes.csv").write_bytes(nodes)
-        (Path(root) / "pods.csv").write_bytes(pods)
-        load_openb(Path(root) / "nodes.csv", Path(root) / "pods.csv", "openb-node-0000")
 
 
 # --- cases --------------------------------------------------------------------------
@@ -239,7 +220,6 @@ def _table(data: bytes) -> None:
 
 TARGETS: tuple[Target, ...] = (
     Target("scenario", _scenarios, _mutated_yaml, _scenario, 2),
-    Target("openb", lambda: (_NODES + _CUT + _PODS,), mutate_text, _openb, 2),
     *(target for subsystem in SUBSYSTEMS for target in _cases(subsystem)),
     _words("time", _time, "2026-11-21T03:00:00Z", "2026-11-21T03:00:00.123456789+01:00", "now",
            "-2h30m", "-3d", "2026-11-21 03:01:00.4 +0000 UTC m=+1.5", "0001-01-01T00:00:00Z"),

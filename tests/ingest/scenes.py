@@ -49,6 +49,7 @@ _NAMES = {
     "EPOCH": "1970-01-01T00:00:00Z",
     "WAITED": str(at("09:59:50.1")),
     "PROBED": "Container c failed liveness probe, will be restarted",
+    "KILLED": f'pod="shop/b" podUID="{B}" containerName="c" containerID="containerd://{IDS["1"]}"',
 }
 _SHORT = {text: name for name, text in (*UIDS.items(), *IDS.items())}
 _POD = f'pod="shop/a" podUID="{A}"'

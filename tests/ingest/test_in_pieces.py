@@ -206,14 +206,18 @@ def test_sources_of_a_dropped_time_are_forgotten(nodes: dict[str, Piece], tmp_pa
 def test_pieces_that_are_too_much_are_said(
     nodes: dict[str, Piece], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is not read again changes what the next piece tells: nobody is left to find that out."""
+    """What is not read again changes what the next piece tells: nobody is left to find that out.
+
+    The newest comes first: an import of a later one would go on where the last one ended.
+    """
     lines = nodes["node-b"][LOG].splitlines(keepends=True)[:4000]
     ledger = Ledger.create(tmp_path / "ledger")
     told = []
     for number in range(3):
         root = tmp_path / str(number) / "node-b"
         root.mkdir(parents=True)
-        (root / LOG).write_bytes(b"".join(lines[number * 1000 : (number + 1) * 1000]))
+        begin = 1000 * (2 - number)
+        (root / LOG).write_bytes(b"".join(lines[begin : begin + 1000]))
         if number == 2:
             monkeypatch.setattr("kubeledger.ingest.pieces.REREAD_BYTES_MAX", 1000)
         (report,) = import_sources([str(root)], ledger).bundles

@@ -73,7 +73,7 @@ def test_every_family_is_declared_as_prometheus_reads_it() -> None:
 
 def test_the_page_lists_them() -> None:
     """With labels and meaning."""
-    page = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "record.md").read_text(encoding="utf-8")
     for family in FAMILIES:
         labels = ", ".join(f"`{label}`" for label in family.labels)
         assert f"| `{family.name}` | {labels} | {family.help} |\n" in page

@@ -694,13 +694,13 @@ def running() -> list[tuple[float, Body]]:
     ]
 
 
-def status_of(container_id: str, state: str = "running") -> PodListed:
+def status_of(container_id: str, state: str = "running", **times: str) -> PodListed:
     """The kubelet's list, with a status of the container."""
     status = {
         "name": "c",
         "containerID": f"containerd://{container_id}",
         "restartCount": int(container_id != "c1"),
-        "state": {state: {}},
+        "state": {state: times},
     }
     listed = pod(requests={"cpu": "1"}, restartPolicy="Always")
     whole = {"phase": "Running", "containerStatuses": [status]}
@@ -711,6 +711,10 @@ def event() -> KubernetesEvent:
     """An event about the pod."""
     return KubernetesEvent(object_kind="Pod", namespace="d", pod="web", pod_uid=None, reason="x",
                           type="Normal", message="")  # fmt: skip
+
+
+AT_50 = "1970-01-01T00:17:30Z"
+NEXT = KubeletStarted(pid=2, kubelet_version="1.30.1", version_source="log", restart=True)
 
 
 def removed(path: str) -> CgroupRemoved:
@@ -730,7 +734,11 @@ def removed(path: str) -> CgroupRemoved:
         ([], f"{BURST}/c1", [(90, status_of("c1"))], "impossible"),
         ([], f"{BURST}/c1", [(60, status_of("c1"))], "unverifiable"),
         ([], f"{BURST}/c1", [(60, status_of("c1", "terminated"))], "match"),
+        ([], f"{BURST}/c1", [(60, status_of("c1", "terminated", finishedAt=AT_50))], "impossible"),
         ([], f"{BURST}/c1", [(60, status_of("c2"))], "match"),
+        # The next process tells at its start what ended before it, and what runs.
+        ([], f"{BURST}/c1", [(40, NEXT), (41, died("c1"))], "match"),
+        ([], f"{BURST}/c1", [(40, NEXT), (41, began("c1")), (42, died("c1"))], "impossible"),
         ([], f"{BURST}/c1", [], "unverifiable"),
         ([], f"{BURST}/c7", [(40, began("y", "other"))], "unverifiable"),
         ([], BURST, [(40, began("y", "other"))], "unverifiable"),

@@ -509,3 +509,49 @@ def test_lists_and_manifests_that_disagree() -> None:
         assert why in found.why
         assert says in found.sides[-1].says
     assert judged((10, static), (11, msgspec.structs.replace(manifest, pod="other")))[1] == []
+
+
+@pytest.mark.parametrize(
+    ("seen_s", "image", "verdict"),
+    [
+        (60, "x:1", "impossible"),
+        (60, "x:2", "match"),
+        (35, "x:1", "unverifiable"),  # the update came before, and changed nothing
+        (22, "x:1", "match"),  # a list may be older than the update
+    ],
+)
+def test_a_changed_definition_shows_in_lists(seen_s: float, image: str, verdict: str) -> None:
+    """A kill for one, where lists show the same image all the time."""
+    said = {
+        "reason": "spec_changed",
+        "message": "Container app definition changed, will be restarted",
+    }
+    steps: list[Step] = [
+        (1, added()),
+        (1, listed({"image": "x:1"})),
+        (5, started("c1")),
+        (20, added("UPDATE")),
+        (40, killed(**said)),
+        (seen_s, listed({"image": image})),
+    ]
+    found, _ = judged(*sorted(steps, key=lambda step: step[0]))
+    assert [each.verdict for each in found] == [verdict]
+
+
+def test_a_back_off_has_one_of_few_lengths() -> None:
+    """Also where it is not known how often the container had been started before."""
+    found, _ = judged(
+        (1, listed()), (5, started("c1")), (10, died("c1", 1)), (12, backed_off(47))
+    )  # fmt: skip
+    assert found[-1].verdict == "impossible"
+    assert "a back-off is one of 10 s, 20 s" in found[-1].why
+
+
+@pytest.mark.parametrize(("again_s", "disputed"), [(12, False), (20, True)])
+def test_an_instance_runs_once(again_s: float, disputed: bool) -> None:
+    """A line that stands a relist late proves nothing."""
+    _, disputes = judged(
+        (1, added()), (1, listed()), (10, died("c1", 0)), (again_s, started("c1")),
+        (30, died("c1", 0)), (60, listed()),
+    )  # fmt: skip
+    assert ["runs after it was seen" in each.why for each in disputes] == [True] * disputed

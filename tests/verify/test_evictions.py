@@ -214,6 +214,50 @@ def test_nobody_goes_only_where_all_are_critical() -> None:
         assert why in finding.why
 
 
+@pytest.mark.parametrize(
+    ("signal", "outcome", "left_mi", "why"),
+    [
+        ("memory.available", "node_level", 950, "nothing is deleted for memory.available"),
+        ("nodefs.available", "node_level", 950, "cannot have sufficed: nodefs.available stayed"),
+        ("nodefs.available", "evicting", 4000, "had to suffice, and no pod was to be evicted"),
+    ],
+)
+def test_whether_what_was_unused_sufficed(
+    signal: str, outcome: str, left_mi: int, why: str
+) -> None:
+    """Only disks are freed so, and what is read again after it says whether it was enough."""
+    resource = "memory" if signal.startswith("memory") else "ephemeral-storage"
+    read = [msgspec.structs.replace(memory(mi), signal=signal) for mi in (900, left_mi)]
+    said = reclaim("big", resource=resource, signal=signal, outcome=outcome)
+    steps = [(50, read[0]), (50.1, said), (50.5, read[1]), (60, memory(4000))]
+    one = found(story(*steps, evictionHard={signal: "1Gi"}), ReclaimAttempted)
+    assert one.verdict == "impossible"
+    assert why in one.why
+
+
+@pytest.mark.parametrize(
+    ("seen", "ended_s", "why"),
+    [(True, 75, "the eviction manager waits for 10 s"), (False, 52, "so it was seen to end")],
+)
+def test_whether_an_evicted_pod_was_seen_to_end(seen: bool, ended_s: float, why: str) -> None:
+    """The manager waits for a pod's end, and not for long."""
+    of = {"namespace": "default", "pod": "big", "pod_uid": "big"}
+    boxed: dict[str, Any] = {**of, "container": None, "container_id": "sandbox", "sandbox": True}
+    own: dict[str, Any] = {**of, "container": "c", "container_id": "id-big"}
+    records = story(
+        (45, ContainerStarted(**boxed)),
+        (50, memory(900)),
+        (50.1, reclaim("big", "vital", "small")),
+        (50.2, evicted("big", evicted=seen, message=LOW + BIG_SAID)),
+        (ended_s, ContainerDied(**own)),
+        (ended_s, ContainerDied(**boxed)),
+        (100, memory(4000)),
+    )
+    one = found(records)
+    assert one.verdict == "impossible"
+    assert why in one.why
+
+
 def test_usage_between_samples_may_be_anything_that_a_pod_can_use() -> None:
     """A pod that samples put last may have stood first, unless no sample was missed."""
     first = evicted("small", rank=1)

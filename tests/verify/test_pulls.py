@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from kubeledger.model.bodies.imagepull import (
@@ -158,6 +159,14 @@ def test_a_hole_in_the_log_convicts_nobody() -> None:
         ((*AGAIN, (32, decided("back_off"))), OK),
         ((*AGAIN, (26, decided("back_off")), (36, decided("back_off"))), NO),
         ((*AGAIN, (36, decided("back_off"))), BETWEEN),
+        # The end of a pull that was tried may be lost, and be another failure.
+        (
+            (*AGAIN, (26, decided("back_off")), (33.1, decided("pull")), (44, decided("back_off"))),
+            BETWEEN,
+        ),
+        ((*AGAIN, (33.1, decided("pull")), (33.2, failed()), (44, decided("back_off"))), OK),
+        # Held back by a failure that is lost, and not for longer by the one that is recorded.
+        ((*FAILED, (26, decided("back_off")), (40, failed()), (61, decided("pull"))), OK),
         (((1.0, decided("back_off")),), BETWEEN),
     ],
 )
@@ -182,6 +191,54 @@ def test_policies(policy: str | None, verdicts: tuple[str, ...]) -> None:
     decisions: Any = ("pull", "present", "never")
     pull, present, never = (said((1, decided(each)), of=of)[-1] for each in decisions)
     assert (pull, held, present, never) == verdicts
+
+
+@pytest.mark.parametrize(
+    ("image", "policy"),
+    [
+        ("x/y:1", "IfNotPresent"),
+        ("x/y", "Always"),
+        ("x/y:latest", "Always"),
+        ("reg:5000/x/y", "Always"),
+        (f"x/y@sha256:{'0' * 64}", "IfNotPresent"),
+        (f"x/y:latest@sha256:{'0' * 64}", "Always"),
+    ],
+)
+def test_the_policy_that_a_manifest_leaves_out(image: str, policy: str) -> None:
+    """Is that of the API's defaults; an API server's list that has none is none that is known."""
+    containers = [{"name": "app", "image": image}]
+    present = (1.0, decided("present", image=image))
+    manifest = msgspec.structs.replace(listed(containers=containers), listed_by="manifest")
+    assert said(present, of=manifest)[-1] == (NO if policy == "Always" else OK)
+    assert said(present, of=listed(containers=containers))[-1] == "imagePullPolicy"
+
+
+def by(second: float) -> dict[str, Any]:
+    """What only a status shows, and fell after a second."""
+    return {"after_ts_ns": round((1_000 + second) * NS_PER_S)}
+
+
+@pytest.mark.parametrize(
+    ("steps", "last"),
+    [
+        # The failure was at some time of the 28 s before ...
+        (((30, failed(**by(2))), (31, decided("pull"))), OK),
+        (((5, failed(**by(3))), (6, decided("pull"))), NO),
+        (((30, failed(**by(2))), (39.9, decided("back_off"))), OK),
+        # ... and others may have failed with it.
+        (((30, failed(**by(2))), (45, decided("back_off"))), BEFORE),
+        ((*FAILED, (60, decided("back_off"))), NO),
+        ((*FAILED, (60, decided("back_off", **by(3)))), OK),
+        ((*FAILED, (60, decided("back_off", **by(12.5)))), NO),
+        (((60, decided("never", **by(3))),), NO),
+        (((60, failed("pull QPS exceeded", outcome="refused", **by(3))),), OK),
+        # A process of which the failure may not be.
+        (((30, failed(**by(-5))), (31, decided("pull"))), OK),
+    ],
+)
+def test_what_only_a_status_shows(steps: tuple[Step, ...], last: str) -> None:
+    """It is judged in all of the time in which it may have been decided."""
+    assert said(*steps)[-1] == last
 
 
 def test_the_policy_of_an_image_that_a_pod_mounts() -> None:

@@ -73,7 +73,6 @@ class Correlator:
         self._similar: dict[Hashable, _Similar] = {}
 
     def take(self, ts_ns: int, event: KubernetesEvent) -> Passage:
-        """An event comes."""
         obj = (event.object_kind, event.namespace, event.pod, event.pod_uid)
         combined = self._combine((*obj, event.type, event.reason), ts_ns, event.message)
         key = (*obj, event.type) if self._type_in_key else obj

@@ -333,7 +333,6 @@ class EventPart:
         self._awaited.append(_Awaited(delivery, reasons, lines))
 
     def report(self) -> EventReport:
-        """The section."""
         deliveries = [self._delivery_of(awaited) for awaited in self._awaited]
         qps, burst = self._settings
         return EventReport(

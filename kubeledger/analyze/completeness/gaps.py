@@ -241,7 +241,6 @@ class GapPart:
             self._gaps += activity.gaps(begin_ns, end_ns)
 
     def report(self) -> GapReport:
-        """The section."""
         self._settle()
         self._coverage.settle()
         self._take_snapshots()

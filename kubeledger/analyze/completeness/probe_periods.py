@@ -54,7 +54,6 @@ class ProbePeriods:
         self.without_spec: set[str] = set()
 
     def see(self, record: Record) -> None:
-        """Take in one record."""
         if type(record.body) not in _SEEN:
             return
         match record.body:

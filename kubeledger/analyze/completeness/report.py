@@ -13,7 +13,10 @@ from kubeledger.analyze.completeness.span import ALWAYS, Span
 from kubeledger.analyze.completeness.verbosity import VerbosityPart, VerbosityReport
 from kubeledger.analyze.histories.history import History
 from kubeledger.analyze.histories.logs import LogReading
+from kubeledger.model.bodies.cgroups import CgroupObserved
 from kubeledger.model.bodies.lifecycle import PodListed
+from kubeledger.model.bodies.prober import ProbeCountersRead
+from kubeledger.model.wire.catalogue import BODY_TYPES
 from kubeledger.verify.evidence.pods import PodRegister
 
 
@@ -98,9 +101,13 @@ def log_gaps(history: History, span: Span = ALWAYS) -> GapReport:
     """
     log = LogReading()
     gaps = GapPart(span, _pods(history), _no_time)
-    for record in history.read(None):
+    for record in history.read(BODY_TYPES.keys() - _NO_LOG):
         gaps.see(log.entry(record))
     return gaps.report()
+
+
+_NO_LOG = {ProbeCountersRead.kind, CgroupObserved.kind}
+"""Kinds of which there are many, and which no log shows."""
 
 
 def _pods(history: History) -> PodRegister:

@@ -248,7 +248,6 @@ class SourcesPart:
         )
 
     def report(self) -> SourcesReport:
-        """The section."""
         span = self._span
         return SourcesReport(
             groups=self._groups(),

@@ -107,7 +107,6 @@ class VerbosityPart:
             self._seen[name] += any(pattern.search(text) for text in texts)
 
     def report(self) -> VerbosityReport:
-        """The section."""
         known = [one.verbosity for one in self._configured if one.verbosity is not None]
         verbosity = min(known) if len(known) == len(self._configured) and known else None
         minor = _minor(self._version)

@@ -28,8 +28,8 @@ from kubeledger.model.record import Record
 STRETCH = 1 << 18
 """Records of one stretch: the first is 1, 1 + STRETCH and so on."""
 
-KEPT_FROM = 5_000
-"""Fewer records are read again at each question: that costs less than to keep what they give."""
+KEPT_FROM = 500
+"""Fewer records are read again at each question: to load what they gave costs no less."""
 
 T = TypeVar("T")
 
@@ -82,7 +82,6 @@ def stretches_of(
 
     Args:
         ledger: where it is kept, if it can be written.
-        look: at the node.
         fold: what is derived.
         missing_max: so many records may be missing; None: any number.
 

@@ -14,6 +14,7 @@ from kubeledger.analyze.histories.verdicts import KeptVerdicts
 from kubeledger.ledger.base_content import BaseContent
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.names import NODES, node_directory
+from kubeledger.ledger.reader import Verify
 from kubeledger.ledger.reading import DroppedMeanwhileError, Reading
 from kubeledger.ledger.standalone import read_recording
 from kubeledger.ledger.superseded import is_superseded
@@ -179,8 +180,15 @@ def span_of_histories(histories: Sequence[History]) -> tuple[int, int]:
     return min(first for first, _ in spans), max(last for _, last in spans)
 
 
-def histories_of_ledger(ledger: Ledger, node: str | None = None) -> list[History]:
+def histories_of_ledger(
+    ledger: Ledger, node: str | None = None, verify: Verify = "chain"
+) -> list[History]:
     """One history a node, sorted by name; only that of ``node`` if it is named.
+
+    Args:
+        ledger: whose records they give.
+        node: its name.
+        verify: what is proved of records where all are read; ``crc``: their chain was just now.
 
     Raises:
         BadQuestionError: there is no such node, or no record at all.
@@ -189,10 +197,10 @@ def histories_of_ledger(ledger: Ledger, node: str | None = None) -> list[History
     if not nodes:
         choose_node(ledger, None)
 
-    return [_history_of_node(ledger, name) for name in nodes]
+    return [_history_of_node(ledger, name, verify) for name in nodes]
 
 
-def _history_of_node(ledger: Ledger, node: str) -> History:
+def _history_of_node(ledger: Ledger, node: str, verify: Verify) -> History:
     with ledger.reading(node, 0, 0) as now:
         content = now.content()
     carried = content.records if content else []
@@ -201,7 +209,7 @@ def _history_of_node(ledger: Ledger, node: str) -> History:
         with ledger.reading(node) as look:
             _refuse_another_base(look, content)
             if kinds is None:
-                yield from look.replay()
+                yield from look.replay(verify=verify)
                 return
             if look.is_in_order:
                 superseded = look.superseded

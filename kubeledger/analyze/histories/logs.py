@@ -55,7 +55,6 @@ class LogReading:
         self.processes: list[LoggedProcess] = []
 
     def entry(self, record: Record) -> LogEntry:
-        """The next record."""
         body = record.body
         if isinstance(body, ImportStarted):
             self._formats.update({source.file: source.format for source in body.sources})

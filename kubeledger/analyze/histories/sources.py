@@ -114,7 +114,6 @@ def open_histories(
             imported together into a ledger that is thrown away at the end. ``-`` is standard
             input, of a recording or of a file to import.
         node: only this one's.
-        options: of the import.
 
     Raises:
         BadQuestionError: a source has no name.

@@ -98,6 +98,15 @@ class KeptVerdicts:
         else:
             yield from kept.outcomes()
 
+    def held(self) -> Verdicts | None:
+        """What is kept of all records, if that is; these are not proved.
+
+        Raises:
+            KubeledgerError: as :meth:`verified`.
+        """
+        with self._ledger.reading(self._node) as look:
+            return self._newest(look)
+
     def newest(self, verify: Callable[[], Iterator[Outcome]]) -> Verdicts | None:
         """What is kept of all records, or was found now because they have become many.
 
@@ -117,8 +126,7 @@ class KeptVerdicts:
         if kept is None and (last_seq - known_seq) * _GROWN >= last_seq - first_seq >= KEPT_FROM:
             for _ in self._noted(verify):
                 pass
-            with self._ledger.reading(self._node) as look:
-                kept = self._newest(look)
+            kept = self.held()
         return kept
 
     def disproved(self, verify: Callable[[], Iterator[Outcome]]) -> int | None:

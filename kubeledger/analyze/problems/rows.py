@@ -67,6 +67,7 @@ GC_FAILED = "SELECT * FROM image_gc_runs WHERE outcome = 'failed'"
 RECLAIM_FAILED = """SELECT * FROM reclaims AS r
 WHERE outcome = 'nothing' OR outcome IS NULL AND NOT EXISTS (
     SELECT 1 FROM evictions AS e WHERE e.node = r.node AND e.cause_seq = r.seq)"""
+RECLAIMED = "SELECT * FROM reclaims WHERE outcome = 'node_level'"
 PRESSURE = "SELECT * FROM node_conditions WHERE condition <> 'Ready' AND status = 'True'"
 SHUTDOWNS = """SELECT *, (SELECT count(*) FROM events AS t WHERE t.node = e.node AND t.seq > e.seq
     AND t.kind = 'node.ShutdownProgressed' AND t.body ->> 'step' = 'timed_out') AS late

@@ -98,6 +98,12 @@ def reclaim_failed(row: Row) -> str:
     return f"{short}, and a pod had to go: {place} in rank {left}; no more is recorded"
 
 
+def reclaimed(row: Row) -> str:
+    """What was short, and that no pod had to go."""
+    times = times_text(row["count"])
+    return f"{row['subject']} was short{times}; to delete unused images and containers sufficed"
+
+
 def pressure(row: Row) -> str:
     """Which condition it reported."""
     return f"the node reported {row['subject']}{times_text(row['count'])}"

@@ -207,6 +207,13 @@ PROBLEMS: tuple[Problem, ...] = (
         of="pressure",
     ),
     Problem(
+        "reclaimed", 2, "shortage ended by deleting unused images",
+        "shortages ended by deleting unused images",
+        rows.RECLAIMED, "coalesce(signal, resource, 'something') AS subject", sentences.reclaimed,
+        target="node",
+        of="eviction.ReclaimAttempted",
+    ),
+    Problem(
         "spared", 1, "spared", "spared", of_kind("eviction.PodSpared"), f"{POD} AS subject",
         sentences.spared,
         target="pod/{}",

@@ -131,7 +131,6 @@ class Pseudonyms:
         self.terms -= self.kept
 
     def name(self, text: str) -> str:
-        """The pseudonym of one name."""
         if text in WELL_KNOWN or text in self.kept or is_resource(text):
             return text
         found = self._known.get(text)

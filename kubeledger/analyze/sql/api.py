@@ -100,7 +100,6 @@ class Queryable:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close."""
         self.close()
 
     def close(self) -> None:

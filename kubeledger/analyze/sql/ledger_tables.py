@@ -48,7 +48,6 @@ class LedgerTables:
 
     @property
     def views(self) -> Mapping[str, View]:
-        """The views of any ledger."""
         return load_views()
 
     def state(self) -> Hashable:

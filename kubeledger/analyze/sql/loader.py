@@ -79,7 +79,6 @@ def create_views(
 
     Args:
         connection: with the tables.
-        views: all there are, by name.
         names: of those to create; a name of none is passed over.
         made: names of those that were created before; the others are added.
 

@@ -77,7 +77,6 @@ class Rows:
         this.cursor.close()
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        """All rows."""
         return list(self)
 
     def dicts(self) -> list[dict[str, Any]]:

@@ -126,6 +126,7 @@ _FIRST_SEEN = "kubelet[ {kubelet_version}] first seen[, process {pid}]"
 """Of a start that is not in the log."""
 _UNKNOWN = {"resource": "something (signal not recorded)"}
 """Field -> what is said of it when it is not known; of any other ``?``."""
+_MANY = (list, tuple, dict)
 _OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 _NAMES: tuple[tuple[str, ...], ...] = (
     ("namespace", "pod", "container"),
@@ -159,13 +160,17 @@ def summary_of(kind: str, body: Mapping[str, Any]) -> str:
     if body.get("beats_missing") == 0:
         template = _ONLY_CUT
     text = ""
+    known = body.get
     for pieces, needed in _groups(template):
         for name in needed:
-            if body.get(name) is None:
+            if known(name) is None:
                 break
         else:
             for literal, field in pieces:
-                text += _word(body, field) if field else literal
+                text += literal
+                if field:
+                    word = known(field)
+                    text += word if type(word) is str else _word(body, field)
     return " ".join(text.removesuffix(": ?").split())
 
 
@@ -173,7 +178,7 @@ class _Group(NamedTuple):
     """A piece of a template that is said, or not.
 
     Attributes:
-        pieces: text, or (where it is not empty) a field.
+        pieces: text, and the field after it; empty at the end.
         needed: names of fields that must be known for it to be said.
     """
 
@@ -191,11 +196,7 @@ def _groups(template: str) -> tuple[_Group, ...]:
 
 
 def _group(text: str, *, is_optional: bool) -> _Group:
-    pieces = []
-    for literal, field, _, _ in Formatter().parse(text):
-        pieces.append((literal, ""))
-        if field:
-            pieces.append(("", field))
+    pieces = [(literal, field or "") for literal, field, _, _ in Formatter().parse(text)]
     named = (field.removesuffix("#") for _, field in pieces if field)
     return _Group(tuple(pieces), tuple(named) if is_optional else ())
 
@@ -203,9 +204,7 @@ def _group(text: str, *, is_optional: bool) -> _Group:
 def _word(body: Mapping[str, Any], field: str) -> str:
     """A field as a word: None is ``?``, a list its items, ``name#`` the count."""
     value = body.get(field)
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list | tuple | dict):
+    if isinstance(value, _MANY):
         return ", ".join(str(item) for item in value) or "none"
     if value is not None:
         return str(value)
@@ -216,10 +215,11 @@ def _word(body: Mapping[str, Any], field: str) -> str:
 
 def subject_of(body: Mapping[str, Any]) -> str:
     """Whom the record is about, e.g. ``default/web/app``; empty for the node itself."""
+    known = body.get
     for needed, fields in _SUBJECTS:
         for field in needed:
-            if not body.get(field):
+            if not known(field):
                 break
         else:
-            return "/".join([str(body[field]) for field in fields if body.get(field)])
+            return "/".join([str(word) for field in fields if (word := known(field))])
     return ""

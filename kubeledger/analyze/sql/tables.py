@@ -88,7 +88,6 @@ def create_table(
 
     Args:
         connection: gets the table; it must still be allowed to read files.
-        name: of the table.
         columns: column -> type.
         rows: each with values for the columns.
         scratch: directory for that file.

@@ -91,7 +91,6 @@ def parse_variants(
 
     Args:
         settings: alternatives of each setting; later ones go over earlier ones.
-        versions: kubelet versions; none: the recorded one.
         configs: (name, fields) of configuration files, below the settings.
         recorded: settings of the node, of which an entry of a map is replaced.
         version: of its kubelet; None where it is not known.
@@ -169,7 +168,6 @@ def variants_of(
     """All combinations of settings, versions and configurations for a node.
 
     Args:
-        history: of the node.
         settings: each ``KEY=VALUE`` or ``KEY=A|B``, see :func:`parse_setting`.
         versions: of the kubelet; none: the recorded one.
         configs: (name, fields) of configurations, below the settings.

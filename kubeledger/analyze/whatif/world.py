@@ -62,7 +62,6 @@ class World:
         """As recorded.
 
         Args:
-            pods: who is who.
             spare: of memory; None: that is not known.
         """
         self._pods = pods

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from kubeledger.analyze.why.target import Target
+from kubeledger.kubelet.kube.statuses import containers_of_spec, statuses_in
 from kubeledger.model.bodies.images import ImagesDetected
 from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.record import Record
@@ -76,7 +77,6 @@ def main_of(
     its own: a container whose memory ran out did not end because its pod was evicted later.
 
     Args:
-        target: what is asked.
         decisions: (n,) about it, n >= 1.
         runs: the instances of its containers.
         end: record of the end of a container that does not run any more.
@@ -139,7 +139,6 @@ def concerns(target: Target, record: Record, uids: frozenset[str]) -> bool:
     """Whether a decision is about the target.
 
     Args:
-        target: what is asked.
         record: a decision.
         uids: UIDs under which the target's pod was seen.
     """
@@ -167,7 +166,6 @@ def tells_of(target: Target, record: Record, uids: frozenset[str]) -> bool:
 
     Args:
         target: a pod or container.
-        record: any.
         uids: as of ``concerns``.
     """
     if not _names_pod(record.body, target.parts[:2], uids):
@@ -197,16 +195,11 @@ def _names_pod(body: Any, pod: tuple[str, ...], uids: frozenset[str]) -> bool:  
     return uid_of(body) in uids or pod == (getattr(body, "pod", None),)
 
 
-_GROUPS = ("initContainers", "containers", "ephemeralContainers")
-_STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
-
-
 def mentions(target: Target, record: Record, uids: frozenset[str]) -> bool:
     """Whether a record names the target, be it one of many.
 
     Args:
         target: any but a node.
-        record: any.
         uids: as of ``concerns``.
     """
     body: Any = record.body
@@ -233,8 +226,8 @@ def mentions(target: Target, record: Record, uids: frozenset[str]) -> bool:
 def containers_in(part: object) -> Iterator[dict[str, Any]]:
     """The containers of a spec, or those of a status, as the API gives them."""
     if isinstance(part, dict):
-        for group in (*_GROUPS, *_STATUSES):
-            yield from (each for each in part.get(group) or () if isinstance(each, dict))
+        yield from containers_of_spec(part)
+        yield from statuses_in(part)
 
 
 _IDS = ("container_id", "process", "pid", "chosen_pid", "invoked_by")

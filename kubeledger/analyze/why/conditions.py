@@ -19,7 +19,12 @@ from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.bodies.stages import NodeTrouble, NodeTroubled, ShutdownProgressed
 from kubeledger.model.record import Record
-from kubeledger.model.units import NS_PER_S, format_go_duration, parse_go_duration
+from kubeledger.model.units import (
+    GO_DURATION_MAX_NS,
+    NS_PER_S,
+    format_go_duration,
+    parse_go_duration,
+)
 from kubeledger.replay.episodes.node_conditions import (
     PRESSURES,
     ConditionEpisode,
@@ -252,8 +257,15 @@ def _errors(message: str, *, is_past: bool) -> str:
     words = _words_of("pleg_unhealthy")[is_past]
 
     def told(found: re.Match[str]) -> str:
-        ago, most = (_rounded(parse_go_duration(found[name])) for name in ("ago", "most"))
-        return f"{words} (last active {ago} before, at most {most} allowed)"
+        try:
+            ago_ns, most_ns = (parse_go_duration(found[name]) for name in ("ago", "most"))
+        except ValueError:
+            return found[0]
+        if ago_ns == GO_DURATION_MAX_NS:  # Since the zero time, with which each PLEG begins.
+            return f"{words} (never active so far)"
+        return (
+            f"{words} (last active {_rounded(ago_ns)} before, at most {_rounded(most_ns)} allowed)"
+        )
 
     return _PLEG.sub(told, " ".join(message.split()).strip("[]"))
 

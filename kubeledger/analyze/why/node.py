@@ -108,7 +108,6 @@ def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) ->
 
     Args:
         history: the records of a node.
-        target: any node, or one by its name.
         upto_ts_ns: as of this time; None: as of the last record.
 
     Returns:

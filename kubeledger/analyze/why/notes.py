@@ -119,7 +119,6 @@ def failures_about(
     """Failures that go back to a removal of the target, or that are the target pod's.
 
     Args:
-        history: of the node.
         target: an image or a pod; others get nothing.
         seqs: of the decisions about the target.
         upto_ts_ns: as of this time; None: as of the last record.

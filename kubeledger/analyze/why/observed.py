@@ -94,7 +94,6 @@ def image_answer(
     """Which containers use an image that no decision is about.
 
     Args:
-        target: the image.
         listed: pods as lists showed them.
         upto_ts_ns: as of this time.
 

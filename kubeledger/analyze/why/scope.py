@@ -42,7 +42,6 @@ def scope_of(target: Target, records: Sequence[Record], decisions: Sequence[Reco
     """The pod whose UID is asked for, else the last one that something was decided about.
 
     Args:
-        target: what is asked.
         records: (n,) that name the target's pod, in the order of seq.
         decisions: (m,) those of them that are decisions about the target.
     """

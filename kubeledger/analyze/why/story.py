@@ -71,7 +71,6 @@ def story_of(
     """The story of a pod or container.
 
     Args:
-        target: which.
         records: (n,) about it, in the order of time.
         main: the decision that explains it; None where nothing was decided about it.
         findings: by seq, at least of the decisions that weigh most.

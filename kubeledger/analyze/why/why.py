@@ -109,7 +109,6 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
 
     Args:
         history: the records of a node.
-        target: what is asked.
         upto_ts_ns: as of this time; None: as of the last record.
 
     Returns:

@@ -34,10 +34,11 @@ from kubeledger.ingest.messages.podref import (
 )
 from kubeledger.ingest.sources.facts import Facts
 from kubeledger.ingest.sources.items import Item, LogLine
+from kubeledger.kubelet.kube.names import UID
 from kubeledger.model.record import Evidence
 
 ItemHandler = Callable[[Item], Facts]
-_UID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UID = re.compile(UID)
 M = TypeVar("M", bound=Callable[..., Any])
 
 
@@ -99,12 +100,10 @@ class Entry:
 
     @property
     def ts_ns(self) -> int:
-        """Its time."""
         return self.line.ts_ns
 
     @property
     def evidence(self) -> Evidence:
-        """Where it stands."""
         return self.line.evidence
 
     def get(self, *keys: str) -> str | None:
@@ -118,6 +117,13 @@ class Entry:
     def text(self, *keys: str) -> str:
         """The same; empty when none is there."""
         return self.get(*keys) or ""
+
+    def told(self, key: str) -> str:
+        """The same, for what only tells it: of a text in which the line was cut, what is left."""
+        begun = getattr(self.values, "begun", None)
+        if begun is not None and begun[0] == key:
+            return f"{begun[1].removesuffix('>').rstrip()}…"  # a pager's mark of a chopped line
+        return self.text(key)
 
     def number(self, key: str) -> int | None:
         """A value as a whole number; None when it is none."""
@@ -203,13 +209,11 @@ class Assembler:
     # -- what the pipeline calls -----------------------------------------------------------
 
     def structured(self) -> dict[str, LineHandler]:
-        """Message -> handler."""
         nothing = dict.fromkeys(self.time_passes, _nothing)
         declared = {**nothing, **dict(self._declared("reads"))}
         return {message: self._of_line(message, method) for message, method in declared.items()}
 
     def items(self) -> dict[type, ItemHandler]:
-        """Item type -> handler."""
         return {kind: self._of_item(method) for kind, method in self._declared("takes")}
 
     def goes_on(self, line: LogLine) -> Facts:

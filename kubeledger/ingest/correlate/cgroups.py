@@ -155,7 +155,7 @@ class CgroupAssembler(Assembler):
         changed: tuple[str, ...],
     ) -> CgroupUpdated:
         container_id = where.container_id or ""
-        known = self.context.containers.get(container_id)
+        known = self.context.container(container_id)
         listed = self._containers.get(container_id)
         sandbox = known.sandbox if known is not None else None
         name = known.container if known is not None else None

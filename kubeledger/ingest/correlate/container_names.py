@@ -33,10 +33,8 @@ class ContainerNames:
         self._admissions = registers.admissions
         self._preemption = preemption
         self._evictions = evictions
-        self._by_pod: dict[str, set[str]] | None = None
 
     def note_sandbox(self, pod: Pod, container_id: str) -> None:
-        """Note that the ID is the sandbox of the pod."""
         self._containers.of(pod).sandboxes.add(container_id)
         self._containers.make(container_id, pod).sandbox = True
 
@@ -50,7 +48,7 @@ class ContainerNames:
         if container.name is not None or container.sandbox:
             return
         container_id, pod = container.container_id, container.pod
-        known = self._context.containers.get(container_id)
+        known = self._context.container(container_id)
         instance = self._context.instances.get(container_id)
         if known is not None and known.sandbox:
             self.note_sandbox(pod, container_id)
@@ -145,12 +143,7 @@ class ContainerNames:
 
     def _names_of(self, pod: Pod) -> set[str]:
         """Containers of a pod that lists or kills name."""
-        if self._by_pod is None:
-            self._by_pod = {}
-            for known in self._context.containers.values():
-                if known.container is not None:
-                    self._by_pod.setdefault(known.pod_uid, set()).add(known.container)
-        return self._by_pod.get(pod.uid or "", set())
+        return self._context.container_names(pod.uid or "")
 
     def _awaited(self, pod: Pod) -> str | None:
         """The one container of the pod that is to be started again; None for none or several.

@@ -7,13 +7,14 @@ Everything is bounded by the number of API objects, not by the length of the log
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from kubeledger.ingest.correlate.instances import Instance, index_instances
 from kubeledger.ingest.sources.items import KernelReport, KubeletConfigFile
+from kubeledger.kubelet.kube.statuses import containers_of_spec
 from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
 from kubeledger.model.bodies.memorymanager import MemoryBlock
 from kubeledger.model.errors import BadQuestionError
@@ -23,7 +24,6 @@ from kubeledger.model.units import NS_PER_S
 PodName = tuple[str | None, str | None]
 """Namespace and name."""
 
-_CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
 _SKEW_NS = 60 * NS_PER_S
 """By how much the clock of the API server, which dates objects, may be ahead of the node's."""
 
@@ -49,7 +49,6 @@ class Subject(msgspec.Struct, frozen=True):
 
     @property
     def of_pod(self) -> Subject:
-        """The pod alone."""
         return msgspec.structs.replace(self, container=None)
 
     def may_be(self, other: Subject) -> bool:
@@ -145,6 +144,7 @@ class BundleContext(msgspec.Struct):
         first_ts_ns, last_ts_ns: span of the bundle; equal when only one time is known.
         kernel_reports: file of a kernel log -> its reports of the OOM killer, by time.
         kernel_boots: times of the boot that kernel logs show.
+        logs_read: so many logs were read, and no line of theirs waits.
     """
 
     node: str
@@ -165,6 +165,9 @@ class BundleContext(msgspec.Struct):
     kernel_reports: dict[str, list[KernelReport]] = {}
     kernel_boots: list[int] = []
     _instances: dict[str, Instance] | None = None
+    logs_read: int = 0
+    _asked: dict[str, int] = {}
+    _names: dict[str, set[str]] | None = None
 
     @property
     def profile(self) -> KubeletProfile | None:
@@ -185,7 +188,49 @@ class BundleContext(msgspec.Struct):
 
     def forget_instances(self) -> None:
         """More statuses were read."""
-        self._instances = None
+        self._instances = self._names = None
+        self._asked.clear()
+
+    def container(self, container_id: str) -> ContainerRef | None:
+        """Whose container an ID is; None where nothing says."""
+        found = self.containers.get(container_id)
+        if found is None:
+            self._asked.setdefault(container_id, self.logs_read)
+        return found
+
+    def container_names(self, uid: str) -> set[str]:
+        """Containers of a pod that lists or kills name."""
+        self._asked.setdefault(uid, self.logs_read)
+        return self._names_by_pod.get(uid, set())
+
+    @property
+    def _names_by_pod(self) -> dict[str, set[str]]:
+        if self._names is None:
+            self._names = {}
+            for known in self.containers.values():
+                if known.container is not None:
+                    self._names.setdefault(known.pod_uid, set()).add(known.container)
+        return self._names
+
+    def learn_containers(self, others: Mapping[str, ContainerRef]) -> int | None:
+        """Note whose containers are that a log shows which is read later.
+
+        Returns:
+            after how many logs something was asked that has another answer by this; None: nothing
+            was.
+        """
+        new = {key: each for key, each in others.items() if key not in self.containers}
+        asked = [self._asked[key] for key in new if key in self._asked]
+        asked += [
+            self._asked[each.pod_uid]
+            for each in new.values()
+            if each.container is not None
+            and each.pod_uid in self._asked
+            and each.container not in self._names_by_pod.get(each.pod_uid, ())
+        ]
+        self.containers |= new
+        self._names = None
+        return min(asked, default=None)
 
     def status_of(self, uid: str | None) -> list[dict[str, Any]]:
         """Statuses of a pod in the order of time; none of a pod that no list shows."""
@@ -197,8 +242,7 @@ class BundleContext(msgspec.Struct):
 
     def containers_of(self, uid: str | None) -> list[dict[str, Any]]:
         """The containers of a pod's spec, of whatever sort."""
-        spec = self.spec_of(uid)
-        return [each for key in _CONTAINER_LISTS for each in spec.get(key) or ()]
+        return list(containers_of_spec(self.spec_of(uid)))
 
     def name_of(self, uid: str | None) -> PodName:
         """Namespace and name of a pod; (None, None) when no source shows it."""

@@ -237,7 +237,7 @@ class CpuAssembler(ResourceManagerAssembler[str]):
         """Container IDs of the v1 form replaced by pod UID and name, where they are known."""
         assignments = {uid: dict(sets) for uid, sets in body.assignments.items() if uid}
         for container_id, cpus in body.assignments.get("", {}).items():
-            whose = self.context.containers.get(container_id)
+            whose = self.context.container(container_id)
             if whose is None or whose.container is None:
                 assignments.setdefault("", {})[container_id] = cpus
             else:

@@ -142,7 +142,6 @@ class DeviceManagerModel:
         Args:
             holder: who got them.
             device_ids: (n,) sorted.
-            ts_ns: when.
             evidence: (n,) the first stands for the holding.
             numa: nodes, where the source shows them.
             name: namespace and name of the pod, where the source shows them.

@@ -13,6 +13,7 @@ from kubeledger.ingest.correlate.repeated import Repeated
 from kubeledger.ingest.messages.podref import formatted_pod, structured_pod, structured_pods
 from kubeledger.ingest.sources.facts import Facts
 from kubeledger.ingest.sources.items import LogLine
+from kubeledger.kubelet.kube.names import UID
 from kubeledger.model.bodies.stages import ErrorsLogged
 from kubeledger.model.units import NS_PER_S
 
@@ -22,7 +23,7 @@ _SHAPES_MAX = 1000
 _OTHER_SHAPES = "(more shapes)"
 
 _POD_AND_UID = re.compile(r'\bpod \\*"([^"\\]+)\\*" \(UID: \\*"([^"\\]+)\\*"\)')
-_POD_DIRECTORY = re.compile(r"/pods/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})/")
+_POD_DIRECTORY = re.compile(f"/pods/({UID})/")
 _NODE = Subject()
 
 

@@ -25,6 +25,7 @@ from kubeledger.kubelet.lifecycle.termination import MINIMUM_GRACE_S
 from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.bodies.lifecycle import ContainerKilled, PodTerminating
 from kubeledger.model.bodies.prober import ProbeTransitioned
+from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S, whole_number
 
 _PRE_STOP_WAIT_NS = 60 * NS_PER_S
@@ -168,9 +169,14 @@ class KillsAssembler(PodAssembler):
         pod = self._pods.of(entry) if container_id is not None else None
         if container_id is None:
             return None
-        if pod is not None:
-            return self._container(pod, container_id, entry.get("containerName") or None)
-        return self._known(container_id)
+        if pod is None:
+            return self._known(container_id)
+        container = self._container(pod, container_id, entry.get("containerName") or None)
+        named, of = (f"{each.namespace}/{each.name}" for each in (pod, container.pod))
+        if named != of and (container.seen_ts_ns is not None or container.died is not None):
+            short = container_id[:12]
+            self._dispute(pod, f"container {short} is killed as another pod's", named, of, entry)
+        return container
 
     def _known(self, container_id: str) -> Container | None:
         container = self._containers.get(container_id)
@@ -260,12 +266,16 @@ class KillsAssembler(PodAssembler):
         at_once = 0 <= entry.ts_ns - given.ts_ns < NS_PER_S
         if given is entry or not at_once or least_s <= grace_s <= most_s:
             return
-        container, pod = kill.container, kill.container.pod
-        why = f"container {container.name} is killed with another grace period than was given"
-        about = f"pod/{pod.namespace}/{pod.name}"
-        message = Dispute(about, why, f"{grace_s} s", f"{given_s} s").message
+        why = f"container {kill.container.name} is killed with another grace period than was given"
+        said = f"{grace_s} s", f"{given_s} s"
+        self._dispute(kill.container.pod, why, *said, entry, given.evidence)
+
+    def _dispute(
+        self, pod: Pod, why: str, here: str, elsewhere: str, entry: Entry, *more: Evidence
+    ) -> None:
+        message = Dispute(f"pod/{pod.namespace}/{pod.name}", why, here, elsewhere).message
         body = FindingReported(finding=LINES_DISAGREE, file=entry.evidence.file, message=message)
-        self.queue.add(shown(entry, body, given.evidence))
+        self.queue.add(shown(entry, body, *more))
 
     # -- why ------------------------------------------------------------------------------
 

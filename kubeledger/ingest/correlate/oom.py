@@ -135,7 +135,6 @@ class OomAssembler(Assembler):
 
     @reads_events("SystemOOM")
     def _event(self, entry: Entry) -> None:
-        """Of the node."""
         match = _SYSTEM.match(entry.text("message"))
         if match is not None:
             pid = None if match[2] is None else int(match[2])
@@ -208,29 +207,36 @@ class OomAssembler(Assembler):
         if seen.task_cgroup == "/":
             self._without_place(seen)
             return
-        key, process = _key(seen.task_cgroup), self._sync_loop.process
-        known = self._kills.get(key, [])
-        kill: _Kill | None = None
-        if seen.pid is None:
-            report = self._report_near(key, seen.killed_ts_ns)
-        else:
-            report = self._report_of(seen.pid, seen.process, seen.ts_ns)
-            kill = self._of_pid.get((seen.pid, seen.process))
-        if report is not None:
-            key = _key(report.task_cgroup)
-            known = self._kills.get(key, [])
-            ts_ns = report.ts_ns if seen.is_old else min(report.ts_ns, seen.ts_ns)
-            kill = _of(known, report) or self._of_report(report, ts_ns)
-        if kill is None:
-            kill = _old_kill(known, seen, process) if seen.is_old else _by_status(known, seen)
-        if kill is None:
-            kill = self._add(key, seen)
+        kill = self._sighted_kill(seen)
         if seen.pid is not None:
             self._of_pid[seen.pid, seen.process] = kill
         kill.sighted_ns = kill.sighted_ns or seen.killed_ts_ns
-        kill.replayed = max(kill.replayed, process)
+        kill.replayed = max(kill.replayed, self._sync_loop.process)
         path = _below_root(seen.task_cgroup)
         kill.add(seen.evidence, task_cgroup=path, process=seen.process, pid=seen.pid)
+
+    def _sighted_kill(self, seen: _Sighting) -> _Kill:
+        """The kill that a line is about: by the kernel's report, by what is known, or a new one."""
+        key, report = _key(seen.task_cgroup), self._report(seen)
+        kill: _Kill | None
+        if report is not None:
+            key = _key(report.task_cgroup)
+            ts_ns = report.ts_ns if seen.is_old else min(report.ts_ns, seen.ts_ns)
+            kill = _of(self._kills.get(key, ()), report) or self._of_report(report, ts_ns)
+        else:
+            kill = None if seen.pid is None else self._of_pid.get((seen.pid, seen.process))
+        known = self._kills.get(key, ())
+        if kill is None and seen.is_old:
+            kill = _old_kill(known, seen, self._sync_loop.process)
+        elif kill is None:
+            kill = _by_status(known, seen)
+        return kill or self._add(key, seen)
+
+    def _report(self, seen: _Sighting) -> KernelReport | None:
+        """The kernel's own report of the kill: by the process, else by cgroup and time."""
+        if seen.pid is None:
+            return self._report_near(_key(seen.task_cgroup), seen.killed_ts_ns)
+        return self._report_of(seen.pid, seen.process, seen.ts_ns)
 
     def _without_place(self, seen: _Sighting) -> None:
         """A kill in the root cgroup says when: whose it was, other sources show."""
@@ -318,7 +324,7 @@ class OomAssembler(Assembler):
         owner = owner_of(task_cgroup)
         if owner is not None:
             container_id = container_id or owner.container_id
-        ref = self.context.containers.get(container_id or "")
+        ref = self.context.container(container_id or "")
         uid = None if owner is None else owner.pod_uid
         if ref is not None and uid not in (None, ref.pod_uid):
             ref = None  # the kernel's path is to be believed

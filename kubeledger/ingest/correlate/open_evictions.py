@@ -184,7 +184,6 @@ class OpenEvictions:
             self._open[pod] = left
 
     def withdraw(self, pod: Pod, eviction: OpenEviction) -> None:
-        """It was none."""
         self.close(pod, eviction)
         eviction.drop()
         self.facts.pop(pod, None)

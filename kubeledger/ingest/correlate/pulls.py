@@ -2,13 +2,16 @@
 
 A pull that fails, or is not tried, stands in an event and in the error of the pod's sync, of
 which a log may have either; one that succeeds in events alone. Each of these tells a decision
-once: what a source that has not told the last one says soon after it is about the same.
+once: what a source that has not told the last one says soon after it is about the same. The
+statuses of a pod's containers show the last of them, of which they are told where nothing else is.
 Source: pkg/kubelet/images/image_manager.go of 1.19 to 1.36.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -17,9 +20,12 @@ from kubeledger.ingest.correlate.assembler import Entry, reads, takes
 from kubeledger.ingest.correlate.context import BundleContext, Subject, may_be_same
 from kubeledger.ingest.correlate.holdback import Holdback, Seen, Waiting, shown
 from kubeledger.ingest.correlate.registers import PodAssembler, Registers
+from kubeledger.ingest.correlate.survey import kubelet_uid
 from kubeledger.ingest.sources.api_events import ApiReason
 from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import ApiEvent, ImageManagerRecord
+from kubeledger.ingest.sources.items import ApiEvent, ImageManagerRecord, PodList
+from kubeledger.ingest.sources.pod_lists import News
+from kubeledger.ingest.sources.times import api_time
 from kubeledger.kubelet.imagepull.puller import QPS_EXCEEDED
 from kubeledger.kubelet.lifecycle.sync_errors import failures_of_sync
 from kubeledger.model.bodies.imagepull import PullDecided, PullEnded, PullRecordRead
@@ -43,6 +49,8 @@ _WAITING: dict[str, Outcome] = {
 }
 """Reason of a container that waits -> what became of its pull."""
 
+_CAUSE = re.compile(r'Back-off pulling image "[^"]*": (?P<reason>\w+): (?P<error>.*)', re.DOTALL)
+"""Why the last pull failed, as a status tells it since 1.33."""
 _IMAGE = r' image "(?P<image>[^"]*)"'
 _EVENTS: dict[str, tuple[Outcome, re.Pattern[str]]] = {
     "Pulling": ("pull", re.compile(rf"[Pp]ulling{_IMAGE}")),
@@ -98,6 +106,10 @@ class PullsAssembler(PodAssembler):
         self._counted: set[tuple[str, int]] = set()
         self._files: dict[tuple[str | None, str | None], PullRecordRead] = {}
         self._process = 0
+        self._news = News()
+        self._lists_ns: dict[str, int] = {}
+        self._waiting: dict[tuple[str, str, str], dict[str, Any]] = {}
+        self._told_ns: dict[tuple[str, Outcome], dict[tuple[str | None, str], int]] = {}
 
     def before(self, ts_ns: int, pid: int | None = None) -> None:
         """What another process of the kubelet decides is new."""
@@ -155,6 +167,7 @@ class PullsAssembler(PodAssembler):
             return
         pod = f"{subject.namespace}/{subject.pod}"
         image = said.image or self._image_of(subject)
+        self._told_ns.setdefault((pod, said.outcome), {})[subject.container, by] = ts_ns
         told = self._told_before(pod, subject, image, said.outcome, by, ts_ns)
         if told is not None:
             told.join(seen, ts_ns, by)
@@ -195,6 +208,53 @@ class PullsAssembler(PodAssembler):
                 return told
         return None
 
+    @takes(PodList)
+    def _listed(self, item: PodList) -> None:
+        """Statuses of pods that changed; those that wait as in the list before tell nothing new."""
+        if item.listed_by == "manifest":
+            return
+        # What a list shows is some time late.
+        since_ns = self._lists_ns.get(item.listed_by, 0) - _JOIN_NS
+        self._lists_ns[item.listed_by] = item.ts_ns
+        for listed in self._news.of(item.pods):
+            pod, status = self._pods.with_uid(kubelet_uid(listed)), listed.get("status") or {}
+            begin_ns = _begun_ns(status)
+            if pod is None or begin_ns is None:
+                continue
+            for name, waiting in _waiting_in(status):
+                key = item.listed_by, pod.uid or "", name
+                last, self._waiting[key] = self._waiting.get(key), waiting
+                if waiting != last:
+                    subject = Subject(pod.namespace, pod.name, pod.uid, name)
+                    after_ns = begin_ns if last is None else max(begin_ns, since_ns)
+                    self._shown(item, subject, waiting, after_ns)
+
+    def _shown(
+        self, item: PodList, subject: Subject, waiting: dict[str, Any], after_ns: int
+    ) -> None:
+        """A status proves what became of the last try, and why the one before it failed."""
+        reason, message = str(waiting.get("reason")), str(waiting.get("message") or "")
+        outcome, image = _WAITING.get(reason), self._image_of(subject)
+        if outcome is None:
+            return
+        error = message if outcome == "failed" else None
+        # A cause may be the failure that the list before showed; a status that changed is new.
+        found = [(_Said(outcome, image, error, reason), f"list of {item.listed_by}")]
+        if outcome == "back_off" and (cause := _CAUSE.match(message)) is not None:
+            found.insert(0, (_Said("failed", image, cause["error"], cause["reason"]), ""))
+        pod = f"{subject.namespace}/{subject.pod}"
+        for said, own in found:
+            told_ns = self._told_ns.setdefault((pod, said.outcome), {})
+            is_told = any(
+                ts_ns >= after_ns and by != own and name in (subject.container, None)
+                for (name, by), ts_ns in told_ns.items()
+            )
+            told_ns[subject.container, f"list of {item.listed_by}"] = item.ts_ns
+            if not is_told:
+                body = msgspec.structs.replace(_body(subject, said), after_ts_ns=after_ns)
+                begun = self._begun_as(pod, body) if isinstance(body, PullEnded) else None
+                self.queue.add(Fact(item.ts_ns, body, (item.evidence,), begun))
+
     def _image_of(self, subject: Subject) -> str | None:
         """The image of a container, where its pod mounts none, which would be pulled, too."""
         spec = self.context.spec_of(subject.uid)
@@ -210,6 +270,21 @@ class PullsAssembler(PodAssembler):
         if self._files.get(about) != item.body:
             self._files[about] = item.body
             self.queue.add(shown(item, item.body))
+
+
+def _begun_ns(status: dict[str, Any]) -> int | None:
+    """When the kubelet first saw the pod of a status."""
+    with suppress(ValueError):
+        return api_time(status.get("startTime"))
+    return None
+
+
+def _waiting_in(status: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The containers of a status, and what each waits for, if it does."""
+    for sort in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
+        for container in status.get(sort) or ():
+            state = container.get("state") or {}
+            yield str(container.get("name") or ""), state.get("waiting") or {}
 
 
 def _said(reason: str, message: str) -> _Said | None:

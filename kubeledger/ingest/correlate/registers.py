@@ -318,7 +318,6 @@ class Admissions:
         self.undecided[pod] = None
 
     def decided(self, pod: Pod) -> None:
-        """Its admission is over."""
         self.undecided.pop(pod, None)
         if pod in self.adding:
             self.adding.remove(pod)

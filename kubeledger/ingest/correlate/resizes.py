@@ -21,7 +21,7 @@ from kubeledger.ingest.sources.items import PodList
 from kubeledger.ingest.sources.pod_lists import News
 from kubeledger.ingest.sources.times import api_time
 from kubeledger.kubelet.kube.statuses import statuses_in
-from kubeledger.model.bodies.stages import PodResized
+from kubeledger.model.bodies.lifecycle import PodResized
 from kubeledger.model.units import NS_PER_S
 
 Outcome = Literal["allocated", "deferred", "infeasible", "actuated"]

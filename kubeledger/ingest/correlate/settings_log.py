@@ -34,6 +34,7 @@ from kubeledger.ingest.messages.settings_text import (
 )
 from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import KubeletConfigFile, LogLine
+from kubeledger.ingest.sources.plain import plain
 from kubeledger.model.bodies.node import SettingsObserved
 from kubeledger.replay.node.snapshot_time import time_in_name
 
@@ -376,8 +377,8 @@ def _decoded(value: object) -> object:
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
     try:
-        return json.loads(value)
-    except json.JSONDecodeError:
+        return plain(json.loads(value), [])
+    except ValueError:
         return value
 
 

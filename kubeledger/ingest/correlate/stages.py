@@ -20,6 +20,7 @@ from kubeledger.ingest.messages.pleg_lines import pleg_event
 from kubeledger.ingest.messages.podref import formatted_pod, structured_pod
 from kubeledger.ingest.sources.facts import Facts
 from kubeledger.ingest.sources.items import LogLine
+from kubeledger.kubelet.kube.names import UID
 from kubeledger.kubelet.lifecycle.stages import (
     OF_CONTAINER,
     SIDE_BY_SIDE,
@@ -66,10 +67,7 @@ _REFUSED = "Predicate failed on Pod"
 _EVENTS: dict[str, Stage] = {"Pulled": "image", "Created": "create", "Started": "start"}
 """Event -> the stage that it shows to be passed."""
 
-_UID = re.compile(
-    r"(?:\bpod[_\"]?|orphaned pod \"|\"KillPodSandbox\\*\" for \\*\")"
-    r"([0-9a-f]{32}|[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12})"
-)
+_UID = re.compile(rf"(?:\bpod[_\"]?|orphaned pod \"|\"KillPodSandbox\\*\" for \\*\")({UID})")
 """Where a text names a pod by its UID alone: a cgroup, a sandbox, a directory."""
 
 _DOCKERS_NAME = re.compile(r"/k8s_(?!POD_)([^_\s\"]+)_([^_\s\"]+)_([^_\s\"]+)_[0-9a-f]")

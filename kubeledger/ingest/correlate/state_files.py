@@ -45,7 +45,6 @@ class StateFileAssembler(Assembler):
         One that is malformed, or whose checksum does not fit, is a finding and not relied on.
 
         Args:
-            item: the file.
             read: makes its record.
             which: of several files that an assembler reads.
         """

@@ -50,7 +50,6 @@ def fill_context(
     """Read the documents that assemblers look things up in, in the order of their time.
 
     Args:
-        context: what is filled.
         documents: all, of which those that are not what their format says are named.
         contents: what they hold.
 

@@ -86,19 +86,19 @@ class TroublesAssembler(Assembler):
 
     @reads("Container runtime network not ready")
     def _network(self, entry: Entry) -> None:
-        self._say("network_not_ready", entry.text("networkReady"), entry)
+        self._say("network_not_ready", entry.told("networkReady"), entry)
 
     @reads("Container runtime not ready")
     def _runtime(self, entry: Entry) -> None:
-        self._say("runtime_down", entry.text("runtimeReady"), entry)
+        self._say("runtime_down", entry.told("runtimeReady"), entry)
 
     @reads("Container runtime sanity check failed", "Container runtime status is nil")
     def _insane(self, entry: Entry) -> None:
-        self._say("runtime_down", entry.get("err") or entry.message, entry)
+        self._say("runtime_down", entry.told("err") or entry.message, entry)
 
     @reads("Skipping pod synchronization")
     def _skipped(self, entry: Entry) -> None:
-        words = entry.text("err").strip("[]")
+        words = entry.told("err").strip("[]")
         self._say("sync_skipped", words, entry)
         self._named_in(words, entry)
 
@@ -115,24 +115,24 @@ class TroublesAssembler(Assembler):
 
     @reads("Failed to initialize CSINode")
     def _storage(self, entry: Entry) -> None:
-        self._say("storage_not_ready", entry.text("err"), entry)
+        self._say("storage_not_ready", entry.told("err"), entry)
 
     @reads("Unable to register node with API server")
     def _unregistered(self, entry: Entry) -> None:
-        self._say("registration_failed", entry.get("err") or entry.line.message, entry)
+        self._say("registration_failed", entry.told("err") or entry.line.message, entry)
 
     @reads("Error updating node status, will retry", "Unable to update node status")
     def _status(self, entry: Entry) -> None:
-        self._say("status_update_failed", entry.text("err"), entry)
+        self._say("status_update_failed", entry.told("err"), entry)
 
     @reads("Failed to ensure lease exists, will retry")
     def _lease(self, entry: Entry) -> None:
-        self._say("lease_update_failed", entry.text("err"), entry)
+        self._say("lease_update_failed", entry.told("err"), entry)
 
     @reads("Failed to watch", "Unhandled Error")
     def _unreachable(self, entry: Entry) -> None:
         """Only what says so: the server may also answer that it has no such thing, or refuse."""
-        error = entry.text("err")
+        error = entry.told("err")
         if "_manager.go" in entry.line.file or entry.line.file == "bootstrap.go":
             if "ertificate" in error:
                 self._say("certificate", error, entry)
@@ -144,15 +144,15 @@ class TroublesAssembler(Assembler):
 
     @reads("Failed while requesting a signed certificate from the control plane")
     def _certificate(self, entry: Entry) -> None:
-        error, message = entry.get("err"), entry.line.message
-        is_text = error is None or error in message
+        error, message = entry.told("err"), entry.line.message
+        is_text = error in message
         self._say("certificate", message if is_text else f"{message}: {error}", entry)
 
     @reads("The kubelet gives up")
     def _gave_up(self, entry: Entry) -> None:
         message = entry.line.message
         if message.startswith("Failed to start ContainerManager"):
-            self._say("container_manager_failed", entry.get("err") or message, entry)
+            self._say("container_manager_failed", entry.told("err") or message, entry)
         elif entry.line.file == "transport.go":
             self._say("certificate", message, entry)
 

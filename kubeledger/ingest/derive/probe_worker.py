@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from kubeledger.kubelet.kube.statuses import containers_of_spec
 from kubeledger.kubelet.prober import machine
 from kubeledger.kubelet.prober.machine import SAYS, Machine, machine_of
 from kubeledger.kubelet.prober.objects import ProbeSpec
@@ -30,7 +31,6 @@ _RESULTS: Final = {said: result for result, said in SAYS.items()}
 _OLDEST: Final = "1.20.0"
 _NEVER: Final = 1 << 30
 """A threshold that no log reaches: that of a probe that no spec shows."""
-_SPEC_LISTS = ("containers", "initContainers", "ephemeralContainers")
 
 
 class Change(NamedTuple):
@@ -59,12 +59,9 @@ def probe_spec(
     pod_spec: dict[str, Any], container: str, probe_type: ProbeType
 ) -> dict[str, Any] | None:
     """The API's JSON of a probe; None when the pod spec does not hold it."""
-    for key in _SPEC_LISTS:
-        for entry in pod_spec.get(key) or ():
-            if entry.get("name") == container:
-                probe: dict[str, Any] | None = entry.get(f"{probe_type}Probe")
-                return probe
-    return None
+    named = (each for each in containers_of_spec(pod_spec) if each.get("name") == container)
+    probe: dict[str, Any] | None = next(named, {}).get(f"{probe_type}Probe")
+    return probe
 
 
 def probed_containers(pod_spec: dict[str, Any], probe_type: ProbeType) -> list[str]:

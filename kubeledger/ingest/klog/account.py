@@ -78,6 +78,7 @@ class Account:
         self.repeated = 0
         self.records: Counter[str] = Counter()
         self._not_understood = 0
+        self._misread: set[int] = set()
         self._shapes: dict[str, _Shape] = {}
 
     @property
@@ -101,8 +102,11 @@ class Account:
         del self._shapes[shape]
         return self._fact(shape, entry, ts_ns)
 
-    def misread(self, shape: str, line: int, evidence: Evidence, ts_ns: int) -> Fact:
-        """A line that counts as understood was not; the fact that says so."""
+    def misread(self, shape: str, line: int, evidence: Evidence, ts_ns: int) -> Fact | None:
+        """A line that counts as understood was not; the fact that says so, once a line."""
+        if line in self._misread:
+            return None
+        self._misread.add(line)
         self.understood -= 1
         self._not_understood += 1
         return self._fact(shape, _Shape(evidence, [line]), ts_ns)
@@ -132,7 +136,6 @@ class Account:
         return Fact(ts_ns, body, (entry.evidence,))
 
     def total(self) -> SourceAccount:
-        """The finished account."""
         return SourceAccount(
             file=self.file,
             lines=self.lines,

@@ -49,7 +49,6 @@ class CutValues(dict[str, Any]):
         return super().get(key, default)
 
     def __missing__(self, key: str) -> Any:  # noqa: ANN401 - it never returns
-        """As of a dict."""
         raise CutLineError(key)
 
     def __bool__(self) -> bool:
@@ -99,7 +98,6 @@ class EndsSurvey:
     """Finds out how the lines of a log end, by some of them."""
 
     def __init__(self) -> None:
-        """No line was seen."""
         self._entries = self._open = 0
         # Of lines, and without a carrier's prefix: how many have which length, how many end open.
         self._lengths: tuple[Counter[int], Counter[int]] = Counter(), Counter()
@@ -115,7 +113,6 @@ class EndsSurvey:
             self._lengths_open[index].update(_widths([entry[index] for entry in is_open]))
 
     def found(self) -> LineEnds:
-        """What was found out."""
         pairs = zip(self._lengths, self._lengths_open, (False, True), strict=True)
         found: tuple[int, LineEnds] = 0, LineEnds(torn=self._open * _TORN_SHARE > self._entries)
         for lengths, lengths_open, of_body in pairs:

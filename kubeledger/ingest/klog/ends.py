@@ -18,7 +18,6 @@ class EntryEnds:
     """Shows what is cut of the entries of one log; ``ends`` as the survey found them."""
 
     def __init__(self, ends: LineEnds) -> None:
-        """No entry was seen."""
         self.ends = ends
         self._keys: dict[tuple[str, int], int] = {}
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from kubeledger.ingest.sources.plain import plain
 from kubeledger.model.units import format_go_duration
 
 _TYPE = re.compile(r"(?:\[\d*\]|\*|map\[[\w.{} ]*\]|interface \{\}|[A-Za-z_][\w./]*)+")
@@ -36,7 +37,7 @@ def parse_go_literal(text: str, rename: Callable[[str], str] = str) -> Any:  # n
 
 
 def unquote_go(quoted: str) -> str:
-    """Text of a Go string literal (``%q``).
+    """Text of a Go string literal (``%q``); half a character, which Go never writes, is replaced.
 
     Raises:
         ValueError: it is none.
@@ -48,8 +49,8 @@ def unquote_go(quoted: str) -> str:
     try:
         text: str = json.loads(quoted, strict=False)
     except json.JSONDecodeError:
-        return _ESCAPE.sub(_unescape, quoted[1:-1])
-    return text
+        text = _ESCAPE.sub(_unescape, quoted[1:-1])
+    return text if text.isascii() else str(plain(text, []))
 
 
 def _unescape(match: re.Match[str]) -> str:

@@ -118,6 +118,7 @@ class LogSurvey(msgspec.Struct):
         writers: who wrote its entries.
         ends: how its lines end, as some of each part of it do.
         size: of what is read of it, in bytes.
+        may_report: it may hold reports of the kernel; False where it was looked through before.
     """
 
     source: SourceFile
@@ -137,6 +138,7 @@ class LogSurvey(msgspec.Struct):
     writers: LogWriters = msgspec.field(default_factory=LogWriters)
     ends: LineEnds = NOT_CUT
     size: int = 0
+    may_report: bool = True
 
     def is_within(self, other: LogSurvey) -> bool:
         """Another log of the bundle holds this one's entries: the journal and its file."""
@@ -155,7 +157,6 @@ def survey_log(source: SourceFile, lengths: list[int], digests: Digests | None =
     """Read a log through once.
 
     Args:
-        source: the log.
         lengths: beginnings of the log whose digests are wanted too.
         digests: of its content, where they are known.
 

@@ -59,7 +59,6 @@ class KlogReader(EntryReader):
         """Nothing is read yet.
 
         Args:
-            account: where each line goes.
             router: who asks for which lines.
             clock: shared by the logs of a node.
             place: that of the source, where its lines are reordered.

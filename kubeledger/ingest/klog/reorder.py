@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from kubeledger.ingest.klog.outputs import ClockStep, LogOutput, Ordered, WrongStamp
 from kubeledger.ingest.klog.stamps import RACE_NS, STEP_NS, Doubt
@@ -41,6 +42,29 @@ def in_order(outputs: Iterable[LogOutput], first_ns: int) -> Iterator[Timed]:
     yield from order.drain()
 
 
+def all_after(outputs: Iterator[LogOutput], ts_ns: int) -> tuple[Iterator[LogOutput], bool]:
+    """What a reader gives, and whether all of it comes after what was read up to a time.
+
+    It does not where a line comes before, or where the clock may have been set back.
+
+    Args:
+        outputs: in the order of the log; those are taken that could still come before.
+        ts_ns: latest time of what was read.
+    """
+    first: list[LogOutput] = []
+    for output in outputs:
+        first.append(output)
+        if isinstance(output, ClockStep | WrongStamp) or _time_of(output) < ts_ns:
+            return chain(first, outputs), False
+        if _time_of(output) > ts_ns + _LATE_NS:
+            break
+    return chain(first, outputs), True
+
+
+def _time_of(output: Ordered) -> int:
+    return output.ts_ns if isinstance(output, Fact) else output.line.ts_ns
+
+
 class LogOrder:
     """Orders what a reader gives by its time, which never goes back.
 
@@ -52,6 +76,11 @@ class LogOrder:
         """Nothing was read; no time is before ``first_ns``."""
         self._waiting = _Waiting()
         self._key = first_ns
+
+    @property
+    def latest_ns(self) -> int:
+        """The latest time of what was read."""
+        return max(self._key, self._waiting.latest_ns)
 
     def take(self, output: LogOutput) -> Iterator[Timed]:
         """Take in what is read next; gives out what nothing can come before any more."""
@@ -80,13 +109,18 @@ class _Waiting:
         # or the newest one is ahead of its time.
         self._earlier: list[Timed] = []
 
+    @property
+    def latest_ns(self) -> int:
+        """The latest time of what is held; 0 for nothing."""
+        return self._sorted[-1][0] if self._sorted else 0
+
     def take(self, output: LogOutput) -> Iterator[Timed]:
         """Take in what is read next; gives out what nothing can come before any more."""
         held = self._sorted
         if isinstance(output, WrongStamp):
             self._put_right(output.doubt)
             return
-        ts_ns = output.ts_ns if isinstance(output, Fact) else output.line.ts_ns
+        ts_ns = _time_of(output)
         if isinstance(output, ClockStep):
             self._earlier = [(held[-1][0], each) for _, each in self._earlier]
             yield from self.drain()
@@ -107,7 +141,6 @@ class _Waiting:
             yield held.popleft()
 
     def drain(self) -> Iterator[Timed]:
-        """Give out all."""
         self._sort_in()
         while self._sorted:
             yield self._sorted.popleft()

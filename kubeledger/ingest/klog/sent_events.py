@@ -92,7 +92,7 @@ class SentEvents:
         values = line.values or {}
         with suppress(CutLineError):
             if occurred:
-                self._are_logged |= values.get("reason") in _KUBELETS
+                self._are_logged |= str(values.get("reason")) in _KUBELETS
             else:
                 text = line.message if line.values is None else str(values.get("event", ""))
                 return self._read(line, text)

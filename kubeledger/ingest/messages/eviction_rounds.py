@@ -65,7 +65,6 @@ class EvictionRounds:
         self._known_before = from_start
 
     def begin(self, ts_ns: int) -> None:
-        """A round begins."""
         if self._ts_ns is not None:
             self._see_grace_periods()
             unresolved = self._met.get(_UNRESOLVED, {})

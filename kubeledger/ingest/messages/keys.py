@@ -52,6 +52,7 @@ KEYS: Mapping[str, Keys] = {
         "Added an OOM kill event": "container time",
         "Added Container": "pod podUID containerName containerID",
         "Adding image ID to currentImages": "imageKey/imageID",
+        "Adding image ID with runtime class to currentImages": "imageKey/imageID",
         "Adding new entry to the queue for processing": "labels? id?",
         "After cpu setting is overwritten": "kubeReserved systemReserved",
         "Allocate": "containerName pod podUID?",

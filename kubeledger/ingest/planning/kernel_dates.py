@@ -52,7 +52,7 @@ def date_kernel_logs(
     """
     reports = context.kernel_reports
     reported: ReportedTimes = {}
-    for log in logs:
+    for log in (log for log in logs if log.may_report):
         _look_into(log.source, context, reported)
     if not reports:
         return []

@@ -414,7 +414,6 @@ def _part_of(
 
     Args:
         bundle: of several nodes.
-        own: files of the node.
         top: its directory.
         others: the other nodes' directories.
     """

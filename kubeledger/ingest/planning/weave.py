@@ -57,7 +57,6 @@ class Excerpt(msgspec.Struct):
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that are read."""
         return sum(part.end - part.offset for part in self.parts)
 
     def place(self, line: int, offset: int) -> tuple[int, int]:

@@ -170,7 +170,7 @@ def _take(collected: Collected, source: SourceFile, spool: Path) -> None:
         message = f"is not read: {why}"
         collected.findings.append(Finding("archive_inside", source.name, message))
     elif is_of_a_cluster:
-        where = source.name.removesuffix(".json")
+        where = source.name.rpartition(".")[0] or source.name
         dump = take_apart(source, spool / f"dump-{len(collected.files)}")
         collected.skipped |= {f"{where}/{name}": why for name, why in dump.skipped.items()}
         for part in dump.files:

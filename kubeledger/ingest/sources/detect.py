@@ -144,17 +144,33 @@ def _detect(source: SourceFile) -> Detected:
 
 
 _CALLER = re.compile(r"\b[IWEF] ?[\d :.]{0,40}[\w.-]+\.go:\d+\]")
+_FOR_PEOPLE = re.compile(
+    r"^(?:Type +Reason +Age +From +Message$|(?:NAMESPACE +)?(?:LAST SEEN +TYPE|NAME +READY) )"
+)
+"""Heads of tables of ``kubectl describe`` and ``kubectl get``, whose times are ages."""
+
 _LINE_SHOWN = 60
 
 
 def _first_line(text: str) -> str:
-    """The first line that is like klog's and none, or the first of all, and what it lacks."""
+    """The first line that is like something known, or the first of all, and what it lacks."""
     lines = [(n, line.strip()) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
-    like = next((each for each in lines if _CALLER.search(each[1])), None)
-    number, line = like or lines[0] if lines else (1, "")
-    shown = line if len(line) <= _LINE_SHOWN else f"{line[:_LINE_SHOWN]}…"
-    what = "names its caller as klog does, but has no time like I1121 03:04:05.678901"
-    return f": line {number} {what if like else 'is no line of klog'}: {shown}"
+    for pattern, lack in (
+        (_CALLER, "names its caller as klog does, but has no time like I1121 03:04:05.678901"),
+        (
+            _FOR_PEOPLE,
+            "begins a table of kubectl for people; `-o json` of pods and events has times",
+        ),
+    ):
+        for number, line in lines:
+            if pattern.search(line):
+                return f": line {number} {lack}: {_shown(line)}"
+    number, line = lines[0] if lines else (1, "")
+    return f": line {number} is no line of klog: {_shown(line)}"
+
+
+def _shown(line: str) -> str:
+    return line if len(line) <= _LINE_SHOWN else f"{line[:_LINE_SHOWN]}…"
 
 
 def _is_binary(head: bytes) -> bool:

@@ -70,12 +70,10 @@ class CutLine(msgspec.Struct):
 
     @property
     def evidence(self) -> Evidence:
-        """Where the line stands."""
         return self.line.evidence
 
     @property
     def ts_ns(self) -> int:
-        """Its time."""
         return self.line.ts_ns
 
 

@@ -29,7 +29,6 @@ class JournalFile:
 
         Args:
             name: of the file, for errors.
-            first: the first bytes of the journal.
             rest: what follows.
 
         Raises:
@@ -64,7 +63,6 @@ class JournalFile:
             raise _unread(name, f"is a binary journal that journalctl cannot read: {words[:200]}")
 
     def chunks(self) -> Iterator[bytes]:
-        """The export."""
         export = self._export
         for at in range(0, len(export), CHUNK):
             yield export[at : at + CHUNK]

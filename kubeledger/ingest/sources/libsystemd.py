@@ -195,7 +195,6 @@ class Journal:
             _free()(place)
 
     def close(self) -> None:
-        """Close all files."""
         if self._handle:
             self._library.sd_journal_close(self._handle)
             self._handle = c_void_p()

@@ -230,30 +230,37 @@ class LogWriters:
 
     def parts(self) -> list[Writers]:
         """Whose lines to tell apart; a log of one node has one part at most."""
-        hosts = self.hosts
-        machines: list[list[str]] = []
-        for host in sorted(hosts, key=is_local):
-            same = [
-                each
-                for each in machines
-                if self._renamed.get(host) in each
-                or any(self._renamed.get(known) == host for known in each)
-                or same_machine(each[0], host)
-            ]
-            if is_local(host) and len(machines) == 1:
-                same = machines
-            if same:
-                same[0].append(host)
-            else:
-                machines.append([host])
+        machines = self._machines()
         if len(machines) > 1:
-            machines.sort(key=lambda machine: min(map(hosts.index, machine)))
             return [Writers(hosts=tuple(machine)) for machine in machines]
         if self._is_split:
             kubelets = (writer.pid for writer, is_kubelets in self._seen.items() if is_kubelets)
             pids = list(dict.fromkeys(pid for pid in kubelets if pid is not None))
             return [Writers(pids=(pid,)) for pid in pids]
         return []
+
+    def _machines(self) -> list[list[str]]:
+        """Names of hosts, those of one machine together; in the order in which they were seen."""
+        machines: list[list[str]] = []
+        for host in sorted(self._hosts, key=is_local):
+            if is_local(host) and len(machines) == 1:
+                same = machines
+            else:
+                same = [machine for machine in machines if self._is_of(host, machine)]
+            if same:
+                same[0].append(host)
+            else:
+                machines.append([host])
+        return sorted(machines, key=lambda machine: min(map(self.hosts.index, machine)))
+
+    def _is_of(self, host: str, machine: list[str]) -> bool:
+        """Whether a host is this machine by another name, or had the name of one of its hosts."""
+        renamed = self._renamed.get(host) in machine
+        return (
+            renamed
+            or same_machine(machine[0], host)
+            or any(self._renamed.get(known) == host for known in machine)
+        )
 
 
 class SplitLines:
@@ -367,7 +374,6 @@ class NodeLines(SourceView):
         self._lines = list(accumulate((run[3] for run in self._runs), initial=0))
 
     def chunks(self) -> Iterator[bytes]:
-        """The node's lines."""
         return self._split.joined((False, begin, end) for begin, end, _, _ in self._runs)
 
     @property

@@ -6,7 +6,7 @@ Source: v1.36.2 pkg/kubelet/allocation/allocation_manager.go; v1.33.13 pkg/kubel
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from kubeledger.kubelet.allocation.conditions import (
     DEFERRED,
@@ -32,9 +32,6 @@ Rejection = tuple[str, str]
 
 Admit = Callable[[Pod, Sequence[Pod]], Rejection | None]
 """The admit handlers: a pod, and the others with what is allocated to them; None: it fits."""
-
-ALLOCATED: Final = "allocated"
-UNCHANGED: Final = "unchanged"
 
 
 class Retried(NamedTuple):

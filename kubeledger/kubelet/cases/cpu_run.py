@@ -26,16 +26,23 @@ from kubeledger.kubelet.cases.cpu_steps import (
     Step,
     StepOutcome,
 )
-from kubeledger.kubelet.cases.fields import check_amounts, keyed, node_set, shortened
+from kubeledger.kubelet.cases.fields import (
+    check_amounts,
+    container_named,
+    cpu_set,
+    error_of,
+    keyed,
+    node_set,
+    shortened,
+)
 from kubeledger.kubelet.cpumanager.cpu_manager import Configuration, Manager
 from kubeledger.kubelet.cpumanager.policy_static import PolicyError
 from kubeledger.kubelet.cpumanager.state_checkpoint import StateError
 from kubeledger.kubelet.cpumanager.topology import DiscoverError, MachineInfo
-from kubeledger.kubelet.kube.admission import AllocationError
 from kubeledger.kubelet.kube.amounts import check_asked
-from kubeledger.kubelet.kube.cpuset import CPUSet, parse, text_of
+from kubeledger.kubelet.kube.cpuset import text_of
 from kubeledger.kubelet.kube.maporder import MapOrder
-from kubeledger.kubelet.kube.pod import Container, Pod, containers_of, lists_of_pods
+from kubeledger.kubelet.kube.pod import Container, Pod, lists_of_pods
 from kubeledger.kubelet.profile.facts import KubeletVersion
 from kubeledger.kubelet.profile.gates import with_gates
 from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
@@ -78,7 +85,7 @@ class Run:
         self._configuration = Configuration(
             machine=case.topology,
             reserved_cpu=case.reserved_cpu,
-            reserved_system_cpus=_cpus("input.reservedSystemCPUs", case.reserved_system_cpus),
+            reserved_system_cpus=cpu_set("input.reservedSystemCPUs", case.reserved_system_cpus),
             options=case.options,
             topology_policy=case.topology_policy,
         )
@@ -92,7 +99,6 @@ class Run:
 
     @property
     def state_file(self) -> str | None:
-        """Text of the file."""
         return self._file if self.manager is None else self.manager.state_file
 
     def steps(self) -> Iterator[StepOutcome]:
@@ -148,26 +154,22 @@ class Run:
         return pod
 
     def _container(self, step: Allocate | Hints | AddContainer) -> Container:
-        name = step.container
-        for container in containers_of(self._pod(step)):
-            if container.name == name:
-                return container
-        path = self._path("container")
-        raise BadInputError(f"{path}: pod {step.pod} has no {shortened(name)}")
+        return container_named(self._path("container"), self._pod(step), step.container)
 
-    def _affinity(self, step: Allocate | AllocatePod) -> int | None:
+    def _affinity(self, step: Allocate | AllocatePod) -> TopologyHint:
         nodes = step.affinity
-        return None if nodes is None else mask_of(node_set(self._path("affinity"), nodes))
+        mask = None if nodes is None else mask_of(node_set(self._path("affinity"), nodes))
+        return TopologyHint(mask, step.preferred)
 
     def _allocate(self, step: Allocate, outcome: StepOutcome) -> None:
         manager, container = self._running, self._container(step)
         affinity = self._affinity(step)
-        outcome.error = _error_of(manager.allocate, self._pod(step), container, affinity)
+        outcome.error = error_of(manager.allocate, self._pod(step), container, affinity)
         outcome.cpus = text_of(manager.get_cpu_affinity(step.pod, step.container))
 
     def _allocate_pod(self, step: AllocatePod, outcome: StepOutcome) -> None:
         allocate = self._running.allocate_pod
-        outcome.error = _error_of(allocate, self._pod(step), self._affinity(step))
+        outcome.error = error_of(allocate, self._pod(step), self._affinity(step))
 
     def _hint(self, step: Hints, outcome: StepOutcome) -> None:
         pod, container = self._pod(step), self._container(step)
@@ -206,7 +208,7 @@ class Run:
             check_amounts(f"input.steps[{self._index}]", {"reservedCPU": step.reserved_cpu})
             given["reserved_cpu"] = step.reserved_cpu
         if step.reserved_system_cpus is not None:
-            cpus = _cpus(self._path("reservedSystemCPUs"), step.reserved_system_cpus)
+            cpus = cpu_set(self._path("reservedSystemCPUs"), step.reserved_system_cpus)
             given["reserved_system_cpus"] = cpus
         if step.options is not None:
             given["options"] = step.options
@@ -270,14 +272,6 @@ _DOES: Final[Mapping[type[Step], Callable[[Run, Any, StepOutcome], None]]] = {
 }
 
 
-def _error_of(allocate: Callable[..., None], *arguments: object) -> str:
-    try:
-        allocate(*arguments)
-    except AllocationError as error:
-        return str(error)
-    return ""
-
-
 def _check_machine(path: str, machine: MachineInfo) -> None:
     node_set(f"{path}.nodes", [node.id for node in machine.nodes])
     if len(machine.nodes) > NODES_MAX:
@@ -298,10 +292,3 @@ def _hints(hints: ProviderHints) -> dict[str, list[HintOutcome]] | None:
 @lru_cache(maxsize=256)
 def _gated(version: KubeletVersion, gates: tuple[tuple[str, bool], ...]) -> KubeletProfile:
     return with_gates(resolve(str(version)), dict(gates))
-
-
-def _cpus(path: str, text: str) -> CPUSet:
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise BadInputError(f"{path}: {error}") from None

@@ -63,7 +63,6 @@ def why_not_so(
         found: what the round saw.
         decisions: (n,) of the outcomes.
         manager: after the round.
-        ranks: of the outcomes.
     """
     decided = outcomes[0]
     for condition in sorted(set(claim.node_conditions) ^ set(decided.node_conditions)):

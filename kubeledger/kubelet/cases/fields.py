@@ -7,12 +7,15 @@ key that is no plain word stands in brackets: ``input.capacity["example.com/gpu"
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Annotated, Final
 
 import msgspec
 
+from kubeledger.kubelet.kube.admission import AllocationError
+from kubeledger.kubelet.kube.cpuset import CPUSet, parse
+from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.kube.requests import Amount, ResourceList
 from kubeledger.kubelet.topologymanager.bitmask import BITS_MAX
@@ -59,6 +62,39 @@ def node_set(path: str, nodes: Iterable[int]) -> tuple[int, ...]:
                 f"{path}[{index}]: NUMA node {node} is not within 0 to {BITS_MAX - 1}"
             )
     return checked
+
+
+def cpu_set(path: str, text: str) -> CPUSet:
+    """A set of CPUs.
+
+    Raises:
+        BadInputError: the text is none.
+    """
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise BadInputError(f"{path}: {error}") from None
+
+
+def container_named(path: str, pod: Pod, name: str) -> Container:
+    """The container of a pod.
+
+    Raises:
+        BadInputError: it has none of that name.
+    """
+    for container in containers_of(pod):
+        if container.name == name:
+            return container
+    raise BadInputError(f"{path}: the pod has no {shortened(name)}")
+
+
+def error_of(allocate: Callable[..., None], *arguments: object) -> str:
+    """Why an allocation failed; empty where it did not."""
+    try:
+        allocate(*arguments)
+    except AllocationError as error:
+        return str(error)
+    return ""
 
 
 @lru_cache(maxsize=1 << 10)

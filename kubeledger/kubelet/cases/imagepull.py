@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -13,7 +13,6 @@ from msgspec import UNSET, UnsetType
 from kubeledger.kubelet.cases.fields import Int32, Int64, shortened
 from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, compared, impossible
 from kubeledger.kubelet.cgroups.conversions import Path
-from kubeledger.kubelet.imagepull.decider import ensure_images_exist, first, outcomes
 from kubeledger.kubelet.imagepull.explain import explain
 from kubeledger.kubelet.imagepull.fs_pullrecords import (
     FSPullRecords,
@@ -26,7 +25,6 @@ from kubeledger.kubelet.imagepull.image_manager import Answer, Attempt, ImageMan
 from kubeledger.kubelet.imagepull.image_pull_manager import Listed, PullManager, PullRecords
 from kubeledger.kubelet.imagepull.image_pull_policies import PolicyError, Requires, new_policy
 from kubeledger.kubelet.imagepull.keyring import (
-    Choose,
     Coordinates,
     Credential,
     PullSecret,
@@ -35,6 +33,7 @@ from kubeledger.kubelet.imagepull.keyring import (
 from kubeledger.kubelet.imagepull.mem_pullrecords import CachedPullRecords
 from kubeledger.kubelet.imagepull.puller import new_puller
 from kubeledger.kubelet.kube.flowcontrol import Backoff, BackOffPolicy
+from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
 from kubeledger.kubelet.profile.imagepull import ImagePullFacts
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
@@ -190,6 +189,8 @@ class Outcome(_Strict, frozen=True, kw_only=True):
     records: Records | UnsetType = UNSET
 
 
+_ORDERS_MAX: Final = 10_000
+
 INPUT = ImagePullInput
 OUTCOME = Outcome
 
@@ -200,20 +201,20 @@ def decide(case_input: ImagePullInput, profile: KubeletProfile) -> Outcome:
     Raises:
         BadInputError: naming the field.
     """
-    return _Case(case_input, profile.imagepull).run(first)
+    return _Case(case_input, profile.imagepull).run(FIRST_ORDER)
 
 
 def judge(
     case_input: ImagePullInput, profile: KubeletProfile, decided: Outcome, claimed: Outcome
 ) -> Judgement:
     """Whether a claim is among all that can be."""
-    found = outcomes(lambda choose: _Case(case_input, profile.imagepull).run(choose))
+    found = explore(lambda order: _Case(case_input, profile.imagepull).run(order), _ORDERS_MAX)
     if any(each == claimed for each in found):
         return ADMISSIBLE
     if len(decided.steps) != len(claimed.steps):
         return impossible(f"there are {len(decided.steps)} steps, not {len(claimed.steps)}")
     case = _Case(case_input, profile.imagepull)
-    case.run(first)
+    case.run(FIRST_ORDER)
     return compared(
         _by_index(msgspec.to_builtins(decided)), _by_index(msgspec.to_builtins(claimed)), case.why
     )
@@ -245,7 +246,7 @@ class _Case:
         self._requires: Requires | None = None
         self._attempts: list[list[Attempt]] = []
 
-    def run(self, choose: Choose) -> Outcome:
+    def run(self, order: MapOrder) -> Outcome:
         given = self._given
         steps: list[StepOutcome] = []
         started_ns = _time(given.kubelet_started_at, "input.kubeletStartedAt")
@@ -254,15 +255,15 @@ class _Case:
                 self._requires = new_policy(given.policy or "", given.allowlist or (), self._facts)
             except PolicyError as error:
                 return Outcome(policy_error=str(error), steps=[])
-        manager = self._start(given.images, started_ns, choose)
+        manager = self._start(given.images, started_ns, order)
         for index, step in enumerate(given.steps):
             now_ns = _time(step.at, f"input.steps[{index}].at")
             attempts: list[Attempt] = []
             if step.op == "restart":
-                manager = self._start(step.images, now_ns, choose)
+                manager = self._start(step.images, now_ns, order)
             elif step.op == "ensure":
                 requests = [_request(call, index) for call in step.calls or ()]
-                attempts = ensure_images_exist(manager, requests, now_ns, choose)
+                attempts = manager.ensure_images_exist(requests, now_ns)
             elif manager.pull_manager is not None:
                 until_ns = _time(step.until or "", f"input.steps[{index}].until")
                 manager.pull_manager.prune_unknown_records(step.image_list or (), until_ns)
@@ -284,7 +285,7 @@ class _Case:
         return "; ".join(found) or "nothing is asked for in this step"
 
     def _start(
-        self, images: tuple[ListedImage, ...] | None, now_ns: int, choose: Choose
+        self, images: tuple[ListedImage, ...] | None, now_ns: int, order: MapOrder
     ) -> ImageManager:
         """A kubelet process begins."""
         given, facts = self._given, self._facts
@@ -306,7 +307,7 @@ class _Case:
             burst=given.registry_burst or 0,
             limits=facts.parallel_pulls_limited,
         )
-        return ImageManager(facts, Backoff(policy), puller, manager, choose)
+        return ImageManager(facts, Backoff(policy), puller, manager, order)
 
     def _open_records(self) -> PullRecords:
         files = FSPullRecords(self._pulling, self._pulled, self._facts)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from copy import copy
 from typing import Any, Final, Literal
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import check_amounts, node_set, shortened
+from kubeledger.kubelet.cases.fields import (
+    check_amounts,
+    container_named,
+    error_of,
+    node_set,
+    shortened,
+)
 from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, compared, impossible
 from kubeledger.kubelet.cases.memory_node import (
     Blocks,
@@ -26,11 +32,10 @@ from kubeledger.kubelet.cases.memory_node import (
     sorted_entries,
 )
 from kubeledger.kubelet.cgroups.conversions import Path
-from kubeledger.kubelet.kube.admission import AllocationError
 from kubeledger.kubelet.kube.amounts import check_asked
 from kubeledger.kubelet.kube.containermap import ContainerRef
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
-from kubeledger.kubelet.kube.pod import Container, Pod, containers_of, lists_of_pods
+from kubeledger.kubelet.kube.pod import Pod, lists_of_pods
 from kubeledger.kubelet.kube.requests import ResourceList
 from kubeledger.kubelet.memorymanager.checkpoint import restore_state
 from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
@@ -256,17 +261,17 @@ class _World:
                 outcome.hints = _hints(manager.get_pod_topology_hints(pod))
             case "allocatePod":
                 hint = _hint(step, path)
-                outcome.error = _error_of(lambda: manager.allocate_pod(pod, hint))
+                outcome.error = error_of(manager.allocate_pod, pod, hint)
             case "hints":
-                container = _container(pod, step.container, path)
+                container = container_named(f"{path}.container", pod, step.container)
                 outcome.hints = _hints(manager.get_topology_hints(pod, container))
             case "addContainer":
-                container = _container(pod, step.container, path)
+                container = container_named(f"{path}.container", pod, step.container)
                 manager.add_container(pod, container, step.container_id)
             case _:
-                container = _container(pod, step.container, path)
+                container = container_named(f"{path}.container", pod, step.container)
                 hint = _hint(step, path)
-                outcome.error = _error_of(lambda: manager.allocate(pod, container, hint))
+                outcome.error = error_of(manager.allocate, pod, container, hint)
                 outcome.numa_nodes = manager.get_memory_numa_nodes(step.pod, step.container)
 
     def _restart(self, step: StepCase, path: str, order: MapOrder) -> StepOutcome:
@@ -351,13 +356,6 @@ def _settings(
     )
 
 
-def _container(pod: Pod, name: str, path: str) -> Container:
-    for container in containers_of(pod):
-        if container.name == name:
-            return container
-    raise BadInputError(f"{path}.container: the pod has no {shortened(name)}")
-
-
 def _by_id(initial: Initial) -> dict[str, ContainerRef]:
     return {container_id: (uid, name) for uid, name, container_id in initial}
 
@@ -378,14 +376,6 @@ def _hint(step: StepCase, path: str) -> TopologyHint:
     if step.affinity is None:
         return TopologyHint(None, step.preferred)
     return TopologyHint(mask_of(node_set(f"{path}.affinity", step.affinity)), step.preferred)
-
-
-def _error_of(call: Callable[[], None]) -> str:
-    try:
-        call()
-    except AllocationError as error:
-        return str(error)
-    return ""
 
 
 def _hints(hints: dict[str, Hints] | None) -> dict[str, list[dict[str, Any]]] | None:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from kubeledger.kubelet.cases import memory_node
-from kubeledger.kubelet.cases.fields import check_amounts, keyed, node_set, shortened
+from kubeledger.kubelet.cases.fields import check_amounts, cpu_set, keyed, node_set, shortened
 from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, compared, impossible
 from kubeledger.kubelet.cgroups.conversions import Path
 from kubeledger.kubelet.cpumanager.cpu_manager import Configuration
@@ -19,7 +19,7 @@ from kubeledger.kubelet.cpumanager.policy_static import PolicyError
 from kubeledger.kubelet.cpumanager.topology import Core, DiscoverError, MachineInfo, Node
 from kubeledger.kubelet.kube.admission import AllocationError
 from kubeledger.kubelet.kube.amounts import check_asked
-from kubeledger.kubelet.kube.cpuset import CPUSet, parse, text_of
+from kubeledger.kubelet.kube.cpuset import text_of
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of, lists_of_pods
 from kubeledger.kubelet.kube.requests import Amount, ResourceList
@@ -227,7 +227,7 @@ class _Node:
         configuration = Configuration(
             machine=MachineInfo(case.num_sockets, tuple(Node(n.id, n.cores) for n in case.nodes)),
             reserved_cpu=case.reserved_cpu,
-            reserved_system_cpus=_cpus("input.reservedSystemCPUs", case.reserved_system_cpus),
+            reserved_system_cpus=cpu_set("input.reservedSystemCPUs", case.reserved_system_cpus),
             options=case.cpu_manager_policy_options,
             topology_policy=policy.name,
         )
@@ -243,7 +243,7 @@ class _Node:
         self._memory = MemoryManager(profile)
         self._memory.order = order
         self._memory.start(default_machine(memory, order), None, {})
-        providers = (self._other, _CPUProvider(self._cpu), self._memory)
+        providers = (self._other, self._cpu, self._memory)
         self._scope = Scope(policy, case.scope, providers, profile)
 
     def steps(self) -> Iterator[StepOutcome]:
@@ -302,23 +302,6 @@ class _Node:
         return outcome
 
 
-class _CPUProvider:
-    """The CPU manager as the topology manager sees it: it looks at nodes alone."""
-
-    def __init__(self, manager: CPUManager) -> None:
-        self._manager = manager
-        self.get_topology_hints = manager.get_topology_hints
-        self.get_pod_topology_hints = manager.get_pod_topology_hints
-
-    def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
-        """Give a container its CPUs."""
-        self._manager.allocate(pod, container, affinity.affinity)
-
-    def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
-        """Give a pod as a whole its CPUs."""
-        self._manager.allocate_pod(pod, affinity.affinity)
-
-
 class _Scripted:
     """A provider that answers what the case says."""
 
@@ -331,11 +314,9 @@ class _Scripted:
                 self._hints[uid, name] = _hints_of(f"{keyed(path, name)}", resources or {})
 
     def get_topology_hints(self, pod: Pod, container: Container) -> ProviderHints:
-        """Those of a container."""
         return self._hints.get((pod.metadata.uid or "", container.name or ""))
 
     def get_pod_topology_hints(self, pod: Pod) -> ProviderHints:
-        """Those of the pod."""
         return self._hints.get((pod.metadata.uid or "", ""))
 
     def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
@@ -369,13 +350,6 @@ def _hints_of(
             )
         )
     return found
-
-
-def _cpus(path: str, text: str) -> CPUSet:
-    try:
-        return parse(text)
-    except ValueError as error:
-        raise BadInputError(f"{path}: {error}") from None
 
 
 def _rule(path: Path) -> str:

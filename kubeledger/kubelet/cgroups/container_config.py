@@ -65,8 +65,6 @@ def container_config(
     Args:
         pod: that the container is part of.
         container: or init container.
-        qos_class: of the pod.
-        facts: of the kubelet's version.
         enforce_cpu_limits: setting cpuCFSQuota.
         cpu_period_us: setting cpuCFSQuotaPeriod.
         memory_capacity: bytes of the node, above 0.
@@ -122,7 +120,6 @@ def container_huge_page_limits(
         pod: its pod-level limits hold where the container has none of the size.
         container: whose limits come first.
         page_sizes: of the host, as the kernel writes them (``2MB``).
-        facts: of the kubelet's version.
 
     Returns:
         Page size -> bytes.
@@ -201,8 +198,6 @@ def exclusive_containers(pod: Pod, qos_class: QOSClass, facts: CgroupFacts) -> f
 
     Args:
         pod: init containers count as well.
-        qos_class: of the pod.
-        facts: of the kubelet's version.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go Allocate, guaranteedCPUs
     Differs: there are enough CPUs; PodLevelResourceManagers is off.
@@ -237,8 +232,6 @@ def container_oom_score_adj(
     Args:
         pod: that the container is part of.
         container: or init container.
-        qos_class: of the pod.
-        facts: of the kubelet's version.
         memory_capacity: bytes of the node, above 0.
 
     Raises:

@@ -240,7 +240,6 @@ def decide_pod(
 
     Args:
         pod: as the kubelet got it.
-        facts: of the kubelet's version.
         enforce_cpu_limits: setting cpuCFSQuota.
         cpu_period_us: setting cpuCFSQuotaPeriod.
         memory_capacity: bytes of the node, above 0.

@@ -65,8 +65,6 @@ def resource_config_for_pod(
 
     Args:
         pod: as the kubelet got it.
-        qos_class: its class.
-        facts: of the kubelet's version.
         enforce_cpu_limits: setting cpuCFSQuota.
         cpu_period_us: setting cpuCFSQuotaPeriod.
         exclusive_cpus: a container of the pod has CPUs of its own.

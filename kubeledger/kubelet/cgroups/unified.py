@@ -138,7 +138,6 @@ def kills_all_processes(facts: CgroupFacts, single_process_oom_kill: bool | None
     """Whether the kernel is to kill all processes of a container at once, with cgroup v2.
 
     Args:
-        facts: of the kubelet version.
         single_process_oom_kill: as in :class:`UnifiedSettings`.
     """
     if not facts.oom_kills_all_processes:

@@ -40,7 +40,6 @@ class PodEntry:
     """CPUs of a pod as a whole: ``{"cpuSet": "0-3"}`` in the file, a set in memory.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/state/state.go PodEntry
-    Differs: no
     """
 
     is_nilable = False
@@ -86,7 +85,6 @@ def file_text(policy: str, state: State, *, with_pods: bool) -> str:
         with_pods: in the form that has entries of pods.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/state/state_checkpoint.go storeState
-    Differs: no
     """
     entries = {
         pod: {container: text_of(cpus) for container, cpus in sorted(held.items())}

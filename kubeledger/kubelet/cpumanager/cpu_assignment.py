@@ -27,7 +27,6 @@ class CPUAccumulator:
         result: those taken.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go cpuAccumulator
-    Differs: no
     """
 
     __slots__ = ("_facts", "_first", "_second", "_topo", "details", "needed", "result")
@@ -53,48 +52,41 @@ class CPUAccumulator:
         self.details &= ~cpus
         self.needed -= cpus.bit_count()
 
-    def sort(self, units: Units, within: CPUSet) -> list[int]:
-        """IDs of the units with a free CPU in a set, by their free CPUs, fewest first."""
-        details = self.details
-        within &= details
-        ranked = [((m & details).bit_count(), unit) for unit, m in units.items() if m & within]
-        ranked.sort()
-        return [unit for _, unit in ranked]
-
     def sort_available(self, units: Units) -> list[int]:
         """NUMA nodes or sockets with free CPUs, the smaller of the two by the larger around them.
 
         A unit that reaches over several larger ones stands there several times.
         """
-        firsts = self.sort(self._first, self.details)
+        details = self.details
+        firsts = _by_free(self._first, details, details)
         if units is self._first:
             return firsts
-        return [unit for first in firsts for unit in self.sort(units, self._first[first])]
-
-    def sort_available_numa_nodes(self) -> list[int]:
-        """NUMA nodes with free CPUs."""
-        return self.sort_available(self._topo.numa_nodes)
+        around = self._first
+        return [unit for first in firsts for unit in _by_free(units, around[first], details)]
 
     def sort_available_uncore_caches(self) -> list[int]:
         """Uncore caches with free CPUs, node by node."""
-        nodes, caches = self._topo.numa_nodes, self._topo.uncore_caches
+        nodes, caches, details = self._topo.numa_nodes, self._topo.uncore_caches, self.details
         ordered = self.sort_available(nodes)
-        return [cache for node in ordered for cache in self.sort(caches, nodes[node])]
+        return [cache for node in ordered for cache in _by_free(caches, nodes[node], details)]
 
-    def sort_available_cores(self) -> list[int]:
-        """Cores with free CPUs, by the units around them."""
+    def available_cores(self) -> Iterator[tuple[Units, CPUSet]]:
+        """By the units around them that have free CPUs: cores, and the unit's CPUs."""
         inner, topo = self._second, self._topo
         within = topo.cores_of_sockets if inner is topo.sockets else topo.cores_of_numa_nodes
-        ordered = self.sort_available(inner)
-        return [core for unit in ordered for core in self.sort(within[unit], inner[unit])]
+        return ((within[unit], inner[unit]) for unit in self.sort_available(inner))
 
     def sort_available_cpus(self, *, spread: bool) -> Iterator[int]:
         """Free CPUs core by core, or socket by socket where they are to be spread over cores."""
         details = self.details
-        units = self._topo.sockets if spread else self._topo.cores
-        ordered = self.sort_available(units) if spread else self.sort_available_cores()
-        for unit in ordered:
-            yield from cpus_in(units[unit] & details)
+        if spread:
+            sockets = self._topo.sockets
+            for socket in self.sort_available(sockets):
+                yield from cpus_in(sockets[socket] & details)
+            return
+        for cores, within in self.available_cores():
+            for core in _by_free(cores, within, details):
+                yield from cpus_in(cores[core] & details)
 
     def take_full_level(self, units: Units) -> None:
         """Whole NUMA nodes or sockets that are all free, while they fit into what is needed."""
@@ -104,8 +96,16 @@ class CPUAccumulator:
         self._take_full(units, self.sort_available(units), size)
 
     def take_full_cores(self) -> None:
-        """Whole cores that are all free."""
-        self._take_full(self._topo.cores, self.sort_available_cores(), self._topo.cpus_per_core)
+        """Whole cores that are all free, by number: none has fewer free CPUs than another."""
+        size, details = self._topo.cpus_per_core, self.details
+        for cores, within in self.available_cores():
+            within &= details
+            for members in cores.values():
+                if self.needed < size:
+                    return
+                free = members & details
+                if free & within and free.bit_count() == (size or members.bit_count()):
+                    self._take_whole(members, details)
 
     def _take_full(self, units: Units, ordered: Iterable[int], size: int | None = None) -> None:
         """Take units that are free, while they fit.
@@ -116,15 +116,16 @@ class CPUAccumulator:
             size: of a free unit; None: that of the unit itself. Where units differ in size, one
                 may count as free that is not; up to 1.21 only its free CPUs are taken.
         """
-        details, as_a_whole = self.details, self._facts.units_sorted_by_free_cpus
-        free = [
-            members if as_a_whole else members & details
-            for members in map(units.__getitem__, ordered)
-            if (members & details).bit_count() == (size or members.bit_count())
-        ]
-        for members in free:
-            if self.needed >= members.bit_count():
-                self.take(members)
+        details = self.details
+        for unit in ordered:
+            members = units[unit]
+            if (members & details).bit_count() == (size or members.bit_count()):
+                self._take_whole(members, details)
+
+    def _take_whole(self, members: CPUSet, details: CPUSet) -> None:
+        taken = members if self._facts.units_sorted_by_free_cpus else members & details
+        if self.needed >= taken.bit_count():
+            self.take(taken)
 
     def take_full_first_levels(self) -> None:
         """Whole units of the larger level, then of the smaller one."""
@@ -165,6 +166,14 @@ class CPUAccumulator:
                 return
 
 
+def _by_free(units: Units, within: CPUSet, details: CPUSet) -> list[int]:
+    """IDs of the units with a free CPU in a set, by their free CPUs, fewest first."""
+    within &= details
+    ranked = [((m & details).bit_count(), unit) for unit, m in units.items() if m & within]
+    ranked.sort()
+    return [unit for _, unit in ranked]
+
+
 def take_by_topology(
     topo: CPUTopology,
     available: CPUSet,
@@ -178,7 +187,6 @@ def take_by_topology(
         AllocationError: there are too few.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go takeByTopology
-    Differs: no
     """
     if options.distribute_cpus_across_numa:
         group = topo.cpu_group_size if options.full_physical_cpus_only else 1
@@ -299,7 +307,6 @@ def _range_needed(topo: CPUTopology, nodes: int, count: int, group: int) -> rang
     """Numbers of NUMA nodes that may do, of those with free CPUs.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go rangeNUMANodesNeededToSatisfy
-    Differs: no
     """
     groups = (topo.cpus.bit_count() - 1) // group + 1
     groups_of_node = (groups - 1) // len(topo.numa_nodes) + 1
@@ -389,7 +396,6 @@ def iterate_combinations(items: Sequence[int], size: int) -> Iterator[list[int]]
     It then takes other NUMA nodes than it chose.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go iterateCombinations
-    Differs: no
     """
 
     def below(start: int, array: list[int], length: int) -> Iterator[list[int]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
 
 import msgspec
 
@@ -15,7 +15,7 @@ from kubeledger.kubelet.cpumanager.policy_static import (
     new_static_policy,
 )
 from kubeledger.kubelet.cpumanager.state_checkpoint import restore_state
-from kubeledger.kubelet.cpumanager.state_mem import State
+from kubeledger.kubelet.cpumanager.state_mem import Assignments, State
 from kubeledger.kubelet.cpumanager.topology import CPUTopology, MachineInfo
 from kubeledger.kubelet.kube.amounts import NANOS
 from kubeledger.kubelet.kube.containermap import ContainerMap, ContainerRef
@@ -24,9 +24,8 @@ from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
 from kubeledger.kubelet.kube.requests import Amount, milli_of
 from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.kubelet.topologymanager.hint import ProviderHints
-
-_NONE: Final[frozenset[str]] = frozenset()
+from kubeledger.kubelet.topologymanager.hint import ProviderHints, TopologyHint
+from kubeledger.kubelet.topologymanager.resource_manager import ResourceManager
 
 ContainerState = Literal["", "waiting", "running", "terminated"]
 Statuses = Mapping[str, Mapping[str, tuple[ContainerState, str]]]
@@ -84,7 +83,6 @@ def new_policy(
         PolicyError: the kubelet does not start with it.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go NewManager
-    Differs: no
     """
     return new_static_policy(
         CPUTopology(configuration.machine, profile.resourcemanagers),
@@ -97,14 +95,12 @@ def new_policy(
     )
 
 
-class Manager:
+class Manager(ResourceManager):
     """The CPU manager.
 
     Attributes:
         policy: the static one.
         state: who has which CPUs.
-        active_pods: in the kubelet's order; set by the owner, as is ``sources_ready``.
-        sources_ready: all sources of pods were heard, so what no active pod has is stale.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go manager
     Differs: an allocation's NUMA affinity is an argument, where the kubelet asks the topology
@@ -132,21 +128,16 @@ class Manager:
             ValueError: the kubelet does not start with this; the text is its own.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go NewManager, Start
-        Differs: no
         """
-        self._facts = facts = profile.resourcemanagers
-        self._order = order
-        self.active_pods: Sequence[Pod] = ()
-        self.sources_ready = True
         self.policy = new_policy(configuration, profile, order)
-        self._containers = ContainerMap(containers or {})
+        super().__init__(self.policy.guaranteed, order)
+        self.containers = ContainerMap(containers or {})
+        self.looks_at_map = self.facts.ended_containers_leave_the_map
         self._updated: dict[ContainerRef, CPUSet] = {}
-        self._pending: Pod | None = None
-        self._active: tuple[Sequence[Pod], dict[str, frozenset[str]]] = ((), {})
         if state_file is None:
             self.state = State()
         else:
-            self.state = restore_state(state_file, STATIC, self._containers, facts, order)
+            self.state = restore_state(state_file, STATIC, self.containers, self.facts, order)
         self._file, self._written = state_file, self.state.revision
         self.restored()
         self.policy.validate_state(self.state, order)
@@ -155,33 +146,36 @@ class Manager:
         """The state is what the file held, and was not looked at yet."""
 
     @property
+    def held(self) -> Assignments:
+        """CPUs by pod UID and container."""
+        return self.state.assignments
+
+    @property
     def state_file(self) -> str | None:
         """Text of ``cpu_manager_state`` as it is now."""
         if self._written != self.state.revision:
-            with_pods = self._facts.pod_level_managers
+            with_pods = self.facts.pod_level_managers
             self._file = file_text(STATIC, self.state, with_pods=with_pods)
             self._written = self.state.revision
         return self._file
 
-    def allocate(self, pod: Pod, container: Container, affinity: int | None) -> None:
+    def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
         """Give a container its CPUs, if it gets any alone.
 
         Args:
             pod: that is admitted.
             container: of the pod.
-            affinity: mask of NUMA nodes that the topology manager stored for it; None for any.
+            affinity: what the topology manager stored for it; only its nodes count.
 
         Raises:
             AllocationError: there are too few.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go Allocate
-        Differs: no
         """
-        self._pending = pod
-        self.remove_stale_state()
-        self.policy.allocate(self.state, pod, container, affinity)
+        self.begin(pod)
+        self.policy.allocate(self.state, pod, container, affinity.affinity)
 
-    def allocate_pod(self, pod: Pod, affinity: int | None) -> None:
+    def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
         """Give a pod with resources of its own its CPUs, and its containers parts of them.
 
         Args:
@@ -192,21 +186,18 @@ class Manager:
             AllocationError: there are too few, or nothing is left for a container that shares.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go AllocatePod
-        Differs: no
         """
         self.remove_stale_state()
-        self.policy.allocate_pod(self.state, pod, affinity)
+        self.policy.allocate_pod(self.state, pod, affinity.affinity)
 
     def get_topology_hints(self, pod: Pod, container: Container) -> ProviderHints:
         """Where a container can get its CPUs; None: no preference."""
-        self._pending = pod
-        self.remove_stale_state()
+        self.begin(pod)
         return self.policy.get_topology_hints(self.state, pod, container)
 
     def get_pod_topology_hints(self, pod: Pod) -> ProviderHints:
         """Where a pod can get the CPUs of all its containers; None: no preference."""
-        self._pending = pod
-        self.remove_stale_state()
+        self.begin(pod)
         return self.policy.get_pod_topology_hints(self.state, pod)
 
     def get_cpu_affinity(self, pod: str, container: str) -> CPUSet:
@@ -217,50 +208,23 @@ class Manager:
         """A container is started, on its CPUs.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go AddContainer
-        Differs: no
         """
         ref = (pod, container)
         cpus = self.state.get(pod, container)
         if cpus is not None:
             self._updated[ref] = cpus
-        if self._facts.cpus_kept_on_failed_update:
-            self._containers[container_id] = ref
+        if self.facts.cpus_kept_on_failed_update:
+            self.containers[container_id] = ref
 
     def remove_container(self, container_id: str) -> None:
         """A container is gone; one that is not known changes nothing.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go RemoveContainer
-        Differs: no
         """
-        ref = self._containers.get(container_id)
+        ref = self.containers.get(container_id)
         if ref is not None:
             self.release(ref)
-            del self._containers[container_id]
-
-    def remove_stale_state(self) -> None:
-        """Take back what containers have that no active pod has.
-
-        Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go removeStaleState
-        Differs: no
-        """
-        held = self.state.assignments
-        if not self.sources_ready or not (held or self._containers):
-            return
-        active = self._active_containers()
-        stale = [
-            (pod, name)
-            for pod, sets in held.items()
-            for name in sets
-            if name not in active.get(pod, _NONE)
-        ]
-        for ref in stale:
-            self._remove_by_ref(ref)
-        if self._facts.ended_containers_leave_the_map:
-            refs = {
-                ref for ref in self._containers.values() if ref[1] not in active.get(ref[0], _NONE)
-            }
-            if refs:
-                self._containers.visit_removing(refs, self._remove_by_ref, self._order)
+            del self.containers[container_id]
 
     def reconcile_state(
         self, statuses: Statuses, failing: Iterable[str] = ()
@@ -275,7 +239,6 @@ class Manager:
             (n,) container IDs and CPUs that the runtime took, in order.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go reconcileState
-        Differs: no
         """
         self.remove_stale_state()
         updates: list[tuple[str, CPUSet]] = []
@@ -286,10 +249,10 @@ class Manager:
                 state, container_id = statuses.get(uid, {}).get(ref[1], ("", ""))
                 if state != "running" or not container_id:
                     continue
-                self._containers[container_id] = ref
+                self.containers[container_id] = ref
                 cpus = self.state.get_or_default(*ref)
                 known = (
-                    self._updated.get(ref) if self._facts.only_changed_cpusets_are_updated else None
+                    self._updated.get(ref) if self.facts.only_changed_cpusets_are_updated else None
                 )
                 if not cpus or cpus == known or container_id in failing:
                     continue
@@ -297,27 +260,10 @@ class Manager:
                 updates.append((container_id, cpus))
         return updates
 
-    def _active_containers(self) -> dict[str, frozenset[str]]:
-        """Pod UID -> names of its containers, of active pods and of the one that is admitted."""
-        pods, names = self._active
-        names_of = self.policy.guaranteed.names_of
-        if pods is not self.active_pods:
-            names = {pod.metadata.uid or "": names_of(pod) for pod in self.active_pods}
-            self._active = self.active_pods, names
-        pending = self._pending
-        if pending is None or not self._facts.pending_admission_pod:
-            return names
-        uid, of_pending = pending.metadata.uid or "", names_of(pending)
-        return names if names.get(uid) == of_pending else names | {uid: of_pending}
-
-    def release(self, ref: ContainerRef) -> None:
-        """Take back what a container has, whyever."""
+    def take_back(self, ref: ContainerRef) -> None:
+        """Take back what a container has."""
         self.policy.remove_container(self.state, *ref)
         self._updated.pop(ref, None)
-
-    def _remove_by_ref(self, ref: ContainerRef) -> None:
-        self.release(ref)
-        self._containers.remove_by_ref(ref, self._order)
 
 
 def _reserved_count(reserved: Amount) -> int:

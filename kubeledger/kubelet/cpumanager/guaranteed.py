@@ -4,103 +4,24 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from kubeledger.kubelet.kube.amounts import NANOS
-from kubeledger.kubelet.kube.pod import (
-    Container,
-    ContainerStatus,
-    Pod,
-    containers_of,
-    is_sidecar,
-)
-from kubeledger.kubelet.kube.podlevel import is_equivalent_guaranteed, is_pod_level
-from kubeledger.kubelet.kube.podqos import pod_qos
+from kubeledger.kubelet.kube.pod import Container, Pod, is_sidecar
 from kubeledger.kubelet.kube.requests import Amount, milli_of, units_of
-from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.kubelet.topologymanager.resource_manager import PodAmounts, runs_on
 
 CPU: Final = "cpu"
-_REMEMBERED_MAX: Final = 1024
 
 
-class _PodCPUs(msgspec.Struct):
-    """What follows from one pod, once it was asked for.
+class GuaranteedCPUs(PodAmounts[int]):
+    """How many CPUs containers and pods get alone, by the rules of one kubelet; 0: none.
 
-    Attributes:
-        pod: kept so that its identity stays its own.
-        guaranteed: it is of the class Guaranteed.
-        names: of its containers.
-        by_container: ``id`` of a container -> CPUs.
-        whole: CPUs of the pod; None: not asked yet.
+    Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go guaranteedCPUs, podGuaranteedCPUs
     """
-
-    pod: Pod
-    guaranteed: bool
-    names: frozenset[str]
-    by_container: dict[int, int] = {}
-    whole: int | None = None
-
-
-class GuaranteedCPUs:
-    """CPUs by container and pod, by the rules of one kubelet.
-
-    Amounts are read once a pod: the same one is asked about over and over.
-    """
-
-    def __init__(self, profile: KubeletProfile) -> None:
-        self._facts = profile.resourcemanagers
-        self._cgroups = profile.cgroups
-        self._pods: dict[int, _PodCPUs] = {}
-
-    def of_container(self, pod: Pod, container: Container) -> int:
-        """How many CPUs a container gets alone; 0: it runs in the shared pool.
-
-        Raises:
-            BadInputError: an amount of the spec is not a quantity.
-
-        Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go guaranteedCPUs
-        Differs: no
-        """
-        known = self._known(pod)
-        count = known.by_container.get(id(container))
-        if count is None:
-            count = self._count(pod, container) if known.guaranteed else 0
-            known.by_container[id(container)] = count
-        return count
-
-    def of_pod(self, pod: Pod) -> int:
-        """How many CPUs a pod needs at the worst moment.
-
-        Raises:
-            BadInputError: an amount of the spec is not a quantity.
-
-        Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go podGuaranteedCPUs
-        Differs: no
-        """
-        known = self._known(pod)
-        if known.whole is None:
-            known.whole = self._whole(pod) if known.guaranteed else 0
-        return known.whole
-
-    def names_of(self, pod: Pod) -> frozenset[str]:
-        """Names of all its containers."""
-        return self._known(pod).names
-
-    def is_skipped(self, pod: Pod) -> bool:
-        """Whether the policy passes over a pod because it asks for something as a whole."""
-        facts = self._facts
-        skips = facts.pod_level_pods_skipped and not facts.pod_level_managers
-        return skips and is_pod_level(pod.spec.resources)
-
-    def is_managed_as_a_whole(self, pod: Pod) -> bool:
-        """Whether a pod gets CPUs as a whole."""
-        return self._facts.pod_level_managers and is_pod_level(pod.spec.resources)
 
     def empty_shared_pool(self, pod: Pod) -> str:
         """Why a pod as a whole leaves nothing for its containers that share; empty if it does.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go validatePodScopeResources
-        Differs: no
         """
         total = self.of_pod(pod)
         alone, shares = 0, False
@@ -122,42 +43,16 @@ class GuaranteedCPUs:
             )
         return ""
 
-    def _known(self, pod: Pod) -> _PodCPUs:
-        known = self._pods.get(id(pod))
-        if known is None:
-            if len(self._pods) >= _REMEMBERED_MAX:
-                self._pods.clear()
-            cgroups = self._cgroups
-            qos = pod_qos(
-                pod,
-                status_wins=cgroups.qos_class_from_status,
-                pod_level=cgroups.pod_level_resources,
-            )
-            names = frozenset(container.name or "" for container in containers_of(pod))
-            known = self._pods[id(pod)] = _PodCPUs(pod, qos == "Guaranteed", names)
-        return known
-
-    def _count(self, pod: Pod, container: Container) -> int:
-        amount = container.requests.get(CPU)
-        if self._facts.allocated_resources_win and pod.status is not None:
-            amount = self._allocated(pod, container, amount)
-        if self.is_managed_as_a_whole(pod) and not is_equivalent_guaranteed(container):
+    def count(self, pod: Pod, container: Container) -> int:
+        """CPUs of a container; 0: it runs in the shared pool."""
+        if not self.is_guaranteed(pod):
             return 0
-        return _whole_cpus(amount)
+        return _whole_cpus(self.amounts_of(pod, container).get(CPU))
 
-    def _allocated(self, pod: Pod, container: Container, otherwise: Amount) -> Amount:
-        """What the first status of a container says is allocated, be it nothing."""
-        status = pod.status
-        assert status is not None
-        statuses: tuple[ContainerStatus, ...] = status.container_statuses or ()
-        if self._facts.sidecars_allocated_resources_win and is_sidecar(container):
-            statuses += status.init_container_statuses or ()
-        for each in statuses:
-            if each.name == container.name:
-                return (each.allocated_resources or {}).get(CPU)
-        return otherwise
-
-    def _whole(self, pod: Pod) -> int:
+    def count_pod(self, pod: Pod) -> int:
+        """CPUs of a pod."""
+        if not self.is_guaranteed(pod):
+            return 0
         if self.is_managed_as_a_whole(pod):
             assert pod.spec.resources is not None
             return _whole_cpus((pod.spec.resources.requests or {}).get(CPU))
@@ -166,7 +61,7 @@ class GuaranteedCPUs:
             if CPU not in container.requests:
                 continue
             count = self.of_container(pod, container)
-            if is_sidecar(container) and self._facts.sidecars_keep_resources:
+            if runs_on(container, self.facts):
                 beside += count
             else:
                 at_start = max(at_start, beside + count)

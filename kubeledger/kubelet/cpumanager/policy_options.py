@@ -84,7 +84,6 @@ def new_static_policy_options(
             several by chance), or two that exclude each other.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_options.go NewStaticPolicyOptions
-    Differs: no
     """
     read: dict[str, bool] = {}
     faults: list[PolicyOptionError] = []
@@ -115,7 +114,6 @@ def validate_static_policy_options(
         PolicyOptionError: they do not.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_options.go ValidateStaticPolicyOptions
-    Differs: no
     """
     if not options.align_by_socket:
         return
@@ -135,7 +133,6 @@ def _check_available(name: str, value: str, facts: ResourceManagerFacts) -> None
     """Refuse an option that the version does not know, or whose gate is off.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_options.go CheckPolicyOptionAvailable
-    Differs: no
     """
     level = _level(name, facts)
     if not level:

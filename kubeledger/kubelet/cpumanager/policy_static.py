@@ -28,6 +28,7 @@ from kubeledger.kubelet.kube.pod import Container, Pod, containers_of, is_sideca
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.kubelet.topologymanager.hint import Hints, ProviderHints
+from kubeledger.kubelet.topologymanager.resource_manager import leaves_to_later
 
 STATIC: Final = "static"
 SMT_ALIGNMENT_REASON: Final = "SMTAlignmentError"
@@ -61,7 +62,6 @@ def new_static_policy(
         PolicyError: options or reserved CPUs are refused.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go NewStaticPolicy
-    Differs: no
     """
     facts = profile.resourcemanagers
     try:
@@ -97,7 +97,6 @@ class StaticPolicy:
             for leave to its later containers.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go staticPolicy
-    Differs: no
     """
 
     def __init__(
@@ -131,7 +130,6 @@ class StaticPolicy:
             StateError: it does not fit.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go validateState
-        Differs: no
         """
         pool, reserved, machine = state.default, self.reserved, self.accounted
         strict = self.options.strict_cpu_reservation
@@ -187,7 +185,6 @@ class StaticPolicy:
             AllocationError: there are too few CPUs, or too few whole cores.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go Allocate
-        Differs: no
         """
         uid, name = pod.metadata.uid or "", container.name or ""
         count = self.guaranteed.of_container(pod, container)
@@ -209,7 +206,6 @@ class StaticPolicy:
             AllocationError: it cannot.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go enforceSMTAlignment
-        Differs: no
         """
         if not self.options.full_physical_cpus_only:
             return
@@ -232,11 +228,10 @@ class StaticPolicy:
         """CPUs of an init container are left to later ones, but not those of a sidecar.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go updateCPUsToReuse
-        Differs: no
         """
         uid = pod.metadata.uid or ""
         reusable = self.cpus_to_reuse.get(uid, 0)
-        if leaves_its_cpus(pod, container, self._facts):
+        if leaves_to_later(pod, container, self._facts):
             self.cpus_to_reuse = {uid: reusable | cpus}
         else:
             self.cpus_to_reuse = {uid: reusable & ~cpus}
@@ -250,7 +245,6 @@ class StaticPolicy:
             AllocationError: there are too few.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go allocateCPUs
-        Differs: no
         """
         allocatable = self.available(state) | reusable
         taken = 0
@@ -265,7 +259,6 @@ class StaticPolicy:
         """CPUs on the affinity's NUMA nodes, or with align-by-socket on the sockets of these.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go getAlignedCPUs
-        Differs: no
         """
         nodes = self.topology.numa_nodes
         on_nodes = 0
@@ -290,7 +283,6 @@ class StaticPolicy:
             AllocationError: there are too few, or nothing is left for a container that shares.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go AllocatePod
-        Differs: no
         """
         uid, guaranteed = pod.metadata.uid or "", self.guaranteed
         count = guaranteed.of_pod(pod)
@@ -324,7 +316,6 @@ class StaticPolicy:
         """Take a container's CPUs back; those of a pod as a whole go with its last container.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go RemoveContainer
-        Differs: no
         """
         cpus = state.get(pod, container)
         if cpus is None:
@@ -343,7 +334,6 @@ class StaticPolicy:
         """Where a container can get its CPUs; None: it has no preference.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go GetTopologyHints
-        Differs: no
         """
         count = self.guaranteed.of_container(pod, container)
         if not count or self.guaranteed.is_skipped(pod):
@@ -360,7 +350,6 @@ class StaticPolicy:
         """Where a pod can get the CPUs of all its containers; None: it has no preference.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go GetPodTopologyHints
-        Differs: no
         """
         guaranteed = self.guaranteed
         count = guaranteed.of_pod(pod)
@@ -387,7 +376,6 @@ class StaticPolicy:
         Preferred are those with as few nodes as would do if all CPUs were free.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go generateCPUTopologyHints
-        Differs: no
         """
         masks = self.topology.node_masks
         fewest = len(self.topology.numa_nodes)
@@ -408,7 +396,6 @@ class StaticPolicy:
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go isHintSocketAligned; v1.19.0
             generateCPUTopologyHints
-        Differs: no
         """
         topology = self.topology
         if self.options.align_by_socket:
@@ -419,12 +406,6 @@ class StaticPolicy:
         able = (cpus for size, cpus, *_ in masks if size == fewest and cpus.bit_count() >= count)
         least = topology.sockets_of(next(able, topology.cpus))
         return lambda size, cpus: size == fewest and topology.sockets_of(cpus) == least
-
-
-def leaves_its_cpus(pod: Pod, container: Container, facts: ResourceManagerFacts) -> bool:
-    """Whether later containers of a pod may have the CPUs of this one: an init container's."""
-    init = next((c for c in pod.spec.init_containers or () if c.name == container.name), None)
-    return init is not None and not (is_sidecar(init) and facts.sidecars_keep_resources)
 
 
 def returned_cpus(cpus: CPUSet, siblings: CPUSet, facts: ResourceManagerFacts) -> CPUSet:

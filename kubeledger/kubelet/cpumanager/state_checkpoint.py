@@ -50,7 +50,6 @@ def restore_state(
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/state/state_checkpoint.go NewCheckpointState,
         restoreState
-    Differs: no
     """
     try:
         value = _load(text, containers, facts, order)
@@ -72,7 +71,6 @@ def _load(
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/state/state_checkpoint.go
         loadAndMigrateCheckpointV3, loadAndMigrateCheckpointV2; v1.35.6 restoreState
-    Differs: no
     """
     newest_first = facts.newest_checkpoint_form_first
     forms = [V2, V1] if newest_first else [V1, V2]
@@ -134,7 +132,6 @@ def _migrated(
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/state/state_checkpoint.go
         migrateV1CheckpointToV2Checkpoint
-    Differs: no
     """
     entries = value["Entries"] or {}
     if unknown := [container_id for container_id in entries if container_id not in containers]:

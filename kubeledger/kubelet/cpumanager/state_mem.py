@@ -18,7 +18,6 @@ class State:
         revision: grows with each change, which the kubelet writes to its file.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/state/state_mem.go stateMemory
-    Differs: no
     """
 
     __slots__ = ("assignments", "default", "pod_assignments", "revision")
@@ -76,7 +75,6 @@ class State:
         """CPUs of the pod's other containers.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go getAssignedCPUsOfSiblings
-        Differs: no
         """
         cpus = 0
         for name, held in self.assignments.get(pod, {}).items():

@@ -118,7 +118,6 @@ class CPUTopology:
             DiscoverError: it has no CPUs, or a core has none or names one twice.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/topology/topology.go Discover
-        Differs: no
         """
         if machine.num_cores == 0:
             raise DiscoverError("could not detect number of cpus")
@@ -133,6 +132,7 @@ class CPUTopology:
             for core in node.cores:
                 listed += len(core.threads)
                 self._add(node.id, core)
+        self.cores = dict(sorted(self.cores.items()))
         num_cpus = listed if machine.num_cores is None else machine.num_cores
         if not num_cpus:
             raise DiscoverError("could not detect number of cpus")
@@ -185,12 +185,12 @@ class CPUTopology:
 
     @cached_property
     def cores_of_sockets(self) -> dict[int, Units]:
-        """Socket -> its cores."""
+        """Socket -> its cores, by number."""
         return {socket: self._cores_in(members) for socket, members in self.sockets.items()}
 
     @cached_property
     def cores_of_numa_nodes(self) -> dict[int, Units]:
-        """NUMA node -> its cores."""
+        """NUMA node -> its cores, by number."""
         return {node: self._cores_in(members) for node, members in self.numa_nodes.items()}
 
     def _cores_in(self, cpus: CPUSet) -> Units:

@@ -57,7 +57,6 @@ def admissible(manager: ManagerImpl, call: AllocateCall, claim: Claim) -> Found:
 
     Args:
         manager: before the call; not changed.
-        call: the call.
         claim: what is said to have come of it.
     """
     begin = manager.fork()

@@ -155,7 +155,6 @@ class ManagerImpl:
         return resource in self.healthy or resource in self.allocated
 
     def plugin(self, resource: str) -> Plugin | None:
-        """Who serves a resource."""
         endpoint = self.endpoints.get(resource)
         return None if endpoint is None else endpoint.plugin
 

@@ -120,7 +120,6 @@ def take(plan: Plan | Refusal, advertised: Iterable[str]) -> frozenset[str]:
     random slot on, so the entry put in first comes first more often than others.
 
     Args:
-        plan: what to take from.
         advertised: devices in the order in which their plugin lists them; what it does not
             list any more comes last, by ID.
     """

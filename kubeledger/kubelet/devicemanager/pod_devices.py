@@ -48,7 +48,6 @@ class PodDevices:
         self._pods.setdefault(pod, {}).setdefault(container, {})[resource] = record
 
     def delete(self, pods: Iterable[str]) -> None:
-        """Forget pods."""
         for pod in pods:
             self._pods.pop(pod, None)
 

@@ -126,7 +126,6 @@ def eviction_override_s(
     """What the eviction manager asks the pod worker for, which replaces 0 by the pod's own.
 
     Args:
-        facts: of the kubelet's version.
         hard: the threshold that was met has no grace period, or the pod is over its own limit.
         maximum_s: ``evictionMaxPodGracePeriod``.
         pod_grace_s: the spec's ``terminationGracePeriodSeconds``.

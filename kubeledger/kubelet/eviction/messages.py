@@ -49,11 +49,9 @@ def pressure_message(
     """What is said of a pod that is evicted because something is short.
 
     Args:
-        pod: the pod.
         stats: its statistics; None where there are none.
         threshold: the one that is acted on.
         seen: its signal as it was observed.
-        facts: of the kubelet's version.
 
     Source: v1.36.2 pkg/kubelet/eviction/helpers.go evictionMessage; v1.24.0, v1.31.0
     """

@@ -74,7 +74,6 @@ def candidates(
         stats: pod's UID -> statistics.
         signal: what is short, e.g. ``nodefs.inodesFree``.
         layout: where images and containers are.
-        profile: of the kubelet.
 
     Raises:
         BadInputError: an amount cannot be asked for, or a number does not fit.

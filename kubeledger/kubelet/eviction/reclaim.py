@@ -44,7 +44,6 @@ def reclaim_functions(
         signal: e.g. ``nodefs.available``; memory and process signals reclaim nothing.
         layout: as the disks are; a kubelet that does not know split disks takes
             them for dedicated ones.
-        facts: of the kubelet's version.
 
     Returns:
         Empty when there is nothing to try and a pod is evicted at once.

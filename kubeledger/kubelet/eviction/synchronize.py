@@ -56,7 +56,6 @@ class EvictionManager:
 
         Args:
             config: settings.
-            profile: of the kubelet.
         """
         self.config = config
         self.profile = profile
@@ -78,7 +77,6 @@ class EvictionManager:
         """One round.
 
         Args:
-            now_ns: now.
             summary: the statistics.
             pods: active ones, in the kubelet's order.
             reclaim: reclaims node-level resources.
@@ -231,7 +229,6 @@ class EvictionManager:
         """Act on a threshold: reclaim, rank, evict. The manager's memory stays as it is.
 
         Args:
-            found: the round.
             threshold: one of ``choices``.
             reclaim: reclaims node-level resources.
             first: UID of the pod that comes first among its equals; None: the list's order.

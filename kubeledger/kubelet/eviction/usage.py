@@ -74,10 +74,7 @@ def disk_usage(
     """Bytes, or inodes, of the parts of a pod's files.
 
     Args:
-        pod: the pod.
-        stats: of the pod.
         parts: which parts count.
-        facts: of the kubelet's version.
         inodes: inodes instead of bytes.
         host_paths: whether volumes of the host count as local ones.
 

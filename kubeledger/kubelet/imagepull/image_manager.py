@@ -15,12 +15,13 @@ from typing import Final
 import msgspec
 
 from kubeledger.kubelet.imagepull.image_pull_manager import Check, PullManager
-from kubeledger.kubelet.imagepull.keyring import Choose, Credential, PullSecret, lookup
+from kubeledger.kubelet.imagepull.keyring import Credential, PullSecret, lookup
 from kubeledger.kubelet.imagepull.parsers import ImageNameError, parse_image_name
 from kubeledger.kubelet.imagepull.puller import QPS_EXCEEDED, Puller
 from kubeledger.kubelet.kube.flowcontrol import Backoff, BackOffPolicy
 from kubeledger.kubelet.kube.gotexts import aggregate, quoted
 from kubeledger.kubelet.kube.gotypes import UnmarshalError
+from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
 from kubeledger.kubelet.profile.imagepull import ImagePullFacts
 from kubeledger.model.units import NS_PER_S, format_go_duration
 
@@ -155,7 +156,7 @@ class ImageManager:
         back_off: Backoff,
         puller: Puller,
         pull_manager: PullManager | None,
-        choose: Choose,
+        order: MapOrder = FIRST_ORDER,
     ) -> None:
         """Of a process that starts.
 
@@ -164,16 +165,35 @@ class ImageManager:
             back_off: without an entry.
             puller: of the configuration.
             pull_manager: as above.
-            choose: for what is left to chance.
+            order: of entries of a secret, and of pulls that end at the same instant.
         """
         self.back_off = back_off
         self.pull_manager = pull_manager
-        self._facts, self._puller, self._choose = facts, puller, choose
+        self._facts, self._puller, self._order = facts, puller, order
         self._previous_errors: dict[str, str] = {}
         self._looks_first = facts.credentials_looked_up_first
         self._looks_first = self._looks_first and not facts.credentials_looked_up_late
         exempt = facts.present_needs_no_credentials and pull_manager is None
         self._looks_first_if_present = self._looks_first and not exempt
+
+    def ensure_images_exist(self, requests: Sequence[Request], now_ns: int) -> list[Attempt]:
+        """Make requests one after the other at one instant, and wait until all have returned.
+
+        Each is made when those before wait for something, or are done.
+        """
+        attempts = []
+        for request in requests:
+            attempt = self.ensure_image_exists(request, now_ns)
+            attempts.append(attempt)
+            if attempt.is_pulling and attempt.finished_ns == now_ns:
+                self.finish(attempt)
+        pulling = [attempt for attempt in attempts if attempt.is_pulling]
+        while pulling:
+            next_ns = min(attempt.finished_ns for attempt in pulling)
+            attempt = self._order.pick([each for each in pulling if each.finished_ns == next_ns])
+            pulling.remove(attempt)
+            self.finish(attempt)
+        return attempts
 
     def ensure_image_exists(self, request: Request, now_ns: int) -> Attempt:
         """Up to the answer, or to where the runtime pulls.
@@ -250,7 +270,7 @@ class ImageManager:
             found = request.credentials
             if request.secrets:
                 repo = parse_image_name(request.image, self._facts).repo
-                found = [*lookup(request.secrets, repo, self._choose), *found]
+                found = [*lookup(request.secrets, repo, self._order), *found]
             attempt.credentials = found
         return found
 

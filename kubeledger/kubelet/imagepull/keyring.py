@@ -11,7 +11,7 @@ import binascii
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, Final
@@ -19,6 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from kubeledger.kubelet.kube.gotypes import STRING, Map, Struct, UnmarshalError, decoded, unmarshal
+from kubeledger.kubelet.kube.maporder import MapOrder
 from kubeledger.kubelet.kube.urls import URL, URLError, parse_url
 
 _DEFAULT_REGISTRY: Final = "index.docker.io"
@@ -65,17 +66,13 @@ def key_of(secret_type: str) -> str | None:
     return _TYPES.get(secret_type)
 
 
-Choose = Callable[[int], int]
-"""Which of so many comes next."""
-
-
-def lookup(secrets: Iterable[PullSecret], repo: str, choose: Choose) -> list[Credential]:
+def lookup(secrets: Iterable[PullSecret], repo: str, order: MapOrder) -> list[Credential]:
     """The credentials of secrets for a repository, the most specific registry first.
 
     Args:
         secrets: in the pod's order; those of other types hold none.
         repo: with its host.
-        choose: which of the entries that stand for one registry comes next.
+        order: of the entries that stand for one registry.
 
     Raises:
         UnmarshalError: a secret cannot be read.
@@ -90,7 +87,7 @@ def lookup(secrets: Iterable[PullSecret], repo: str, choose: Choose) -> list[Cre
         for key, logins in _entries(secret.type, secret.content).items():
             into, entries = keyring.setdefault(key, []), list(logins)
             while entries:
-                username, digest = entries.pop(choose(len(entries)) if len(entries) > 1 else 0)
+                username, digest = entries.pop(order.pick(range(len(entries))))
                 into.append(Credential(username, digest, secret.coordinates))
     matching = [key for key in sorted(keyring, reverse=True) if _urls_match(key, repo)]
     if not matching and _is_default_registry(repo) and _DEFAULT_REGISTRY in keyring:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -156,3 +157,17 @@ def trim_image_tag_digest(image: str, facts: ImagePullFacts) -> str:
     # The pattern has both at the end, so they are there to be cut off.
     trimmed = image.removesuffix(f"@{digest}") if digest else image
     return trimmed.removesuffix(f":{tag}") if tag else trimmed
+
+
+def default_pull_policy(image: str, facts: ImagePullFacts) -> str:
+    """What a container, or an image that a pod mounts, has that was given no policy.
+
+    The API server fills it in, and the kubelet itself for a pod that it reads from a file.
+
+    Source: v1.24.0 pkg/apis/core/v1/defaults.go SetDefaults_Container
+    Differs: no. A name that cannot be read has no tag.
+    """
+    with suppress(ImageNameError):
+        if parse_image_name(image, facts).tag == "latest":
+            return "Always"
+    return "IfNotPresent"

@@ -271,7 +271,6 @@ def images_in_use(
         container_images: image reference of every container that the runtime lists, running
             or not, of any pod; a pod that waits to use an image does not protect it.
         volume_images: images that they mount as volumes.
-        facts: of the kubelet's version.
 
     Source: v1.36.2 pkg/kubelet/images/image_gc_manager.go:244 detectImages, :326
         handleImageVolumes

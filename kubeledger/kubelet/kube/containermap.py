@@ -34,9 +34,7 @@ class ContainerMap(dict[str, ContainerRef]):
         container has several IDs, one of them may stay.
 
         Args:
-            refs: the containers.
             remove: forgets one ID of a container; see ``remove_by_ref``.
-            order: of the map.
         """
         stale = [container_id for container_id, ref in self.items() if ref in refs]
         while left := [container_id for container_id in stale if container_id in self]:

@@ -79,7 +79,6 @@ class Integer:
         return _refuse(data, self.name, f" {data}" if type(data) in (int, float, _Number) else "")
 
     def text(self, value: int) -> str:
-        """In decimal."""
         return str(value)
 
 
@@ -93,13 +92,11 @@ class String:
         self.name = name
 
     def read(self, data: Any) -> str:  # noqa: ANN401
-        """A string."""
         if type(data) is str:
             return data
         return _refuse(data, self.name)
 
     def text(self, value: str) -> str:
-        """As it is."""
         return value
 
 
@@ -114,7 +111,6 @@ class Slice:
         self._of = of
 
     def read(self, data: Any) -> list[Any]:  # noqa: ANN401
-        """A list of values."""
         if type(data) is not list:
             _refuse(data, self.name)
         of = self._of
@@ -146,7 +142,6 @@ class Map:
         }
 
     def text(self, value: dict[Any, Any] | None) -> str:
-        """By key."""
         if value is None:
             return plain_map(None)
         text = self._of.text
@@ -164,7 +159,6 @@ class Pointer:
         self._to = to
 
     def read(self, data: Any) -> Any:  # noqa: ANN401
-        """What it points to."""
         return self._to.read(data)
 
     def text(self, value: Any) -> str:  # noqa: ANN401
@@ -281,8 +275,6 @@ def checksum(value: dict[str, Any], of: Struct, name: str = "") -> int:
     """``checksum.New`` of a pointer to a struct, its own checksum left out.
 
     Args:
-        value: of the struct.
-        of: the struct.
         name: what it is called instead, where an older kubelet's name is hashed.
     """
     cleared = value | {"Checksum": 0}

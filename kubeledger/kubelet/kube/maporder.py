@@ -29,7 +29,7 @@ class MapOrder:
         Only which come before that one matters, so those that do not fail keep their order.
         """
         left = [*keys]
-        while any(key in failing for key in left):
+        while failing and any(key in failing for key in left):
             key = self.pick(left)
             yield key
             at = left.index(key)

@@ -1,4 +1,4 @@
-"""Names of resources and labels: which kind a name is, and whether it is valid."""
+"""Names of resources, labels and pods: which kind a name is, and whether it is valid."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ HUGE_PAGES: Final = "hugepages-"
 ATTACHABLE_VOLUMES: Final = "attachable-volumes-"
 NATIVE_DOMAIN: Final = "kubernetes.io/"
 QUOTA_REQUESTS: Final = "requests."
+UID: Final = r"(?:[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})"
+"""Of a pod, in a text: the API server's, also as systemd's units have it; a static pod's hash."""
 
 _NAME = re.compile(r"(?:[A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]", re.ASCII)
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"

@@ -26,7 +26,6 @@ def pod_qos(pod: Pod, *, status_wins: bool, pod_level: bool) -> QOSClass:
     Burstable.
 
     Args:
-        pod: the pod.
         status_wins: a class in the pod's status is taken as it stands.
         pod_level: resources of the pod as a whole, if there, hide those of its containers.
 

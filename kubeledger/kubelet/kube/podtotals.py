@@ -41,8 +41,6 @@ def container_total(spec: PodSpec, resource: str, table: AmountTable, sidecars: 
     (an init container that is restarted) runs on beside everything that comes after it.
 
     Args:
-        spec: the pod's spec.
-        resource: resource name.
         table: quantity to amount.
         sidecars: whether sidecars are known; otherwise they are init containers like any.
 

@@ -59,7 +59,6 @@ def container_should_restart(
     Args:
         container: the container that ended.
         pod_policy: ``restartPolicy`` of the pod.
-        exit_code: of the container.
         restart_all: whether the action RestartAllContainers is known.
 
     Source: v1.36.2 pkg/api/v1/pod/util.go ContainerShouldRestart

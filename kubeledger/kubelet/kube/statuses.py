@@ -1,4 +1,4 @@
-"""A pod's status as JSON of foreign files: its containers, and the instances that it shows of them.
+"""A pod as JSON of foreign files: its containers, and the instances that its status shows of them.
 
 Whatever has not the API's form is passed over.
 """
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from kubeledger.model.units import parse_ts
 
-_LISTS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+_KINDS = ("initContainer", "container", "ephemeralContainer")
 
 
 class ShownInstance(NamedTuple):
@@ -59,10 +59,16 @@ def claims_of(spec: Mapping[str, Any], status: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(name for name in names if isinstance(name, str)))
 
 
+def containers_of_spec(spec: Mapping[str, Any] | None) -> Iterator[dict[str, Any]]:
+    """The containers of a spec, init and ephemeral ones included."""
+    for kind in _KINDS:
+        yield from objects_of((spec or {}).get(f"{kind}s"))
+
+
 def statuses_in(status: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
     """The statuses of all containers, init and ephemeral ones included."""
-    for field in _LISTS:
-        yield from objects_of((status or {}).get(field))
+    for kind in _KINDS:
+        yield from objects_of((status or {}).get(f"{kind}Statuses"))
 
 
 def instances_in(status: dict[str, Any] | None) -> Iterator[ShownInstance]:

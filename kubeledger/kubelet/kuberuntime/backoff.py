@@ -40,7 +40,6 @@ def back_off_policy(
     """What this kubelet's entries begin and end with.
 
     Args:
-        facts: of the kubelet version.
         gates: feature gates that were set.
         configured: ``crashLoopBackOff.maxContainerRestartPeriod`` as a Go duration; None when
             it is not known.
@@ -84,7 +83,6 @@ def restart_backoff(policy: BackOffPolicy, facts: KuberuntimeFacts) -> Backoff:
 
     Args:
         policy: of the process.
-        facts: of the kubelet version.
     """
     return Backoff(policy, EXPIRES_AFTER_NS if facts.back_off_expires_after_600_s else None)
 
@@ -111,7 +109,6 @@ def do_back_off(
     Args:
         backoff: the process's entries; a start that may continue raises its entry.
         key: of the container's entry.
-        container: its name.
         pod: as the kubelet writes it: ``name_namespace(uid)``.
         ended_ns: when the newest exited instance ended; None without one: nothing is counted.
         now_ns: the time.
@@ -135,6 +132,5 @@ def newest_exited(containers: Iterable[ContainerStatus], name: str) -> Container
 
     Args:
         containers: as the runtime lists them, newest first.
-        name: of the container.
     """
     return next((c for c in containers if c.name == name and c.state == EXITED), None)

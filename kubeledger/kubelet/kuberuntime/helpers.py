@@ -103,10 +103,8 @@ def app_kill(
     failures kill, liveness before startup; readiness never does.
 
     Args:
-        container: its name.
         liveness: cached result of its container ID; None for none.
         startup: likewise.
-        facts: of the kubelet version.
         restart_policy: of the pod.
         own_policy: of the container; None for none. Its rules are not asked.
         definition_changed: its spec is not that of when it was started.
@@ -144,7 +142,6 @@ def sidecar_kill(
     The startup probe is asked first, and until it has succeeded nothing else counts.
 
     Args:
-        container: its name.
         liveness: cached result of its container ID; None for none, or without such a probe.
         startup: likewise.
         facts: of the kubelet version; older ones have no sidecars.

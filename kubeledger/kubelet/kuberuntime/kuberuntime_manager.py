@@ -63,11 +63,9 @@ def compute_pod_actions(
     """What a sync has to do for a pod that is to run.
 
     Args:
-        pod: as it is to be.
         status: what the runtime lists of it.
         liveness: cached results by container ID.
         startup: likewise.
-        facts: of the kubelet version.
         actuated: container name -> resources last given to the runtime; an absent one counts
             as zero.
         actuated_pod: the pod's own resources last written; None for none.

@@ -223,5 +223,4 @@ class Sync(msgspec.Struct, kw_only=True):
 
     @property
     def restart_policy(self) -> str:
-        """Of the pod."""
         return self.pod.spec.restart_policy or ""

@@ -58,7 +58,6 @@ def compute_pod_resize_action(
         index: of the container among the app or the init containers.
         container: its spec.
         status: its newest status.
-        init: it is an init container.
 
     Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodResizeAction
     Differs: nothing is logged.
@@ -125,10 +124,8 @@ def validate_memory_resize(
     """Why limits of memory cannot be lowered now; empty where they can.
 
     Args:
-        pod_name: its name.
         pod: limit of its cgroup.
         containers: those whose memory is to be updated.
-        facts: of the version.
 
     Source: v1.36.2 kuberuntime_manager.go validateMemoryResizeAction; v1.33.13 doPodResizeAction
     Differs: the containers come in the order given.

@@ -168,7 +168,6 @@ class InsufficientResourceError(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def message(self) -> str:
-        """Message of the rejection."""
         return (
             f"Node didn't have enough resource: {self.resource_name}, "
             f"requested: {self.requested}, used: {self.used}, capacity: {self.capacity}"

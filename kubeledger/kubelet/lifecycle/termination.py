@@ -26,7 +26,6 @@ def container_grace_s(
     """Grace period of a kill without one of its own.
 
     Args:
-        facts: of the kubelet version.
         pod_grace_s: the spec's ``terminationGracePeriodSeconds``.
         probe_grace_s: the same field of the probe whose failure kills; None for none, and
             for any other kill.
@@ -52,7 +51,6 @@ def overridden_grace_s(
     """Grace period of a kill that stops a whole pod.
 
     Args:
-        facts: of the kubelet version.
         override_s: what was asked for, by the eviction manager for example; None for nothing.
         pod_grace_s: the spec's ``terminationGracePeriodSeconds``. The pod worker takes it
             where it is asked for 0 s, too.

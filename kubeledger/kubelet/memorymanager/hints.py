@@ -25,6 +25,9 @@ from kubeledger.kubelet.topologymanager.policies import narrowest
 Reusable = Mapping[int, Mapping[str, int]]
 """Mask of NUMA nodes -> type of memory -> bytes that init containers left to reuse."""
 
+_Group = tuple[int, int, int, tuple[int, ...], TopologyHint, TopologyHint]
+"""Mask, mask without the last node, that node, all nodes, a hint not preferred, one that is."""
+
 
 class KubeletPanicError(Exception):
     """The kubelet crashes here; the text says of what."""
@@ -46,45 +49,41 @@ def calculate_hints(
     if not requested:
         return ()
     nodes = tuple(sorted(machine))
-    wanted = [
-        (size, {n: table_of(machine[n], name, n) for n in nodes}, name)
-        for name, size in requested.items()
-    ]
+    groups = _groups(nodes)
+    wanted = []
+    for name, size in requested.items():
+        tables = {node: table_of(machine[node], name, node) for node in nodes}
+        wanted.append((size, *_sums(groups, tables), name))
+    busy = mask_of([node for node, state in machine.items() if state.assignments])
     fewest = len(nodes)
-    found: list[tuple[int, int]] = []
-    for mask, group in _groups(nodes):
-        if not facts.sized_before_groups and is_taken(machine, group):
+    found: list[tuple[int, TopologyHint, TopologyHint]] = []
+    for mask, _, _, group, no, yes in groups:
+        if not facts.sized_before_groups and is_taken(machine, mask, group, busy):
             continue
-        for size, tables, _ in wanted:
-            allocatable = 0
-            for node in group:
-                allocatable += tables[node].allocatable_bytes
-            if allocatable & UINT64 < size:
+        for size, allocatable, _, _ in wanted:
+            if allocatable[mask] & UINT64 < size:
                 break
         else:
             fewest = min(fewest, len(group))
-            if facts.sized_before_groups and is_taken(machine, group):
+            if facts.sized_before_groups and is_taken(machine, mask, group, busy):
                 continue
             left = reusable.get(mask) or {}
-            for size, tables, name in wanted:
-                free = left.get(name, 0)
-                for node in group:
-                    free += tables[node].free_bytes
-                if free & UINT64 < size:
+            for size, _, free, name in wanted:
+                if free[mask] + left.get(name, 0) & UINT64 < size:
                     break
             else:
-                found.append((mask, len(group)))
-    return tuple(TopologyHint(mask, size == fewest) for mask, size in found)
+                found.append((len(group), no, yes))
+    return tuple([yes if size == fewest else no for size, no, yes in found])
 
 
-def is_taken(machine: NUMANodeMap, group: Sequence[int]) -> bool:
-    """Whether a group cannot be used for what nodes of it are used for already.
+def is_taken(machine: NUMANodeMap, mask: int, group: Sequence[int], busy: int) -> bool:
+    """Whether a group cannot be used for what nodes of it, those that are busy, are used for.
 
     Source: v1.36.2 policy_static.go calculateHints, isAffinityViolatingNUMAAllocations
     """
     if len(group) == 1:
         return len(machine[group[0]].cells) > 1
-    return violates_numa_allocations(machine, group)
+    return bool(mask & busy) and violates_numa_allocations(machine, group)
 
 
 def violates_numa_allocations(machine: NUMANodeMap, group: Sequence[int]) -> bool:
@@ -210,10 +209,27 @@ def table_of(state: NUMANodeState, name: str, node: int) -> MemoryTable:
     return table
 
 
+def _sums(
+    groups: Iterable[_Group], tables: Mapping[int, MemoryTable]
+) -> tuple[dict[int, int], dict[int, int]]:
+    """What is allocatable and what is free on the nodes of each group, by its mask."""
+    allocatable, free = {0: 0}, {0: 0}
+    for mask, rest, node, *_ in groups:
+        table = tables[node]
+        allocatable[mask] = allocatable[rest] + table.allocatable_bytes
+        free[mask] = free[rest] + table.free_bytes
+    return allocatable, free
+
+
 @lru_cache(maxsize=64)
-def _groups(nodes: tuple[int, ...]) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """Every group of nodes with its mask: by size, then by position."""
-    return tuple((mask, tuple(bits_of(mask))) for mask in iterate_bit_masks(nodes))
+def _groups(nodes: tuple[int, ...]) -> tuple[_Group, ...]:
+    """Every group of nodes: by size, then by position."""
+    groups: list[_Group] = []
+    for mask in iterate_bit_masks(nodes):
+        last = mask.bit_length() - 1
+        hints = TopologyHint(mask, preferred=False), TopologyHint(mask, preferred=True)
+        groups.append((mask, mask ^ (1 << last), last, tuple(bits_of(mask)), *hints))
+    return tuple(groups)
 
 
 def _extends(group: int, affinity: int, facts: ResourceManagerFacts) -> bool:

@@ -13,15 +13,15 @@ import msgspec
 
 from kubeledger.kubelet.kube.containermap import ContainerMap, ContainerRef
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
-from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
+from kubeledger.kubelet.kube.pod import Container, Pod
 from kubeledger.kubelet.kube.requests import ResourceList
-from kubeledger.kubelet.memorymanager.machine import NUMANode, NUMANodeMap, State
+from kubeledger.kubelet.memorymanager.machine import Block, NUMANode, NUMANodeMap, State
 from kubeledger.kubelet.memorymanager.policy_static import StaticPolicy
-from kubeledger.kubelet.memorymanager.requested import keeps_memory
 from kubeledger.kubelet.memorymanager.reserved import MemoryReservation, get_system_reserved_memory
 from kubeledger.kubelet.memorymanager.validate import get_default_machine_state, validate_state
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
+from kubeledger.kubelet.topologymanager.resource_manager import ResourceManager, runs_on
 
 
 class MachineSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,27 +32,17 @@ class MachineSettings(msgspec.Struct, frozen=True, kw_only=True):
     reserved: Sequence[MemoryReservation]
 
 
-class Manager:
+class Manager(ResourceManager):
     """One kubelet process's memory manager.
 
     Attributes:
         state: what its state file holds.
-        active_pods: as the kubelet lists them; set by the owner, as is ``sources_ready``.
-        sources_ready: whether all pods are known, so that what is stale may go.
-        container_map: container ID -> pod UID, container.
-        pending: the pod that was last to be admitted, where the version keeps it.
-        order: of Go's maps.
     """
 
     def __init__(self, profile: KubeletProfile) -> None:
         self.policy = StaticPolicy(profile)
-        self.facts = profile.resourcemanagers
+        super().__init__(self.policy.requested)
         self.state = State()
-        self.active_pods: Sequence[Pod] = ()
-        self.sources_ready = True
-        self.container_map = ContainerMap()
-        self.pending: Pod | None = None
-        self.order: MapOrder = FIRST_ORDER
 
     def start(
         self,
@@ -71,7 +61,7 @@ class Manager:
             MemoryManagerError: the file does not fit the machine.
             KubeletPanicError: the kubelet crashes over it.
         """
-        self.container_map = ContainerMap(initial)
+        self.containers = ContainerMap(initial)
         self.state = State() if stored is None else stored
         validate_state(self.state, machine, self.facts, self.order)
 
@@ -84,12 +74,12 @@ class Manager:
         }
         other.state = self.state.clone()
         other.active_pods, other.sources_ready = self.active_pods, self.sources_ready
-        other.container_map, other.pending = ContainerMap(self.container_map), self.pending
+        other.containers, other.pending = ContainerMap(self.containers), self.pending
         return other
 
     def memory(self) -> tuple[object, ...]:
         """All that later calls depend on."""
-        return self.state, self.policy.reusable, self.container_map, self.pending
+        return self.state, self.policy.reusable, self.containers, self.pending
 
     def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
         """Give a container memory before its pod is admitted.
@@ -97,7 +87,7 @@ class Manager:
         Raises:
             AllocationError, KubeletPanicError: as the policy's ``allocate``.
         """
-        self._begin(pod)
+        self.begin(pod)
         self.policy.allocate(self.state, pod, container, affinity)
 
     def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
@@ -111,12 +101,12 @@ class Manager:
 
     def get_topology_hints(self, pod: Pod, container: Container) -> dict[str, Hints] | None:
         """Hints for a container; what is stale goes first."""
-        self._begin(pod)
+        self.begin(pod)
         return self.policy.get_topology_hints(self.state, pod, container)
 
     def get_pod_topology_hints(self, pod: Pod) -> dict[str, Hints] | None:
         """Hints for a pod; what is stale goes first."""
-        self._begin(pod)
+        self.begin(pod)
         return self.policy.get_pod_topology_hints(self.state, pod)
 
     def get_memory_numa_nodes(self, pod: str, container: str) -> list[int] | None:
@@ -127,61 +117,39 @@ class Manager:
     def add_container(self, pod: Pod, container: Container, container_id: str) -> None:
         """A container is created: init containers before it are done, but for sidecars."""
         uid = pod.metadata.uid or ""
-        self.container_map[container_id] = (uid, container.name or "")
+        self.containers[container_id] = (uid, container.name or "")
         if not self.facts.init_memory_reused:
             return
         for init in pod.spec.init_containers or ():
             if init.name == container.name:
                 break
-            if not keeps_memory(init, self.facts):
-                self.release((uid, init.name or ""))
+            if not runs_on(init, self.facts):
+                self.forget((uid, init.name or ""))
 
     def remove_container(self, container_id: str) -> None:
         """A container is removed; an ID that is not known does nothing."""
-        if container_id in self.container_map:
-            self.release(self.container_map[container_id])
+        if container_id in self.containers:
+            self.forget(self.containers[container_id])
 
-    def release(self, ref: ContainerRef) -> None:
-        """Take back what a container has; of several IDs of it one is forgotten."""
+    @property
+    def held(self) -> dict[str, dict[str, list[Block]]]:
+        """Blocks by pod UID and container."""
+        return self.state.entries
+
+    def take_back(self, ref: ContainerRef) -> None:
+        """Take back what a container has."""
         self.policy.remove_container(self.state, *ref)
-        self.container_map.remove_by_ref(ref, self.order)
 
-    def remove_stale_state(self) -> None:
-        """Take back what containers have whose pod is not active."""
-        if not self.sources_ready:
-            return
-        entries = self.state.entries
-        if not entries and not self.container_map:
-            return
-        active = {pod.metadata.uid: pod for pod in self.active_pods}
-        if self.pending is not None:
-            active[self.pending.metadata.uid] = self.pending
-        stale = [
-            (uid, name)
-            for uid, containers in entries.items()
-            for name in containers
-            if not _has(active.get(uid), name)
-        ]
-        for uid, name in stale if self._commute(stale) else self.order.of(stale):
-            self.release((uid, name))
-        refs = {ref for ref in self.container_map.values() if not _has(active.get(ref[0]), ref[1])}
-        if refs:
-            self.container_map.visit_removing(refs, self.release, self.order)
+    def in_order(self, stale: list[ContainerRef]) -> Sequence[ContainerRef]:
+        """Go's order of maps, where it can show.
 
-    def _commute(self, containers: Sequence[ContainerRef]) -> bool:
-        """Whether it is the same in which order containers give their memory back.
-
-        It is unless groups of nodes overlap: what one gives back is then counted on nodes that
+        It cannot unless groups of nodes overlap: what one gives back is then counted on nodes that
         the other would have had it counted on.
         """
-        blocks = (each for ref in containers for each in self.state.blocks(*ref) or ())
+        blocks = (each for ref in stale for each in self.state.blocks(*ref) or ())
         groups = {frozenset(block.numa_nodes) for block in blocks}
-        return sum(map(len, groups)) == len(frozenset().union(*groups))
-
-    def _begin(self, pod: Pod) -> None:
-        if self.facts.pending_admission_pod:
-            self.pending = pod
-        self.remove_stale_state()
+        apart = sum(map(len, groups)) == len(frozenset().union(*groups))
+        return stale if apart else self.order.of(stale)
 
 
 def default_machine(settings: MachineSettings, order: MapOrder = FIRST_ORDER) -> NUMANodeMap:
@@ -195,7 +163,3 @@ def default_machine(settings: MachineSettings, order: MapOrder = FIRST_ORDER) ->
     nodes = [node.id for node in settings.nodes]
     kept = get_system_reserved_memory(nodes, settings.reservation, settings.reserved, order)
     return get_default_machine_state(settings.nodes, kept)
-
-
-def _has(pod: Pod | None, container: str) -> bool:
-    return pod is not None and any(each.name == container for each in containers_of(pod))

@@ -11,20 +11,18 @@ from kubeledger.kubelet.kube.admission import AllocationError
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
 from kubeledger.kubelet.memorymanager import hints as h
-from kubeledger.kubelet.memorymanager.machine import UINT64, Block, NUMANodeMap, State, clone
-from kubeledger.kubelet.memorymanager.requested import (
-    Requested,
-    get_container_requested_resources,
-    get_pod_requested_resources,
-    is_guaranteed,
-    is_managed_as_a_whole,
-    is_skipped,
-    keeps_memory,
-    validate_pod_scope_resources,
+from kubeledger.kubelet.memorymanager.machine import (
+    UINT64,
+    Block,
+    NUMANodeMap,
+    NUMANodeState,
+    State,
 )
+from kubeledger.kubelet.memorymanager.requested import Requested, RequestedMemory
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.bitmask import bits_of, mask_of
 from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
+from kubeledger.kubelet.topologymanager.resource_manager import leaves_to_later, runs_on
 
 Reusable = dict[str, dict[int, dict[str, int]]]
 """Pod UID -> mask of NUMA nodes -> type of memory -> bytes that init containers left."""
@@ -34,12 +32,14 @@ class StaticPolicy:
     """Gives memory to containers and takes it back.
 
     Attributes:
+        requested: what pods ask for.
         reusable: memory of init containers that later ones of the pod may use again.
     """
 
     def __init__(self, profile: KubeletProfile) -> None:
         self.profile = profile
         self.facts = profile.resourcemanagers
+        self.requested = RequestedMemory(profile)
         self.reusable: Reusable = {}
 
     def allocate(
@@ -57,15 +57,15 @@ class StaticPolicy:
             AllocationError: it does not fit.
             KubeletPanicError: the kubelet crashes.
         """
-        if not is_guaranteed(pod, self.profile) or is_skipped(pod, self.facts):
+        if not self.requested.is_guaranteed(pod) or self.requested.is_skipped(pod):
             return
         uid, name = pod.metadata.uid or "", container.name or ""
         held = state.blocks(uid, name)
         if held is not None:
             self._update_pod_reusable_memory(pod, container, held)
             return
-        requested = get_container_requested_resources(pod, container, self.facts)
-        machine = clone(state.machine)
+        requested = self.requested.of_container(pod, container)
+        machine = _with_own_groups(state.machine)
         reusable = self._reusable_of(uid)
         best = h.best_affinity(machine, affinity, requested, reusable, self.facts)
         nodes = bits_of(best)
@@ -76,7 +76,7 @@ class StaticPolicy:
         self._update_pod_reusable_memory(pod, container, blocks)
         state.machine = machine
         state.set_blocks(uid, name, blocks)
-        if self.facts.init_memory_reused:
+        if self.facts.init_memory_reused and pod.spec.init_containers:
             self._update_init_containers_memory_blocks(state, pod, container, blocks)
 
     def allocate_pod(
@@ -88,15 +88,15 @@ class StaticPolicy:
             AllocationError: it does not fit, or leaves nothing for containers that share.
             KubeletPanicError: the kubelet crashes.
         """
-        if not is_guaranteed(pod, self.profile):
+        if not self.requested.is_guaranteed(pod):
             return
         uid, containers = pod.metadata.uid or "", containers_of(pod)
         try:
-            total = get_pod_requested_resources(pod, self.facts)
+            total = self.requested.of_pod(pod)
         except AllocationError:
             return
-        validate_pod_scope_resources(pod, self.facts, order)
-        machine = clone(state.machine)
+        self.requested.validate_pod_scope_resources(pod, order)
+        machine = _with_own_groups(state.machine)
         best = h.best_affinity(machine, affinity, total, self._reusable_of(uid), self.facts)
         nodes = bits_of(best)
         parts, shared = self._partition(pod, total, nodes)
@@ -115,17 +115,17 @@ class StaticPolicy:
         parts: dict[str, list[Block]] = {}
         left = dict(total)
         for container in pod.spec.init_containers or ():
-            asked = get_container_requested_resources(pod, container, self.facts)
-            runs_on = keeps_memory(container, self.facts)
-            if asked or not runs_on:
+            asked = self.requested.of_container(pod, container)
+            stays = runs_on(container, self.facts)
+            if asked or not stays:
                 sizes = asked or {of: left[of] for of in total}
                 parts[container.name or ""] = _blocks(sizes, nodes, empty=False)
-            if runs_on:
+            if stays:
                 _subtract(left, asked)
         # What sidecars ask for beyond the pod's own types is nobody's.
         left = {of: left[of] for of in total}
         for container in pod.spec.containers or ():
-            asked = get_container_requested_resources(pod, container, self.facts)
+            asked = self.requested.of_container(pod, container)
             if asked:
                 parts[container.name or ""] = _blocks(asked, nodes, empty=False)
                 _subtract(left, asked)
@@ -156,13 +156,13 @@ class StaticPolicy:
         Raises:
             KubeletPanicError: as for ``calculate_hints``.
         """
-        if not is_guaranteed(pod, self.profile):
+        if not self.requested.is_guaranteed(pod):
             return None
         try:
-            requested = get_container_requested_resources(pod, container, self.facts)
+            requested = self.requested.of_container(pod, container)
         except AllocationError:
             return None
-        if is_skipped(pod, self.facts):
+        if self.requested.is_skipped(pod):
             return None
         uid = pod.metadata.uid or ""
         held = state.blocks(uid, container.name or "")
@@ -176,17 +176,17 @@ class StaticPolicy:
         Raises:
             KubeletPanicError: as for ``calculate_hints``.
         """
-        if not is_guaranteed(pod, self.profile):
+        if not self.requested.is_guaranteed(pod):
             return None
         try:
-            requested = get_pod_requested_resources(pod, self.facts)
+            requested = self.requested.of_pod(pod)
         except AllocationError:
             return None
-        if is_skipped(pod, self.facts):
+        if self.requested.is_skipped(pod):
             return None
-        if is_managed_as_a_whole(pod, self.facts):
+        if self.requested.is_managed_as_a_whole(pod):
             try:
-                validate_pod_scope_resources(pod, self.facts)
+                self.requested.validate_pod_scope_resources(pod)
             except AllocationError:
                 return dict.fromkeys(requested, ())
         if self.facts.no_hints_without_requests and not requested:
@@ -199,8 +199,7 @@ class StaticPolicy:
         return self._calculate_hints(state, uid, requested)
 
     def _calculate_hints(self, state: State, uid: str, requested: Requested) -> dict[str, Hints]:
-        # A copy: comparing groups of nodes sorts them.
-        machine = clone(state.machine)
+        machine = _with_own_groups(state.machine)
         found = h.calculate_hints(machine, requested, self._reusable_of(uid), self.facts)
         return dict.fromkeys(requested, found) if found else {}
 
@@ -218,10 +217,9 @@ class StaticPolicy:
             self.reusable = {uid: self.reusable[uid]} if uid in self.reusable else {}
         elif self.reusable.keys() - {uid}:
             self.reusable.pop(uid, None)
-        init = next((i for i in pod.spec.init_containers or () if i.name == container.name), None)
-        leaves = init is not None and not keeps_memory(init, self.facts)
+        leaves = leaves_to_later(pod, container, self.facts)
         reusable = self.reusable.setdefault(uid, {}) if leaves else self._reusable_of(uid)
-        for block in blocks:
+        for block in blocks if leaves or reusable else ():
             of_nodes = reusable.setdefault(mask_of(block.numa_nodes), {})
             left = of_nodes.get(block.type, 0)
             of_nodes[block.type] = (
@@ -239,13 +237,21 @@ class StaticPolicy:
                 if init.name == container.name or rest == 0:
                     break
                 held = state.blocks(uid, init.name or "")
-                if not held or keeps_memory(init, self.facts):
+                if not held or runs_on(init, self.facts):
                     continue
                 for index, each in enumerate(held):
                     if each.type == block.type and mask_of(each.numa_nodes) == mask:
                         used = min(rest, each.size_bytes)
                         held[index] = each._replace(size_bytes=each.size_bytes - used)
                         rest -= used
+
+
+def _with_own_groups(machine: NUMANodeMap) -> NUMANodeMap:
+    """The same nodes with groups of their own: comparing these sorts them."""
+    return {
+        node: NUMANodeState(state.assignments, state.memory, list(state.cells))
+        for node, state in machine.items()
+    }
 
 
 def _blocks(sizes: Requested, nodes: list[int], *, empty: bool = True) -> list[Block]:

@@ -5,144 +5,127 @@ Source: v1.36.2 pkg/kubelet/cm/memorymanager/policy_static.go
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 
 from kubeledger.kubelet.kube.admission import EMPTY_POOL_REASON, AllocationError
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
 from kubeledger.kubelet.kube.names import HUGE_PAGES
-from kubeledger.kubelet.kube.pod import Container, ContainerStatus, Pod, is_sidecar
-from kubeledger.kubelet.kube.podlevel import is_equivalent_guaranteed, is_pod_level
-from kubeledger.kubelet.kube.podqos import pod_qos
+from kubeledger.kubelet.kube.pod import Container, Pod, containers_of, is_sidecar
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.kube.requests import Amount, ResourceList
 from kubeledger.kubelet.memorymanager.machine import MEMORY, UINT64
-from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
+from kubeledger.kubelet.topologymanager.resource_manager import PodAmounts, runs_on
 
 Requested = dict[str, int]
 """Type of memory -> bytes."""
 
 
-def is_guaranteed(pod: Pod, profile: KubeletProfile) -> bool:
-    """Whether the pod is of the class whose containers get memory of NUMA nodes."""
-    cgroups = profile.cgroups
-    return (
-        pod_qos(
-            pod,
-            status_wins=cgroups.qos_class_from_status,
-            pod_level=cgroups.pod_level_resources,
-        )
-        == "Guaranteed"
-    )
+class RequestedMemory(PodAmounts[Requested]):
+    """What containers and pods request; it is not changed."""
 
+    def count(self, pod: Pod, container: Container) -> Requested:
+        """What a container requests; in a pod with resources of its own only if it is exclusive.
 
-def is_skipped(pod: Pod, facts: ResourceManagerFacts) -> bool:
-    """Whether the policy passes over a pod because it asks for something as a whole."""
-    skips = facts.pod_level_pods_skipped and not facts.pod_level_managers
-    return skips and is_pod_level(pod.spec.resources)
+        Raises:
+            AllocationError: an amount is no integer.
 
+        Source: v1.36.2 policy_static.go getContainerRequestedResources
+        """
+        return _sizes(self.amounts_of(pod, container))
 
-def is_managed_as_a_whole(pod: Pod, facts: ResourceManagerFacts) -> bool:
-    """Whether a pod gets memory as a whole."""
-    return facts.pod_level_managers and is_pod_level(pod.spec.resources)
+    def count_pod(self, pod: Pod) -> Requested:
+        """What a pod requests at most at once; not what only its init containers do.
 
+        Raises:
+            AllocationError: an amount is no integer.
 
-def keeps_memory(container: Container, facts: ResourceManagerFacts) -> bool:
-    """Whether an init container runs on, so that nothing of it is used again."""
-    return facts.sidecars_keep_resources and is_sidecar(container)
+        Source: v1.36.2 policy_static.go getPodRequestedResources
+        """
+        whole = pod.spec.resources
+        if whole is not None and self.is_managed_as_a_whole(pod):
+            return {name: size for name, size in _sizes(whole.requests).items() if 0 < size < 2**63}
+        by_init: Requested = {}
+        by_sidecars: Requested = {}
+        for container in pod.spec.init_containers or ():
+            for name, size in self.of_container(pod, container).items():
+                beside = by_sidecars.get(name, 0) + size & UINT64
+                if runs_on(container, self.facts):
+                    by_sidecars[name] = beside
+                else:
+                    by_init[name] = max(by_init.get(name, 0), beside)
+        total: Requested = {}
+        for container in pod.spec.containers or ():
+            _add(total, self.of_container(pod, container))
+        return {
+            name: max(size + by_sidecars.get(name, 0) & UINT64, by_init.get(name, 0))
+            for name, size in total.items()
+        }
 
+    def gets(self, pod: Pod) -> bool:
+        """Whether containers of the pod get memory of NUMA nodes.
 
-def get_container_requested_resources(
-    pod: Pod, container: Container, facts: ResourceManagerFacts
-) -> Requested:
-    """What a container requests; in a pod with resources of its own only if it is exclusive.
+        Source: v1.36.2 policy_static.go Allocate
+        """
+        return self.is_guaranteed(pod) and not self.is_skipped(pod)
 
-    Raises:
-        AllocationError: an amount is no integer.
-    """
-    resources = container.resources
-    amounts = None if resources is None else resources.requests
-    if is_managed_as_a_whole(pod, facts) and not is_equivalent_guaranteed(container):
-        return {}
-    if facts.allocated_resources_win and pod.status is not None:
-        statuses = pod.status.container_statuses or ()
-        if facts.sidecars_allocated_resources_win and is_sidecar(container):
-            statuses += pod.status.init_container_statuses or ()
-        amounts = _allocated(statuses, container.name, amounts)
-    return _sizes(amounts)
+    def sizes_after_reuse(self, pod: Pod, container: str, memory_type: str) -> frozenset[int]:
+        """Sizes in bytes that a block may show at any time.
 
+        That of an init container shrinks by what each later container takes of it.
 
-def get_pod_requested_resources(pod: Pod, facts: ResourceManagerFacts) -> Requested:
-    """What a pod requests at most at once; not what only its init containers do.
+        Source: v1.36.2 policy_static.go updateInitContainersMemoryBlocks
+        Differs: all blocks of the pod are taken to be on the same NUMA nodes.
+        """
+        init, sizes, sizes_used = pod.spec.init_containers or (), dict[str, int](), set[int]()
+        for current in containers_of(pod):
+            asked = self.of_container(pod, current).get(memory_type)
+            if asked is None:
+                continue
+            rest = asked if self.facts.init_memory_reused else 0
+            for earlier in init:
+                name = earlier.name or ""
+                if earlier is current:
+                    break
+                kept = runs_on(earlier, self.facts)
+                taken = 0 if kept else min(rest, sizes.get(name, 0))
+                rest -= taken
+                if name in sizes:
+                    sizes[name] -= taken
+            sizes[current.name or ""] = asked
+            if container in sizes:
+                sizes_used.add(sizes[container])
+        return frozenset(sizes_used)
 
-    Raises:
-        AllocationError: an amount is no integer.
-    """
-    whole = pod.spec.resources
-    if whole is not None and is_managed_as_a_whole(pod, facts):
-        return {name: size for name, size in _sizes(whole.requests).items() if 0 < size < 2**63}
-    by_init: Requested = {}
-    by_sidecars: Requested = {}
-    for container in pod.spec.init_containers or ():
-        asked = get_container_requested_resources(pod, container, facts)
-        for name, size in asked.items():
-            beside = by_sidecars.get(name, 0) + size & UINT64
-            if keeps_memory(container, facts):
-                by_sidecars[name] = beside
-            else:
-                by_init[name] = max(by_init.get(name, 0), beside)
-    total: Requested = {}
-    for container in pod.spec.containers or ():
-        for name, size in get_container_requested_resources(pod, container, facts).items():
-            total[name] = total.get(name, 0) + size & UINT64
-    return {
-        name: max(size + by_sidecars.get(name, 0) & UINT64, by_init.get(name, 0))
-        for name, size in total.items()
-    }
+    def validate_pod_scope_resources(self, pod: Pod, order: MapOrder = FIRST_ORDER) -> None:
+        """Make sure that exclusive containers leave something for the others.
 
-
-def validate_pod_scope_resources(
-    pod: Pod, facts: ResourceManagerFacts, order: MapOrder = FIRST_ORDER
-) -> None:
-    """Make sure that exclusive containers leave something for the others.
-
-    Raises:
-        AllocationError: they do not, or an amount is no integer.
-    """
-    budget = get_pod_requested_resources(pod, facts)
-    exclusive: Requested = {}
-    shares = False
-    for container in pod.spec.init_containers or ():
-        asked = get_container_requested_resources(pod, container, facts)
-        if is_sidecar(container):
+        Raises:
+            AllocationError: they do not, or an amount is no integer.
+        """
+        budget = self.of_pod(pod)
+        exclusive: Requested = {}
+        shares = False
+        for container in pod.spec.init_containers or ():
+            asked = self.of_container(pod, container)
+            if is_sidecar(container):
+                shares = shares or not asked
+                _add(exclusive, asked)
+            elif not asked and (short := _exhausted(budget, exclusive, order)):
+                raise AllocationError(
+                    f"pod rejected, pod has shared init containers but no {short} available for "
+                    "them",
+                    EMPTY_POOL_REASON,
+                )
+        for container in pod.spec.containers or ():
+            asked = self.of_container(pod, container)
             shares = shares or not asked
             _add(exclusive, asked)
-        elif not asked and (short := _exhausted(budget, exclusive, order)):
+        if shares and (short := _exhausted(budget, exclusive, order)):
             raise AllocationError(
-                f"pod rejected, pod has shared init containers but no {short} available for them",
+                f"pod rejected, sum of exclusive container {short} requests equals pod budget, "
+                "leaving no memory for shared containers",
                 EMPTY_POOL_REASON,
             )
-    for container in pod.spec.containers or ():
-        asked = get_container_requested_resources(pod, container, facts)
-        shares = shares or not asked
-        _add(exclusive, asked)
-    if shares and (short := _exhausted(budget, exclusive, order)):
-        raise AllocationError(
-            f"pod rejected, sum of exclusive container {short} requests equals pod budget, "
-            "leaving no memory for shared containers",
-            EMPTY_POOL_REASON,
-        )
-
-
-def _allocated(
-    statuses: Iterable[ContainerStatus], name: str | None, otherwise: ResourceList | None
-) -> ResourceList | None:
-    """What the first status of a container says is allocated, be it nothing."""
-    for status in statuses:
-        if status.name == name:
-            return status.allocated_resources
-    return otherwise
 
 
 def _sizes(amounts: ResourceList | None) -> Requested:

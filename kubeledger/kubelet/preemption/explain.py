@@ -74,7 +74,6 @@ def admissible(
     Args:
         preemptor: the critical pod.
         pods: (n,) active pods, in any order.
-        facts: the kubelet's version.
         insufficient: (r,) what was missing.
         victims: (k,) UIDs in the order they were killed.
         name: what to call the pod of a UID.
@@ -176,7 +175,6 @@ def choices(
     Args:
         preemptor: the critical pod.
         pods: (n,) active pods, in any order.
-        facts: the kubelet's version.
         insufficient: (r,) what was missing.
         victims: (k,) UIDs in the order they were killed.
         names: UID -> name of each pod.

@@ -169,7 +169,6 @@ def decide(
     Args:
         preemptor: the critical pod.
         pods: (n,) active pods in the order the kubelet lists them.
-        facts: the kubelet's version.
         insufficient: (r,) what is missing, in the order the fit check found it.
 
     Source: v1.20.2 pkg/kubelet/preemption/preemption.go HandleAdmissionFailure,

@@ -103,7 +103,6 @@ def http_request(
         action: of the spec.
         host: of the action, else the pod's IP.
         port: resolved.
-        facts: of the kubelet version.
         agent: of ``user_agent``.
 
     Source: v1.36.2 pkg/probe/http/request.go NewRequestForHTTPGetAction, newProbeRequest;
@@ -157,7 +156,6 @@ def redirect_of(
         status: of the reply.
         location: its Location header; empty for none.
         requests: made so far.
-        facts: of the kubelet version.
 
     Source: v1.36.2 pkg/probe/http/http.go RedirectChecker; Go 1.25 net/http Client.do
     Differs: no

@@ -133,7 +133,6 @@ def handler_of(probe: ProbeHandler, facts: ProberFacts) -> Handler | None:
     """The handler that is asked, should there be several: the first in this order.
 
     Args:
-        probe: its handlers.
         facts: of the kubelet version; older ones pass over a gRPC handler.
 
     Source: v1.36.2 pkg/kubelet/prober/prober.go runProbe
@@ -155,7 +154,6 @@ def missing_handler(name: str, namespace: str, uid: str, container: str) -> Exec
         name: of the pod.
         namespace: of the pod.
         uid: of the pod.
-        container: its name.
 
     Source: v1.36.2 pkg/kubelet/prober/prober.go runProbe; pkg/kubelet/util/format/pod.go
     Differs: no
@@ -240,10 +238,8 @@ def event_of(
     It is sent for each such tick, before any threshold; the recorder may drop it.
 
     Args:
-        probe_type: whose probe it is.
         outcome: of the last execution.
         text: its output, or the error's text.
-        facts: of the kubelet version.
         state: the result beside an error, as of ``Execution``.
 
     Returns:
@@ -282,7 +278,6 @@ def http_execution(
     Redirects are followed while the host name stays that of the first request, at most ten.
 
     Args:
-        facts: of the kubelet version.
         status: status code of the last reply; None when none came.
         body: of that reply.
         request_error: why the request could not be made at all, such as a path that is none.

@@ -184,7 +184,6 @@ def update_pod_status(
         workers: (container name, probe type) of the workers of this pod that exist.
         caches: results by probe type and container ID.
         kubelet_started_ns: when the probe manager was made.
-        facts: of the kubelet version.
 
     Source: v1.36.2 pkg/kubelet/prober/prober_manager.go UpdatePodStatus
     Differs: what is published is returned; the status is left as it is.

@@ -50,7 +50,6 @@ class Results:
             self.updates.append(Update(container_id, result))
 
     def remove(self, container_id: str) -> None:
-        """Forget a container."""
         self.cache.pop(container_id, None)
 
     def take_updates(self) -> Sequence[Update]:

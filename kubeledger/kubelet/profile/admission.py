@@ -84,7 +84,8 @@ class AdmissionFacts(msgspec.Struct, frozen=True, kw_only=True):
     )
     resized_pod_level_requests_count: bool = fact(
         since=36,
-        text="The same for requests of the pod as a whole.",
+        text="A running pod's own requests count with the most of spec, allocation and actual "
+        "resources.",
         source="features InPlacePodLevelResourcesVerticalScaling (on)",
         proof="source",
     )
@@ -102,7 +103,8 @@ class AdmissionFacts(msgspec.Struct, frozen=True, kw_only=True):
     )
     zero_requests_fit: bool = fact(
         since=28,
-        text="So does no request of cpu, memory or ephemeral storage.",
+        text="A pod that requests no cpu, memory or ephemeral storage fits a node that has too "
+        "little already.",
         source="noderesources/fit.go fitsRequest, PR 116408",
         proof="conformance",
     )
@@ -165,7 +167,7 @@ class AdmissionFacts(msgspec.Struct, frozen=True, kw_only=True):
     )
     preempted_pod_condition_generation: bool = fact(
         since=34,
-        text="That condition has the generation of the pod.",
+        text="The condition DisruptionTarget of a victim has the generation of the pod.",
         source="preemption/preemption.go evictPodsToFreeRequests, PodObservedGenerationTracking "
         "(on; in 1.33 off)",
         proof="source",

@@ -41,7 +41,7 @@ class CgroupFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=27,
         text="Huge page limits of a pod come from its requests as a whole, overhead included.",
         source="pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod",
-        proof="conformance",
+        proof="source",
     )
     container_shares_capped: bool = fact(
         since=24,

@@ -33,7 +33,7 @@ class DraFacts(msgspec.Struct, frozen=True, kw_only=True):
         "that packs it (gogo protobuf) writes from the end.",
         source="k8s.io/kubelet/pkg/apis/dra api.pb.go MarshalToSizedBuffer; since 1.35 "
         "google.golang.org/protobuf",
-        proof="conformance",
+        proof="source",
     )
     owner_error_names_kinds: bool = fact(
         since=36,

@@ -134,7 +134,7 @@ class EvictionFacts(msgspec.Struct, frozen=True, kw_only=True):
     )
     disruption_target_generation: bool = fact(
         since=34,
-        text="That condition has the generation of the pod.",
+        text="The condition DisruptionTarget of an evicted pod has the generation of the pod.",
         source=f"{_MANAGER} evictPod: v1.32.0 and v1.33.1 differ; "
         "PodObservedGenerationTracking (on; in 1.33 off)",
         proof="source",

@@ -58,7 +58,7 @@ class GatedFact(msgspec.Struct, frozen=True):
 GATES: Final[Mapping[str, Stages]] = {
     "SidecarContainers": Stages(alpha=28, beta=29, locked=33),
     "PodLevelResources": Stages(alpha=32, beta=34),
-    "PodLevelResourceManagers": Stages(alpha=36),
+    "PodLevelResourceManagers": Stages(alpha=36, beta=37),
     "CPUManagerPolicyAlphaOptions": Stages(alpha=23),
     "CPUManagerPolicyBetaOptions": Stages(beta=23),
     "TopologyManagerPolicyAlphaOptions": Stages(alpha=26),
@@ -173,7 +173,6 @@ def with_gates(profile: KubeletProfile, gates: Mapping[str, object] | None) -> K
     """The profile of a kubelet that runs with feature gates.
 
     Args:
-        profile: of its version.
         gates: ``featureGates``: name -> on or off; others than booleans count as not set.
     """
     if not gates:

@@ -86,13 +86,14 @@ class ImagePullFacts(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True)
     )
     pulling_time_finished: bool = fact(
         since=27,
-        text="So is its end.",
+        text="The end of a pull is told to the tracker of pods' start-up latency.",
         source=f"{_ENSURE} RecordImageFinishedPulling: v1.26.0 and v1.27.0 differ",
         proof="source",
     )
     pulling_time_finished_if_present: bool = fact(
         since=35,
-        text="An image that is there ends the pulling in that tracker, too.",
+        text="An image that is there already ends the pulling in the tracker of start-up latency, "
+        "too.",
         source=f"{_ENSURE}: v1.34.9 and v1.35.6 differ",
         proof="conformance",
     )
@@ -131,7 +132,8 @@ class ImagePullFacts(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True)
     )
     verifies_pull_credentials: bool = fact(
         since=35,
-        text="It does so, if the gate is not set.",
+        text="The kubelet verifies with its records of pulls that a pod may use an image, if the "
+        "gate is not set.",
         source="pkg/features/kube_features.go KubeletEnsureSecretPulledImages: alpha in v1.33.0, "
         "beta in v1.35.0",
         proof="source",

@@ -28,11 +28,11 @@ class KuberuntimeFacts(msgspec.Struct, frozen=True, kw_only=True):
         text="For a new sandbox under OnFailure, only containers that exited with code 0 have "
         "succeeded; before, also those created or in an unknown state with exit code 0.",
         source="kuberuntime_manager.go containerSucceeded: v1.31.0 and v1.32.0 differ",
-        proof="conformance",
+        proof="source",
     )
     ephemeral_containers: bool = fact(
         since=23,
-        text="Ephemeral containers are started, once.",
+        text="An ephemeral container of the spec is started once; before, it is passed over.",
         source=f"{_MANAGER}; EphemeralContainers (on since 1.23, asked until 1.24)",
         proof="source",
     )
@@ -69,7 +69,8 @@ class KuberuntimeFacts(msgspec.Struct, frozen=True, kw_only=True):
     init_walk_gated: bool = fact(
         since=29,
         backports={28: 2},
-        text="The walk is behind the gate SidecarContainers.",
+        text="Init containers are walked only with the gate SidecarContainers; before, in every "
+        "pod.",
         source=f"{_MANAGER}: v1.28.0 and v1.29.0 differ (#120281, for 1.28 #120440)",
         proof="source",
     )
@@ -83,7 +84,8 @@ class KuberuntimeFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=32,
         until=33,
         backports={31: 1, 30: 5, 29: 9},
-        text="Only pods with a sidecar are walked.",
+        text="Init containers are walked only in pods with a sidecar; in others one is started at "
+        "a time.",
         source=f"{_MANAGER}: v1.31.0 and v1.32.0 differ (#127162, for 1.31 #127202, for 1.30 "
         "#127203, for 1.29 #127204); in 1.33 LegacySidecarContainers is off",
         proof="source",
@@ -136,7 +138,7 @@ class KuberuntimeFacts(msgspec.Struct, frozen=True, kw_only=True):
     )
     static_pods_resized: bool = fact(
         since=36,
-        text="Static pods, too.",
+        text="Static pods are resized in place as well.",
         source="allocation/features_linux.go IsInPlacePodVerticalScalingAllowed: v1.35.0 and "
         "v1.36.2 differ",
         proof="source",
@@ -151,13 +153,14 @@ class KuberuntimeFacts(msgspec.Struct, frozen=True, kw_only=True):
     )
     init_containers_resized: bool = fact(
         since=36,
-        text="Running init containers that are no sidecars, too.",
+        text="Init containers that are not sidecars are resized in place while they run.",
         source=f"{_INIT}; InPlacePodVerticalScalingInitContainers on",
         proof="source",
     )
     pod_level_resources_resized: bool = fact(
         since=36,
-        text="Resources of the pod as a whole, too; a container without a limit has the pod's.",
+        text="The pod's own resources are resized in place as well; a container without a limit "
+        "has the pod's.",
         source="kuberuntime_manager.go computePodLevelResourcesResizeAction, "
         "containerResourcesFromRequirements; InPlacePodLevelResourcesVerticalScaling on",
         proof="source",
@@ -185,7 +188,7 @@ class KuberuntimeFacts(msgspec.Struct, frozen=True, kw_only=True):
     )
     restart_max_configurable: bool = fact(
         since=35,
-        text="That gate is on by default.",
+        text="The gate KubeletCrashLoopBackOffMax is on by default.",
         source="pkg/features/kube_features.go KubeletCrashLoopBackOffMax",
         proof="source",
     )

@@ -24,7 +24,8 @@ class LifecycleFacts(msgspec.Struct, frozen=True, kw_only=True):
     probe_grace_period_gate: bool = fact(
         since=21,
         until=22,
-        text="The same behind the gate ProbeTerminationGracePeriod, which is off by default.",
+        text="A probe's own terminationGracePeriodSeconds is used for the kill that its failure "
+        "causes, with the gate ProbeTerminationGracePeriod, which is off by default.",
         source=f"{_CONTAINER} killContainer (v1.21)",
         proof="source",
     )

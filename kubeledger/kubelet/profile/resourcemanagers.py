@@ -76,11 +76,12 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
         proof="conformance",
     )
     pod_level_managers: bool = fact(
-        since=36,
-        gate="PodLevelResourceManagers",
-        text="A pod with resources of its own gets CPUs and memory as a whole.",
+        since=37,
+        text="A pod with resources of its own gets CPUs and memory as a whole (gate "
+        "PodLevelResourceManagers: in 1.36, whose cases prove the rules, off by default; beta in "
+        "1.37 by its enhancement's record).",
         source="policy_static.go of both AllocatePod",
-        proof="conformance",
+        proof="source",
     )
     newest_checkpoint_form_first: bool = fact(
         since=36,
@@ -218,14 +219,14 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
     )
     cpu_beta_options: bool = fact(
         since=23,
-        text="Beta options may be used (gate CPUManagerPolicyBetaOptions).",
+        text="Beta options of the CPU manager may be used (gate CPUManagerPolicyBetaOptions).",
         source="pkg/features/kube_features.go CPUManagerPolicyBetaOptions",
         proof="source",
     )
     cpu_alpha_options: bool = fact(
         since=23,
         gate="CPUManagerPolicyAlphaOptions",
-        text="Alpha options may be used.",
+        text="Alpha options of the CPU manager may be used (gate CPUManagerPolicyAlphaOptions).",
         source="pkg/features/kube_features.go CPUManagerPolicyAlphaOptions",
         proof="source",
     )
@@ -233,7 +234,7 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
         since=33,
         text="full-pcpus-only is stable; before, beta.",
         source=f"{_OPTIONS} stableOptions",
-        proof="conformance",
+        proof="source",
     )
     distribute_numa_option: bool = fact(
         since=23,

@@ -47,7 +47,7 @@ class TopologyFacts(msgspec.Struct, frozen=True, kw_only=True):
     alpha_options: bool = fact(
         since=26,
         gate="TopologyManagerPolicyAlphaOptions",
-        text="Alpha options may be used.",
+        text="Alpha options of the topology manager may be used.",
         source="policy_options.go CheckPolicyOptionAvailable",
         proof="source",
     )

@@ -19,7 +19,6 @@ def mask_of(nodes: Iterable[int]) -> int:
         NUMANodeError: a node below 0 or above 63.
 
     Source: v1.20.2 pkg/kubelet/cm/topologymanager/bitmask/bitmask.go NewBitMask
-    Differs: no
     """
     mask = 0
     for node in nodes:
@@ -43,7 +42,6 @@ def iterate_bit_masks(nodes: Sequence[int]) -> Iterator[int]:
     """Every mask over ``nodes`` but the empty one: by size, then by position in ``nodes``.
 
     Source: v1.20.2 pkg/kubelet/cm/topologymanager/bitmask/bitmask.go IterateBitMasks
-    Differs: no
     """
     singles = [1 << node for node in nodes]
     for size in range(1, len(singles) + 1):

@@ -21,7 +21,8 @@ from kubeledger.kubelet.topologymanager.policies import (
     filter_single_numa_hints,
     max_of_min_affinity_counts,
     merge,
-    merged_hints,
+    merged_masks,
+    preferred_masks,
 )
 
 
@@ -53,12 +54,11 @@ def merge_reason(
         hints = filter_single_numa_hints(hints)
         alone = "of preferred hints of one node, or of any, "
     all_nodes = mask_of(policy.numa_nodes)
-    candidates = merged_hints(all_nodes, hints, facts)
-    if not candidates:
+    if not merged_masks(all_nodes, ({hint.affinity for hint in each} for each in hints)):
         return f"{alone}no combination has a node in common, which leaves all nodes, not preferred"
     if not merged.preferred:
         return f"{alone}{_not_preferred(hints, facts)}"
-    if all(hint == merged or not hint.preferred for hint in candidates):
+    if preferred_masks(all_nodes, hints, facts) == {merged.affinity}:
         return f"{alone}no other combination is preferred"
     if merged.affinity is None:
         return f"{alone}all combine to all nodes, which is given as any"

@@ -58,7 +58,6 @@ def policy_options(
         ConfigurationError: an option that is unknown, gated off or has a bad value.
 
     Source: v1.36.2 pkg/kubelet/cm/topologymanager/policy_options.go NewPolicyOptions
-    Differs: no
     """
     read = PolicyOptions()
     allowed = {"alpha": facts.alpha_options, "beta": facts.beta_options, "stable": True}
@@ -94,7 +93,6 @@ def new_policy(
 
     Source: v1.36.2 pkg/kubelet/cm/topologymanager/topology_manager.go NewManager; numa_info.go
         NewNUMAInfo
-    Differs: no
     """
     name, nodes = settings.policy, tuple(distances)
     if name == "none" and facts.none_needs_nothing:

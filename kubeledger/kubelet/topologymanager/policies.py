@@ -3,7 +3,7 @@
 The kubelet goes through every combination of one hint a resource, ANDs their masks and
 keeps the best merged hint so far. What "best" means is a total order on merged hints,
 so the order of the combinations (Go maps) cannot show, and combinations that merge to
-the same hint need be seen once only: :func:`merged_hints` folds resource by resource.
+the same hint need be seen once only: :func:`merged_masks` folds resource by resource.
 """
 
 from __future__ import annotations
@@ -26,11 +26,9 @@ from kubeledger.kubelet.topologymanager.hint import (
 Fitness = Callable[[int], tuple[int, ...]]
 """Mask -> sort key: the smaller, the fitter among hints of the same preference."""
 
-_State = tuple[int, bool, int | None]
-"""Mask and preference so far, and the mask that all hints had; None while none had any."""
-_ANYWHERE = (DONT_CARE,)
-_MIXED = -1
-"""In place of a common mask: the masks merged so far are not all equal."""
+Masks = set[int | None]
+"""Masks of one resource's hints; None: any nodes."""
+_ANYWHERE: Masks = {None}
 
 
 def narrowest(mask: int) -> tuple[int, ...]:
@@ -67,7 +65,6 @@ def filter_providers_hints(providers: Iterable[ProviderHints]) -> list[Hints]:
     """The hints of each resource of each provider, none left without one.
 
     Source: v1.20.2 pkg/kubelet/cm/topologymanager/policy.go filterProvidersHints
-    Differs: no
     """
     collected: list[Hints] = []
     for provider in providers:
@@ -82,25 +79,39 @@ def filter_providers_hints(providers: Iterable[ProviderHints]) -> list[Hints]:
     return collected
 
 
-def merged_hints(
-    all_nodes: int, hints_by_resource: Iterable[Hints], facts: TopologyFacts
-) -> set[TopologyHint]:
-    """Every hint that some combination merges to, those without a node left out.
+def merged_masks(all_nodes: int, masks_by_resource: Iterable[Masks]) -> set[int]:
+    """The nodes that the masks of some combination have in common, if any.
 
-    Source: v1.20.2 pkg/kubelet/cm/topologymanager/policy.go mergePermutation;
-        v1.36.2 the same, with the rule of equal masks
+    Source: v1.20.2 pkg/kubelet/cm/topologymanager/policy.go mergePermutation
     Differs: a set of distinct results instead of a callback a combination.
     """
-    states: set[_State] = {(all_nodes, True, None)}
-    for hints in hints_by_resource:
-        if hints != _ANYWHERE:
-            states = _with_hints(states, hints)
-    equal_needed = facts.preferred_needs_equal_masks
-    return {
-        TopologyHint(mask, preferred and not (equal_needed and common == _MIXED))
-        for mask, preferred, common in states
-        if mask
-    }
+    merged = {all_nodes}
+    for masks in masks_by_resource:
+        if masks != _ANYWHERE:
+            each = {all_nodes if mask is None else mask for mask in masks}
+            merged = {mask & other for mask in merged for other in each}
+    merged.discard(0)
+    return merged
+
+
+def preferred_masks(
+    all_nodes: int, hints_by_resource: Iterable[Hints], facts: TopologyFacts
+) -> set[int]:
+    """The same of the combinations that count as preferred: of preferred hints alone.
+
+    Source: v1.36.2 pkg/kubelet/cm/topologymanager/policy.go mergePermutation
+    Differs: as ``merged_masks``.
+    """
+    by_resource = [{h.affinity for h in hints if h.preferred} for hints in hints_by_resource]
+    if not facts.preferred_needs_equal_masks:
+        return merged_masks(all_nodes, by_resource)
+    common: Masks = {None}
+    for masks in by_resource:
+        equal = common & masks
+        if None in common:
+            equal |= masks
+        common = equal | common if None in masks else equal
+    return merged_masks(all_nodes, [common])
 
 
 def merge_filtered_hints(
@@ -116,28 +127,21 @@ def merge_filtered_hints(
         v1.36.2 HintMerger.compare
     Differs: a sort key instead of a running comparison.
     """
-    fallback = TopologyHint(all_nodes, preferred=False)
-    candidates = merged_hints(all_nodes, hints_by_resource, facts)
+    if preferred := preferred_masks(all_nodes, hints_by_resource, facts):
+        return TopologyHint(min(preferred, key=fitness), preferred=True)
+    merged = merged_masks(all_nodes, ({hint.affinity for hint in h} for h in hints_by_resource))
     if not facts.fits_the_widest_need:
         # The running best begins with all nodes, which only something narrower replaces.
-        candidates.add(fallback)
-    if not candidates:
-        return fallback
-    preferred = [hint for hint in candidates if hint.preferred]
-    if preferred or not facts.fits_the_widest_need:
-        return min(preferred or candidates, key=lambda hint: fitness(hint.affinity or 0))
+        return TopologyHint(min(merged | {all_nodes}, key=fitness), preferred=False)
     wanted = max_of_min_affinity_counts(hints_by_resource)
-    return min(
-        candidates,
-        key=lambda hint: (_off_by(hint.affinity or 0, wanted), fitness(hint.affinity or 0)),
-    )
+    best = min(merged, key=lambda m: (_off_by(m, wanted), fitness(m)), default=all_nodes)
+    return TopologyHint(best, preferred=False)
 
 
 def max_of_min_affinity_counts(hints_by_resource: Iterable[Hints]) -> int:
     """Nodes that the resource that needs most of them can do with.
 
     Source: v1.36.2 pkg/kubelet/cm/topologymanager/policy.go maxOfMinAffinityCounts
-    Differs: no
     """
     return max(
         (
@@ -146,21 +150,6 @@ def max_of_min_affinity_counts(hints_by_resource: Iterable[Hints]) -> int:
         ),
         default=0,
     )
-
-
-def _with_hints(states: Iterable[_State], hints: Hints) -> set[_State]:
-    """Each state with each hint of a resource; one without any leaves no combination."""
-    pairs = [(hint.affinity, hint.preferred) for hint in hints]
-    found: set[_State] = set()
-    for mask, preferred, common in states:
-        for affinity, wanted in pairs:
-            if affinity is None:
-                found.add((mask, preferred and wanted, common))
-            elif common is None or common == affinity:
-                found.add((mask & affinity, preferred and wanted, affinity))
-            else:
-                found.add((mask & affinity, preferred and wanted, _MIXED))
-    return found
 
 
 def _off_by(mask: int, wanted: int) -> tuple[int, int]:
@@ -194,7 +183,6 @@ def merge(
 
     Source: v1.20.2 pkg/kubelet/cm/topologymanager/policy_none.go, policy_best_effort.go,
         policy_restricted.go, policy_single_numa_node.go Merge
-    Differs: no
     """
     match policy.name:
         case "none":
@@ -216,7 +204,6 @@ def filter_single_numa_hints(hints_by_resource: Iterable[Hints]) -> list[Hints]:
 
     Source: v1.20.2 pkg/kubelet/cm/topologymanager/policy_single_numa_node.go
         filterSingleNumaHints
-    Differs: no
     """
     return [
         tuple(

@@ -13,7 +13,7 @@ import msgspec
 
 from kubeledger.kubelet.kube.keys import pod_key
 from kubeledger.model.bodies.topologymanager import AffinityDecided
-from kubeledger.model.record import Body, Record
+from kubeledger.model.record import Body
 
 POD_SCOPE = ""
 """Key of an affinity that holds for the whole pod."""
@@ -45,14 +45,6 @@ class TopologyManagerState(msgspec.Struct, kw_only=True):
     """
 
     pods: dict[str, dict[str, AffinityState]] = {}
-
-
-def evolve(state: TopologyManagerState, record: Record) -> TopologyManagerState:
-    """Apply one record in place; a kind of another subsystem changes nothing."""
-    handler = HANDLERS.get(type(record.body))
-    if handler is not None:
-        handler(state, record.ts_ns, record.body)
-    return state
 
 
 def forget_pod(state: TopologyManagerState, key: str) -> None:

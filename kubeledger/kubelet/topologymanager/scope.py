@@ -16,7 +16,11 @@ from kubeledger.kubelet.topologymanager.policies import Policy, merge
 
 AFFINITY_REASON = "TopologyAffinityError"
 AFFINITY_MESSAGE = "Resources cannot be allocated with Topology locality"
-_POD_LEVEL = "Pod Scope pod with pod-level resources failed admission"
+POD_LEVEL_MESSAGES = tuple(
+    f"Pod Scope pod with pod-level resources failed admission {under} topology manager"
+    for under in ("with a container-level", "under pod-scope")
+)
+"""What is said instead of a pod that is managed as a whole, in scope container and in scope pod."""
 
 NO_AFFINITY = TopologyHint(affinity=None, preferred=False)
 """What is stored for a container for which nothing was stored."""
@@ -169,8 +173,7 @@ class Scope:
             return None
         message = AFFINITY_MESSAGE
         if self._is_managed_as_a_whole(pod):
-            under = "under pod-scope" if self.name == "pod" else "with a container-level"
-            message = f"{_POD_LEVEL} {under} topology manager"
+            message = POD_LEVEL_MESSAGES[self.name == "pod"]
         return AdmitResult(admit=False, reason=AFFINITY_REASON, message=message)
 
     def _align(self, pod: Pod, container: Container | None) -> Aligned:

@@ -68,7 +68,6 @@ class History:
         """Nothing is read yet.
 
         Args:
-            ledger: whose.
             scratch: directory for files that live as long as this, in a path without
                 patterns.
         """

@@ -20,7 +20,6 @@ def upcast_lines(connection: duckdb.DuckDBPyConnection, table: str, scratch: Pat
 
     Args:
         connection: holds the table.
-        table: its name.
         scratch: directory for a file of the moment.
 
     Raises:

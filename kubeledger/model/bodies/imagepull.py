@@ -25,6 +25,8 @@ class PullDecided(Decision, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         decision: ``pull``; ``back_off``: its last pull failed too recently; ``present``: it is
             there, and the pod may use it; ``never``: it is not there, or the pod may not use it,
             and the policy does not pull.
+        after_ts_ns: only a pod's status shows it, so it was decided after this and by the
+            record's time; None: at that time.
     """
 
     kind: ClassVar[str] = "imagepull.PullDecided"
@@ -34,13 +36,14 @@ class PullDecided(Decision, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     container: str | None
     image: str | None
     decision: Literal["pull", "back_off", "present", "never"]
+    after_ts_ns: int | None = None
 
 
 class PullEnded(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a pull ended: whether it had its turn, when, and what came of it.
 
     Attributes:
-        container, image: as above.
+        container, image, after_ts_ns: as above.
         outcome: ``refused``: there were too many (``registryPullQPS``).
         error: the runtime's, or the kubelet's; empty for none.
         reason: why the container waits then (``ErrImagePull``); None where no line says.
@@ -61,6 +64,7 @@ class PullEnded(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True)
     whole_ms: int | None = None
     pull_ms: int | None = None
     size_bytes: int | None = None
+    after_ts_ns: int | None = None
 
 
 class PullUsers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

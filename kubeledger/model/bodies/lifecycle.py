@@ -23,6 +23,7 @@ __all__ = [
     "PodEvicted",
     "PodListed",
     "PodRejected",
+    "PodResized",
     "PodTerminated",
     "PodTerminating",
     "RestartBackedOff",
@@ -188,6 +189,26 @@ class PodTerminated(Observation, frozen=True, kw_only=True, forbid_unknown_field
     namespace: str
     pod: str
     pod_uid: str | None
+
+
+class PodResized(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What became of a resize of a running pod; recorded when it changed.
+
+    Attributes:
+        outcome: ``allocated`` (admitted and checkpointed), ``deferred`` (it may fit later),
+            ``infeasible`` (it never will), ``actuated`` (the containers have what was asked for).
+        reason: the condition's reason, or the predicate's that did not fit; None if not said.
+        resources: container -> ``requests`` and ``limits`` as far as the source shows them.
+    """
+
+    kind: ClassVar[str] = "lifecycle.PodResized"
+    namespace: str
+    pod: str
+    pod_uid: str | None
+    outcome: Literal["allocated", "deferred", "infeasible", "actuated"]
+    reason: str | None = None
+    message: str | None = None
+    resources: dict[str, Any] | None = None
 
 
 class PodEvicted(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -8,9 +8,9 @@ add up to is an episode (``replay/episodes``).
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from kubeledger.model.record import Decision, Observation
+from kubeledger.model.record import Observation
 
 __all__ = [
     "ErrorsLogged",
@@ -18,7 +18,6 @@ __all__ = [
     "NodeConditionChanged",
     "NodeTrouble",
     "NodeTroubled",
-    "PodResized",
     "PodStageFailed",
     "ShutdownProgressed",
     "Stage",
@@ -70,26 +69,6 @@ class PodStageFailed(Observation, frozen=True, kw_only=True, forbid_unknown_fiel
     count: int = 1
     first_ts_ns: int
     last_ts_ns: int
-
-
-class PodResized(Decision, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What became of a resize of a running pod; recorded when it changed.
-
-    Attributes:
-        outcome: ``allocated`` (admitted and checkpointed), ``deferred`` (it may fit later),
-            ``infeasible`` (it never will), ``actuated`` (the containers have what was asked for).
-        reason: the condition's reason, or the predicate's that did not fit; None if not said.
-        resources: container -> ``requests`` and ``limits`` as far as the source shows them.
-    """
-
-    kind: ClassVar[str] = "lifecycle.PodResized"
-    namespace: str
-    pod: str
-    pod_uid: str | None
-    outcome: Literal["allocated", "deferred", "infeasible", "actuated"]
-    reason: str | None = None
-    message: str | None = None
-    resources: dict[str, Any] | None = None
 
 
 NodeCondition = Literal["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"]

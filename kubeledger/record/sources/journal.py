@@ -137,7 +137,6 @@ class JournalSource:
 
     @staticmethod
     def name_of(stream: JournalStream) -> str:
-        """The name of a source of this stream."""
         return f"journal {stream.stream}"
 
     def _open(self) -> Entries:
@@ -248,7 +247,6 @@ class JournalSource:
             yield from self._unseen.failed(reason)
 
     def close(self) -> None:
-        """Close the journal."""
         if self._journal is not None:
             self._journal.close()
 

@@ -140,7 +140,6 @@ class KernelRing:
         )
 
     def close(self) -> None:
-        """Close the descriptor."""
         os.close(self._ring)
 
 

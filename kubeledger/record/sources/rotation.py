@@ -112,7 +112,6 @@ class Content:
         return self.link._replace(size=os.fstat(self._raw.fileno()).st_size).by_place
 
     def close(self) -> None:
-        """Close it."""
         if self._packed is not None:
             self._packed.close()
         self._raw.close()

@@ -431,7 +431,10 @@ class Safety:
             return
         for holder, cpus in given.items():
             for cpu in cpus:
-                held.setdefault(str(cpu), []).append(holder)
+                owners = held.setdefault(str(cpu), [])
+                # Containers of a pod that has CPUs as a whole share them.
+                if holder[0] not in body.pod_assignments or all(o[0] != holder[0] for o in owners):
+                    owners.append(holder)
             if cpus & pool:
                 grants = {
                     (seq, f"given to {self._named(holder)}")
@@ -448,7 +451,11 @@ class Safety:
                 yield from self._reserved_given(record, holder, cpus)
         yield from self._shared(record, "cpu", held)
         if given and not pool:
-            message = "the shared pool of CPUs is empty: all others run on no CPU of their own"
+            message = (
+                "the shared pool of CPUs is empty: all others run on no CPU of their own, and the "
+                "next start of the kubelet refuses cpu_manager_state (default cpuset cannot be "
+                "empty)"
+            )
             yield ("pool_empty",), self._found(record, "pool_empty", "node", message)
 
     # -- memory -----------------------------------------------------------------------------

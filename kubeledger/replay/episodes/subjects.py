@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kubeledger.kubelet.kube.names import UID
+
 
 class Named(NamedTuple):
     """A pod that a record names.
@@ -35,7 +37,7 @@ class Within(NamedTuple):
 _ROLES = ("", "victim_", "preemptor_")
 _PATHS = ("cgroup", "task_cgroup")
 _LISTS = ("pods", "ranked", "entries", "containers")
-_POD_CGROUP = re.compile(r"pod([0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32})\b")
+_POD_CGROUP = re.compile(rf"pod({UID})\b")
 
 
 class _Role(NamedTuple):

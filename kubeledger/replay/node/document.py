@@ -64,6 +64,7 @@ PARTS: dict[str, Callable[[NodeState], Any]] = {
     "topology": lambda state: _plain(state.topologymanager.pods),
     "probes": lambda state: _plain(state.prober.pods),
     "images": lambda state: _without(state.images, "images_removed", "bytes_freed"),
+    "pulls": lambda state: _plain(state.imagepull),
     "cgroups": lambda state: _plain(state.cgroups),
     "preemptions": lambda state: _without(state.preemption, "preempted", "failed"),
     "counts": _counts,

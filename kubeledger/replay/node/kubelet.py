@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from kubeledger.kubelet.devicemanager import reducer as devicemanager
+from kubeledger.kubelet.imagepull import reducer as imagepull
 from kubeledger.kubelet.images import reducer as images
 from kubeledger.kubelet.lifecycle.state import drop_silent
 from kubeledger.kubelet.preemption import reducer as preemption
@@ -26,8 +27,8 @@ from kubeledger.replay.node.state import NodeState
 def start(state: NodeState, ts_ns: int, body: KubeletStarted) -> None:
     """A kubelet process began; if it followed on another, that one's memory is gone.
 
-    Gone are probe workers, image records, eviction signals, pressure conditions, affinities and
-    plugin endpoints.
+    Gone are probe workers, image records, back-offs of pulls, eviction signals, pressure
+    conditions, affinities and plugin endpoints.
     What a checkpoint, the runtime or the API server keeps stays: devices held, pods and
     containers, cgroups.
     """
@@ -37,6 +38,7 @@ def start(state: NodeState, ts_ns: int, body: KubeletStarted) -> None:
         state.machine.pressure = {}
         prober.forget_all(state.prober)
         images.forget_all(state.images)
+        imagepull.forget_all(state.imagepull)
         topologymanager.forget_all(state.topologymanager)
         devicemanager.stop_endpoints(state.devicemanager, ts_ns)
         for key in drop_silent(state.lifecycle):

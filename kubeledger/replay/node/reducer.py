@@ -4,8 +4,9 @@ Each record goes to the subsystem of its kind. Around that stand the few reactio
 subsystems:
 
 * a record about a pod without UID is about the newest pod of that name on the node;
-* when a pod ends (is rejected, terminated or gone), its devices, affinities and probe workers
-  end with it, and a preemptor waits for it no more; what is said of it later changes none;
+* when a pod ends (is rejected, terminated or gone), its devices, affinities, failing pulls and
+  probe workers end with it, and a preemptor waits for it no more; what is said of it later
+  changes none;
 * a container that starts under a new ID is taken up by its probe workers;
 * a new kubelet process begins with empty memory (:func:`kubeledger.replay.node.kubelet.start`).
 
@@ -24,6 +25,7 @@ from kubeledger.kubelet.cgroups import reducer as cgroups
 from kubeledger.kubelet.cpumanager import reducer as cpumanager
 from kubeledger.kubelet.devicemanager import reducer as devicemanager
 from kubeledger.kubelet.dra import reducer as dra
+from kubeledger.kubelet.imagepull import reducer as imagepull
 from kubeledger.kubelet.images import reducer as images
 from kubeledger.kubelet.kube.keys import pod_key
 from kubeledger.kubelet.lifecycle import reducer as lifecycle
@@ -34,6 +36,7 @@ from kubeledger.kubelet.preemption import reducer as preemption
 from kubeledger.kubelet.prober import reducer as prober
 from kubeledger.kubelet.topologymanager import reducer as topologymanager
 from kubeledger.model.bodies.devicemanager import DevicesAllocated
+from kubeledger.model.bodies.imagepull import PullDecided, PullEnded
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerRestarted,
@@ -156,6 +159,7 @@ def _rename(state: NodeState, namespace: str | None, pod: str | None, uid: str |
     devicemanager.rename_pod(state.devicemanager, old, uid)
     topologymanager.rename_pod(state.topologymanager, old, uid)
     prober.rename_pod(state.prober, old, uid)
+    imagepull.rename_pod(state.imagepull, old, uid)
     preemption.rename_pod(state.preemption, old, uid)
 
 
@@ -170,6 +174,7 @@ def _settle(state: NodeState, key: str, pod: PodState | None) -> None:
         return
     topologymanager.forget_pod(state.topologymanager, key)
     prober.forget_pod(state.prober, key)
+    imagepull.forget_pod(state.imagepull, key)
 
 
 def _container_started(
@@ -203,6 +208,14 @@ def _process_killed(state: NodeState, ts_ns: int, body: ProcessKilled) -> None:
         container = pod.containers.setdefault(body.container, ContainerState())
         container.oom_kills += 1
         container.oom_killed_ts_ns = ts_ns
+
+
+def _pull_decided(state: NodeState, ts_ns: int, body: PullDecided | PullEnded) -> None:
+    """A pod that nothing else shows is not followed."""
+    key = key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod)
+    pod = state.lifecycle.pods.get(key) if key is not None else None
+    if key is not None and pod is not None and not pod.ended:
+        imagepull.decided(state.imagepull, key, ts_ns, body)
 
 
 def _reason_reported(state: NodeState, ts_ns: int, body: KubernetesEvent) -> None:
@@ -246,6 +259,7 @@ def _steps(without: str | None = None) -> Steps:
         ("cpumanager", cpumanager),
         ("devicemanager", devicemanager),
         ("dra", dra),
+        ("imagepull", imagepull),
         ("images", images),
         ("memorymanager", memorymanager),
         ("preemption", preemption),
@@ -263,6 +277,7 @@ def _steps(without: str | None = None) -> Steps:
     steps[ContainerDied] = _container_died
     steps[KubernetesEvent] = _reason_reported
     steps[PodPreempted] = _pod_preempted
+    steps[PullDecided] = steps[PullEnded] = _pull_decided
     steps[ProcessKilled] = _process_killed
     return steps
 

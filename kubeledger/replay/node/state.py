@@ -14,6 +14,7 @@ from kubeledger.kubelet.cgroups.reducer import CgroupsState
 from kubeledger.kubelet.cpumanager.state import CpuManagerState
 from kubeledger.kubelet.devicemanager.reducer import DeviceManagerState
 from kubeledger.kubelet.dra.reducer import DraManagerState
+from kubeledger.kubelet.imagepull.reducer import ImagePullState
 from kubeledger.kubelet.images.reducer import ImagesState
 from kubeledger.kubelet.lifecycle.state import LifecycleState
 from kubeledger.kubelet.memorymanager.state import MemoryManagerState
@@ -22,7 +23,7 @@ from kubeledger.kubelet.prober.reducer import ProberState
 from kubeledger.kubelet.topologymanager.reducer import TopologyManagerState
 from kubeledger.model.bodies.node import Setting
 
-STATE_SCHEMA = 6
+STATE_SCHEMA = 7
 """Version of these structures and of what the reducers do; a snapshot of another is void."""
 
 
@@ -97,6 +98,7 @@ class NodeState(msgspec.Struct, kw_only=True):
     memorymanager: MemoryManagerState = msgspec.field(default_factory=MemoryManagerState)
     topologymanager: TopologyManagerState = msgspec.field(default_factory=TopologyManagerState)
     prober: ProberState = msgspec.field(default_factory=ProberState)
+    imagepull: ImagePullState = msgspec.field(default_factory=ImagePullState)
     images: ImagesState = msgspec.field(default_factory=ImagesState)
     preemption: PreemptionState = msgspec.field(default_factory=PreemptionState)
     cgroups: CgroupsState = msgspec.field(default_factory=CgroupsState)

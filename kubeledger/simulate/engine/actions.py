@@ -35,7 +35,6 @@ def actions_of(
         listed: its instances as of the last relist, oldest first.
         liveness: cached results by container ID, with the runtime's name.
         startup: likewise.
-        facts: of the kubelet version.
     """
     newest_first = listed[::-1]
     sandboxes = [i for i in newest_first if i.container is None]

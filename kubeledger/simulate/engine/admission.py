@@ -56,7 +56,6 @@ def predicates(kubelet: Kubelet, pod: SimPod, wanted: Pod | None = None) -> Answ
 
     Args:
         kubelet: that asks.
-        pod: the pod.
         wanted: as it is to be, where it is to be resized; None: as it is.
 
     Raises:

@@ -36,8 +36,6 @@ class BackOffs:
         """Hold the start of a container back, or (None) count it; see ``do_back_off``.
 
         Args:
-            pod: of the container.
-            container: its name.
             exited: its newest instance that ended, as listed before the sync.
         """
         now_ns, started_ns = self._kubelet.sim.schedule.now_ns, self._kubelet.started_ns

@@ -206,7 +206,6 @@ class CgroupLoop:
         return files.get(OOM_GROUP) == "1"
 
     def container_removed(self, pod: SimPod, container_id: str) -> None:
-        """A container has ended."""
         self.tree.pop(self._container_path(pod, container_id), None)
 
     def pod_gone(self, pod: SimPod) -> None:

@@ -292,11 +292,9 @@ class Provider:
         self.shortages: list[AllocationFailed] = []
 
     def get_topology_hints(self, pod: Pod, container: Container) -> ProviderHints:
-        """Of a container."""
         return self._noted(self._devices.container_hints(self._pod, container))
 
     def get_pod_topology_hints(self, pod: Pod) -> ProviderHints:
-        """Of the pod."""
         return self._noted(self._devices.pod_hints(self._pod))
 
     def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:

@@ -24,7 +24,6 @@ class DiskSpace(NamedTuple):
 
     @property
     def used_bytes(self) -> int:
-        """What is not available."""
         return self.capacity_bytes - self.available_bytes
 
 

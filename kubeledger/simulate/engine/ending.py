@@ -81,7 +81,6 @@ def ending_grace_s(facts: LifecycleFacts, spec: Mapping[str, Any], ending: Endin
     """Seconds that the containers of a pod get.
 
     Args:
-        facts: of the kubelet version.
         spec: of the pod.
         ending: why it is taken down.
     """

@@ -54,9 +54,7 @@ class Failures:
         """What is said of a failure that is on; None while nothing fails.
 
         Args:
-            what: is asked for.
             pod: that asks; None: the node.
-            name: of what is asked for.
             at_ns: when; None: now.
         """
         now_ns = (self._schedule.now_ns if at_ns is None else at_ns) - self._start_ns

@@ -32,7 +32,6 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def running(self) -> bool:
-        """It has not ended."""
         return self.finished_ns is None
 
 

@@ -21,7 +21,6 @@ class Journal:
         """Begin.
 
         Args:
-            node: name of the node.
             now: the virtual clock, nanoseconds since the epoch.
         """
         self.node = node

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-from kubeledger.kubelet.imagepull.decider import first
 from kubeledger.kubelet.imagepull.fs_pullrecords import (
     FSPullRecords,
     PulledRecord,
@@ -58,7 +57,7 @@ class Pulls:
             burst=integer(settings, "registryBurst", 10),
             limits=facts.parallel_pulls_limited,
         )
-        self._manager = ImageManager(facts, Backoff(BACK_OFF), puller, self._pull_manager(), first)
+        self._manager = ImageManager(facts, Backoff(BACK_OFF), puller, self._pull_manager())
 
     def request(self, pod: SimPod, image: str, policy: str) -> Attempt:
         """Have an image for a container; what has begun then ends with ``finish``."""

@@ -107,7 +107,6 @@ class EventRecorder:
             message: what is said.
             container: about which of its containers.
             ticks: when; None: once, now.
-            warns: it is a warning.
         """
         times = ticks or Ticks(self._now())
         self._journal.write(

@@ -28,7 +28,7 @@ from kubeledger.kubelet.kube.pod import (
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.kuberuntime.objects import PodActions
 from kubeledger.kubelet.kuberuntime.resize import MemoryLimit, validate_memory_resize
-from kubeledger.model.bodies.stages import PodResized
+from kubeledger.model.bodies.lifecycle import PodResized
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.admission import predicates
 from kubeledger.simulate.engine.kubelet import Kubelet
@@ -90,7 +90,6 @@ class ResizeLoop:
             self._done(None)
 
     def removed(self, pod: SimPod) -> None:
-        """A pod is gone."""
         self._said.pop(pod.uid, None)
         if self._on:
             self._begin()

@@ -83,7 +83,6 @@ class Told:
         self._say(("trouble", "", None, trouble, None), same, body)
 
     def works(self, trouble: NodeTrouble) -> None:
-        """It works again."""
         self._over(("trouble", "", None, trouble, None), passed_ts_ns=self._now())
 
     def end(self) -> None:

@@ -55,7 +55,6 @@ def check(
         sound: what of the scenario could be read.
         groups: of the entries of ``pods``.
         settings: effective ones.
-        problems: where to.
     """
     scenario = sound.scenario
     found = [

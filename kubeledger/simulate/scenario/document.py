@@ -84,7 +84,6 @@ class _Reader:
         self._document = Document(file=file)
 
     def document(self, root: yaml.Node) -> Document:
-        """All of it."""
         self._document.places[()] = self._place(root)
         self._document.data = self._value(root, ())
         return self._document

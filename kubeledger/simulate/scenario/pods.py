@@ -50,7 +50,6 @@ def check_pod(pod: Any, path: Path, problems: Problems) -> None:  # noqa: ANN401
     Args:
         pod: the manifest.
         path: where it stands.
-        problems: where to.
     """
     if not isinstance(pod, dict):
         problems.add(path, "must be a pod", "write `metadata:` and `spec:` below it")

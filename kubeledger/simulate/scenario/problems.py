@@ -50,7 +50,6 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     advice: str = ""
 
     def __str__(self) -> str:
-        """In one line."""
         where = f"{self.path}: " if self.path else ""
         text = f"{self.place}: {where}{self.message}"
         return f"{text} ({self.advice})" if self.advice else text
@@ -78,7 +77,6 @@ class Problems:
         return self._default
 
     def add(self, path: Path, message: str, advice: str = "") -> None:
-        """Note one."""
         self.found.append(
             Problem(place=self.place(path), path=dotted(path), message=message, advice=advice)
         )
@@ -121,7 +119,6 @@ class ScenarioError(BadInputError):
         )
 
     def __str__(self) -> str:
-        """A problem a line."""
         return self.message
 
 

@@ -24,7 +24,6 @@ def static_uid(pod: dict[str, Any], node: str, file: str, minor: int) -> str:
 
     Args:
         pod: with the API's defaults, and without what the kubelet adds.
-        node: name of the node.
         file: path of its manifest on the node.
         minor: of the kubelet's version: MD5 before 1.35, FNV-1a of 128 bits from then on.
     """

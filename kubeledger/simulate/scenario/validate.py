@@ -110,8 +110,6 @@ def read(
     """An object without what is wrong in it; None when that was needed.
 
     Args:
-        model: what it is read as.
-        data: the object.
         path: where it stands.
         problems: where what is wrong is noted.
         end_ns: of the simulation, where it is known.

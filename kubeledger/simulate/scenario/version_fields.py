@@ -61,7 +61,6 @@ def unflagged_defaults(minor: int, given: dict[str, Any]) -> dict[str, Any]:
     """Defaults of the fields that no flag sets and that are not given.
 
     Args:
-        minor: of the kubelet's version.
         given: fields that are.
     """
     found: dict[str, Any] = {}

@@ -83,6 +83,5 @@ class Alignment:
         self._stored.setdefault(pod, {})[container or ""] = affinity
 
     def stored(self, pod: str, container: str) -> Affinity | None:
-        """What is stored for a container, or for its pod."""
         of_pod = self._stored.get(pod, {})
         return of_pod.get(container) or of_pod.get("")

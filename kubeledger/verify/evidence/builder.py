@@ -30,6 +30,7 @@ class Surroundings(msgspec.Struct, frozen=True):
 
     Attributes:
         configured: process -> its first config line.
+        terminations: the log has lines that say that all of a pod is down.
     """
 
     processes: Processes
@@ -37,6 +38,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     coverage: Coverage
     specs: PodRegister
     configured: Mapping[int, int]
+    terminations: bool
 
 
 class IntervalBuilder:
@@ -388,7 +390,6 @@ class IntervalBuilder:
         interval.ending_ns = ts_ns if interval.ending_ns is None else min(interval.ending_ns, ts_ns)
 
     def _over(self, interval: PodActiveInterval, by_ns: int) -> None:
-        """It is over by then."""
         self._begin_end(interval, by_ns)
         interval.ended_ns = by_ns if interval.ended_ns is None else min(interval.ended_ns, by_ns)
 
@@ -438,6 +439,9 @@ class IntervalBuilder:
             return
         ends = {name: entry for name, entry in self._last.items() if entry is not None}
         last_ns = max((entry.ts_ns for entry in ends.values()), default=interval.since_ns)
+        processes = self._around.processes.all[interval.process : interval.process + 1]
+        if self._around.terminations and any(map(self._while_terminating, processes)):
+            return  # what is still to do may fail, again and again
         lost = self._around.coverage.missing(max(interval.since_ns, 0), last_ns)
         if len(ends) < len(self._last) or lost is not None:
             return

@@ -13,9 +13,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from kubeledger.kubelet.imagepull.parsers import default_pull_policy
 from kubeledger.kubelet.kube.defaults import GRACE_PERIOD_S
 from kubeledger.kubelet.kube.restartpolicy import ALWAYS, RestartRule
 from kubeledger.kubelet.prober.objects import ProbeSpec
+from kubeledger.kubelet.profile.imagepull import ImagePullFacts
 from kubeledger.model.bodies.prober import ProbeType
 from kubeledger.verify.evidence.pods import ListedPod, PodRegister
 
@@ -39,7 +41,6 @@ class ContainerSpec(msgspec.Struct, rename="camel", frozen=True):
     lifecycle: _Lifecycle | None = None
 
     def probe(self, probe_type: ProbeType) -> ProbeSpec | None:
-        """Its probe of that type."""
         probe: ProbeSpec | None = getattr(self, f"{probe_type}_probe")
         return probe
 
@@ -96,16 +97,17 @@ class PodSpec(msgspec.Struct, frozen=True):
         seq: of the list that shows it first.
         grace_s: seconds; None where the spec gives none.
         is_static: it came from a file or URL, so nobody deletes it with a grace period.
+        is_manifest: it is the file, in which nothing is defaulted.
     """
 
     seq: int
     spec: _Spec
     grace_s: int | None
     is_static: bool
+    is_manifest: bool
 
     @property
     def restart_policy(self) -> str:
-        """Of the pod."""
         return self.spec.restart_policy or ALWAYS
 
     def container(self, name: str) -> ContainerSpec | None:
@@ -129,19 +131,28 @@ class PodSpec(msgspec.Struct, frozen=True):
         """Whose token may be used to pull images."""
         return self.spec.service_account_name or "default"
 
-    def pulls(self, name: str | None) -> dict[str | None, set[str | None]]:
+    def pulls(
+        self, name: str | None, facts: ImagePullFacts | None
+    ) -> dict[str | None, set[str | None]]:
         """The images that may be pulled for a container, with their policies; empty without it.
 
         Args:
             name: of the container; None: any of the pod's.
+            facts: of the kubelet, which defaults what a manifest leaves out; None: not known.
         """
         spec, found = self.spec, dict[str | None, set[str | None]]()
+
+        def add(image: str | None, policy: str | None) -> None:
+            if image and not policy and facts is not None and self.is_manifest:
+                policy = default_pull_policy(image, facts)
+            found.setdefault(image, set()).add(policy)
+
         lists = (spec.containers, spec.init_containers, spec.ephemeral_containers)
         for container in (each for group in lists for each in group or ()):
             if name in (None, container.name):
-                found.setdefault(container.image, set()).add(container.image_pull_policy)
+                add(container.image, container.image_pull_policy)
         for volume in self.image_volumes if found or name is None else ():
-            found.setdefault(volume.reference, set()).add(volume.pull_policy)
+            add(volume.reference, volume.pull_policy)
         return found
 
     def agrees(self, other: PodSpec) -> bool:
@@ -217,4 +228,4 @@ def _spec_of(listed: ListedPod) -> PodSpec:
     if grace_s is None and listed.is_manifest:
         grace_s = GRACE_PERIOD_S
     is_static = listed.is_manifest or source in ("file", "http")
-    return PodSpec(listed.seq, pod.spec, grace_s, is_static)
+    return PodSpec(listed.seq, pod.spec, grace_s, is_static, listed.is_manifest)

@@ -24,7 +24,7 @@ a kind of decision rests on classes of lines (:mod:`~kubeledger.verify.evidence.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -68,6 +68,8 @@ EVICTING_NS: Final = 100 * NS_PER_S
 _BEFORE_NS: Final = 300 * NS_PER_S
 """What a decision needs may come after it: the end of a run, the next reading of counters."""
 _OUT_OF_STEP: Final = 4
+_DISORDERED: Final = "not_in_order"
+"""What an import finds where a log's lines do not stand in the order of time."""
 _STAMP_AROUND_NS: Final = 60 * NS_PER_S
 """What rests on a line with a wrong stamp: the ticks and syncs around it."""
 _FEW: Final = 3
@@ -76,9 +78,9 @@ _HOLES_MAX: Final = 4096
 _LINES: Final = (
     *(ContainerDied, ContainerStarted, KubeletStarted, PodConfigChanged), QOSCgroupsUpdated,
 )  # fmt: skip
-"""What stands on a line stands on one of the kubelet's log."""
+"""Each stands on a line of the kubelet's log; the first and the last of them bound the log."""
 _MORE_LINES: Final = (ContainerKilled, KubernetesEvent, PodAdmitted, PodRejected, PodTerminating)
-"""So does this."""
+"""Each stands on a line, too, but does not move the log's bounds."""
 _BEFORE_LOG: Final = "the kubelet's log before its first line"
 _AFTER_LOG: Final = "the kubelet's log after its last line"
 _STEP: Final = "by which clock lines and files go after the clock was set back"
@@ -162,6 +164,7 @@ class Coverage:
         self._evicted: list[int] = []
         self._holes: list[tuple[int, int]] = []
         self._hole_ends: list[int] = []
+        self._is_disordered = False
 
     # First reading -----------------------------------------------------------------------
 
@@ -205,6 +208,7 @@ class Coverage:
         self._line_ends = (min(first, ts_ns), max(last, ts_ns))
 
     def _note_stamp(self, seq: int, body: FindingReported) -> None:
+        self._is_disordered |= body.finding == _DISORDERED
         dispute = dispute_of(body.message) if body.finding == LINES_DISAGREE else None
         stamps = stamps_of(dispute) if dispute is not None else ()
         if stamps:
@@ -226,23 +230,13 @@ class Coverage:
         self._find_holes()
         for seq, body in self._thinned:
             self._thin(seq, body)
-        for seq, drop in self._drops:
-            phrase = f"records 1 to {drop.last_seq}, which were dropped"
-            # What was dropped left a state, but not all that led to it.
-            self._lose(None, drop.latest_ts_ns, self.next_start(drop.latest_ts_ns), seq, phrase)
-        ended = {gap.since_ts_ns for _, gap in self._unread if gap.until_ts_ns is not None}
-        for seq, gap in self._unread:
-            if gap.until_ts_ns is None and gap.since_ts_ns in ended:
-                continue  # the record of when it began
-            until_ns = gap.until_ts_ns
-            end_ns = None if until_ns is None else self.next_start(until_ns)
-            phrase = f"the log's lines that were not recorded ({gap.reason})"
-            self._lose(gap.since_ts_ns, until_ns, end_ns, seq, phrase)
-        for seq, lost in self._lost.missing():
-            phrase = f"records {lost.first_seq} to {lost.last_seq}, which the ledger lost"
-            first_ns, last_ns = lost.first_ts_ns, lost.last_ts_ns
+        for seq, phrase, first_ns, last_ns in self._all_lost():
+            # What was lost left a state, but not all that led to it: up to the next process.
             end_ns = None if last_ns is None else self.next_start(last_ns)
-            self._lose(first_ns, last_ns, end_ns, seq, phrase)
+            before_ns = None if first_ns is None else first_ns - _BEFORE_NS
+            self._add(
+                seq, phrase, poison=(before_ns, end_ns), missing=(first_ns, last_ns), gap=True
+            )
         for seq, stamps in self._stamps:
             around = min(stamps) - _STAMP_AROUND_NS, max(stamps) + _STAMP_AROUND_NS
             self._add(seq, _STAMP, poison=around)
@@ -254,6 +248,20 @@ class Coverage:
             phrase = f"the log's lines about pod {pod.name}, which are lost"
             self._add(pod.seq, phrase, poison=span, missing=span)
 
+    def _all_lost(self) -> Iterator[tuple[int, str, int | None, int | None]]:
+        """Of what is lost with all lines of a span: record, words, from when to when."""
+        for seq, drop in self._drops:
+            yield seq, f"records 1 to {drop.last_seq}, which were dropped", None, drop.latest_ts_ns
+        ended = {gap.since_ts_ns for _, gap in self._unread if gap.until_ts_ns is not None}
+        for seq, gap in self._unread:
+            if gap.until_ts_ns is None and gap.since_ts_ns in ended:
+                continue  # the record of when it began
+            phrase = f"the log's lines that were not recorded ({gap.reason})"
+            yield seq, phrase, gap.since_ts_ns, gap.until_ts_ns
+        for seq, lost in self._lost.missing():
+            phrase = f"records {lost.first_seq} to {lost.last_seq}, which the ledger lost"
+            yield seq, phrase, lost.first_ts_ns, lost.last_ts_ns
+
     def _add(
         self, seq: int, phrase: str, *, poison: Span, missing: Span | None = None, gap: bool = False
     ) -> None:
@@ -263,13 +271,6 @@ class Coverage:
         losses += [] if missing is None or not gap else [(self._gaps, missing)]
         for noted, (from_ns, to_ns) in losses:
             noted.append(Loss(from_ts_ns=from_ns, to_ts_ns=to_ns, seq=seq, phrase=phrase))
-
-    def _lose(
-        self, first_ns: int | None, last_ns: int | None, end_ns: int | None, seq: int, phrase: str
-    ) -> None:
-        before_ns = None if first_ns is None else first_ns - _BEFORE_NS
-        missing = first_ns, last_ns
-        self._add(seq, phrase, poison=(before_ns, end_ns), missing=missing, gap=True)
 
     def _thin(self, seq: int, body: LogThinned) -> None:
         phrase = (
@@ -286,9 +287,16 @@ class Coverage:
             3 * (body.to_ts_ns - body.from_ts_ns) // max(1, body.beats_missing + body.lines_cut)
         )
         end_ns, last_ns = self.next_start(body.to_ts_ns), body.to_ts_ns + reach_ns
-        before_ns = body.from_ts_ns - max(reach_ns, _BEFORE_NS)
+        before_ns = self._unwatched_before(body.from_ts_ns - max(reach_ns, _BEFORE_NS))
         poison = before_ns, None if end_ns is None else max(end_ns, last_ns)
         self._add(seq, phrase, poison=poison, missing=(body.from_ts_ns - reach_ns, last_ns))
+
+    def _unwatched_before(self, ts_ns: int) -> int:
+        """The start of a process, where no regular signals show that nothing was lost since."""
+        index = bisect_right(self._start_times, ts_ns)
+        start_ns = self._start_times[index - 1] if index else ts_ns
+        gaps = self._signals.gaps(start_ns)
+        return start_ns if any(start_ns <= gap.from_ts_ns < ts_ns for gap in gaps) else ts_ns
 
     def _find_holes(self) -> None:
         """Gaps in lines of all kinds while there are signals, cut at the starts of processes.
@@ -360,8 +368,11 @@ class Coverage:
 
     @property
     def is_out_of_step(self) -> bool:
-        """So many lines stand alone behind others that streams were out of step: none is wrong."""
-        return len(self._stamps) >= _OUT_OF_STEP
+        """Streams were out of step: lines that stand behind others are not wrong.
+
+        An entry of several lines may be torn then, so that its absence proves nothing.
+        """
+        return self._is_disordered or len(self._stamps) >= _OUT_OF_STEP
 
     def has_two_clocks(self, ts_ns: int, *, by_lines: bool = False) -> bool:
         """Whether times of two sources, around that time, may not be compared.

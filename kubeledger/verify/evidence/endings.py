@@ -107,7 +107,6 @@ def inherited(
     Args:
         intervals: (n,) its other intervals, in order.
         entries: all that is shown of it, in order.
-        processes: of the node.
     """
     lasts = {interval.process: interval for interval in intervals}
     last: PodActiveInterval | None = None
@@ -115,11 +114,14 @@ def inherited(
         if process.number in lasts:
             last = lasts[process.number]
         elif last is not None and last.ending_ns is None and last.admitted is not False:
-            gone = (
-                entry.ts_ns + ROUND_NS
-                for entry in entries
-                if entry.listing is not None and not entry.listing.alive
-                if entry.ts_ns >= process.started_ns
+            gone = next(
+                (
+                    entry.ts_ns + ROUND_NS
+                    for entry in entries
+                    if entry.listing is not None and not entry.listing.alive
+                    if entry.ts_ns >= process.started_ns
+                ),
+                None,
             )
             last = msgspec.structs.replace(
                 last,
@@ -127,7 +129,8 @@ def inherited(
                 since_ns=process.started_ns,
                 add_seq=None,
                 sure_ns=None,
-                ended_ns=next(gone, None),
+                ending_ns=None if gone is None else process.started_ns,
+                ended_ns=gone,
                 decided_ns=None,
                 admitted=None,
                 start_time_unknown=True,

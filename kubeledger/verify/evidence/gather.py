@@ -92,6 +92,7 @@ def gather(
                 by_key[key] = (full_name, pod_uid, own)
             else:
                 known[2].extend(own)
+    terminations = not coverage.is_of_log
     for _, _, own in by_key.values():
         own.sort(key=attrgetter("ts_ns", "seq"))
         for entry in own:
@@ -99,12 +100,13 @@ def gather(
             if entry.what in ("add", "update", "delete", "remove") and process is not None:
                 first = found.configured.get(process.number, entry.ts_ns)
                 found.configured[process.number] = min(first, entry.ts_ns)
+            terminations = terminations or entry.what == "terminated"
             if entry.other is not None:
                 uid, namespace, pod = entry.other
                 key = uid or name_key(namespace, pod)
                 last = found.preempted_for.get(key, 0)
                 found.preempted_for[key] = max(last, entry.ts_ns)
-    around = Surroundings(processes, iterations, coverage, specs, found.configured)
+    around = Surroundings(processes, iterations, coverage, specs, found.configured, terminations)
     for key, (full_name, pod_uid, own) in by_key.items():
         namespace, _, name = full_name.partition("/")
         history = PodHistory(key=key, uid=pod_uid, namespace=namespace, name=name)
@@ -192,8 +194,10 @@ def _calls(entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
 
 def _note(run: ContainerRun, entry: HistoryEntry) -> None:
     run.sandbox = run.sandbox if entry.sandbox is None else entry.sandbox
-    if entry.what == "started" and run.started_ns is None:
-        run.started_ns, run.started_seq = entry.ts_ns, entry.seq
+    if entry.what == "started":
+        run.shown = entry.ts_ns, entry.seq
+        if run.started_ns is None:
+            run.started_ns, run.started_seq = run.shown
     elif entry.what == "killed" and run.killed_ns is None:
         run.killed_ns, run.killed_seq = entry.ts_ns, entry.seq
     elif entry.what == "died":

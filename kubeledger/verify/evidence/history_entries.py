@@ -130,7 +130,6 @@ def _reads(what: What, word: str = "", number: str = "") -> Read:
     """A reader of what happened to a pod, or to a container of it.
 
     Args:
-        what: that.
         word: field of the body that holds the word; empty for none.
         number: as ``word``.
     """

@@ -28,9 +28,9 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerStarted,
     PodConfigChanged,
     PodRejected,
+    PodResized,
 )
 from kubeledger.model.bodies.memorymanager import MemoryAllocated, MemoryReleased
-from kubeledger.model.bodies.stages import PodResized
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.line_texts import EVENT_SENT

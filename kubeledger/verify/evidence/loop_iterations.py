@@ -10,6 +10,7 @@ Source: v1.36.2 pkg/kubelet/preemption/preemption.go evictPodsToFreeRequests; v1
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from typing import Final
 
 from kubeledger.model.bodies.lifecycle import (
@@ -41,6 +42,7 @@ class LoopIterations:
         self._preempted: set[int] | list[int] = set()
         self._waits: list[tuple[int, int]] = []
         self._waits_on_ns: int | None = None
+        self._unbroken_from: Callable[[int], int] = lambda _: 0
 
     KINDS: tuple[type[Body], ...] = (
         ContainerDied,
@@ -66,8 +68,9 @@ class LoopIterations:
         elif isinstance(body, self.KINDS) and not (isinstance(body, PodAdmitted) and body.inferred):
             self._relists.add(record.ts_ns)
 
-    def settle(self) -> None:
-        """The first reading is over."""
+    def settle(self, unbroken_from: Callable[[int], int]) -> None:
+        """The first reading is over; see :meth:`Coverage.unbroken_from`."""
+        self._unbroken_from = unbroken_from
         self._config = sorted(self._config)
         self._relists = sorted(self._relists)
         self._preempted = sorted(self._preempted)
@@ -112,4 +115,12 @@ class LoopIterations:
             if since_ns <= ts_ns <= until_ns:
                 ts_ns = since_ns
                 break
-        return self._times.told(ts_ns).from_ns
+        return 0 if self._is_first(ts_ns) else self._times.told(ts_ns).from_ns
+
+    def _is_first(self, ts_ns: int) -> bool:
+        """Whether the loop shows nothing before it since lines are missing: it may have waited."""
+        assert isinstance(self._relists, list)
+        from_ns = self._unbroken_from(ts_ns)
+        index = bisect_left(self._relists, from_ns)
+        shown = index < len(self._relists) and self._relists[index] < ts_ns - _BURST_NS
+        return from_ns > 0 and not shown

@@ -32,6 +32,7 @@ class ContainerRun(msgspec.Struct):
         started_ns, killed_ns, died_ns: as records show; None where none does.
         started_seq, killed_seq, died_seq: their records; 0 for none.
         exit_code: None when not known.
+        shown: (time, record) of the last relist that showed it to run.
     """
 
     name: str | None
@@ -44,6 +45,7 @@ class ContainerRun(msgspec.Struct):
     killed_seq: int = 0
     died_seq: int = 0
     exit_code: int | None = None
+    shown: tuple[int, int] = (0, 0)
 
     def is_started(self, by: Record) -> bool:
         """Whether what comes before that record in the order of replay shows its start."""
@@ -173,7 +175,6 @@ class PodHistory(msgspec.Struct, kw_only=True):
         A static pod may be refused once a process: only what its own interval shows counts.
 
         Args:
-            interval: the interval.
             from_ns: a list's time may be one of whole seconds, so it may be a little before this.
         """
         come = [each.since_ns for each in self.intervals if each.since_ns > interval.since_ns]
@@ -186,20 +187,22 @@ class PodHistory(msgspec.Struct, kw_only=True):
         return None
 
     def runs_of(self, container: str | None) -> list[ContainerRun]:
-        """The runs of one container."""
         return [run for run in self.runs if run.name == container and not run.sandbox]
 
     def run(self, container_id: str | None) -> ContainerRun | None:
-        """The run of that ID."""
         if container_id is None:
             return None
         return next((run for run in self.runs if run.container_id == container_id), None)
 
     def ran(self, ts_ns: int) -> list[ContainerRun]:
-        """Runs that had started and not died by a time, as far as records show."""
-        return [
-            run
-            for run in self.runs
-            if (run.started_ns is None or run.started_ns <= ts_ns)
-            and (run.died_ns is None or run.died_ns > ts_ns)
-        ]
+        """Runs that had started and not ended by a time: they died, or another took their place."""
+        found: list[ContainerRun] = []
+        newer: set[str | None] = set()
+        for run in reversed(self.runs):
+            if run.started_ns is not None and run.started_ns > ts_ns:
+                continue
+            if (run.died_ns is None or run.died_ns > ts_ns) and run.name not in newer:
+                found.append(run)
+            if run.started_ns is not None and run.name is not None:
+                newer.add(run.name)
+        return found[::-1]

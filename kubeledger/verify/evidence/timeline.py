@@ -99,7 +99,7 @@ class Timeline:
     def settle(self) -> None:
         """The first reading is over; ``coverage`` and ``specs`` are settled."""
         self.processes.settle(self.coverage)
-        self.iterations.settle()
+        self.iterations.settle(self.coverage.unbroken_from)
         lists = {source: sorted(times) for source, times in self._lists.items()}
         self._gathered = gather(
             self._entries, lists, self.processes, self.iterations, self.coverage, self.specs
@@ -333,12 +333,13 @@ def _comes_before(
 ) -> bool | None:
     """Whether ``other`` is admitted before; None when that is random.
 
-    One that no line of its process added was there before.
+    One that no line of its process added was there before, unless it was let in later.
     """
     if other is interval:
         return False
     if other.add_seq is None or interval.add_seq is None:
-        return True
+        then_ns, now_ns = other.decided_ns, interval.decided_ns
+        return None if then_ns is not None and now_ns is not None and then_ns > now_ns else True
     if (other.added_ns, other.add_line) != (interval.added_ns, interval.add_line):
         return (other.added_ns or 0, other.add_seq) < (interval.added_ns or 0, interval.add_seq)
     if other.aligned_seq is not None and interval.aligned_seq is not None:

@@ -127,11 +127,14 @@ class Times:
         for told in sorted(self._told):
             began_ns = self._began(told.ts_ns)
             key = told.container_id, told.died, began_ns
-            late_ns = None if key in seen else self._late_by(told, began_ns)
+            found = None if key in seen else self._late_by(told, began_ns)
             seen.add(key)
-            if late_ns is not None:
+            if found is None:
+                continue
+            late_ns, by_list = found
+            if by_list:
                 known.append((told.ts_ns, late_ns))
-            if late_ns is not None and late_ns > RELIST_NS:
+            if late_ns > RELIST_NS:
                 end_ns = told.ts_ns + _AROUND_NS
                 spans.append((told.ts_ns - late_ns - _AROUND_NS, end_ns, late_ns))
         self._told.clear()
@@ -139,7 +142,7 @@ class Times:
         self._late = _most(sorted(spans))
 
     def _find_apart(self, known: Sequence[tuple[int, int]]) -> None:
-        """Where lines in a row are early, or late, by the same, the clock may have been set."""
+        """Where by lists lines in a row are early, or late, alike, the clock may have been set."""
         agreed_ns, is_apart = 0, False
         for apart, group in groupby([*known, (_NEVER, 0)], key=_is_apart):
             times, lates = zip(*group, strict=True)
@@ -162,8 +165,8 @@ class Times:
         index = bisect_right(self._processes, ts_ns)
         return self._processes[index - 1] if index else 0
 
-    def _late_by(self, told: _Told, began_ns: int) -> int | None:
-        """How late a line is at least; None where nothing says.
+    def _late_by(self, told: _Told, began_ns: int) -> tuple[int, bool] | None:
+        """How late a line is at least, and whether a list says so; None where nothing does.
 
         A process shows at its start what happened before it.
         """
@@ -171,7 +174,8 @@ class Times:
         happened_ns = None if instance is None else instance.began_ns
         if told.died:
             happened_ns = None if instance is None else instance.ended_ns
-        if happened_ns is not None and happened_ns > told.ts_ns:
+        listed_ns = happened_ns
+        if listed_ns is not None and listed_ns > told.ts_ns:
             self._told_early_ns = max(self._told_early_ns, told.ts_ns)
         if happened_ns is None and not told.died:
             events = self._events.get(told.name, [])
@@ -183,7 +187,7 @@ class Times:
             happened_ns = min(known)
         if happened_ns is None or happened_ns < began_ns or self.stepped(happened_ns, told.ts_ns):
             return None
-        return told.ts_ns - happened_ns - _SECOND_NS
+        return told.ts_ns - happened_ns - _SECOND_NS, happened_ns == listed_ns
 
     # Second reading ----------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 import msgspec
 
 from kubeledger.kubelet.kube.pod import SIDECAR, Container, Pod
+from kubeledger.kubelet.kube.podlevel import is_pod_level
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.lifecycle.state import key_of
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
@@ -168,29 +169,28 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         """The records end."""
         self._compare(None)
 
+    # -- what each manager says of itself -------------------------------------------------------
+
     @abstractmethod
     def contents_of(self, body: Any) -> dict[Holder, V]:  # noqa: ANN401 - the manager's file
         """The table of a state file."""
+
+    def compared(self, given: V, reading: V | None) -> V:
+        """What a file that shows this, or no entry, says of what was reported."""
+        nothing: V = self.none
+        return nothing if reading is None else reading
 
     @abstractmethod
     def text(self, value: V) -> str:
         """What a container has, for people."""
 
     @abstractmethod
-    def started(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401
-        """The manager began."""
-
-    @abstractmethod
-    def judge(self, record: Record, holder: Holder, state: NodeState) -> Judgement:
-        """Judge a decision about a container by the rules of this version."""
-
-    @abstractmethod
-    def judge_file(self, body: Any) -> Judgement:  # noqa: ANN401
-        """Judge that a new process refused the state file."""
-
-    @abstractmethod
     def given(self, body: Any) -> V:  # noqa: ANN401
         """What a grant gives."""
+
+    def lasts(self, holder: Holder) -> bool:
+        """Whether a container has what it has as long as its pod is active."""
+        return True
 
     @abstractmethod
     def is_own(self, resource: str) -> bool:
@@ -210,73 +210,22 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         """
         return None
 
-    def _hinted(self, record: Record, body: HintsGenerated, state: NodeState) -> None:
-        """Under a variant other hints are merged than the recorded ones."""
-        if not (self.is_off or self.is_varied):
-            return
-        hints = {} if self.is_off else self.own_hints(record, body)
-        key = key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod) or ""
-        offer = self.context.alignment.offer(record, key, body)
-        others = {name: of for name, of in offer.hints.items() if not self.is_own(name)}
-        missing = () if hints is not None else (f"the hints of the {self.manager}",)
-        offer = offer._replace(hints={**others, **(hints or {})}, missing=offer.missing + missing)
-        self.context.alignment.replace(offer)
+    @abstractmethod
+    def started(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401
+        """The manager began."""
 
-    def own_hints(self, record: Record, body: HintsGenerated) -> OwnHints | None:
-        """Hints for the container or pod of a record, by each version of its spec if they agree."""
-        whole = body.container is None
-        firsts = (next(specs_in(version), None) for version in self.versions(record))
-        specs = list(filter(None, firsts)) if whole else self.specs(record)
-        found = [self.hints(spec.pod, None if whole else spec.container) for spec in specs]
-        return found[0] if found and found.count(found[0]) == len(found) else None
+    def note_file(self, record: Record, body: Any) -> None:  # noqa: ANN401 - the manager's file
+        """A state file was read that is relied on."""
 
-    def compared(self, given: V, reading: V | None) -> V:
-        """What a file that shows this, or no entry, says of what was reported."""
-        nothing: V = self.none
-        return nothing if reading is None else reading
+    @abstractmethod
+    def judge(self, record: Record, holder: Holder, state: NodeState) -> Judgement:
+        """Judge a decision about a container by the rules of this version."""
 
-    def _foresee_change(self, record: Record, body: Any) -> None:  # noqa: ANN401 - any body
-        holder = body.pod_uid or f"{body.namespace}/{body.pod}", body.container
-        self._changes.setdefault(holder, []).append(record)
+    @abstractmethod
+    def judge_file(self, body: Any) -> Judgement:  # noqa: ANN401
+        """Judge that a new process refused the state file."""
 
-    def foresee_file(self, record: Record, body: Any) -> None:  # noqa: ANN401 - any file
-        """First reading of a state file."""
-        if body.checksum_ok is not False:
-            for holder, value in self.contents_of(body).items():
-                self._readings.setdefault(holder, []).append((record.ts_ns, value))
-
-    def _process_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
-        """Whether a new process has the same table, only a line of its start says.
-
-        Where the log begins within it, no line says what it had, and did until here.
-        """
-        self._was_complete = self._was_complete or self.complete
-        self.complete = False
-        self.pending = None
-        self._started_ns = record.ts_ns
-        if not body.from_start:
-            self.reset()
-
-    def _asked(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401 - either
-        """A pod was to be admitted."""
-        self.pending = key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod)
-
-    def begin(self, restored: bool | None, *, same: bool = True) -> None:
-        """The manager began with the table of its file, or (not ``restored``) with none.
-
-        ``same``: nothing denies that the file is what the process before left.
-        """
-        if restored is False:
-            self.reset()
-        was_complete = self.complete or self._was_complete
-        self.complete = restored is False or (restored is True and same and was_complete)
-        self._was_complete = False
-
-    def reset(self) -> None:
-        """Nothing is known of the table."""
-        self.held.clear()
-        self.complete = self._was_complete = False
-        self._witnesses.forget()
+    # -- decisions ------------------------------------------------------------------------------
 
     def _decided(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401 - any
         self._compare(record.ts_ns)
@@ -309,18 +258,6 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         found = self._never() if self.is_off else self.judge_file(body)
         self.conclude(record, "node", found, rule=found.rule or self.validated)
 
-    @property
-    def is_off(self) -> bool:
-        """Whether a variant turns the manager's policy off."""
-        setting, value = self.turned_off
-        return self.context.variant.settings.get(setting) == value
-
-    def _never(self) -> Judgement:
-        """The judgement of a decision that a manager without a policy does not take."""
-        why = f"with {' '.join(self.turned_off)} no container has any of its own"
-        manager = self.rule.rpartition("/")[0]
-        return same(False, why, certain=True, rule=f"{manager}/{NONE_POLICY} Allocate")
-
     def _foreign(self, record: Record, body: Any) -> Judgement | None:  # noqa: ANN401 - any body
         """The judgement of a record whose pod has another name, or no such container."""
         listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
@@ -332,6 +269,71 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
             return None
         why = f"the pod has no container {body.container}"
         return same(False, why, inputs=[listed.seq], certain=True)
+
+    def _never(self) -> Judgement:
+        """The judgement of a decision that a manager without a policy does not take."""
+        why = f"with {' '.join(self.turned_off)} no container has any of its own"
+        manager = self.rule.rpartition("/")[0]
+        return same(False, why, certain=True, rule=f"{manager}/{NONE_POLICY} Allocate")
+
+    @property
+    def is_off(self) -> bool:
+        """Whether a variant turns the manager's policy off."""
+        setting, value = self.turned_off
+        return self.context.variant.settings.get(setting) == value
+
+    def given_back(
+        self, record: Record, holder: Holder, state: NodeState, *, asks: bool
+    ) -> Judgement:
+        """Judge that a container gives back what it has; ``asks``: its spec may ask for some."""
+        held, inferred = self.held.get(holder), getattr(record.body, "inferred", False)
+        if self.is_of_a_whole(record):
+            return lacks(["what its pod has as a whole"])
+        if held is not None:
+            keeps = self.surely_has(holder, record.ts_ns)
+            found = let_go(self.context, state, holder[0], keeps=keeps)
+            why = f"{found.why}; {self.text(held.value)} given back"
+            return msgspec.structs.replace(found, why=why, inputs=(held.seq,))
+        if self.complete and not inferred and not (asks and self.may_have_got(holder)):
+            return same(False, "it had nothing that could be given back")
+        return lacks(["what it had before"])
+
+    @property
+    def facts(self) -> ResourceManagerFacts:
+        """What this version does; only asked where a decision is judged."""
+        assert self.context.profile is not None
+        return self.context.profile.resourcemanagers
+
+    # -- the table ------------------------------------------------------------------------------
+
+    def _process_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
+        """Whether a new process has the same table, only a line of its start says.
+
+        Where the log begins within it, no line says what it had, and did until here.
+        """
+        self._was_complete = self._was_complete or self.complete
+        self.complete = False
+        self.pending = None
+        self._started_ns = record.ts_ns
+        if not body.from_start:
+            self.reset()
+
+    def begin(self, restored: bool | None, *, same: bool = True) -> None:
+        """The manager began with the table of its file, or (not ``restored``) with none.
+
+        ``same``: nothing denies that the file is what the process before left.
+        """
+        if restored is False:
+            self.reset()
+        was_complete = self.complete or self._was_complete
+        self.complete = restored is False or (restored is True and same and was_complete)
+        self._was_complete = False
+
+    def reset(self) -> None:
+        """Nothing is known of the table."""
+        self.held.clear()
+        self.complete = self._was_complete = False
+        self._witnesses.forget()
 
     def take(self, record: Record, holder: Holder, value: V) -> None:
         """A container has it from now on."""
@@ -351,6 +353,22 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
             before_ns = record.ts_ns - 2 * _FILE_NS
             self._witnesses.note_change(row._replace(value=self.none, ts_ns=before_ns))
         self._witnesses.note_change(row)
+
+    def _asked(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401 - either
+        """A pod was to be admitted."""
+        self.pending = key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod)
+
+    # -- state files ----------------------------------------------------------------------------
+
+    def _foresee_change(self, record: Record, body: Any) -> None:  # noqa: ANN401 - any body
+        holder = body.pod_uid or f"{body.namespace}/{body.pod}", body.container
+        self._changes.setdefault(holder, []).append(record)
+
+    def foresee_file(self, record: Record, body: Any) -> None:  # noqa: ANN401 - any file
+        """First reading of a state file."""
+        if body.checksum_ok is not False:
+            for holder, value in self.contents_of(body).items():
+                self._readings.setdefault(holder, []).append((record.ts_ns, value))
 
     def _file_read(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401 - file
         self._compare(record.ts_ns)
@@ -387,9 +405,6 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
             if not self.surely_has(holder, record.ts_ns):
                 self.lose(record, holder)
 
-    def note_file(self, record: Record, body: Any) -> None:  # noqa: ANN401 - the manager's file
-        """A state file was read that is relied on."""
-
     def adopt(self, record: Record, reading: Mapping[Holder, V]) -> None:
         """Take over a file's table as it was at its time: what lines show then comes later."""
         later = {holder for holder, change in self.meanwhile(record)
@@ -417,6 +432,22 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
             )
         for reading_sides in sides.values():
             self.context.contradict(at_ns, "node", self.denied, *reading_sides)
+
+    # -- what is sure, and what is owed ---------------------------------------------------------
+
+    def surely_has(self, holder: Holder, ts_ns: int) -> bool:
+        """Whether something later shows that a container kept what it has."""
+        held, reading = self.held.get(holder), self._readings.get(holder, ())
+        return held is not None and (
+            (self.lasts(holder) and lived(self.context, holder[0], ts_ns))
+            or any(at_ns > ts_ns and value == held.value for at_ns, value in reading)
+        )
+
+    def may_have_got(self, holder: Holder) -> bool:
+        """Whether a grant to the container may be in a lost line: no other shows one."""
+        changes = self._changes.get(holder, ())
+        given = any(isinstance(change.body, self.grants) for change in changes)
+        return not given or came_back(self.context, holder[0])
 
     def overdue(self, record: Record, still: Iterable[Holder], noticed_ns: int) -> None:
         """Say who still has something though the pod had ended when that was looked at.
@@ -455,43 +486,42 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         known = self.context.profile is None or self.facts.pending_admission_pod
         return known and self.pending in (None, pod)
 
-    def surely_has(self, holder: Holder, ts_ns: int) -> bool:
-        """Whether something later shows that a container kept what it has."""
-        held, reading = self.held.get(holder), self._readings.get(holder, ())
-        return held is not None and (
-            (self.lasts(holder) and lived(self.context, holder[0], ts_ns))
-            or any(at_ns > ts_ns and value == held.value for at_ns, value in reading)
+    # -- hints ----------------------------------------------------------------------------------
+
+    def _hinted(self, record: Record, body: HintsGenerated, state: NodeState) -> None:
+        """Under a variant other hints are merged than the recorded ones."""
+        if not (self.is_off or self.is_varied):
+            return
+        hints = {} if self.is_off else self.own_hints(record, body)
+        key = key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod) or ""
+        offer = self.context.alignment.offer(record, key, body)
+        others = {name: of for name, of in offer.hints.items() if not self.is_own(name)}
+        missing = () if hints is not None else (f"the hints of the {self.manager}",)
+        offer = offer._replace(hints={**others, **(hints or {})}, missing=offer.missing + missing)
+        self.context.alignment.replace(offer)
+
+    def own_hints(self, record: Record, body: HintsGenerated) -> OwnHints | None:
+        """Hints for the container or pod of a record, by each version of its spec if they agree."""
+        whole = body.container is None
+        firsts = (next(specs_in(version), None) for version in self.versions(record))
+        specs = list(filter(None, firsts)) if whole else self.specs(record)
+        found = [self.hints(spec.pod, None if whole else spec.container) for spec in specs]
+        return found[0] if found and found.count(found[0]) == len(found) else None
+
+    # -- specs and names ------------------------------------------------------------------------
+
+    def is_of_a_whole(self, record: Record) -> bool:
+        """Whether the record's pod is given something as a whole, which only the file shows."""
+        profile = self.context.profile
+        return (
+            profile is not None
+            and profile.resourcemanagers.pod_level_managers
+            and any(
+                is_pod_level(spec.pod.spec.resources)
+                for version in self.versions(record)
+                for spec in specs_in(version)
+            )
         )
-
-    def lasts(self, holder: Holder) -> bool:
-        """Whether a container has what it has as long as its pod is active."""
-        return True
-
-    def given_back(
-        self, record: Record, holder: Holder, state: NodeState, *, asks: bool
-    ) -> Judgement:
-        """Judge that a container gives back what it has; ``asks``: its spec may ask for some."""
-        held, inferred = self.held.get(holder), getattr(record.body, "inferred", False)
-        if held is not None:
-            keeps = self.surely_has(holder, record.ts_ns)
-            found = let_go(self.context, state, holder[0], keeps=keeps)
-            why = f"{found.why}; {self.text(held.value)} given back"
-            return msgspec.structs.replace(found, why=why, inputs=(held.seq,))
-        if self.complete and not inferred and not (asks and self.may_have_got(holder)):
-            return same(False, "it had nothing that could be given back")
-        return lacks(["what it had before"])
-
-    def may_have_got(self, holder: Holder) -> bool:
-        """Whether a grant to the container may be in a lost line: no other shows one."""
-        changes = self._changes.get(holder, ())
-        given = any(isinstance(change.body, self.grants) for change in changes)
-        return not given or came_back(self.context, holder[0])
-
-    @property
-    def facts(self) -> ResourceManagerFacts:
-        """What this version does; only asked where a decision is judged."""
-        assert self.context.profile is not None
-        return self.context.profile.resourcemanagers
 
     def specs(self, record: Record) -> list[Spec]:
         """The container in each version of its pod's spec; none where no list shows it.

@@ -132,7 +132,7 @@ class ClaimVerifier(RuleVerifier):
         profile, held = self._profile(), state.dra.pods.get(body.pod_uid, {})
         if isinstance(profile, Judgement):
             found = profile
-        elif body.claim_uid not in held:
+        elif body.claim_uid not in held or (body.namespace, body.claim) not in _held(state):
             found = lacks(("when the claim was prepared for the pod",))
         else:
             since_ns = held[body.claim_uid].since_ts_ns

@@ -15,10 +15,10 @@ from typing import ClassVar, Final
 import msgspec
 
 from kubeledger.kubelet.cpumanager.guaranteed import GuaranteedCPUs
-from kubeledger.kubelet.cpumanager.policy_static import leaves_its_cpus
 from kubeledger.kubelet.cpumanager.state_mem import Assignments, State
 from kubeledger.kubelet.kube.cpuset import CPUSet, parse, text_of
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
+from kubeledger.kubelet.topologymanager.resource_manager import leaves_to_later
 from kubeledger.model.bodies.cpumanager import (
     CpuAllocationFailed,
     CpuManagerStarted,
@@ -241,7 +241,7 @@ class CpuTable(AssignmentVerifier[CPUSet]):
                 break
             held = self.held.get((holder[0], name))
             cpus = 0 if held is None else held.value
-            free = free | cpus if leaves_its_cpus(pod, container, self.facts) else free & ~cpus
+            free = free | cpus if leaves_to_later(pod, container, self.facts) else free & ~cpus
         return free
 
     def siblings(self, holder: Holder) -> CPUSet:

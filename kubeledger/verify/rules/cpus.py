@@ -153,7 +153,7 @@ class CpuVerifier(CpuTable):
     ) -> Judgement:
         held, asks = self.held.get(holder), any(self.counts(self.specs(record)))
         found = self.given_back(record, holder, state, asks=asks)
-        if held is None:
+        if held is None or self.is_of_a_whole(record):
             return found
         if found.verdict == "impossible" and not self.facts.cpus_kept_on_failed_update:
             found = lacks(["the end of the pod"])

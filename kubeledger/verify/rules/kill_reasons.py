@@ -15,7 +15,7 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.container_specs import PodSpec, image_of
 from kubeledger.verify.evidence.pod_intervals import PodHistory
 from kubeledger.verify.rules.containers import key_for
-from kubeledger.verify.rules.stops import Stops
+from kubeledger.verify.rules.stops import TAKING_OVER_NS, Stops
 
 _ENDINGS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "pod_deleted": (("deleted", "removed"), "the pod was deleted"),
@@ -77,10 +77,14 @@ def judge_stop(
         seq, why = spec.seq, f"the post-start hook of container {name} failed"
     elif reason in _UPDATES:
         seq, why = stops.updated, _UPDATES[reason].format(name)
-        if reason == "spec_changed" and (list_seq := _unchanged(context, record, body, pod)):
-            said = f"lists before and after show container {name} with one image"
-            return same(False, said, inputs=[list_seq])
-        if seq is None and context.process is not None and context.process.number:
+        if reason == "spec_changed" and (alike := _unchanged(context, record, body, pod)):
+            list_seq, until_ns = alike
+            if until_ns > record.ts_ns:
+                said = f"lists before and after show container {name} with one image"
+                return same(False, said, inputs=[list_seq])
+            if until_ns > stops.updated_ns + _LISTED_NS:
+                return lacks(["an update that changed the definition"])
+        if seq is None and _is_inherited(context, body, pod):
             seq = spec.seq  # it may have changed while no kubelet ran
     elif reason in _ENDINGS:
         meant, why = _ENDINGS[reason]
@@ -114,22 +118,33 @@ def judge_stop(
     return same(False, f"no record shows that {why}")
 
 
+def _is_inherited(context: VerifyContext, body: ContainerKilled, pod: PodHistory | None) -> bool:
+    """Whether a container may have been started by the process before."""
+    run, process = None if pod is None else pod.run(body.container_id), context.process
+    if process is None or not process.number:
+        return False
+    return run is None or (run.started_ns or 0) < process.started_ns + TAKING_OVER_NS
+
+
 def _unchanged(
     context: VerifyContext, record: Record, body: ContainerKilled, pod: PodHistory | None
-) -> int | None:
-    """The first list that shows the image with which a container was started and killed."""
+) -> tuple[int, int] | None:
+    """The first list that shows the image with which a container was started, and until when.
+
+    None where lists show another one, or none before the kill.
+    """
     run = None if pod is None else pod.run(body.container_id)
     listed = context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-    process = context.process
     if pod is None or run is None or listed is None or pod.listed_alive_ns is None:
         return None
-    first_ns, last_ns = pod.listed_alive_ns
-    inherited = process is None or (run.started_ns or 0) < process.started_ns
-    if inherited or not first_ns < record.ts_ns - _LISTED_NS < record.ts_ns < last_ns:
+    (first_ns, last_ns), process, began_ns = pod.listed_alive_ns, context.process, run.started_ns
+    inherited = process is None or (began_ns or 0) < process.started_ns
+    # The process before may not have come to act on what it was sent.
+    if first_ns >= ((began_ns or 0) if inherited else record.ts_ns - _LISTED_NS):
         return None
     versions = context.pods.versions(listed)
     images = {image_of(version, body.container or "") for version in versions}
-    return versions[0].seq if len(images) == 1 and None not in images else None
+    return (versions[0].seq, last_ns) if len(images) == 1 and None not in images else None
 
 
 def _others_ended(pod: PodHistory | None, spec: PodSpec, sidecar: str, record: Record) -> bool:

@@ -245,11 +245,17 @@ class KillVerifier(RuleVerifier):
     def _ended_before(
         self, record: Record, body: ContainerKilled, pod: PodHistory | None
     ) -> Sequence[Judgement]:
-        """What is known to have ended is not killed."""
+        """What is known to have ended is not killed, but what ran when the pod's kill began is.
+
+        Since 1.29 a sidecar's turn comes when the others are down.
+        """
         run = None if pod is None else pod.run(body.container_id)
         if run is None or run.died_ns is None or not run.is_dead(record):
             return []
         if record.ts_ns - run.died_ns < _ENDED_BEFORE_NS:
+            return []
+        stay = self.context.timeline.interval(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        if stay is not None and (stay.end_decided_ns or record.ts_ns) <= run.died_ns:
             return []
         why = f"container {body.container} had ended by {format_ts(run.died_ns)}"
         return [same(False, f"{why}, and only what runs is killed", inputs=[run.died_seq])]

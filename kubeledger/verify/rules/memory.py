@@ -13,7 +13,6 @@ from contextlib import suppress
 from typing import Any, Final
 
 from kubeledger.kubelet.memorymanager.checkpoint import recorded_state
-from kubeledger.kubelet.memorymanager.decider import requested_memory, sizes_after_reuse
 from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
 from kubeledger.kubelet.memorymanager.validate import restarts
 from kubeledger.model.bodies.memorymanager import (
@@ -71,7 +70,13 @@ class MemoryVerifier(MemoryTableVerifier):
         nodes, again = tuple(sorted(_nodes_of(body))), self.again(holder, specs)
         if body.blocks is not None and again and nodes not in again:
             return self._judge_another(record, body, holder, next(iter(again)), seqs)
-        others = {key: held.value for key, held in self.held.items() if key != holder}
+        # Containers of a pod that has memory as a whole share it.
+        shared = () if self.last_file is None else self.last_file.pods
+        others = {
+            key: held.value
+            for key, held in self.held.items()
+            if key != holder and key[0] not in shared
+        }
         if not again and (wrong := self._too_much(body, others.values())):
             sure = [v for key, v in others.items() if self.surely_has(key, record.ts_ns)]
             if self._too_much(body, sure):
@@ -84,7 +89,7 @@ class MemoryVerifier(MemoryTableVerifier):
         if missing := [name for name, value in inputs.items() if not value]:
             return lacks(missing)
         only = bool(again) or len(self.nodes) == 1 or body.affinity is not None
-        asked, blocks = requested_memory(specs[0].container), body.blocks or ()
+        asked, blocks = self.asked.of_container(specs[0].pod, specs[0].container), body.blocks or ()
         left = any(block.size_bytes != asked.get(block.type) for block in blocks)
         why = (
             "it is in a Guaranteed pod and got what it requests, "
@@ -119,12 +124,13 @@ class MemoryVerifier(MemoryTableVerifier):
             return ""
         given = {block.type: block.size_bytes for block in body.blocks}
         for spec in specs:
-            if given.keys() == requested_memory(spec.container).keys() and all(
-                size in sizes_after_reuse(spec.pod, body.container, name, self.facts)
+            asks = self.asked
+            if given.keys() == asks.of_container(spec.pod, spec.container).keys() and all(
+                size in asks.sizes_after_reuse(spec.pod, body.container, name)
                 for name, size in given.items()
             ):
                 return ""
-        asked = requested_memory(specs[0].container)
+        asked = self.asked.of_container(specs[0].pod, specs[0].container)
         wanted = ", ".join(f"{size} bytes of {name}" for name, size in sorted(asked.items()))
         return f"it requests {wanted or 'no memory'}, and got {sizes(body.blocks)}"
 
@@ -133,7 +139,7 @@ class MemoryVerifier(MemoryTableVerifier):
         nodes, machine = _nodes_of(body), set(map(int, self.nodes))
         if machine and nodes - machine:
             return f"the machine has NUMA nodes {_list(machine)}, not {_list(nodes)}"
-        if body.affinity is None or body.blocks is None or set(body.affinity) <= nodes:
+        if body.affinity is None or not body.blocks or set(body.affinity) <= nodes:
             return ""
         return f"the affinity is NUMA node {_list(body.affinity)}, but it is on {_list(nodes)}"
 
@@ -203,7 +209,7 @@ class MemoryVerifier(MemoryTableVerifier):
             free.update({name: table.allocatable_bytes for name, table in types.items()})
         for block in (block for blocks in held for block in blocks):
             free[block.type] -= block.size_bytes
-        asked = sorted(requested_memory(specs[0].container).items())
+        asked = sorted(self.asked.of_container(specs[0].pod, specs[0].container).items())
         why = ", ".join(f"{size} of {name} requested, {free[name]} free" for name, size in asked)
         short = any(size > free[name] for name, size in asked)
         if not short and len(tables) > 1:

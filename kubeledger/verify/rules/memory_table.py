@@ -7,10 +7,11 @@ from typing import ClassVar, Final
 
 import msgspec
 
+from kubeledger.kubelet.kube.admission import AllocationError
 from kubeledger.kubelet.kube.names import HUGE_PAGES
 from kubeledger.kubelet.kube.pod import Container, Pod
-from kubeledger.kubelet.memorymanager.decider import gets_memory, requested_memory
 from kubeledger.kubelet.memorymanager.machine import MEMORY
+from kubeledger.kubelet.memorymanager.requested import RequestedMemory
 from kubeledger.kubelet.topologymanager.hint import TopologyHint
 from kubeledger.kubelet.topologymanager.scope import NO_AFFINITY
 from kubeledger.model.bodies.memorymanager import (
@@ -226,6 +227,8 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
             self.context.contradict(
                 record.ts_ns, subject, what, *sides, by_absence=True, kind=body.kind
             )
+        if body.container is None and self.is_of_a_whole(record):
+            self.followed.forget()
 
     def is_sure(self, holder: Holder, ts_ns: int) -> bool:
         """Whether nothing that is lost can have changed what the manager holds."""
@@ -237,11 +240,17 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
     def gets(self, spec: Spec) -> bool | None:
         """Whether the pod's containers get memory; None where its spec does not say."""
         try:
-            found = gets_memory(spec.pod, self.facts)
-            requested_memory(spec.container)
-        except BadInputError:
+            found = self.asked.gets(spec.pod)
+            self.asked.of_container(spec.pod, spec.container)
+        except (BadInputError, AllocationError):
             return None
         return found if found or spec.defaulted else None
+
+    @property
+    def asked(self) -> RequestedMemory:
+        """What pods request, by the rules of this kubelet."""
+        assert self.context.profile is not None
+        return RequestedMemory(self.context.profile)
 
 
 def sizes(value: Blocks) -> str:

@@ -104,6 +104,8 @@ class ChangeJudge(RuleVerifier, CachedResults):
         if belief.cut:
             return
         known = rests or worker.key in self._workers.thresholds_known
+        if not pushed:
+            return  # no line would tell it: only an importer does, of which nothing is owed
         if known and not worker.disputed and (result == FAILURE or self._workers.successes_logged):
             self._owe(worker, first, spec, tick)
 
@@ -187,13 +189,14 @@ class ChangeJudge(RuleVerifier, CachedResults):
         instance = self._workers.instance(worker)
         is_next = instance is not None and instance.container_id == body.container_id
         if not own and is_next and body.container_id not in (None, worker.container_id):
-            self._workers.follow(worker, body.container_id)
+            self._workers.name(worker, body.container_id)
 
         def cases_of(belief: Belief[State]) -> list[Case]:
             if own:
                 return [after(worker, world, record, body) for world in belief.worlds]
             logs_all, worlds = self._workers.logs_all, belief.worlds
-            return without_tick(worker, worlds, record, body, instance, logs_all=logs_all)
+            ended = self._workers.has_ended(worker, record)
+            return without_tick(worker, worlds, record, body, ended=ended, logs_all=logs_all)
 
         cases = cases_of(worker.belief)
         if worker.loose is not None and not any(case.ruling.allowed for case in cases):

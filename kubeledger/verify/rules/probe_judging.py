@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from kubeledger.kubelet.prober.machine import SAYS, Span, State
 from kubeledger.kubelet.prober.results import FAILURE, SUCCESS, Result
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeResult, ProbeTransitioned
@@ -13,7 +15,6 @@ from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Ruling, World
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.probe_worker import Worker
-from kubeledger.verify.rules.probe_workers import Instance
 
 STORES: Final[dict[ProbeResult, Result]] = {said: result for result, said in SAYS.items()}
 _DID: Final[dict[Result, str]] = {SUCCESS: "succeeded", FAILURE: "failed"}
@@ -107,20 +108,29 @@ def without_tick(
     worlds: Sequence[World[State]],
     record: Record,
     body: ProbeTransitioned,
-    instance: Instance | None,
     *,
+    ended: bool | None,
     logs_all: bool,
 ) -> list[Case]:
-    """No tick is known to have led to the change."""
-    if body.to_result == "failure" and instance is not None and instance.ended_ns is not None:
+    """No tick is known to have led to the change; ``ended``: its container had, None: perhaps."""
+    cases: list[Case] = []
+    if body.to_result == "failure" and ended is not False:
         why = "a probe worker caches a failure for a container that does not run"
-        return [
+        cases = [
             Case(each.state._replace(cached=FAILURE, was=None), _from(worker, each, body, why))
             for each in worlds
         ]
+    if ended and cases:
+        return cases
     if body.to_result == "success" and not logs_all:
         return _unlogged(worker, worlds, record, body)
-    return _of_lost_tick(worker, worlds, record, body)
+    lost = (f"the end of container {worker.container}",)
+    unseen = [
+        Case(state, msgspec.structs.replace(ruling, assumes=(*ruling.assumes, *lost)))
+        for state, ruling in cases
+        if ruling.allowed and body.run is body.threshold is None
+    ]
+    return [*_of_lost_tick(worker, worlds, record, body), *unseen]
 
 
 def _from(

@@ -154,11 +154,16 @@ class Workers:
 
     def ended(self, record: Record, body: ContainerDied | ContainerKilled, key: str) -> None:
         """A container was killed or died."""
-        if body.container is None:
-            return
-        name = key, body.container
-        instance = self._instances.setdefault(name, Instance(body.container_id, record.seq))
-        if instance.container_id == body.container_id or body.container_id is None:
+        if body.container is not None:
+            self.end(record, key, body.container, body.container_id)
+
+    def end(
+        self, record: Record, key: str, container: str, container_id: str | None = None
+    ) -> None:
+        """An instance has ended, the newest where none is named."""
+        name = key, container
+        instance = self._instances.setdefault(name, Instance(container_id, record.seq))
+        if container_id in (instance.container_id, None):
             instance.ended_ns = instance.ended_ns or record.ts_ns
 
     def listed(self, record: Record, body: PodListed, key: str) -> None:
@@ -172,6 +177,23 @@ class Workers:
     def instance(self, worker: Worker) -> Instance | None:
         """The newest run of a worker's container."""
         return self._instances.get((worker.key, worker.container))
+
+    def has_ended(self, worker: Worker, record: Record) -> bool | None:
+        """Whether its container had ended by a change; None: it did, and no line says when."""
+        instance, body = self.instance(worker), record.body
+        assert isinstance(body, ProbeTransitioned)
+        if instance is None or instance.ended_ns is not None:
+            return instance is not None
+        context, container_id = self._context, instance.container_id
+        pod = context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        runs = [] if pod is None else pod.runs_of(body.container)
+        listed = context.instances.instance(container_id)
+        alive_ns = 0 if listed is None else max(listed.ran[0], listed.ended_ns or 0)
+        shown = [run.died_ns for run in runs if run.container_id == container_id]
+        lost = runs and shown == [None] and (
+            runs[-1].container_id != container_id or context.instances.over(worker.key) is not None
+        )  # fmt: skip
+        return None if lost and alive_ns <= record.ts_ns else False
 
     def is_starting(self, worker: Worker, ts_ns: int) -> bool:
         """Whether the startup probe of its container surely had not succeeded by then.
@@ -283,6 +305,17 @@ class Workers:
             and instance.ended_ns is not None
             and instance.ended_ns >= worker.newest_ns
         )
+
+    def name(self, worker: Worker, container_id: str | None) -> None:
+        """A change names the container: another one, or that which the ticks did not name."""
+        instance = self.instance(worker)
+        began_ns = 0 if instance is None else instance.started_ns or instance.before_ns or 0
+        if worker.container_id is None and worker.newest is not None and (
+            began_ns <= worker.newest_ns
+        ):  # fmt: skip
+            worker.container_id = container_id
+        else:
+            self.follow(worker, container_id)
 
     def follow(self, worker: Worker, container_id: str | None) -> None:
         """Let a worker take up a container."""

@@ -24,6 +24,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodConfigChanged,
     PodListed,
     PodTerminated,
+    RestartBackedOff,
 )
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
 from kubeledger.model.bodies.preemption import PodPreempted
@@ -73,6 +74,7 @@ class ProbeVerifier(ChangeJudge):
             ContainerStarted: self._container_started,
             ContainerDied: self._container_ended,
             ContainerKilled: self._container_ended,
+            RestartBackedOff: self._backed_off,
             ProbeExecuted: self._ticked,
             ProbeTicksFolded: self._folded,
             ProbeCountersRead: self._counted,
@@ -148,6 +150,10 @@ class ProbeVerifier(ChangeJudge):
         worker = probe_type and self._workers.known(key, body.container, probe_type)
         if worker and worker.container_id in (None, body.container_id):
             self._kill = worker, record.seq
+
+    def _backed_off(self, record: Record, body: RestartBackedOff, state: NodeState) -> None:
+        """What waits for its back-off has ended, if the line of that is lost, too."""
+        self._workers.end(record, key_for(state, body), body.container)
 
     def _learn_of_kill(self, worker: Worker, seq: int) -> None:
         """A kill for a failed probe says that the failure is cached, whatever was computed."""

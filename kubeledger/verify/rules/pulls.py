@@ -1,7 +1,8 @@
 """Pulls of images: whether one had to be tried, and how it ended.
 
 A pull that fails raises the back-off of its pod and image, as the kubelet raises it; until that
-has passed no other is tried. A process begins without back-offs.
+has passed no other is tried. A process begins without back-offs. What only a pod's status shows
+fell at some time before, and others may have failed meanwhile.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from kubeledger.kubelet.imagepull.image_manager import (
 )
 from kubeledger.kubelet.kube.flowcontrol import next_back_off
 from kubeledger.kubelet.kuberuntime.backoff import series
+from kubeledger.kubelet.profile.imagepull import ImagePullFacts
 from kubeledger.model.bodies.imagepull import PullDecided, PullEnded
 from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.record import Body, Record
@@ -64,6 +66,7 @@ class _Failures(msgspec.Struct):
     Attributes:
         back_off: what is believed of it since the last one, in nanoseconds.
         last_ns, seq: of the last one, by its line.
+        first_ns: when it failed at the earliest.
         seen_ns: when anything was last recorded of it.
         count: how many were recorded.
         is_open: one may have failed since, which no record shows.
@@ -71,6 +74,7 @@ class _Failures(msgspec.Struct):
 
     back_off: Belief[int]
     last_ns: int
+    first_ns: int
     seq: int
     seen_ns: int
     count: int = 1
@@ -80,6 +84,9 @@ class _Failures(msgspec.Struct):
         """How long before a record the last one failed."""
         passed_s = (record.ts_ns - self.last_ns) / NS_PER_S
         when = f"failed at {format_ts(self.last_ns)}, {passed_s:.1f} s before"
+        if self.first_ns != self.last_ns:
+            when = f"failed after {format_ts(self.first_ns)}, and by {format_ts(self.last_ns)}"
+            return f"its last pull {when}, as the pod's status shows"
         if self.count == 1:
             return f"its last pull {when}"
         return f"{self.count} pulls of it had failed, the last at {when.removeprefix('failed at ')}"
@@ -122,9 +129,9 @@ class PullVerifier(RuleVerifier):
         user = User(body.namespace, () if isinstance(specs, str) else specs)
         match body.decision:
             case "pull":
-                self._tried[record.seq] = record, body
                 judgements.append(self._over(record, body, specs))
-                if not isinstance(specs, str) and all(_pulls_absent(s, body) for s in specs):
+                self._tried[record.seq] = record, body
+                if not isinstance(specs, str) and all(self._pulls_absent(s, body) for s in specs):
                     judgements.insert(0, self._users.judge_pull(record, body, user))
             case "back_off":
                 judgements.append(self._held_back(record, body, specs))
@@ -141,8 +148,10 @@ class PullVerifier(RuleVerifier):
         if begun is not None:
             judgements = [self._as_tried(record, body, *begun)]
         else:
+            self._tried.pop(self._trying(_key(body, specs)) or 0, None)
             judgements = [self._by_policy(specs, body), self._over(record, body, specs)]
-        judgements += [self._turns.judge(record, body, self._slack_ns(record))]
+        if body.after_ts_ns is None:
+            judgements.append(self._turns.judge(record, body, self._slack_ns(record)))
         if body.outcome != "pulled":
             judgements.append(self._by_error(body))
             self._fail(record, body, specs)
@@ -166,7 +175,7 @@ class PullVerifier(RuleVerifier):
         """Whether the pod's policy for the image leads to this."""
         if isinstance(specs, str):
             return lacks([specs])
-        pulls = [(spec, spec.pulls(body.container)) for spec in specs]
+        pulls = [(spec, spec.pulls(body.container, self._facts)) for spec in specs]
         if not any(found for _, found in pulls):
             return lacks(["a list that shows the container"])
         of_image = [(spec, _policies(found, body)) for spec, found in pulls]
@@ -190,6 +199,14 @@ class PullVerifier(RuleVerifier):
             ]
         )
 
+    def _pulls_absent(self, spec: PodSpec, body: PullDecided) -> bool:
+        """Whether only that the image was not there, or not to be used, leads to a pull."""
+        return _policies(spec.pulls(body.container, self._facts), body) == {IF_NOT_PRESENT}
+
+    @property
+    def _facts(self) -> ImagePullFacts | None:
+        return None if self.context.profile is None else self.context.profile.imagepull
+
     # -- the back-off ----------------------------------------------------------------------
 
     def _over(
@@ -202,7 +219,7 @@ class PullVerifier(RuleVerifier):
         failed = self._seen(key, record)
         if failed is None:
             return same(True, "no pull of it had failed before")
-        passed_ns = self._passed_ns(failed.last_ns, record)
+        passed_ns = self._passed_ns(failed.first_ns, record)
         slack_ns = self._slack_ns(record)
         rulings = []
         for world in failed.back_off.worlds:
@@ -232,6 +249,8 @@ class PullVerifier(RuleVerifier):
         else:
             rulings, is_open = [], failed.is_open
             since_ns = self._passed_ns(failed.last_ns, record) - slack_ns
+            if body.after_ts_ns is not None:
+                since_ns -= record.ts_ns - body.after_ts_ns
             for world in failed.back_off.worlds:
                 held = since_ns < world.state
                 why = (
@@ -241,7 +260,8 @@ class PullVerifier(RuleVerifier):
                 rulings.append(
                     Ruling(allowed=held, why=why, assumes=world.assumes, inputs=(failed.seq,))
                 )
-            failed.back_off.keep(lambda value_ns: since_ns < value_ns)
+            if rulings[0].allowed or not is_open:  # else another may have failed since
+                failed.back_off.keep(lambda value_ns: since_ns < value_ns)
         if rulings[0].allowed:
             return same(True, rulings[0].why, inputs=rulings[0].inputs)
         if is_open:
@@ -257,13 +277,21 @@ class PullVerifier(RuleVerifier):
             yield Ruling(allowed=True, why="", assumes=(loss.phrase,))
 
     def _seen(self, key: tuple[str, str], record: Record) -> _Failures | None:
-        """The failures of a pod's image; a pod that waits for it is synced every 10 s to 15 s."""
+        """The failures of a pod's image; a pod that waits for it is synced every 10 s to 15 s.
+
+        One may be lost where a sync may be, or the end of a pull that was tried.
+        """
         failed = self._failures.get(key)
         if failed is not None:
-            is_of_log = self.context.coverage.is_of_log
-            failed.is_open |= is_of_log and record.ts_ns - failed.seen_ns > _RESYNC_NS
+            if self.context.coverage.is_of_log and not failed.is_open:
+                is_late = record.ts_ns - failed.seen_ns > _RESYNC_NS
+                failed.is_open = is_late or self._trying(key) is not None
             failed.seen_ns = record.ts_ns
         return failed
+
+    def _trying(self, key: tuple[str, str] | str) -> int | None:
+        """The first pull of an image that was tried and of whose end nothing is recorded."""
+        return next((n for n, (_, tried) in self._tried.items() if _key(tried, ()) == key), None)
 
     def _may_be_lost(self) -> bool:
         """Whether the process may have tried a pull of which nothing is recorded."""
@@ -276,16 +304,21 @@ class PullVerifier(RuleVerifier):
         if isinstance(key, str):
             return
         failed, slack_ns, now_ns = self._seen(key, record), self._slack_ns(record), record.ts_ns
-        if failed is None or now_ns - failed.last_ns - slack_ns > _EXPIRES_NS:
-            failed = _Failures(Belief([World(BACK_OFF.initial_ns)]), now_ns, record.seq, now_ns)
+        begin_ns = now_ns if body.after_ts_ns is None else body.after_ts_ns
+        if self._process is not None and begin_ns < self._process.started_ns < now_ns:
+            return  # perhaps of the process before
+        if failed is None or begin_ns - failed.last_ns - slack_ns > _EXPIRES_NS:
+            worlds = Belief([World(BACK_OFF.initial_ns)])
+            failed = _Failures(worlds, now_ns, begin_ns, record.seq, now_ns)
             failed.is_open = self._may_be_lost()
             self._failures[key] = failed
         else:
-            first = now_ns - failed.last_ns + slack_ns > _EXPIRES_NS
+            first = now_ns - failed.first_ns + slack_ns > _EXPIRES_NS
             again = (BACK_OFF.initial_ns,) if first else ()
             failed.back_off.step(lambda value_ns: (next_back_off(BACK_OFF, value_ns), *again))
-            failed.last_ns, failed.seq = now_ns, record.seq
+            failed.last_ns, failed.first_ns, failed.seq = now_ns, begin_ns, record.seq
             failed.count += 1
+        failed.is_open |= body.after_ts_ns is not None
         if failed.is_open:
             failed.back_off.widen(_greater, _BEFORE)
             failed.is_open = False
@@ -326,9 +359,8 @@ class PullVerifier(RuleVerifier):
         """Whether the reason that the container waits for follows from the error."""
         if body.reason is None or not body.error or body.error.startswith(_EVALUATED):
             return same(True, "")
-        if self.context.profile is None:
+        if (facts := self._facts) is None:
             return lacks([self.context.missing_profile])
-        facts = self.context.profile.imagepull
         reason, _ = eval_cri_pull_err(body.image or "", body.error, facts)
         if body.reason == reason:
             return same(True, "")
@@ -371,11 +403,6 @@ def _policies(
 ) -> set[str | None]:
     """The policies of the image that a decision is about, of all where it names none."""
     return set().union(*(of for image, of in found.items() if body.image in (None, image)))
-
-
-def _pulls_absent(spec: PodSpec, body: PullDecided) -> bool:
-    """Whether only that the image was not there, or not to be used, leads to a pull."""
-    return _policies(spec.pulls(body.container), body) == {IF_NOT_PRESENT}
 
 
 def _key(body: PullDecided | PullEnded, specs: tuple[PodSpec, ...] | str) -> tuple[str, str] | str:

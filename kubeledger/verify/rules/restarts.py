@@ -85,13 +85,14 @@ class RestartVerifier(Starts):
             judgements = [judge_policy(facts, specs, body, before, remade=remade, lost=lost)]
             if said is not None:
                 judgements.insert(0, said)
-            if container.back_off.early:
+            # The instance that it names is the one whose end is known, however late lines were.
+            if said is None or before.container_id != body.previous_container_id:
+                judgements = [self.by_order(record, each) for each in judgements]
+            if container.back_off.early:  # between bounds of both times
                 judgements.append(judge(container.back_off.early))
             seqs = (specs[0].seq, before.killed_seq, before.died_seq, now.started_seq)
-            # The instance that it names is the one whose end is known, however late lines were.
-            named = said is not None and before.container_id == body.previous_container_id
             judged = all_of(judgements)
-            self._conclude(record, body, judged, inputs=seqs, fields=fields, named=named)
+            self._conclude(record, body, judged, inputs=seqs, fields=fields, in_order=True)
 
     def _lack(
         self, record: Record, body: ContainerRestarted, said: Judgement | None, missing: str
@@ -110,9 +111,9 @@ class RestartVerifier(Starts):
         *,
         inputs: Sequence[int | None] = (),
         fields: Fields | None = None,
-        named: bool = False,
+        in_order: bool = False,
     ) -> None:
-        judgement = judgement if named else self.by_order(record, judgement)
+        judgement = judgement if in_order else self.by_order(record, judgement)
         expected = judgement.expected or (fields if judgement.verdict == "match" else None)
         recorded = None if expected is None else {name: getattr(body, name) for name in expected}
         seqs = tuple(seq for seq in (*judgement.inputs, *inputs) if seq is not None)
@@ -228,6 +229,8 @@ class RestartVerifier(Starts):
         if ended_ns is None:
             ended_ns = record.ts_ns if died_ns is None else times.told(died_ns).from_ns
         passed_ns = record.ts_ns - ended_ns
+        if passed_ns > 0 and ended is not None:
+            passed_ns = self._passed_unseen(record, body, container, ended, passed_ns)
         said = judge(back_off.holds_back(value_ns, record.seq, policy, passed_ns))
         if said.verdict == "match" and died_ns is not None and since_ns >= NS_PER_S // 10:
             if since_ns >= value_ns:
@@ -241,6 +244,31 @@ class RestartVerifier(Starts):
         ends = () if ended is None else (ended.killed_seq, ended.died_seq)
         shown = None if newest is None else newest.seq
         self._conclude(record, body, said, inputs=(self.context.settings.seq, shown, *ends))
+
+    def _passed_unseen(
+        self,
+        record: Record,
+        body: RestartBackedOff,
+        container: Container,
+        ended: Instance,
+        passed_ns: int,
+    ) -> int:
+        """For how long an instance that no record shows can have been held back since an end.
+
+        The sync that kills one looks at the end of the one before it. Lists count what there was.
+        """
+        pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        runs = [] if pod is None else pod.runs_of(body.container)
+        ids = [run.container_id for run in runs]
+        at = ids.index(ended.container_id) if ended.container_id in ids else len(ids)
+        counts = [ended.count, *map(self.context.instances.count, ids[at + 1 : at + 2])]
+        if len(counts) == 2 and None not in counts and counts[1] == (counts[0] or 0) + 1:
+            return 0
+        earlier = next((i for i in reversed(container.instances) if i.seq < ended.seq), None)
+        before_ns = None if earlier is None else earlier.ended_from_ns(self.context.times)
+        if ended.killed_ns is None or before_ns is None:
+            return passed_ns
+        return max(passed_ns, record.ts_ns - before_ns)
 
 
 def _compared(body: ContainerRestarted, expected: Fields) -> Judgement | None:

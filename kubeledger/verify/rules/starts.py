@@ -23,6 +23,7 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import RuleVerifier
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.processes import Process
+from kubeledger.verify.evidence.times import RELIST_NS
 from kubeledger.verify.rules.back_off import BackOff, policy_of
 from kubeledger.verify.rules.causes import Causes, corrected
 from kubeledger.verify.rules.containers import (
@@ -30,6 +31,7 @@ from kubeledger.verify.rules.containers import (
     Instance,
     OfPod,
     key_for,
+    subject_of,
 )
 from kubeledger.verify.rules.restart_policy import reason_meant
 from kubeledger.verify.verifier import See
@@ -196,6 +198,7 @@ class Starts(RuleVerifier):
     def _container_started(self, record: Record, body: ContainerStarted, key: str) -> None:
         """An instance runs; the same one again is nothing new."""
         self._relisted_ns = self._relisted_ns or record.ts_ns
+        self._judge_again(record, body)
         if body.container is None or body.sandbox:
             return
         container = self._get(key, body.container)
@@ -205,6 +208,20 @@ class Starts(RuleVerifier):
             instance.is_reported = True
         if instance is container.at(0):
             container.was_inherited = False
+
+    def _judge_again(self, record: Record, body: ContainerStarted) -> None:
+        """No relist shows an instance, or a sandbox, to run after one that showed its end."""
+        times, process = self.context.times, self._process
+        pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        run = None if pod is None else pod.run(body.container_id)
+        if run is None or run.died_ns is None or process is None:
+            return
+        late_ns = max(RELIST_NS, times.late(record.ts_ns), times.late(run.died_ns))
+        if process.started_ns <= run.died_ns < record.ts_ns - late_ns:
+            why = "a container runs after it was seen to have ended"
+            name = f"container {(body.container_id or '')[:12]}"
+            sides = (run.died_seq, f"{name} ended"), (record.seq, f"{name} runs")
+            self.context.contradict(record.ts_ns, subject_of(body), why, *sides, by_lines=True)
 
     def _container_died(self, record: Record, body: ContainerDied, key: str) -> None:
         self._relisted_ns = self._relisted_ns or record.ts_ns

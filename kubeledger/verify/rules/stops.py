@@ -12,7 +12,7 @@ from kubeledger.verify.evidence.pod_intervals import PodHistory
 
 _STATIC: Final = ("file", "http")
 """Sources of static pods' manifests."""
-_TAKING_OVER_NS: Final = 20 * NS_PER_S
+TAKING_OVER_NS: Final = 20 * NS_PER_S
 """So long after its start a process is given the pods that were there before, and acts on them."""
 
 
@@ -22,7 +22,7 @@ class Stops:
     Attributes:
         added: a config source gave the pod to this process.
         victim, evicted, deleted, updated: seq of the first record of that since the pod came;
-            None for none.
+            None for none; ``updated_ns``: when the last update came.
         evictions: (n,) records of all evictions of the pod, those before first.
         preempting: the event of a preemption, wherever it stands.
         ending: why its worker stops it.
@@ -47,6 +47,7 @@ class Stops:
         self.evicted = _first(stay, "evicted")
         self.deleted = _first(stay, "delete", "remove")
         self.updated = _first(stay, "update")
+        self.updated_ns = max((each.ts_ns for each in stay if each.what == "update"), default=0)
         evicted = [entry for entry in calls if entry.what == "evicted"]
         before = [entry for entry in evicted if entry.is_before(record)]
         self.evictions = [entry.seq for entry in before or evicted]
@@ -55,10 +56,10 @@ class Stops:
         self.ending = endings[-1] if endings else None
         self.found = False
         if self.added and pod is not None:
-            was_there = stay[0].ts_ns - began_ns < _TAKING_OVER_NS or any(
+            was_there = stay[0].ts_ns - began_ns < TAKING_OVER_NS or any(
                 run.started_ns is not None and run.started_ns < stay[0].ts_ns for run in pod.runs
             )
-            self.found = was_there and record.ts_ns < stay[0].ts_ns + _TAKING_OVER_NS
+            self.found = was_there and record.ts_ns < stay[0].ts_ns + TAKING_OVER_NS
         self.manifest = _manifest(context, pod, earlier)
 
     def other(self) -> str | None:

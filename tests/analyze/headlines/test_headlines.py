@@ -38,6 +38,7 @@ from kubeledger.model.bodies.lifecycle import (
     KubernetesEvent,
     PodEvicted,
     PodRejected,
+    PodResized,
     PodTerminated,
     RestartBackedOff,
 )
@@ -48,7 +49,6 @@ from kubeledger.model.bodies.stages import (
     NodeConditionChanged,
     NodeTrouble,
     NodeTroubled,
-    PodResized,
     PodStageFailed,
     ShutdownProgressed,
     Stage,
@@ -622,6 +622,7 @@ def test_what_was_short_and_nobody_had_to_go(tmp_path: Path) -> None:
             "node",
         ),
         (2, "memory was short 2×, and no pod could go", "node"),
+        (2, "memory was short; to delete unused images and containers sufficed", "node"),
         (
             2,
             "pids was short, and a pod had to go: next in rank default/next; no more is recorded",

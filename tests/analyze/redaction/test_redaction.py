@@ -28,9 +28,8 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import encode_recording, read_recording
 from kubeledger.model.bodies.allocation import PodResources, PodsStateRead, ResourceAmounts
 from kubeledger.model.bodies.cpumanager import CpuManagerStarted, CpuManagerStateRead
-from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodListed
+from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodListed, PodResized
 from kubeledger.model.bodies.memorymanager import MemoryBlock, MemoryManagerStateRead
-from kubeledger.model.bodies.stages import PodResized
 from kubeledger.model.record import Body, Record
 from kubeledger.model.wire.codec import kind_of
 from kubeledger.verify import Finding, Outcome

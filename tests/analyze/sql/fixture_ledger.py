@@ -57,6 +57,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodEvicted,
     PodListed,
     PodRejected,
+    PodResized,
     PodTerminated,
     PodTerminating,
     RestartBackedOff,
@@ -81,7 +82,6 @@ from kubeledger.model.bodies.stages import (
     ErrorsLogged,
     NodeConditionChanged,
     NodeTroubled,
-    PodResized,
     PodStageFailed,
 )
 from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint

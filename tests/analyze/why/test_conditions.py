@@ -25,6 +25,11 @@ PLEG = "[PLEG is not healthy: pleg was last seen active 3m1.35s ago; threshold i
 TOLD = "(last active 3m1s before, at most 3m0s allowed)"
 
 
+def active(ago: str) -> str:
+    """What the kubelet says of a PLEG that relisted so long ago."""
+    return f"PLEG is not healthy: pleg was last seen active {ago} ago; threshold is 3m0s"
+
+
 def ready(status: Any, message: str | None = None) -> NodeConditionChanged:  # noqa: ANN401
     """The node is, or is not."""
     reason = "KubeletReady" if status == "True" else "KubeletNotReady"
@@ -85,6 +90,11 @@ def test_not_ready_for_a_while() -> None:
             [(200, troubled("pleg_unhealthy", PLEG.strip("[]"), 200))],
             "PLEG is not healthy since 1970-01-01T00:20:00Z: last active 3m1s before",
         ),
+        (
+            [(200, troubled("pleg_unhealthy", active("2562047h47m16.854775807s"), 200))],
+            "PLEG is not healthy since 1970-01-01T00:20:00Z: never active so far",
+        ),
+        ([(200, troubled("pleg_unhealthy", active("1x"), 200))], f": {active('1x')}"),
     ],
 )
 def test_what_keeps_a_node_from_being_ready(steps: list[tuple[float, Body]], says: str) -> None:

@@ -22,9 +22,10 @@ from kubeledger.model.bodies.lifecycle import (
     PodConfigChanged,
     PodEvicted,
     PodRejected,
+    PodResized,
     PodTerminating,
 )
-from kubeledger.model.bodies.stages import ErrorsLogged, PodResized, PodStageFailed
+from kubeledger.model.bodies.stages import ErrorsLogged, PodStageFailed
 from kubeledger.model.record import Body
 from tests.verify.histories import reader, scene
 

@@ -221,6 +221,14 @@ a structured kill with the minimum, which holds for a period that was given sinc
     .3 override 1 1 | .3 kill 1 2
     = !FindingReported
     = ContainerKilled grace_period_s=2
+a kill with another period than was given
+    .3 override 1 9 | .3 kill 1 30
+    = FindingReported finding=lines_disagree
+a kill that names another pod than its container's
+    ~ spec c
+    RUNS
+    2 kuberuntime_container.go "Killing container with a grace period" {KILLED}
+    = FindingReported finding=lines_disagree
 a kill that is tried again; what comes with the first is of that one
     .3 kill 1 30 | .4 kill 1 30 | 40 kill 1 1 | 60 turn
     = ContainerKilled @0.3 grace_period_s=30

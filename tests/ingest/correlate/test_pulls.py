@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tests.ingest.scenes import played_out
+import json
+
+from kubeledger.model.bodies.imagepull import PullEnded
+from tests.ingest.pod_world import ingest_lines, know_pod, pod_list, world
+from tests.ingest.scenes import UIDS, played_out
 
 _POD = 'object="shop/a" fieldPath="spec.containers{c}" kind="Pod" apiVersion="v1"'
 _SYNC = (
@@ -35,6 +39,23 @@ WORDS = {
     "oldsync": 'pod_workers.go Error syncing pod {a} ("{A}"), skipping: failed to '
     '"StartContainer" for "{1}" with {2}: "{*}"',
 }
+
+
+def waits(reason: str, message: str = "", container: str = "c") -> str:
+    """The status of a pod whose container waits."""
+    waiting = {"reason": reason, "message": message}
+    return json.dumps(
+        {
+            "startTime": "2026-03-01T00:00:00Z",
+            "containerStatuses": [{"name": container, "state": {"waiting": waiting}}],
+        }
+    )
+
+
+_OF_C = '~ spec {"containers": [{"name": "c", "image": "x/y:1"}]}'
+_FAILED = waits("ErrImagePull", "not found")
+_HELD = waits("ImagePullBackOff", 'Back-off pulling image "x/y:1"')
+_WHY = waits("ImagePullBackOff", 'Back-off pulling image "x/y:1": ErrImagePull: not found')
 
 SCENES = f"""
 a pull that fails, and is held back
@@ -124,6 +145,39 @@ and is evidence of a line
     in
     5 api a Pulling Pulling image "x/y:1" | 5.5 pulls x/y:1
     = PullDecided @5.5 decision=pull
+a status shows what nothing else tells, by its time, and once while it stays
+    {_OF_C}
+    in
+    90 list a {_FAILED} | 95 list a {_FAILED}
+    = PullEnded @90 outcome=failed error=not found reason=ErrImagePull image=x/y:1 container=c
+a status that shows why the last pull failed proves that, too
+    {_OF_C}
+    in
+    90 list a {_WHY}
+    = PullDecided @90 decision=back_off image=x/y:1
+    = PullEnded @90 outcome=failed error=not found reason=ErrImagePull
+a cause that the list before showed is that failure
+    {_OF_C}
+    in
+    90 list a {_FAILED} | 95 list a {_WHY} | 99 list a {_FAILED} | 105 list a {_WHY}
+    = PullEnded @90 error=not found
+    = PullEnded @99 error=not found
+    = PullDecided @95 decision=back_off
+    = PullDecided @105 decision=back_off
+a status of a decision that the log tells, or may tell, adds none
+    {_OF_C}
+    in
+    3 held x/y:1 | 50 list a {_HELD} | 80 list a {_FAILED} | 80.5 list a {_HELD}
+    = PullDecided @3 decision=back_off
+    = PullEnded @80
+    = PullDecided @80.5 decision=back_off
+a status that waits for something else, or has no time
+    {_OF_C}
+    in
+    5 list a {waits("ContainerCreating")}
+    6 list a {{"startTime": "soon", "containerStatuses": null}}
+    = !PullDecided
+    = !PullEnded
 other events of these reasons, and other sync errors
     in
     1 event a Pulled Something else | 2 event a BackOff Back-off restarting failed container
@@ -133,3 +187,20 @@ other events of these reasons, and other sync errors
 """  # fmt: skip
 
 test_scene = played_out(SCENES, WORDS)
+
+
+def test_lists_of_two_tell_a_decision_once() -> None:
+    """The kubelet's and the API server's; an event of the API server tells it, too."""
+    context = world()
+    spec = {"containers": [{"name": "c", "image": "x/y:1"}]}
+    know_pod(context, "a", UIDS["a"], spec=spec, namespace="shop")
+    metadata = {"name": "a", "namespace": "shop", "uid": UIDS["a"]}
+    shown = {"metadata": metadata, "spec": {}, "status": json.loads(_FAILED)}
+    lists = [
+        pod_list("10:01:00.000000", shown),
+        pod_list("10:01:05.000000", {**shown}, listed_by="api"),
+    ]
+    facts = ingest_lines(context, "", lists)
+    assert [fact.body.kind for fact in facts if isinstance(fact.body, PullEnded)] == [
+        PullEnded.kind
+    ]

@@ -1,16 +1,20 @@
-"""``kubectl cluster-info dump`` on standard output: lists below each other, then logs."""
+"""Lists below each other, or of several kinds, in one file: each kind is read as its own list."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+import pytest
+import yaml
+
 from kubeledger.ingest.sources.collect import collect
 from tests.ingest.node_files import pod
 from tests.ingest.planning.test_bundle import EVENT, one, write
 
+NODE = {"kind": "Node", "metadata": {"name": "node-x"}}
 LISTS = [
-    {"kind": "NodeList", "items": [{"kind": "Node", "metadata": {"name": "node-x"}}]},
+    {"kind": "NodeList", "items": [NODE]},
     {"kind": "EventList", "items": [EVENT]},
     {"kind": "ServiceList", "items": []},
     {"kind": "PodList", "items": [pod()]},
@@ -60,3 +64,39 @@ def test_a_dump_that_ends_anywhere(tmp_path: Path) -> None:
     for end in range(len(json.dumps(LISTS[0], indent=4)) + 2, len(text), 37):
         path = write(tmp_path / str(end) / "dump.json", text[:end])
         assert one(tmp_path / str(end), path).context.node == "node-x"
+
+
+@pytest.mark.parametrize("indent", [None, 4])
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_a_list_of_several_kinds(tmp_path: Path, form: str, indent: int | None) -> None:
+    """As ``kubectl get nodes,pods,events`` prints it, with the keys in their order."""
+    items = [
+        {**item, "apiVersion": "v1", "kind": kind}
+        for kind, item in (("Node", NODE), ("Pod", pod()), ("Event", EVENT))
+    ]
+    whole = {"apiVersion": "v1", "items": items, "kind": "List", "metadata": {}}
+    text = json.dumps(whole, indent=indent) if form == "json" else yaml.safe_dump(whole)
+    for path in (
+        write(tmp_path / f"all.{form}", text),
+        write(tmp_path / f"of/all.{form}", text).parent,
+    ):
+        plan = one(tmp_path, path)
+        assert plan.context.node == "node-x"
+        formats = sorted(str(file.format) for file in plan.bundle.files)
+        assert formats == ["events", "node", "pod-list"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "apiVersion: v1\nitems:\n- kind: Pod\n  a: [\n- kind: Event\n  null\nkind: List\n",
+        "apiVersion: v1\nitems:\n- kind: Pod\n- kind: Event\n- 7\nkind: List\n",
+        '{"apiVersion": "v1", "items": [{"kind": "Pod"}, {"kind": "Event"}, 7], "kind": "List"}',
+        '{"apiVersion": "v1", "items": [{"kind": "Pod"}, {"kind": "Event"}',
+    ],
+)
+def test_a_broken_list_of_several_kinds_stays_one_file(tmp_path: Path, text: str) -> None:
+    """Whoever reads it says what is wrong with it."""
+    path = write(tmp_path / ("x.json" if text.startswith("{") else "x.yaml"), text)
+    (found,) = collect([str(path)], tmp_path / "spool")
+    assert len(found.files) == 1

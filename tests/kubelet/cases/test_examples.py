@@ -98,7 +98,7 @@ def test_an_example_is_decided_and_matches(subsystem: str) -> None:
 def test_every_subsystem_has_its_example_and_the_pages_name_it() -> None:
     """No file too many; the docs name schema and example, the README of recordings all."""
     assert {path.name for path in EXAMPLES.iterdir()} == {f"{name}.jsonl" for name in SUBSYSTEMS}
-    page = (ROOT / "docs" / "cases.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
     readme = (ROOT / "recordings" / "README.md").read_text(encoding="utf-8")
     for name in SUBSYSTEMS:
         assert f"(../schemas/cases.{name}.json)" in page

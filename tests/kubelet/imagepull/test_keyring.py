@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kubeledger.kubelet.imagepull.decider import first, outcomes
 from kubeledger.kubelet.imagepull.keyring import Coordinates, PullSecret, lookup
 from kubeledger.kubelet.kube.gotypes import UnmarshalError
+from kubeledger.kubelet.kube.maporder import FIRST_ORDER, explore
 
 JSON, CFG = "kubernetes.io/dockerconfigjson", "kubernetes.io/dockercfg"
 WHICH = Coordinates("u-1", "shop", "regcred")
@@ -26,7 +26,7 @@ def secret(content: object, of: str = CFG) -> PullSecret:
 def users(repo: str, *auths: dict[str, str]) -> list[str]:
     """User names that are tried for a repository; secrets as registry -> user."""
     secrets = [secret({at: {"username": user} for at, user in each.items()}) for each in auths]
-    return [found.username for found in lookup(secrets, repo, first)]
+    return [found.username for found in lookup(secrets, repo, FIRST_ORDER)]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_secrets_in_their_order_and_entries_of_one_registry_in_any() -> None:
     """Within one registry."""
     auths = [{"gcr.io": "a", "https://gcr.io/v2/": "b"}, {"gcr.io": "c"}]
     secrets = [secret({at: {"username": user} for at, user in each.items()}) for each in auths]
-    found = outcomes(lambda choose: [c.username for c in lookup(secrets, "gcr.io/x", choose)])
+    found = explore(lambda order: [c.username for c in lookup(secrets, "gcr.io/x", order)])
     assert list(found) == [["a", "b", "c"], ["b", "a", "c"]]
 
 
@@ -70,7 +70,7 @@ def test_secrets_in_their_order_and_entries_of_one_registry_in_any() -> None:
 )
 def test_the_hash_of_a_credential(entry: dict[str, Any] | None, hashed: str) -> None:
     """Of its JSON as Go writes it."""
-    (found,) = lookup([secret({"auths": {"gcr.io": entry}}, JSON)], "gcr.io/x", first)
+    (found,) = lookup([secret({"auths": {"gcr.io": entry}}, JSON)], "gcr.io/x", FIRST_ORDER)
     assert found.hash == hashlib.sha256(hashed.encode()).hexdigest()
     assert found.secret == WHICH
 
@@ -102,6 +102,6 @@ _STRUCT = "credentialprovider.dockerConfigEntryWithAuth"
 def test_a_secret_that_cannot_be_read(content: object, of: str, error: str) -> None:
     """In Go's words; one of another type holds nothing."""
     with pytest.raises(UnmarshalError) as caught:
-        lookup([secret(content, of)], "gcr.io/x", first)
+        lookup([secret(content, of)], "gcr.io/x", FIRST_ORDER)
     assert str(caught.value) == error
-    assert lookup([secret(content, "Opaque")], "gcr.io/x", first) == []
+    assert lookup([secret(content, "Opaque")], "gcr.io/x", FIRST_ORDER) == []

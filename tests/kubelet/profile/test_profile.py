@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from kubeledger.kubelet.profile.facts import NEWEST, OLDEST, Fact, KubeletVersion, parse_version
-from kubeledger.kubelet.profile.resolve import FACT_TABLES, resolve
-from kubeledger.model.errors import BadQuestionError
+from kubeledger.kubelet.profile.resolve import FACT_TABLES, KubeletProfile, resolve
+from kubeledger.model.errors import BadInputError, BadQuestionError
+from tests.generated import stale
 from tests.generated.parity import render
+from tests.kubelet.cases.conformance import RECORDED, Case, canonical, load
 
 ROOT = Path(__file__).parents[3]
-PARITY = ROOT / "docs" / "internals" / "parity.md"
 CASES = ROOT / "tests" / "data" / "conformance"
 PACKAGE = ROOT / "kubeledger"
 FACTS = [
@@ -34,14 +38,14 @@ CASES_OF = {
     "admission": {"admission"},
     "allocation": {"resize"},
     "cgroups": {"cgroup", "cgroupv2", "nodeallocatable", "podstatus", "qos"},
-    "devices": {"devices"},
+    "devices": {"devices", "topologyhints"},
     "dra": {"dra"},
     "eviction": {"eviction"},
     "imagepull": {"imagepull"},
     "images": {"imagegc"},
     "kuberuntime": {"backoff", "podactions"},
-    "prober": {"prober"},
-    "resourcemanagers": {"cpumanager", "memorymanager"},
+    "prober": {"podstatus", "prober"},
+    "resourcemanagers": {"cpumanager", "memorymanager", "topology"},
     "topology": {"topology", "topologyhints", "topologymerge"},
 }
 """Group of facts -> subsystems of the conformance cases that show them."""
@@ -98,11 +102,62 @@ def test_every_fact() -> None:
         assert (fact.since or OLDEST) < last <= NEWEST + 1, name
         assert all(OLDEST <= minor < (fact.since or 0) for minor in fact.backports), name
         assert fact.text.endswith("."), name
+        leaning = fact.text.startswith(("So ", "That ", "It ", "The same "))
+        assert not leaning, f"{name} says only beside another fact what it is: {fact.text}"
         if fact.proof == "conformance":
             files = (each for of in CASES_OF[group] for each in CASES.glob(f"*/{of}.jsonl.zst"))
             with_gate = msgspec.structs.replace(fact, gate="")
             sides = {with_gate.holds(parse_version(each.parent.name)) for each in files}
             assert sides == {True, False}, f"{name}: cases of both sides are needed"
+
+
+@cache
+def _cases(subsystem: str) -> list[tuple[KubeletProfile, Any, Case]]:
+    """With the profile of their kubelet and their input as it is decoded."""
+    form = import_module(f"kubeledger.kubelet.cases.{subsystem}").INPUT
+    return [
+        (resolve(version), msgspec.convert(case["input"], form, str_keys=True), case)
+        for version, of in RECORDED
+        if of == subsystem
+        for case in load(version, subsystem)
+    ]
+
+
+def _is_decided(subsystem: str, profile: KubeletProfile, case_input: object, case: Case) -> bool:
+    """Whether what comes out by this profile is what the real kubelet decided."""
+    module = import_module(f"kubeledger.kubelet.cases.{subsystem}")
+    try:
+        decided = module.decide(case_input, profile)
+    except BadInputError:
+        return False
+    outcomes = {canonical(outcome): outcome for outcome in case["outcomes"]}
+    if canonical(msgspec.json.decode(msgspec.json.encode(decided))) not in outcomes:
+        return False
+    claims = [msgspec.convert(each, module.OUTCOME, str_keys=True) for each in outcomes.values()]
+    return "impossible" not in {
+        module.judge(case_input, profile, decided, each).verdict
+        for each in claims
+        if each != decided
+    }
+
+
+@pytest.mark.parametrize(
+    ("group", "name"),
+    [(group, name) for group, name, fact in FACTS if fact.proof == "conformance"],
+)
+def test_a_fact_that_cases_prove_decides_one_of_them(group: str, name: str) -> None:
+    """Were it the other way round, another outcome would come of some case; else say ``source``."""
+
+    def without(profile: KubeletProfile) -> KubeletProfile:
+        facts = getattr(profile, group)
+        facts = msgspec.structs.replace(facts, **{name: not getattr(facts, name)})
+        return msgspec.structs.replace(profile, **{group: facts})
+
+    assert any(
+        not _is_decided(subsystem, without(profile), case_input, case)
+        for subsystem in sorted(CASES_OF[group])
+        for profile, case_input, case in _cases(subsystem)
+    )
 
 
 def _attributes(tree: ast.Module) -> Iterator[str]:
@@ -138,4 +193,4 @@ def test_facts_are_asked_and_versions_are_not_compared() -> None:
 
 def test_the_parity_page_is_current() -> None:
     """Rewrite it with ``just docs``."""
-    assert PARITY.read_text(encoding="utf-8") == render()
+    assert not stale("docs/internals/parity.md", render())

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from kubeledger.kubelet.topologymanager.reducer import (
+    HANDLERS,
     POD_SCOPE,
     TopologyManagerState,
-    evolve,
     forget_all,
     forget_pod,
     rename_pod,
 )
 from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint
+from kubeledger.model.record import Record
 from tests.replay.strategies import record
+
+
+def evolve(state: TopologyManagerState, about: Record) -> TopologyManagerState:
+    """Apply one record, in place."""
+    HANDLERS[type(about.body)](state, about.ts_ns, about.body)
+    return state
 
 
 def affinity(container: str | None, uid: str | None = "u") -> AffinityDecided:

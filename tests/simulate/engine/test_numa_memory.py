@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from kubeledger.model.bodies.cpumanager import CpuManagerStateRead, CpusReleased
 from kubeledger.model.bodies.memorymanager import (
     MemoryAllocated,
     MemoryManagerStateRead,
@@ -181,3 +182,43 @@ def test_a_start_that_is_refused_by_chance() -> None:
         assert {each.verdict for each in of_memory(found).values()} <= {"match", "admissible"}
         refused += len(ended)
     assert 0 < refused < 8
+
+
+@pytest.mark.parametrize("scope", ["container", "pod"])
+def test_pods_that_are_given_something_as_a_whole(scope: str) -> None:
+    """Only the state files show what; nothing of it is called impossible, or another's."""
+    whole = {"cpu": "4", "memory": "1Gi"}
+    part = {"cpu": "2", "memory": "256Mi"}
+    of_pod: dict[str, Any] = {"resources": {"requests": whole, "limits": whole}}
+    made = plan(
+        planned("a", container("own", part, part), container("x"), container("y"), at_s=10,
+                deleted_s=60, **of_pod),
+        planned("b", container("own", part, part), at_s=20),
+        planned("c", container("x"), at_s=80, **of_pod),
+        planned("too-much", container("x"), at_s=90,
+                resources={"requests": {"cpu": "6", "memory": "7Gi"},
+                           "limits": {"cpu": "6", "memory": "7Gi"}}),
+        cpus=8,
+        numa=(0, 1),
+        settings={
+            "cpuManagerPolicy": "static",
+            "memoryManagerPolicy": "Static",
+            "reservedMemory": [{"numaNode": 0, "limits": {"memory": "356Mi"}}],
+            "topologyManagerPolicy": "restricted",
+            "topologyManagerScope": scope,
+            "featureGates": {"PodLevelResourceManagers": True},
+        },
+        kubelet_restarts=(KubeletRestart(at_ns=100 * S, down_ns=5 * S),),
+    )  # fmt: skip
+    found = list(Sim(made).run())
+    told = outcomes(found)
+    assert not [each for each in told if not isinstance(each, Finding)]
+    assert "impossible" not in {each.verdict for each in told if isinstance(each, Finding)}
+    files = of_kind(found, CpuManagerStateRead.kind)
+    assert any(file.pod_assignments for file in files) is (scope == "pod")
+    refused = {body.pod: body.message for body in of_kind(found, "lifecycle.PodRejected")}
+    said = "pod-level resources failed admission under pod-scope topology manager"
+    # In scope container nothing asks for the pod's own amounts, and a container without any is
+    # put on all NUMA nodes, of which another has one.
+    assert ("a" in refused, said in refused.get("too-much", "")) == (scope != "pod", scope == "pod")
+    assert {body.pod for body in of_kind(found, CpusReleased.kind)} >= {"a"}

@@ -10,8 +10,12 @@ import pytest
 
 from kubeledger.model.bodies.allocation import PodsStateRead
 from kubeledger.model.bodies.cgroups import CgroupUpdated
-from kubeledger.model.bodies.lifecycle import ContainerKilled, KubernetesEvent, PodListed
-from kubeledger.model.bodies.stages import PodResized
+from kubeledger.model.bodies.lifecycle import (
+    ContainerKilled,
+    KubernetesEvent,
+    PodListed,
+    PodResized,
+)
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import KubeletRestart

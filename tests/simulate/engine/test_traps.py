@@ -42,6 +42,19 @@ def own_cpus() -> list[Record]:
     return list(Sim(msgspec.structs.replace(made, node=node)).run())
 
 
+def none_left() -> list[Record]:
+    """With strict-cpu-reservation all CPUs but the reserved ones can be given away."""
+    made = plan(
+        planned("a", test_cpus.asks(3), at_s=10),
+        settings={
+            "cpuManagerPolicy": "static",
+            "cpuManagerPolicyOptions": {"strict-cpu-reservation": "true"},
+        },
+        kubelet_restarts=(KubeletRestart(at_ns=70 * S, down_ns=5 * S),),
+    )
+    return list(Sim(made).run())
+
+
 def by_chance() -> list[Record]:
     """A memory state that the kubelet wrote itself, and that its next start refuses."""
     drawn = (test_numa_memory.overlapping(seed) for seed in count())
@@ -68,6 +81,10 @@ def for_ever() -> list[Record]:
         (own_cpus, "pod/default/a",
          "it has its CPUs 1-2,6-7 already, but full-pcpus-only asks for as many others before that "
          "is seen", ()),
+        (none_left, "node",
+         "the shared pool of CPUs is empty: all others run on no CPU of their own, and the next "
+         "start of the kubelet refuses cpu_manager_state (default cpuset cannot be empty)",
+         ("kubernetes#141196",)),
         (by_chance, "node",
          "memory_manager_state has NUMA node 0 used alone and in a group with 1: the next start of "
          "the kubelet may refuse it, by the order in which it reads the entries", (OVERLAP,)),

@@ -23,7 +23,7 @@ from kubeledger.model.bodies.cpumanager import (
     CpuStateRefused,
 )
 from kubeledger.model.bodies.dra import ClaimPrepared, ClaimReleased, DraManagerStateRead
-from kubeledger.model.bodies.lifecycle import PodAdmitted, PodListed, PodRejected
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodListed, PodRejected, PodResized
 from kubeledger.model.bodies.memorymanager import (
     MemoryAllocated,
     MemoryAllocationFailed,
@@ -32,7 +32,6 @@ from kubeledger.model.bodies.memorymanager import (
     MemoryReleased,
     MemoryStateRefused,
 )
-from kubeledger.model.bodies.stages import PodResized
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from tests.verify.properties.reimported import numbered

@@ -33,7 +33,8 @@ Change = Callable[[Path, Random], None]
 
 
 @cache
-def _unpacked(node: str) -> Path:
+def unpacked(node: str) -> Path:
+    """A recording's files; the log without what journald wrote before its lines."""
     scratch = Path(tempfile.mkdtemp(prefix="kubeledger-properties-"))
     import atexit
 
@@ -57,7 +58,7 @@ def _uncarried(lines: Lines) -> Iterator[bytes]:
 
 def degraded_bundle(node: str, how: str, random: Random) -> list[Record]:
     """Records that an import of a degraded copy of a recording gives."""
-    original = _unpacked(node)
+    original = unpacked(node)
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch) / original.name
         shutil.copytree(original, copy, copy_function=os.link)
@@ -149,7 +150,7 @@ def _other_settings(bundle: Path, random: Random) -> None:
     taken = datetime.strptime(first[:15], _SNAPSHOT) - timedelta(minutes=2)
     snapshot = bundle / "snapshots" / f"{taken.strftime(_SNAPSHOT)}Z"
     snapshot.mkdir()
-    file = _unpacked("node-b") / "kubelet-config.yaml"
+    file = unpacked("node-b") / "kubelet-config.yaml"
     own = bundle / file.name
     config = yaml.safe_load((own if own.exists() else file).read_bytes()) | _OTHER_SETTINGS
     (snapshot / "configz.json").write_text(json.dumps({"kubeletconfig": config}))
@@ -197,7 +198,7 @@ def _late(lines: Lines, random: Random) -> Lines:
 def _stranger(bundle: Path, random: Random) -> None:
     """The directory of another node was put beside it."""
     other = random.choice([node for node in NODES if not bundle.name.startswith(node)])
-    shutil.copytree(_unpacked(other), bundle.parent / _unpacked(other).name, copy_function=os.link)
+    shutil.copytree(unpacked(other), bundle.parent / unpacked(other).name, copy_function=os.link)
 
 
 def _double(lines: Lines, random: Random) -> Lines:

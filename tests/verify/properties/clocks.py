@@ -15,13 +15,20 @@ _YEAR = b"2026"
 _RELISTED = b"SyncLoop (PLEG)"
 
 
-def _time(line: bytes) -> datetime | None:
+def time_of(line: bytes) -> datetime | None:
+    """The stamp of a line of klog."""
     found = _STAMP.match(line)
     return None if found is None else datetime.strptime((_YEAR + found[2]).decode(), _FORMAT)
 
 
+def moved_by(line: bytes, seconds: float) -> bytes:
+    """A line at another time; one without a stamp stays as it is."""
+    time = time_of(line)
+    return line if time is None else _at(line, time + timedelta(seconds=seconds))
+
+
 def _at(line: bytes, time: datetime) -> bytes:
-    return line[:1] + time.strftime(_FORMAT)[4:].encode() + line[22:]
+    return line[:1] + time.strftime(_FORMAT)[4:].encode() + line[21:]
 
 
 def set_back(seconds: int) -> Callable[[Lines, Random], Lines]:
@@ -31,7 +38,7 @@ def set_back(seconds: int) -> Callable[[Lines, Random], Lines]:
         first = random.randrange(len(lines) // 8, len(lines) * 7 // 8)
         back = timedelta(seconds=seconds)
         return [
-            line if n < first or (time := _time(line)) is None else _at(line, time - back)
+            line if n < first or (time := time_of(line)) is None else _at(line, time - back)
             for n, line in enumerate(lines)
         ]
 
@@ -40,13 +47,13 @@ def set_back(seconds: int) -> Callable[[Lines, Random], Lines]:
 
 def relists(lines: Lines, random: Random) -> Lines:
     """On a node that is slow the sync loop comes to what relists saw up to 40 s late."""
-    times = [time for line in lines if (time := _time(line)) is not None]
+    times = [time for line in lines if (time := time_of(line)) is not None]
     done, held = list[bytes](), list[bytes]()
     until = times[0]
     slow_from = times[random.randrange(len(times) // 2)]
     slow_to = slow_from + (times[-1] - times[0]) / 4
     for line in lines:
-        time = _time(line)
+        time = time_of(line)
         if time is not None and time > until:
             done += [_at(each, until) for each in held]
             held = []
@@ -63,7 +70,7 @@ def carried(lines: Lines, random: Random) -> Lines:
     """Carried by journald: some entries stand seconds late, and it dates all as they come."""
     entries: list[Lines] = []
     for line in lines:
-        if _time(line) is None and entries:
+        if time_of(line) is None and entries:
             entries[-1].append(line)
         else:
             entries.append([line])
@@ -71,7 +78,7 @@ def carried(lines: Lines, random: Random) -> Lines:
     held: list[tuple[datetime, Lines]] = []
     now = datetime.min
     for entry in entries:
-        now = max(now, _time(entry[0]) or now)
+        now = max(now, time_of(entry[0]) or now)
         due = [each for at, each in held if at <= now]
         held = [(at, each) for at, each in held if at > now]
         if random.random() < 0.001:

@@ -185,8 +185,13 @@ def _concerns(dispute: Contradiction, seq: int, own: Finding | None) -> bool:
     )
 
 
+def is_wrong(outcome: Outcome) -> bool:
+    """Whether it says that something cannot be."""
+    return isinstance(outcome, Contradiction) or outcome.verdict == "impossible"
+
+
 def _wrong(found: Sequence[Outcome]) -> int:
-    return sum(isinstance(o, Contradiction) or o.verdict == "impossible" for o in found)
+    return sum(map(is_wrong, found))
 
 
 def owed(truth: Truth, random: Random, most: int, kinds: tuple[str, ...]) -> Iterator[Answer]:

@@ -79,25 +79,29 @@ class _Teller:
             is_lost = record.seq not in self._kept or record.seq in self._pods_without_add
             if isinstance(body, _TOUCHING) and is_lost:
                 self._touched.add((body.pod_uid, body.container))
+            if isinstance(body, KubeletStarted):
+                self._begin(record, body)
             if isinstance(body, ProbeTransitioned):
                 self._change(record, body)
             elif record.seq in self._kept:
                 self._take(record)
         return self._reported
 
+    def _begin(self, record: Record, body: KubeletStarted) -> None:
+        """Another process, whose version is known though its first lines are lost."""
+        self._workers.clear()
+        self._old = (body.kubelet_version or "").startswith(("1.20", "1.21"))
+        self._epoch_whole = body.from_start and record.seq in self._kept
+        self._since_before = {
+            other.body.container_id
+            for other in self._whole
+            if isinstance(other.body, ContainerStarted) and other.ts_ns < record.ts_ns
+        }
+        self._new = (body.kubelet_version or "").startswith(_NO_INITIAL)
+
     def _take(self, record: Record) -> None:
         body = record.body
-        if isinstance(body, KubeletStarted):
-            self._workers.clear()
-            self._old = (body.kubelet_version or "").startswith(("1.20", "1.21"))
-            self._epoch_whole = body.from_start
-            self._since_before = {
-                other.body.container_id
-                for other in self._whole
-                if isinstance(other.body, ContainerStarted) and other.ts_ns < record.ts_ns
-            }
-            self._new = (body.kubelet_version or "").startswith(_NO_INITIAL)
-        elif isinstance(body, ContainerKilled) and body.reason in _PROBE_KILLS:
+        if isinstance(body, ContainerKilled) and body.reason in _PROBE_KILLS:
             key = body.pod_uid, body.container or "", _PROBE_KILLS[body.reason]
             if key in self._workers:
                 self._workers[key].ends()

@@ -16,6 +16,7 @@ import msgspec
 from kubeledger.model.bodies.images import GarbageCollected, GarbageCollectionStarted, ImageDeleted
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
+    ContainerKilled,
     ContainerRestarted,
     ContainerStarted,
     PodListed,
@@ -84,6 +85,15 @@ def _restart(record: Record, kept: set[int], whole: Sequence[Record]) -> Body | 
     return changed
 
 
+def _kill(record: Record, kept: set[int], whole: Sequence[Record]) -> Body | None:
+    """That a pod was preempted or evicted is told by a line of its own."""
+    body: Any = record.body
+    if body.reason not in ("preempted", "evicted") or record.cause in (None, *kept):
+        return record.body
+    changed: Body = msgspec.structs.replace(body, reason=None)
+    return changed
+
+
 def _shows(body: PodListed, container_id: str | None) -> bool:
     """Whether a list tells of an instance, and so how often its container was started."""
     statuses = (body.status or {}).get("containerStatuses") or ()
@@ -139,6 +149,7 @@ def _collection(record: Record, kept: set[int], whole: Sequence[Record]) -> Body
 
 _Rule = Callable[[Record, set[int], Sequence[Record]], Body | None]
 _RULES: dict[type[Body], _Rule] = {
+    ContainerKilled: _kill,
     ContainerRestarted: _restart,
     GarbageCollected: _collection,
     ImageDeleted: _removal,

@@ -135,7 +135,7 @@ def _frozen(records: Records, pod: tuple[str, str], since_ns: int) -> set[int]:
     }
 
 
-def _ends(records: Records, pod: tuple[str, str]) -> int:
+def ends_ns(records: Records, pod: tuple[str, str]) -> int:
     """When something ends the pod; the end of the records where nothing does."""
     for record in records:
         body: Any = record.body
@@ -158,7 +158,8 @@ def _ends(records: Records, pod: tuple[str, str]) -> int:
     return records[-1].ts_ns
 
 
-def _next_process(records: Records, ts_ns: int) -> int:
+def next_process_ns(records: Records, ts_ns: int) -> int:
+    """When the next kubelet starts; the end of the records where none does."""
     later = (r.ts_ns for r in records if r.kind == "node.KubeletStarted" and r.ts_ns > ts_ns)
     return next(later, records[-1].ts_ns)
 
@@ -182,7 +183,7 @@ def _never_restarted(records: Records, random: Random) -> Iterator[Tale]:
         ]
         if (
             not died
-            or min(_ends(records, pod), _next_process(records, died[-1].ts_ns)) - died[-1].ts_ns
+            or min(ends_ns(records, pod), next_process_ns(records, died[-1].ts_ns)) - died[-1].ts_ns
             < LONG_NS
         ):
             continue
@@ -212,7 +213,7 @@ def _never_initialized(records: Records, random: Random) -> Iterator[Tale]:
             then = _first(records, ContainerStarted, pod, names[number + 1])
             if died is None or then is None or died.body.exit_code not in (0, None):
                 continue
-            until = min(_ends(records, pod), _next_process(records, died.ts_ns))
+            until = min(ends_ns(records, pod), next_process_ns(records, died.ts_ns))
             if until - died.ts_ns < LONG_NS:
                 continue
             gone = _frozen(records, pod, died.ts_ns)
@@ -340,7 +341,7 @@ def _change_ignored(records: Records, random: Random) -> Iterator[Tale]:
         body: Any = start.body
         pod, spec = _pod(body), _specs(records).get(_pod(body), {})
         names = [c["name"] for c in spec.get("containers", ())]
-        until = min(_ends(records, pod), _next_process(records, start.ts_ns))
+        until = min(ends_ns(records, pod), next_process_ns(records, start.ts_ns))
         death = next(
             (
                 r.ts_ns
@@ -478,7 +479,7 @@ def _not_evicted(records: Records, random: Random) -> Iterator[Tale]:
         first = random.choice(signals)
         name, until = first.body.signal, first.ts_ns + 110 * NS_PER_S
         near = any(first.ts_ns - 400 * NS_PER_S < ts < until + 60 * NS_PER_S for ts in acts)
-        if near or _next_process(records, first.ts_ns) < until + NS_PER_S:
+        if near or next_process_ns(records, first.ts_ns) < until + NS_PER_S:
             continue
         others: dict[int, Record | None] = {}
         for r in signals:
@@ -594,7 +595,7 @@ def _no_startup(records: Records, random: Random) -> Iterator[Tale]:
         others = [
             r for r in _of(records, ProbeTransitioned) if r is not record and not r.body.inferred
         ]
-        until = min(_ends(records, _pod(body)), _next_process(records, record.ts_ns))
+        until = min(ends_ns(records, _pod(body)), next_process_ns(records, record.ts_ns))
         is_told = not body.inferred and others and until - record.ts_ns > 60 * NS_PER_S
         if body.probe_type == "startup" and body.to_result == "success" and is_told:
             told = _told(records, {record.seq: None})

@@ -1,18 +1,30 @@
-"""Tell tales over true histories and count what is said of them; ``python -m ...telling``."""
+"""Tell tales over true histories, or in raw files, and count what is said of them.
+
+``python -m tests.verify.properties.telling [--raw]``
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
 import sys
+import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
 from random import Random
 
 import msgspec
 
-from kubeledger.verify import Contradiction, Finding, Outcome
+from kubeledger.model.record import Record
+from kubeledger.verify import Finding, Outcome
 from tests.verify.histories import outcomes
-from tests.verify.properties.tales import TALES, Tale
+from tests.verify.properties.bundles import imported
+from tests.verify.properties.measure import is_wrong
+from tests.verify.properties.raw_lies import LIARS, Bundle, RawLie, bundle
+from tests.verify.properties.tales import TALES
 from tests.verify.properties.truths import RECORDED, SCENARIOS, Truth, named
 
 
@@ -42,27 +54,60 @@ def tell(truth: Truth, most: int, kinds: Sequence[str] = ()) -> Iterator[Heard]:
         random.shuffle(tales)
         for tale in tales[:most]:
             before = outcomes(truth.records) if before is None else before
-            yield Heard(truth.name, kind, tale.what, _verdict(tale, before))
+            verdict = _verdict(tale.about, before, outcomes(tale.records))
+            yield Heard(truth.name, kind, tale.what, verdict)
 
 
-def _verdict(tale: Tale, before: Sequence[Outcome]) -> str:
-    after = outcomes(tale.records)
-    new = Counter(map(_said, filter(_wrong, after))) - Counter(map(_said, filter(_wrong, before)))
-    if any(subject.startswith(tale.about) for subject, _ in new):
+def tell_raw(told: Bundle, most: int, kinds: Sequence[str] = ()) -> Iterator[Heard]:
+    """Tell up to ``most`` lies of each kind in copies of a bundle's files.
+
+    What the import makes the same decisions of is none.
+    """
+    before = told.found
+    decided = _decisions(told.records)
+    for kind, liar in LIARS.items():
+        if kinds and kind not in kinds:
+            continue
+        random = Random(f"{told.path.name} {kind}")
+        heard = 0
+        for lie in islice(liar(told, random), 3 * most):
+            records = _as_told(told, lie)
+            if _decisions(records) != decided:
+                verdict = _verdict(lie.about, before, outcomes(records))
+                yield Heard(told.path.name, kind, lie.what, verdict)
+                heard += 1
+            if heard == most:
+                break
+
+
+def _as_told(told: Bundle, lie: RawLie) -> list[Record]:
+    with tempfile.TemporaryDirectory() as scratch:
+        copy = Path(scratch) / told.path.name
+        shutil.copytree(told.path, copy, copy_function=os.link)
+        told.write(copy, lie.edits)
+        return imported([copy])
+
+
+def _decisions(records: Iterable[Record]) -> Counter[str]:
+    """What was decided and seen, wherever it stands."""
+    return Counter(f"{record.ts_ns} {record.body}" for record in records
+                   if not record.kind.startswith("ledger."))  # fmt: skip
+
+
+def _verdict(about: tuple[str, ...], before: Sequence[Outcome], after: Sequence[Outcome]) -> str:
+    told, known = (Counter(map(_said, filter(is_wrong, found))) for found in (after, before))
+    new = told - known
+    if any(subject.startswith(about) for subject, _ in new):
         return "caught"
     if new:
         return "elsewhere"
-    unknown = [sum(_is_open(o) and o.subject.startswith(tale.about) for o in found)
+    unknown = [sum(_is_open(o) and o.subject.startswith(about) for o in found)
                for found in (after, before)]  # fmt: skip
     return "open" if unknown[0] > unknown[1] else "believed"
 
 
 def _said(outcome: Outcome) -> tuple[str, str]:
     return outcome.subject, outcome.why
-
-
-def _wrong(outcome: Outcome) -> bool:
-    return isinstance(outcome, Contradiction) or outcome.verdict == "impossible"
 
 
 def _is_open(outcome: Outcome) -> bool:
@@ -77,6 +122,18 @@ def ears(seed: int, simulated: int) -> Iterator[Truth]:
         yield named(f"{'long' if number % 3 == 0 else 'random'}/{seed * 1000 + number}")
 
 
+def table(heard: Sequence[Heard], kinds: Iterable[str]) -> list[str]:
+    """Rows by kind, as the documentation has them."""
+    verdicts = ("caught", "elsewhere", "open", "believed")
+    rows = [f"| lie | told | {' | '.join(verdicts)} |", "|---" * 6 + "|"]
+    for kind in (*kinds, "all"):
+        found = Counter(each.verdict for each in heard if kind in (each.kind, "all"))
+        if found:
+            cells = (kind, found.total(), *(found[verdict] for verdict in verdicts))
+            rows.append(f"| {' | '.join(map(str, cells))} |")
+    return rows
+
+
 def main(arguments: Sequence[str]) -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="python -m tests.verify.properties.telling")
@@ -84,18 +141,16 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cases", type=int, default=40, help="simulated histories [40]")
     parser.add_argument("--most", type=int, default=4, help="of each kind a history [4]")
+    parser.add_argument("--raw", default="", help="in the files of these recordings instead (a,b)")
     parser.add_argument("--show", action="store_true", help="what was not caught")
     given = parser.parse_args(arguments)
     kinds = [kind for kind in given.kinds.split(",") if kind]
-    heard = [each for truth in ears(given.seed, given.cases)
-             for each in tell(truth, given.most, kinds)]  # fmt: skip
-    verdicts = ("caught", "elsewhere", "open", "believed")
-    print(f"{'tale':<28}{'told':>7}" + "".join(f"{verdict:>11}" for verdict in verdicts))
-    for kind in (*TALES, "all"):
-        found = Counter(each.verdict for each in heard if kind in (each.kind, "all"))
-        if found:
-            cells = "".join(f"{found[verdict]:>11}" for verdict in verdicts)
-            print(f"{kind:<28}{found.total():>7}{cells}")
+    nodes = [node for node in given.raw.split(",") if node]
+    heard = [each for node in nodes for each in tell_raw(bundle(node), given.most, kinds)] or [
+        each for truth in ears(given.seed, given.cases) for each in tell(truth, given.most, kinds)
+    ]
+    all_kinds: Mapping[str, object] = LIARS if nodes else TALES
+    print(*table(heard, all_kinds), sep="\n")
     if given.show:
         for each in heard:
             if each.verdict != "caught":

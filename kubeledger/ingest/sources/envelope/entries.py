@@ -70,7 +70,6 @@ class Entries:
         self._unwrapper = Unwrapper()
 
     def of(self, row: RawRow) -> Entry:
-        """What a row says."""
         form = self._form
         if row.value is None:
             return Entry(None, "", "", row.text.strip() or b"(an empty row)")

@@ -71,7 +71,6 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
         return all(any(_has(fields, keys) for keys in group) for group in self.keys)
 
     def fields(self, row: dict[str, Any]) -> dict[str, Any]:
-        """The row's fields."""
         inside = row.get(self.inside) if self.inside else None
         return inside if isinstance(inside, dict) else row
 

@@ -149,7 +149,6 @@ class _Reader:
     # -- structure ------------------------------------------------------------------------
 
     def rows(self) -> Iterator[RawRow]:
-        """All rows."""
         while letter := self._next():
             self._drop()
             try:

@@ -251,7 +251,6 @@ class _Spool:
     # -- reading ------------------------------------------------------------------------
 
     def chunks(self) -> Iterator[bytes]:
-        """The lines."""
         data, at = self._data, self._at
         parts: list[bytes] = []
         size = 0

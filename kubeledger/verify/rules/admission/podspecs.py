@@ -15,7 +15,7 @@ from kubeledger.kubelet.kube.names import is_extended_resource
 from kubeledger.kubelet.kube.pod import Container, Pod, PodSpec, ResourceRequirements
 from kubeledger.kubelet.kube.podtotals import allocated, resized_spec
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
-from kubeledger.model.bodies.stages import PodResized
+from kubeledger.model.bodies.lifecycle import PodResized
 from kubeledger.model.record import Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval

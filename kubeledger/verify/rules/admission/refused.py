@@ -16,8 +16,10 @@ from kubeledger.kubelet.eviction.signals import CONDITION_OF
 from kubeledger.kubelet.kube.admission import UNEXPECTED_REASON
 from kubeledger.kubelet.kube.critical import is_critical_pod
 from kubeledger.kubelet.kube.names import is_extended_resource
+from kubeledger.kubelet.kube.podlevel import is_pod_level
 from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo, pod_request
 from kubeledger.kubelet.lifecycle.termination import NOT_ADMITTED
+from kubeledger.kubelet.topologymanager.scope import AFFINITY_REASON, POD_LEVEL_MESSAGES
 from kubeledger.model.bodies.lifecycle import PodRejected
 from kubeledger.verify.belief import Judgement, Ruling, lacks, open_to, same
 from kubeledger.verify.cached_results import NodePressure
@@ -114,6 +116,9 @@ def _by_managers(case: AdmissionCase, recorded: Fields) -> Judgement:
     The manager's own words may have been read in the same line as the refusal.
     """
     seq, reason, message = case.refusals[-1]
+    if recorded["message"] in POD_LEVEL_MESSAGES and is_pod_level(case.pod.spec.resources):
+        # Only the version with its gate on says so, and it says no more than the other text.
+        message = str(recorded["message"]) if reason == AFFINITY_REASON else message
     expected: Fields = {"reason": reason, "message": message}
     allowed = recorded == expected
     why = f"rejected by a resource manager, before the fit checks: {message}"

@@ -21,7 +21,7 @@ from kubeledger.kubelet.lifecycle.nodeinfo import pod_request
 from kubeledger.kubelet.preemption.explain import amount, listing
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.allocation import PodResources, PodsStateRead
-from kubeledger.model.bodies.stages import PodResized
+from kubeledger.model.bodies.lifecycle import PodResized
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S

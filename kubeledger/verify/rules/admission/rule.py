@@ -12,12 +12,12 @@ from kubeledger.model.bodies.devicemanager import AllocationFailed
 from kubeledger.model.bodies.lifecycle import (
     PodAdmitted,
     PodRejected,
+    PodResized,
     PodTerminating,
 )
 from kubeledger.model.bodies.memorymanager import MemoryAllocationFailed
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.bodies.preemption import PodPreempted, PreemptionFailed
-from kubeledger.model.bodies.stages import PodResized
 from kubeledger.model.bodies.topologymanager import AffinityDecided, HintsGenerated
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
@@ -202,8 +202,9 @@ class AdmissionVerifier(RuleVerifier):
             return Kill(body, why, (decided.seq,))
         history = self.context.timeline.pod(record.ts_ns, *who)
         runs = [] if history is None else history.ran(decided.ts_ns)
-        ran_on = any(run.sandbox is False and run.died_ns is None for run in runs)
-        if not ran_on or self.context.coverage.missing(record.ts_ns, late_ns) is not None:
+        ids = [run.container_id for run in runs if run.sandbox is False and run.died_ns is None]
+        listed = [each for each in map(self.context.instances.instance, ids) if each is not None]
+        if all(each.ran[0] <= late_ns for each in listed):  # the line of an end may be lost
             return Kill(body)
         why = f"the kill of {name} failed: its containers ran on"
         return Kill(body, why, (decided.seq,))

@@ -22,7 +22,7 @@ from kubeledger.kubelet.cgroups.paths import CgroupNameError, parse_cgroup_path
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.quantity import QuantityError
 from kubeledger.model.bodies.cgroups import CgroupUpdated
-from kubeledger.model.bodies.stages import PodResized
+from kubeledger.model.bodies.lifecycle import PodResized
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S

@@ -17,7 +17,7 @@ from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, lacks, same
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.evidence.pod_intervals import PodHistory
+from kubeledger.verify.evidence.pod_intervals import ContainerRun, PodHistory
 from kubeledger.verify.evidence.times import ROUND_NS
 
 _LATE_NS: Final = 60 * NS_PER_S
@@ -106,8 +106,8 @@ class Removals:
         Where lines are late a kill may be of what had ended long before, and what a process tells
         at its start may be, too. The cgroup of a pod may go, and come again.
         """
-        times, process = self._context.times, self._context.process
-        if process is None or times.late(ts_ns):
+        process = self._context.process
+        if process is None:
             return None
         for run in pod.runs:
             own = run.container_id == where.container_id
@@ -115,17 +115,26 @@ class Removals:
                 own = process.started_ns < (run.started_ns or 0) < ts_ns
             if not own or run.exit_code == _LOST:
                 continue
-            signs = [(run.killed_ns or 0, run.killed_seq), (run.died_ns or 0, run.died_seq)]
-            at_ns, seq = max(signs)
-            told_by = self._context.timeline.process(at_ns)
-            if told_by is None or at_ns < told_by.started_ns + _FOUND_NS:
-                continue
-            earliest_ns = self._context.timeline.iterations.earliest(at_ns)
-            if earliest_ns > ts_ns + ROUND_NS and not times.late(at_ns):
+            until_ns, seq = self._ran_until(run, ts_ns)
+            if until_ns > ts_ns + ROUND_NS:
                 name = f"container {(run.container_id or '')[:12]}"
-                why = f"{name} ran until {format_ts(at_ns)}, and its cgroup goes only then"
+                why = f"{name} ran until {format_ts(until_ns)}, and its cgroup goes only then"
                 return same(False, why, inputs=(seq,) if seq else ())
         return None
+
+    def _ran_until(self, run: ContainerRun, ts_ns: int) -> tuple[int, int | None]:
+        """Until when a container ran at least, and what shows it: a list, or a line in time."""
+        times, timeline = self._context.times, self._context.timeline
+        if (listed := times.listed_end(run.container_id, run.died_ns)) is not None:
+            return listed.from_ns, run.died_seq
+        at_ns, seq = max((run.killed_ns or 0, run.killed_seq), (run.died_ns or 0, run.died_seq))
+        told_by = timeline.process(at_ns)
+        if told_by is None or at_ns < told_by.started_ns + _FOUND_NS:
+            at_ns, seq = run.shown  # a process tells at its start what had ended before
+        sure = not times.late(ts_ns) and not times.late(at_ns)
+        if sure and at_ns and timeline.iterations.earliest(at_ns) > ts_ns + ROUND_NS:
+            return at_ns, seq
+        return 0, None
 
     def _ends(self, where: CgroupPath, pod: PodHistory, ts_ns: int) -> Iterator[HistoryEntry]:
         """Signs that a container, or its pod, had ended."""

@@ -20,8 +20,7 @@ from kubeledger.model.bodies.cgroups import (
     QOSCgroupsUpdated,
     QOSReserveComputed,
 )
-from kubeledger.model.bodies.lifecycle import PodListed
-from kubeledger.model.bodies.stages import PodResized
+from kubeledger.model.bodies.lifecycle import PodListed, PodResized
 from kubeledger.model.record import Body, Decision, Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, judge, lacks, same

@@ -193,8 +193,10 @@ class Writes:
             if died and not any(run.died_ns is None for run in runs if not run.sandbox):
                 start_ns = min(start_ns, max(died))  # the line of its end may be lost
             last_ns = max(ts_ns for ts_ns in (start_ns, *ends, *died) if ts_ns is not None)
-            late_ns = _GRACE_NS if up else _KILLED_NS
-            yield start_ns, last_ns + late_ns, f"pod {interval.full_name} was being taken down"
+            last_ns += _GRACE_NS if up else _KILLED_NS
+            if ends == [None, None, None]:
+                last_ns = max(last_ns, self._times[-1])  # what fails is tried again
+            yield start_ns, last_ns, f"pod {interval.full_name} was being taken down"
 
 
 def _ticks(times: Sequence[int], index: int) -> list[int]:

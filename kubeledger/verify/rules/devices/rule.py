@@ -189,7 +189,7 @@ class DeviceVerifier(RuleVerifier):
         if is_part and held and not body.inferred:
             why = "the device manager releases all that a pod holds at once, never a part"
             return same(False, why, expected=expected, inputs=seqs)
-        if not held and self._asks_for_none(record, pod, state):
+        if not held and self._asks_for_none(record):
             why = "the device manager releases pods that hold devices, and this one holds none"
             return same(False, why)
         if not held or is_part:  # a static pod that came back has the UID of the one before
@@ -200,15 +200,15 @@ class DeviceVerifier(RuleVerifier):
         )
         return found_with(found, seqs, why=f"{found.why}; it held {judged}", expected=expected)
 
-    def _asks_for_none(self, record: Record, pod: str, state: NodeState) -> bool:
-        """Whether no source knows the pod, or it asks for no devices: no grant was lost."""
-        first_pass = self._model.first_pass
-        if not (self._model.holdings.complete and first_pass.lists.logs_requests(when_of(record))):
-            return False
-        listed = self._model.pod(record)
-        if specs := self._model.specs(record):
-            return not any(spec.limit(r) for spec in specs for r in first_pass.lists.resources)
-        return listed is None and pod not in state.lifecycle.pods and pod not in first_pass.added
+    def _asks_for_none(self, record: Record) -> bool:
+        """Whether a pod asks for no devices; one that nobody knows may be from before the log."""
+        lists, specs = self._model.first_pass.lists, self._model.specs(record)
+        return (
+            self._model.holdings.complete
+            and lists.logs_requests(when_of(record))
+            and bool(specs)
+            and not any(spec.limit(r) for spec in specs for r in lists.resources)
+        )
 
     def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
         """A pod is added: where requests are not logged, it may get its devices from now on."""

@@ -104,6 +104,8 @@ class Rounds(NodePressure):
     def begin(self, record: Record, body: EvictionSignalObserved) -> None:
         """Another round begins with this reading."""
         self._configure(record.ts_ns)
+        if self.last is not None:
+            self.last.next_ns = record.ts_ns
         self.before, self.last = self.last, Round(record)
         self._stepped = False
         self._widen_by_gap(record.ts_ns)

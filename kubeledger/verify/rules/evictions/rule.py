@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import combinations
 from typing import Any, Final, NamedTuple
 
@@ -28,6 +29,8 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, all_of, open_to, same
 from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.evidence.times import UNSEEN_STEP_NS
+from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.evictions.claims import best_of, judge_met
 from kubeledger.verify.rules.evictions.grace_and_message import (
     is_for_own_use,
@@ -40,10 +43,15 @@ from kubeledger.verify.rules.evictions.grace_and_message import (
 from kubeledger.verify.rules.evictions.missing_evictions import MissingEvictions, names_of
 from kubeledger.verify.rules.evictions.ranking import Place, judge_first, judge_order, places_text
 from kubeledger.verify.rules.evictions.rounds import Rounds
-from kubeledger.verify.rules.evictions.thresholds import threshold_says, transition_period_ns
+from kubeledger.verify.rules.evictions.thresholds import (
+    Round,
+    threshold_says,
+    transition_period_ns,
+)
 from kubeledger.verify.rules.evictions.usages import LATER_NS, Usages
 from kubeledger.verify.verifier import See
 
+_TURNED: Final = "which of two rounds came first, around a step of the clock"
 _SURELY_NS: Final = 2 * NS_PER_S
 """What was active so long before and after was active when the pods were ranked."""
 
@@ -144,13 +152,22 @@ class EvictionVerifier(RuleVerifier):
         if not sure <= reported <= conditions.possible:
             why = f"{prefix}it had to report {names_of(sure)}, {why}"
             judgement = same(False, why, expected={"conditions": sorted(sure)}, inputs=seqs)
+            deny = partial(self._deny, record, last, judgement, fields)
+            self._waiting.append((record.ts_ns + UNSEEN_STEP_NS, deny))
         elif conditions.open:
             open_ones = f"whether thresholds of {names_of(conditions.open)} were met before"
             denied = f"{prefix}it may report {names_of(sure)}"
             judgement = open_to(open_ones, denied=denied, inputs=seqs)
-        self.conclude(record, "node", judgement, recorded=fields)
+        if judgement.verdict != "impossible":
+            self.conclude(record, "node", judgement, recorded=fields)
         if not self._rounds.loose:
             conditions.learn(last.ts_ns, reported, body.observed)
+
+    def _deny(self, record: Record, last: Round, judgement: Judgement, fields: Fields) -> None:
+        """Conditions that the last round denies: it was the next one, where that came at once."""
+        if last.next_ns is not None and last.next_ns - record.ts_ns <= UNSEEN_STEP_NS:
+            judgement = open_to(_TURNED, denied=judgement.why, inputs=judgement.inputs)
+        self.conclude(record, "node", judgement, recorded=fields)
 
     # -- reclaims ---------------------------------------------------------------------------
 

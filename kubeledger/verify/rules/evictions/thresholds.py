@@ -100,10 +100,17 @@ class Reading(NamedTuple):
 
 
 class Round(msgspec.Struct):
-    """The readings of one round: signal -> reading; ``record`` is that of the first."""
+    """The readings of one round.
+
+    Attributes:
+        record: of the first reading.
+        readings: signal -> reading.
+        next_ns: when the next round began; None before that.
+    """
 
     record: Record
     readings: dict[str, Reading] = {}
+    next_ns: int | None = None
 
     @property
     def ts_ns(self) -> int:
