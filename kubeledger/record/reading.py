@@ -8,6 +8,7 @@ capturing goes on; and it can be stopped between any two pieces, as by a kill.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import threading
 import time
@@ -123,7 +124,8 @@ class Reader:
         """
         self._goes_on()
         while (durable := self._capture.durable).path != self._path:
-            self._path, self._reading, self._next_look_ns = durable.path, None, 0
+            self._forget()
+            self._path, self._next_look_ns = durable.path, 0
             if self._import_ended():
                 self._drop_old(durable.polled_ns)
         with suppress(FileNotFoundError):  # removed by somebody; the next append puts it back
@@ -138,17 +140,20 @@ class Reader:
     # --- the open chapter ----------------------------------------------------------------
 
     def _read_open(self, durable: Durable) -> None:
-        reading = self._reading
-        for _, end, batch in batches(durable.path, self._at, durable.end) if reading else ():
-            assert reading is not None
-            self._append(reading, reading.take(batch.seen, batch.at_ns))
-            self._outdated = self._outdated or reading.is_outdated(batch.seen)
-            self._at = end
+        if self._reading is not None:
+            self._take(self._reading, durable)
         throttled = self._looked_ns <= durable.polled_ns < self._next_look_ns  # a clock may be set
         if self._wants_look(durable) and not throttled:
             self._look(durable)
         if self._reading is not None and durable.settled_ns is not None:
             self._append(self._reading, self._reading.settle(durable.settled_ns))
+
+    def _take(self, reading: _Reading, durable: Durable) -> None:
+        """Read what has come."""
+        for _, end, batch in batches(durable.path, self._at, durable.end):
+            self._append(reading, reading.take(batch.seen, batch.at_ns))
+            self._outdated = self._outdated or reading.is_outdated(batch.seen)
+            self._at = end
 
     def _wants_look(self, durable: Durable) -> bool:
         """Whether the chapter is to be read again from its begin: more is known of it by now."""
@@ -166,7 +171,8 @@ class Reader:
     def _look(self, durable: Durable) -> None:
         """Read the chapter from its begin, as far as it goes."""
         begun_ns = time.monotonic_ns()
-        self._reading, self._looked_ns, self._outdated = None, durable.polled_ns, False
+        self._forget()
+        self._looked_ns, self._outdated = durable.polled_ns, False
         chapter = Chapter(durable.path, durable.end, self._goes_on)
         with suppress(BadInputError):  # there is nothing that an import could read, so far
             plan = plan_of(chapter, self._node)
@@ -176,8 +182,14 @@ class Reader:
                 plan.sources, plan.digest, plan.recorded = (), recording, recording
                 self._reading = _Reading(plan, self._ledger, self._writer)
                 self._append(self._reading, self._reading.begin(chapter.at_ns or 0))
+        gc.collect()
         self._at = durable.end
         self._next_look_ns = durable.polled_ns + _LOOK_SHARE * (time.monotonic_ns() - begun_ns)
+
+    def _forget(self) -> None:
+        """Leave the present reading: assemblers refer to each other, so it is not freed by that."""
+        self._reading = None
+        gc.collect()
 
     def _append(self, reading: _Reading, facts: Iterable[Fact]) -> None:
         for drafts in reading.ingestion.drafts(facts):

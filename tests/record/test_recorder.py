@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import errno
+import gc
+import weakref
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import kubeledger
+from kubeledger.ingest.planning.plan import Plan
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.writer import WriterOptions
+from kubeledger.ledger.writer import LedgerWriter, WriterOptions
 from kubeledger.model.bodies.ledger import GapObserved
 from kubeledger.model.errors import LedgerUnavailableError
 from kubeledger.model.units import NS_PER_S
+from kubeledger.record import reading
 from kubeledger.record.observations import Gap
 from kubeledger.record.recorder import Limits, Recorder
 from kubeledger.verify.finding import Finding
@@ -48,6 +52,29 @@ def of_small(small: NodeFiles, tmp_path_factory: pytest.TempPathFactory) -> list
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> NodeFiles:
     """The first minute of a real node."""
     return NodeFiles(extract("node-a", tmp_path_factory.mktemp("node")), 4000)
+
+
+def test_of_a_chapter_one_reading_is_held(
+    small: NodeFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When it is read again, the former reading is freed before."""
+    readings: list[weakref.ref[reading._Reading]] = []
+
+    class Watched(reading._Reading):
+        def __init__(self, plan: Plan, ledger: Ledger, writer: LedgerWriter) -> None:
+            assert not [each for each in readings if each() is not None]
+            super().__init__(plan, ledger, writer)
+            readings.append(weakref.ref(self))
+
+    monkeypatch.setattr(reading, "_Reading", Watched)
+    monkeypatch.setattr(reading.Reader, "_wants_look", lambda self, durable: True)
+    monkeypatch.setattr(reading, "_LOOK_SHARE", 0)
+    gc.disable()
+    try:
+        assert record_on(Ledger.create(tmp_path / "ledger"), small, pieces(small, 1, 5))
+    finally:
+        gc.enable()
+    assert len(readings) > 1
 
 
 def test_a_real_node_ends_as_its_files(recorded: NodeFiles, tmp_path: Path) -> None:

@@ -265,7 +265,7 @@ def crashed(row: Row) -> str:
         ended = how_it_ended(row["exit_code"], times_text(row["deaths"]))
         return f"{row['subject']} {ended}{_back_off(row)}"
     why = row["message"] or row["reason"]
-    return f"{row['subject']} kept failing{times_text(row['attempts'])}: {shortened(why)}"
+    return f"{row['subject']} kept failing{times_text(row['attempts'])}: {_cause(why)}"
 
 
 def unready(row: Row) -> str:

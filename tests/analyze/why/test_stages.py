@@ -236,6 +236,16 @@ def test_the_deletion_leads_and_not_its_after_effect() -> None:
             None,
             "mount failed: exit status 32",
         ),
+        (
+            "back-off 5m0s restarting failed container=app pod=web_prod(u-1)",
+            None,
+            "back-off 5m0s after it failed",
+        ),
+        (
+            "Back-off restarting failed container app in pod web_prod(u-1)",
+            None,
+            "back-off after it failed",
+        ),
         ("failed to create it", None, "failed to create it"),
         ("", None, ""),
     ],
