@@ -157,8 +157,7 @@ def test_names_of_the_tables(parser: duckdb.DuckDBPyConnection) -> None:
 def test_what_a_with_names_is_no_view(parser: duckdb.DuckDBPyConnection) -> None:
     """Unless there is a view of that name, which another part of the query may read."""
     query = (
-        "WITH late AS (SELECT * FROM events), "
-        "events AS (WITH Inner_Part AS (SELECT 1) FROM inner_part)"
+        "WITH late AS (SELECT * FROM events), events AS (WITH Other AS (SELECT 1) FROM other)"
         " FROM late, events, verdicts"
     )
     assert check_query(parser, query, {"events", "verdicts"}) == {"events", "verdicts"}
