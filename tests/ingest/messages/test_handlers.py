@@ -76,7 +76,8 @@ def asked(
                 yield OF_PROPERTIES[node.attr]
         elif isinstance(node, ast.Call):
             called = ast.unparse(node.func)
-            if called in {f"{entry}.{way}" for way in ("get", "text", "told", "number", "values.get")}:
+            ways = ("get", "text", "told", "number", "values.get")
+            if called in {f"{entry}.{way}" for way in ways}:
                 keys = {str(arg.value) for arg in node.args if isinstance(arg, ast.Constant)}
                 if keys:
                     yield keys
