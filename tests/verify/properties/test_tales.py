@@ -90,7 +90,9 @@ def test_some_raw_lies() -> None:
     """In the files of a recorded node."""
     heard = list(tell_raw(bundle("node-a"), 1, _QUICK))
     assert {each.kind for each in heard} >= {"back-off", "grace period of a kill"}
-    assert [each for each in heard if each.verdict != "caught"] == []
+    assert [each for each in heard if each.verdict == "believed"] == []
+    # At most one is what a lost line may explain.
+    assert sum(each.verdict == "caught" for each in heard) >= len(heard) - 1
 
 
 @pytest.mark.nightly
