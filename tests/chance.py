@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from kubeledger.simulate.engine.draws import Draws
+from kubeledger.simulate.engine.schedule import Draws
 
 T = TypeVar("T")
 

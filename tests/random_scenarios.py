@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kubeledger.kubelet.profile.resolve import resolve
-from kubeledger.simulate.engine.draws import Draws
 from kubeledger.simulate.engine.plan import Plan
-from kubeledger.simulate.scenario.document import Document
+from kubeledger.simulate.engine.schedule import Draws
 from kubeledger.simulate.scenario.load import load_data
 from kubeledger.simulate.scenario.plan import to_plan
+from kubeledger.simulate.scenario.validate import Document
 from tests.chance import Chance
 from tests.random_managers import give_managers
 from tests.random_pods import random_pods

@@ -15,10 +15,10 @@ import kubeledger
 import kubeledger.api
 from kubeledger.api import Imported
 from kubeledger.ingest.api import ImportReport, NodeReport
-from kubeledger.ingest.planning.bundle import Finding as LogFinding
-from kubeledger.ledger.batch import Draft
+from kubeledger.ingest.sources.items import Finding as LogFinding
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import read_recording
+from kubeledger.ledger.tail import Draft
 from kubeledger.model.errors import BadInputError, BadQuestionError
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify import Finding

@@ -13,7 +13,7 @@ import pytest
 from kubeledger.analyze.histories.history import histories_of_ledger
 from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.model.bodies.oom import OutOfMemory, ProcessKilled
+from kubeledger.model.bodies.eviction import OutOfMemory, ProcessKilled
 from kubeledger.model.record import Record
 from tests.recordings import extract
 from tests.verify.histories import changed, findings, recorded

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kubeledger.model.bodies.eviction import PodPreempted, PreemptionFailed, ProcessKilled
 from kubeledger.model.bodies.lifecycle import (
     ContainerKilled,
     ContainerRestarted,
@@ -20,8 +21,6 @@ from kubeledger.model.bodies.lifecycle import (
     PodRejected,
 )
 from kubeledger.model.bodies.node import ClockStepped
-from kubeledger.model.bodies.oom import ProcessKilled
-from kubeledger.model.bodies.preemption import PodPreempted, PreemptionFailed
 from kubeledger.model.record import Record
 from kubeledger.verify import Contradiction, Finding
 from tests.recordings import extract

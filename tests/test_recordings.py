@@ -18,7 +18,7 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.record import Record
 from kubeledger.model.units import parse_ts
 from kubeledger.replay import state_at
-from kubeledger.replay.node.document import canonical_json
+from kubeledger.replay.node.state import canonical_json
 from tests.recordings import RECORDINGS, extract, import_anew, import_recording
 
 NODES = ("node-a", "node-b")

@@ -41,7 +41,7 @@ LAYOUT: dict[str, Rows] = {
     "analyze": _rows(
         "clock histories logged_errors redaction",
         "sql",
-        "phrases wording",
+        "wording",
         "problems",
         "completeness diff headlines why",
         "whatif",

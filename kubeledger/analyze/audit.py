@@ -21,22 +21,19 @@ from kubeledger.analyze.histories.sources import (
     recording_on_stdin,
 )
 from kubeledger.ledger.audit import audit
-from kubeledger.ledger.audit_recording import audit_recording
-from kubeledger.ledger.audit_report import Finding, NodeAudit
+from kubeledger.ledger.audit_walk import Finding, NodeAudit, audit_recording
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.names import VERDICTS
-from kubeledger.model.bodies.allocation import PodsStateRead
-from kubeledger.model.bodies.cpumanager import CpuManagerStateRead
-from kubeledger.model.bodies.devicemanager import CheckpointRead
-from kubeledger.model.bodies.dra import DraManagerStateRead
-from kubeledger.model.bodies.memorymanager import MemoryManagerStateRead
+from kubeledger.ledger.storage import VERDICTS
+from kubeledger.model.bodies.cgroups import PodsStateRead
+from kubeledger.model.bodies.devicemanager import CheckpointRead, DraManagerStateRead
+from kubeledger.model.bodies.resourcemanagers import CpuManagerStateRead, MemoryManagerStateRead
 from kubeledger.model.errors import BadInputError
 
 if TYPE_CHECKING:
     from kubeledger.analyze.histories.history import History
-    from kubeledger.ledger.audit_report import Finding
+    from kubeledger.ledger.audit_walk import Finding
     from kubeledger.verify.finding import Violation
-    from kubeledger.verify.rules.cgroups.drift import Drift
+    from kubeledger.verify.rules.cgroups.files import Drift
 
 
 def check_caches(ledgers: Iterable[Ledger]) -> Iterator[Finding]:
@@ -45,7 +42,7 @@ def check_caches(ledgers: Iterable[Ledger]) -> Iterator[Finding]:
     Raises:
         KubeledgerError: they cannot be read.
     """
-    from kubeledger.ledger.history.index import HISTORY
+    from kubeledger.ledger.history.parts import HISTORY
 
     for ledger in ledgers:
         if os.path.lexists(ledger.path / HISTORY):
@@ -75,8 +72,7 @@ def prove_caches(ledgers: Iterable[Ledger]) -> Iterator[Finding]:
 
 def _prove_derived(ledger: Ledger) -> Iterator[Finding]:
     """What is kept of names, subjects and verdicts against what the records give now."""
-    from kubeledger.analyze.histories.derived import prove
-    from kubeledger.analyze.histories.subject_index import SUBJECT_INDEX
+    from kubeledger.analyze.histories.derived import SUBJECT_INDEX, prove
     from kubeledger.analyze.why.names import NAMES_KNOWN
 
     for history in histories_of_ledger(ledger, verify="crc") if ledger.nodes() else ():
@@ -157,9 +153,9 @@ def contents_of(histories: Iterable[History], *, by_kept: bool = False) -> Conte
     """
     from kubeledger.model.bodies.cgroups import CgroupUpdated
     from kubeledger.verify.finding import Finding, Violation
-    from kubeledger.verify.rules.cgroups.drift import drift_of
+    from kubeledger.verify.rules.cgroups.files import drift_of
     from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
-    from kubeledger.verify.rules.safety import SafetyVerifier
+    from kubeledger.verify.rules.disputes import SafetyVerifier
 
     contents, judges = Contents(), (CgroupVerifier, SafetyVerifier)
     for history in histories:

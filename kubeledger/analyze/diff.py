@@ -12,7 +12,7 @@ import msgspec
 
 from kubeledger.analyze.histories.history import History
 from kubeledger.analyze.sql.summaries import subject_of
-from kubeledger.kubelet.kube.names import UID
+from kubeledger.kubelet.kube.resources import UID
 from kubeledger.model.bodies.lifecycle import ContainerRestarted, ContainerStarted, PodListed
 from kubeledger.model.record import Record
 from kubeledger.replay.episodes import node_conditions, pod_stages
@@ -22,8 +22,7 @@ from kubeledger.replay.episodes.node_conditions import (
     TroubleEpisode,
 )
 from kubeledger.replay.episodes.pod_stages import PodStages, StageEpisode
-from kubeledger.replay.node.document import canonical_json
-from kubeledger.replay.node.state import NodeState
+from kubeledger.replay.node.state import NodeState, canonical_json
 
 NAMING_KINDS = frozenset(
     {

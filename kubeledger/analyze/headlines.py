@@ -13,10 +13,10 @@ from typing import NamedTuple
 import msgspec
 
 from kubeledger.analyze.logged_errors import LOGGED, ErrorShape, excused, untold
-from kubeledger.analyze.phrases import pods_text
 from kubeledger.analyze.problems.sentences import Row
 from kubeledger.analyze.problems.table import PRESENT, PROBLEMS, Problem
-from kubeledger.analyze.sql.shorten import cut_chain
+from kubeledger.analyze.sql.summaries import cut_chain
+from kubeledger.analyze.wording import pods_text
 
 
 class Incident(msgspec.Struct, frozen=True, kw_only=True):

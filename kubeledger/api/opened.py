@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from kubeledger.analyze.clock import parse_time
 from kubeledger.api.results import Imported, NodeOutlook, Outlooks, Reasons, Verification
-from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.tail import Draft
 from kubeledger.model.errors import BadInputError, BadQuestionError
 from kubeledger.model.record import Record
 
@@ -261,7 +261,7 @@ class OpenLedger:
             BadQuestionError: no such node, no record, or a pod that no record is about.
             OSError: the file cannot be written.
         """
-        from kubeledger.ledger.names import TEMPORARY_SUFFIX
+        from kubeledger.ledger.storage import TEMPORARY_SUFFIX
         from kubeledger.timeline import Scope, write_ledger_page
 
         scope = Scope(pods=tuple(pods), from_ns=self._ns(from_, node), to_ns=self._ns(to, node))
@@ -297,7 +297,7 @@ class OpenLedger:
         Raises:
             BadQuestionError: no such query or time, or a parameter that is missing or not known.
         """
-        from kubeledger.analyze.sql.library import find_query
+        from kubeledger.analyze.sql.views import find_query
         from kubeledger.model.units import format_ts
 
         shipped = find_query(name)

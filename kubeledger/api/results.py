@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kubeledger.analyze.sql.html import html_table
+from kubeledger.analyze.sql.rows import html_table
 from kubeledger.model.units import format_ts
-from kubeledger.verify.finding import Contradiction, Outcome
-from kubeledger.verify.tally import VERDICTS, Tally
+from kubeledger.verify.finding import VERDICTS, Contradiction, Outcome, Tally
 
 if TYPE_CHECKING:
     from kubeledger.analyze.whatif import Change, Outlook

@@ -15,7 +15,7 @@ from kubeledger.model.units import format_ts
 
 if TYPE_CHECKING:
     from kubeledger.analyze.audit import Contents, SourcesAudit
-    from kubeledger.ledger.audit_report import Finding, NodeAudit
+    from kubeledger.ledger.audit_walk import Finding, NodeAudit
     from kubeledger.ledger.base import Base
 
 _DIGEST_DIGITS = 64

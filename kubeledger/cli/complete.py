@@ -106,7 +106,7 @@ def complete_objects(ctx: click.Context, incomplete: str) -> Iterable[str]:
 @_completion
 def complete_queries(ctx: click.Context, incomplete: str) -> Iterable[str]:
     """Shipped queries."""
-    from kubeledger.analyze.sql.library import load_library
+    from kubeledger.analyze.sql.views import load_library
 
     return load_library()
 

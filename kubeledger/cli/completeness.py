@@ -51,7 +51,7 @@ def completeness(
     from kubeledger.analyze.histories.history import span_of_histories
     from kubeledger.cli.progress import progress
     from kubeledger.cli.verify import histories_for
-    from kubeledger.replay.node.snapshot_time import time_in_name
+    from kubeledger.replay.node.state import time_in_name
 
     with progress("reading and verifying"), histories_for(sources, ledger, node) as histories:
         recorded = partial(span_of_histories, histories)

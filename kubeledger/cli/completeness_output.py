@@ -9,16 +9,16 @@ from collections.abc import Iterable, Iterator
 import click
 
 from kubeledger.analyze.completeness import Completeness
-from kubeledger.analyze.completeness.counters import WorkerCount
 from kubeledger.analyze.completeness.events import EventReport
 from kubeledger.analyze.completeness.gaps import GapReport, Hole, LostLines
-from kubeledger.analyze.completeness.missing import MissingReport
+from kubeledger.analyze.completeness.probes import WorkerCount
+from kubeledger.analyze.completeness.report import MissingReport
 from kubeledger.analyze.completeness.sources import LostSpan, SourcesReport
 from kubeledger.analyze.completeness.verbosity import VerbosityReport
 from kubeledger.cli.output import counted, printable, write_wrapped
 from kubeledger.cli.screen import screen_width
 from kubeledger.model.units import NS_PER_S, format_ts
-from kubeledger.verify.evidence.periodic import Gap
+from kubeledger.verify.evidence.sync_loop import Gap
 
 _LISTED_MAX = 10
 """Entries of one list; the JSON form has all."""

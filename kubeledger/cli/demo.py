@@ -128,7 +128,7 @@ def _verify(ledger: Path) -> None:
 def _why(ledger: Path) -> None:
     from kubeledger.analyze.histories.history import histories_of_ledger
     from kubeledger.analyze.why import answers_to
-    from kubeledger.cli.why_output import screen_size, short_text
+    from kubeledger.cli.why import screen_size, short_text
     from kubeledger.ledger.ledger import Ledger
 
     _title("3. Why?", f"why {_TARGET}")

@@ -113,8 +113,7 @@ def export(
 def _write_records(ledger: Ledger, wanted: Filter, out: Path, format_: str, redact: Redact) -> None:
     """Write them line by line; without a key as they are."""
     from kubeledger.analyze.redaction import redacted
-    from kubeledger.analyze.sql.cloudevents import event_lines
-    from kubeledger.analyze.sql.excerpt import lines_of_excerpt, records_of_excerpt
+    from kubeledger.analyze.sql.exports import event_lines, lines_of_excerpt, records_of_excerpt
     from kubeledger.analyze.sql.listing import list_records
     from kubeledger.cli.files import is_standard, write_lines_to
     from kubeledger.cli.progress import progress
@@ -146,7 +145,7 @@ def _write_parquet(out: Path, lines: Iterable[bytes]) -> int:
     import shutil
     import tempfile
 
-    from kubeledger.analyze.sql.parquet import write_parquet
+    from kubeledger.analyze.sql.exports import write_parquet
     from kubeledger.cli.files import new_output, output_errors
 
     _refuse_a_terminal(out, "a Parquet file", "node.parquet")

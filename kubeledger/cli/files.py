@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from kubeledger.ingest.sources.streams import permission_advice
-from kubeledger.ledger.names import TEMPORARY_SUFFIX
-from kubeledger.ledger.regular import NotRegularError, read_regular
+from kubeledger.ledger.storage import TEMPORARY_SUFFIX, NotRegularError, read_regular
 from kubeledger.model.errors import BadInputError, LedgerUnavailableError, OutputError
 
 STANDARD_INPUT = "standard input"

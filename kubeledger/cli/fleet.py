@@ -57,19 +57,19 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
         "Take in many nodes' files, verify them, write them to a lake.",
     ),
     "verify": (
-        "kubeledger.cli.fleet_verify:verify",
+        "kubeledger.cli.fleet_import:verify",
         "Verify again what other rules verified, and list the nodes.",
     ),
     "sql": (
-        "kubeledger.cli.fleet_sql:fleet_sql",
+        "kubeledger.cli.fleet_report:fleet_sql",
         "Ask read-only SQL over all nodes, or run a shipped query.",
     ),
     "compact": (
-        "kubeledger.cli.fleet_compact:compact",
+        "kubeledger.cli.fleet_upkeep:compact",
         "Copy many small files of a lake into few large ones.",
     ),
     "repair": (
-        "kubeledger.cli.fleet_repair:repair",
+        "kubeledger.cli.fleet_upkeep:repair",
         "Rebuild what is damaged in a lake.",
     ),
     "report": (

@@ -1,4 +1,4 @@
-"""``kubeledger fleet report``: all nodes of a lake as one HTML page."""
+"""``kubeledger fleet report`` and ``sql``: all nodes of a lake as one page, or as tables."""
 
 from __future__ import annotations
 
@@ -12,13 +12,43 @@ from urllib.parse import quote
 
 import click
 
-from kubeledger.cli.fleet_options import Running, engine_options, lake_option
+from kubeledger.cli.complete import complete_fleet_queries
+from kubeledger.cli.fleet_options import Running, engine_options, known_lake_option, lake_option
 from kubeledger.cli.options import output_file, reports_errors
 from kubeledger.cli.output import counted
+from kubeledger.cli.sql import Asked, asking_options
+from kubeledger.cli.sql import answer as sql_answer
+from kubeledger.model.errors import BadQuestionError
 
 if TYPE_CHECKING:
+    from kubeledger.analyze.clock import Span
+    from kubeledger.analyze.sql.tables import Tables
     from kubeledger.fleet.lake import Lake
     from kubeledger.fleet.types import Failure
+
+
+@click.command(
+    "sql", epilog="Example: kubeledger fleet sql --run impossible --lake s3://bucket/lake"
+)
+@known_lake_option
+@asking_options(complete_fleet_queries)
+@reports_errors
+def fleet_sql(lake: str | None, asked: Asked) -> None:
+    """Ask read-only SQL over all nodes of a lake, or run a shipped query.
+
+    QUERY is one SELECT over the views of `kubeledger sql`, each over all nodes, and `nodes` and
+    `failures`; `-` reads it from standard input. Without QUERY it is an interactive shell.
+    """
+    from kubeledger.fleet.query import LakeTables, fleet_queries
+
+    def opened() -> tuple[Tables, Span]:
+        if lake is None:
+            raise BadQuestionError("which lake?", advice="name it with --lake URL")
+        tables = LakeTables(lake)
+        return tables, tables.span
+
+    sql_answer(asked, opened, fleet_queries())
+
 
 _FAILED = 1
 
@@ -76,7 +106,7 @@ def report(
     compares. With --pages the worst nodes have timeline pages, which are made on the engine.
     """
     from kubeledger.cli.files import is_standard, new_output, output_errors
-    from kubeledger.cli.fleet_summary import print_failures
+    from kubeledger.cli.fleet_options import print_failures
     from kubeledger.cli.progress import progress
     from kubeledger.fleet.lake import Lake
     from kubeledger.fleet.report import collect, fleet_page

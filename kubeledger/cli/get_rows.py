@@ -17,8 +17,7 @@ from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.episodes.pod_stages import KINDS, PodStages, StageEpisode
-from kubeledger.replay.node.document import document
-from kubeledger.replay.node.state import NodeState
+from kubeledger.replay.node.state import NodeState, document
 
 Item = dict[str, Any]
 

@@ -17,7 +17,7 @@ from kubeledger.model.errors import BadQuestionError
 
 if TYPE_CHECKING:
     from kubeledger.ingest.api import ImportReport, NodeReport
-    from kubeledger.ingest.planning.options import ImportOptions
+    from kubeledger.ingest.planning.bundle import ImportOptions
     from kubeledger.model.bodies.ledger import SourceAccount
 
 _FILES_MAX = 20
@@ -60,7 +60,7 @@ def import_(
     kubelet's configuration; .gz, .zst and tar of them. `-` is standard input. Importing the
     same sources again adds nothing; an import that was killed is completed.
     """
-    from kubeledger.ingest.planning.options import ImportOptions
+    from kubeledger.ingest.planning.bundle import ImportOptions
 
     options = ImportOptions(node=node, kubelet_version=kubelet_version, year=year, format=format_)
     import_into(ledger, sources, options, brief=quiet, all_files=files, output=output)

@@ -109,16 +109,19 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Look": {
         "ls": ("kubeledger.cli.ls:ls", "List records."),
         "show": (
-            "kubeledger.cli.show:show",
+            "kubeledger.cli.ls:show",
             "Show one record with its evidence, causes and effects.",
         ),
         "state": ("kubeledger.cli.state:state", "Rebuild the node's state at any instant."),
         "get": (
-            "kubeledger.cli.get:get",
+            "kubeledger.cli.state:get",
             "Show pods, devices, images or probes, as kubectl would.",
         ),
         "timeline": ("kubeledger.cli.timeline:timeline", "Draw what happened as one HTML file."),
-        "ui": ("kubeledger.cli.ui:ui", "Show the timeline in a browser, and ask it questions."),
+        "ui": (
+            "kubeledger.cli.timeline:ui",
+            "Show the timeline in a browser, and ask it questions.",
+        ),
     },
     "Ask": {
         "why": (
@@ -145,7 +148,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "audit": ("kubeledger.cli.audit:audit", "Check hash chain, checkpoints and cgroup values."),
         "export": ("kubeledger.cli.export:export", "Write records for other programs and tests."),
         "index": (
-            "kubeledger.cli.index:index",
+            "kubeledger.cli.compact:index",
             "Write records as Parquet, for SQL over long ledgers.",
         ),
         "compact": ("kubeledger.cli.compact:compact", "Seal and compress what is still open."),

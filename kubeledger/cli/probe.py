@@ -92,7 +92,7 @@ def probe(
     from kubeledger.probe.pods import pod_in_ledger, pod_in_list, pod_of_kubelet
     from kubeledger.probe.series import run_series
     from kubeledger.probe.target import pod_target, probe_plans
-    from kubeledger.record.sources.kubelet_client import KubeletClient
+    from kubeledger.record.sources.endpoints import KubeletClient
 
     namespace, name, container = _parsed(target)
     if pods is not None and kubelet is not None:

@@ -20,8 +20,8 @@ from kubeledger.cli.sources import warn_of_readers
 if TYPE_CHECKING:
     from kubeledger.ledger.ledger import Ledger
     from kubeledger.record.metrics import Metrics
-    from kubeledger.record.recorder import Limits, Recorder
-    from kubeledger.record.setup import Wanted
+    from kubeledger.record.reading import Limits
+    from kubeledger.record.recorder import Recorder, Wanted
     from kubeledger.record.shipping import ShippingThread
 
 _STEP_S = 1.0
@@ -94,8 +94,8 @@ def record(
     """
     from kubeledger.analyze.clock import parse_time
     from kubeledger.model.errors import BadQuestionError
-    from kubeledger.record.recorder import Limits
-    from kubeledger.record.setup import Wanted, found_on, sources_of
+    from kubeledger.record.reading import Limits
+    from kubeledger.record.recorder import Wanted, found_on, sources_of
 
     wanted = Wanted(since_ns=parse_time(since), **sources)
     wanted = wanted if sources_of(wanted) else found_on(Path("/"), wanted)
@@ -156,8 +156,7 @@ def _not_shipped(words: str) -> None:
 
 
 def _record(beside: _Beside, node: str, wanted: Wanted, limits: Limits) -> None:
-    from kubeledger.record.recorder import Recorder
-    from kubeledger.record.setup import sources_of
+    from kubeledger.record.recorder import Recorder, sources_of
 
     ledger, metrics, shipping = beside
     with until_stopped(_END_S) as waits, ledger.writer() as writer:

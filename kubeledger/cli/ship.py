@@ -47,7 +47,7 @@ def ship(ledger: Path, url: str, once: bool, look_s: float, metrics_address: str
     `compact`. Credentials come from the environment.
     """
     from kubeledger.ledger.ledger import Ledger
-    from kubeledger.ledger.lock import shipper_lock
+    from kubeledger.ledger.storage import shipper_lock
     from kubeledger.remote.shipping import refuse_inside
 
     opened = Ledger.open(ledger)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,13 +15,75 @@ from click.core import ParameterSource
 
 from kubeledger.cli.options import ledger_option, output_file, output_option, reports_errors
 from kubeledger.cli.output import counted, printable, write_document, write_rows
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.tail import Draft
+from kubeledger.ledger.writer import LedgerWriter
 from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_go_duration, parse_go_duration
+from kubeledger.model.wire.codec import GENESIS, encode_line
+from kubeledger.replay import refresh_snapshots
 
 if TYPE_CHECKING:
-    from kubeledger.model.record import Record
     from kubeledger.simulate.engine.plan import Plan
     from kubeledger.simulate.scenario.load import Loaded
+
+
+_BATCH = 5_000
+_ADVICE = "give another --node or --ledger, or the scenario and seed that made it"
+
+
+def into_ledger(
+    records: Iterator[Record], directory: Path, node: str, added: list[int]
+) -> Iterator[Record]:
+    """Write records as they are taken; all are on disk when the last was taken.
+
+    Args:
+        records: of one node, numbered from 1.
+        directory: of the ledger, made if need be; removed again if nothing came into it.
+        added: one number: how many were written.
+
+    Yields:
+        every record, those that were there already too.
+
+    Raises:
+        BadQuestionError: the ledger holds other records of that node; nothing is written.
+        KubeledgerError: the ledger cannot be written.
+    """
+    was_there = directory.exists()
+    ledger = Ledger.open_or_create(directory)
+    try:
+        with ledger.writer() as writer:
+            yield from _compare(ledger, records, node)
+            while batch := list(islice(records, _BATCH)):
+                _append(writer, node, batch)
+                added[0] += len(batch)
+                yield from batch
+    except BaseException:
+        if not was_there and not ledger.nodes():
+            shutil.rmtree(directory, ignore_errors=True)
+        raise
+    if added[0]:
+        refresh_snapshots(ledger, node)
+
+
+def _append(writer: LedgerWriter, node: str, batch: list[Record]) -> None:
+    writer.append(node, [Draft(each.ts_ns, each.body, each.evidence, each.cause) for each in batch])
+
+
+def _compare(ledger: Ledger, records: Iterator[Record], node: str) -> Iterator[Record]:
+    """Take as many records as the ledger holds of the node, and see that they are the same."""
+    if node not in ledger.nodes():
+        return
+    digest = GENESIS
+    for raw in ledger.raw_lines(node):
+        record = next(records, None)
+        line, digest = encode_line(record, digest) if record is not None else (b"", digest)
+        if record is None or line != raw.line:
+            text = f"{ledger.path} holds another history of {node}: record {raw.seq} differs"
+            raise BadQuestionError(text, advice=_ADVICE)
+        yield record
+
 
 _BAD_INPUT = 3
 
@@ -106,9 +170,9 @@ def _duration(text: str | None) -> int | None:
 
 def _loaded(scenario: Path) -> Loaded:
     from kubeledger.cli.files import STANDARD_INPUT, is_standard, read_input
-    from kubeledger.simulate.scenario.document import BYTES_MAX
     from kubeledger.simulate.scenario.load import load_scenario
     from kubeledger.simulate.scenario.problems import ScenarioError
+    from kubeledger.simulate.scenario.validate import BYTES_MAX
 
     try:
         if is_standard(scenario):
@@ -158,7 +222,6 @@ def _run(plan: Plan, directory: Path | None, out: Path | None) -> tuple[Counter[
     """Records by kind, and how many were new to the ledger."""
     from kubeledger.cli.files import write_lines_to
     from kubeledger.cli.progress import progress
-    from kubeledger.cli.simulate_ledger import into_ledger
     from kubeledger.ledger.standalone import encode_recording
     from kubeledger.simulate.engine.sim import Sim
 

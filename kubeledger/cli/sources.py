@@ -59,7 +59,7 @@ def ledger_for(sources: Sequence[str], ledger: Path) -> Iterator[Path]:
 def redacted_ledger(ledger: Ledger, wanted: Filter, key: bytes) -> Iterator[Path]:
     """Directory of a ledger that holds the records with pseudonyms for names; thrown away."""
     from kubeledger.analyze.redaction import redacted
-    from kubeledger.analyze.sql.excerpt import records_of_excerpt
+    from kubeledger.analyze.sql.exports import records_of_excerpt
     from kubeledger.ledger.standalone import write_recording
 
     with tempfile.TemporaryDirectory(prefix="kubeledger-") as scratch:
@@ -104,7 +104,7 @@ def warn_of_losses_in(histories: Iterable[History]) -> None:
     Raises:
         KubeledgerError: records cannot be read.
     """
-    from kubeledger.verify.evidence.lost_records import LostRecords
+    from kubeledger.verify.evidence.line_classes import LostRecords
 
     for history in histories:
         lost = LostRecords()

@@ -29,9 +29,8 @@ from kubeledger.model.units import format_ts
 if TYPE_CHECKING:
     from kubeledger.analyze.clock import Span
     from kubeledger.analyze.sql.api import Queryable
-    from kubeledger.analyze.sql.library import ShippedQuery
     from kubeledger.analyze.sql.tables import Tables
-    from kubeledger.analyze.sql.views import View
+    from kubeledger.analyze.sql.views import ShippedQuery, View
 
 _TABLES = ("table", "wide")
 _QUERY_BYTES_MAX = 16 << 20
@@ -86,7 +85,7 @@ def sql(ledger: Path, asked: Asked) -> None:
     input. Without QUERY it is an interactive shell.
     """
     from kubeledger.analyze.sql.ledger_tables import LedgerTables
-    from kubeledger.analyze.sql.library import load_library
+    from kubeledger.analyze.sql.views import load_library
     from kubeledger.cli.sources import warn_of_losses
     from kubeledger.ledger.ledger import Ledger
 
@@ -113,7 +112,7 @@ def answer(
         KubeledgerError: the question is none, or there is no answer.
     """
     from kubeledger.analyze.sql.api import Queryable
-    from kubeledger.analyze.sql.library import find_query
+    from kubeledger.analyze.sql.views import find_query
     from kubeledger.cli.memory import bounded, size_of_memory
 
     if sum([asked.query is not None, asked.run_ is not None, asked.list_]) > 1:
@@ -303,7 +302,7 @@ class Shell:
                 raise BadQuestionError(f"unknown command {command}", advice="`.help` lists them")
 
     def _run(self, words: list[str]) -> None:
-        from kubeledger.analyze.sql.library import find_query
+        from kubeledger.analyze.sql.views import find_query
 
         if not words:
             raise BadQuestionError("which query?", advice="`.queries` lists them")

@@ -11,14 +11,13 @@ from typing import Any
 import click
 
 from kubeledger.cli.output import counted, printable, write_rows
-from kubeledger.kubelet.cpumanager.state import HeldCpus
+from kubeledger.kubelet.cpumanager.reducer import HeldCpus
 from kubeledger.kubelet.devicemanager.reducer import HeldDevices
 from kubeledger.kubelet.lifecycle.state import ContainerState, PodState
-from kubeledger.kubelet.memorymanager.state import HeldMemory
-from kubeledger.model.bodies.allocation import ResourceAmounts
+from kubeledger.kubelet.memorymanager.reducer import HeldMemory
+from kubeledger.model.bodies.cgroups import ResourceAmounts
 from kubeledger.model.units import NS_PER_S, format_ts
-from kubeledger.replay.node.document import PARTS
-from kubeledger.replay.node.state import NodeState
+from kubeledger.replay.node.state import PARTS, NodeState
 
 Rows = Iterable[Sequence[Any]]
 

@@ -19,9 +19,9 @@ import msgspec
 
 from kubeledger.analyze.histories.history import History, histories_of_ledger
 from kubeledger.analyze.sql.api import Queryable
-from kubeledger.analyze.sql.library import find_query, load_library
-from kubeledger.analyze.sql.segments import fingerprint
-from kubeledger.analyze.whatif.configs import ConfigFile, config_of, variants_for
+from kubeledger.analyze.sql.tables import fingerprint
+from kubeledger.analyze.sql.views import find_query, load_library
+from kubeledger.analyze.whatif.variants import ConfigFile, config_of, variants_for
 from kubeledger.analyze.why import answers_to
 from kubeledger.cli.memory import SharedBound
 from kubeledger.cli.output import cell_text
@@ -29,11 +29,10 @@ from kubeledger.cli.sql import bound
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.replay import state_at
-from kubeledger.replay.node.document import document
+from kubeledger.replay.node.state import document
 from kubeledger.timeline import NodeView, build_drawing
-from kubeledger.timeline.blocks import records_between
 from kubeledger.timeline.overlay import Overlay
-from kubeledger.timeline.page import page_text, payload_of
+from kubeledger.timeline.page import page_text, payload_of, records_between
 from kubeledger.timeline.server import Answer, Asked, Reply, json_reply
 
 Opened = Callable[[Path], Queryable]

@@ -110,7 +110,7 @@ def verify(
 
     from kubeledger.cli.files import is_standard
     from kubeledger.cli.verify_output import junit_writer, writer_of
-    from kubeledger.verify.tally import Tally
+    from kubeledger.verify.finding import Tally
 
     tally = Tally()
     with ExitStack() as stack:

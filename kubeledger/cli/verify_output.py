@@ -19,7 +19,7 @@ from kubeledger.cli.files import new_output, output_errors
 from kubeledger.cli.output import counted, csv_line, printable, write_rows
 from kubeledger.cli.screen import screen_width
 from kubeledger.verify import Contradiction, Finding, Outcome, Verdict, Violation
-from kubeledger.verify.tally import VERDICTS, Tally
+from kubeledger.verify.finding import VERDICTS, Tally
 
 _SPOOL_BYTES = 4 << 20
 _CSV_COLUMNS = (

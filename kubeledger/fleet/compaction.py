@@ -14,13 +14,12 @@ from typing import NamedTuple
 
 import duckdb
 
-from kubeledger.analyze.sql.derived import DERIVED
+from kubeledger.analyze.sql.ledger_tables import DERIVED
 from kubeledger.fleet.lake import Lake, lake_file
 from kubeledger.fleet.layout import COMPACT, compact_path
 from kubeledger.fleet.tables import NULLABLE
 from kubeledger.fleet.types import Compacted, Head, LakeFile
-from kubeledger.ledger.history.lines import quoted
-from kubeledger.ledger.history.parts import engine
+from kubeledger.ledger.history.parts import engine, quoted
 
 JSON_COLUMNS: dict[str, tuple[str, ...]] = {
     "records": ("body",),

@@ -12,20 +12,19 @@ from typing import Protocol
 from kubeledger.analyze.histories.sources import is_ledger, is_recording
 from kubeledger.fleet.layout import LAKE
 from kubeledger.fleet.sealed import copy_node, is_sealed_ledger, unseal_ledger
-from kubeledger.ingest.coverage import known_lengths
 from kubeledger.ingest.ingest import history_of, ingest
 from kubeledger.ingest.pieces import options_of_kept, plan_of_kept
-from kubeledger.ingest.planning.bundle import find_bundles
+from kubeledger.ingest.planning.bundle import ImportOptions, find_bundles
 from kubeledger.ingest.planning.node_split import split_by_node
-from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ingest.planning.plan import Plan, make_plan
 from kubeledger.ingest.sources.collect import INCOMPLETE, Collected, collect
 from kubeledger.ingest.sources.documents import read_document
 from kubeledger.ingest.sources.items import NodeObject
-from kubeledger.ledger.batch import Draft
+from kubeledger.ingest.standing import known_lengths
 from kubeledger.ledger.kept import KeptSources
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import read_recording
+from kubeledger.ledger.tail import Draft
 from kubeledger.model.bodies.node import NodeObserved
 from kubeledger.model.errors import BadInputError
 

@@ -13,7 +13,7 @@ import msgspec
 
 from kubeledger.analyze.histories.history import histories_of_ledger
 from kubeledger.fleet.contents import chain_of_node
-from kubeledger.fleet.identity import pool_of
+from kubeledger.fleet.identity import pool_of, rules_version
 from kubeledger.fleet.lake import Lake, MovedOnError, lake_file
 from kubeledger.fleet.layout import (
     LAYOUT,
@@ -24,7 +24,6 @@ from kubeledger.fleet.layout import (
     run_id,
     summary_path,
 )
-from kubeledger.fleet.rules import rules_version
 from kubeledger.fleet.sealed import seal_ledger, unseal_ledger
 from kubeledger.fleet.tables import WRITER, NodeTables, read_summary
 from kubeledger.fleet.types import Head, LakeFile, NodeSummary, SourceSeen
@@ -34,7 +33,7 @@ from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.errors import DamagedLedgerError
 from kubeledger.remote.store import StorageError, digest_of_file
 from kubeledger.verify import Outcome
-from kubeledger.verify.tally import VERDICTS, Tally
+from kubeledger.verify.finding import VERDICTS, Tally
 
 _RESTORE = "`kubeledger fleet repair` makes it again"
 

@@ -1,16 +1,51 @@
-"""Which node of a lake a source is about: nodes of one name are distinguished, or refused."""
+"""Which node of a lake a source is about, and under which rules it was imported and verified."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
+from kubeledger import __version__
 from kubeledger.fleet.contents import Content
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import DONE
 from kubeledger.fleet.types import Head, NodeSpec, SourceSeen
-from kubeledger.ledger.names import node_name
+from kubeledger.ledger.storage import node_name
 from kubeledger.model.errors import BadInputError
+
+ROOMS = ("ingest", "kubelet", "ledger", "model", "replay", "verify")
+"""Rooms of kubeledger on which records and verdicts depend."""
+
+_PACKAGE = Path(__file__).parent.parent
+_SUFFIXES = (".py", ".txt")
+_DIGEST_BYTES = 6
+
+
+def rules_version() -> str:
+    """Version of the rules by which this program imports and verifies.
+
+    Returns:
+        kubeledger's version and a digest of the source files that decide, ``0.1.0+1f0c93a5b2d7``:
+        it changes with every change of them, also between releases, and with no other.
+    """
+    return f"{__version__}+{digest_of_code(ROOMS)}"
+
+
+@cache
+def digest_of_code(places: tuple[str, ...]) -> str:
+    """Digest of packages and modules of kubeledger, ``verify`` or ``fleet/tables``: 12 digits."""
+    digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
+    for name in places:
+        place = _PACKAGE / name
+        files = place.rglob("*") if place.is_dir() else [place.with_suffix(".py")]
+        for file in sorted(file for file in files if file.suffix in _SUFFIXES):
+            digest.update(file.relative_to(_PACKAGE).as_posix().encode() + b"\0")
+            digest.update(file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
 
 _MACHINE_DIGITS = 8
 

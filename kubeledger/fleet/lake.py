@@ -24,20 +24,18 @@ from kubeledger.fleet.layout import (
     LAKE,
     LAYOUT,
     ROW_ROOMS,
-    claim_path,
-    claims_of,
-    done_of,
-    done_path,
-    failure_path,
-    node_of,
-)
-from kubeledger.fleet.small_files import (
     CompactIndex,
     Index,
     LakeFormat,
     Marked,
+    claim_path,
+    claims_of,
     decoded,
+    done_of,
+    done_path,
     encoded,
+    failure_path,
+    node_of,
 )
 from kubeledger.fleet.types import Compacted, Failure, Head, LakeFile
 from kubeledger.model.errors import BadQuestionError, DamagedLedgerError, KubeledgerError

@@ -1,12 +1,18 @@
-"""Where things stand in a lake, and what they are called. Pure."""
+"""Where things stand in a lake, what they are called, and its small files of JSON with a CRC."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from typing import TypeVar
 
-from kubeledger.analyze.sql.derived import DERIVED
-from kubeledger.ledger.names import node_directory
+import msgspec
+
+from kubeledger.analyze.sql.ledger_tables import DERIVED
+from kubeledger.fleet.types import Compacted, Head
+from kubeledger.ledger.sealing import sealed, unsealed
+from kubeledger.ledger.storage import node_directory
+from kubeledger.model.errors import DamagedLedgerError
 
 LAYOUT = 2
 """Version of the layout; a lake of a higher one is refused. The small files of 1 have no CRC."""
@@ -90,3 +96,59 @@ def failure_path(source: str) -> str:
     """The failure of a source, by its URL."""
     digest = hashlib.blake2b(source.encode(), digest_size=_DIGEST_BYTES).hexdigest()
     return f"{FAILURES}{digest}.json"
+
+
+# The small files of a lake: what is in them, and how: JSON with a CRC over itself.
+
+_T = TypeVar("_T")
+
+
+class LakeFormat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Content of ``lake.json``."""
+
+    format: str = "kubeledger lake"
+    layout: int = LAYOUT
+
+
+class Marked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a marker says, and the tag of the object in which it was read."""
+
+    tag: str
+    head: Head
+
+
+class Index(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Content of ``index/ID.json``: markers by their paths, so that not each must be read."""
+
+    markers: dict[str, Marked] = {}
+
+
+class CompactIndex(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Content of ``compact/ID.json``: the compacted files that count."""
+
+    files: tuple[Compacted, ...]
+
+
+def encoded(value: msgspec.Struct) -> bytes:
+    """A value as JSON, the same bytes for the same value."""
+    return sealed(value)
+
+
+def decoded(content: bytes, type_: type[_T], place: str) -> _T:
+    """The value of a file.
+
+    Raises:
+        DamagedLedgerError: it holds none.
+    """
+    found = unsealed(content, type_)
+    if found is not None:
+        return found
+    try:
+        return msgspec.json.decode(content, type=type_)  # of layout 1, which has no CRC
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        reason = "its CRC does not fit" if b'"crc"' in content else str(error)
+        raise DamagedLedgerError(
+            f"cannot be read: {reason}",
+            advice="it was changed by something else: `kubeledger fleet repair` repairs it",
+            file=place,
+        ) from error

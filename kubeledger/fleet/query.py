@@ -16,15 +16,14 @@ import duckdb
 import msgspec
 
 from kubeledger.analyze.sql.api import DEFAULT_TIMEOUT_S, Queryable
-from kubeledger.analyze.sql.derived import DERIVED
-from kubeledger.analyze.sql.library import ShippedQuery, load_library
+from kubeledger.analyze.sql.ledger_tables import DERIVED
 from kubeledger.analyze.sql.tables import ROWS, VERIFIED, VERIFIED_COLUMNS, create_table
-from kubeledger.analyze.sql.views import Needs, View, load_views
+from kubeledger.analyze.sql.views import Needs, ShippedQuery, View, load_library, load_views
 from kubeledger.fleet.compaction import JSON_COLUMNS, ReadFile, files_to_read, register_files
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import COMPACT, DONE, FAILURES
 from kubeledger.fleet.types import Failure, Head, LakeFile, NodeSummary, columns_of
-from kubeledger.ledger.history.lines import ROW_COLUMNS, create_lines, quoted, rows_sql
+from kubeledger.ledger.history.parts import ROW_COLUMNS, create_lines, quoted, rows_sql
 from kubeledger.model.errors import BadQuestionError, DamagedLedgerError
 from kubeledger.remote.store import StorageError
 

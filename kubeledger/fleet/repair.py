@@ -23,15 +23,19 @@ from kubeledger.fleet.layout import (
     LAKE,
     LEDGERS,
     NODES,
+    CompactIndex,
+    Index,
+    LakeFormat,
     claim_path,
+    decoded,
     done_path,
+    encoded,
     node_of,
 )
-from kubeledger.fleet.small_files import CompactIndex, Index, LakeFormat, decoded, encoded
 from kubeledger.fleet.sources import fetch, refuse_changed
 from kubeledger.fleet.types import Failure, Head, LakeFile, NodeSpec, SourceSeen
-from kubeledger.ledger.names import node_directory, node_name
-from kubeledger.ledger.sealed_json import unsealed
+from kubeledger.ledger.sealing import unsealed
+from kubeledger.ledger.storage import node_directory, node_name
 from kubeledger.model.errors import BadInputError, DamagedLedgerError
 from kubeledger.remote.store import Store
 

@@ -1,27 +1,78 @@
-"""A ledger as one file: ``.tar.zst``, the same bytes for the same ledger on any machine."""
+"""A ledger as one file, the same bytes for the same ledger; and the directory to make it in."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 import zstandard
 
 from kubeledger.ledger.history.history import LOCK
-from kubeledger.ledger.history.index import HISTORY
-from kubeledger.ledger.kept import KEPT
+from kubeledger.ledger.history.parts import HISTORY
+from kubeledger.ledger.kept import KEPT, SHIPPED
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.lock import LOCK_FILES
 from kubeledger.ledger.manifest import Manifest, save_manifest
-from kubeledger.ledger.names import MANIFEST, NODES, SNAPSHOTS, TEMPORARY_SUFFIX, node_directory
-from kubeledger.ledger.shipped import SHIPPED
+from kubeledger.ledger.storage import (
+    LOCK_FILES,
+    MANIFEST,
+    NODES,
+    SNAPSHOTS,
+    TEMPORARY_SUFFIX,
+    node_directory,
+)
 from kubeledger.model.errors import DamagedLedgerError
+
+_PREFIX = "kubeledger-task-"
+_LOCK = ".lock"
+
+
+@contextmanager
+def scratch_directory(parent: str | None) -> Iterator[Path]:
+    """An empty directory.
+
+    The operating system drops the lock beside it when the process dies, however that happens.
+
+    Args:
+        parent: where to make it; None: the default for temporary files.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    above = Path(parent or tempfile.gettempdir())
+    above.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(above)
+    descriptor, lock = tempfile.mkstemp(_LOCK, _PREFIX, above)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        directory = Path(lock.removesuffix(_LOCK))
+        directory.mkdir(0o700)
+        try:
+            yield directory
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+    finally:
+        Path(lock).unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _remove_abandoned(above: Path) -> None:
+    for lock in above.glob(f"{_PREFIX}*{_LOCK}"):
+        with suppress(OSError):  # another user's, or another process was faster
+            descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(lock.with_name(lock.name.removesuffix(_LOCK)), ignore_errors=True)
+                lock.unlink(missing_ok=True)
+            finally:
+                os.close(descriptor)
+
 
 _LEVEL = 9
 _WINDOW_LOG_MIN, _WINDOW_LOG_MAX = 20, 27

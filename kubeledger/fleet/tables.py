@@ -15,24 +15,30 @@ import msgspec
 import zstandard
 
 from kubeledger.analyze.histories.history import History
-from kubeledger.analyze.sql.derived import DERIVED, DerivedTable, folded
+from kubeledger.analyze.sql.ledger_tables import DERIVED, DerivedTable, folded
 from kubeledger.analyze.sql.tables import VERIFIED_COLUMNS
-from kubeledger.fleet.rules import digest_of_code
+from kubeledger.fleet.identity import digest_of_code
 from kubeledger.fleet.types import NodeSummary, columns_of
-from kubeledger.ledger.history.lines import ROW_COLUMNS, create_lines, quoted, rows_sql
-from kubeledger.ledger.history.parts import engine, pieces_of
-from kubeledger.ledger.history.upcasting import upcast_lines
+from kubeledger.ledger.history.parts import (
+    ROW_COLUMNS,
+    create_lines,
+    engine,
+    pieces_of,
+    quoted,
+    rows_sql,
+    upcast_lines,
+)
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.errors import DamagedLedgerError
 from kubeledger.verify import Finding, Outcome
-from kubeledger.verify.tally import Tally
+from kubeledger.verify.finding import Tally
 
 WRITER = ", ".join(
     [
         digest_of_code(
             (
                 *("fleet/sealed", "fleet/tables", "fleet/types", "ledger/history"),
-                *("analyze/sql/derived", "analyze/sql/tables"),
+                *("analyze/sql/ledger_tables", "analyze/sql/tables"),
             )
         ),
         f"duckdb {duckdb.__version__}",

@@ -11,15 +11,14 @@ from pathlib import Path
 
 import msgspec
 
-from kubeledger.ingest.coverage import known_lengths
 from kubeledger.ingest.ingest import NodeReport, history_of, ingest
 from kubeledger.ingest.pipeline import Progress
-from kubeledger.ingest.planning.bundle import find_bundles
+from kubeledger.ingest.planning.bundle import ImportOptions, find_bundles
 from kubeledger.ingest.planning.node_split import split_by_node
-from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ingest.planning.plan import Plan, make_plan
 from kubeledger.ingest.sources.collect import collect
-from kubeledger.ingest.sources.spool import spool_directory
+from kubeledger.ingest.sources.packing import spool_directory
+from kubeledger.ingest.standing import known_lengths
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.recovery import CountedAnew, RecoveryReport
 from kubeledger.ledger.writer import LedgerWriter

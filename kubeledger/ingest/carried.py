@@ -24,18 +24,18 @@ import msgspec
 from kubeledger.ingest.dispatch import DispatcherState
 from kubeledger.ingest.klog.account import Account
 from kubeledger.ingest.klog.log_survey import LogSurvey
-from kubeledger.ingest.klog.rotation import begins_after
+from kubeledger.ingest.klog.reorder import begins_after
 from kubeledger.ingest.klog.stamps import Clock
-from kubeledger.ingest.planning.bundle import Finding, FoundFile
-from kubeledger.ingest.planning.identity import KubeletVersion
-from kubeledger.ingest.planning.plan import Plan
+from kubeledger.ingest.planning.bundle import FoundFile
+from kubeledger.ingest.planning.plan import KubeletVersion, Plan
 from kubeledger.ingest.sources.detect import LOG_FORMATS
+from kubeledger.ingest.sources.items import Finding
 from kubeledger.ingest.sources.streams import Digests, SourceFile
 from kubeledger.ledger.frozen import Frozen, NotFreezableError, NotFrozenError, freeze, thaw
 from kubeledger.ledger.kept import KeptSource
+from kubeledger.ledger.manifest import Span, is_superseded
 from kubeledger.ledger.reading import Reading
 from kubeledger.ledger.snapshots import Snapshot, SnapshotStore, modules_version
-from kubeledger.ledger.superseded import Span, is_superseded
 
 _ROOMS: Final = ("model", "kubelet", "ledger", "replay", "ingest")
 _PLAN: Final = "plan"

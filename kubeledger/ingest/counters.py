@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.findings import Finding
-from kubeledger.ingest.sources.items import KubeletCounters
+from kubeledger.ingest.sources.items import Fact, Finding, KubeletCounters
+from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.bodies.node import KubeletStarted
-from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.units import NS_PER_S
-from kubeledger.replay.node.snapshot_time import time_in_name
+from kubeledger.replay.node.state import time_in_name
 
 _AROUND_NS = 5 * NS_PER_S
 """A reading is dated by its snapshot's name, and was taken around that second."""

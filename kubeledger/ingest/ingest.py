@@ -33,25 +33,31 @@ from kubeledger.ingest.carried import (
     seam_of,
     thawed_state,
 )
-from kubeledger.ingest.coverage import Coverage, coverage_of
 from kubeledger.ingest.pieces import keep_sources, plan_with_kept
 from kubeledger.ingest.pipeline import Pipeline, Progress
-from kubeledger.ingest.planning.bundle import Finding, FoundFile
-from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.planning.bundle import FoundFile, ImportOptions
 from kubeledger.ingest.planning.plan import Plan
-from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import Fact, Finding
 from kubeledger.ingest.sources.prefix import ANY_ENTRY
-from kubeledger.ingest.standing import OWN, StandingRecords
-from kubeledger.ingest.stored import WINDOW_NS, Key, StoredFacts, same_body, same_subject
-from kubeledger.ledger.base_content import DroppedImport
-from kubeledger.ledger.batch import Draft
+from kubeledger.ingest.standing import (
+    OWN,
+    WINDOW_NS,
+    Coverage,
+    Key,
+    StandingRecords,
+    StoredFacts,
+    coverage_of,
+    same_body,
+    same_subject,
+)
+from kubeledger.ledger.base import DroppedImport
 from kubeledger.ledger.frozen import NotFrozenError
 from kubeledger.ledger.kept import REREAD_BYTES_MAX, KeptSources
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.manifest import Run
-from kubeledger.ledger.names import CARRIED
-from kubeledger.ledger.runs import keyed_replay, replay_runs
-from kubeledger.ledger.superseded import Span, is_superseded
+from kubeledger.ledger.manifest import Run, Span, is_superseded
+from kubeledger.ledger.reading import keyed_replay, replay_runs
+from kubeledger.ledger.storage import CARRIED
+from kubeledger.ledger.tail import Draft
 from kubeledger.ledger.writer import LedgerWriter
 from kubeledger.model.bodies.ledger import (
     FindingReported,

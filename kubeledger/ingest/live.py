@@ -12,21 +12,19 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kubeledger.ingest.correlate.instances import index_instances
+from kubeledger.ingest.correlate.context import index_instances
 from kubeledger.ingest.correlate.survey import fill_context
-from kubeledger.ingest.coverage import Coverage
 from kubeledger.ingest.dispatch import finding_fact
+from kubeledger.ingest.klog.account import LogOutput, Ordered
 from kubeledger.ingest.klog.log_survey import LogLook
-from kubeledger.ingest.klog.outputs import LogOutput, Ordered
 from kubeledger.ingest.klog.reader import KlogReader
 from kubeledger.ingest.klog.reorder import LogOrder, Timed
 from kubeledger.ingest.pipeline import Keyed, Pipeline
-from kubeledger.ingest.planning.bundle import Finding
 from kubeledger.ingest.planning.plan import Plan, take_logs
 from kubeledger.ingest.planning.timing import time_of_document
 from kubeledger.ingest.sources.documents import Document, DocumentContents
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import Item
+from kubeledger.ingest.sources.items import Fact, Finding, Item
+from kubeledger.ingest.standing import Coverage
 from kubeledger.model.units import NS_PER_S
 
 _LATE_NS = 2 * NS_PER_S

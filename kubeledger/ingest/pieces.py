@@ -14,14 +14,12 @@ from typing import TypeVar
 import msgspec
 
 from kubeledger.ingest.carried import Surveys, is_plain
-from kubeledger.ingest.coverage import same_name
 from kubeledger.ingest.klog.log_survey import survey_log
-from kubeledger.ingest.planning.bundle import Bundle, FoundFile, drop_copies
-from kubeledger.ingest.planning.identity import has_version
-from kubeledger.ingest.planning.options import ImportOptions
-from kubeledger.ingest.planning.plan import Plan, make_plan
+from kubeledger.ingest.planning.bundle import Bundle, FoundFile, ImportOptions, drop_copies
+from kubeledger.ingest.planning.plan import Plan, has_version, make_plan
 from kubeledger.ingest.sources.detect import LOG_FORMATS, opened
 from kubeledger.ingest.sources.streams import SourceFile, digest_chunks
+from kubeledger.ingest.standing import same_name
 from kubeledger.ledger.kept import REREAD_BYTES_MAX, KeptImport, KeptSource, KeptSources
 from kubeledger.model.errors import BadInputError
 

@@ -10,35 +10,27 @@ from itertools import chain, zip_longest
 
 from kubeledger import __version__
 from kubeledger.ingest.carried import ReadState, basis_of
-from kubeledger.ingest.coverage import Coverage
 from kubeledger.ingest.dispatch import Dispatcher, finding_fact
-from kubeledger.ingest.klog.account import Account, shape_of
+from kubeledger.ingest.klog.account import Account, LogOutput, Ordered, shape_of
 from kubeledger.ingest.klog.lines import LineStats
 from kubeledger.ingest.klog.log_survey import LogSurvey
-from kubeledger.ingest.klog.outputs import (
-    LogOutput,
-    Ordered,
-)
 from kubeledger.ingest.klog.reader import KlogReader
-from kubeledger.ingest.klog.reorder import LogOrder, all_after
-from kubeledger.ingest.klog.rotation import overlap_of, up_to
+from kubeledger.ingest.klog.reorder import LogOrder, all_after, overlap_of, up_to
 from kubeledger.ingest.klog.stamps import Clock
-from kubeledger.ingest.planning.bundle import Finding
 from kubeledger.ingest.planning.plan import Plan
 from kubeledger.ingest.planning.weave import groups_of, woven
-from kubeledger.ingest.sources.api_events import ApiReason
 from kubeledger.ingest.sources.documents import Document, LineCounts, read_document
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import ApiEvent, Item, NodeObject, PodList
+from kubeledger.ingest.sources.items import ApiEvent, Fact, Finding, Item, NodeObject, PodList
+from kubeledger.ingest.sources.shapes import ApiReason
 from kubeledger.ingest.sources.streams import SourceFile
+from kubeledger.ingest.standing import Coverage
 from kubeledger.model.bodies.ledger import (
     FindingReported,
     ImportCompleted,
     ImportStarted,
     SourceAccount,
 )
-from kubeledger.model.wire.instants import YEARS, is_storable
-from kubeledger.model.wire.soundness import body_flaw
+from kubeledger.model.wire.catalogue import YEARS, body_flaw, is_storable
 
 Progress = Callable[[int, int], None]
 """Called now and then with the bytes read so far and the bytes there are."""

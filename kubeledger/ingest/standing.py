@@ -1,4 +1,4 @@
-"""Records of imports whose sources are read again: which of them still follow from what is read.
+"""What the ledger already holds of an import, and which earlier records still follow.
 
 Records and facts both come in the order of time, so both are walked together and only a window
 of records around the present is held. A record stays where a fact says the same to the letter,
@@ -9,13 +9,18 @@ whose evidence is not read again (the capture lost it) stays as it is.
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.stored import WINDOW_NS, same_body
-from kubeledger.ledger.superseded import Span, spans_of
-from kubeledger.ledger.superseded import is_superseded as is_within
+import msgspec
+
+from kubeledger.ingest.planning.bundle import FoundFile
+from kubeledger.ingest.sources.detect import LOG_FORMATS
+from kubeledger.ingest.sources.items import Fact
+from kubeledger.ingest.sources.packing import without_suffix
+from kubeledger.ledger.manifest import Span, spans_of
+from kubeledger.ledger.manifest import is_superseded as is_within
 from kubeledger.model.bodies.ledger import (
     FindingReported,
     GapObserved,
@@ -23,8 +28,203 @@ from kubeledger.model.bodies.ledger import (
     ImportStarted,
     LinesNotUnderstood,
     RecordsSuperseded,
+    Source,
 )
 from kubeledger.model.record import Body, Evidence, Record
+from kubeledger.model.units import NS_PER_S
+
+# Facts against records: which of the facts of an import are in the ledger already.
+#
+# Facts and records both come in the order of time, so both sides are walked together and
+# only a window of records around the present is held. Each record is found once at most.
+#
+# What is the same is a matter of the question. The facts of one import that was broken off
+# are regenerated to the letter. Facts of another import about the same moment may
+# know more or less of it (a pod list gave the names, a checkpoint the NUMA nodes): for those
+# the kind, the time and the subject decide.
+
+WINDOW_NS = 120 * NS_PER_S
+"""How far apart in the order of time a fact and its record may stand."""
+
+_SUBJECT = (
+    "namespace",
+    "pod",
+    "probe_type",
+    "to_result",
+    "resource",
+    "image_id",
+    "cgroup",
+    "signal",
+    "operation",
+    "victim_pod",
+    "reason",
+    "message",
+    "listed_by",
+)
+"""Fields that tell facts of one kind and one moment apart, and do not depend on what else a
+bundle holds. Containers and UIDs do: they may have been unknown before."""
+
+_UNNAMED = frozenset({"cpumanager", "devicemanager", "memorymanager", "topologymanager"})
+"""Subsystems whose lines often name a pod by its UID alone."""
+
+Key = Callable[[int, Body], Hashable]
+
+
+def same_body(ts_ns: int, body: Body) -> bytes:
+    """Key by which only equal facts are equal."""
+    text = msgspec.json.encode(body, order="sorted")
+    return hashlib.blake2b(
+        ts_ns.to_bytes(12, "big", signed=True) + body.kind.encode() + text, digest_size=16
+    ).digest()
+
+
+def same_subject(ts_ns: int, body: Body) -> Hashable:
+    """Key by which facts are equal that are about the same thing at the same time."""
+    names = _SUBJECT[2:] if body.kind.partition(".")[0] in _UNNAMED else _SUBJECT
+    return ts_ns, body.kind, *(getattr(body, name, None) for name in names)
+
+
+class StoredFacts:
+    """Records of earlier imports, to be found again once each."""
+
+    def __init__(self, records: Iterable[Record], key: Key) -> None:
+        """Begin before the first record.
+
+        Args:
+            records: in the order of time (within a run, of its source).
+            key: what makes a fact and a record the same.
+        """
+        self._records: Iterator[Record] = iter(records)
+        self._key = key
+        self._window: deque[tuple[int, Hashable, int]] = deque()
+        self._seqs: dict[Hashable, deque[int]] = {}
+        self._latest_record_ns: int | None = None
+        self._latest_fact_ns: int | None = None
+
+    def take(self, fact: Fact) -> int | None:
+        """Seq of the record that says the same; None when there is none."""
+        latest_ns = max(self._latest_fact_ns or fact.ts_ns, fact.ts_ns)
+        self._latest_fact_ns = latest_ns
+        self._pull(latest_ns + WINDOW_NS)
+        self._forget(latest_ns - WINDOW_NS)
+        seqs = self._seqs.get(self._key(fact.ts_ns, fact.body))
+        return seqs.popleft() if seqs else None
+
+    def _pull(self, upto_ns: int) -> None:
+        while self._latest_record_ns is None or self._latest_record_ns <= upto_ns:
+            record = next(self._records, None)
+            if record is None:
+                return
+            latest_ns = max(self._latest_record_ns or record.ts_ns, record.ts_ns)
+            self._latest_record_ns = latest_ns
+            key = self._key(record.ts_ns, record.body)
+            self._window.append((latest_ns, key, record.seq))
+            self._seqs.setdefault(key, deque()).append(record.seq)
+
+    def _forget(self, before_ns: int) -> None:
+        """Records far behind leave the window, unless they were found already."""
+        while self._window and self._window[0][0] < before_ns:
+            _, key, seq = self._window.popleft()
+            seqs = self._seqs.get(key)
+            if seqs is None:
+                continue
+            if seqs and seqs[0] == seq:
+                seqs.popleft()
+            if not seqs:
+                del self._seqs[key]
+
+
+# What earlier imports of a node have already reported.
+#
+# A log is known again by the digest of its content, whatever it is called now, and one that
+# has grown since by the digest of its beginning. A snapshot is known by its digest and its
+# name, which holds its time: what a file held before, it may hold again.
+#
+# This decides whether a bundle is read at all, and which accounts of lines are old. Whether
+# a fact is, the records themselves show (``stored``).
+
+_WHOLE = 1 << 62
+
+
+class Coverage(msgspec.Struct):
+    """How many first bytes of each file are known.
+
+    Attributes:
+        known: file of the bundle -> bytes; 0 for a new one, ``_WHOLE`` for one known whole.
+    """
+
+    known: dict[str, int]
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing of the bundle has been imported before."""
+        return not any(self.known.values())
+
+    @property
+    def is_whole(self) -> bool:
+        """All of the bundle has been imported before."""
+        return all(known == _WHOLE for known in self.known.values())
+
+    def known_bytes(self, file: str) -> int:
+        """First bytes of a file that are known; 0 when it is new."""
+        return self.known.get(file, 0)
+
+    def holds(self, evidence: tuple[Evidence, ...]) -> bool:
+        """An earlier import has read all of this evidence."""
+        return bool(evidence) and all(self._holds_place(place) for place in evidence)
+
+    def _holds_place(self, place: Evidence) -> bool:
+        known = self.known.get(place.file, 0)
+        return known == _WHOLE or (place.offset is not None and place.offset < known)
+
+
+def known_lengths(sources: Iterable[Source]) -> list[int]:
+    """Lengths of the logs that were imported: a log may begin with one of them."""
+    return sorted({source.size_bytes for source in sources if source.format in LOG_FORMATS})
+
+
+def coverage_of(files: Iterable[FoundFile], imported: Iterable[Source]) -> Coverage:
+    """Compare a bundle with the sources of completed imports."""
+    names: dict[str, list[str]] = {}
+    for source in imported:
+        names.setdefault(source.digest, []).append(source.file)
+    coverage = Coverage({})
+    for file in files:
+        name = file.source.name
+        coverage.known[name] = 0
+        same = names.get(file.digests.digest, ())
+        if same and (file.survey is not None or any(same_name(name, other) for other in same)):
+            coverage.known[name] = _WHOLE
+            continue
+        lengths = [
+            length
+            for length, digest in file.digests.prefixes.items()
+            if digest in names and length > 0
+        ]
+        if lengths:
+            coverage.known[name] = _line_start(file, max(lengths))
+    return coverage
+
+
+def same_name(name: str, other: str) -> bool:
+    """One path is the end of the other: the bundle was named by another of its directories."""
+    left, right = without_suffix(name), without_suffix(other)
+    return left == right or left.endswith(f"/{right}") or right.endswith(f"/{left}")
+
+
+def _line_start(file: FoundFile, length: int) -> int:
+    """Start of the line that the end of the older copy cut; ``length`` if it cut none."""
+    position, start = 0, 0
+    for chunk in file.source.stored_chunks():
+        piece = chunk[: length - position]
+        cut = piece.rfind(b"\n")
+        if cut >= 0:
+            start = position + cut + 1
+        position += len(piece)
+        if position >= length:
+            break
+    return start
+
 
 OWN: tuple[type[Body], ...] = (ImportStarted, ImportCompleted, RecordsSuperseded)
 """What each import records about itself."""

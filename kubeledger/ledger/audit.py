@@ -11,24 +11,20 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from kubeledger.ledger.audit_report import (
+from kubeledger.ledger.audit_walk import (
     AuditReport,
+    ChainWalk,
+    Fault,
     Finding,
     NodeAudit,
     Tail,
     ToldLoss,
     finding_of_loss,
 )
-from kubeledger.ledger.base import BASE, Begin, begin_of, load_base
-from kubeledger.ledger.base_content import load_content
-from kubeledger.ledger.captures import capture_flaws
-from kubeledger.ledger.chain_walk import ChainWalk, Fault
-from kubeledger.ledger.index import without_dropped
-from kubeledger.ledger.kept import KeptSources
+from kubeledger.ledger.base import BASE, Begin, begin_of, load_base, load_content
+from kubeledger.ledger.kept import SHIPPED, KeptSources, capture_flaws, load_mark
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.manifest import NodeInfo, load_manifest
-from kubeledger.ledger.names import MANIFEST, NODES, SEGMENTS, node_directory
-from kubeledger.ledger.regular import NotRegularError, crc_of
+from kubeledger.ledger.manifest import NodeInfo, load_manifest, without_dropped
 from kubeledger.ledger.segments import (
     Lines,
     Segment,
@@ -38,9 +34,16 @@ from kubeledger.ledger.segments import (
     lines_of,
     list_segments,
 )
-from kubeledger.ledger.shipped import SHIPPED, load_mark
 from kubeledger.ledger.snapshots import SnapshotStore, derived_stores
-from kubeledger.ledger.storage import storage_errors
+from kubeledger.ledger.storage import (
+    MANIFEST,
+    NODES,
+    SEGMENTS,
+    NotRegularError,
+    crc_of,
+    node_directory,
+    storage_errors,
+)
 from kubeledger.model.errors import DamagedLedgerError
 from kubeledger.model.wire.codec import chain_of, is_complete_except_newline
 

@@ -1,4 +1,4 @@
-"""Sources that a ledger keeps: ``nodes/<node>/kept``, so that a later import can read them again.
+"""What a ledger keeps besides records: sources, a capture, and what of it is stored elsewhere.
 
 What a bundle shows follows from all of its files together. Where they come in pieces, each
 import reads what came before again, and superseded records are told apart from those that
@@ -10,17 +10,148 @@ damaged or missing is not read again, and its records stay as they are; an audit
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
+from struct import Struct
+from typing import BinaryIO
+from zlib import crc32
 
 import msgspec
 import zstandard
 
-from kubeledger.ledger.names import NODES, TEMPORARY_SUFFIX, node_directory
-from kubeledger.ledger.sealed_json import load_sealed, save_sealed
-from kubeledger.ledger.storage import make_directory, new_file, remove, storage_errors
+from kubeledger.ledger.manifest import NodeInfo
+from kubeledger.ledger.sealing import load_sealed, save_sealed
+from kubeledger.ledger.storage import (
+    NODES,
+    TEMPORARY_SUFFIX,
+    make_directory,
+    new_file,
+    node_directory,
+    open_regular,
+    remove,
+    storage_errors,
+)
+
+# ``nodes/<node>/shipped.json``: what of a node is stored elsewhere, and may be dropped here.
+#
+# The mark is written after what it counts was read back from there. One that is lost or damaged
+# counts as none: what is there already is then read back again, and nothing is stored twice.
+
+SHIPPED = "shipped.json"
+_BYTES_MAX = 256 << 20
+
+
+class ShipMark(msgspec.Struct, kw_only=True):
+    """What of a node is stored at one place.
+
+    Attributes:
+        url: of the place.
+        prefix: of the node's copy, below the URL.
+        info: counts of the copy.
+        base_digest: of the newest base that is stored, as in its record; empty for none.
+    """
+
+    format: int = 1
+    url: str
+    prefix: str
+    info: NodeInfo
+    base_digest: str = ""
+
+
+def load_mark(directory: Path) -> ShipMark | None:
+    """The mark of a node; None when there is none, or a damaged one.
+
+    Raises:
+        LedgerUnavailableError: it is there and cannot be read.
+    """
+    path = directory / SHIPPED
+    with storage_errors("read what was shipped", path):
+        mark = load_sealed(path, ShipMark, _BYTES_MAX)
+    return mark if mark and mark.format == 1 else None
+
+
+def save_mark(directory: Path, mark: ShipMark) -> None:
+    """Write the mark of a node atomically.
+
+    Raises:
+        LedgerUnavailableError: the operating system refused.
+    """
+    path = directory / SHIPPED
+    with storage_errors("note what was shipped", path):
+        save_sealed(path, mark)
+
+
+# ``nodes/<node>/capture``: the frames of what a recorder observed and has not imported yet.
+#
+# What is in them is the recorder's (``record.chapters``). Here is how they stand in a file, and
+# what of it is not as it was written: until its import a chapter is the only copy.
+
+CAPTURE = "capture"
+OPEN, ENDED = ".open", ".ended"
+"""Of a chapter that is written, and of one that waits for its import."""
+
+MARK = b"KLB1"
+HEAD = Struct("<4sII")
+"""Of a frame: the mark, length and CRC-32 of what follows."""
+
+FRAME_BYTES_MAX = 1 << 28
+
+
+def capture_flaws(ledger: Path, node: str) -> Iterator[tuple[Path, int, str]]:
+    """Files and offsets of frames that a later import would not read, and why.
+
+    Raises:
+        LedgerUnavailableError: a file cannot be read.
+    """
+    directory = ledger / NODES / node_directory(node) / CAPTURE
+    for path in sorted([*directory.glob(f"*{OPEN}"), *directory.glob(f"*{ENDED}")]):
+        with storage_errors("read the capture", path):
+            try:
+                file = open_regular(path)
+            except FileNotFoundError:  # imported meanwhile
+                continue
+            with file:
+                at = _sound_bytes(file)
+                file.seek(at)
+                rest = file.read(FRAME_BYTES_MAX)
+        if rest and not (path.suffix == OPEN and _is_unfinished(rest)):
+            yield path, at, "what was captured from here on is damaged"
+
+
+def _sound_bytes(file: BinaryIO) -> int:
+    """Where the whole frames that a file begins with end."""
+    size = os.fstat(file.fileno()).st_size
+    at = 0
+    while True:
+        head = file.read(HEAD.size)
+        if len(head) < HEAD.size:
+            return at
+        mark, length, crc = HEAD.unpack(head)
+        is_whole = mark == MARK and length <= min(FRAME_BYTES_MAX, size)
+        data = file.read(length) if is_whole else b""
+        if not is_whole or len(data) < length or crc32(data) != crc:
+            return at
+        at += HEAD.size + length
+
+
+def _is_unfinished(rest: bytes) -> bool:
+    """Whether this is the beginning of a frame, as a crash or a writer at work leaves it."""
+    if len(rest) < HEAD.size:
+        return MARK.startswith(rest[: len(MARK)])
+    mark, length, _ = HEAD.unpack_from(rest)
+    data = rest[HEAD.size :]
+    if mark != MARK or len(data) >= length:
+        return False
+    unpacker = zstandard.ZstdDecompressor().decompressobj()
+    try:
+        unpacker.decompress(data)
+    except zstandard.ZstdError:
+        return False
+    return not unpacker.eof  # else all of it is there, and the length was changed
+
 
 KEPT = "kept"
 REREAD_BYTES_MAX = 1 << 30

@@ -1,4 +1,4 @@
-"""A ledger: a directory of records, read by anyone, written by one at a time."""
+"""A ledger: a directory of records, read by anyone, as it grows too, written by one at a time."""
 
 from __future__ import annotations
 
@@ -9,25 +9,32 @@ from pathlib import Path
 import msgspec
 
 from kubeledger.ledger.base import Begin
-from kubeledger.ledger.lock import writer_lock
-from kubeledger.ledger.manifest import Manifest, NodeInfo, load_manifest, save_manifest
-from kubeledger.ledger.names import (
-    MANIFEST,
-    NODES,
-    SEGMENTS,
-    SNAPSHOTS,
-    TEMPORARY_SUFFIX,
-    node_directory,
-    node_name,
+from kubeledger.ledger.manifest import (
+    Manifest,
+    NodeInfo,
+    is_superseded,
+    load_manifest,
+    save_manifest,
 )
 from kubeledger.ledger.reader import RawLine, Verify
 from kubeledger.ledger.reading import Reading, reading
 from kubeledger.ledger.recovery import CountedAnew, RecoveryReport, recover_node
-from kubeledger.ledger.regular import NotRegularError
 from kubeledger.ledger.segments import blocks_of, lines_of, list_segments
 from kubeledger.ledger.snapshots import SnapshotStore
-from kubeledger.ledger.storage import SHARED_DIRECTORY, make_directory, storage_errors
-from kubeledger.ledger.superseded import is_superseded
+from kubeledger.ledger.storage import (
+    MANIFEST,
+    NODES,
+    SEGMENTS,
+    SHARED_DIRECTORY,
+    SNAPSHOTS,
+    TEMPORARY_SUFFIX,
+    NotRegularError,
+    make_directory,
+    node_directory,
+    node_name,
+    storage_errors,
+    writer_lock,
+)
 from kubeledger.ledger.writer import LedgerWriter, WriterOptions
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record
@@ -214,7 +221,7 @@ class Ledger:
     def replay(
         self, node: str, *, upto_ts_ns: int | None = None, verify: Verify = "chain"
     ) -> Iterator[Record]:
-        """Records in the order of time, as a fold wants them (:mod:`kubeledger.ledger.runs`).
+        """Records in the order of time, as a fold wants them (:mod:`kubeledger.ledger.reading`).
 
         Raises:
             KubeledgerError: as :meth:`records`.
@@ -340,3 +347,44 @@ def _name_of(directory: Path, segments: Path) -> str | None:
                 name = decode_envelope(piece.lines[0]).node
         return name if name and node_directory(name) == directory.name else None
     return None
+
+
+# Records as they are appended, for a reader beside the writer.
+
+
+class Following:
+    """Follows a ledger from now on.
+
+    Attributes:
+        seen: node -> the last record that was there, or was given.
+    """
+
+    def __init__(self, ledger: Ledger, node: str | None = None) -> None:
+        """Take down how far each node is.
+
+        Args:
+            ledger: which may have no node yet.
+            node: only this one; None: all, and those that come.
+
+        Raises:
+            KubeledgerError: as the ledger's.
+        """
+        self._ledger = ledger
+        self._node = node
+        self.seen = {name: ledger.info(name).last_seq for name in self._names()}
+
+    def new(self) -> Iterator[Record]:
+        """Records that were appended since, in the order of seq, one node after the other.
+
+        What a later record supersedes is given, too: it was not yet when it was appended.
+
+        Raises:
+            KubeledgerError: as the ledger's.
+        """
+        for name in self._names():
+            for record in self._ledger.records(name, self.seen.get(name, 0), superseded=True):
+                self.seen[name] = record.seq
+                yield record
+
+    def _names(self) -> list[str]:
+        return self._ledger.nodes() if self._node is None else [self._node]

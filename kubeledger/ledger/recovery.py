@@ -1,4 +1,4 @@
-"""What a writer does before its first write: find where the ledger ends.
+"""What a writer does before its first write: find where the ledger ends, and what it lost.
 
 A crash can leave: an unfinished line, or unfinished lines, at the end of the open segment;
 an empty new segment; a half-sealed segment; a manifest that is behind. All of these are
@@ -17,14 +17,21 @@ import msgspec
 
 from kubeledger.ledger.base import begin_of
 from kubeledger.ledger.dropping import settle
-from kubeledger.ledger.index import INDEXED_KINDS, begin_segment, note_records, without_dropped
-from kubeledger.ledger.losses import loss_of, note_reopened
-from kubeledger.ledger.manifest import NodeInfo, SegmentInfo
-from kubeledger.ledger.regular import file_crc
+from kubeledger.ledger.manifest import (
+    INDEXED_KINDS,
+    Loss,
+    NodeInfo,
+    Run,
+    SegmentInfo,
+    begin_segment,
+    note_records,
+    without_dropped,
+)
 from kubeledger.ledger.sealing import finish_seals
 from kubeledger.ledger.segments import Segment, blocks_of, lines_of, list_segments
 from kubeledger.ledger.snapshots import SnapshotStore, derived_stores
-from kubeledger.ledger.storage import WRITE_OWN
+from kubeledger.ledger.storage import WRITE_OWN, file_crc
+from kubeledger.ledger.tail import Draft
 from kubeledger.model.errors import DamagedLedgerError
 from kubeledger.model.record import Body
 from kubeledger.model.wire.codec import (
@@ -35,6 +42,87 @@ from kubeledger.model.wire.codec import (
     decode_line,
     is_complete_except_newline,
 )
+
+
+def loss_of(counted: NodeInfo, left: NodeInfo, found_ts_ns: int) -> Loss | None:
+    """What is lost between what the manifest counts and what is there.
+
+    Records of earlier losses are written again, and no loss; None if there are no others.
+
+    Args:
+        counted: by the manifest.
+        left: counted from the segments alone; fewer records.
+    """
+    recorded = {loss.seq for loss in counted.losses}
+
+    def is_lost(after_seq: int, run: Run) -> bool:
+        later = range(max(after_seq, left.last_seq, run.first_seq - 1) + 1, run.last_seq + 1)
+        return any(seq not in recorded for seq in later)
+
+    def holds_others(run: Run) -> bool:
+        own_seq = _own_seq(run)
+        return own_seq is None or is_lost(own_seq, run)
+
+    if recorded.issuperset(range(left.last_seq + 1, counted.last_seq + 1)):
+        return None
+    kept = {run.first_seq: run for run in left.runs}
+    runs = [run for run in counted.runs if is_lost(0, run)]
+    begins = [_rest_begins(run, kept.get(run.first_seq)) for run in runs]
+    open_ = [run for run in runs if not _is_complete(kept.get(run.first_seq))]
+    return Loss(
+        first_seq=left.last_seq + 1,
+        last_seq=counted.last_seq,
+        chain=counted.head.hex(),
+        first_ts_ns=min(begins, default=None),
+        last_ts_ns=max((run.max_ts_ns for run in runs), default=None),
+        imports=tuple(run.digest for run in open_ if run.digest is not None),
+        others=len(open_) < len(runs) or not runs or any(map(holds_others, open_)),
+        found_ts_ns=found_ts_ns,
+    )
+
+
+def drafts_of_losses(info: NodeInfo) -> list[Draft]:
+    """The records that losses without one still need, at a time that changes no order."""
+    latest = info.runs[-1].max_ts_ns if info.runs else None
+    return [
+        Draft((loss.first_ts_ns or 0) if latest is None else latest, loss.lost)
+        for loss in info.losses
+        if not loss.seq
+    ]
+
+
+def note_reopened(info: NodeInfo, known: NodeInfo) -> None:
+    """Note where imports stand that are not complete: what is appended now may be anybody's.
+
+    Args:
+        info: what is there, as a writer finds it; changed in place.
+        known: by the manifest; only what it counts is known to be of one writer.
+    """
+    before = {(run.first_seq, run.digest): run.reopened_seq for run in known.runs}
+    for run in info.runs:
+        reopened_seq = before.get((run.first_seq, run.digest))
+        if reopened_seq:
+            run.reopened_seq = min(reopened_seq, run.last_seq)
+        elif run.digest is not None and not run.complete:
+            run.reopened_seq = run.first_seq if reopened_seq is None else run.last_seq
+
+
+def _rest_begins(run: Run, kept: Run | None) -> int:
+    """No lost record of a run stands before this time in the order of replay."""
+    return run.first_ts_ns if kept is None else kept.max_ts_ns
+
+
+def _is_complete(kept: Run | None) -> bool:
+    return kept is not None and kept.complete
+
+
+def _own_seq(run: Run) -> int | None:
+    """The records after this one may be others than the import's; None: all of them."""
+    if run.digest is None or (run.reopened_seq is None and not run.complete):
+        return None
+    own_seq = run.end_seq if run.complete else run.last_seq
+    return min(own_seq, run.reopened_seq or own_seq)
+
 
 _OTHERS = (
     "the manifest counts another chain digest at record {}: these are not the records that it "

@@ -16,9 +16,14 @@ from typing import BinaryIO, NamedTuple
 
 import zstandard
 
-from kubeledger.ledger.compression import decompress, seek_table
-from kubeledger.ledger.names import SEALED_SUFFIX, segment_file, segment_first_seq
-from kubeledger.ledger.regular import NotRegularError, open_regular
+from kubeledger.ledger.sealing import decompress, seek_table
+from kubeledger.ledger.storage import (
+    SEALED_SUFFIX,
+    NotRegularError,
+    open_regular,
+    segment_file,
+    segment_first_seq,
+)
 from kubeledger.model.errors import DamagedLedgerError
 
 LINE_BYTES_MAX = 16 << 20

@@ -21,10 +21,16 @@ import zstandard
 
 import kubeledger
 from kubeledger.ledger.manifest import Run
-from kubeledger.ledger.names import DERIVED, SNAPSHOTS
-from kubeledger.ledger.regular import read_regular
-from kubeledger.ledger.runs import replays_in_seq_order
-from kubeledger.ledger.storage import make_directory, remove, storage_errors, write_atomically
+from kubeledger.ledger.reading import replays_in_seq_order
+from kubeledger.ledger.storage import (
+    DERIVED,
+    SNAPSHOTS,
+    make_directory,
+    read_regular,
+    remove,
+    storage_errors,
+    write_atomically,
+)
 
 _NAME = re.compile(r"(\d{20})\.snapshot")
 _LEVEL = 3

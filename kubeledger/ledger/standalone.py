@@ -9,12 +9,12 @@ from typing import BinaryIO, cast
 
 import zstandard
 
-from kubeledger.ledger.compression import decompress
-from kubeledger.ledger.names import TEMPORARY_SUFFIX
+from kubeledger.ledger.sealing import decompress
 from kubeledger.ledger.segments import lines_of
-from kubeledger.ledger.storage import storage_errors
+from kubeledger.ledger.storage import TEMPORARY_SUFFIX, storage_errors
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Record
+from kubeledger.model.wire.catalogue import flaw_of_values
 from kubeledger.model.wire.codec import (
     GENESIS,
     BadLineError,
@@ -24,7 +24,6 @@ from kubeledger.model.wire.codec import (
     decode_line,
     encode_line,
 )
-from kubeledger.model.wire.soundness import flaw_of_values
 
 _BLOCK_BYTES = 256 << 10
 

@@ -1,31 +1,160 @@
-"""The few ways in which the ledger changes a disk, each durable when it returns."""
+"""The ledger's files: their names, how they are opened, locked and changed so that it lasts."""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
+import re
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
+from urllib.parse import unquote
+from zlib import crc32
 
-from kubeledger.ledger.names import TEMPORARY_SUFFIX
-from kubeledger.ledger.regular import NotRegularError
-from kubeledger.model.errors import LedgerUnavailableError
+from kubeledger.model.errors import BadInputError, LedgerBusyError, LedgerUnavailableError
 
-__all__ = [
-    "OWN_DIRECTORY",
-    "OWN_FILE",
-    "SHARED_DIRECTORY",
-    "WRITE_OWN",
-    "NewFile",
-    "make_directory",
-    "new_file",
-    "remove",
-    "storage_errors",
-    "sync_directory",
-    "write_all",
-    "write_atomically",
-]
+MANIFEST = "ledger.json"
+NODES = "nodes"
+SEGMENTS = "segments"
+SNAPSHOTS = "snapshots"
+SUBJECTS = "subjects"
+NAMES = "names"
+VERDICTS = "verdicts"
+CARRIED = "carried"
+DERIVED = (SUBJECTS, NAMES, VERDICTS, CARRIED)
+"""Directories of what is derived from records, beside their snapshots."""
+SEGMENT_SUFFIX = ".jsonl"
+SEALED_SUFFIX = ".jsonl.zst"
+TEMPORARY_SUFFIX = ".tmp"
+
+_DIRECTORY_LENGTH_MAX = 200  # file systems take 255 bytes
+_HASHED = "%~"
+_SAFE = re.compile(r"[a-z0-9_-]")
+_SEGMENT = re.compile(r"(\d{20})(?:\.jsonl|\.jsonl\.zst)")
+
+
+def node_directory(node: str) -> str:
+    """Directory name of a node: lower-case letters, digits, ``_``, ``-`` and inner dots stay.
+
+    All else is percent-encoded byte by byte (upper case too: some file systems do not show
+    ``A`` from ``a``), so no name leaves its place in the ledger. A name too long for a file
+    system keeps its start and ends in a digest.
+
+    Raises:
+        BadInputError: an empty name, or one that is not Unicode text.
+    """
+    if not node:
+        raise BadInputError("a node needs a name", advice="give one with --node")
+    try:
+        escaped = "".join(_escape(character, index) for index, character in enumerate(node))
+        digest = hashlib.blake2b(node.encode(), digest_size=16).hexdigest()
+    except UnicodeEncodeError:
+        raise BadInputError(f"not a node name: {node!r}") from None
+    if len(escaped) <= _DIRECTORY_LENGTH_MAX:
+        return escaped
+    return f"{escaped[:120]}{_HASHED}{digest}"
+
+
+def _escape(character: str, index: int) -> str:
+    if _SAFE.fullmatch(character) or (character == "." and index > 0):
+        return character
+    return "".join(f"%{byte:02X}" for byte in character.encode())
+
+
+def node_name(directory: str) -> str | None:
+    """The node of a directory name; None when the name has only a digest or is not ours."""
+    if _HASHED in directory:
+        return None
+    name = unquote(directory, errors="surrogateescape")
+    try:
+        return name if node_directory(name) == directory else None
+    except BadInputError:
+        return None
+
+
+def segment_file(first_seq: int, *, sealed: bool = False) -> str:
+    """File name of the segment that begins with this record."""
+    return f"{first_seq:020d}{SEALED_SUFFIX if sealed else SEGMENT_SUFFIX}"
+
+
+def segment_first_seq(name: str) -> int | None:
+    """First record of a segment by its file name; None when it is no segment."""
+    match = _SEGMENT.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+# Opening files that someone else may have put there: regular files, and nothing else.
+#
+# A ledger, a recording or a scenario may come from anyone. A link would lead out of it, a pipe
+# would never answer, a device would never end.
+
+_BLOCK_BYTES = 1 << 20
+
+
+class NotRegularError(OSError):
+    """A link, a pipe, a device, a directory where a file should be; its name is given."""
+
+
+def open_regular(path: Path, *, links: bool = False) -> BinaryIO:
+    """Open a file for reading.
+
+    Args:
+        path: its last part is no link, unless these are allowed.
+        links: the user named it, so it may be one.
+
+    Raises:
+        OSError: it cannot be opened, or is not a regular file.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if links else os.O_NOFOLLOW)
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise NotRegularError(errno.ELOOP, "a link, not a regular file", str(path)) from None
+        raise
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NotRegularError(errno.EINVAL, "no regular file", str(path))
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_regular(path: Path, bytes_max: int, *, links: bool = False) -> bytes:
+    """The content of a file.
+
+    Raises:
+        OSError: as :func:`open_regular`; or there are more bytes than that.
+    """
+    with open_regular(path, links=links) as file:
+        size = os.fstat(file.fileno()).st_size
+        data = file.read(min(size, bytes_max) + 1)  # no more memory than it may need
+    if len(data) > bytes_max:
+        raise OSError(errno.EFBIG, f"larger than {bytes_max >> 20} MiB", str(path))
+    return data
+
+
+def file_crc(path: Path) -> str:
+    """CRC-32 of a file's bytes, 8 hex digits.
+
+    Raises:
+        OSError: as :func:`open_regular`.
+    """
+    with open_regular(path) as file:
+        return crc_of(file)
+
+
+def crc_of(file: BinaryIO) -> str:
+    """CRC-32 of the bytes from a file's position on, 8 hex digits."""
+    crc = 0
+    while block := file.read(_BLOCK_BYTES):
+        crc = crc32(block, crc)
+    return f"{crc:08x}"
+
 
 WRITE_OWN = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 """Opens a ledger's own file for writing: never through a link, never waiting for a pipe."""
@@ -151,3 +280,67 @@ def write_atomically(path: Path, data: bytes) -> None:
             temporary.unlink()
         raise
     sync_directory(path.parent)
+
+
+# One writer, and one shipper, at a time. The system drops the lock of a process that dies.
+
+_WRITER, _SHIPPER = "writer", "shipper"
+_HOLDER_BYTES_MAX = 64
+
+LOCK_FILES = frozenset(f"{who}.{what}" for who in (_WRITER, _SHIPPER) for what in ("lock", "pid"))
+"""Names in a ledger's directory that are no part of it. Who holds a lock is in a file apart:
+on some systems a locked one cannot be read."""
+
+
+def writer_lock(directory: Path) -> AbstractContextManager[None]:
+    """Hold the ledger's writer lock; the files stay, only the lock on them counts.
+
+    Raises:
+        LedgerBusyError: another process, or another writer in this one, holds it.
+        LedgerUnavailableError: the lock file cannot be made.
+    """
+    return _locked(directory, _WRITER, "wait until it is done; reading is possible meanwhile")
+
+
+def shipper_lock(directory: Path) -> AbstractContextManager[None]:
+    """Hold the lock of the process that ships the ledger's segments; as :func:`writer_lock`.
+
+    Raises:
+        KubeledgerError: as there.
+    """
+    return _locked(directory, _SHIPPER, "one is enough: stop the other one first")
+
+
+@contextmanager
+def _locked(directory: Path, who: str, advice: str) -> Iterator[None]:
+    from filelock import FileLock, Timeout  # brings asyncio; readers need none
+
+    path = directory / f"{who}.lock"
+    lock = FileLock(path, timeout=0, mode=OWN_FILE, is_singleton=False)
+    with storage_errors("lock the ledger", path):
+        try:
+            lock.acquire()
+        except Timeout:
+            raise LedgerBusyError(
+                f"another {who} is at work on this ledger ({_holder(directory, who)})",
+                advice=advice,
+                file=str(directory),
+            ) from None
+    try:
+        holder = directory / f"{who}.pid"
+        with storage_errors("write the ledger", holder), new_file(holder, durable=False) as file:
+            file.write(b"%d\n" % os.getpid())
+        yield
+    finally:
+        try:
+            with suppress(OSError):  # only a courtesy to the next one who finds the lock taken
+                (directory / f"{who}.pid").unlink(missing_ok=True)
+        finally:  # an interrupt, too, must not leave the lock to a process that continues
+            lock.release()
+
+
+def _holder(directory: Path, who: str) -> str:
+    try:
+        return f"process {int(read_regular(directory / f'{who}.pid', _HOLDER_BYTES_MAX))}"
+    except (OSError, ValueError):
+        return "its process is not known"

@@ -10,17 +10,20 @@ from pathlib import Path
 import msgspec
 
 from kubeledger.ledger.base import Begin, begin_of
-from kubeledger.ledger.batch import Batch, Draft, encode_batch
 from kubeledger.ledger.dropping import finish_drop, prepare_drop
-from kubeledger.ledger.index import INDEXED_KINDS, without_dropped
-from kubeledger.ledger.losses import drafts_of_losses
-from kubeledger.ledger.manifest import Manifest, NodeInfo, SegmentInfo, save_manifest
-from kubeledger.ledger.names import NODES, SEGMENTS, node_directory, segment_file
-from kubeledger.ledger.recovery import CountedAnew, RecoveryReport
+from kubeledger.ledger.manifest import (
+    INDEXED_KINDS,
+    Manifest,
+    NodeInfo,
+    SegmentInfo,
+    save_manifest,
+    without_dropped,
+)
+from kubeledger.ledger.recovery import CountedAnew, RecoveryReport, drafts_of_losses
 from kubeledger.ledger.sealing import seal
 from kubeledger.ledger.segments import list_segments
-from kubeledger.ledger.storage import storage_errors
-from kubeledger.ledger.tail import Tail
+from kubeledger.ledger.storage import NODES, SEGMENTS, node_directory, segment_file, storage_errors
+from kubeledger.ledger.tail import Batch, Draft, Tail, encode_batch
 from kubeledger.model.bodies.ledger import RecordsDropped
 
 _MANIFEST_EVERY_BYTES = 8 << 20  # bounds what a reader must count by itself

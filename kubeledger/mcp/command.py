@@ -52,7 +52,7 @@ def mcp(
     from kubeledger.analyze.redaction import key_of_passphrase
     from kubeledger.analyze.sql.api import connect
     from kubeledger.cli.memory import size_of_memory
-    from kubeledger.fleet.scratch import scratch_directory
+    from kubeledger.fleet.sealed import scratch_directory
 
     try:
         from kubeledger.mcp.server import server_of

@@ -12,11 +12,10 @@ from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
 from kubeledger import __version__
-from kubeledger.analyze.sql.library import load_library
-from kubeledger.analyze.sql.views import load_views
+from kubeledger.analyze.sql.views import load_library, load_views
 from kubeledger.cli.output import printable
 from kubeledger.mcp import results
-from kubeledger.mcp.room import TOKENS, TOKENS_MAX, Room
+from kubeledger.mcp.results import TOKENS, TOKENS_MAX, Room
 from kubeledger.mcp.tools import ROWS_MAX, Tools
 from kubeledger.model.errors import KubeledgerError
 

@@ -11,13 +11,13 @@ from kubeledger.analyze.why import Answer, Explanation, Piece, StoryStep
 from kubeledger.api.opened import OpenLedger
 from kubeledger.cli.memory import bounded
 from kubeledger.cli.output import json_value, printable
-from kubeledger.cli.whatif_output import found_by
+from kubeledger.cli.whatif import found_by
 from kubeledger.mcp import results
-from kubeledger.mcp.room import Room
+from kubeledger.mcp.results import Room
 from kubeledger.mcp.sources import Source
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.units import format_ts
-from kubeledger.replay.node.document import PARTS, document
+from kubeledger.replay.node.state import PARTS, document
 
 ROWS_MAX = 1000
 _LINE_MAX = 400

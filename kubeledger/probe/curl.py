@@ -10,7 +10,7 @@ import msgspec
 from kubeledger.kubelet.kube.urls import DEFAULT_PORTS, parse_url
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.probe.attempt import Attempt, Exchange
-from kubeledger.probe.http2 import offered_protocols
+from kubeledger.probe.replies import offered_protocols
 from kubeledger.probe.run import ProbedTick
 from kubeledger.probe.target import PodTarget, ProbePlan
 

@@ -8,13 +8,13 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from kubeledger.kubelet.prober.prober import (
+    DEADLINE,
     Execution,
     GRPCConnection,
     GRPCError,
     GRPCStatus,
     grpc_execution,
 )
-from kubeledger.kubelet.prober.transport import DEADLINE
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.probe.attempt import Attempt, Exchange, TransportError, Watch
 from kubeledger.probe.dial import Connection, dial

@@ -6,19 +6,19 @@ import time
 from contextlib import closing, suppress
 
 from kubeledger.kubelet.prober.httpget import HTTPRequest, redirect_of, request_fault
-from kubeledger.kubelet.prober.prober import OUTPUT_BYTES_MAX, Execution, http_execution
-from kubeledger.kubelet.prober.transport import (
+from kubeledger.kubelet.prober.prober import (
     AWAITING_HEADERS,
     DEADLINE,
+    OUTPUT_BYTES_MAX,
     READING_BODY,
+    Execution,
     get_failed,
+    http_execution,
 )
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.probe.attempt import Attempt, Exchange, TransportError, Watch
-from kubeledger.probe.dial import dial
-from kubeledger.probe.http1 import BodyError, Reply, Stream
-from kubeledger.probe.http2 import HTTP2Reply, offered_protocols
-from kubeledger.probe.tls import TLSConnection
+from kubeledger.probe.dial import TLSConnection, dial
+from kubeledger.probe.replies import BodyError, HTTP2Reply, Reply, Stream, offered_protocols
 
 _DRAINED_BYTES_MAX = 2048
 """Of the body of a redirect that is followed Go reads so much, and waits for it."""

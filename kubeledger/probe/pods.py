@@ -14,11 +14,7 @@ from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.errors import BadInputError, BadQuestionError
 from kubeledger.model.units import format_ts
-from kubeledger.record.sources.kubelet_client import (
-    KubeletClient,
-    RefusedError,
-    UnreachableError,
-)
+from kubeledger.record.sources.endpoints import KubeletClient, RefusedError, UnreachableError
 
 _BUILD_INFO = re.compile(rb'^kubernetes_build_info\{[^}]*git_version="([^"]+)"', re.MULTILINE)
 

@@ -8,7 +8,16 @@ import msgspec
 
 from kubeledger.kubelet.kube.urls import URLError, parse_url
 from kubeledger.kubelet.prober.httpget import http_request
-from kubeledger.kubelet.prober.objects import ContainerStatus, status_named
+from kubeledger.kubelet.prober.objects import (
+    FAILURE,
+    INITIAL,
+    SUCCESS,
+    ContainerStatus,
+    Result,
+    Results,
+    parse_container_id,
+    status_named,
+)
 from kubeledger.kubelet.prober.prober import (
     ATTEMPTS_MAX,
     COUNTS_AS,
@@ -19,23 +28,15 @@ from kubeledger.kubelet.prober.prober import (
     missing_handler,
     resolve_container_port,
 )
-from kubeledger.kubelet.prober.results import (
-    FAILURE,
-    INITIAL,
-    SUCCESS,
-    Result,
-    Results,
-    parse_container_id,
-)
 from kubeledger.kubelet.prober.worker import ProbeWorker, do_probe, new_worker
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import TickResult
 from kubeledger.model.units import NS_PER_S
 from kubeledger.probe.attempt import Attempt
+from kubeledger.probe.dial import tcp_attempt
 from kubeledger.probe.grpc import grpc_attempt
 from kubeledger.probe.http import http_attempt
 from kubeledger.probe.target import PodTarget, ProbePlan
-from kubeledger.probe.tcp import tcp_attempt
 
 
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.kubelet.kube.defaults import GRACE_PERIOD_S, HTTP_GET, PROBE
-from kubeledger.kubelet.kube.restartpolicy import ALWAYS
+from kubeledger.kubelet.kube.pod import GRACE_PERIOD_S, HTTP_GET, PROBE
+from kubeledger.kubelet.kube.statuses import ALWAYS
 from kubeledger.kubelet.prober.objects import Container, Pod, Probe
 from kubeledger.kubelet.prober.prober import (
     ContainerPort,

@@ -15,12 +15,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from kubeledger.ledger.captures import CAPTURE, ENDED, OPEN
-from kubeledger.ledger.names import NODES, node_directory
+from kubeledger.ledger.kept import CAPTURE, ENDED, OPEN
 from kubeledger.ledger.storage import (
+    NODES,
     OWN_FILE,
     WRITE_OWN,
     make_directory,
+    node_directory,
     remove,
     storage_errors,
     sync_directory,

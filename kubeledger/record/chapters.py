@@ -18,8 +18,8 @@ import msgspec
 import zstandard
 
 from kubeledger.ingest.sources.streams import SourceFile
-from kubeledger.ledger.captures import FRAME_BYTES_MAX, HEAD, MARK
-from kubeledger.ledger.regular import open_regular
+from kubeledger.ledger.kept import FRAME_BYTES_MAX, HEAD, MARK
+from kubeledger.ledger.storage import open_regular
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import format_ts
 from kubeledger.record.observations import Document, Gap, Lines, Observation, size_of

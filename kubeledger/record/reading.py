@@ -18,26 +18,25 @@ from pathlib import Path
 
 import msgspec
 
-from kubeledger.ingest.coverage import Coverage
 from kubeledger.ingest.ingest import Ingestion, NodeReport, history_of, ingest
 from kubeledger.ingest.live import LivePipeline
-from kubeledger.ingest.planning.bundle import find_bundles
+from kubeledger.ingest.planning.bundle import ImportOptions, find_bundles
 from kubeledger.ingest.planning.node_split import split_by_node
-from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ingest.planning.plan import Plan, make_plan
 from kubeledger.ingest.sources.collect import Collected
 from kubeledger.ingest.sources.detect import FORMATS
 from kubeledger.ingest.sources.documents import Document as DocumentFile
-from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import Fact
 from kubeledger.ingest.sources.streams import SourceFile
+from kubeledger.ingest.standing import Coverage
+from kubeledger.ledger.dropping import Policy
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.retention import Policy
 from kubeledger.ledger.writer import LedgerWriter
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S
-from kubeledger.record.accounting import Accounting
 from kubeledger.record.capture import Capture, Durable
 from kubeledger.record.chapters import GAPS, Chapter, batches, gap_line
+from kubeledger.record.metrics_server import Accounting
 from kubeledger.record.observations import Document, Gap, Lines, Observation
 from kubeledger.replay.dropping import Dropped, drop_of_node
 
@@ -60,7 +59,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         bytes_max: of observations.
         age_max_ns: after its first batch.
         keep_ns: as a chapter ends, older records are dropped, but for what is to be shipped first
-            (``ledger.retention``); None: none are. Longer than a chapter.
+            (``ledger.dropping``); None: none are. Longer than a chapter.
         segment_age_max_ns: a segment is sealed at this age, however small; None: when it is full.
     """
 

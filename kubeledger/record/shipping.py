@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from typing import Self
 
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.lock import shipper_lock
+from kubeledger.ledger.storage import shipper_lock
 from kubeledger.model.errors import KubeledgerError
 from kubeledger.record.metrics import (
     BACKLOG,

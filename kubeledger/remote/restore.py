@@ -17,19 +17,17 @@ from kubeledger.ledger.audit import audit
 from kubeledger.ledger.base import BASE
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import Manifest, NodeInfo, load_manifest, save_manifest
-from kubeledger.ledger.names import (
+from kubeledger.ledger.segments import list_segments
+from kubeledger.ledger.storage import (
     MANIFEST,
     NODES,
     SEGMENTS,
+    SHARED_DIRECTORY,
     TEMPORARY_SUFFIX,
+    file_crc,
+    make_directory,
     node_directory,
     segment_first_seq,
-)
-from kubeledger.ledger.regular import file_crc
-from kubeledger.ledger.segments import list_segments
-from kubeledger.ledger.storage import (
-    SHARED_DIRECTORY,
-    make_directory,
     storage_errors,
     sync_directory,
 )

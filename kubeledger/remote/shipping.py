@@ -16,18 +16,22 @@ from typing import ClassVar, NamedTuple
 
 import msgspec
 
-from kubeledger.ledger.base import BASE, load_base
-from kubeledger.ledger.base_content import content_path, content_seqs
-from kubeledger.ledger.index import without_dropped
+from kubeledger.ledger.base import BASE, content_path, content_seqs, load_base
+from kubeledger.ledger.kept import ShipMark, load_mark, save_mark
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.manifest import Manifest, NodeInfo
-from kubeledger.ledger.names import MANIFEST, NODES, SEGMENTS, node_directory
+from kubeledger.ledger.manifest import Manifest, NodeInfo, without_dropped
 from kubeledger.ledger.reading import Reading, count_lines
-from kubeledger.ledger.regular import file_crc, read_regular
-from kubeledger.ledger.sealed_json import sealed
+from kubeledger.ledger.sealing import sealed
 from kubeledger.ledger.segments import Segment, list_segments
-from kubeledger.ledger.shipped import ShipMark, load_mark, save_mark
-from kubeledger.ledger.storage import storage_errors
+from kubeledger.ledger.storage import (
+    MANIFEST,
+    NODES,
+    SEGMENTS,
+    file_crc,
+    node_directory,
+    read_regular,
+    storage_errors,
+)
 from kubeledger.model.errors import BadQuestionError, DamagedLedgerError
 from kubeledger.remote.store import StorageError, Store, absolute_url, digest_of_file
 
@@ -79,7 +83,7 @@ def refuse_inside(ledger: Path, url: str) -> None:
 
 
 class Shipper:
-    """Ships one ledger to one place; nobody else may do so meanwhile (``ledger.lock``).
+    """Ships one ledger to one place; nobody else may do so meanwhile (``ledger.storage``).
 
     Attributes:
         ledger: whose sealed segments.

@@ -6,8 +6,7 @@ Comes in: records, from a snapshot on. Goes out: ``NodeState``. Imports ``model`
 
 from __future__ import annotations
 
-from kubeledger.replay.fold import fold
-from kubeledger.replay.instants import choose_node, state_at
+from kubeledger.replay.instants import choose_node, fold, state_at
 from kubeledger.replay.snapshotting import SnapshottingFolder, refresh_snapshots
 
 __all__ = ["SnapshottingFolder", "choose_node", "fold", "refresh_snapshots", "state_at"]

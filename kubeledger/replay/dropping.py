@@ -6,15 +6,13 @@ from collections import Counter
 
 import msgspec
 
-from kubeledger.kubelet.kube.keys import pod_key
-from kubeledger.ledger.base import Base
-from kubeledger.ledger.base_content import BaseContent, DroppedImport, encode_content
+from kubeledger.kubelet.kube.resources import pod_key
+from kubeledger.ledger.base import Base, BaseContent, DroppedImport, encode_content
+from kubeledger.ledger.dropping import Choice, Policy, choose
 from kubeledger.ledger.kept import KeptSources
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.reading import Reading
-from kubeledger.ledger.retention import Choice, Policy, choose
-from kubeledger.ledger.runs import replay_runs
-from kubeledger.ledger.superseded import is_superseded
+from kubeledger.ledger.manifest import is_superseded
+from kubeledger.ledger.reading import Reading, replay_runs
 from kubeledger.ledger.writer import LedgerWriter
 from kubeledger.model.bodies.ledger import (
     EarlierDrop,
@@ -26,8 +24,7 @@ from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, SettingsObserved
 from kubeledger.model.record import Record
 from kubeledger.model.wire.codec import chain_of, decode_line, kind_of
-from kubeledger.replay.bases import state_of_base
-from kubeledger.replay.encoding import STATE_VERSION, encode_state
+from kubeledger.replay.instants import STATE_VERSION, encode_state, state_of_base
 from kubeledger.replay.node.reducer import evolve
 from kubeledger.replay.node.state import NodeState
 

@@ -1,26 +1,115 @@
-"""The state of a node at an instant: the nearest snapshot before it, and the records between."""
+"""The state of a node at an instant: the nearest snapshot or base, and the records after it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import msgspec
 
+from kubeledger.ledger.base import BaseContent, content_path
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.manifest import NodeInfo, Run
-from kubeledger.ledger.reading import DroppedMeanwhileError, Reading
-from kubeledger.ledger.runs import replay_runs
+from kubeledger.ledger.manifest import NodeInfo, Run, is_superseded
+from kubeledger.ledger.reading import DroppedMeanwhileError, Reading, replay_runs
 from kubeledger.ledger.snapshots import SnapshotStore
-from kubeledger.ledger.superseded import is_superseded
-from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.errors import BadQuestionError, DamagedLedgerError
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
-from kubeledger.replay.bases import state_of_base
-from kubeledger.replay.encoding import STATE_VERSION, decode_state
-from kubeledger.replay.fold import fold
 from kubeledger.replay.node.reducer import evolve
-from kubeledger.replay.node.state import NodeState
+from kubeledger.replay.node.state import STATE_SCHEMA, NodeState
+
+
+def fold(records: Iterable[Record], state: NodeState | None = None) -> NodeState:
+    """Apply records in the order they come.
+
+    Args:
+        state: the state before the first of them, changed in place; None for a new one.
+
+    Returns:
+        The state after the last of them.
+    """
+    state = NodeState() if state is None else state
+    for record in records:
+        evolve(state, record)
+    return state
+
+
+# A snapshot's bytes: the state as JSON, under the version of its structures.
+
+STATE_VERSION = f"node-state-{STATE_SCHEMA}"
+"""What a snapshot says its bytes are; one of another version is not used."""
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+_decode = msgspec.json.Decoder(NodeState).decode
+
+
+def encode_state(state: NodeState) -> bytes:
+    """The same state gives the same bytes; they share nothing with ``state``."""
+    return _encode(state)
+
+
+def decode_state(data: bytes) -> NodeState | None:
+    """The state, or None when the bytes are none.
+
+    Snapshots only save time: a reader that cannot use one replays from further back.
+    """
+    try:
+        return _decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+# The state at a base: what later records follow on once the earlier ones were dropped.
+
+
+def state_of_base(look: Reading) -> NodeState:
+    """The state before the node's first record: an empty one where nothing was dropped.
+
+    Raises:
+        DamagedLedgerError: the state at the base is gone, damaged, or of another version.
+        LedgerUnavailableError: a drop came meanwhile.
+    """
+    content = look.content()
+    if content is None:
+        return NodeState(node=look.node)
+    return decoded_base(look.directory, content)
+
+
+def decoded_base(directory: Path, content: BaseContent) -> NodeState:
+    """A new copy of the state that a node's base kept.
+
+    Raises:
+        DamagedLedgerError: it is of another version.
+    """
+    state = decode_state(content.state) if content.version == STATE_VERSION else None
+    if state is None or state.seq != content.seq:
+        raise DamagedLedgerError(
+            f"the state after dropped records is of another form ({content.version}, this "
+            f"kubeledger knows {STATE_VERSION})",
+            advice="use the version of kubeledger that dropped them; records can be read and "
+            "audited without it",
+            file=str(content_path(directory, content.seq)),
+        )
+    return state
+
+
+# Excerpts: some records of a history as a history of their own.
+
+
+def renumbered(records: Iterable[Record]) -> Iterator[Record]:
+    """The same records numbered from 1 without a gap, each node on its own.
+
+    A cause that was left out is none any more.
+    """
+    numbers: dict[tuple[str, int], int] = {}
+    lasts: dict[str, int] = {}
+    for record in records:
+        seq = lasts.get(record.node, 0) + 1
+        lasts[record.node] = numbers[record.node, record.seq] = seq
+        cause = numbers.get((record.node, record.cause)) if record.cause is not None else None
+        yield msgspec.structs.replace(record, seq=seq, cause=cause)
+
 
 _ATTEMPTS = 3
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kubeledger.ledger.audit_report import Finding
+from kubeledger.ledger.audit_walk import Finding
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.reading import Reading
 from kubeledger.ledger.snapshots import SnapshotStore
 from kubeledger.model.errors import DamagedLedgerError
-from kubeledger.replay.bases import state_of_base
-from kubeledger.replay.encoding import STATE_VERSION, encode_state
+from kubeledger.replay.instants import STATE_VERSION, encode_state, state_of_base
 from kubeledger.replay.node.reducer import evolve
 from kubeledger.replay.node.state import NodeState
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.runs import replays_in_seq_order
+from kubeledger.ledger.reading import replays_in_seq_order
 from kubeledger.ledger.snapshots import Snapshot
 from kubeledger.model.record import Record
-from kubeledger.replay.bases import state_of_base
-from kubeledger.replay.encoding import STATE_VERSION, encode_state
-from kubeledger.replay.instants import nearest_snapshot
+from kubeledger.replay.instants import STATE_VERSION, encode_state, nearest_snapshot, state_of_base
 from kubeledger.replay.node.reducer import evolve
 from kubeledger.replay.node.state import NodeState
 

@@ -14,7 +14,7 @@ from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Decision, Record
 from kubeledger.model.units import format_ts
 from kubeledger.model.wire.catalogue import BODY_TYPES
-from kubeledger.replay.excerpts import renumbered
+from kubeledger.replay.instants import renumbered
 from kubeledger.verify import Finding
 
 Group = tuple[str, str]

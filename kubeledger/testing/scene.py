@@ -11,7 +11,7 @@ import msgspec
 from kubeledger.ledger.standalone import write_recording
 from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
 from kubeledger.model.record import Body, Evidence, Record
-from kubeledger.replay.fold import fold
+from kubeledger.replay.instants import fold
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify import RECORDED, Finding, Variant, verify
 

@@ -6,11 +6,9 @@ Comes in: a ledger. Goes out: a page, or a trace for Perfetto. Imports the rooms
 
 from __future__ import annotations
 
-from kubeledger.timeline.ask import NodeView, Scope
-from kubeledger.timeline.blocks import blocks
 from kubeledger.timeline.build import build_drawing
-from kubeledger.timeline.drawing import Drawing
-from kubeledger.timeline.page import write_ledger_page, write_page
+from kubeledger.timeline.drawing import Drawing, NodeView, Scope
+from kubeledger.timeline.page import blocks, write_ledger_page, write_page
 from kubeledger.timeline.perfetto import write_trace
 
 __all__ = [

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from kubeledger.analyze.headlines import headlines, incidents
 from kubeledger.analyze.problems.table import PROBLEMS, occurrences
-from kubeledger.timeline.ask import NodeView, Scope
-from kubeledger.timeline.drawing import Drawing, Row, Section
+from kubeledger.timeline.drawing import Drawing, NodeView, Row, Scope, Section
 from kubeledger.timeline.rows_node import decisions_row, node_section
 from kubeledger.timeline.rows_pods import pod_sections
 from kubeledger.timeline.rows_resources import resource_sections

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from kubeledger.model.units import parse_api_ts
-from kubeledger.timeline.ask import NodeView, ViewRow
-from kubeledger.timeline.drawing import Item
+from kubeledger.timeline.drawing import Item, NodeView, ViewRow
 
 _KINDS = {"success": "tick_success", "failure": "tick_failure"}
 _RUN_GAP = 2

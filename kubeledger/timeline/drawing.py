@@ -1,12 +1,170 @@
-"""What a page draws of one node: sections of rows, rows of items."""
+"""What a page draws of one node, sections of rows of items; and the questions that fill them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from kubeledger.analyze.headlines import Headline
+from kubeledger.analyze.histories.history import History
+from kubeledger.analyze.problems.table import NEEDED
+from kubeledger.analyze.sql.api import Queryable
+from kubeledger.analyze.sql.rows import Rows
+
+ViewRow = dict[str, Any]
+
+_OF_PODS = frozenset(
+    {
+        "admissions",
+        "claims",
+        "container_kills",
+        "container_restarts",
+        "container_states",
+        "cpu_assignments",
+        "device_allocations",
+        "evictions",
+        "image_pulls",
+        "oom_kills",
+        "pod_stages",
+        "probe_tick_runs",
+        "probe_transitions",
+        "resizes",
+        "restart_backoffs",
+    }
+)
+"""Views whose rows are about a pod each."""
+_POD = "{1} IN $pods OR {0} || '/' || {1} IN $pods OR {2} IN $pods"
+_PODS = _POD.format("namespace", "pod", "pod_uid")
+_ABOUT = {
+    **dict.fromkeys(_OF_PODS, _PODS),
+    "events": f"coalesce(pod, namespace, pod_uid) IS NULL OR {_PODS}",
+    "kubernetes_events": f"object_kind <> 'Pod' OR {_POD.format('namespace', 'name', 'uid')}",
+    "preemptions": " OR ".join(
+        _POD.format(f"{who}_namespace", f"{who}_pod", f"{who}_uid")
+        for who in ("victim", "preemptor")
+    ),
+    "verdicts": "seq IN (SELECT seq FROM events UNION ALL SELECT seq FROM preemptions)",
+}
+"""View -> which of its rows are about certain pods, or about the node itself."""
+_NAMED = re.compile(r"\b(?:FROM|JOIN) ([a-z_]+)")
+_ALL = (1 << 63) - 1
+
+
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
+    """What part of a node's history is asked for.
+
+    Attributes:
+        pods: ``NAME``, ``NAMESPACE/NAME`` or UID, only these; empty: all.
+        from_ns, to_ns: only what touches this span; None: from the beginning, to the end.
+    """
+
+    pods: Sequence[str] = ()
+    from_ns: int | None = None
+    to_ns: int | None = None
+
+    @property
+    def is_all(self) -> bool:
+        """Whether it is the whole history."""
+        return not self.pods and self.from_ns is None and self.to_ns is None
+
+    @property
+    def between(self) -> tuple[int, int]:
+        """The span's first and last time, those that 64 bits hold where it has none."""
+        return (
+            -_ALL if self.from_ns is None else self.from_ns,
+            _ALL if self.to_ns is None else self.to_ns,
+        )
+
+    def touches(self, start_ns: int, end_ns: int | None) -> bool:
+        """Whether something lies in the span, at least in part."""
+        begins = self.to_ns is None or start_ns <= self.to_ns
+        return begins and (self.from_ns is None or end_ns is None or end_ns >= self.from_ns)
+
+    def names(self, namespace: str | None, pod: str | None, uid: str | None) -> bool:
+        """Whether this pod is asked for."""
+        return not self.pods or not {pod, uid, f"{namespace}/{pod}"}.isdisjoint(self.pods)
+
+
+class NodeView:
+    """The views of a ledger, of one node.
+
+    Attributes:
+        node: whose.
+        scope: what part of its history.
+        history: the records themselves, for what no view shows: holes in the log; None: they
+            are not looked for.
+    """
+
+    def __init__(
+        self,
+        queryable: Queryable,
+        node: str,
+        scope: Scope | None = None,
+        history: History | None = None,
+    ) -> None:
+        self._queryable = queryable
+        self.node = node
+        self.scope = scope or Scope()
+        self.history = history
+        # One question that needs all there is: a wider question later would load everything again.
+        queryable.sql(f"SELECT 1 FROM evidence, verdicts, {NEEDED} LIMIT 0").fetchall()
+
+    def __call__(self, query: str, params: Mapping[str, object] | None = None) -> list[ViewRow]:
+        """Rows of a query; ``$node`` is the node."""
+        return list(self.stream(query, params))
+
+    def stream(self, query: str, params: Mapping[str, object] | None = None) -> Iterator[ViewRow]:
+        """Rows of a query, taken one after the other."""
+        rows = self.tuples(query, params)
+        return (dict(zip(rows.columns, row, strict=True)) for row in rows)
+
+    def tuples(self, query: str, params: Mapping[str, object] | None = None) -> Rows:
+        """As :meth:`stream`, of a query that names its columns in the order in which they come."""
+        return self._queryable.sql(query, {"node": self.node, **(params or {})})
+
+    def in_scope(self, query: str, params: Mapping[str, object] | None = None) -> list[ViewRow]:
+        """Rows of a query that sees of each view what lies in the scope.
+
+        Decisions are those about the scope's pods, preemptions for them, and those about no pod;
+        other rows that are about no pod are all there. All of it within the scope's span.
+        """
+        if self.scope.is_all:
+            return self(query, params)
+        named = dict.fromkeys(["events", "preemptions", *_NAMED.findall(query)])
+        views = ", ".join(
+            f"{view} AS (SELECT * FROM {view} WHERE node = $node"
+            f" AND epoch_ns(ts) BETWEEN $from_ns AND $to_ns"
+            f" AND ({_ABOUT.get(view, 'true') if self.scope.pods else 'true'}))"
+            for view in named
+        )
+        from_ns, to_ns = self.scope.between
+        return self(
+            f"WITH {views} {query}",
+            {
+                **(params or {}),
+                # The views' times are cut to microseconds.
+                "from_ns": from_ns // 1000 * 1000,
+                "to_ns": to_ns,
+                **({"pods": list(self.scope.pods)} if self.scope.pods else {}),
+            },
+        )
+
+    def rows(self, view: str, columns: str = "*", where: str = "true") -> list[ViewRow]:
+        """Rows of a view in the order of their time, ``ts_ns`` for ``ts``; of the scope's pods."""
+        return list(self.each(view, columns, where))
+
+    def each(self, view: str, columns: str = "*", where: str = "true") -> Iterator[ViewRow]:
+        """As :meth:`rows`, taken one after the other."""
+        of_pods = view in _OF_PODS and self.scope.pods
+        return self.stream(
+            f"SELECT {columns}, seq, epoch_ns(ts) AS ts_ns FROM {view}"
+            f" WHERE node = $node AND ({where}) AND ({_PODS if of_pods else 'true'})"
+            " ORDER BY ts, seq",
+            {"pods": list(self.scope.pods)} if of_pods else None,
+        )
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,8 +13,7 @@ from typing import IO, Any
 import msgspec
 
 from kubeledger.model.errors import BadQuestionError
-from kubeledger.timeline.ask import NodeView
-from kubeledger.timeline.drawing import Drawing, Item, Row
+from kubeledger.timeline.drawing import Drawing, Item, NodeView, Row
 
 _CGROUP_VALUES = {
     "memory_limit_bytes": "bytes",

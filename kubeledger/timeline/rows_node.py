@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from kubeledger.analyze.completeness import log_gaps
 from kubeledger.kubelet.kube.quantity import value_of
-from kubeledger.timeline.ask import NodeView, ViewRow
-from kubeledger.timeline.drawing import Curve, Limit, Row, Section
+from kubeledger.timeline.drawing import Curve, Limit, NodeView, Row, Section, ViewRow
 
 _POINTS_MAX = 4000
 _IMAGE_DISK = "imagefs.available"

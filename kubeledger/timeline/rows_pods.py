@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from kubeledger.analyze.phrases import shortened, times_text
-from kubeledger.timeline.ask import NodeView, ViewRow
+from kubeledger.analyze.wording import shortened, times_text
 from kubeledger.timeline.container_tracks import add_ticks, container_tracks
-from kubeledger.timeline.drawing import Arrow, Row, Section
+from kubeledger.timeline.drawing import Arrow, NodeView, Row, Section, ViewRow
 
 _KILLS = {
     "liveness_probe": "killed",

@@ -6,10 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from kubeledger.analyze.phrases import bytes_text
-from kubeledger.kubelet.kube.cpuset import cpus_of
-from kubeledger.timeline.ask import NodeView, ViewRow
-from kubeledger.timeline.drawing import Row, Section
+from kubeledger.analyze.wording import bytes_text
+from kubeledger.kubelet.kube.containermanager import cpus_of
+from kubeledger.timeline.drawing import NodeView, Row, Section, ViewRow
 
 _CGROUP_VALUES = {"memory_limit_bytes": "mem", "cpu_shares": "shares", "cpu_quota_us": "quota"}
 

@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-from kubeledger.analyze.sql.room import require_room
+from kubeledger.analyze.sql.loader import require_room
 from kubeledger.model.errors import BadQuestionError, KubeledgerError
 
 HOST = "127.0.0.1"

@@ -10,8 +10,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kubeledger.verify.finding import Contradiction, Finding, Outcome, Side, Verdict, Violation
-    from kubeledger.verify.reader import BasedReader, Reader
+    from kubeledger.verify.finding import (
+        BasedReader,
+        Contradiction,
+        Finding,
+        Outcome,
+        Reader,
+        Side,
+        Verdict,
+        Violation,
+    )
     from kubeledger.verify.run import verify
     from kubeledger.verify.variant import (
         RECORDED,
@@ -39,8 +47,10 @@ __all__ = [
 ]
 
 _HOMES = {
-    "finding": ("Contradiction", "Finding", "Outcome", "Side", "Verdict", "Violation"),
-    "reader": ("BasedReader", "Reader"),
+    "finding": (
+        *("BasedReader", "Reader"),
+        *("Contradiction", "Finding", "Outcome", "Side", "Verdict", "Violation"),
+    ),
     "run": ("verify",),
     "variant": ("RECORDED", "PodFieldChange", "ProbeChange", "ResourceChange", "Variant"),
 }

@@ -44,8 +44,8 @@ from typing import ClassVar, Generic, TypeVar
 import msgspec
 
 from kubeledger.model.record import Evidence, Record
+from kubeledger.verify.context import Verifier
 from kubeledger.verify.finding import Fields, Verdict
-from kubeledger.verify.verifier import Verifier
 
 S = TypeVar("S")
 

@@ -1,32 +1,97 @@
-"""What every verifier works with: profile, settings, pods, and the way to say what it found."""
+"""What every verifier works with: frame, profile, settings, pods, and how to say what it found."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodConfigChanged, PodListed
-from kubeledger.model.record import Body, Evidence, Record
-from kubeledger.verify.cached_results import CachedResults, NodePressure
+from kubeledger.model.bodies.prober import ProbeResult, ProbeType
+from kubeledger.model.record import Body, Decision, Evidence, Record
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.debts import Debt, Debts
-from kubeledger.verify.evidence.alignment import Alignment
 from kubeledger.verify.evidence.coverage import Coverage
-from kubeledger.verify.evidence.instances import ListedInstances
-from kubeledger.verify.evidence.machine import Machine
-from kubeledger.verify.evidence.pods import PodRegister
+from kubeledger.verify.evidence.machine import Alignment, Machine
+from kubeledger.verify.evidence.pods import ListedInstances, PodRegister
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.evidence.timeline import Timeline
 from kubeledger.verify.evidence.times import Times
-from kubeledger.verify.finding import Contradiction, Fields, Finding, Side, Verdict
-from kubeledger.verify.pending import PendingFindings
-from kubeledger.verify.settings import Settings, profile_of
-from kubeledger.verify.variant import RECORDED, Variant
+from kubeledger.verify.finding import Contradiction, Fields, Finding, PendingFindings, Side, Verdict
+from kubeledger.verify.variant import RECORDED, Settings, Variant, profile_of
 
 if TYPE_CHECKING:
     from kubeledger.verify.rules.admission.case import AdmissionCase
+
+
+class CachedResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What is cached for the container that a worker probes, as far as the records show.
+
+    Attributes:
+        may_be: (n,) every result that it may be, n >= 1.
+        seqs: the ticks that it rests on, newest last.
+        missing: what would decide between several; empty for one.
+    """
+
+    may_be: frozenset[ProbeResult]
+    seqs: tuple[int, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+class CachedResults:
+    """Answers for the time just before the record that is being read; this one knows nothing."""
+
+    def cached(
+        self, key: str, container: str, probe_type: ProbeType, ts_ns: int
+    ) -> CachedResult | None:
+        """The cached result of one worker; None where no record shows it.
+
+        Args:
+            key: of the pod, as the node's state keeps it.
+            probe_type: of the worker.
+            ts_ns: now.
+        """
+        return None
+
+    def hole(self, start_ns: int, end_ns: int) -> bool:
+        """Whether a worker that had to tick did not, so that lines are missing in a span."""
+        return False
+
+
+class Pressure(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the node has a pressure condition, as far as the records show.
+
+    Attributes:
+        present: None where that is not known.
+        seq: the reading that it rests on; 0 for none.
+        why: that reading in words, or what is missing.
+    """
+
+    present: bool | None = None
+    seq: int = 0
+    why: str = "the eviction signals at this time (logged from verbosity 3)"
+
+
+class NodePressure:
+    """Answers for the time just before the record that is being read; this one knows nothing.
+
+    Attributes:
+        reported: conditions that this kubelet process reported last; None before it did.
+    """
+
+    reported: frozenset[str] | None = None
+
+    def pressure(self, condition: str, since_ns: int, until_ns: int) -> Pressure:
+        """Whether the node has a condition through the whole of a span.
+
+        Args:
+            condition: ``MemoryPressure``, ``DiskPressure`` or ``PIDPressure``.
+            since_ns: start of the span; nothing is shown of one before the last signals.
+            until_ns: its end.
+        """
+        return Pressure()
 
 
 class VerifyContext:
@@ -319,3 +384,43 @@ def _place(record: Record, piece: Evidence | None = None) -> dict[str, Any]:
         if found is not None:
             return {"file": found.file, "line": found.line}
     return {}
+
+
+# The frame of a verifier: which records it wants to see, and when.
+#
+#     prescans   first reading, all of a ledger: facts that later records show earlier times
+#     sees       second reading, in the order of replay, before the record changes the state
+#     settle     after the last record
+#
+# A verifier of a decision calls :meth:`VerifyContext.find` once for it, then or later. Verifiers do
+# not know each other: what one needs of another's subsystem is in the node's state, or it looks at
+# the same records.
+
+Prescan = Callable[[Record, Any], None]
+"""(record, its body)."""
+See = Callable[[Record, Any, NodeState], None]
+"""(record, its body, the state just before it); the state must not be changed or kept."""
+
+
+class Verifier:
+    """One subject of verification.
+
+    Attributes:
+        decides: decisions it gives findings to; no other verifier does.
+    """
+
+    decides: ClassVar[tuple[type[Decision], ...]] = ()
+
+    def __init__(self, context: VerifyContext) -> None:
+        self.context = context
+
+    def prescans(self) -> Mapping[type[Body], Prescan]:
+        """Body type -> what to do with such a record in the first reading."""
+        return {}
+
+    def sees(self) -> Mapping[type[Body], See]:
+        """Body type -> what to do with such a record just before it changes the state."""
+        return {}
+
+    def settle(self, state: NodeState) -> None:
+        """The ledger ended; give findings to what still waits."""

@@ -1,10 +1,46 @@
-"""What verification says: a finding for each decision, and contradictions between sources."""
+"""What verification reads and says: one finding for each decision, counts, and contradictions."""
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from operator import eq
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
+
+from kubeledger.model.record import Record
+from kubeledger.replay.node.state import NodeState
+
+Reader = Callable[[Collection[str] | None], Iterator[Record]]
+"""Opens the records of a node from the first on, in the order of replay: all of them, or (the
+argument) only those of some kinds, then in any order."""
+
+
+class BasedReader:
+    """A reader of records that follow on a state, for those before them were dropped.
+
+    Attributes:
+        read: opens the records that follow.
+        carried: (n,) some of those dropped, on which later decisions rest. Who asks for their
+            kinds is given them first; who asks for all records is not.
+        state: gives a new copy of the state at each call; it holds what is carried already.
+    """
+
+    def __init__(
+        self, read: Reader, carried: Sequence[Record], state: Callable[[], NodeState]
+    ) -> None:
+        """Nothing is read yet."""
+        self.read = read
+        self.carried = carried
+        self.state = state
+
+    def __call__(self, kinds: Collection[str] | None) -> Iterator[Record]:
+        """As :data:`Reader`."""
+        if kinds is not None:
+            yield from (record for record in self.carried if record.kind in kinds)
+        yield from self.read(kinds)
+
 
 Verdict = Literal["match", "admissible", "impossible", "unverifiable"]
 """``match``: what ``decide`` gives. ``admissible``: another of the kubelet's possible choices.
@@ -120,3 +156,215 @@ class Violation(Contradiction, frozen=True, kw_only=True):
 
 
 Outcome = Finding | Contradiction
+
+
+# Counts over the outcomes of a verification.
+
+VERDICTS: tuple[Verdict, ...] = ("match", "admissible", "impossible", "unverifiable")
+
+
+class Tally:
+    """What has been found so far.
+
+    Decisions that an import inferred are in no count but one of their own.
+
+    Attributes:
+        by_kind: decision kind -> verdict -> how many.
+        missing: missing input -> how many decisions lack it.
+        inferred: verdict -> how many decisions that an import inferred.
+        contradictions, violations: how many.
+    """
+
+    def __init__(self) -> None:
+        self.by_kind: dict[str, Counter[Verdict]] = {}
+        self.missing: Counter[str] = Counter()
+        self.inferred: Counter[Verdict] = Counter()
+        self.contradictions = self.violations = 0
+
+    def add(self, outcome: Outcome) -> None:
+        if isinstance(outcome, Contradiction):
+            is_violation = isinstance(outcome, Violation)
+            self.violations += is_violation
+            self.contradictions += not is_violation
+            return
+        if outcome.inferred:
+            self.inferred[outcome.verdict] += 1
+            return
+        self.by_kind.setdefault(outcome.kind, Counter())[outcome.verdict] += 1
+        self.missing.update(outcome.missing)
+
+    def count(self, verdict: Verdict) -> int:
+        return sum(counts[verdict] for counts in self.by_kind.values())
+
+    @property
+    def decisions(self) -> int:
+        """All findings but those on inferred decisions."""
+        return sum(counts.total() for counts in self.by_kind.values())
+
+
+# Every decision gets exactly one finding, and findings come out in the order of replay.
+
+
+class PendingFindings:
+    """Decisions that wait for their finding.
+
+    Attributes:
+        waiting: decisions without a finding, and what follows them.
+
+    A finding may come later than its decision (an image GC run is judged at its end). What
+    follows waits with it, so memory is bounded by the longest wait.
+    """
+
+    def __init__(self) -> None:
+        self.waiting: dict[int, Outcome | Record] = {}
+        self._extra = 0
+
+    def enter(self, record: Record) -> None:
+        """A decision was met; it has no finding yet."""
+        self.waiting[record.seq] = record
+
+    def find(self, finding: Finding) -> None:
+        """Give a decision its finding.
+
+        Raises:
+            ValueError: the decision was not met, or has one already.
+        """
+        if not isinstance(self.waiting.get(finding.seq), Record):
+            raise ValueError(f"record {finding.seq} does not wait for a finding")
+        self.waiting[finding.seq] = finding
+
+    def add(self, outcome: Finding | Contradiction) -> None:
+        """Add something that is no answer to a recorded decision, at this point of the replay."""
+        self._extra -= 1
+        self.waiting[self._extra] = outcome
+
+    def ready(self) -> Iterator[Outcome]:
+        """Take out what need not wait any more."""
+        waiting = self.waiting
+        while waiting:
+            key = next(iter(waiting))
+            outcome = waiting[key]
+            if isinstance(outcome, Record):
+                return
+            del waiting[key]
+            yield outcome
+
+    def close(self) -> Iterator[Outcome]:
+        """The replay ended: what has no finding is unverifiable, and says so."""
+        for outcome in self.waiting.values():
+            if isinstance(outcome, Record):
+                yield Finding(
+                    seq=outcome.seq,
+                    ts_ns=outcome.ts_ns,
+                    kind=outcome.kind,
+                    subject="node",
+                    verdict="unverifiable",
+                    recorded=msgspec.to_builtins(outcome.body),
+                    missing=("the records after the end of the ledger",),
+                    why="the ledger ends before it shows the outcome of this decision",
+                    inferred=getattr(outcome.body, "inferred", False),
+                )
+            else:
+                yield outcome
+        self.waiting.clear()
+
+
+# What several sources show of one fact: the comparator that finds contradictions.
+#
+# A fact (``("cpus", pod, container)``) has one value at a time. One source shows its changes as
+# they come; others (a state file, a list, a counter) show the value at some time that is only
+# known to within a reach. What they show is compared when that time is over: it must be a value
+# that the fact had at some time within the reach. A value that no source shows is open and agrees
+# with all. Neither side is believed silently: the caller shows both.
+
+V = TypeVar("V", bound=Hashable)
+
+
+class Row(NamedTuple, Generic[V]):
+    """One source's account of a fact.
+
+    Attributes:
+        kind: of fact.
+        subject: what it is about.
+        value: None where the source ends what was known, and the fact is open from then on.
+        seq: the record that shows it.
+        ts_ns: its time.
+        text: the value in words.
+    """
+
+    kind: str
+    subject: Hashable
+    value: V | None
+    seq: int
+    ts_ns: int
+    text: str
+
+
+class Dispute(NamedTuple, Generic[V]):
+    """Two accounts that cannot both be right, the earlier one first."""
+
+    change: Row[V]
+    reading: Row[V]
+
+
+class Witnesses(Generic[V]):
+    """Facts of one area. Memory grows with subjects that hold a value, and with open readings.
+
+    Args:
+        reach_ns: a reading is of some time up to so long before or after its own.
+        agree: whether two accounts may be of one value.
+    """
+
+    def __init__(self, reach_ns: int, agree: Callable[[V, V], bool] = eq) -> None:
+        self._reach_ns = reach_ns
+        self._agree = agree
+        self._rows: dict[tuple[str, Hashable], list[Row[V]]] = {}
+        self._open: list[Row[V]] = []
+        self._yielded: set[tuple[str, Hashable, V | None, V | None]] = set()
+
+    def note_change(self, row: Row[V]) -> None:
+        """From now on the fact has this value."""
+        rows = self._rows.setdefault((row.kind, row.subject), [])
+        rows.append(row)
+        while len(rows) > 1 and rows[1].ts_ns < row.ts_ns - 2 * self._reach_ns:
+            del rows[0]
+
+    def knows(self, kind: str, subject: Hashable) -> bool:
+        """Whether any account of a fact was noted."""
+        return (kind, subject) in self._rows
+
+    def forget(self) -> None:
+        """Whatever was known is open from now on, and what was shown until now with it."""
+        self._rows.clear()
+        self._open.clear()
+
+    def note_reading(self, row: Row[V]) -> None:
+        """Another source shows the fact."""
+        if (row.kind, row.subject) in self._rows:
+            self._open.append(row)
+
+    def passed(self, ts_ns: int | None) -> Iterator[Dispute[V]]:
+        """Compare what was shown longer than the reach ago; with None, all. Each pair once."""
+        due = [r for r in self._open if ts_ns is None or r.ts_ns + self._reach_ns <= ts_ns]
+        self._open = [row for row in self._open if row not in due]
+        for reading in due:
+            change = self._denied(reading)
+            if change is None:
+                continue
+            pair = (reading.kind, reading.subject, change.value, reading.value)
+            if pair not in self._yielded:
+                self._yielded.add(pair)
+                yield Dispute(change, reading)
+
+    def _denied(self, reading: Row[V]) -> Row[V] | None:
+        """The account that a reading denies; None where it may be right."""
+        rows = self._rows.get((reading.kind, reading.subject), [])
+        from_ns, to_ns = reading.ts_ns - self._reach_ns, reading.ts_ns + self._reach_ns
+        if not rows or rows[0].ts_ns > from_ns:
+            return None  # before the first account the fact is open
+        before = [row for row in rows if row.ts_ns <= from_ns][-1:]
+        within = [row for row in rows if from_ns < row.ts_ns <= to_ns]
+        for row in (*before, *within):
+            if row.value is None or reading.value is None or self._agree(row.value, reading.value):
+                return None
+        return before[0]

@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import cache
 
-from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.context import Verifier, VerifyContext
 from kubeledger.verify.rules.admission.rule import AdmissionVerifier
 from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
 from kubeledger.verify.rules.claims import ClaimVerifier
 from kubeledger.verify.rules.cpus import CpuVerifier
 from kubeledger.verify.rules.devices.rule import DeviceVerifier
+from kubeledger.verify.rules.disputes import SafetyVerifier, SourceDisputes
 from kubeledger.verify.rules.evictions.rule import EvictionVerifier
 from kubeledger.verify.rules.images.rule import ImageVerifier
 from kubeledger.verify.rules.kills import KillVerifier
 from kubeledger.verify.rules.memory import MemoryVerifier
-from kubeledger.verify.rules.oom.kills import OomVerifier
+from kubeledger.verify.rules.oom import OomVerifier
 from kubeledger.verify.rules.probes import ProbeVerifier
 from kubeledger.verify.rules.pulls import PullVerifier
 from kubeledger.verify.rules.restarts import RestartVerifier
-from kubeledger.verify.rules.safety import SafetyVerifier
 from kubeledger.verify.rules.shutdowns import ShutdownVerifier
-from kubeledger.verify.rules.source_disputes import SourceDisputes
 from kubeledger.verify.rules.syncs import SyncVerifier
-from kubeledger.verify.verifier import Verifier
 
 VERIFIERS: tuple[type[Verifier], ...] = (
     AdmissionVerifier,
@@ -52,7 +50,7 @@ _ASKED: Mapping[type[Verifier], type[Verifier]] = {
     MemoryVerifier: DeviceVerifier,
     RestartVerifier: ProbeVerifier,
 }
-"""Verifier -> the one whose belief it asks; see :mod:`kubeledger.verify.cached_results`."""
+"""Verifier -> the one whose belief it asks; see :mod:`kubeledger.verify.context`."""
 
 
 def verifiers_of(kinds: Collection[str]) -> tuple[type[Verifier], ...]:

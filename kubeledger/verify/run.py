@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Final
 from kubeledger.model.record import Body
 from kubeledger.replay.node.reducer import evolve, steps_without
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.finding import Outcome
-from kubeledger.verify.reader import BasedReader, Reader
+from kubeledger.verify.context import Prescan, See, Verifier, VerifyContext
+from kubeledger.verify.finding import BasedReader, Outcome, Reader
 from kubeledger.verify.variant import RECORDED, Variant
-from kubeledger.verify.verifier import Prescan, See, Verifier
 
 if TYPE_CHECKING:
     from kubeledger.verify.rules.admission.case import AdmissionCase

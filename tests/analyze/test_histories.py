@@ -22,7 +22,7 @@ from kubeledger.ledger.standalone import read_recording, write_recording
 from kubeledger.model.bodies.node import KubeletStarted, SettingsObserved
 from kubeledger.model.errors import BadInputError, BadQuestionError
 from kubeledger.model.record import Record
-from kubeledger.replay.excerpts import renumbered
+from kubeledger.replay.instants import renumbered
 from kubeledger.testing.scene import Scene
 from tests.recordings import RECORDINGS, import_recording
 from tests.verify.histories import reader, recorded

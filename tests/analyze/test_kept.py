@@ -11,15 +11,15 @@ import pytest
 
 from kubeledger.analyze.audit import contents_of, prove_caches
 from kubeledger.analyze.histories import derived, verdicts
+from kubeledger.analyze.histories.derived import rules_version
 from kubeledger.analyze.histories.history import History, histories_of_ledger, history_of_reader
-from kubeledger.analyze.histories.rules_version import rules_version
 from kubeledger.analyze.sql.listing import Filter, list_records
 from kubeledger.analyze.why import answers_to
 from kubeledger.analyze.why.names import known_names
 from kubeledger.ingest.api import import_sources
-from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.names import DERIVED
+from kubeledger.ledger.storage import DERIVED
+from kubeledger.ledger.tail import Draft
 from kubeledger.model.bodies.ledger import RecordsSuperseded, SeqSpan
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record

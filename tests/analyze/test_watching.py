@@ -8,9 +8,9 @@ import pytest
 
 from kubeledger.analyze.histories.history import histories_of_recording
 from kubeledger.analyze.histories.watching import News, Watch
-from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import read_recording
+from kubeledger.ledger.tail import Draft
 from kubeledger.model.record import Record
 from kubeledger.verify import Finding
 from tests.recordings import RECORDINGS

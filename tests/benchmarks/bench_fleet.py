@@ -17,9 +17,9 @@ from pathlib import Path
 
 from kubeledger.fleet.compaction import compact
 from kubeledger.fleet.engines.choose import engine_of
+from kubeledger.fleet.identity import rules_version
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.query import connect_lake, fleet_queries
-from kubeledger.fleet.rules import rules_version
 from kubeledger.fleet.run import plan_import, run_plan
 from kubeledger.fleet.sources import stamp_of
 from kubeledger.fleet.task import node_task

@@ -22,8 +22,8 @@ import msgspec
 
 from kubeledger.analyze.histories.history import histories_of_ledger
 from kubeledger.ingest.api import import_sources
-from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.tail import Draft
 from kubeledger.verify import Outcome
 from tests.recordings import extract
 

@@ -22,7 +22,7 @@ from kubeledger.ingest.klog.account import Account
 from kubeledger.ingest.klog.reader import KlogReader
 from kubeledger.ingest.klog.stamps import Clock
 from kubeledger.ingest.messages.catalogue import router
-from kubeledger.ingest.planning.identity import KubeletVersion
+from kubeledger.ingest.planning.plan import KubeletVersion
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ledger.ledger import Ledger
 from tests.benchmarks.cost import least_s

@@ -19,8 +19,8 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.tail import Draft
 from kubeledger.model.bodies.devicemanager import DevicesAllocated
 from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.bodies.prober import ProbeExecuted

@@ -17,9 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.planning.options import ImportOptions
-from kubeledger.ledger.batch import Draft
+from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.tail import Draft
 from kubeledger.model.record import Record
 from kubeledger.model.wire.codec import decode_line
 from kubeledger.replay import fold, refresh_snapshots, state_at

@@ -22,9 +22,9 @@ import msgspec
 
 from kubeledger.analyze.sql.api import connect
 from kubeledger.ingest.api import import_sources
-from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.history.history import History
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.tail import Draft
 from kubeledger.model.record import Body
 from kubeledger.replay import refresh_snapshots, state_at
 

@@ -9,9 +9,8 @@ import random
 import tempfile
 from pathlib import Path
 
-from kubeledger.timeline.blocks import Block
 from kubeledger.timeline.drawing import Drawing, Row, Section
-from kubeledger.timeline.page import write_page
+from kubeledger.timeline.page import Block, write_page
 from tests.timeline.browser import CHROMIUM, DRIVER, open_browser
 
 ROWS = 500

@@ -14,7 +14,7 @@ from kubeledger.cli.complete import _PARTS
 from kubeledger.cli.main import cli
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.replay import refresh_snapshots
-from kubeledger.replay.node.document import PARTS
+from kubeledger.replay.node.state import PARTS
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from kubeledger.analyze.histories.history import histories_of_ledger, histories_of_recording
-from kubeledger.analyze.sql.cloudevents import event_lines
+from kubeledger.analyze.sql.exports import event_lines
 from kubeledger.analyze.sql.listing import body_of
 from kubeledger.cli.main import cli
 from kubeledger.ledger.ledger import Ledger

@@ -17,9 +17,9 @@ import pytest
 
 from kubeledger.cli.main import cli
 from kubeledger.cli.service import Waits
-from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import read_recording
+from kubeledger.ledger.tail import Draft
 from kubeledger.model.record import Record
 from tests.recordings import RECORDINGS
 from tests.waiting import PATIENCE_S, until

@@ -10,13 +10,13 @@ import duckdb
 import msgspec
 import pytest
 
-from kubeledger.ledger.batch import Draft
-from kubeledger.ledger.history.index import HISTORY, Index, load_index, save_index
+from kubeledger.ledger.history.parts import HISTORY, Index, load_index, save_index
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.regular import file_crc
-from kubeledger.model.bodies.cpumanager import CpuManagerStateRead
+from kubeledger.ledger.storage import file_crc
+from kubeledger.ledger.tail import Draft
+from kubeledger.model.bodies.resourcemanagers import CpuManagerStateRead
 from kubeledger.replay import refresh_snapshots
-from kubeledger.replay.encoding import STATE_VERSION
+from kubeledger.replay.instants import STATE_VERSION
 from tests.analyze.sql.fixture_ledger import whole_story
 from tests.cli.nodes import run
 

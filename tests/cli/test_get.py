@@ -22,8 +22,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodAdmitted,
     PodListed,
 )
-from kubeledger.model.bodies.node import KubeletStarted
-from kubeledger.model.bodies.stages import PodStageFailed
+from kubeledger.model.bodies.node import KubeletStarted, PodStageFailed
 from tests.analyze.sql.fixture_ledger import START_NS, Story, of, write_ledger
 from tests.cli.conftest import Run
 

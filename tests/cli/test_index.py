@@ -7,8 +7,8 @@ from pathlib import Path
 from click.testing import CliRunner
 
 from kubeledger.cli.main import cli
-from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.tail import Draft
 from tests.analyze.sql.fixture_ledger import RECORDS, whole_story
 
 

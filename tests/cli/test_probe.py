@@ -13,8 +13,8 @@ import yaml
 from click.testing import CliRunner, Result
 
 from kubeledger.cli.main import cli
-from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.tail import Draft
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.units import NS_PER_S

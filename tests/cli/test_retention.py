@@ -15,8 +15,8 @@ from kubeledger.analyze.histories.history import histories_of_ledger
 from kubeledger.analyze.sql.api import connect
 from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.audit import audit
+from kubeledger.ledger.dropping import Policy
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.retention import Policy
 from kubeledger.ledger.writer import WriterOptions
 from kubeledger.model.units import format_ts
 from kubeledger.replay.dropping import drop_by_policy

@@ -87,7 +87,7 @@ def test_a_run_that_was_killed_is_continued(
     """The ledger is the same as that of a run in one go, and as a file's lines."""
     whole, broken, file = tmp_path / "whole", tmp_path / "broken", tmp_path / "x.ledger.jsonl"
     run(FIRST, *SHORT, "--ledger", whole, "--out", file)
-    monkeypatch.setattr("kubeledger.cli.simulate_ledger._BATCH", 16)
+    monkeypatch.setattr("kubeledger.cli.simulate._BATCH", 16)
     with monkeypatch.context() as patch:
         patch.setattr(Sim, "run", _interrupted(Sim.run))
         assert run(FIRST, *SHORT, "--ledger", broken).exit_code != 0

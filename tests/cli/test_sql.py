@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kubeledger.analyze.sql.library import load_library
-from kubeledger.analyze.sql.views import load_views
+from kubeledger.analyze.sql.views import load_library, load_views
 from kubeledger.cli.main import cli
 from kubeledger.cli.sql import Shell
 from kubeledger.model.errors import BadQuestionError

@@ -12,10 +12,11 @@ from click.testing import CliRunner, Result
 from freezegun import freeze_time
 
 from kubeledger.cli.state import state
-from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.tail import Draft
 from kubeledger.model.bodies.cgroups import CgroupUpdated
 from kubeledger.model.bodies.devicemanager import DevicesAllocated, DevicesReported
+from kubeledger.model.bodies.eviction import InsufficientResource, PodPreempted
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollected,
@@ -29,13 +30,17 @@ from kubeledger.model.bodies.lifecycle import (
     PodAdmitted,
     PodRejected,
 )
-from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, Setting, SettingsObserved
-from kubeledger.model.bodies.preemption import InsufficientResource, PodPreempted
+from kubeledger.model.bodies.node import (
+    KubeletStarted,
+    NodeConditionChanged,
+    NodeObserved,
+    Setting,
+    SettingsObserved,
+)
 from kubeledger.model.bodies.prober import ProbeExecuted
-from kubeledger.model.bodies.stages import NodeConditionChanged
-from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint
+from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint
 from kubeledger.model.record import Body
-from kubeledger.replay.node.document import PARTS
+from kubeledger.replay.node.state import PARTS
 
 START_NS = 1_763_694_000 * 10**9  # 2025-11-21T03:00:00Z
 POD: dict[str, Any] = {"namespace": "default", "pod": "web", "pod_uid": "uid-web"}

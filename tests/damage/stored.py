@@ -24,11 +24,11 @@ from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.query import connect_lake
 from kubeledger.fleet.repair import flaws
 from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.planning.bundle import ImportOptions
+from kubeledger.ledger.dropping import Policy
 from kubeledger.ledger.history.history import History
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.names import DERIVED
-from kubeledger.ledger.retention import Policy
+from kubeledger.ledger.storage import DERIVED
 from kubeledger.model.errors import KubeledgerError
 from kubeledger.record.capture import Capture
 from kubeledger.record.observations import Lines
@@ -37,7 +37,7 @@ from kubeledger.remote.shipping import Shipper
 from kubeledger.remote.store import Store
 from kubeledger.replay import refresh_snapshots, state_at
 from kubeledger.replay.dropping import drop_by_policy
-from kubeledger.replay.node.document import document
+from kubeledger.replay.node.state import document
 from tests.fleet.lakes import put_node
 from tests.ingest.node_files import log_text
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import zstandard
 
-from kubeledger.fleet.rules import rules_version
+from kubeledger.fleet.identity import rules_version
 from kubeledger.fleet.task import node_task
 from kubeledger.fleet.types import Head, NodeResult, NodeSpec
 

@@ -22,8 +22,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kubeledger.cli.fleet import SUBCOMMANDS
-from kubeledger.cli.fleet_options import watched_results
-from kubeledger.cli.fleet_summary import Tally, print_summary
+from kubeledger.cli.fleet_options import Tally, print_summary, watched_results
 from kubeledger.cli.main import cli
 from kubeledger.fleet.engines.choose import engine_of
 from kubeledger.fleet.lake import Lake
@@ -133,7 +132,7 @@ def test_what_other_rules_verified_is_verified_again(
     """By either command; an import leaves the sources unread that the lake has."""
     lake = tmp_path / "lake"
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("failing", "generation"):
+        for module in ("task", "generation"):
             patch.setattr(f"kubeledger.fleet.{module}.rules_version", lambda: "0.0.1+yesterday")
         for number in range(2):
             options = {"rules": "0.0.1+yesterday", "pool": "gpu"}
@@ -165,7 +164,7 @@ def test_workers_of_other_rules_are_told_of_once(
 ) -> None:
     """And nothing is changed."""
     before = truth_of(whole)
-    monkeypatch.setattr("kubeledger.fleet.rules.rules_version", lambda: "9.9.9+other")
+    monkeypatch.setattr("kubeledger.fleet.identity.rules_version", lambda: "9.9.9+other")
     words = [f"{sources}/*"] if command == "import" else []
     result = run(command, *words, "--lake", whole)
     assert result.exit_code == 2

@@ -14,7 +14,7 @@ from kubeledger.fleet.compaction import compact, files_to_read
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import COMPACT
 from kubeledger.fleet.query import connect_lake
-from kubeledger.ledger.history.lines import quoted
+from kubeledger.ledger.history.parts import quoted
 from tests.analyze.sql.fixture_ledger import manager_story, whole_story, write_ledger
 from tests.buckets import DyingStore, Killed
 from tests.fleet.lakes import put_node

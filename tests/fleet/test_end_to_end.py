@@ -20,10 +20,10 @@ from click.testing import CliRunner
 from kubeledger.cli.main import cli
 from kubeledger.fleet.engines.choose import engine_of
 from kubeledger.fleet.engines.engine import Engine
+from kubeledger.fleet.identity import rules_version
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import ROW_ROOMS
 from kubeledger.fleet.query import connect_lake
-from kubeledger.fleet.rules import rules_version
 from kubeledger.fleet.run import Plan, plan_import, run_plan
 from kubeledger.fleet.sources import expand, stamp_of
 from kubeledger.fleet.types import NodeResult, NodeSpec

@@ -8,9 +8,9 @@ import pytest
 from msgspec import structs
 
 import kubeledger
+from kubeledger.fleet.identity import rules_version
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import ROW_ROOMS
-from kubeledger.fleet.rules import rules_version
 from kubeledger.fleet.run import plan_import
 from kubeledger.fleet.sealed import seal_ledger
 from kubeledger.fleet.sources import stamp_of

@@ -14,11 +14,11 @@ import pytest
 from kubeledger.analyze.sql.api import Queryable, connect
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.query import connect_lake, fleet_queries
+from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.model.bodies.images import ImageDeleted, ImagesDetected, ListedImage
 from kubeledger.model.bodies.ledger import LinesNotUnderstood
 from kubeledger.model.bodies.lifecycle import KubernetesEvent
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, Setting, SettingsObserved
-from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.errors import BadQuestionError
 from tests.analyze.sql.fixture_ledger import Story, whole_story, write_ledger
 from tests.fleet.lakes import put_node

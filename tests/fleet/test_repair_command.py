@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kubeledger.cli.main import cli
+from kubeledger.fleet.identity import rules_version
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import ROW_ROOMS, claim_path, done_path, rows_path
 from kubeledger.fleet.repair import lost_nodes, mend_small_files, repaired
-from kubeledger.fleet.rules import rules_version
 from kubeledger.fleet.types import Head, NodeSpec
 from tests.buckets import DyingStore, Killed
 from tests.fleet.places import head_of, log_lines, task, write_bundle

@@ -16,7 +16,7 @@ from kubeledger.analyze.problems.table import PROBLEMS, occurrences
 from kubeledger.analyze.sql.api import connect
 from kubeledger.cli.main import cli
 from kubeledger.fleet.report import FleetFacts, collect, fleet_page
-from kubeledger.fleet.report.outstanding import EXCESS_MIN, POOL_MIN, outstanding
+from kubeledger.fleet.report.columns import EXCESS_MIN, POOL_MIN, outstanding
 from tests.fleet.fleets import made_up_fleet, node_facts
 from tests.timeline.browser import Browser
 from tests.timeline.test_hostile import EVIL, TURNED

@@ -9,10 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kubeledger.fleet import failing, generation, rules
-from kubeledger.fleet.failing import OtherRulesError
+from kubeledger.fleet import generation, identity
+from kubeledger.fleet import task as failing
+from kubeledger.fleet.identity import ROOMS, digest_of_code, rules_version
 from kubeledger.fleet.lake import Lake
-from kubeledger.fleet.rules import ROOMS, digest_of_code, rules_version
+from kubeledger.fleet.task import OtherRulesError
 from tests.fleet.places import head_of, log_lines, task, write_bundle
 from tests.test_tidy import MODULES, path_of
 
@@ -39,12 +40,12 @@ def test_the_version_changes_with_any_file_that_decides(
 ) -> None:
     """And is the same for the same files wherever they stand."""
     here = rules_version()
-    package = Path(rules.__file__).parent.parent
+    package = Path(identity.__file__).parent.parent
     shutil.copytree(package, tmp_path / "copy", ignore=shutil.ignore_patterns("fleet", "*.pyc"))
-    monkeypatch.setattr(rules, "_PACKAGE", tmp_path / "copy")
+    monkeypatch.setattr(identity, "_PACKAGE", tmp_path / "copy")
     digest_of_code.cache_clear()
     assert rules_version() == here
-    with (tmp_path / "copy" / "verify" / "tally.py").open("a") as file:
+    with (tmp_path / "copy" / "verify" / "finding.py").open("a") as file:
         file.write("#")
     digest_of_code.cache_clear()
     assert rules_version() != here

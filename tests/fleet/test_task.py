@@ -14,9 +14,9 @@ from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.sealed import unseal_ledger
 from kubeledger.fleet.types import Head
 from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.superseded import is_superseded
+from kubeledger.ledger.manifest import is_superseded
 from tests.buckets import Place
 from tests.fleet.places import MACHINE, head_of, log_lines, task, write_bundle
 

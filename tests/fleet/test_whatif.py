@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from kubeledger.cli.fleet_whatif_output import Answer, write_answers
+from kubeledger.cli.fleet_whatif import Answer, write_answers
 from kubeledger.cli.main import cli
 from kubeledger.fleet.types import Failure, NodeSummary
 from kubeledger.fleet.whatif import HARMS, HarmCount, NodeVariant, added_up

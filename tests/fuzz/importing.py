@@ -16,11 +16,11 @@ import zstandard
 from kubeledger.analyze.histories.history import history_of_reader
 from kubeledger.analyze.why import explain, parse_target
 from kubeledger.ingest.api import import_sources, plan_sources
-from kubeledger.ingest.coverage import Coverage
 from kubeledger.ingest.pipeline import Pipeline
-from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ingest.planning.plan import Plan
 from kubeledger.ingest.sources.collect import collect
+from kubeledger.ingest.standing import Coverage
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.ledger import RecordsSuperseded

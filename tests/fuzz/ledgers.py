@@ -17,10 +17,10 @@ import zstandard
 from kubeledger.analyze.histories.history import histories_of_recording
 from kubeledger.analyze.why import explain, parse_target
 from kubeledger.ledger.audit import audit
-from kubeledger.ledger.audit_recording import audit_recording
-from kubeledger.ledger.compression import compress
+from kubeledger.ledger.audit_walk import audit_recording
 from kubeledger.ledger.history.history import History as ParquetHistory
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.sealing import compress
 from kubeledger.ledger.standalone import read_recording
 from kubeledger.model.errors import BadInputError, KubeledgerError
 from kubeledger.model.record import Record
@@ -34,7 +34,7 @@ from kubeledger.model.wire.codec import (
     encode_line,
 )
 from kubeledger.replay import state_at
-from kubeledger.replay.node.document import PARTS, canonical_json
+from kubeledger.replay.node.state import PARTS, canonical_json
 from kubeledger.replay.snapshotting import refresh_snapshots
 from tests.fuzz import seeds
 from tests.fuzz.importing import stored_ledger

@@ -14,7 +14,7 @@ from random import Random
 from kubeledger.analyze.sql.api import Queryable, connect, lingering
 from kubeledger.analyze.sql.views import load_views
 from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ledger.ledger import Ledger
 from tests.fuzz.mutators import mutate_text
 from tests.fuzz.target import Target, holds

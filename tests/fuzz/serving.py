@@ -17,7 +17,7 @@ from kubeledger.analyze.sql.api import connect, lingering
 from kubeledger.cli.memory import SharedBound
 from kubeledger.cli.ui_answers import Answers
 from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.timeline.server import HOST, Server
 from tests.fuzz.mutators import ODD_TEXTS, ODD_VALUES, mutate_text

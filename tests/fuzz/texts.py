@@ -18,9 +18,9 @@ from kubeledger.cli.options import parse_time
 from kubeledger.cli.output import FORMATS, printable, write_rows
 from kubeledger.cli.table import cut
 from kubeledger.ingest.klog.values import split_structured, text_values
-from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.kubelet.cases.registry import SUBSYSTEMS, decider_of, judge_of
-from kubeledger.kubelet.kube._int64 import DIGITS_MAX, stripped
+from kubeledger.kubelet.kube.int64amount import DIGITS_MAX, stripped
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.kube.quantity import parse as parse_quantity
 from kubeledger.model.errors import BadInputError

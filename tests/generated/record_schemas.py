@@ -18,8 +18,7 @@ import msgspec
 
 from kubeledger.kubelet.cases.registry import SUBSYSTEMS, input_type
 from kubeledger.model.record import Body, Record
-from kubeledger.model.wire.catalogue import BODY_TYPES
-from kubeledger.model.wire.upcast import UPCASTERS
+from kubeledger.model.wire.catalogue import BODY_TYPES, UPCASTERS
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _ATTRIBUTE = re.compile(r"([\w*]+(?:, [\w*]+)*): (.+)")

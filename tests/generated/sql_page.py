@@ -8,8 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from kubeledger.analyze.sql.library import Parameter, ShippedQuery, load_library
-from kubeledger.analyze.sql.views import View, load_views
+from kubeledger.analyze.sql.views import Parameter, ShippedQuery, View, load_library, load_views
 
 _HEAD = """\
 # SQL over a ledger

@@ -10,12 +10,11 @@ from typing import TypeVar
 import msgspec
 
 from kubeledger.ingest.correlate.assembler import Assembler
-from kubeledger.ingest.klog.outputs import LogEntry
+from kubeledger.ingest.klog.account import LogEntry
 from kubeledger.ingest.klog.router import Handled, LineHandler, Router, Verdict
 from kubeledger.ingest.klog.values import split_structured, text_values
 from kubeledger.ingest.messages.catalogue import router
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import Item, LogLine
+from kubeledger.ingest.sources.items import Fact, Item, LogLine
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S, parse_ts
 

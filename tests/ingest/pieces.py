@@ -6,13 +6,11 @@ import json
 from collections.abc import Iterable
 
 from kubeledger.ingest.correlate.assembler import Assembler
-from kubeledger.ingest.klog.account import Account
-from kubeledger.ingest.klog.outputs import LogEntry
+from kubeledger.ingest.klog.account import Account, LogEntry
 from kubeledger.ingest.klog.reader import KlogReader
 from kubeledger.ingest.klog.stamps import Clock
 from kubeledger.ingest.messages.catalogue import router
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import Item
+from kubeledger.ingest.sources.items import Fact, Item
 
 YEAR = 2026
 

@@ -13,16 +13,14 @@ import msgspec
 
 from kubeledger.ingest.assemblers import assemblers_of
 from kubeledger.ingest.correlate.assembler import Assembler
+from kubeledger.ingest.correlate.assignments import CpuAssembler, MemoryAssembler
 from kubeledger.ingest.correlate.context import BundleContext, KnownPod
-from kubeledger.ingest.correlate.cpus import CpuAssembler
 from kubeledger.ingest.correlate.lifecycle import LifecycleAssembler
-from kubeledger.ingest.correlate.memory import MemoryAssembler
 from kubeledger.ingest.correlate.pulls import PullsAssembler
 from kubeledger.ingest.correlate.stages import StagesAssembler
 from kubeledger.ingest.messages.catalogue import router
-from kubeledger.ingest.planning.identity import KubeletVersion
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import ApiEvent, LogLine, PodList
+from kubeledger.ingest.planning.plan import KubeletVersion
+from kubeledger.ingest.sources.items import ApiEvent, Fact, LogLine, PodList
 from kubeledger.model.record import Body, Evidence
 from kubeledger.model.units import parse_ts
 from tests.ingest.feeding import hear, log_line

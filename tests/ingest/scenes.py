@@ -30,8 +30,7 @@ import pytest
 
 from kubeledger.ingest.correlate.assembler import Assembler
 from kubeledger.ingest.correlate.context import BundleContext, ContainerRef
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import ApiEvent, PodList
+from kubeledger.ingest.sources.items import ApiEvent, Fact, PodList
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 from tests.ingest.feeding import feed, log_line

@@ -14,10 +14,10 @@ import pytest
 from kubeledger.analyze.histories.history import histories_of_ledger
 from kubeledger.ingest import ingest
 from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.names import CARRIED, NODES
+from kubeledger.ledger.storage import CARRIED, NODES
 from kubeledger.model.record import Body, Evidence, Record
 from tests.marks import nightly, slow
 from tests.recordings import extract

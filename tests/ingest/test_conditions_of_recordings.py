@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kubeledger.model.bodies.stages import NodeConditionChanged
+from kubeledger.model.bodies.node import NodeConditionChanged
 from tests.ingest.independent_conditions import Change, ready_changes
 from tests.recordings import extract
 from tests.verify.histories import recorded

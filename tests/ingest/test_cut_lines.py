@@ -8,7 +8,7 @@ import pytest
 
 from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.model.bodies.stages import ErrorsLogged, NodeTroubled, PodStageFailed
+from kubeledger.model.bodies.node import ErrorsLogged, NodeTroubled, PodStageFailed
 from kubeledger.model.record import Body
 
 UID = "ca0d5836-1435-497e-9a41-547fbcc10484"

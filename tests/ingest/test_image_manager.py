@@ -10,7 +10,7 @@ import pytest
 from kubeledger.ingest.api import import_sources
 from kubeledger.kubelet.imagepull.readings import read_image_manager_record
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.model.bodies.imagepull import PullRecordRead, PullUsers
+from kubeledger.model.bodies.images import PullRecordRead, PullUsers
 from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.record import Record
 from kubeledger.model.units import parse_ts

@@ -13,7 +13,7 @@ import pytest
 import kubeledger
 from kubeledger.analyze.histories.history import histories_of_ledger
 from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.kept import KEPT, KeptSources
 from kubeledger.ledger.ledger import Ledger

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.replay.episodes.pod_stages import StageEpisode, stage_episodes
 from tests.ingest.feeding import DATA

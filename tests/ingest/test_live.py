@@ -9,9 +9,8 @@ from typing import Any
 
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.live import LivePipeline
-from kubeledger.ingest.planning.bundle import find_bundles
+from kubeledger.ingest.planning.bundle import ImportOptions, find_bundles
 from kubeledger.ingest.planning.node_split import split_by_node
-from kubeledger.ingest.planning.options import ImportOptions
 from kubeledger.ingest.planning.plan import make_plan
 from kubeledger.ingest.sources.collect import collect
 from kubeledger.ingest.sources.documents import Document

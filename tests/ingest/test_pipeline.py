@@ -14,10 +14,10 @@ import pytest
 
 from kubeledger.ingest import ingest
 from kubeledger.ingest.api import ImportReport, import_sources
-from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ingest.sources.streams import SourceFile
-from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.tail import Draft
 from kubeledger.model.bodies.ledger import (
     FindingReported,
     ImportCompleted,

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.sources.pod_resources import is_pod_resources, read_pod_resources
+from kubeledger.ingest.sources.answers import is_pod_resources, read_pod_resources
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.model.bodies.memorymanager import MemoryBlock
-from kubeledger.model.bodies.podresources import (
+from kubeledger.model.bodies.devicemanager import (
     AllocatableResourcesListed,
     ContainerResources,
     ListedDevices,
     PodResourcesListed,
 )
+from kubeledger.model.bodies.resourcemanagers import MemoryBlock
 from kubeledger.model.units import parse_ts
 from tests.ingest.node_files import pod, snapshot_time, write_node
 

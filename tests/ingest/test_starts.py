@@ -7,7 +7,7 @@ import pytest
 
 from kubeledger.ingest.assemblers import assemblers_of
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.planning.identity import KubeletVersion
+from kubeledger.ingest.planning.plan import KubeletVersion
 from kubeledger.model.bodies.node import KubeletStarted
 from tests.ingest.feeding import lines
 

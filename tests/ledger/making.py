@@ -6,8 +6,8 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.tail import Draft
 from kubeledger.ledger.writer import WriterOptions
 from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.bodies.ledger import ImportCompleted, ImportStarted

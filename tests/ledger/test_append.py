@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kubeledger.ledger.audit import audit
-from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.tail import Draft
 from kubeledger.ledger.writer import WriterOptions
 from kubeledger.model.errors import (
     BadInputError,
@@ -149,7 +149,7 @@ def test_text_that_is_not_unicode_is_refused(tmp_path: Path) -> None:
 
 def test_a_giant_record_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A line that no reader would take is not written."""
-    monkeypatch.setattr("kubeledger.ledger.batch.LINE_BYTES_MAX", 300)
+    monkeypatch.setattr("kubeledger.ledger.tail.LINE_BYTES_MAX", 300)
     ledger = ledger_of(tmp_path / "l")
     with ledger.writer() as writer, pytest.raises(BadInputError, match="too many"):
         writer.append(NODE, batch(0, 1))

@@ -8,9 +8,9 @@ import pytest
 import zstandard
 
 from kubeledger.ledger.audit import audit
-from kubeledger.ledger.audit_recording import audit_recording
+from kubeledger.ledger.audit_walk import audit_recording
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.names import MANIFEST
+from kubeledger.ledger.storage import MANIFEST
 from kubeledger.model.errors import BadInputError
 from tests.ledger.making import NODE, append, batch, ledger_of, lines, segment_paths
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from kubeledger.ledger import writer
-from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import Manifest, save_manifest
-from kubeledger.ledger.names import MANIFEST
+from kubeledger.ledger.storage import MANIFEST
+from kubeledger.ledger.tail import Draft
 from kubeledger.model.bodies.ledger import ImportStarted
 from tests.ledger.making import NODE, append, batch, ledger_of
 

@@ -14,8 +14,8 @@ import pytest
 
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.names import MANIFEST
 from kubeledger.ledger.recovery import RecoveryReport
+from kubeledger.ledger.storage import MANIFEST
 from kubeledger.ledger.writer import WriterOptions
 from kubeledger.model.errors import LedgerBusyError
 from tests.ledger.making import NODE, append, batch, ledger_of, segment_paths, seqs, sizes
@@ -23,7 +23,7 @@ from tests.ledger.making import NODE, append, batch, ledger_of, segment_paths, s
 WRITER = """
 import sys
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.names import MANIFEST
+from kubeledger.ledger.storage import MANIFEST
 from kubeledger.ledger.writer import WriterOptions
 from tests.ledger.making import NODE, batch
 ledger = Ledger.open(sys.argv[1], WriterOptions(segment_bytes=40_000))

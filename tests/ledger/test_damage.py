@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from kubeledger.ledger.audit import audit
-from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.names import MANIFEST
 from kubeledger.ledger.reader import Verify
 from kubeledger.ledger.snapshots import Snapshot
+from kubeledger.ledger.storage import MANIFEST
+from kubeledger.ledger.tail import Draft
 from kubeledger.model.errors import DamagedLedgerError
 from kubeledger.model.record import Record
 from kubeledger.model.wire.codec import GENESIS, chained, payload_of

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from kubeledger.ledger.audit import audit
-from kubeledger.ledger.audit_report import AuditReport
+from kubeledger.ledger.audit_walk import AuditReport
 from kubeledger.ledger.base import BASE, Base, load_base, save_base
+from kubeledger.ledger.dropping import Policy
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.names import DERIVED, MANIFEST
-from kubeledger.ledger.retention import Policy
 from kubeledger.ledger.snapshots import Snapshot
+from kubeledger.ledger.storage import DERIVED, MANIFEST
 from kubeledger.model.bodies.ledger import RecordsDropped
 from kubeledger.model.errors import (
     BadQuestionError,
@@ -26,7 +26,7 @@ from kubeledger.model.errors import (
 )
 from kubeledger.replay import refresh_snapshots, state_at
 from kubeledger.replay.dropping import drop_by_policy, plan_drops
-from kubeledger.replay.node.document import canonical_json
+from kubeledger.replay.node.state import canonical_json
 from tests.faults import LOSSES, Fault, FaultyDisk, Loss, PowerCut
 from tests.ledger.making import (
     NODE,

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ledger.history.history import History
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.regular import open_regular, read_regular
+from kubeledger.ledger.storage import open_regular, read_regular
 from kubeledger.model.errors import KubeledgerError
 from kubeledger.replay.snapshotting import refresh_snapshots
 from tests.ingest.node_files import log_text

@@ -12,7 +12,7 @@ import pytest
 from kubeledger.ingest.correlate.holdback import Holdback, Waiting
 from kubeledger.ingest.klog.router import Verdict
 from kubeledger.ingest.klog.stamps import Clock, Doubt
-from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import Fact
 from kubeledger.ledger.frozen import Frozen, NotFreezableError, freeze, thaw
 from kubeledger.model.bodies.lifecycle import PodAdmitted
 from kubeledger.model.bodies.node import Setting

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from kubeledger.ledger.audit import audit
-from kubeledger.ledger.audit_report import ToldLoss
-from kubeledger.ledger.batch import Draft
+from kubeledger.ledger.audit_walk import ToldLoss
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import Loss as KnownLoss
 from kubeledger.ledger.manifest import save_manifest
-from kubeledger.ledger.names import MANIFEST
 from kubeledger.ledger.recovery import CountedAnew
 from kubeledger.ledger.snapshots import Snapshot
+from kubeledger.ledger.storage import MANIFEST
+from kubeledger.ledger.tail import Draft
 from kubeledger.ledger.writer import LedgerWriter
 from kubeledger.model.bodies.ledger import RecordsLost
 from kubeledger.model.errors import LedgerUnavailableError

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeledger.ledger.names import (
+from kubeledger.ledger.storage import (
     MANIFEST,
     node_directory,
     node_name,

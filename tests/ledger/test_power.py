@@ -11,8 +11,8 @@ import pytest
 
 from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.audit import audit
-from kubeledger.ledger.index import IMPORT_KINDS
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.manifest import IMPORT_KINDS
 from kubeledger.ledger.recovery import RecoveryReport
 from kubeledger.ledger.snapshots import Snapshot
 from kubeledger.ledger.writer import WriterOptions

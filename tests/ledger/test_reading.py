@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from kubeledger.ledger import segments as segments_module
-from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.reader import Verify
 from kubeledger.ledger.segments import Lines, Segment, lines_of
+from kubeledger.ledger.tail import Draft
 from kubeledger.ledger.writer import WriterOptions
 from tests.ledger.making import NODE, append, batch, deleted, ledger_of, segment_paths, seqs
 

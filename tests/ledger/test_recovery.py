@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from kubeledger.ledger.audit import audit
-from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.names import MANIFEST
 from kubeledger.ledger.recovery import CountedAnew, RecoveryReport
 from kubeledger.ledger.sealing import seal
+from kubeledger.ledger.storage import MANIFEST
+from kubeledger.ledger.tail import Draft
 from kubeledger.ledger.writer import WriterOptions
 from kubeledger.model.bodies.ledger import RecordsLost
 from kubeledger.model.errors import DamagedLedgerError

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import Run
-from kubeledger.ledger.runs import replay_runs, replays_in_seq_order
+from kubeledger.ledger.reading import replay_runs, replays_in_seq_order
 from kubeledger.model.record import Record
 from tests.ledger.making import NODE, append, batch, deleted, import_of, ledger_of
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeledger.ledger.superseded import is_superseded, merged_spans, spans_of
+from kubeledger.ledger.manifest import is_superseded, merged_spans, spans_of
 
 SPANS = st.lists(st.tuples(st.integers(1, 60), st.integers(0, 8)), max_size=12)
 

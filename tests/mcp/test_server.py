@@ -16,8 +16,8 @@ from kubeledger.analyze.redaction import key_of_passphrase
 from kubeledger.analyze.sql.api import connect
 from kubeledger.analyze.sql.views import load_views
 from kubeledger.cli.main import cli
-from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.tail import Draft
 from kubeledger.mcp.server import server_of
 from kubeledger.mcp.sources import LakeSource, LedgerSource
 from kubeledger.mcp.tools import Tools

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kubeledger.probe.attempt import Attempt
-from kubeledger.probe.tcp import tcp_attempt
+from kubeledger.probe.dial import tcp_attempt
 from tests.kubelet.prober.worlds import facts_of
 from tests.probe.servers import closed_port, hangs, serve
 from tests.waiting import PATIENCE_S

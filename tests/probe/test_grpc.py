@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from kubeledger.kubelet.prober.prober import GRPCConnection
-from kubeledger.kubelet.prober.transport import dial_failed
+from kubeledger.kubelet.prober.prober import GRPCConnection, dial_failed
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.probe.attempt import Attempt

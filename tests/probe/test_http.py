@@ -436,7 +436,7 @@ def test_http_2_fields_and_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_without_h2_only_http_1_is_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that has both chooses HTTP/1.1."""
-    monkeypatch.setattr("kubeledger.probe.http2.find_spec", lambda _name: None)
+    monkeypatch.setattr("kubeledger.probe.replies.find_spec", lambda _name: None)
     context = make_certificate(tmp_path).context
     context.set_alpn_protocols(["h2", "http/1.1"])
     with serve(answers("200 OK", b"fine"), context=context) as server:

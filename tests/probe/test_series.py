@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kubeledger.kubelet.prober.results import FAILURE, SUCCESS, Result
+from kubeledger.kubelet.prober.objects import FAILURE, SUCCESS, Result
 from kubeledger.kubelet.prober.worker import do_probe
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.prober import TickResult

@@ -12,7 +12,7 @@ import msgspec
 
 from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.klog.stamps import stamp_ns
-from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ingest.sources.detect import detect
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ledger.ledger import Ledger
@@ -20,8 +20,9 @@ from kubeledger.ledger.writer import LedgerWriter
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 from kubeledger.record.observations import Document, Gap, Lines
-from kubeledger.record.recorder import Limits, Recorder
-from kubeledger.replay.node.snapshot_time import time_in_name
+from kubeledger.record.reading import Limits
+from kubeledger.record.recorder import Recorder
+from kubeledger.replay.node.state import time_in_name
 
 YEAR = 2026
 

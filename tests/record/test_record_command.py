@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from kubeledger.cli.main import cli
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.record import setup
+from kubeledger.record import recorder
 from kubeledger.remote.restore import find_copies, restore
 from kubeledger.remote.store import Store
 from tests.cli.test_follow import following, metrics_of
@@ -135,7 +135,7 @@ def test_a_log_that_is_not_there(tmp_path: Path) -> None:
 
 def test_nothing_to_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a machine without a kubelet it says what to name."""
-    monkeypatch.setattr(setup, "found_on", lambda root, wanted: wanted)
+    monkeypatch.setattr(recorder, "found_on", lambda root, wanted: wanted)
     result = CliRunner().invoke(cli, ["record", "--ledger", str(tmp_path / "ledger")])
     assert result.exit_code == 2
     assert "name a source" in result.output

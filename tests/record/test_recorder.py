@@ -20,7 +20,8 @@ from kubeledger.model.errors import LedgerUnavailableError
 from kubeledger.model.units import NS_PER_S
 from kubeledger.record import reading
 from kubeledger.record.observations import Gap
-from kubeledger.record.recorder import Limits, Recorder
+from kubeledger.record.reading import Limits
+from kubeledger.record.recorder import Recorder
 from kubeledger.verify.finding import Finding
 from tests.faults import LOSSES, Fault, FaultyDisk, PowerCut
 from tests.ingest.node_files import write_node

@@ -12,7 +12,7 @@ import pytest
 
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.ledger import FindingReported, GapObserved
-from kubeledger.record.setup import Wanted, found_on, sources_of
+from kubeledger.record.recorder import Wanted, found_on, sources_of
 from tests.certificates import make_certificate
 from tests.ingest.node_files import pod, write_node
 from tests.record.journals import entry, write_journal

@@ -9,12 +9,10 @@ from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.sources.libsystemd import Journal
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.record.observations import Document, Lines, Mark, Observation, Source
-from kubeledger.record.sources.cgroup_files import CgroupSnapshots
-from kubeledger.record.sources.endpoints import KubeletEndpoints
+from kubeledger.record.sources.endpoints import KubeletClient, KubeletEndpoints
 from kubeledger.record.sources.journal import JournalSource, kubelet_stream
-from kubeledger.record.sources.kubelet_client import KubeletClient
-from kubeledger.record.sources.state_files import StateFiles
-from kubeledger.replay.node.snapshot_time import time_in_name
+from kubeledger.record.sources.state_files import CgroupSnapshots, StateFiles
+from kubeledger.replay.node.state import time_in_name
 from tests.certificates import make_certificate
 from tests.ingest.node_files import snapshot_time, write_node
 from tests.record.journals import entry, write_journal

@@ -12,11 +12,10 @@ from click.testing import CliRunner
 
 from kubeledger.cli.main import cli
 from kubeledger.ledger.audit import audit
+from kubeledger.ledger.dropping import Policy
+from kubeledger.ledger.kept import SHIPPED, load_mark
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.lock import shipper_lock
-from kubeledger.ledger.names import MANIFEST
-from kubeledger.ledger.retention import Policy
-from kubeledger.ledger.shipped import SHIPPED, load_mark
+from kubeledger.ledger.storage import MANIFEST, shipper_lock
 from kubeledger.ledger.writer import WriterOptions
 from kubeledger.model.errors import BadQuestionError, DamagedLedgerError, LedgerBusyError
 from kubeledger.remote.restore import find_copies, restore

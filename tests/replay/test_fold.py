@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 
 from kubeledger.model.record import Record
 from kubeledger.model.wire.codec import GENESIS, decode_line, encode_line
-from kubeledger.replay.encoding import decode_state, encode_state
-from kubeledger.replay.fold import fold
-from kubeledger.replay.node.document import PARTS, canonical_json
-from kubeledger.replay.node.state import NodeState
+from kubeledger.replay.instants import decode_state, encode_state, fold
+from kubeledger.replay.node.state import PARTS, NodeState, canonical_json
 from tests.replay.strategies import histories, record
 
 ROOT = Path(__file__).parents[2]
@@ -84,9 +82,9 @@ def test_each_part_can_be_had_alone(part: str) -> None:
 
 _PROGRAM = """
 import sys
-from kubeledger.replay.node.document import canonical_json
-from kubeledger.replay.encoding import encode_state
-from kubeledger.replay.fold import fold
+from kubeledger.replay.node.state import canonical_json
+from kubeledger.replay.instants import encode_state
+from kubeledger.replay.instants import fold
 from kubeledger.model.wire.codec import decode_line
 
 state = fold(decode_line(line) for line in open(sys.argv[1], "rb"))

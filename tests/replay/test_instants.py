@@ -9,18 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.superseded import is_superseded
+from kubeledger.ledger.manifest import is_superseded
+from kubeledger.ledger.tail import Draft
 from kubeledger.model.bodies.ledger import ImportCompleted, ImportStarted
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Body
 from kubeledger.replay import SnapshottingFolder, choose_node, fold, refresh_snapshots, state_at
-from kubeledger.replay.encoding import STATE_VERSION
-from kubeledger.replay.instants import nearest_snapshot
-from kubeledger.replay.node.document import canonical_json
-from kubeledger.replay.node.state import NodeState
+from kubeledger.replay.instants import STATE_VERSION, nearest_snapshot
+from kubeledger.replay.node.state import NodeState, canonical_json
 from tests.replay.strategies import bodies
 
 NODE = "node-t"

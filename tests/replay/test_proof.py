@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from kubeledger.ledger.audit import audit
-from kubeledger.ledger.batch import Draft
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.tail import Draft
 from kubeledger.replay import refresh_snapshots
-from kubeledger.replay.encoding import STATE_VERSION
+from kubeledger.replay.instants import STATE_VERSION
 from kubeledger.replay.proof import prove_snapshots
 from tests.analyze.sql.fixture_ledger import whole_story
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kubeledger.model.wire.catalogue import BODY_TYPES
-from kubeledger.model.wire.upcast import UPCASTERS
+from kubeledger.model.wire.catalogue import BODY_TYPES, UPCASTERS
 from tests.generated.record_schemas import main, schema_files
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"

@@ -33,11 +33,13 @@ from kubeledger.model.bodies.node import (
     ClockStepped,
     KubeletStarted,
     LogThinned,
+    NodeConditionChanged,
+    NodeTroubled,
+    PodStageFailed,
     Setting,
     SettingsObserved,
 )
 from kubeledger.model.bodies.prober import ProbeTicksFolded
-from kubeledger.model.bodies.stages import NodeConditionChanged, NodeTroubled, PodStageFailed
 from kubeledger.model.units import NS_PER_S
 from kubeledger.timeline import Drawing, NodeView, Scope, build_drawing
 from kubeledger.timeline.drawing import Item, Row, Section

@@ -8,9 +8,8 @@ import pytest
 from selenium.webdriver.common.by import By
 
 from kubeledger.analyze.headlines import Headline
-from kubeledger.timeline.blocks import Block
 from kubeledger.timeline.drawing import Drawing, Row, Section
-from kubeledger.timeline.page import write_page
+from kubeledger.timeline.page import Block, write_page
 from tests.timeline.browser import Browser
 
 pytestmark = pytest.mark.xdist_group("browser")

@@ -8,6 +8,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from kubeledger.model.bodies.eviction import InsufficientResource, PodPreempted
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerStarted,
@@ -17,12 +18,11 @@ from kubeledger.model.bodies.lifecycle import (
     PodRejected,
 )
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, Setting, SettingsObserved
-from kubeledger.model.bodies.preemption import InsufficientResource, PodPreempted
 from kubeledger.model.record import Body, Record
 from kubeledger.verify import Contradiction, Finding, Outcome, Variant, registry
 from kubeledger.verify.rules.admission.rule import AdmissionVerifier
+from kubeledger.verify.rules.disputes import SourceDisputes
 from kubeledger.verify.rules.evictions.rule import EvictionVerifier
-from kubeledger.verify.rules.source_disputes import SourceDisputes
 from tests.verify.histories import outcomes, scene
 
 CRITICAL = 2_000_000_000

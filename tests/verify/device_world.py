@@ -25,7 +25,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodTerminated,
 )
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, Setting, SettingsObserved
-from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint, HintsGenerated
+from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint, HintsGenerated
 from kubeledger.model.record import Body, Record
 from kubeledger.verify import RECORDED, Contradiction, Finding, Outcome, Variant
 from kubeledger.verify.rules.devices.rule import DeviceVerifier

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from kubeledger.model.bodies.devicemanager import AllocationFailed, DevicesReported
+from kubeledger.model.bodies.eviction import PreemptionFailed
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodResized, PodTerminated
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
-from kubeledger.model.bodies.preemption import PreemptionFailed
-from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint
+from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint
 from kubeledger.verify import Contradiction, Finding
 from tests.verify.admission_world import (
     CRITICAL,

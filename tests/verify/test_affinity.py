@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kubeledger.model.bodies.node import SettingsObserved
-from kubeledger.model.bodies.topologymanager import Hint
+from kubeledger.model.bodies.resourcemanagers import Hint
 from kubeledger.model.record import Evidence
 from kubeledger.verify import Contradiction, Variant
 from tests.verify.device_world import Node, device_outcomes, hint

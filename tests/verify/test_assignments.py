@@ -8,16 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.kubelet.kube.cpuset import cpu_set_text, cpus_of
-from kubeledger.model.bodies.cpumanager import (
-    CpuAllocationFailed,
-    CpuManagerStarted,
-    CpuManagerStateRead,
-    CpuPlace,
-    CpusAllocated,
-    CpusReleased,
-    CpuStateRefused,
-)
+from kubeledger.kubelet.kube.containermanager import cpu_set_text, cpus_of
 from kubeledger.model.bodies.lifecycle import (
     ContainerStarted,
     PodAdmitted,
@@ -25,7 +16,15 @@ from kubeledger.model.bodies.lifecycle import (
     PodListed,
     PodTerminated,
 )
-from kubeledger.model.bodies.memorymanager import (
+from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
+from kubeledger.model.bodies.resourcemanagers import (
+    CpuAllocationFailed,
+    CpuManagerStarted,
+    CpuManagerStateRead,
+    CpuPlace,
+    CpusAllocated,
+    CpusReleased,
+    CpuStateRefused,
     MemoryAllocated,
     MemoryAllocationFailed,
     MemoryBlock,
@@ -36,7 +35,6 @@ from kubeledger.model.bodies.memorymanager import (
     MemoryTable,
     NUMANodeMemory,
 )
-from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
 from kubeledger.model.record import Body, Record
 from kubeledger.verify import Contradiction, registry
 from kubeledger.verify.rules.cpus import CpuVerifier

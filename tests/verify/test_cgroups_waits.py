@@ -6,8 +6,8 @@ from functools import cache
 
 import pytest
 
+from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.model.bodies.lifecycle import ContainerDied, PodListed
-from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import ContainerScript, ExitStep

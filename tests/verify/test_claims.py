@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeledger.model.bodies.dra import ClaimDevice, ClaimPrepared, ClaimReleased
+from kubeledger.model.bodies.devicemanager import ClaimDevice, ClaimPrepared, ClaimReleased
 from kubeledger.model.bodies.lifecycle import PodTerminating
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.verify import Finding

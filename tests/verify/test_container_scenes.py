@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.model.bodies.lifecycle import ContainerDied, PodEvicted, PodListed
 from kubeledger.model.bodies.node import ClockStepped
-from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.bodies.prober import ProbeCountersRead
 from kubeledger.model.record import Body
 from tests.verify.container_scenes import (

@@ -11,7 +11,7 @@ from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.evidence.pods_without_add import PodsWithoutAdd
+from kubeledger.verify.evidence.sync_loop import PodsWithoutAdd
 from kubeledger.verify.finding import Finding
 from tests.recordings import extract
 from tests.verify.histories import scene

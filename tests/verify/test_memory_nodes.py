@@ -9,7 +9,11 @@ import msgspec
 import pytest
 
 from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed
-from kubeledger.model.bodies.memorymanager import (
+from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
+from kubeledger.model.bodies.resourcemanagers import (
+    AffinityDecided,
+    Hint,
+    HintsGenerated,
     MemoryAllocated,
     MemoryAllocationFailed,
     MemoryBlock,
@@ -19,8 +23,6 @@ from kubeledger.model.bodies.memorymanager import (
     MemoryTable,
     NUMANodeMemory,
 )
-from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
-from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint, HintsGenerated
 from kubeledger.model.record import Body, Record
 from kubeledger.verify import RECORDED, Variant, registry
 from kubeledger.verify.finding import Finding

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kubeledger.model.bodies.lifecycle import PodAdmitted
 from kubeledger.model.record import Record
 from kubeledger.verify import Contradiction, Finding, Outcome
-from kubeledger.verify.pending import PendingFindings
+from kubeledger.verify.finding import PendingFindings
 from tests.verify.histories import scene
 
 BODY = PodAdmitted(namespace="default", pod="web", pod_uid=None)

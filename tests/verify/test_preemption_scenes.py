@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from kubeledger.model.bodies.eviction import InsufficientResource, PreemptionFailed
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodConfigChanged, PodTerminated
-from kubeledger.model.bodies.preemption import InsufficientResource, PreemptionFailed
 from kubeledger.verify import Finding, Outcome
 from tests.verify.admission_world import (
     CRITICAL,

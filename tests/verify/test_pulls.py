@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.model.bodies.imagepull import (
+from kubeledger.model.bodies.images import (
+    ImageDeleted,
     PullDecided,
     PullEnded,
     PullRecordRead,
     PullUsers,
 )
-from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.bodies.ledger import GapObserved, ImportCompleted
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.bodies.node import KubeletStarted

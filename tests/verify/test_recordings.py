@@ -19,6 +19,7 @@ from kubeledger.model.bodies.devicemanager import (
     DevicesReleased,
     DevicesReported,
 )
+from kubeledger.model.bodies.eviction import PodPreempted, PreemptionFailed
 from kubeledger.model.bodies.images import GarbageCollected, GarbageCollectionStarted, ImageDeleted
 from kubeledger.model.bodies.lifecycle import (
     ContainerKilled,
@@ -30,15 +31,14 @@ from kubeledger.model.bodies.lifecycle import (
     RestartBackedOff,
 )
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, SettingsObserved
-from kubeledger.model.bodies.preemption import PodPreempted, PreemptionFailed
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
-from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint
+from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import RECORDED, Contradiction, Finding, Outcome, Variant, verify
 from kubeledger.verify.registry import verifiers_of
 from kubeledger.verify.rules.admission.judging import VICTIMS
-from kubeledger.verify.rules.cgroups.drift import drift_of
+from kubeledger.verify.rules.cgroups.files import drift_of
 from tests.verify.expected_findings import EXPECTED, RECORDINGS, lines
 from tests.verify.histories import changed, reader, recorded
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeledger.model.bodies.allocation import PodResources, PodsStateRead, ResourceAmounts
+from kubeledger.model.bodies.cgroups import PodResources, PodsStateRead, ResourceAmounts
 from kubeledger.model.bodies.lifecycle import PodResized
 from kubeledger.verify import Contradiction, Finding
 from kubeledger.verify.rules.admission.resizes import RULE_RESIZE

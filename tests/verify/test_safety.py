@@ -9,28 +9,27 @@ from typing import Any, Literal
 import pytest
 
 from kubeledger.kubelet.devicemanager.checkpoint import checkpoint_document
-from kubeledger.model.bodies.cpumanager import (
-    CpuManagerStarted,
-    CpuManagerStateRead,
-    CpusAllocated,
-    CpusReleased,
-)
 from kubeledger.model.bodies.devicemanager import (
     CheckpointEntry,
     CheckpointRead,
+    ClaimPrepared,
+    ClaimReleased,
     DevicesAllocated,
     DevicesReleased,
     DevicesReported,
 )
-from kubeledger.model.bodies.dra import ClaimPrepared, ClaimReleased
 from kubeledger.model.bodies.lifecycle import ContainerStarted, PodListed, PodTerminating
-from kubeledger.model.bodies.memorymanager import (
+from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.bodies.resourcemanagers import (
+    CpuManagerStarted,
+    CpuManagerStateRead,
+    CpusAllocated,
+    CpusReleased,
     MemoryBlock,
     MemoryManagerStateRead,
     MemoryTable,
     NUMANodeMemory,
 )
-from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Body
 from kubeledger.replay.episodes.safety import violations
 from kubeledger.testing.scene import Scene

@@ -7,12 +7,11 @@ import pytest
 
 from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
 from kubeledger.model.record import Body, Evidence, Record
-from kubeledger.replay.node.snapshot_time import time_in_name
+from kubeledger.replay.node.state import time_in_name
 from kubeledger.verify import Contradiction, Finding, Variant, Verdict, verify
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.settings import UNKNOWN, Settings
-from kubeledger.verify.tally import Tally
-from kubeledger.verify.variant import RECORDED
+from kubeledger.verify.finding import Tally
+from kubeledger.verify.variant import RECORDED, UNKNOWN, Settings
 from tests.verify.histories import reader, scene
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
@@ -15,10 +16,9 @@ from kubeledger.model.bodies.lifecycle import (
     PodRejected,
 )
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
-from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.verify import Contradiction, verify
-from kubeledger.verify.rules.source_disputes import SourceDisputes
+from kubeledger.verify.rules.disputes import SourceDisputes
 from tests.verify.histories import reader, scene
 
 POD: dict[str, Any] = {"namespace": "ns", "pod": "web", "pod_uid": "uid-1"}

@@ -13,7 +13,7 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S, format_ts
-from kubeledger.verify.evidence.instances import ListedInstances
+from kubeledger.verify.evidence.pods import ListedInstances
 from kubeledger.verify.evidence.times import Times
 from tests.verify.histories import scene
 

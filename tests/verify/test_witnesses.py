@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.verify.witnesses import Dispute, Row, Witnesses
+from kubeledger.verify.finding import Dispute, Row, Witnesses
 
 SECOND = 10**9
 

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from kubeledger.analyze.completeness.report import Completeness, completeness, log_gaps
-from kubeledger.analyze.completeness.span import ALWAYS, Span
+from kubeledger.analyze.completeness.sources import ALWAYS, Span
 
 __all__ = ["ALWAYS", "Completeness", "Span", "completeness", "log_gaps"]

@@ -20,7 +20,7 @@ from kubeledger.analyze.completeness.correlator import (
     Passage,
     Sender,
 )
-from kubeledger.analyze.completeness.span import Span
+from kubeledger.analyze.completeness.sources import Span
 from kubeledger.analyze.histories.logs import LogEntry
 from kubeledger.kubelet.profile.facts import parse_version
 from kubeledger.model.bodies.images import GarbageCollected

@@ -14,8 +14,8 @@ from itertools import pairwise
 
 import msgspec
 
-from kubeledger.analyze.completeness.probe_periods import ProbePeriods
-from kubeledger.analyze.completeness.span import Span
+from kubeledger.analyze.completeness.probes import ProbePeriods
+from kubeledger.analyze.completeness.sources import Span
 from kubeledger.analyze.histories.logs import LogEntry
 from kubeledger.model.bodies.cgroups import QOSCgroupsUpdated
 from kubeledger.model.bodies.images import EvictionSignalObserved, GarbageCollected, ImagesDetected
@@ -24,8 +24,8 @@ from kubeledger.model.bodies.node import ClockStepped, LogThinned
 from kubeledger.model.record import Evidence, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.coverage import Coverage
-from kubeledger.verify.evidence.periodic import Gap, PeriodicActivity
 from kubeledger.verify.evidence.pods import PodRegister
+from kubeledger.verify.evidence.sync_loop import Gap, PeriodicActivity
 
 SourceTime = Callable[[str], int | None]
 """When a source was taken, from its name; None when the name does not say."""

@@ -7,10 +7,9 @@ from typing import Literal
 
 import msgspec
 
-from kubeledger.analyze.completeness.span import Span
 from kubeledger.analyze.histories.logs import LogEntry, LoggedProcess, LogReading
 from kubeledger.analyze.logged_errors import harmless
-from kubeledger.model.bodies.eviction import NodeConditionsChanged
+from kubeledger.model.bodies.eviction import NodeConditionsChanged, PodPreempted
 from kubeledger.model.bodies.images import GarbageCollected, GarbageCollectionStarted
 from kubeledger.model.bodies.ledger import (
     FindingReported,
@@ -26,15 +25,34 @@ from kubeledger.model.bodies.lifecycle import (
     KubernetesEvent,
     PodListed,
 )
-from kubeledger.model.bodies.preemption import PodPreempted
-from kubeledger.model.bodies.stages import (
+from kubeledger.model.bodies.node import (
     ErrorsLogged,
     NodeConditionChanged,
     NodeTroubled,
     PodStageFailed,
 )
 from kubeledger.model.record import Evidence, Record
-from kubeledger.verify.evidence.lost_records import LostRecords
+from kubeledger.verify.evidence.line_classes import LostRecords
+
+
+class Span(msgspec.Struct, frozen=True):
+    """From ``since`` on and up to ``until``, both included; None leaves that side open."""
+
+    since_ns: int | None = None
+    until_ns: int | None = None
+
+    def holds(self, ts_ns: int) -> bool:
+        """Whether an instant lies in it."""
+        return self.touches(ts_ns, ts_ns)
+
+    def touches(self, first_ns: int, last_ns: int) -> bool:
+        """Whether it shares an instant with the time from ``first_ns`` to ``last_ns``."""
+        return (self.since_ns is None or last_ns >= self.since_ns) and (
+            self.until_ns is None or first_ns <= self.until_ns
+        )
+
+
+ALWAYS = Span()
 
 
 class FileGroup(msgspec.Struct, kw_only=True):

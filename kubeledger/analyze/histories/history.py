@@ -8,26 +8,31 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
-from kubeledger.analyze.histories.derived import Fold, Stretch, stretches_of
-from kubeledger.analyze.histories.subject_index import SUBJECT_INDEX, latest_of, seqs_naming
+from kubeledger.analyze.histories.derived import (
+    SUBJECT_INDEX,
+    Fold,
+    Stretch,
+    latest_of,
+    seqs_naming,
+    stretches_of,
+)
 from kubeledger.analyze.histories.verdicts import KeptVerdicts
-from kubeledger.ledger.base_content import BaseContent
+from kubeledger.ledger.base import BaseContent
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.names import NODES, node_directory
+from kubeledger.ledger.manifest import is_superseded
 from kubeledger.ledger.reader import Verify
 from kubeledger.ledger.reading import DroppedMeanwhileError, Reading
 from kubeledger.ledger.standalone import read_recording
-from kubeledger.ledger.superseded import is_superseded
+from kubeledger.ledger.storage import NODES, node_directory
 from kubeledger.model.record import Record
-from kubeledger.replay.bases import decoded_base
-from kubeledger.replay.instants import choose_node
+from kubeledger.replay.instants import choose_node, decoded_base
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.reader import BasedReader, Reader
+from kubeledger.verify.finding import BasedReader, Reader
 
 if TYPE_CHECKING:
     from kubeledger.analyze.histories.verdicts import Verdicts
     from kubeledger.verify import Outcome, Variant
-    from kubeledger.verify.verifier import Verifier
+    from kubeledger.verify.context import Verifier
 
 
 T = TypeVar("T")

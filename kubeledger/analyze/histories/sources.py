@@ -21,13 +21,11 @@ from kubeledger.analyze.histories.history import (
     histories_of_recording,
 )
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.names import MANIFEST, NODES
-from kubeledger.ledger.regular import open_regular
-from kubeledger.ledger.storage import storage_errors
+from kubeledger.ledger.storage import MANIFEST, NODES, open_regular, storage_errors
 from kubeledger.model.errors import BadInputError, BadQuestionError
 
 if TYPE_CHECKING:
-    from kubeledger.ingest.planning.options import ImportOptions
+    from kubeledger.ingest.planning.bundle import ImportOptions
 
 RECORDING_SUFFIXES = (".ledger.jsonl", ".ledger.jsonl.zst")
 

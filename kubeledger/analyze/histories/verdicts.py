@@ -14,11 +14,10 @@ from itertools import islice, zip_longest
 import msgspec
 import zstandard
 
-from kubeledger.analyze.histories.derived import KEPT_FROM, decoded, loaded, save
-from kubeledger.analyze.histories.rules_version import rules_version
+from kubeledger.analyze.histories.derived import KEPT_FROM, decoded, loaded, rules_version, save
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.names import VERDICTS
 from kubeledger.ledger.reading import Reading
+from kubeledger.ledger.storage import VERDICTS
 from kubeledger.model.errors import LedgerUnavailableError
 from kubeledger.verify.finding import Contradiction, Finding, Outcome, Violation
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kubeledger.analyze.phrases import (
+from kubeledger.analyze.problems.rows import HARMLESS_S
+from kubeledger.analyze.wording import (
+    Wording,
     bytes_text,
+    cause_in,
     missing_text,
     names_text,
     pods_text,
     shortened,
     span_text,
+    stage_wording,
     times_text,
+    trouble_wording,
 )
-from kubeledger.analyze.problems.rows import HARMLESS_S
-from kubeledger.analyze.wording import Wording, cause_in, stage_wording, trouble_wording
 from kubeledger.kubelet.cgroups.paths import is_of_pods
-from kubeledger.kubelet.lifecycle.exits import how_it_ended
+from kubeledger.kubelet.lifecycle.state import how_it_ended
 from kubeledger.model.units import NS_PER_S
 
 Row = Mapping[str, Any]

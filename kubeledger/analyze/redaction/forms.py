@@ -12,7 +12,7 @@ from functools import cache
 from importlib import resources
 
 from kubeledger.ingest.sources.detect import FORMATS
-from kubeledger.kubelet.kube.cpuset import cpu_set_text, cpus_of
+from kubeledger.kubelet.kube.containermanager import cpu_set_text, cpus_of
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.model.bodies.cgroups import CgroupUpdated
 from kubeledger.model.wire.catalogue import BODY_TYPES

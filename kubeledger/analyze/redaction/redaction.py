@@ -30,22 +30,21 @@ from kubeledger.analyze.redaction.forms import (
     is_resource,
     words,
 )
-from kubeledger.analyze.redaction.names import (
+from kubeledger.analyze.redaction.pseudonyms import (
     IMAGE_ID,
     IMAGE_IDS,
     KEYED_BY_USERS,
     MAPS_BY_RESOURCE,
+    Pseudonyms,
     collect,
 )
-from kubeledger.analyze.redaction.pseudonyms import Pseudonyms
-from kubeledger.analyze.redaction.sentences import in_own_words
-from kubeledger.analyze.redaction.settings import is_setting, shown_setting
+from kubeledger.analyze.redaction.settings import in_own_words, is_setting, shown_setting
 from kubeledger.model.bodies.ledger import RecordsRedacted
 from kubeledger.model.bodies.node import Setting
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.model.units import format_ts
-from kubeledger.replay.node.snapshot_time import time_in_name
-from kubeledger.verify.evidence.line_texts import reduced
+from kubeledger.replay.node.state import time_in_name
+from kubeledger.verify.evidence.line_classes import reduced
 
 _TEXTS = words("message error")
 """Fields in which the kubelet's words stand around names."""

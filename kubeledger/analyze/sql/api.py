@@ -16,10 +16,15 @@ from typing import TypeVar
 
 import duckdb
 
-from kubeledger.analyze.sql.guard import check_query, one_line
 from kubeledger.analyze.sql.ledger_tables import LedgerTables
-from kubeledger.analyze.sql.loader import comment_on, create_views, load
-from kubeledger.analyze.sql.room import require_room
+from kubeledger.analyze.sql.loader import (
+    check_query,
+    comment_on,
+    create_views,
+    load,
+    one_line,
+    require_room,
+)
 from kubeledger.analyze.sql.rows import Rows, check_text, in_utc
 from kubeledger.analyze.sql.tables import Tables
 from kubeledger.analyze.sql.views import Needs, needs_of

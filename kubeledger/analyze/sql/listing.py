@@ -14,8 +14,14 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.analyze.histories.derived import Stretch, stretches_of
-from kubeledger.analyze.histories.subject_index import SUBJECT_INDEX, Places, seqs_naming, uids_of
+from kubeledger.analyze.histories.derived import (
+    SUBJECT_INDEX,
+    Places,
+    Stretch,
+    seqs_naming,
+    stretches_of,
+    uids_of,
+)
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Body, Record

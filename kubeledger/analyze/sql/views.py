@@ -1,4 +1,4 @@
-"""The SQL views: one ``views/NAME.sql`` each, every column commented in its header.
+"""The SQL views and the shipped queries: one commented ``.sql`` file each.
 
 ``records`` is what the loader makes of the Parquet history and of the tail after it, which
 is read for no more than the kinds that the views of a query need. Everything else is a view
@@ -7,6 +7,7 @@ over it, or, where columns are kept that need not be dug out of bodies, over ``s
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -14,7 +15,74 @@ from importlib import resources
 
 import msgspec
 
-from kubeledger.analyze.sql.header import parse_header
+from kubeledger.model.errors import BadQuestionError
+
+# The comment block at the head of a shipped ``.sql`` file, as data.
+#
+# Lines ``-- word name TYPE: text`` or ``-- word: text`` are fields; every other comment
+# line is prose. The files stay plain SQL that any client can run.
+
+_FIELD = re.compile(
+    r"-- (?P<word>column|param|title|kinds)(?: (?P<name>\w+)(?: (?P<type>[^:]+))?)?: (?P<text>.+)"
+)
+
+
+class Field(msgspec.Struct, frozen=True, kw_only=True):
+    """One field of a header.
+
+    Attributes:
+        word: what the field is: ``column``, ``param``, ``title`` or ``kinds``.
+        name: name of the column or parameter; empty for the other words.
+        type: type as written before the colon; empty without one.
+        text: what stands after the colon.
+    """
+
+    word: str
+    name: str
+    type: str
+    text: str
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True):
+    """The head of one file.
+
+    Attributes:
+        prose: the comment lines that are no field, joined by spaces.
+        fields: (n,) in the order of the file.
+        sql: the rest of the file, from its first line that is no comment.
+    """
+
+    prose: str
+    fields: tuple[Field, ...]
+    sql: str
+
+    def of(self, word: str) -> tuple[Field, ...]:
+        """The fields of one word, in order."""
+        return tuple(field for field in self.fields if field.word == word)
+
+    def text(self, word: str) -> str:
+        """Text of the first field of a word; empty without one."""
+        return next((field.text for field in self.fields if field.word == word), "")
+
+
+def parse_header(source: str) -> Header:
+    """Split a file into header and SQL."""
+    prose: list[str] = []
+    fields: list[Field] = []
+    lines = source.splitlines()
+    count = 0
+    for line in lines:
+        if not line.startswith("--"):
+            break
+        count += 1
+        match = _FIELD.fullmatch(line)
+        if match is None:
+            prose.append(line.removeprefix("--").strip())
+            continue
+        parts = {key: value or "" for key, value in match.groupdict().items()}
+        fields.append(Field(**parts))
+    return Header(prose=" ".join(prose), fields=tuple(fields), sql="\n".join(lines[count:]).strip())
+
 
 ALL_KINDS = "all"
 RECORDS = "records"
@@ -145,4 +213,123 @@ def _records_table() -> View:
         evidence=True,
         columns=tuple(Column(name=n, type=t, comment=c) for n, t, c in columns),
         sql="",
+    )
+
+
+# The shipped queries: one ``library/NAME.sql`` each, with its question and parameters.
+
+TIME = "TIME"
+_DEFAULT = " default "
+_NULL = "NULL"
+
+
+class Parameter(msgspec.Struct, frozen=True, kw_only=True):
+    """One ``$name`` of a query.
+
+    Attributes:
+        type: DuckDB type the text given is read as, or ``TIME``.
+        required: it has no default.
+        default: what is meant without it; None is NULL.
+        doc: what it is.
+    """
+
+    name: str
+    type: str
+    required: bool
+    default: str | None
+    doc: str
+
+    @property
+    def is_time(self) -> bool:
+        """Its text is a TIME as on the command line."""
+        return self.type == TIME
+
+
+class ShippedQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """One shipped query.
+
+    Attributes:
+        title: the question it answers.
+        doc: what a row is.
+    """
+
+    name: str
+    title: str
+    doc: str
+    parameters: tuple[Parameter, ...]
+    sql: str
+
+    def bind(self, given: Mapping[str, str]) -> dict[str, str | None]:
+        """Values of all parameters.
+
+        Args:
+            given: name -> text, as the user gave it.
+
+        Raises:
+            BadQuestionError: a required one is missing, or one is not known.
+        """
+        known = {parameter.name: parameter for parameter in self.parameters}
+        for name in given:
+            if name not in known:
+                raise BadQuestionError(f"{self.name} has no parameter {name}", advice=self._usage())
+        for parameter in self.parameters:
+            if parameter.required and parameter.name not in given:
+                raise BadQuestionError(
+                    f"{self.name} needs --param {parameter.name}=...", advice=self._usage()
+                )
+        return {name: given.get(name, parameter.default) for name, parameter in known.items()}
+
+    def _usage(self) -> str:
+        if not self.parameters:
+            return "it takes no parameters"
+        return "; ".join(f"{parameter.name}: {parameter.doc}" for parameter in self.parameters)
+
+
+@cache
+def load_library(package: str = __package__) -> dict[str, ShippedQuery]:
+    """Name -> query, sorted by name, of a package's folder ``library``."""
+    folder = resources.files(package) / "library"
+    queries = [
+        _parse_query(file.name.removesuffix(".sql"), file.read_text("utf-8"))
+        for file in folder.iterdir()
+        if file.name.endswith(".sql")
+    ]
+    return {query.name: query for query in sorted(queries, key=lambda query: query.name)}
+
+
+def find_query(name: str, library: Mapping[str, ShippedQuery] | None = None) -> ShippedQuery:
+    """The query of that name, of the library for one ledger or of another one.
+
+    Raises:
+        BadQuestionError: there is none.
+    """
+    known = load_library() if library is None else library
+    if name not in known:
+        near = difflib.get_close_matches(name, known)
+        meant = f"did you mean {' or '.join(near)}? " if near else ""
+        raise BadQuestionError(
+            f"there is no shipped query {name!r}", advice=f"{meant}--list shows all of them"
+        )
+    return known[name]
+
+
+def _parse_query(name: str, source: str) -> ShippedQuery:
+    header = parse_header(source)
+    return ShippedQuery(
+        name=name,
+        title=header.text("title"),
+        doc=header.prose,
+        parameters=tuple(_parse_parameter(field) for field in header.of("param")),
+        sql=header.sql,
+    )
+
+
+def _parse_parameter(field: Field) -> Parameter:
+    type_, separator, default = field.type.partition(_DEFAULT)
+    return Parameter(
+        name=field.name,
+        type=type_,
+        required=not separator,
+        default=None if default in {"", _NULL} else default,
+        doc=field.text,
     )

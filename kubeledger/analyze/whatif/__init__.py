@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from kubeledger.analyze.whatif.changes import Becomes, Change, Outlook, becomes, outlook
-from kubeledger.analyze.whatif.summary import WORDS, Counts, following, sentences
+from kubeledger.analyze.whatif.changes import (
+    WORDS,
+    Becomes,
+    Change,
+    Counts,
+    Outlook,
+    becomes,
+    following,
+    outlook,
+    sentences,
+)
 from kubeledger.analyze.whatif.variants import parse_variants, variants_of
 
 __all__ = [

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kubeledger.analyze.whatif.probe_words import no_restart
-from kubeledger.analyze.whatif.probed import ProbedTwin
+from kubeledger.analyze.whatif.probed import ProbedTwin, no_restart
 from kubeledger.kubelet.prober.objects import ProbeSpec
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Final, NamedTuple
 
-from kubeledger.kubelet.prober.results import FAILURE, INITIAL, SUCCESS, UNKNOWN, Result
+from kubeledger.kubelet.prober.objects import FAILURE, INITIAL, SUCCESS, UNKNOWN, Result
 from kubeledger.kubelet.prober.worker import Counting
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import ProbeType

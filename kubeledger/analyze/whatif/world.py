@@ -14,11 +14,9 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from kubeledger.analyze.whatif.memory import SpareMemory
-from kubeledger.analyze.whatif.pods import Pods
-from kubeledger.kubelet.kube.critical import is_critical_pod
+from kubeledger.analyze.whatif.pods import Pods, SpareMemory
 from kubeledger.kubelet.kube.pod import Pod
-from kubeledger.kubelet.kube.podqos import pod_qos
+from kubeledger.kubelet.kube.podclass import is_critical_pod, pod_qos
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Finding

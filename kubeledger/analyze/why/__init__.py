@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kubeledger.analyze.why.explanation import Answer, Explanation, Piece, StoryStep
+from kubeledger.analyze.why.explanation import (
+    Answer,
+    Explanation,
+    Piece,
+    StoryStep,
+    Target,
+    parse_target,
+)
 from kubeledger.analyze.why.names import find_target
-from kubeledger.analyze.why.target import Target, parse_target
 from kubeledger.analyze.why.why import answers_to, explain
 
 if TYPE_CHECKING:

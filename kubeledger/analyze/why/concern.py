@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.analyze.why.target import Target
+from kubeledger.analyze.why.explanation import Target
 from kubeledger.kubelet.kube.statuses import containers_of_spec, statuses_in
 from kubeledger.model.bodies.images import ImagesDetected
 from kubeledger.model.bodies.lifecycle import PodEvicted

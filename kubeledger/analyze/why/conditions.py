@@ -16,8 +16,12 @@ from kubeledger.analyze.why.pieces import time
 from kubeledger.analyze.wording import cause_in, trouble_wording
 from kubeledger.model.bodies.eviction import PodSpared, ReclaimAttempted
 from kubeledger.model.bodies.lifecycle import PodEvicted
-from kubeledger.model.bodies.node import KubeletStarted
-from kubeledger.model.bodies.stages import NodeTrouble, NodeTroubled, ShutdownProgressed
+from kubeledger.model.bodies.node import (
+    KubeletStarted,
+    NodeTrouble,
+    NodeTroubled,
+    ShutdownProgressed,
+)
 from kubeledger.model.record import Record
 from kubeledger.model.units import (
     GO_DURATION_MAX_NS,

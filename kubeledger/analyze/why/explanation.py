@@ -1,11 +1,81 @@
-"""The answer to a "why": a headline, dated steps, the evidence, the decision and its rule."""
+"""What one can ask about, ``pod/NS/NAME`` and so on, and what an answer is made of."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
 import msgspec
 
-from kubeledger.model.record import Role
+from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.record import Record, Role
+from kubeledger.replay.episodes.subjects import pods_in, uid_of
 from kubeledger.verify import Finding
+
+TargetKind = Literal["pod", "container", "image", "device", "cgroup", "node"]
+
+FORMS: dict[TargetKind, str] = {
+    "pod": "pod/NS/NAME",
+    "container": "container/NS/POD/C",
+    "image": "image/ID",
+    "device": "device/RESOURCE/ID",
+    "cgroup": "cgroup/PATH",
+    "node": "node or node/NAME",
+}
+
+
+class Target(msgspec.Struct, frozen=True):
+    """What is asked about.
+
+    Attributes:
+        kind: which form it has.
+        parts: what stands after the kind: (namespace, name), (namespace, pod, container),
+            (ID,), (resource, ID), (path,), (name,), or nothing for any node; (UID,) of a pod
+            whose name no record has, (name,) of one of which no record has anything else.
+        pod_uid: of the pod that is meant, where others may have had its name; None: the last.
+    """
+
+    kind: TargetKind
+    parts: tuple[str, ...]
+    pod_uid: str | None = None
+
+    def __str__(self) -> str:
+        """As it is written on the command line."""
+        return "/".join((self.kind, *self.parts))
+
+
+def parse_target(text: str) -> Target:
+    """Read a target as users write it.
+
+    A resource name holds a slash of its own (``device/example.com/gpu/gpu-3``), and so do
+    paths of cgroups and names of images.
+
+    Raises:
+        BadQuestionError: it has none of the forms.
+    """
+    word, _, rest = text.partition("/")
+    kind = next((kind for kind in FORMS if kind == word), None)
+    if kind is None:
+        raise BadQuestionError(f"unknown target {text!r}", advice=f"give {_forms()}")
+    if text == "node":
+        return Target("node", ())
+    if kind == "device":
+        resource, _, device = rest.rpartition("/")
+        parts: tuple[str, ...] = (resource, device)
+    elif kind in {"image", "cgroup"}:
+        parts = (rest.strip("/") if kind == "cgroup" else rest,)
+    else:
+        parts = tuple(rest.split("/"))
+    if not all(parts) or len(parts) != _PARTS.get(kind, len(parts)):
+        raise BadQuestionError(f"{text!r} is not of the form {FORMS[kind]}")
+    return Target(kind, parts)
+
+
+_PARTS = {"pod": 2, "container": 3, "node": 1}
+
+
+def _forms() -> str:
+    return ", ".join(FORMS.values())
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,3 +199,70 @@ class Explanation(Answer, frozen=True, kw_only=True):
 
     finding: Finding
     ranking: tuple[str, ...] = ()
+
+
+# Which pod a target means, where several had its name one after the other.
+
+
+class Scope(NamedTuple):
+    """The pod that is meant.
+
+    Attributes:
+        pod_uid: its UID; None when no record names one, or the target is no pod or container.
+        namesakes: the other pods of that name, oldest first.
+        first_seqs: UID -> seq of the first record that names it, in this order.
+    """
+
+    pod_uid: str | None = None
+    namesakes: tuple[Namesake, ...] = ()
+    first_seqs: dict[str, int] = {}  # never changed
+
+    def holds(self, record: Record, pod: tuple[str, ...]) -> bool:
+        """Whether a record of the name is about the pod that is meant.
+
+        One that names no UID is about the pod that had the name then.
+        """
+        if self.pod_uid is None or len(self.first_seqs) == 1:
+            return True
+        uid = _uid_in(record, pod)
+        if uid is not None:
+            return uid == self.pod_uid
+        begun = [known for known, seq in self.first_seqs.items() if seq <= record.seq]
+        return (begun or list(self.first_seqs))[-1] == self.pod_uid
+
+
+def scope_of(target: Target, records: Sequence[Record], decisions: Sequence[Record]) -> Scope:
+    """The pod whose UID is asked for, else the last one that something was decided about.
+
+    Args:
+        records: (n,) that name the target's pod, in the order of seq.
+        decisions: (m,) those of them that are decisions about the target.
+    """
+    pod = target.parts[:2]
+    spans: dict[str, list[Record]] = {}
+    for record in records:
+        if uid := _uid_in(record, pod):
+            spans.setdefault(uid, []).append(record)
+    if not spans:
+        return Scope(target.pod_uid)
+    chosen = target.pod_uid
+    if chosen is None:
+        decided = {_uid_in(record, pod) for record in decisions}
+        known = [uid for uid in spans if uid in decided]
+        chosen = (known or list(spans))[-1]
+    namesakes = tuple(
+        Namesake(pod_uid=uid, first_ts_ns=its[0].ts_ns, last_ts_ns=its[-1].ts_ns)
+        for uid, its in spans.items()
+        if uid != chosen
+    )
+    return Scope(chosen, namesakes, {uid: its[0].seq for uid, its in spans.items()})
+
+
+def _uid_in(record: Record, pod: tuple[str, ...]) -> str | None:
+    """UID that the record gives to the pod of this name."""
+    body: Any = record.body
+    found = list(pods_in(body))
+    for named in found:
+        if named.pod == pod:
+            return named.uid
+    return None if found else uid_of(body)

@@ -20,8 +20,8 @@ from kubeledger.analyze.why.facts import (
 )
 from kubeledger.analyze.why.pieces import size, span_of
 from kubeledger.kubelet.cgroups.paths import is_of_pods
-from kubeledger.kubelet.lifecycle.exits import UNKNOWN_KILLER, how_it_ended, killer_unknown
 from kubeledger.kubelet.lifecycle.stages import failure_of_event
+from kubeledger.kubelet.lifecycle.state import UNKNOWN_KILLER, how_it_ended, killer_unknown
 from kubeledger.model.record import Record
 
 POD_END = 100

@@ -16,9 +16,9 @@ from kubeledger.analyze.why.concern import (
     containers_in,
     weight_of,
 )
-from kubeledger.analyze.why.target import FORMS, Target, TargetKind, parse_target
-from kubeledger.ledger.names import NAMES
-from kubeledger.model.bodies.stages import ErrorsLogged
+from kubeledger.analyze.why.explanation import FORMS, Target, TargetKind, parse_target
+from kubeledger.ledger.storage import NAMES
+from kubeledger.model.bodies.node import ErrorsLogged
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record
 from kubeledger.replay.episodes.subjects import named_within, pods_in, uid_of

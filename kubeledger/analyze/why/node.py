@@ -9,9 +9,9 @@ import msgspec
 
 from kubeledger.analyze.histories.history import History
 from kubeledger.analyze.histories.logs import LoggedProcess, LogReading
-from kubeledger.analyze.sql.shorten import cut_chain
+from kubeledger.analyze.sql.summaries import cut_chain
 from kubeledger.analyze.why.conditions import BRIEF, NodeClause, clauses_of
-from kubeledger.analyze.why.explanation import Answer, StoryStep
+from kubeledger.analyze.why.explanation import Answer, StoryStep, Target
 from kubeledger.analyze.why.headline import counted_steps
 from kubeledger.analyze.why.pieces import (
     HEADLINE_MAX,
@@ -26,14 +26,17 @@ from kubeledger.analyze.why.pieces import (
     times,
     words_of,
 )
-from kubeledger.analyze.why.target import Target
 from kubeledger.analyze.wording import cause_in
 from kubeledger.kubelet.cgroups.paths import is_of_pods
-from kubeledger.model.bodies.eviction import PodSpared, ReclaimAttempted
+from kubeledger.model.bodies.eviction import PodSpared, ProcessKilled, ReclaimAttempted
 from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodEvicted, PodTerminating
-from kubeledger.model.bodies.node import ClockStepped, KubeletExited, KubeletStarted, LogThinned
-from kubeledger.model.bodies.oom import ProcessKilled
-from kubeledger.model.bodies.stages import ShutdownProgressed
+from kubeledger.model.bodies.node import (
+    ClockStepped,
+    KubeletExited,
+    KubeletStarted,
+    LogThinned,
+    ShutdownProgressed,
+)
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
 from kubeledger.replay.episodes.node_conditions import NodeConditions

@@ -9,10 +9,9 @@ from typing import Any
 import msgspec
 
 from kubeledger.analyze.sql.summaries import subject_of, summary_of
-from kubeledger.analyze.why.explanation import Piece, Step, StoryStep
-from kubeledger.analyze.why.focus import line_about, words_about
-from kubeledger.analyze.why.target import Target
-from kubeledger.model.bodies.stages import ErrorsLogged, PodStageFailed
+from kubeledger.analyze.why.explanation import Piece, Step, StoryStep, Target
+from kubeledger.analyze.why.facts import line_about, words_about
+from kubeledger.model.bodies.node import ErrorsLogged, PodStageFailed
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 

@@ -17,22 +17,32 @@ from kubeledger.analyze.why.concern import (
     mentions,
     tells_of,
 )
-from kubeledger.analyze.why.explanation import Answer, Explanation, StoryStep
-from kubeledger.analyze.why.focus import passes_about
-from kubeledger.analyze.why.headline import clause, counted_steps, short_headline
-from kubeledger.analyze.why.names import find_target
-from kubeledger.analyze.why.notes import (
+from kubeledger.analyze.why.explanation import (
+    Answer,
+    Explanation,
+    Scope,
+    StoryStep,
+    Target,
+    scope_of,
+)
+from kubeledger.analyze.why.facts import (
     attempts_note,
     ended_by_itself,
     ending_attempt,
     failures_about,
     last_end,
+    passes_about,
 )
-from kubeledger.analyze.why.observed import image_answer, undecided_answer
+from kubeledger.analyze.why.headline import (
+    clause,
+    counted_steps,
+    image_answer,
+    short_headline,
+    undecided_answer,
+)
+from kubeledger.analyze.why.names import find_target
 from kubeledger.analyze.why.pieces import cited, evidence_of, in_time, step_of, words_of
-from kubeledger.analyze.why.scope import Scope, scope_of
 from kubeledger.analyze.why.story import most_important, story_of
-from kubeledger.analyze.why.target import Target
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts

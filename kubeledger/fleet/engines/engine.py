@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
-from kubeledger.fleet.scratch import scratch_directory
+from kubeledger.fleet.sealed import scratch_directory
 from kubeledger.model.errors import KubeledgerError
 
 S = TypeVar("S")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kubeledger.fleet.report.collect import FleetFacts, collect
-from kubeledger.fleet.report.node_page import node_page, page_name
-from kubeledger.fleet.report.page import fleet_page
+from kubeledger.fleet.report.page import fleet_page, node_page, page_name
 
 __all__ = ["FleetFacts", "collect", "fleet_page", "node_page", "page_name"]

@@ -10,8 +10,7 @@ import msgspec
 from kubeledger.analyze.problems.table import occurrences
 from kubeledger.analyze.sql.api import Queryable
 from kubeledger.fleet.query import connect_lake
-from kubeledger.fleet.report.columns import COLUMNS, PROBLEMS, Column
-from kubeledger.fleet.report.outstanding import Outstanding, outstanding
+from kubeledger.fleet.report.columns import COLUMNS, PROBLEMS, Column, Outstanding, outstanding
 
 _HOUR_NS = 3_600_000_000_000
 _TIMEOUT_S = 6 * 3600.0

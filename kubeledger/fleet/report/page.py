@@ -1,16 +1,22 @@
-"""The fleet's page: the rows as columns of numbers, in one HTML file that makes no request."""
+"""The fleet's page, and a node's own: rows as columns of numbers in one HTML file."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import zstandard
 
 from kubeledger.fleet.report.collect import FleetFacts, NodeFacts
-from kubeledger.fleet.report.columns import COLUMNS
-from kubeledger.fleet.report.outstanding import EXCESS_MIN, POOL_MIN, SCORE_MIN
-from kubeledger.timeline.shell import embedded, html_page, script_of, static_text
+from kubeledger.fleet.report.columns import COLUMNS, EXCESS_MIN, POOL_MIN, SCORE_MIN
+from kubeledger.fleet.types import Failure, NodeSpec
+from kubeledger.fleet.whatif import on_ledger
+from kubeledger.ledger.storage import node_directory
+from kubeledger.timeline import write_ledger_page
+from kubeledger.timeline.page import embedded, html_page, script_of, static_text
 
 _FORMAT = 1
 _SHARED = ("text.js",)
@@ -109,3 +115,32 @@ def _outstanding(node: NodeFacts) -> list[list[float]]:
     """Place of the column, what is expected, score; the highest score first."""
     ranked = sorted(node.outstanding.items(), key=lambda item: (-item[1].score, item[0]))
     return [[_PLACE[id_], round(each.expected, 2), round(each.score, 1)] for id_, each in ranked]
+
+
+# A node's own page, made by a worker and written by the process that asked for it.
+
+
+def page_name(node: str) -> str:
+    """File of a node's page, by its key in the lake."""
+    return f"{node_directory(node)}.html"
+
+
+def node_page(task: NodeSpec) -> bytes | Failure:
+    """What a worker does: the timeline page of a node.
+
+    Returns:
+        the page in UTF-8, packed by Zstandard: workers may be on other machines. Or why there
+        is none.
+    """
+    return on_ledger(task, _page)
+
+
+def _page(directory: Path, name: str) -> bytes:
+    packed = io.BytesIO()
+    packer = zstandard.ZstdCompressor()
+    with (
+        packer.stream_writer(packed, closefd=False) as writer,
+        io.TextIOWrapper(writer, encoding="utf-8", newline="\n") as text,
+    ):
+        write_ledger_page(directory, text, node=name)
+    return packed.getvalue()

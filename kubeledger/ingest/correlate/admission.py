@@ -27,8 +27,7 @@ from kubeledger.ingest.correlate.rejections import (
 )
 from kubeledger.ingest.correlate.survey import kubelet_uid
 from kubeledger.ingest.messages.podref import PodRef
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import PodList
+from kubeledger.ingest.sources.items import Fact, PodList
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from kubeledger.ingest.correlate.context import BundleContext, Subject
 from kubeledger.ingest.correlate.holdback import Holdback
-from kubeledger.ingest.klog.line_values import go_text, integer, split_pod, split_pod_text
+from kubeledger.ingest.klog.forms import go_text, integer, split_pod, split_pod_text
 from kubeledger.ingest.klog.router import LineHandler
 from kubeledger.ingest.messages.podref import (
     EventLine,
@@ -32,9 +32,8 @@ from kubeledger.ingest.messages.podref import (
     structured_pod,
     structured_pods,
 )
-from kubeledger.ingest.sources.facts import Facts
-from kubeledger.ingest.sources.items import Item, LogLine
-from kubeledger.kubelet.kube.names import UID
+from kubeledger.ingest.sources.items import Facts, Item, LogLine
+from kubeledger.kubelet.kube.resources import UID
 from kubeledger.model.record import Evidence
 
 ItemHandler = Callable[[Item], Facts]

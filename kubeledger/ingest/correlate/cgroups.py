@@ -18,8 +18,7 @@ from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, takes
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import shown
 from kubeledger.ingest.correlate.registers import Containers
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import CgroupFiles
+from kubeledger.ingest.sources.items import CgroupFiles, Fact
 from kubeledger.kubelet.cgroups.paths import CgroupPath, observed_in, parse_cgroup_path
 from kubeledger.model.bodies.cgroups import (
     CgroupObserved,

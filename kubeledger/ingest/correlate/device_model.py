@@ -9,7 +9,7 @@ import msgspec
 from kubeledger.ingest.correlate.context import BundleContext, PodName, Subject
 from kubeledger.ingest.correlate.holdback import Holdback, Seen, shown
 from kubeledger.ingest.correlate.registers import Pods, SyncLoop
-from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import Fact
 from kubeledger.model.bodies.devicemanager import AllocationRequested, DevicesAllocated
 from kubeledger.model.record import Evidence
 

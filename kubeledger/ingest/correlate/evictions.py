@@ -11,27 +11,24 @@ from __future__ import annotations
 
 from kubeledger.ingest.correlate.assembler import Entry, reads, reads_events, takes
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.eviction_messages import (
-    PressureConditions,
-    ended_by,
-    is_eviction,
-    message_ended_by,
-    message_in_statuses,
-)
 from kubeledger.ingest.correlate.holdback import shown
 from kubeledger.ingest.correlate.open_evictions import (
     KILL_WAIT_NS,
     OpenEviction,
     OpenEvictions,
+    PressureConditions,
     Reclaim,
+    ended_by,
+    is_eviction,
+    message_ended_by,
+    message_in_statuses,
 )
 from kubeledger.ingest.correlate.registers import Pod, PodAssembler, Registers, about_pod
 from kubeledger.ingest.correlate.rejections import is_refusal
-from kubeledger.ingest.messages.eviction_rounds import EvictionRounds
+from kubeledger.ingest.messages.evictions import EvictionRounds
 from kubeledger.ingest.messages.podref import PodRef
-from kubeledger.ingest.sources.api_events import ApiReason
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import ApiEvent, PodList
+from kubeledger.ingest.sources.items import ApiEvent, Fact, PodList
+from kubeledger.ingest.sources.shapes import ApiReason
 from kubeledger.model.bodies.eviction import PodSpared, RankedPod, ReclaimAttempted
 from kubeledger.model.units import NS_PER_S, whole_number
 

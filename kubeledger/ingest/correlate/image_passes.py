@@ -12,7 +12,7 @@ import msgspec
 
 from kubeledger.ingest.correlate.assembler import Entry, reads
 from kubeledger.ingest.correlate.holdback import Holdback, Waiting
-from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import Fact
 from kubeledger.ingest.sources.times import go_time
 from kubeledger.model.bodies.images import ImagesDetected, ListedImage
 from kubeledger.model.units import NS_PER_S

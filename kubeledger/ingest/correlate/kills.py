@@ -13,13 +13,13 @@ from collections.abc import Mapping
 
 from kubeledger.ingest.correlate.assembler import Entry, reads, reads_events
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.endings import EndingsAssembler
 from kubeledger.ingest.correlate.evictions import EvictionsAssembler
 from kubeledger.ingest.correlate.holdback import WAIT_NS, Waiting, shown
+from kubeledger.ingest.correlate.lifecycle import EndingsAssembler
 from kubeledger.ingest.correlate.preemption import PreemptionAssembler
 from kubeledger.ingest.correlate.registers import Container, Pod, PodAssembler, Registers
 from kubeledger.ingest.messages.podref import bare_container_id
-from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import Fact
 from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, Dispute
 from kubeledger.kubelet.lifecycle.termination import MINIMUM_GRACE_S
 from kubeledger.model.bodies.ledger import FindingReported

@@ -19,19 +19,23 @@ from typing import Any
 import msgspec
 
 from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, reads_events, takes
-from kubeledger.ingest.correlate.context import BundleContext
+from kubeledger.ingest.correlate.context import BundleContext, Instance
 from kubeledger.ingest.correlate.holdback import Waiting
-from kubeledger.ingest.correlate.instances import Instance
 from kubeledger.ingest.correlate.registers import SyncLoop
 from kubeledger.ingest.messages.podref import bare_container_id
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import KernelReport, PodList
+from kubeledger.ingest.sources.items import Fact, KernelReport, PodList
 from kubeledger.ingest.sources.pod_lists import News
 from kubeledger.ingest.sources.times import api_time, go_time
 from kubeledger.kubelet.cgroups.paths import owner_of
 from kubeledger.kubelet.kube.statuses import statuses_in
+from kubeledger.model.bodies.eviction import (
+    REASON_OF_LEVEL,
+    OutOfMemory,
+    ProcessKilled,
+    Reason,
+    Task,
+)
 from kubeledger.model.bodies.lifecycle import ContainerDied
-from kubeledger.model.bodies.oom import REASON_OF_LEVEL, OutOfMemory, ProcessKilled, Reason, Task
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 

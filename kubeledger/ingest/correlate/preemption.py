@@ -17,8 +17,8 @@ from kubeledger.ingest.correlate.holdback import Waiting, shown
 from kubeledger.ingest.correlate.registers import Pod, PodAssembler, Registers, about_pod
 from kubeledger.ingest.correlate.rejections import RECOVERY, failed_status
 from kubeledger.ingest.messages.podref import PodRef, structured_pod
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.model.bodies.preemption import InsufficientResource, PodPreempted, PreemptionFailed
+from kubeledger.ingest.sources.items import Fact
+from kubeledger.model.bodies.eviction import InsufficientResource, PodPreempted, PreemptionFailed
 from kubeledger.model.units import NS_PER_S
 
 _DUMPED = re.compile(

@@ -21,14 +21,13 @@ from kubeledger.ingest.correlate.context import BundleContext, Subject, may_be_s
 from kubeledger.ingest.correlate.holdback import Holdback, Seen, Waiting, shown
 from kubeledger.ingest.correlate.registers import PodAssembler, Registers
 from kubeledger.ingest.correlate.survey import kubelet_uid
-from kubeledger.ingest.sources.api_events import ApiReason
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import ApiEvent, ImageManagerRecord, PodList
+from kubeledger.ingest.sources.items import ApiEvent, Fact, ImageManagerRecord, PodList
 from kubeledger.ingest.sources.pod_lists import News
+from kubeledger.ingest.sources.shapes import ApiReason
 from kubeledger.ingest.sources.times import api_time
 from kubeledger.kubelet.imagepull.puller import QPS_EXCEEDED
-from kubeledger.kubelet.lifecycle.sync_errors import failures_of_sync
-from kubeledger.model.bodies.imagepull import PullDecided, PullEnded, PullRecordRead
+from kubeledger.kubelet.lifecycle.stages import failures_of_sync
+from kubeledger.model.bodies.images import PullDecided, PullEnded, PullRecordRead
 from kubeledger.model.units import NS_PER_S, parse_go_duration
 
 Outcome = Literal["pull", "back_off", "present", "never", "pulled", "failed"]

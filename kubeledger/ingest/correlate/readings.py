@@ -10,10 +10,10 @@ import msgspec
 from kubeledger.ingest.correlate.assembler import Assembler, takes
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import shown
-from kubeledger.ingest.klog.line_values import integer
+from kubeledger.ingest.klog.forms import integer
 from kubeledger.ingest.sources.items import PodResources, StatsSummary
+from kubeledger.model.bodies.devicemanager import AllocatableResourcesListed, PodResourcesListed
 from kubeledger.model.bodies.eviction import ContainerUsage, PodUsage, PodUsageObserved, VolumeUsage
-from kubeledger.model.bodies.podresources import AllocatableResourcesListed, PodResourcesListed
 from kubeledger.model.units import parse_api_ts
 
 

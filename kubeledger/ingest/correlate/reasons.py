@@ -18,8 +18,18 @@ from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, takes
 from kubeledger.ingest.correlate.context import BundleContext, IndexedEvent
 from kubeledger.ingest.correlate.holdback import Waiting, shown
 from kubeledger.ingest.klog.sent_events import OCCURRED, SENT
-from kubeledger.ingest.messages.heartbeat import HEARTBEAT
-from kubeledger.ingest.sources.api_events import (
+from kubeledger.ingest.messages.noise import HEARTBEAT
+from kubeledger.ingest.sources.items import (
+    ApiEvent,
+    CgroupFiles,
+    Fact,
+    Facts,
+    Item,
+    PodList,
+    ProbeCounters,
+    StatsSummary,
+)
+from kubeledger.ingest.sources.shapes import (
     COMBINED,
     ApiReason,
     EventKey,
@@ -27,15 +37,6 @@ from kubeledger.ingest.sources.api_events import (
     container_of,
     is_controllers,
     truncated,
-)
-from kubeledger.ingest.sources.facts import Fact, Facts
-from kubeledger.ingest.sources.items import (
-    ApiEvent,
-    CgroupFiles,
-    Item,
-    PodList,
-    ProbeCounters,
-    StatsSummary,
 )
 from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.bodies.lifecycle import KubernetesEvent

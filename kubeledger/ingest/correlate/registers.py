@@ -16,8 +16,7 @@ from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads
 from kubeledger.ingest.correlate.context import BundleContext, Subject
 from kubeledger.ingest.correlate.holdback import Holdback, Seen, Waiting
 from kubeledger.ingest.messages.podref import PodRef
-from kubeledger.ingest.sources.facts import Fact, Facts
-from kubeledger.ingest.sources.items import LogLine
+from kubeledger.ingest.sources.items import Fact, Facts, LogLine
 from kubeledger.model.bodies.lifecycle import ContainerKilled
 from kubeledger.model.record import Evidence
 

@@ -24,7 +24,7 @@ from kubeledger.ingest.correlate.settings import (
     effective_settings,
     evidence_of,
 )
-from kubeledger.ingest.klog.goliteral import unquote_go
+from kubeledger.ingest.klog.values import unquote_go
 from kubeledger.ingest.messages.settings_flags import minor_version
 from kubeledger.ingest.messages.settings_text import (
     parse_configuration_json,
@@ -32,11 +32,10 @@ from kubeledger.ingest.messages.settings_text import (
     parse_node_config,
     parse_node_config_text,
 )
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import KubeletConfigFile, LogLine
+from kubeledger.ingest.sources.items import Fact, KubeletConfigFile, LogLine
 from kubeledger.ingest.sources.plain import plain
 from kubeledger.model.bodies.node import SettingsObserved
-from kubeledger.replay.node.snapshot_time import time_in_name
+from kubeledger.replay.node.state import time_in_name
 
 _ROOT_DEFAULTED = "--cgroups-per-qos enabled, but --cgroup-root was not specified.  Defaulting to /"
 _REPLACES = {

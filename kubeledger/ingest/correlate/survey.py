@@ -13,7 +13,6 @@ from kubeledger.ingest.correlate.context import (
     KnownPod,
     MemoryEntry,
 )
-from kubeledger.ingest.sources.api_events import ApiReason
 from kubeledger.ingest.sources.documents import (
     Document,
     DocumentContents,
@@ -32,9 +31,10 @@ from kubeledger.ingest.sources.items import (
     RuntimeObjects,
 )
 from kubeledger.ingest.sources.pod_lists import News
+from kubeledger.ingest.sources.shapes import ApiReason
 from kubeledger.ingest.sources.times import api_time
 from kubeledger.kubelet.devicemanager.checkpoint import read_checkpoint
-from kubeledger.kubelet.kube.checkpoints import MalformedCheckpointError
+from kubeledger.kubelet.kube.containermanager import MalformedCheckpointError
 from kubeledger.kubelet.kube.statuses import statuses_in
 from kubeledger.kubelet.memorymanager.checkpoint import read_memory_manager_state
 from kubeledger.model.errors import BadInputError

@@ -18,12 +18,11 @@ from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, reads
 from kubeledger.ingest.correlate.context import BundleContext, Subject
 from kubeledger.ingest.correlate.holdback import WAIT_NS, Waiting, shown
 from kubeledger.ingest.correlate.rejections import rejection_in_status
-from kubeledger.ingest.klog.line_values import split_pod
-from kubeledger.ingest.messages.heartbeat import HEARTBEAT
-from kubeledger.ingest.messages.topology_hints import Hints, hint_of, hints_of
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import KubeletConfigFile
-from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint, HintsGenerated
+from kubeledger.ingest.klog.forms import split_pod
+from kubeledger.ingest.messages.container_manager import Hints, hint_of, hints_of
+from kubeledger.ingest.messages.noise import HEARTBEAT
+from kubeledger.ingest.sources.items import Fact, KubeletConfigFile
+from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint, HintsGenerated
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 

@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Waiting
 from kubeledger.ingest.correlate.registers import Container, Containers, Pod, SyncLoop
-from kubeledger.ingest.derive.attribution import ResultAttribution
 from kubeledger.ingest.derive.probe_worker import (
     INITIAL,
     ProbeWorker,
+    ResultAttribution,
     probe_spec,
     probed_containers,
     worker_result,
 )
-from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import Fact
 from kubeledger.kubelet.prober.worker import RESTART_GRACE_NS
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeResult, ProbeTransitioned, ProbeType
 from kubeledger.model.units import NS_PER_S

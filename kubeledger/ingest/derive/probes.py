@@ -20,11 +20,15 @@ from kubeledger.ingest.correlate.assembler import Entry, reads
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import shown
 from kubeledger.ingest.correlate.registers import Pod, PodAssembler, Registers, about_pod
-from kubeledger.ingest.derive.attribution import ResultAttribution
-from kubeledger.ingest.derive.probe_worker import Change, ProbeWorker, worker_result
+from kubeledger.ingest.derive.probe_worker import (
+    Change,
+    ProbeWorker,
+    ResultAttribution,
+    worker_result,
+)
 from kubeledger.ingest.derive.probe_workers import PodWorkers, ProbeWorkers
-from kubeledger.ingest.messages.probe_lines import TICK_MESSAGES, handler_of, tick_of
-from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.messages.containers import TICK_MESSAGES, handler_of, tick_of
+from kubeledger.ingest.sources.items import Fact
 from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeResult, ProbeTransitioned, ProbeType
 from kubeledger.model.units import NS_PER_S

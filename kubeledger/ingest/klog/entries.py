@@ -8,10 +8,20 @@ from __future__ import annotations
 
 import re
 
-from kubeledger.ingest.klog.account import Account, shape_of
+from kubeledger.ingest.klog.account import (
+    Account,
+    ClockStep,
+    EntryEnds,
+    LogEntry,
+    LogOutput,
+    NewProcess,
+    PendingEntry,
+    WrongStamp,
+    error_shape,
+    shape_of,
+    unknown_shape,
+)
 from kubeledger.ingest.klog.cut_lines import CutValues, LineEnds, begins_entry
-from kubeledger.ingest.klog.ends import EntryEnds, unknown_shape
-from kubeledger.ingest.klog.error_shapes import error_shape
 from kubeledger.ingest.klog.forms import (
     Place,
     json_keys,
@@ -21,35 +31,30 @@ from kubeledger.ingest.klog.forms import (
     plain_evidence_line,
     text_line,
 )
-from kubeledger.ingest.klog.last_words import FATAL, is_last_words, last_line
-from kubeledger.ingest.klog.lines import PARTIAL, Bodies
-from kubeledger.ingest.klog.multiline import (
+from kubeledger.ingest.klog.lines import (
+    PARTIAL,
+    Bodies,
     block_line,
     continues_free_text,
     entry_goes_on,
     opens_block,
 )
-from kubeledger.ingest.klog.outputs import (
-    ClockStep,
-    LogEntry,
-    LogOutput,
-    NewProcess,
-    PendingEntry,
-    WrongStamp,
-)
+from kubeledger.ingest.klog.log_signs import FATAL, is_last_words, last_line
 from kubeledger.ingest.klog.router import PREFIX_LENGTH, Handled, Route, Router, Verdict
 from kubeledger.ingest.klog.sent_events import OCCURRED, SentEvents
 from kubeledger.ingest.klog.stamps import Clock, exact_json_ns
 from kubeledger.ingest.klog.values import split_structured, text_values
 from kubeledger.ingest.sources.items import CutLine, LogLine
-from kubeledger.ingest.sources.other_programs import (
+from kubeledger.ingest.sources.plain import normal_message
+from kubeledger.ingest.sources.prefix import (
+    HEADER,
+    JSON_START,
     begins_kubelet,
     begins_other_program,
+    is_entry,
     is_neighbour,
     may_be_kubelets,
 )
-from kubeledger.ingest.sources.plain import normal_message
-from kubeledger.ingest.sources.prefix import HEADER, JSON_START, is_entry
 from kubeledger.ingest.sources.times import carrier_time, without_year
 from kubeledger.model.record import Evidence
 

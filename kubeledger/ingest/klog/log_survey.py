@@ -19,11 +19,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from kubeledger.ingest.klog.container_survey import NAMING, named_container
 from kubeledger.ingest.klog.cut_lines import NOT_CUT, EndsSurvey, LineEnds
-from kubeledger.ingest.klog.fingerprint import version_of_callers
-from kubeledger.ingest.klog.stamps import exact_json_ns, stamp_ns
-from kubeledger.ingest.klog.year_votes import EVENT_TIME, YearVotes
+from kubeledger.ingest.klog.log_signs import NAMING, named_container, version_of_callers
+from kubeledger.ingest.klog.stamps import EVENT_TIME, YearVotes, exact_json_ns, stamp_ns
 from kubeledger.ingest.sources.node_lines import OTHER_NODE, LogWriters
 from kubeledger.ingest.sources.prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper, is_entry
 from kubeledger.ingest.sources.streams import Digests, SourceFile, digest_chunks

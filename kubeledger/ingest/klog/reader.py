@@ -13,16 +13,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from kubeledger.ingest.klog.account import Account
+from kubeledger.ingest.klog.account import Account, LogOutput
 from kubeledger.ingest.klog.cut_lines import NOT_CUT, LineEnds
 from kubeledger.ingest.klog.entries import NEVER, EntryReader
 from kubeledger.ingest.klog.forms import Place, json_stamp
-from kubeledger.ingest.klog.lines import OTHER_PROGRAM, Batch, LineCutter, is_bare_log
-from kubeledger.ingest.klog.multiline import opens_block
-from kubeledger.ingest.klog.outputs import LogOutput
-from kubeledger.ingest.klog.repeats import Repeats
-from kubeledger.ingest.klog.router import PREFIX_LENGTH, Router, Verdict
-from kubeledger.ingest.klog.skim import ERRORS, LOOK, NOISE, READ, UNDERSTOOD, Skim
+from kubeledger.ingest.klog.lines import OTHER_PROGRAM, Batch, LineCutter, is_bare_log, opens_block
+from kubeledger.ingest.klog.reorder import Repeats
+from kubeledger.ingest.klog.router import (
+    ERRORS,
+    LOOK,
+    NOISE,
+    PREFIX_LENGTH,
+    READ,
+    UNDERSTOOD,
+    Router,
+    Skim,
+    Verdict,
+)
 from kubeledger.ingest.klog.stamps import Clock
 from kubeledger.ingest.sources.items import LogLine
 from kubeledger.ingest.sources.node_lines import OTHER_NODE

@@ -1,4 +1,4 @@
-"""Log entries in the order of their stamps.
+"""Log entries in the order of their stamps, each once, where rotated logs overlap.
 
 klog stamps a line before it waits for the lock under which lines are written, so lines of
 several goroutines stand in a log a little out of order; shippers swap more. Those of one
@@ -10,16 +10,253 @@ A line whose stamp is wrong (``stamps``) stays between the lines that it was wri
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 
-from kubeledger.ingest.klog.outputs import ClockStep, LogOutput, Ordered, WrongStamp
+import msgspec
+
+from kubeledger.ingest.klog.account import ClockStep, LogOutput, Ordered, WrongStamp
+from kubeledger.ingest.klog.lines import LineCutter
+from kubeledger.ingest.klog.log_survey import LogSurvey
 from kubeledger.ingest.klog.stamps import RACE_NS, STEP_NS, Doubt
-from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import Fact
+from kubeledger.ingest.sources.prefix import Unwrapper, is_entry
+from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, stamp_dispute
 from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.record import Evidence
+
+# Rotated logs that overlap: from where a log's lines stand in the next one as well.
+#
+# A rotation by copying, or two windows cut out of one journal, leave the end of one log at
+# the beginning of the next. That follows from the lines themselves, without what carried them:
+# all that the first log holds from some line on must be in the next, in the same order. Then
+# the next one is read instead. Only logs whose times overlap are compared.
+
+_BEGINNINGS = 64
+"""Entries of the next log whose place in the first is sought: its very first may be cut."""
+
+
+class Overlap(msgspec.Struct, frozen=True):
+    """What of a log is in the next one.
+
+    Attributes:
+        offset: byte at which it begins.
+        lines: of it.
+    """
+
+    offset: int
+    lines: int
+
+
+def overlap_of(log: LogSurvey, following: LogSurvey) -> Overlap | None:
+    """The end of a log with which the following one begins; None when there is no such.
+
+    Raises:
+        BadInputError: one of them cannot be read.
+    """
+    if begins_after(following, log):
+        return None
+    return _common_lines(log.source, following.source)
+
+
+def up_to(chunks: Iterable[bytes], end: int) -> Iterator[bytes]:
+    """The first bytes of a content."""
+    for chunk in chunks:
+        if end <= 0:
+            return
+        yield chunk[:end]
+        end -= len(chunk)
+
+
+def begins_after(following: LogSurvey, log: LogSurvey) -> bool:
+    """All of a log is later than another one, or it is not known when it was written."""
+    if following.first_stamp is not None and log.last_stamp is not None:
+        return following.first_stamp > log.last_stamp
+    if following.first_ns is not None and log.last_ns is not None:
+        return following.first_ns > log.last_ns
+    return True
+
+
+def _common_lines(log: SourceFile, following: SourceFile) -> Overlap | None:
+    beginnings = dict.fromkeys(islice(_entries(following), _BEGINNINGS))
+    offset = _place_of(log, beginnings)
+    if offset is None:
+        return None
+    rest, begins = _bodies(log, offset), _bodies(following, 0)
+    lines = 0
+    for body, is_complete in rest:
+        lines += 1
+        # A half-written last line goes on in the next log.
+        if not any(
+            body == other or (not is_complete and other.startswith(body)) for other, _ in begins
+        ):
+            return None
+    return Overlap(offset, lines)
+
+
+def _entries(source: SourceFile) -> Iterator[bytes]:
+    return (body for _, body, _ in _lines(source) if is_entry(body))
+
+
+def _place_of(source: SourceFile, bodies: Iterable[bytes]) -> int | None:
+    """Offset of the first line that is one of these."""
+    wanted = set(bodies)
+    for offset, body, _ in _lines(source):
+        if body in wanted:
+            return offset
+    return None
+
+
+def _bodies(source: SourceFile, begin: int) -> Iterator[tuple[bytes, bool]]:
+    """Lines from an offset on, without carriers' prefixes, and whether each has its end."""
+    for offset, body, is_complete in _lines(source):
+        if offset >= begin:
+            yield body, is_complete
+
+
+def _lines(source: SourceFile) -> Iterator[tuple[int, bytes, bool]]:
+    unwrapper, cutter = Unwrapper(), LineCutter()
+    for _, offset, line in cutter.numbered(source.chunks()):
+        yield offset, unwrapper.body(line).rstrip(b"\r"), cutter.stats.ends_with_newline
+
+
+# Lines of a log that were read before: a shipper sent them twice.
+#
+# klog stamps a line with microseconds and the process ID, so a line of the same bytes is the
+# same line. Where a log's stamps are coarser than that, equal lines may be two, and count as
+# such. What is looked back over is the batch of lines being read and thousands before it; in a log
+# whose stamps go back, all lines above: parts of it may be in it twice.
+
+_BACK = 8192
+"""Lines that are looked back over at least, however small the batches are."""
+
+_NEAR = 16
+"""Lines back to which a line with the latest stamp is compared at once."""
+
+
+_OLDER = 8
+"""Lines above that are older than a line: then its place in the order of time is passed."""
+
+
+_PACKED = 1 << 16
+"""So many hashes are packed at once: eight bytes a line then, and seventy before."""
+
+
+class _Hashes:
+    """Of lines, in little memory; two lines have the same hash once in some billions of logs."""
+
+    def __init__(self) -> None:
+        self._last: set[int] = set()
+        self._packed: list[array[int]] = []
+
+    def update(self, lines: list[bytes]) -> None:
+        """More lines."""
+        self._last.update(map(hash, lines))
+        if len(self._last) >= _PACKED:
+            self._packed.append(array("q", sorted(self._last)))
+            self._last = set()
+
+    def __contains__(self, line: bytes) -> bool:
+        """Whether it was among them."""
+        key = hash(line)
+        if key in self._last:
+            return True
+        places = ((each, bisect_left(each, key)) for each in self._packed)
+        return any(place < len(each) and each[place] == key for each, place in places)
+
+
+class Repeats:
+    """Shows for the lines of one log whether they were read before."""
+
+    def __init__(self, *, all_above: bool = False) -> None:
+        """No line was read yet; ``all_above``: none is forgotten, which takes memory for each."""
+        self._above = _Hashes() if all_above else None
+        self._before: list[bytes] = []
+        self._bodies: list[bytes] = []
+        self._first: dict[bytes, int] | None = None
+        self._older: set[bytes] | None = None
+        self._fine = False
+        self._blocks = False
+
+    def begin(self, bodies: list[bytes]) -> None:
+        """The next batch of lines, without their carriers' prefixes."""
+        if self._above is not None:
+            self._above.update(self._bodies)
+        if len(self._bodies) >= _BACK:
+            self._before = self._bodies
+        else:
+            self._before = [*self._before, *self._bodies][-_BACK:]
+        self._bodies = bodies
+        self._first = self._older = None
+
+    def near(self, index: int, stamp: bytes) -> bool:
+        """One of the lines just above is the same; for a line with the latest stamp."""
+        if not self._is_distinct(stamp):
+            return False
+        if self._blocks:
+            return self.far(index, stamp)
+        body = self._bodies[index]
+        if body in self._bodies[max(0, index - _NEAR) : index]:
+            return True
+        return index < _NEAR and body in self._before[index - _NEAR :]
+
+    def far(self, index: int, stamp: bytes) -> bool:
+        """A line further above is the same; for a line that comes late."""
+        if not self._is_distinct(stamp):
+            return False
+        if not self._blocks:
+            near = self._back_to(index, stamp)
+            if near is not None:
+                # Below a block of such lines, older ones show nothing of the order of time.
+                self._blocks = near
+                return near
+        if self._first is None or self._older is None:
+            # From the last to the first, so that the first of equal lines stays.
+            positions = range(len(self._bodies) - 1, -1, -1)
+            self._first = dict(zip(reversed(self._bodies), positions, strict=True))
+            self._older = set(self._before)
+        body = self._bodies[index]
+        found = self._first[body] < index or body in self._older
+        if not found and self._above is not None:
+            found = body in self._above
+        self._blocks |= found
+        return found
+
+    def _back_to(self, index: int, stamp: bytes) -> bool | None:
+        """The line is among those above down to its own time; None when that is far away.
+
+        Most late lines were written by another goroutine a moment ago: this is cheap.
+        """
+        begin = 1 if stamp[4:5] == b" " else 6
+        end, older, body = begin + len(stamp), 0, self._bodies[index]
+        for above in reversed(self._bodies[max(0, index - _NEAR * 8) : index]):
+            if above == body:
+                return True
+            older += above[begin:end] < stamp
+            if older == _OLDER:
+                return False
+        return None
+
+    def is_just_above(self, index: int) -> bool:
+        """The line right above is the same."""
+        above = self._bodies[index - 1] if index else (self._before or [b""])[-1]
+        return above == self._bodies[index]
+
+    def _is_distinct(self, stamp: bytes) -> bool:
+        """The stamps of this log are fine enough to tell two lines apart."""
+        if not self._fine:
+            _, point, fraction = stamp.partition(b".")
+            # klog JSON counts milliseconds, and has no fraction where there are no microseconds.
+            full_second = (
+                fraction.endswith(b"000") if stamp[4:5] == b" " else not fraction.strip(b"0")
+            )
+            self._fine = bool(point) and not full_second
+        return self._fine
+
 
 _LATE_NS = 5 * STEP_NS
 """Lines of an overloaded node stand so far out of order, where their carrier shows that."""

@@ -19,8 +19,8 @@ from contextlib import suppress
 from typing import Any
 
 from kubeledger.ingest.klog.cut_lines import CutLineError
-from kubeledger.ingest.klog.goliteral import unquote_go
 from kubeledger.ingest.klog.stamps import stamp_ns
+from kubeledger.ingest.klog.values import unquote_go
 from kubeledger.ingest.sources.items import LogLine
 from kubeledger.ingest.sources.times import go_date, go_time
 from kubeledger.model.units import NS_PER_S

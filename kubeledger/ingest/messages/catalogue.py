@@ -9,41 +9,34 @@ from typing import Protocol
 from kubeledger.ingest.klog.router import LineHandler, Router
 from kubeledger.ingest.klog.rows import Row
 from kubeledger.ingest.messages import (
-    cgroups,
+    container_manager,
     containers,
-    cpus,
     devices,
-    events,
     evictions,
     images,
-    memory,
     node,
     node_state,
     pods,
-    probes,
-    resizes,
-    stages,
-    topology,
 )
 from kubeledger.ingest.messages.keys import NEEDED
 from kubeledger.ingest.messages.noise import NOISE
 
 MESSAGES: dict[str, tuple[Row, ...]] = {
-    "cgroups": cgroups.MESSAGES,
-    "containers": containers.MESSAGES,
-    "cpus": cpus.MESSAGES,
+    "cgroups": container_manager.CGROUPS,
+    "containers": containers.CONTAINERS,
+    "cpus": container_manager.CPUS,
     "devices": devices.MESSAGES,
-    "events": events.MESSAGES,
+    "events": pods.EVENTS,
     "evictions": evictions.MESSAGES,
     "images": images.MESSAGES,
-    "memory": memory.MESSAGES,
+    "memory": container_manager.MEMORY,
     "node": node.MESSAGES,
-    "node_state": node_state.MESSAGES,
-    "pods": pods.MESSAGES,
-    "probes": probes.MESSAGES,
-    "stages": stages.MESSAGES,
-    "resizes": resizes.MESSAGES,
-    "topology": topology.MESSAGES,
+    "node_state": node_state.NODE_STATE,
+    "pods": pods.PODS,
+    "probes": containers.PROBES,
+    "stages": node_state.STAGES,
+    "resizes": pods.RESIZES,
+    "topology": container_manager.TOPOLOGY,
 }
 """Subsystem -> its messages."""
 

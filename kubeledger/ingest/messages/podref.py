@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from kubeledger.ingest.klog.line_values import text_of
+from kubeledger.ingest.klog.forms import text_of
 from kubeledger.ingest.sources.items import LogLine
 
 FORMATTED_POD = r'[^_\s",()]+_[^_\s",()]+\([^\s")]*\)'

@@ -1,10 +1,94 @@
-"""Messages of pods: their sources, workers and status."""
+"""Messages of pods: their sources, workers and status, resizes, and the API events about them."""
 
 from __future__ import annotations
 
-from kubeledger.ingest.klog.rows import ignore, ignore_text, klog, text, texts
+from kubeledger.ingest.klog.rows import Regex, ignore, ignore_text, klog, text, texts
 
-MESSAGES = (
+_OF_KIND = r'Event\(v1\.ObjectReference\{Kind:"(?P<kind>\w*)", '
+_SAYING = (
+    r'UID:"(?P<podUID>[^"]*)"(?:.*?FieldPath:"(?P<fieldPath>[^"]*)")?.*?\}\): '
+    r"type: '(?P<type>[^']*)' reason: '(?P<reason>[^']*)' (?P<message>.*)"
+)
+
+EVENTS = (
+    klog("Event occurred", since="1.20"),
+    klog("Server rejected event (will not retry!)"),
+    klog("Unable to write event (broadcaster is shut down)"),
+    klog("Unable to write event (may retry after sleeping)"),
+    klog("Unable to write event (retry limit exceeded!)"),
+    text(
+        "event.go",
+        Regex(rf'{_OF_KIND}Namespace:"", Name:"(?P<object>[^"]*)", {_SAYING}'),
+        to="Event occurred",
+        until="1.19",
+    ),
+    text(
+        "event.go",
+        Regex(
+            rf'{_OF_KIND}Namespace:"(?P<namespace>[^"]*)", Name:"(?P<name>[^"]*)", {_SAYING}',
+        ),
+        to="Event occurred",
+        until="1.19",
+        object="{namespace}/{name}",
+    ),
+    text(
+        "event.go",
+        Regex(r"(?:Server rejected event|Unable to write event:?) '&v1\.Event\{"),
+        to="Server rejected event (will not retry!)",
+        until="1.28",
+    ),
+    *ignore(
+        "Could not construct reference, will not report event",
+        "Unable start event watcher (will not retry!)",
+        "Unable to construct event (will not retry!)",
+        "Unable to record event (will not retry!)",
+        "Unable to record event: too many queued events, dropped event",
+        "Unsupported event type",
+    ),
+    *ignore_text(
+        "event.go",
+        "Unable to (?:write|construct) event",
+        "Server rejected event",
+        "Could not construct reference",
+        "Unsupported event type",
+    ),
+)
+
+
+# Messages about resizes of running pods.
+
+_INFEASIBLE = "Pod resize is infeasible"
+_GUARANTEED = "Resize is infeasible for Guaranteed Pods alongside"
+
+RESIZES = (
+    klog("Allocated pod resize is not currently feasible", since="1.34"),
+    klog("Pod resize is deferred; will reevaluate later", since="1.34"),
+    klog(_INFEASIBLE, since="1.34"),
+    klog("Pod resize successfully allocated", since="1.34"),
+    klog("Resize cannot be accommodated", since="1.27", until="1.35"),
+    klog(
+        "Resize is not feasible as request exceeds allocatable node resources",
+        to=_INFEASIBLE,
+        since="1.27",
+        until="1.31",
+    ),
+    *(
+        klog(f"{_GUARANTEED} {manager} Manager {policy}", to=_INFEASIBLE, since=since)
+        for manager in ("CPU", "Memory")
+        for since, policy in (("1.32", "static policy"), ("1.34", 'policy "static"'))
+    ),
+    *ignore(
+        "Failed to handle pod resources resize",
+        "Pod not found; removing from pending resizes",
+        "Skipping evaluation of pending resizes; sources are not ready",
+        "Successfully retried resize after timeout",
+        "updatePodSandboxResources failed: unimplemented; this call is best-effort: proceeding "
+        "with resize",
+    ),
+)
+
+
+PODS = (
     klog("Attempting to evict pods in order to free up resources", since="1.21", until="1.21"),
     klog("Failed to admit pod", since="1.21"),
     klog("Failed to admit pod to node", since="1.21", until="1.30"),

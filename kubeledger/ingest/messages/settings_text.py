@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kubeledger.ingest.klog.goliteral import parse_go_literal
+from kubeledger.ingest.klog.values import parse_go_literal
 from kubeledger.ingest.messages.settings_flags import FLAGS, FlagKind
 from kubeledger.model.units import format_go_duration, whole_number
 

@@ -17,12 +17,10 @@ from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.klog.lines import LineCutter
 from kubeledger.ingest.klog.log_survey import LogSurvey
 from kubeledger.ingest.planning.timing import Timing
-from kubeledger.ingest.sources.findings import Finding
-from kubeledger.ingest.sources.items import KernelReport
+from kubeledger.ingest.sources.items import Finding, KernelReport
 from kubeledger.ingest.sources.kernel_log import KernelLogReader
-from kubeledger.ingest.sources.kernel_stamps import with_year
 from kubeledger.ingest.sources.streams import SourceFile
-from kubeledger.ingest.sources.times import go_time
+from kubeledger.ingest.sources.times import go_time, with_year
 from kubeledger.model.units import NS_PER_S
 
 ReportedTimes = dict[str, list[int]]

@@ -17,12 +17,11 @@ from os.path import commonpath
 import msgspec
 
 from kubeledger.ingest.klog.log_survey import survey_log
-from kubeledger.ingest.planning.bundle import Bundle, FoundFile
-from kubeledger.ingest.planning.identity import NamesInside, name_of_bundle, names_inside
-from kubeledger.ingest.planning.options import ImportOptions
-from kubeledger.ingest.sources.findings import Finding
+from kubeledger.ingest.planning.bundle import Bundle, FoundFile, ImportOptions
+from kubeledger.ingest.planning.plan import NamesInside, name_of_bundle, names_inside
+from kubeledger.ingest.sources.collect import node_of_place
+from kubeledger.ingest.sources.items import Finding
 from kubeledger.ingest.sources.node_lines import NodeLines, Writers, is_local, same_machine
-from kubeledger.ingest.sources.places import node_of_place
 from kubeledger.ingest.sources.streams import CHUNK, SourceFile
 from kubeledger.model.errors import BadInputError
 

@@ -23,8 +23,8 @@ from kubeledger.ingest.klog.lines import LineCutter
 from kubeledger.ingest.klog.log_survey import survey_log
 from kubeledger.ingest.klog.stamps import exact_json_ns, stamp_ns
 from kubeledger.ingest.planning.bundle import Bundle, FoundFile
-from kubeledger.ingest.sources.findings import Finding
-from kubeledger.ingest.sources.newest_first import ReversedLines
+from kubeledger.ingest.sources.items import Finding
+from kubeledger.ingest.sources.pasted import ReversedLines
 from kubeledger.ingest.sources.prefix import (
     HEADER,
     JSON_START,

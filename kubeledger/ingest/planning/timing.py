@@ -20,8 +20,7 @@ import msgspec
 
 from kubeledger.ingest.klog.log_survey import LogSurvey, VersionMark
 from kubeledger.ingest.klog.stamps import stamp_ns
-from kubeledger.ingest.planning.bundle import Bundle, Finding
-from kubeledger.ingest.planning.options import YEAR_MAX, YEAR_MIN, ImportOptions
+from kubeledger.ingest.planning.bundle import YEAR_MAX, YEAR_MIN, Bundle, ImportOptions
 from kubeledger.ingest.sources.documents import (
     Document,
     DocumentContents,
@@ -32,6 +31,7 @@ from kubeledger.ingest.sources.documents import (
 from kubeledger.ingest.sources.items import (
     ApiEvent,
     CollectedAt,
+    Finding,
     Item,
     KernelReports,
     NodeObject,
@@ -39,10 +39,10 @@ from kubeledger.ingest.sources.items import (
     RuntimeObjects,
     StatsSummary,
 )
-from kubeledger.ingest.sources.kernel_stamps import with_year
+from kubeledger.ingest.sources.times import with_year
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S, format_ts
-from kubeledger.replay.node.snapshot_time import time_in_name
+from kubeledger.replay.node.state import time_in_name
 
 YearSource = Literal["option", "bundle", "log", "guessed"]
 

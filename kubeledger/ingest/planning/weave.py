@@ -19,7 +19,7 @@ import msgspec
 
 from kubeledger.ingest.klog.lines import LineCutter
 from kubeledger.ingest.klog.log_survey import LogSurvey
-from kubeledger.ingest.klog.rotation import begins_after, overlap_of
+from kubeledger.ingest.klog.reorder import begins_after, overlap_of
 from kubeledger.ingest.planning.time_order import (
     Content,
     Entry,
@@ -28,7 +28,7 @@ from kubeledger.ingest.planning.time_order import (
     in_time,
     time_of,
 )
-from kubeledger.ingest.sources.newest_first import between
+from kubeledger.ingest.sources.pasted import between
 from kubeledger.ingest.sources.prefix import Unwrapper
 from kubeledger.ingest.sources.streams import SourceFile
 

@@ -9,15 +9,20 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.ingest.sources.crictl import NOT_USED, is_crictl, is_usage
+from kubeledger.ingest.sources.answers import NOT_USED, is_crictl, is_pod_resources, is_usage
+from kubeledger.ingest.sources.collect import place_of
 from kubeledger.ingest.sources.envelope.forms import ROW_FORMATS
 from kubeledger.ingest.sources.envelope.lines import HEAD, EnvelopeLines, layout_in
 from kubeledger.ingest.sources.kernel_log import is_kernel_log
-from kubeledger.ingest.sources.other_programs import OTHER_COMPONENT, Callers
 from kubeledger.ingest.sources.pasted import as_written
-from kubeledger.ingest.sources.places import place_of
-from kubeledger.ingest.sources.pod_resources import is_pod_resources
-from kubeledger.ingest.sources.prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper
+from kubeledger.ingest.sources.prefix import (
+    ANY_ENTRY,
+    HEADER,
+    JSON_START,
+    OTHER_COMPONENT,
+    Callers,
+    Unwrapper,
+)
 from kubeledger.ingest.sources.streams import SourceFile
 
 LOG_FORMATS = ("klog-text", "klog-json", *ROW_FORMATS)

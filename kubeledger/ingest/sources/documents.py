@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.ingest.sources.crictl import containers_of, images_of
+from kubeledger.ingest.sources.answers import containers_of, images_of, read_pod_resources
 from kubeledger.ingest.sources.detect import load_documents
 from kubeledger.ingest.sources.items import (
     ApiEvent,
@@ -42,7 +42,6 @@ from kubeledger.ingest.sources.pod_lists import (
     objects_in,
     values_of,
 )
-from kubeledger.ingest.sources.pod_resources import read_pod_resources
 from kubeledger.ingest.sources.shapes import sound_objects
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ingest.sources.times import api_time, date_in

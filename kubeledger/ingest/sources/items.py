@@ -1,4 +1,4 @@
-"""What the readers hand to the assemblers: pieces of input in the order of their time.
+"""What the readers hand to the assemblers, in the order of time; and facts, which come of it.
 
 A reader knows a file format and nothing about decisions; an assembler knows what the
 kubelet means and nothing about files. These types stand between them.
@@ -6,14 +6,60 @@ kubelet means and nothing about files. These types stand between them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
 
-from kubeledger.ingest.sources.kernel_stamps import Stamp
-from kubeledger.model.bodies.imagepull import PullRecordRead
-from kubeledger.model.bodies.podresources import AllocatableResourcesListed, PodResourcesListed
-from kubeledger.model.record import Evidence
+from kubeledger.ingest.sources.times import Stamp
+from kubeledger.model.bodies.devicemanager import AllocatableResourcesListed, PodResourcesListed
+from kubeledger.model.bodies.images import PullRecordRead
+from kubeledger.model.record import Body, Evidence
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Something a reader of the ledger must know; as in ``FindingReported``."""
+
+    finding: str
+    file: str | None
+    message: str
+
+
+# A fact on its way from a source into the ledger: a record that has no number yet.
+
+
+class Fact:
+    """What one or several pieces of evidence say; becomes one record.
+
+    Attributes:
+        ts_ns: when, UTC.
+        body: observation or decision.
+        evidence: (n,) n >= 1 for everything read from a source.
+        cause: the fact that led to this one; it must have been emitted before.
+        seq: number of the record it became; None until it is emitted.
+        late: of the same instant, it comes after what else happened.
+    """
+
+    __slots__ = ("body", "cause", "evidence", "late", "seq", "ts_ns")
+
+    def __init__(
+        self,
+        ts_ns: int,
+        body: Body,
+        evidence: tuple[Evidence, ...],
+        cause: Fact | None = None,
+        *,
+        late: bool = False,
+    ) -> None:
+        self.ts_ns = ts_ns
+        self.body = body
+        self.evidence = evidence
+        self.cause = cause
+        self.seq: int | None = None
+        self.late = late
+
+
+Facts = Iterable[Fact]
 
 
 class LogLine(msgspec.Struct):

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from kubeledger.ingest.sources.items import Constraint, KernelReport, KernelTask
-from kubeledger.ingest.sources.kernel_stamps import Stamp, kernel_line
+from kubeledger.ingest.sources.times import Stamp, kernel_line
 from kubeledger.model.record import Evidence
 
 _SAMPLE_LINES = 200

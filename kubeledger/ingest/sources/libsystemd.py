@@ -1,4 +1,4 @@
-"""Reading journald's files by libsystemd: matches, cursors, entries as they come."""
+"""Reading journald's files by libsystemd: matches, cursors, entries, their lines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import ctypes
 import os
 from collections.abc import Iterator, Sequence
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint64, c_void_p
-from functools import cache
+from datetime import UTC, datetime
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -232,3 +233,31 @@ class Journal:
             return None
         skipped = len(name) + 1
         return ctypes.string_at(place + skipped, self._size.value - skipped)
+
+
+# Entries of journald as lines of a log, in the form of ``journalctl -o short-iso-precise``.
+
+_US_PER_S = 1_000_000
+
+
+def journal_lines(entry: JournalEntry) -> bytes:
+    """The lines of an entry, each with journald's own time (UTC), host, program and process.
+
+    Of a message of several lines each gets all of it, as each line that a kubelet writes does.
+    """
+    second, micros = divmod(entry.realtime_us, _US_PER_S)
+    process = b"[%b]" % entry.pid if entry.pid else b""
+    name = b"_".join(entry.identifier.split()) or b"unknown"
+    prefix = b"%b.%06d+0000 %b %b%b: " % (
+        _second(second),
+        micros,
+        entry.host or b"localhost",
+        name,
+        process,
+    )
+    return b"".join(b"%b%b\n" % (prefix, line) for line in entry.message.rstrip(b"\n").split(b"\n"))
+
+
+@lru_cache(64)
+def _second(second: int) -> bytes:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S").encode()

@@ -22,10 +22,14 @@ from typing import NamedTuple
 import msgspec
 
 from kubeledger.ingest.sources.envelope.lines import EnvelopeLines
-from kubeledger.ingest.sources.other_programs import is_kubelets, is_other_program
-from kubeledger.ingest.sources.packing import CHUNK
-from kubeledger.ingest.sources.prefix import HEADER, JSON_START, Unwrapper
-from kubeledger.ingest.sources.spool import forget_pages, mapped
+from kubeledger.ingest.sources.packing import CHUNK, forget_pages, mapped
+from kubeledger.ingest.sources.prefix import (
+    HEADER,
+    JSON_START,
+    Unwrapper,
+    is_kubelets,
+    is_other_program,
+)
 from kubeledger.ingest.sources.streams import SourceFile, SourceView
 from kubeledger.ingest.sources.unpack import spool_errors
 

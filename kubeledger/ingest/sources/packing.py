@@ -1,4 +1,4 @@
-"""How a file's content is packed: gzip, zstd, xz, lzma, bzip2, UTF-16, a byte order mark.
+"""How a file's content is packed, from gzip to a binary journal; and temporary files for it.
 
 The first bytes show it, never the name. What comes before a damage is not lost.
 """
@@ -8,11 +8,23 @@ from __future__ import annotations
 import bz2
 import codecs
 import lzma
+import mmap
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO, NamedTuple
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import IO, Any, BinaryIO, NamedTuple
 
 import zstandard
+
+from kubeledger.model.errors import BadInputError
 
 CHUNK = 1 << 20
 
@@ -154,3 +166,127 @@ def _utf16_of(head: bytes) -> str | None:
     if odd.isascii() and b"\0" not in odd and even.count(0) == len(even):
         return "utf-16-be"
     return None
+
+
+# Temporary files: the directory that archives are unpacked into, contents without a name.
+
+
+@contextmanager
+def spool_directory() -> Iterator[Path]:
+    """An empty directory that is gone afterwards, also when SIGTERM ends the process.
+
+    Raises:
+        BadInputError: there is no place for it.
+    """
+    try:
+        directory = tempfile.TemporaryDirectory(prefix="kubeledger-import-")
+    except OSError as error:
+        raise BadInputError(
+            f"no temporary directory can be made: {error.strerror or error}",
+            advice="TMPDIR names the directory for it; it needs room",
+        ) from None
+    with directory, _terminated_by_exit():
+        yield Path(directory.name)
+
+
+def mapped(file: IO[bytes]) -> mmap.mmap | bytes:
+    """The bytes of a temporary file, which stay when it is closed and has no name any more."""
+    file.flush()
+    size = os.fstat(file.fileno()).st_size
+    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+
+
+def forget_pages(data: mmap.mmap | bytes) -> None:
+    """Give back the memory in which pages of a mapped file were read."""
+    if isinstance(data, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+        data.madvise(mmap.MADV_DONTNEED)
+
+
+@contextmanager
+def _terminated_by_exit() -> Iterator[None]:
+    """Let SIGTERM unwind the stack, unless the program around has its own handler."""
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    ):
+        yield
+        return
+    signal.signal(signal.SIGTERM, _exit)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _exit(number: int, frame: FrameType | None) -> None:
+    sys.exit(128 + number)
+
+
+# Binary journal files, read by systemd's own ``journalctl``.
+#
+# Their format changes with systemd; the export format, which it writes, does not.
+
+JOURNAL_MAGIC = b"LPKSHHRH"
+
+_FIELDS = (
+    *("MESSAGE", "SYSLOG_IDENTIFIER", "_COMM", "_HOSTNAME", "_SYSTEMD_UNIT", "_PID", "_TRANSPORT"),
+    *("_LINE_BREAK", "_SOURCE_REALTIME_TIMESTAMP"),
+)
+
+
+class JournalFile:
+    """A journal file as ``journalctl -o export`` writes it, in a temporary file without a name."""
+
+    def __init__(self, name: str, first: bytes, rest: Iterator[bytes]) -> None:
+        """Read the journal.
+
+        Args:
+            name: of the file, for errors.
+            rest: what follows.
+
+        Raises:
+            BadInputError: there is no ``journalctl``, or it cannot read the file.
+            OSError: there is no room.
+        """
+        program = shutil.which("journalctl")
+        if program is None:
+            raise _unread(name, "is a binary journal, and this machine has no journalctl")
+        import subprocess  # few imports hold one
+
+        with (
+            tempfile.NamedTemporaryFile(prefix="kubeledger-", suffix=".journal") as journal,
+            tempfile.TemporaryFile(prefix="kubeledger-journal-") as export,
+        ):
+            journal.write(first)
+            for chunk in rest:
+                journal.write(chunk)
+            journal.flush()
+            command = [program, "--quiet", "--no-pager", "--output=export"]
+            command += [f"--output-fields={','.join(_FIELDS)}", f"--file={journal.name}"]
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=export,
+                stderr=subprocess.PIPE,
+                check=False,
+            )
+            self._export = mapped(export)
+        if done.returncode != 0 and not self._export:
+            words = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+            raise _unread(name, f"is a binary journal that journalctl cannot read: {words[:200]}")
+
+    def chunks(self) -> Iterator[bytes]:
+        export = self._export
+        for at in range(0, len(export), CHUNK):
+            yield export[at : at + CHUNK]
+            forget_pages(export)
+
+
+def _unread(name: str, why: str) -> BadInputError:
+    last = name.rpartition("/")[2]
+    return BadInputError(
+        why,
+        file=name,
+        advice=f"run `journalctl --file {last} -o export > {last}.export` where that works, and "
+        "import what it writes",
+    )

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import msgspec
 
-from kubeledger.ingest.sources.journal_file import JOURNAL_MAGIC, JournalFile
 from kubeledger.ingest.sources.packing import (
     CHUNK,
+    JOURNAL_MAGIC,
+    JournalFile,
     TooLargeError,
     as_utf8,
     content_of,

@@ -8,23 +8,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from kubeledger.kubelet.allocation.conditions import (
+from kubeledger.kubelet.allocation.handlers import (
     DEFERRED,
     INFEASIBLE,
+    NodeConfig,
+    Refusal,
     ResizeConditions,
+    infeasible,
+    pod_resize_message,
 )
-from kubeledger.kubelet.allocation.handlers import NodeConfig, Refusal, infeasible
-from kubeledger.kubelet.allocation.messages import pod_resize_message
 from kubeledger.kubelet.allocation.state import (
     PodResourceInfo,
     State,
     allocation_from_pod,
     update_pod_from_allocation,
 )
-from kubeledger.kubelet.kube.amounts import NANOS
 from kubeledger.kubelet.kube.pod import Pod
-from kubeledger.kubelet.kube.podqos import pod_qos
+from kubeledger.kubelet.kube.podclass import pod_qos
 from kubeledger.kubelet.kube.podtotals import scheduled_total
+from kubeledger.kubelet.kube.resources import NANOS
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 
 Rejection = tuple[str, str]

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.model.bodies.allocation import PodResources, PodsStateRead
+from kubeledger.model.bodies.cgroups import PodResources, PodsStateRead
 from kubeledger.model.record import Body
 
 

@@ -18,10 +18,9 @@ from kubeledger.kubelet.allocation.state import (
     resizable_containers,
     same_pod_level,
 )
-from kubeledger.kubelet.kube.amounts import NANOS
 from kubeledger.kubelet.kube.pod import Pod, ResourceRequirements
 from kubeledger.kubelet.kube.podtotals import resized_spec, scheduled_total
-from kubeledger.kubelet.kube.requests import ResourceList
+from kubeledger.kubelet.kube.resources import NANOS, ResourceList
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 
 _TERMINAL: Final = ("Failed", "Succeeded")

@@ -8,8 +8,7 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import check_amounts
-from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, impossible
+from kubeledger.kubelet.cases.fields import ADMISSIBLE, Judgement, check_amounts, impossible
 from kubeledger.kubelet.kube.pod import Node, Pod
 from kubeledger.kubelet.lifecycle import predicate as lifecycle
 from kubeledger.kubelet.lifecycle.nodeinfo import InsufficientResourceError, NodeInfo

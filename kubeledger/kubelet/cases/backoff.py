@@ -8,12 +8,11 @@ from functools import lru_cache
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kubeledger.kubelet.cases.fields import shortened
-from kubeledger.kubelet.cases.judgement import MATCH, Judgement, impossible
+from kubeledger.kubelet.cases.fields import MATCH, Judgement, impossible, shortened
 from kubeledger.kubelet.cases.podactions import check_times
 from kubeledger.kubelet.kube.flowcontrol import Backoff, BackOffPolicy
-from kubeledger.kubelet.kube.instants import ZERO_TIME_NS, instant_ns
-from kubeledger.kubelet.kuberuntime.backoff import (
+from kubeledger.kubelet.kube.gotexts import ZERO_TIME_NS, instant_ns
+from kubeledger.kubelet.kuberuntime.kuberuntime_manager import (
     BackedOff,
     do_back_off,
     newest_exited,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from kubeledger.kubelet.cases.judgement import Judgement, compared
+from kubeledger.kubelet.cases.fields import Judgement, compared
 from kubeledger.kubelet.cgroups.decider import PodDecision, decide_pod
 from kubeledger.kubelet.cgroups.paths import CgroupNameError
 from kubeledger.kubelet.kube.pod import Pod

@@ -6,12 +6,11 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import Bytes, check_amounts
-from kubeledger.kubelet.cases.judgement import Judgement, compared
+from kubeledger.kubelet.cases.fields import Bytes, Judgement, check_amounts, compared
 from kubeledger.kubelet.cgroups.decider import PodUnifiedDecision, decide_pod_unified
 from kubeledger.kubelet.cgroups.unified import LIMITED_SWAP, TIERED_RESERVATION, UnifiedSettings
 from kubeledger.kubelet.kube.pod import Pod
-from kubeledger.kubelet.kube.requests import Amount, nanos_of, units_of
+from kubeledger.kubelet.kube.resources import Amount, nanos_of, units_of
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 
 _Fraction = Annotated[float, msgspec.Meta(gt=0, le=1)]

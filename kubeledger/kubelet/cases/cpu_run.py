@@ -39,15 +39,13 @@ from kubeledger.kubelet.cpumanager.cpu_manager import Configuration, Manager
 from kubeledger.kubelet.cpumanager.policy_static import PolicyError
 from kubeledger.kubelet.cpumanager.state_checkpoint import StateError
 from kubeledger.kubelet.cpumanager.topology import DiscoverError, MachineInfo
-from kubeledger.kubelet.kube.amounts import check_asked
-from kubeledger.kubelet.kube.cpuset import text_of
+from kubeledger.kubelet.kube.containermanager import text_of
 from kubeledger.kubelet.kube.maporder import MapOrder
 from kubeledger.kubelet.kube.pod import Container, Pod, lists_of_pods
+from kubeledger.kubelet.kube.resources import check_asked
 from kubeledger.kubelet.profile.facts import KubeletVersion
-from kubeledger.kubelet.profile.gates import with_gates
-from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
-from kubeledger.kubelet.topologymanager.bitmask import bits_of, mask_of
-from kubeledger.kubelet.topologymanager.hint import ProviderHints, TopologyHint
+from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve, with_gates
+from kubeledger.kubelet.topologymanager.policy import ProviderHints, TopologyHint, bits_of, mask_of
 from kubeledger.model.errors import BadInputError
 
 NODES_MAX: Final = 16

@@ -10,8 +10,8 @@ from msgspec import UNSET, UnsetType
 from kubeledger.kubelet.cpumanager.cpu_manager import ContainerState
 from kubeledger.kubelet.cpumanager.topology import MachineInfo
 from kubeledger.kubelet.kube.pod import Pod
-from kubeledger.kubelet.kube.requests import Amount
-from kubeledger.kubelet.topologymanager.bitmask import BITS_MAX
+from kubeledger.kubelet.kube.resources import Amount
+from kubeledger.kubelet.topologymanager.policy import BITS_MAX
 
 InitialContainer = tuple[str, str, str]
 """Pod UID, container, container ID."""

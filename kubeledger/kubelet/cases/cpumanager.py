@@ -21,10 +21,9 @@ from kubeledger.kubelet.cases.cpu_steps import (
     Restart,
     Step,
 )
-from kubeledger.kubelet.cases.fields import shortened
-from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, compared, impossible
+from kubeledger.kubelet.cases.fields import ADMISSIBLE, Judgement, compared, impossible, shortened
 from kubeledger.kubelet.cpumanager.cpu_manager import Manager
-from kubeledger.kubelet.kube.cpuset import CPUSet, text_of
+from kubeledger.kubelet.kube.containermanager import CPUSet, text_of
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
 from kubeledger.kubelet.kube.pod import Pod, containers_of
 from kubeledger.kubelet.profile.resolve import KubeletProfile

@@ -13,10 +13,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, compared
-from kubeledger.kubelet.dra.claiminfo import ClaimInfoState, Device
+from kubeledger.kubelet.cases.fields import ADMISSIBLE, Judgement, compared
+from kubeledger.kubelet.dra.claiminfo import Answer, ClaimInfoState, Device, Result, Verb
 from kubeledger.kubelet.dra.manager import Manager
-from kubeledger.kubelet.dra.plugin import Answer, Result, Verb
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.resourceclaim import ResourceClaim

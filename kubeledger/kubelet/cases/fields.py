@@ -1,4 +1,4 @@
-"""What fields of all kinds of cases share: how they are named, and what their numbers may be.
+"""What all kinds of cases share: names of fields, what their values may be, the verdict.
 
 A field is named by its path from ``input``, as in ``input.steps[3].devices[0].numaNodes``; a
 key that is no plain word stands in brackets: ``input.capacity["example.com/gpu"]``.
@@ -9,16 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
-from kubeledger.kubelet.kube.admission import AllocationError
-from kubeledger.kubelet.kube.cpuset import CPUSet, parse
+from kubeledger.kubelet.cgroups.pod_config import Path
+from kubeledger.kubelet.kube.containermanager import AllocationError, CPUSet, parse
+from kubeledger.kubelet.kube.gotexts import instant_ns
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
-from kubeledger.kubelet.kube.requests import Amount, ResourceList
-from kubeledger.kubelet.topologymanager.bitmask import BITS_MAX
+from kubeledger.kubelet.kube.resources import Amount, ResourceList
+from kubeledger.kubelet.prober.objects import Pod as ProbedPod
+from kubeledger.kubelet.prober.objects import PodStatus
+from kubeledger.kubelet.topologymanager.policy import BITS_MAX
 from kubeledger.model.errors import BadInputError
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
@@ -125,3 +128,113 @@ def check_amounts(path: str, amounts: ResourceList | None) -> None:
         if len(_sound) >= _REMEMBERED_MAX:
             _sound.clear()
         _sound.add(amount)
+
+
+# Times in pods and statuses that nothing may depend on, but that must be times.
+
+
+def check_pod_times(pod: ProbedPod) -> None:
+    """Times of a pod, also of the status that came with it.
+
+    Raises:
+        BadInputError: one is not a valid time.
+    """
+    _check(pod.metadata.creation_timestamp)
+    _check(pod.metadata.deletion_timestamp)
+    check_status_times(pod.status)
+
+
+def check_status_times(status: PodStatus | None) -> None:
+    """Times of all containers in a status.
+
+    Raises:
+        BadInputError: one is not a valid time.
+    """
+    if status is None:
+        return
+    for listed in (status.container_statuses, status.init_container_statuses):
+        for container in listed or ():
+            state = container.state
+            if state.running is not None:
+                _check(state.running.started_at)
+            if state.terminated is not None:
+                _check(state.terminated.started_at)
+                _check(state.terminated.finished_at)
+
+
+def _check(text: str | None) -> None:
+    if text is not None:
+        instant_ns(text)
+
+
+# The verdict over a claimed outcome.
+
+Verdict = Literal["match", "admissible", "impossible"]
+
+
+class Judgement(msgspec.Struct, frozen=True):
+    """Whether the real kubelet could have produced an outcome.
+
+    Attributes:
+        verdict: ``match`` is what ``decide`` gives, ``admissible`` is another outcome that the
+            kubelet can produce, ``impossible`` is one that it cannot.
+        why: one sentence; empty for a match.
+    """
+
+    verdict: Verdict
+    why: str = ""
+
+
+MATCH = Judgement("match")
+ADMISSIBLE = Judgement(
+    "admissible", "the kubelet's order is not fixed here, and another one gives this"
+)
+
+
+def impossible(why: str) -> Judgement:
+    """A verdict that says what could not have been."""
+    return Judgement("impossible", why)
+
+
+def compared(decided: object, claimed: object, explain: Callable[[Path], str]) -> Judgement:
+    """Whether a claim of any shape is the only possible outcome.
+
+    Args:
+        decided: as plain dicts, lists and values.
+        claimed: of any shape.
+        explain: the rule for the value at a path, or for its absence; empty where none is known.
+
+    Returns:
+        a match, or why not, of the first difference:
+        ``pod.cpuShares is 2, not 3: a BestEffort pod has the least shares, 2``.
+    """
+    found = _difference(decided, claimed, ())
+    if found is None:
+        return MATCH
+    path, difference = found
+    reason = explain(path)
+    where = ".".join(path) or "the outcome"
+    return impossible(f"{where} {difference}: {reason}" if reason else f"{where} {difference}")
+
+
+def _difference(decided: object, claimed: object, path: Path) -> tuple[Path, str] | None:
+    """The path of the first difference, and what it is."""
+    if isinstance(decided, dict):
+        if not isinstance(claimed, dict):
+            return path, "is not an object"
+        for key in sorted({*decided, *map(str, claimed)}):
+            below = (*path, key)
+            if key not in claimed:
+                return below, "is missing"
+            if key not in decided:
+                return below, "is not written"
+            if found := _difference(decided[key], claimed[key], below):
+                return found
+        return None
+    if type(decided) is not type(claimed) or decided != claimed:
+        return path, f"is {_shown(decided)}, not {_shown(claimed)}"
+    return None
+
+
+def _shown(value: object) -> str:
+    return msgspec.json.encode(value).decode()

@@ -7,8 +7,14 @@ from typing import Annotated
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import Bytes, Int32, shortened
-from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, impossible
+from kubeledger.kubelet.cases.fields import (
+    ADMISSIBLE,
+    Bytes,
+    Int32,
+    Judgement,
+    impossible,
+    shortened,
+)
 from kubeledger.kubelet.images import image_gc_manager
 from kubeledger.kubelet.images.explain import admissible
 from kubeledger.kubelet.images.image_gc_manager import (
@@ -18,10 +24,8 @@ from kubeledger.kubelet.images.image_gc_manager import (
     RealImageGCManager,
     RuntimeImage,
 )
-from kubeledger.kubelet.images.policy import ImageGCPolicy, policy_error
-from kubeledger.kubelet.images.usage import ImageFsStats
-from kubeledger.kubelet.kube.gotexts import DURATION_MAX_NS
-from kubeledger.kubelet.kube.instants import ZERO_TIME_NS
+from kubeledger.kubelet.images.policy import ImageFsStats, ImageGCPolicy, policy_error
+from kubeledger.kubelet.kube.gotexts import DURATION_MAX_NS, ZERO_TIME_NS
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import format_ts, parse_api_ts, parse_go_duration, parse_ts

@@ -10,31 +10,44 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kubeledger.kubelet.cases.fields import Int32, Int64, shortened
-from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, compared, impossible
-from kubeledger.kubelet.cgroups.conversions import Path
-from kubeledger.kubelet.imagepull.explain import explain
-from kubeledger.kubelet.imagepull.fs_pullrecords import (
-    FSPullRecords,
-    cache_filename,
-    encode_intent,
-    encode_pulled_record,
+from kubeledger.kubelet.cases.fields import (
+    ADMISSIBLE,
+    Int32,
+    Int64,
+    Judgement,
+    compared,
+    impossible,
+    shortened,
 )
-from kubeledger.kubelet.imagepull.fs_pullrecords import PulledRecord as Record
+from kubeledger.kubelet.cgroups.pod_config import Path
 from kubeledger.kubelet.imagepull.image_manager import Answer, Attempt, ImageManager, Request
-from kubeledger.kubelet.imagepull.image_pull_manager import Listed, PullManager, PullRecords
-from kubeledger.kubelet.imagepull.image_pull_policies import PolicyError, Requires, new_policy
+from kubeledger.kubelet.imagepull.image_pull_manager import (
+    Listed,
+    PolicyError,
+    PullManager,
+    PullRecords,
+    Requires,
+    new_policy,
+)
 from kubeledger.kubelet.imagepull.keyring import (
     Coordinates,
     Credential,
     PullSecret,
     key_of,
 )
-from kubeledger.kubelet.imagepull.mem_pullrecords import CachedPullRecords
 from kubeledger.kubelet.imagepull.puller import new_puller
+from kubeledger.kubelet.imagepull.pullrecords import (
+    CachedPullRecords,
+    FSPullRecords,
+    cache_filename,
+    encode_intent,
+    encode_pulled_record,
+)
+from kubeledger.kubelet.imagepull.pullrecords import PulledRecord as Record
+from kubeledger.kubelet.imagepull.readings import explain
 from kubeledger.kubelet.kube.flowcontrol import Backoff, BackOffPolicy
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
-from kubeledger.kubelet.profile.imagepull import ImagePullFacts
+from kubeledger.kubelet.profile.images import ImagePullFacts
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import (

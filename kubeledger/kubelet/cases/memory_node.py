@@ -8,16 +8,16 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from kubeledger.kubelet.cases.fields import Int32, check_amounts, node_set
-from kubeledger.kubelet.kube.requests import ResourceList
+from kubeledger.kubelet.kube.resources import ResourceList
 from kubeledger.kubelet.memorymanager.machine import (
     UINT64,
     Block,
     HugePages,
+    MemoryReservation,
     NUMANode,
     NUMANodeMap,
     State,
 )
-from kubeledger.kubelet.memorymanager.reserved import MemoryReservation
 from kubeledger.model.errors import BadInputError
 
 Uint64 = Annotated[int, msgspec.Meta(ge=0)]

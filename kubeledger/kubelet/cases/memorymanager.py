@@ -9,13 +9,16 @@ from typing import Any, Final, Literal
 import msgspec
 
 from kubeledger.kubelet.cases.fields import (
+    ADMISSIBLE,
+    Judgement,
     check_amounts,
+    compared,
     container_named,
     error_of,
+    impossible,
     node_set,
     shortened,
 )
-from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, compared, impossible
 from kubeledger.kubelet.cases.memory_node import (
     Blocks,
     Entries,
@@ -31,12 +34,11 @@ from kubeledger.kubelet.cases.memory_node import (
     reservations_of,
     sorted_entries,
 )
-from kubeledger.kubelet.cgroups.conversions import Path
-from kubeledger.kubelet.kube.amounts import check_asked
-from kubeledger.kubelet.kube.containermap import ContainerRef
+from kubeledger.kubelet.cgroups.pod_config import Path
+from kubeledger.kubelet.kube.containermanager import ContainerRef
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
 from kubeledger.kubelet.kube.pod import Pod, lists_of_pods
-from kubeledger.kubelet.kube.requests import ResourceList
+from kubeledger.kubelet.kube.resources import ResourceList, check_asked
 from kubeledger.kubelet.memorymanager.checkpoint import restore_state
 from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
 from kubeledger.kubelet.memorymanager.machine import (
@@ -48,10 +50,8 @@ from kubeledger.kubelet.memorymanager.memory_manager import (
     Manager,
     default_machine,
 )
-from kubeledger.kubelet.profile.gates import with_gates
-from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.kubelet.topologymanager.bitmask import bits_of, mask_of
-from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
+from kubeledger.kubelet.profile.resolve import KubeletProfile, with_gates
+from kubeledger.kubelet.topologymanager.policy import Hints, TopologyHint, bits_of, mask_of
 from kubeledger.model.errors import BadInputError
 
 Initial = tuple[tuple[str, str, str], ...]

@@ -6,17 +6,16 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import check_amounts, keyed
-from kubeledger.kubelet.cases.judgement import Judgement, compared
+from kubeledger.kubelet.cases.fields import Judgement, check_amounts, compared, keyed
 from kubeledger.kubelet.cgroups.decider import NodeDecision, decide_node
 from kubeledger.kubelet.cgroups.node_config import (
     ReservationSettings,
     eviction_signals,
     hard_eviction_reservation,
 )
+from kubeledger.kubelet.kube.configuration import EvictionThresholdError
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
-from kubeledger.kubelet.kube.requests import ResourceList
-from kubeledger.kubelet.kube.thresholds import EvictionThresholdError
+from kubeledger.kubelet.kube.resources import ResourceList
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
 

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kubeledger.kubelet.cases.fields import check_amounts, keyed
-from kubeledger.kubelet.cases.judgement import Judgement, impossible
-from kubeledger.kubelet.kube.instants import instant_ns
+from kubeledger.kubelet.cases.fields import Judgement, check_amounts, impossible, keyed
+from kubeledger.kubelet.kube.gotexts import instant_ns
 from kubeledger.kubelet.kube.pod import ResourceRequirements
 from kubeledger.kubelet.kuberuntime.kuberuntime_manager import compute_pod_actions
 from kubeledger.kubelet.kuberuntime.objects import (
@@ -27,7 +26,7 @@ from kubeledger.kubelet.kuberuntime.objects import (
     ProbeResult,
     SandboxStatus,
 )
-from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
+from kubeledger.kubelet.profile.lifecycle import KuberuntimeFacts
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.kubelet.cases.instants import check_pod_times, check_status_times
-from kubeledger.kubelet.cases.judgement import Judgement, impossible
-from kubeledger.kubelet.kube.instants import ZERO_TIME_NS, instant_ns
-from kubeledger.kubelet.prober.objects import Pod, PodStatus
+from kubeledger.kubelet.cases.fields import (
+    Judgement,
+    check_pod_times,
+    check_status_times,
+    impossible,
+)
+from kubeledger.kubelet.kube.gotexts import ZERO_TIME_NS, instant_ns
+from kubeledger.kubelet.prober.objects import Pod, PodStatus, Result, parse_container_id
 from kubeledger.kubelet.prober.prober_manager import (
     ContainerReadiness,
     PodReadiness,
     update_pod_status,
 )
-from kubeledger.kubelet.prober.results import Result, parse_container_id
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.prober import ProbeType
 

@@ -13,13 +13,17 @@ from typing import Literal
 
 import msgspec
 
-from kubeledger.kubelet.cases.instants import check_pod_times, check_status_times
-from kubeledger.kubelet.cases.judgement import MATCH, Judgement, impossible
-from kubeledger.kubelet.kube.instants import ZERO_TIME_NS, instant_ns
-from kubeledger.kubelet.prober.explain import Taken
-from kubeledger.kubelet.prober.objects import Container, Pod, PodStatus
+from kubeledger.kubelet.cases.fields import (
+    MATCH,
+    Judgement,
+    check_pod_times,
+    check_status_times,
+    impossible,
+)
+from kubeledger.kubelet.kube.gotexts import ZERO_TIME_NS, instant_ns
+from kubeledger.kubelet.prober.machine import Taken
+from kubeledger.kubelet.prober.objects import Container, Pod, PodStatus, Result, Results, Update
 from kubeledger.kubelet.prober.prober import MissingAttemptError
-from kubeledger.kubelet.prober.results import Result, Results, Update
 from kubeledger.kubelet.prober.worker import ProbeWorker, do_probe, new_worker
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.prober import ProbeType, TickResult

@@ -6,11 +6,10 @@ from typing import Annotated
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import check_amounts, keyed
-from kubeledger.kubelet.cases.judgement import Judgement, compared
+from kubeledger.kubelet.cases.fields import Judgement, check_amounts, compared, keyed
 from kubeledger.kubelet.cgroups.decider import QOSDecision, decide_qos
 from kubeledger.kubelet.kube.pod import Pod
-from kubeledger.kubelet.kube.requests import ResourceList, nanos_of, units_of
+from kubeledger.kubelet.kube.resources import ResourceList, nanos_of, units_of
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
 

@@ -12,16 +12,18 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from kubeledger.kubelet.allocation.allocation_manager import Rejection, Retried
-from kubeledger.kubelet.allocation.conditions import ConditionType, ResizeCondition
-from kubeledger.kubelet.allocation.handlers import NodeConfig
-from kubeledger.kubelet.allocation.messages import CANONICAL
+from kubeledger.kubelet.allocation.handlers import (
+    CANONICAL,
+    ConditionType,
+    NodeConfig,
+    ResizeCondition,
+)
 from kubeledger.kubelet.allocation.state import PodResourceInfo, State
 from kubeledger.kubelet.allocation.sync_handler import SyncHandler
-from kubeledger.kubelet.cases.fields import check_amounts
-from kubeledger.kubelet.cases.judgement import Judgement, compared
-from kubeledger.kubelet.kube.instants import instant_ns
+from kubeledger.kubelet.cases.fields import Judgement, check_amounts, compared
+from kubeledger.kubelet.kube.gotexts import instant_ns
 from kubeledger.kubelet.kube.pod import Node, NodeStatus, ObjectMeta, Pod, ResourceRequirements
-from kubeledger.kubelet.kube.requests import ResourceList
+from kubeledger.kubelet.kube.resources import ResourceList
 from kubeledger.kubelet.lifecycle import predicate as lifecycle
 from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo
 from kubeledger.kubelet.profile.resolve import KubeletProfile

@@ -10,33 +10,44 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from kubeledger.kubelet.cases import memory_node
-from kubeledger.kubelet.cases.fields import check_amounts, cpu_set, keyed, node_set, shortened
-from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, compared, impossible
-from kubeledger.kubelet.cgroups.conversions import Path
+from kubeledger.kubelet.cases.fields import (
+    ADMISSIBLE,
+    Judgement,
+    check_amounts,
+    compared,
+    cpu_set,
+    impossible,
+    keyed,
+    node_set,
+    shortened,
+)
+from kubeledger.kubelet.cgroups.pod_config import Path
 from kubeledger.kubelet.cpumanager.cpu_manager import Configuration
 from kubeledger.kubelet.cpumanager.cpu_manager import Manager as CPUManager
 from kubeledger.kubelet.cpumanager.policy_static import PolicyError
 from kubeledger.kubelet.cpumanager.topology import Core, DiscoverError, MachineInfo, Node
-from kubeledger.kubelet.kube.admission import AllocationError
-from kubeledger.kubelet.kube.amounts import check_asked
-from kubeledger.kubelet.kube.cpuset import text_of
+from kubeledger.kubelet.kube.containermanager import AllocationError, text_of
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of, lists_of_pods
-from kubeledger.kubelet.kube.requests import Amount, ResourceList
+from kubeledger.kubelet.kube.resources import Amount, ResourceList, check_asked
 from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
 from kubeledger.kubelet.memorymanager.machine import MemoryManagerError
 from kubeledger.kubelet.memorymanager.memory_manager import MachineSettings, default_machine
 from kubeledger.kubelet.memorymanager.memory_manager import Manager as MemoryManager
-from kubeledger.kubelet.profile.gates import with_gates
-from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.kubelet.topologymanager.bitmask import bits_of, mask_of
-from kubeledger.kubelet.topologymanager.hint import Hints, ProviderHints, TopologyHint
-from kubeledger.kubelet.topologymanager.options import (
+from kubeledger.kubelet.profile.resolve import KubeletProfile, with_gates
+from kubeledger.kubelet.topologymanager.policy import (
+    Hints,
+    ProviderHints,
+    TopologyHint,
+    bits_of,
+    mask_of,
+)
+from kubeledger.kubelet.topologymanager.scope import (
     ConfigurationError,
+    Scope,
     TopologySettings,
     new_policy,
 )
-from kubeledger.kubelet.topologymanager.scope import Scope
 from kubeledger.model.errors import BadInputError
 
 

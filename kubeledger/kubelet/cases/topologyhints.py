@@ -8,17 +8,16 @@ from typing import Literal
 
 import msgspec
 
-from kubeledger.kubelet.cases.device_node import (
+from kubeledger.kubelet.cases.devices import (
     CaseContainer,
     CasePod,
+    DevicesCase,
     check_pod,
     counted_limits,
     manager_of,
     quantities,
 )
-from kubeledger.kubelet.cases.devices import DevicesCase
-from kubeledger.kubelet.cases.fields import node_set
-from kubeledger.kubelet.cases.judgement import ADMISSIBLE, Judgement, impossible
+from kubeledger.kubelet.cases.fields import ADMISSIBLE, Judgement, impossible, node_set
 from kubeledger.kubelet.devicemanager.topology_hints import (
     ContainerLimits,
     Wanted,
@@ -29,8 +28,7 @@ from kubeledger.kubelet.devicemanager.topology_hints import (
 from kubeledger.kubelet.kube.quantity import QuantityError
 from kubeledger.kubelet.profile.devices import DeviceFacts
 from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.kubelet.topologymanager.bitmask import bits_of
-from kubeledger.kubelet.topologymanager.hint import Hints
+from kubeledger.kubelet.topologymanager.policy import Hints, bits_of
 from kubeledger.model.errors import BadInputError
 
 NODES_MAX = 20

@@ -6,13 +6,20 @@ from typing import Annotated, get_args
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import keyed, node_set
-from kubeledger.kubelet.cases.judgement import Judgement, impossible
+from kubeledger.kubelet.cases.fields import Judgement, impossible, keyed, node_set
 from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.kubelet.topologymanager.bitmask import BITS_MAX, NUMANodeError, bits_of, mask_of
 from kubeledger.kubelet.topologymanager.explain import admissible
-from kubeledger.kubelet.topologymanager.hint import ProviderHints, TopologyHint
-from kubeledger.kubelet.topologymanager.policies import Policy, PolicyName, merge
+from kubeledger.kubelet.topologymanager.policy import (
+    BITS_MAX,
+    NUMANodeError,
+    Policy,
+    PolicyName,
+    ProviderHints,
+    TopologyHint,
+    bits_of,
+    mask_of,
+    merge,
+)
 from kubeledger.model.errors import BadInputError
 
 _Node = Annotated[int, msgspec.Meta(ge=0, lt=BITS_MAX)]

@@ -11,21 +11,28 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.cgroups.conversions import (
+from kubeledger.kubelet.cgroups.pod_config import (
     MIN_SHARES,
+    NO_QUOTA,
+    page_size_of,
     quota_of_milli_cpu,
     quota_reason,
     quotient,
     shares_of_milli_cpu,
     shares_reason,
 )
-from kubeledger.kubelet.cgroups.pod_config import NO_QUOTA, page_size_of
-from kubeledger.kubelet.kube.amounts import NANOS
-from kubeledger.kubelet.kube.critical import is_critical_pod, is_node_critical_pod
-from kubeledger.kubelet.kube.names import HUGE_PAGES, is_pod_level_resource
 from kubeledger.kubelet.kube.pod import Container, Pod, PodSpec, is_sidecar
+from kubeledger.kubelet.kube.podclass import is_critical_pod, is_node_critical_pod
 from kubeledger.kubelet.kube.podtotals import container_total
-from kubeledger.kubelet.kube.requests import Amount, ResourceList, milli_of, units_of
+from kubeledger.kubelet.kube.resources import (
+    HUGE_PAGES,
+    NANOS,
+    Amount,
+    ResourceList,
+    is_pod_level_resource,
+    milli_of,
+    units_of,
+)
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
 from kubeledger.model.bodies.cgroups import QOSClass
 

@@ -16,22 +16,27 @@ from kubeledger.kubelet.cgroups.container_config import (
     container_config,
     exclusive_containers,
 )
-from kubeledger.kubelet.cgroups.conversions import MIN_SHARES, Path, shares_reason
 from kubeledger.kubelet.cgroups.node_config import (
+    QOSConfig,
+    QOSRequests,
     Quantities,
     ReservationSettings,
     hard_eviction_reservation,
     kubepods_resources,
     node_reservation,
     over_reserved,
+    qos_config,
+    qos_requests,
     resource_config_for_node,
 )
 from kubeledger.kubelet.cgroups.paths import pod_cgroup, to_cgroupfs, to_systemd
 from kubeledger.kubelet.cgroups.pod_config import (
+    MIN_SHARES,
+    Path,
     ResourceConfig,
     resource_config_for_pod,
+    shares_reason,
 )
-from kubeledger.kubelet.cgroups.qos_config import QOSConfig, QOSRequests, qos_config, qos_requests
 from kubeledger.kubelet.cgroups.unified import (
     Files,
     UnifiedSettings,
@@ -39,11 +44,10 @@ from kubeledger.kubelet.cgroups.unified import (
     pod_files,
     written,
 )
-from kubeledger.kubelet.kube.amounts import NANOS, check_asked
-from kubeledger.kubelet.kube.names import HUGE_PAGES
 from kubeledger.kubelet.kube.pod import Pod, lists_of_pods
-from kubeledger.kubelet.kube.podqos import pod_qos
+from kubeledger.kubelet.kube.podclass import pod_qos
 from kubeledger.kubelet.kube.quantity import ZERO, Quantity
+from kubeledger.kubelet.kube.resources import HUGE_PAGES, NANOS, check_asked
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
 from kubeledger.model.bodies.cgroups import QOSClass
 

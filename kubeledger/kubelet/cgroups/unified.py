@@ -13,11 +13,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from kubeledger.kubelet.cgroups.pod_config import pod_request
-from kubeledger.kubelet.kube.amounts import NANOS
-from kubeledger.kubelet.kube.critical import is_critical_pod
 from kubeledger.kubelet.kube.pod import Container, Pod
+from kubeledger.kubelet.kube.podclass import is_critical_pod
 from kubeledger.kubelet.kube.quantity import int64_of_float, wrapped
-from kubeledger.kubelet.kube.requests import ResourceList, units_of
+from kubeledger.kubelet.kube.resources import NANOS, ResourceList, units_of
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
 from kubeledger.model.bodies.cgroups import QOSClass
 

@@ -13,8 +13,7 @@ from math import floor, inf, sqrt
 
 from kubeledger.kubelet.cpumanager.policy_options import StaticPolicyOptions
 from kubeledger.kubelet.cpumanager.topology import CPUTopology, Units
-from kubeledger.kubelet.kube.admission import AllocationError
-from kubeledger.kubelet.kube.cpuset import CPUSet, cpus_in
+from kubeledger.kubelet.kube.containermanager import AllocationError, CPUSet, cpus_in
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
 
 

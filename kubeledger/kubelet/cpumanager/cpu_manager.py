@@ -7,24 +7,25 @@ from typing import Any, Literal
 
 import msgspec
 
-from kubeledger.kubelet.cpumanager.checkpoint import file_text
 from kubeledger.kubelet.cpumanager.policy_static import (
     STATIC,
     PolicyError,
     StaticPolicy,
     new_static_policy,
 )
-from kubeledger.kubelet.cpumanager.state_checkpoint import restore_state
-from kubeledger.kubelet.cpumanager.state_mem import Assignments, State
+from kubeledger.kubelet.cpumanager.state_checkpoint import (
+    Assignments,
+    State,
+    file_text,
+    restore_state,
+)
 from kubeledger.kubelet.cpumanager.topology import CPUTopology, MachineInfo
-from kubeledger.kubelet.kube.amounts import NANOS
-from kubeledger.kubelet.kube.containermap import ContainerMap, ContainerRef
-from kubeledger.kubelet.kube.cpuset import CPUSet, parse
+from kubeledger.kubelet.kube.containermanager import ContainerMap, ContainerRef, CPUSet, parse
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
-from kubeledger.kubelet.kube.requests import Amount, milli_of
+from kubeledger.kubelet.kube.resources import NANOS, Amount, milli_of
 from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.kubelet.topologymanager.hint import ProviderHints, TopologyHint
+from kubeledger.kubelet.topologymanager.policy import ProviderHints, TopologyHint
 from kubeledger.kubelet.topologymanager.resource_manager import ResourceManager
 
 ContainerState = Literal["", "waiting", "running", "terminated"]

@@ -11,23 +11,28 @@ from contextlib import suppress
 from typing import Final
 
 from kubeledger.kubelet.cpumanager.cpu_assignment import take_by_topology
-from kubeledger.kubelet.cpumanager.guaranteed import CPU, GuaranteedCPUs
 from kubeledger.kubelet.cpumanager.policy_options import (
+    CPU,
+    GuaranteedCPUs,
     PolicyOptionError,
     StaticPolicyOptions,
     new_static_policy_options,
     validate_static_policy_options,
 )
-from kubeledger.kubelet.cpumanager.state_checkpoint import StateError
-from kubeledger.kubelet.cpumanager.state_mem import State
+from kubeledger.kubelet.cpumanager.state_checkpoint import State, StateError
 from kubeledger.kubelet.cpumanager.topology import CPUTopology
-from kubeledger.kubelet.kube.admission import EMPTY_POOL_REASON, AllocationError
-from kubeledger.kubelet.kube.cpuset import CPUSet, cpus_in, text_of
+from kubeledger.kubelet.kube.containermanager import (
+    EMPTY_POOL_REASON,
+    AllocationError,
+    CPUSet,
+    cpus_in,
+    text_of,
+)
 from kubeledger.kubelet.kube.maporder import MapOrder
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of, is_sidecar
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
-from kubeledger.kubelet.topologymanager.hint import Hints, ProviderHints
+from kubeledger.kubelet.topologymanager.policy import Hints, ProviderHints
 from kubeledger.kubelet.topologymanager.resource_manager import leaves_to_later
 
 STATIC: Final = "static"

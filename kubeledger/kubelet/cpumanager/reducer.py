@@ -1,4 +1,4 @@
-"""CPU manager: records to state.
+"""What the CPU manager holds, the shared pool and the CPUs of containers: records to state.
 
 Assignments outlive the kubelet process, because its state file keeps them. The file alone
 gives and takes no CPU here: what follows from it is a record of its own.
@@ -9,15 +9,48 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kubeledger.kubelet.cpumanager.state import CpuManagerState, HeldCpus
-from kubeledger.kubelet.kube.keys import pod_key
-from kubeledger.model.bodies.cpumanager import (
+import msgspec
+
+from kubeledger.kubelet.kube.resources import pod_key
+from kubeledger.model.bodies.resourcemanagers import (
     CpuManagerStarted,
     CpuManagerStateRead,
     CpusAllocated,
     CpusReleased,
 )
 from kubeledger.model.record import Body
+
+
+class HeldCpus(msgspec.Struct, kw_only=True):
+    """CPUs of one container.
+
+    Attributes:
+        namespace, pod: the pod's name, which may be gone from the node; None when not known.
+        cpu_set: in the kubelet's notation.
+        since_ts_ns: when they were given.
+    """
+
+    namespace: str | None
+    pod: str | None
+    cpu_set: str
+    since_ts_ns: int
+
+
+class CpuManagerState(msgspec.Struct, kw_only=True):
+    """The CPU manager's memory, which its state file keeps across restarts.
+
+    Attributes:
+        policy: None when not known, as for the sets.
+        file_read_ts_ns: when ``cpu_manager_state`` was last read; ``file_checksum_ok`` as there.
+        pods: pod key -> container -> CPUs.
+    """
+
+    policy: str | None = None
+    reserved_cpu_set: str | None = None
+    default_cpu_set: str | None = None
+    file_read_ts_ns: int | None = None
+    file_checksum_ok: bool | None = None
+    pods: dict[str, dict[str, HeldCpus]] = {}
 
 
 def _started(state: CpuManagerState, ts_ns: int, body: CpuManagerStarted) -> None:

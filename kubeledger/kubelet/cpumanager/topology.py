@@ -8,11 +8,10 @@ from typing import Annotated, Final
 
 import msgspec
 
-from kubeledger.kubelet.kube.cpuset import CPUSet
+from kubeledger.kubelet.kube.containermanager import CPUSet
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
-from kubeledger.kubelet.topologymanager.bitmask import iterate_bit_masks
-from kubeledger.kubelet.topologymanager.hint import TopologyHint
-from kubeledger.model.bodies.cpumanager import CpuPlace
+from kubeledger.kubelet.topologymanager.policy import TopologyHint, iterate_bit_masks
+from kubeledger.model.bodies.resourcemanagers import CpuPlace
 from kubeledger.model.errors import BadInputError
 
 CPU_MAX: Final = (1 << 16) - 1

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from kubeledger.kubelet.devicemanager.manager import ManagerImpl, NoContainers, RpcError
+from kubeledger.kubelet.devicemanager.manager import ManagerImpl, NoContainers, RpcError, devices_of
 from kubeledger.kubelet.devicemanager.plans import Plan, Refusal, Request, plans, take
-from kubeledger.kubelet.devicemanager.pod_devices import devices_of
 
 
 class AllocateCall(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kubeledger.kubelet.devicemanager.manager import ManagerImpl
-from kubeledger.kubelet.kube.checkpoints import (
+from kubeledger.kubelet.kube.containermanager import (
     MalformedCheckpointError,
     checksum_of,
     object_of,
@@ -22,7 +22,7 @@ from kubeledger.kubelet.kube.checkpoints import (
     string_of,
     strings_of,
 )
-from kubeledger.kubelet.kube.gospew import byte_list, fnv1a32, plain_list, plain_map, struct, typed
+from kubeledger.kubelet.kube.gotypes import byte_list, fnv1a32, plain_list, plain_map, struct, typed
 from kubeledger.kubelet.profile.devices import DeviceFacts
 from kubeledger.model.bodies.devicemanager import CheckpointEntry, CheckpointRead
 

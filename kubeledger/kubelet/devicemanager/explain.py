@@ -23,9 +23,8 @@ from kubeledger.kubelet.devicemanager.allocate import (
     carry_out,
     end_container,
 )
-from kubeledger.kubelet.devicemanager.manager import ManagerImpl
+from kubeledger.kubelet.devicemanager.manager import DevicesPerNUMA, ManagerImpl, devices_of
 from kubeledger.kubelet.devicemanager.plans import Plan, Request, plans, take
-from kubeledger.kubelet.devicemanager.pod_devices import DevicesPerNUMA, devices_of
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):

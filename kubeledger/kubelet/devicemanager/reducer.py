@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.kubelet.kube.keys import pod_key
+from kubeledger.kubelet.kube.resources import pod_key
 from kubeledger.model.bodies.devicemanager import (
     AllocationFailed,
     CheckpointRead,

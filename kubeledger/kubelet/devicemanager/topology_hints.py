@@ -14,8 +14,12 @@ import msgspec
 from kubeledger.kubelet.devicemanager.manager import ManagerImpl
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.profile.devices import DeviceFacts
-from kubeledger.kubelet.topologymanager.bitmask import BITS_MAX, iterate_bit_masks
-from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
+from kubeledger.kubelet.topologymanager.policy import (
+    BITS_MAX,
+    Hints,
+    TopologyHint,
+    iterate_bit_masks,
+)
 
 
 class Wanted(NamedTuple):

@@ -8,11 +8,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
-from kubeledger.kubelet.dra.claiminfo import ClaimInfoCache, ClaimInfoState, new_claim_info
-from kubeledger.kubelet.dra.plugin import NOTHING, Answer, DraError, Result, Verb, fails, read
-from kubeledger.kubelet.kube.amounts import NANOS
+from kubeledger.kubelet.dra.claiminfo import (
+    NOTHING,
+    Answer,
+    ClaimInfoCache,
+    ClaimInfoState,
+    DraError,
+    Result,
+    Verb,
+    fails,
+    new_claim_info,
+    read,
+)
 from kubeledger.kubelet.kube.maporder import MapOrder
-from kubeledger.kubelet.kube.names import is_extended_resource
 from kubeledger.kubelet.kube.pod import Container, Pod, PodResourceClaim
 from kubeledger.kubelet.kube.resourceclaim import (
     ResourceClaim,
@@ -20,7 +28,8 @@ from kubeledger.kubelet.kube.resourceclaim import (
     is_for_pod,
     is_reserved_for_pod,
 )
-from kubeledger.kubelet.profile.dra import DraFacts
+from kubeledger.kubelet.kube.resources import NANOS, is_extended_resource
+from kubeledger.kubelet.profile.devices import DraFacts
 from kubeledger.model.errors import BadInputError
 
 DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.model.bodies.dra import (
+from kubeledger.model.bodies.devicemanager import (
     ClaimDevice,
     ClaimPrepared,
     ClaimReleased,

@@ -1,21 +1,28 @@
-"""What a round of the eviction manager starts from, finds and does."""
+"""What a round of the eviction manager starts from, finds and does; and sentences about it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from kubeledger.kubelet.eviction.local_storage import Limit
 from kubeledger.kubelet.eviction.messages import Event, EvictionMessage
-from kubeledger.kubelet.eviction.observations import SignalObservation
-from kubeledger.kubelet.eviction.ranking import Candidate
-from kubeledger.kubelet.eviction.reclaim import ReclaimFunction
-from kubeledger.kubelet.eviction.signals import DiskLayout
-from kubeledger.kubelet.eviction.summary import PodStats
-from kubeledger.kubelet.eviction.thresholds import Threshold
+from kubeledger.kubelet.eviction.ranking import Candidate, RankReason, rank_reason
+from kubeledger.kubelet.eviction.signals import (
+    CONDITION_OF,
+    RESOURCE_OF,
+    DiskLayout,
+    PodStats,
+    ReclaimFunction,
+    SignalObservation,
+    format_of,
+)
+from kubeledger.kubelet.eviction.thresholds import Threshold, threshold_quantity
 from kubeledger.kubelet.kube.pod import Pod
+from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.profile.eviction import EvictionFacts
+from kubeledger.model.units import sizes_text
 
 
 class EvictionConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,3 +144,114 @@ def eviction_override_s(
     if pod_grace_s is not None and facts.soft_eviction_grace_at_most_the_pods:
         return min(maximum_s, pod_grace_s)
     return maximum_s
+
+
+# Sentences about a decision of the eviction manager, made of what it decided by.
+
+_IN_BYTES = frozenset({"memory", "ephemeral-storage"})
+
+
+def threshold_text(threshold: Threshold) -> str:
+    """A threshold as it was set: ``evictionHard memory.available<5%``."""
+    value = threshold.value
+    amount = f"{value * 100:.4g}%" if isinstance(value, float) else str(value)
+    copied = f" (for {threshold.signal})" if threshold.taken_from else ""
+    return f"{threshold.setting} {threshold.taken_from or threshold.signal}<{amount}{copied}"
+
+
+def observed_text(threshold: Threshold, seen: SignalObservation | None) -> str:
+    """What a threshold's signal said: ``memory.available is 50Mi, below the 100Mi of …``."""
+    if seen is None:
+        return f"{threshold.signal} was not observed, for {threshold_text(threshold)}"
+    limit = threshold_quantity(threshold.value, seen.capacity)
+    is_short = Quantity.of(seen.available) < limit
+    available, least = str(seen.available), str(limit)
+    if RESOURCE_OF[threshold.signal] in _IN_BYTES:
+        available, least = sizes_text(seen.available, limit.value())
+    below = "below" if is_short else "not below"
+    text = f"{threshold.signal} is {available}, {below} the {least} of {threshold_text(threshold)}"
+    if is_short or threshold.minimum is None:
+        return text
+    return f"{text} (minimum reclaim {threshold_quantity(threshold.minimum, seen.capacity)})"
+
+
+def outrank_text(first: Candidate, second: Candidate, signal: str) -> str:
+    """Why ``first`` is evicted before ``second``, of two in this order or equal."""
+    resource = RESOURCE_OF[signal]
+    reason = rank_reason(first, second, signal)
+    one, other = f"pod {first.uid}", f"pod {second.uid}"
+    match reason:
+        case RankReason.NO_STATISTICS:
+            return f"{one} has no statistics, and goes before {other}, which has"
+        case RankReason.EXCEEDS_REQUEST:
+            return (
+                f"{one} uses more {resource} than it requests ({_usage(first, resource)}), and "
+                f"goes before {other}, which does not ({_usage(second, resource)})"
+            )
+        case RankReason.PRIORITY:
+            return (
+                f"{one} of priority {first.priority} goes before {other} of priority "
+                f"{second.priority}"
+            )
+        case RankReason.USAGE if resource == "pids":
+            return (
+                f"{one} has {first.usage} processes, and goes before {other}, which has "
+                f"{second.usage}"
+            )
+        case RankReason.USAGE:
+            return (
+                f"{one} uses more {resource} above its request ({_usage(first, resource)}), and "
+                f"goes before {other} ({_usage(second, resource)})"
+            )
+        case RankReason.EQUAL:
+            return f"{one} and {other} are equal, and {one} is listed first"
+
+
+def why_nobody(found: Round, decision: Decision) -> str:
+    """Why a round evicts no pod."""
+    if found.error:
+        return f"the round fails: {found.error}"
+    if decision.threshold is not None:
+        acted = observed_text(decision.threshold, found.observations.get(decision.threshold.signal))
+        if decision.reclaimed and not decision.still_met:
+            return f"{acted}, but what was reclaimed is enough, minimum reclaim included"
+        if not found.pods:
+            return f"{acted}, but no pod is active"
+        if decision.passed_over:
+            return f"{acted}, but all pods are critical"
+        return f"{acted}, but there is no ranking for it on such disks"
+    if not found.met and not found.unresolved:
+        return "no threshold is met"
+    waiting = [
+        f"{threshold_text(threshold)} must be met for {threshold.grace_ns / 1e9:g} s, and is for "
+        f"{(found.now_ns - since_ns) / 1e9:g} s"
+        for threshold, since_ns in zip((*found.met, *found.unresolved), found.since_ns, strict=True)
+        if threshold not in found.starved
+    ]
+    stale = [
+        f"{threshold.signal} was not measured since the last round"
+        for threshold in found.starved
+        if threshold not in found.fresh
+    ]
+    return "; ".join(waiting + stale)
+
+
+def condition_reason(condition: str, found: Round, thresholds: Iterable[Threshold]) -> str:
+    """Why a node has, or has not, a condition after a round."""
+    own = [t for t in thresholds if CONDITION_OF[t.signal] == condition]
+    met = [t for t in (*found.met, *found.unresolved) if CONDITION_OF[t.signal] == condition]
+    seen: Mapping[str, SignalObservation] = found.observations
+    about = "; ".join(observed_text(t, seen.get(t.signal)) for t in met or own)
+    if condition in found.node_conditions:
+        stays = "" if met else ", and the transition period is not over"
+        return f"the node has {condition}: {about or 'it was seen before'}{stays}"
+    if met:
+        return f"the node lacks {condition}: its transition period leaves no time for it"
+    return f"the node lacks {condition}: {about or 'no threshold is set for it'}"
+
+
+def _usage(pod: Candidate, resource: str) -> str:
+    """``900Mi of 128Mi``, with what is taken off where that is not the request."""
+    used = Quantity.of(pod.usage or 0, format_of(resource))
+    requested = Quantity(pod.request_nanos, -9, format_of(resource), wide=True).canonical()
+    return f"{used}, requested {requested}"

@@ -12,10 +12,8 @@ from kubeledger.kubelet.eviction.messages import (
     empty_dir_message,
     pod_limit_message,
 )
-from kubeledger.kubelet.eviction.observations import int64
-from kubeledger.kubelet.eviction.signals import DiskLayout
-from kubeledger.kubelet.eviction.summary import FsStats, PodStats
-from kubeledger.kubelet.eviction.usage import FsPart, disk_usage, storage_limit
+from kubeledger.kubelet.eviction.ranking import FsPart, disk_usage, storage_limit
+from kubeledger.kubelet.eviction.signals import DiskLayout, FsStats, PodStats, int64
 from kubeledger.kubelet.kube.pod import SIDECAR, Pod
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.profile.eviction import EvictionFacts

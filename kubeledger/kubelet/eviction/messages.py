@@ -6,15 +6,20 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from kubeledger.kubelet.eviction.observations import SignalObservation, int64
-from kubeledger.kubelet.eviction.signals import RESOURCE_OF, format_of
-from kubeledger.kubelet.eviction.summary import ContainerStats, PodStats
+from kubeledger.kubelet.eviction.ranking import memory_usage
+from kubeledger.kubelet.eviction.signals import (
+    RESOURCE_OF,
+    ContainerStats,
+    PodStats,
+    SignalObservation,
+    format_of,
+    int64,
+)
 from kubeledger.kubelet.eviction.thresholds import Threshold, threshold_quantity
-from kubeledger.kubelet.eviction.usage import memory_usage
 from kubeledger.kubelet.kube.gotexts import sprintf_without_arguments
 from kubeledger.kubelet.kube.pod import Container, Pod
 from kubeledger.kubelet.kube.quantity import ZERO, Format, Quantity, wrapped
-from kubeledger.kubelet.kube.requests import ResourceList
+from kubeledger.kubelet.kube.resources import ResourceList
 from kubeledger.kubelet.profile.eviction import EvictionFacts
 
 REASON = "Evicted"

@@ -27,19 +27,22 @@ from kubeledger.kubelet.eviction.messages import (
     evicted_event,
     pressure_message,
 )
-from kubeledger.kubelet.eviction.observations import SignalObservation, make_signal_observations
 from kubeledger.kubelet.eviction.ranking import candidates, rank, ties_are_ordered
-from kubeledger.kubelet.eviction.reclaim import ReclaimFunction, reclaim_functions, split_disk_error
 from kubeledger.kubelet.eviction.signals import (
     ALLOCATABLE_MEMORY,
     CONDITION_OF,
     MEMORY,
     RESOURCE_OF,
+    ReclaimFunction,
+    SignalObservation,
+    Summary,
+    make_signal_observations,
+    reclaim_functions,
+    split_disk_error,
 )
-from kubeledger.kubelet.eviction.summary import Summary
 from kubeledger.kubelet.eviction.thresholds import Threshold, thresholds_met, with_container_fs
-from kubeledger.kubelet.kube.critical import is_critical_pod
 from kubeledger.kubelet.kube.pod import Pod
+from kubeledger.kubelet.kube.podclass import is_critical_pod
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 
 Reclaim = Callable[[Threshold, Sequence[ReclaimFunction]], Summary]

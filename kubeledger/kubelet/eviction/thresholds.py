@@ -7,15 +7,20 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from kubeledger.kubelet.eviction.observations import SignalObservation
-from kubeledger.kubelet.eviction.signals import ALLOCATABLE_MEMORY, MEMORY, DiskLayout, is_known
-from kubeledger.kubelet.kube.gotexts import parse_duration
-from kubeledger.kubelet.kube.quantity import Format, Quantity, int64_of_float
-from kubeledger.kubelet.kube.thresholds import (
+from kubeledger.kubelet.eviction.signals import (
+    ALLOCATABLE_MEMORY,
+    MEMORY,
+    DiskLayout,
+    SignalObservation,
+    is_known,
+)
+from kubeledger.kubelet.kube.configuration import (
     EvictionThresholdError,
     parse_minimum_reclaim,
     parse_threshold,
 )
+from kubeledger.kubelet.kube.gotexts import parse_duration
+from kubeledger.kubelet.kube.quantity import Format, Quantity, int64_of_float
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 
 ThresholdValue = Quantity | float

@@ -15,14 +15,19 @@ from typing import Final
 import msgspec
 
 from kubeledger.kubelet.imagepull.image_pull_manager import Check, PullManager
-from kubeledger.kubelet.imagepull.keyring import Credential, PullSecret, lookup
-from kubeledger.kubelet.imagepull.parsers import ImageNameError, parse_image_name
+from kubeledger.kubelet.imagepull.keyring import (
+    Credential,
+    ImageNameError,
+    PullSecret,
+    lookup,
+    parse_image_name,
+)
 from kubeledger.kubelet.imagepull.puller import QPS_EXCEEDED, Puller
 from kubeledger.kubelet.kube.flowcontrol import Backoff, BackOffPolicy
 from kubeledger.kubelet.kube.gotexts import aggregate, quoted
 from kubeledger.kubelet.kube.gotypes import UnmarshalError
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
-from kubeledger.kubelet.profile.imagepull import ImagePullFacts
+from kubeledger.kubelet.profile.images import ImagePullFacts
 from kubeledger.model.units import NS_PER_S, format_go_duration
 
 ALWAYS: Final = "Always"

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.model.bodies.imagepull import PullDecided, PullEnded, PullRecordRead, PullUsers
+from kubeledger.model.bodies.images import PullDecided, PullEnded, PullRecordRead, PullUsers
 from kubeledger.model.record import Body
 
 

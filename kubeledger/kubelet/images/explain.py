@@ -23,8 +23,8 @@ from kubeledger.kubelet.images.image_gc_manager import (
     RealImageGCManager,
     decide,
 )
-from kubeledger.kubelet.images.usage import int64, read_usage
-from kubeledger.kubelet.kube.instants import ZERO_TIME_NS
+from kubeledger.kubelet.images.policy import int64, read_usage
+from kubeledger.kubelet.kube.gotexts import ZERO_TIME_NS
 
 
 def admissible(

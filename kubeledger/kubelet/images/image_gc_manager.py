@@ -20,19 +20,18 @@ from typing import Final, Literal
 
 import msgspec
 
-from kubeledger.kubelet.images.policy import ImageGCPolicy
-from kubeledger.kubelet.images.usage import (
+from kubeledger.kubelet.images.policy import (
     INVALID_CAPACITY,
     DiskUsage,
     ImageFsStats,
+    ImageGCPolicy,
     bytes_to_free,
     int64,
     read_usage,
     shortfall,
     space_removal_error,
 )
-from kubeledger.kubelet.kube.gotexts import DURATION_MAX_NS, aggregate
-from kubeledger.kubelet.kube.instants import ZERO_TIME_NS
+from kubeledger.kubelet.kube.gotexts import DURATION_MAX_NS, ZERO_TIME_NS, aggregate
 from kubeledger.kubelet.profile.images import ImageFacts
 from kubeledger.model.units import format_go_duration
 

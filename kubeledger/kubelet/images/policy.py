@@ -1,11 +1,13 @@
-"""The image GC policy, how a kubelet comes by it, and whether its loop runs."""
+"""The image GC policy and its loop, and how full the image filesystem is."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
+from kubeledger.kubelet.kube.gotexts import aggregate
 from kubeledger.kubelet.profile.images import ImageFacts
 
 GC_PERIOD_S: Final = 300
@@ -74,3 +76,110 @@ def loop_disabled(
     if effective_max_age_ns(configured_max_age_ns, facts):
         return ""
     return "ImageGCHighThresholdPercent is set 100 and ImageMaximumGCAge is 0, Disable image GC"
+
+
+# How full the image filesystem is, in the kubelet's 64-bit integers; errors word for word.
+
+INVALID_CAPACITY: Final = "invalid capacity 0 on image filesystem"
+_UNITS: Final = ("KiB", "MiB", "GiB", "TiB")
+
+
+class ImageFsStats(msgspec.Struct, frozen=True, gc=False):
+    """The image filesystem; None stands for a number that the provider does not know."""
+
+    capacity_bytes: int | None
+    available_bytes: int | None
+
+
+class DiskUsage(msgspec.Struct, frozen=True):
+    """The image filesystem as a GC pass sees it.
+
+    Attributes:
+        capacity_bytes, available_bytes: signed 64 bits; available at most the capacity.
+        percent: used share, rounded up.
+    """
+
+    capacity_bytes: int
+    available_bytes: int
+    percent: int
+
+
+def int64(value: int) -> int:
+    """The low 64 bits of an integer, signed, as Go's arithmetic leaves them."""
+    return (value + 2**63) % 2**64 - 2**63
+
+
+def read_usage(stats: ImageFsStats) -> DiskUsage | None:
+    """The usage, or None for a filesystem without capacity.
+
+    Numbers that are not known count as 0. The share is 100 less the truncated share of
+    what is available, so it is rounded up: 84.1 % counts as 85.
+
+    Source: v1.20.2 pkg/kubelet/images/image_gc_manager.go:280 GarbageCollect
+    Differs: the warning that more is available than there is capacity is not logged.
+    """
+    capacity = int64(stats.capacity_bytes or 0)
+    available = min(int64(stats.available_bytes or 0), capacity)
+    if capacity == 0:
+        return None
+    return DiskUsage(capacity, available, 100 - _quotient(int64(available * 100), capacity))
+
+
+def bytes_to_free(usage: DiskUsage, policy: ImageGCPolicy) -> int:
+    """What is to be freed to come down to the low threshold; may be 0 or less.
+
+    Source: v1.20.2 pkg/kubelet/images/image_gc_manager.go:303 GarbageCollect
+    Differs: nothing.
+    """
+    share = int64(usage.capacity_bytes * (100 - policy.low_threshold_percent))
+    return int64(_quotient(share, 100) - usage.available_bytes)
+
+
+def _quotient(dividend: int, divisor: int) -> int:
+    """Go's division: towards zero."""
+    quotient = abs(dividend) // abs(divisor)
+    return int64(quotient if (dividend < 0) == (divisor < 0) else -quotient)
+
+
+def format_size(size_bytes: int) -> str:
+    """A size for people: ``26.4 GiB``, ``512 B``.
+
+    Source: v1.36.2 pkg/kubelet/images/image_gc_manager.go:596 formatSize
+    Differs: nothing.
+    """
+    size = float(size_bytes)
+    if size < 1024:
+        return f"{int(size)} B"
+    for unit in _UNITS[:-1]:
+        size /= 1024
+        if size < 1024:
+            return f"{size:.1f} {unit}"
+    return f"{size / 1024:.1f} {_UNITS[-1]}"
+
+
+def space_removal_error(wanted_bytes: int, freed_bytes: int, errors: Sequence[str]) -> str:
+    """A space pass in which removals failed, whether or not it freed enough."""
+    return (
+        f"wanted to free {wanted_bytes} bytes, but freed {freed_bytes} bytes space with errors "
+        f"in image deletion: {aggregate(errors)}"
+    )
+
+
+def shortfall(facts: ImageFacts, usage: DiskUsage, wanted_bytes: int, freed_bytes: int) -> str:
+    """A space pass that freed too little, in the words of the version."""
+    if facts.shortfall_names_disk_usage:
+        return (
+            f"Insufficient free disk space on the node's image filesystem ({usage.percent}% of "
+            f"{format_size(usage.capacity_bytes)} used). Failed to free sufficient space by "
+            f"deleting unused images (freed {freed_bytes} bytes). Investigate disk usage, as it "
+            "could be used by active images, logs, volumes, or other data."
+        )
+    if facts.shortfall_names_found_bytes:
+        return (
+            "Failed to garbage collect required amount of images. Attempted to free "
+            f"{wanted_bytes} bytes, but only found {freed_bytes} bytes eligible to free."
+        )
+    return (
+        "failed to garbage collect required amount of images. Wanted to free "
+        f"{wanted_bytes} bytes, but freed {freed_bytes} bytes"
+    )

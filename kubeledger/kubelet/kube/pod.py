@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from kubeledger.kubelet.kube.requests import Amount, ResourceList
+from kubeledger.kubelet.kube.resources import Amount, ResourceList
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -352,3 +352,37 @@ def _status_maps(status: PodStatus) -> list[ResourceList]:
 
 def _lists(resources: ResourceRequirements | None) -> list[ResourceList]:
     return [resources.requests or {}, resources.limits or {}] if resources is not None else []
+
+
+# What the API server fills in where a pod leaves a field out, and the kubelet in a manifest.
+#
+# Source: v1.36.2 pkg/apis/core/v1/defaults.go SetDefaults_PodSpec SetDefaults_Container
+#     SetDefaults_Probe SetDefaults_HTTPGetAction
+
+GRACE_PERIOD_S: Final = 30
+"""``terminationGracePeriodSeconds`` of a pod."""
+
+POD_SPEC: Final[dict[str, Any]] = {
+    "restartPolicy": "Always",
+    "dnsPolicy": "ClusterFirst",
+    "schedulerName": "default-scheduler",
+    "securityContext": {},
+    "enableServiceLinks": True,
+    "terminationGracePeriodSeconds": GRACE_PERIOD_S,
+}
+
+CONTAINER: Final = {
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+}
+
+PROBE: Final = {
+    "timeoutSeconds": 1,
+    "periodSeconds": 10,
+    "successThreshold": 1,
+    "failureThreshold": 3,
+}
+"""Of a probe's times and thresholds; 0 stands for the default too."""
+
+HTTP_GET: Final = {"path": "/", "scheme": "HTTP"}
+"""Of ``httpGet`` of a probe or hook; an empty text stands for the default too."""

@@ -1,10 +1,10 @@
-"""What a pod asks for of one resource, all containers together.
+"""What a pod asks for of one resource, as a whole or all containers together.
 
 Two totals, as in the kubelet: what the scheduler's fit check counts (:func:`scheduled_total`),
 and what preemption thinks it frees (:func:`freed_total`). They differ in the overhead, and in
 versions before 1.34 in sidecars.
 
-The unit is that of the table given: see :mod:`kubeledger.kubelet.kube.amounts`.
+The unit is that of the table given: see :mod:`kubeledger.kubelet.kube.resources`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.kube.amounts import NANOS, AmountTable
-from kubeledger.kubelet.kube.names import is_pod_level_resource
 from kubeledger.kubelet.kube.pod import (
     SIDECAR,
     Container,
@@ -24,8 +22,47 @@ from kubeledger.kubelet.kube.pod import (
     PodSpec,
     ResourceRequirements,
 )
-from kubeledger.kubelet.kube.podlevel import is_pod_level
-from kubeledger.kubelet.kube.requests import ResourceList
+from kubeledger.kubelet.kube.resources import (
+    NANOS,
+    AmountTable,
+    ResourceList,
+    is_pod_level_resource,
+)
+
+_EQUAL: Final = ("cpu", "memory")
+
+
+def is_pod_level(resources: ResourceRequirements | None) -> bool:
+    """Whether a pod with these resources asks for something as a whole, or limits it.
+
+    Source: v1.36.2 staging/src/k8s.io/component-helpers/resource/helpers.go
+        IsPodLevelResourcesSet
+    Differs: no
+    """
+    return resources is not None and any(
+        is_pod_level_resource(name)
+        for amounts in (resources.requests, resources.limits)
+        for name in amounts or ()
+    )
+
+
+def is_equivalent_guaranteed(container: Container) -> bool:
+    """Whether a container limits CPU and memory to what it requests of them.
+
+    Raises:
+        BadInputError: an amount is not a quantity.
+
+    Source: v1.36.2 pkg/kubelet/cm/qos/helpers.go IsContainerEquivalentQOSGuaranteed
+    Differs: no
+    """
+    requests, limits = container.requests, container.limits
+    return all(
+        name in requests
+        and NANOS[requests[name]] != 0
+        and NANOS[requests[name]] == (NANOS[limits[name]] if name in limits else 0)
+        for name in _EQUAL
+    )
+
 
 StagedRequests = tuple[list[ResourceList], list[tuple[ResourceList, bool]]]
 """Requests of app containers; those of init containers in order, and which are sidecars."""

@@ -19,34 +19,32 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.kube._int64 import (
+from kubeledger.kubelet.kube.int64amount import (
+    BINARY_SUFFIX,
+    BITS_OF,
+    DECIMAL_SUFFIX,
     DIGITS_MAX,
+    FORMAT_WRONG,
+    GO_SPACE,
     INT64_MAX,
     INT64_MIN,
+    NANO,
     NARROW_DIGITS_MAX,
+    NUMERIC_WRONG,
+    Format,
     QuantityError,
     checked,
+    fits_narrow,
     int64_of_float,
+    is_kept,
     power10,
     raised,
     raised_beyond,
     scaled_narrow,
     scaled_wide,
+    scan,
     stripped,
     wrapped,
-)
-from kubeledger.kubelet.kube._notation import (
-    BINARY_SUFFIX,
-    BITS_OF,
-    DECIMAL_SUFFIX,
-    FORMAT_WRONG,
-    GO_SPACE,
-    NANO,
-    NUMERIC_WRONG,
-    Format,
-    fits_narrow,
-    is_kept,
-    scan,
 )
 
 __all__ = [

@@ -11,25 +11,23 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.kubelet.kube.restartpolicy import NEVER, is_restartable_init_container
-from kubeledger.kubelet.kuberuntime.helpers import (
-    UNKNOWN_STATE,
-    has_any_regular_container_created,
-    should_container_be_restarted,
-    sidecar_kill,
-)
+from kubeledger.kubelet.kube.statuses import NEVER, is_restartable_init_container
 from kubeledger.kubelet.kuberuntime.objects import (
     CREATED,
     EXITED,
     RUNNING,
     UNKNOWN,
+    UNKNOWN_STATE,
     Container,
     ContainerStatus,
     ContainerToKill,
     Sync,
+    has_any_regular_container_created,
+    should_container_be_restarted,
+    sidecar_kill,
 )
 from kubeledger.kubelet.kuberuntime.resize import compute_pod_resize_action
-from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
+from kubeledger.kubelet.profile.lifecycle import KuberuntimeFacts
 
 _OOM_KILLED = "OOMKilled"
 

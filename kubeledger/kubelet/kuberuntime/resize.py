@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from kubeledger.kubelet.kube.pod import ResourceRequirements
 from kubeledger.kubelet.kube.quantity import Quantity
-from kubeledger.kubelet.kube.requests import ResourceList
+from kubeledger.kubelet.kube.resources import ResourceList
 from kubeledger.kubelet.kuberuntime.objects import (
     Container,
     ContainerStatus,
@@ -15,7 +15,7 @@ from kubeledger.kubelet.kuberuntime.objects import (
     Pod,
     Sync,
 )
-from kubeledger.kubelet.profile.kuberuntime import KuberuntimeFacts
+from kubeledger.kubelet.profile.lifecycle import KuberuntimeFacts
 
 _SOURCE: Final = "kubernetes.io/config.source"
 _API: Final = "api"

@@ -1,4 +1,4 @@
-"""The node as the fit check sees it: allocatable, and what the pods on it take.
+"""The node as admission sees it: allocatable, what its pods take, and affinity.
 
 The scheduler adds each pod to its ``NodeInfo``. Here totals are worked out for the resources
 that are asked about, one at a time: a pod without init containers counts with the plain sum
@@ -15,18 +15,11 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.kube.amounts import (
-    NANOS,
-    AmountTable,
-    NotPlainError,
-    check_asked,
-    from_nanos,
-    rounded_amounts,
-    whole_amounts,
-)
-from kubeledger.kubelet.kube.names import is_scalar_resource
 from kubeledger.kubelet.kube.pod import (
     Node,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
     Pod,
     PodSpec,
     container_lists,
@@ -40,9 +33,111 @@ from kubeledger.kubelet.kube.podtotals import (
     staged_requests,
     staged_total,
 )
-from kubeledger.kubelet.kube.requests import ResourceList
+from kubeledger.kubelet.kube.resources import (
+    NANOS,
+    AmountTable,
+    NotPlainError,
+    ResourceList,
+    check_asked,
+    from_nanos,
+    is_label_value,
+    is_qualified_name,
+    is_scalar_resource,
+    rounded_amounts,
+    whole_amounts,
+)
 from kubeledger.kubelet.profile.admission import AdmissionFacts
-from kubeledger.model.bodies.preemption import InsufficientResource
+from kubeledger.model.bodies.eviction import InsufficientResource
+
+_IN: Final = "In"
+_NOT_IN: Final = "NotIn"
+_GREATER: Final = "Gt"
+_NODE_NAME: Final = "metadata.name"
+_INT64: Final = range(-(2**63), 2**63)
+
+
+def matches_node(spec: PodSpec, labels: Mapping[str, str], node_name: str) -> bool:
+    """Whether the pod may be on the node as far as labels and name go.
+
+    Source: v1.36.2 staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/
+        nodeaffinity.go GetRequiredNodeAffinity, Match
+    Differs: a nodeSelector that the API would not have taken is compared as it stands.
+    """
+    for key, value in (spec.node_selector or {}).items():
+        if labels.get(key) != value:
+            return False
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    if affinity is None or affinity.required is None:
+        return True
+    return _matches_any_term(affinity.required, labels, node_name)
+
+
+def _matches_any_term(selector: NodeSelector, labels: Mapping[str, str], node_name: str) -> bool:
+    return any(_matches_term(t, labels, node_name) for t in selector.node_selector_terms or ())
+
+
+def _matches_term(term: NodeSelectorTerm, labels: Mapping[str, str], node_name: str) -> bool:
+    """All requirements hold; a term without any, or with one that is invalid, matches nothing."""
+    expressions, fields = term.match_expressions or (), term.match_fields or ()
+    if not expressions and not fields:
+        return False
+    if not all(map(_is_valid, expressions)) or not all(map(_is_valid_field, fields)):
+        return False
+    if not all(_matches_label(expression, labels) for expression in expressions):
+        return False
+    # A node without a name has no fields at all, and nothing is asked of it.
+    return not node_name or all(_matches_field(field, node_name) for field in fields)
+
+
+def _is_valid(requirement: NodeSelectorRequirement) -> bool:
+    values: Sequence[str] = requirement.values or ()
+    match requirement.operator:
+        case "In" | "NotIn":
+            fits = bool(values)
+        case "Exists" | "DoesNotExist":
+            fits = not values
+        case "Gt" | "Lt":
+            fits = len(values) == 1 and _integer(values[0]) is not None
+        case _:
+            fits = False
+    return fits and is_qualified_name(requirement.key) and all(map(is_label_value, values))
+
+
+def _is_valid_field(requirement: NodeSelectorRequirement) -> bool:
+    return requirement.operator in (_IN, _NOT_IN) and len(requirement.values or ()) == 1
+
+
+def _matches_label(requirement: NodeSelectorRequirement, labels: Mapping[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    values = requirement.values or ()
+    match requirement.operator:
+        case "In":
+            return value is not None and value in values
+        case "NotIn":
+            return value is None or value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+    ours = _integer(value) if value is not None else None
+    bound = _integer(values[0])
+    if ours is None or bound is None:
+        return False
+    return ours > bound if requirement.operator == _GREATER else ours < bound
+
+
+def _matches_field(requirement: NodeSelectorRequirement, node_name: str) -> bool:
+    actual = node_name if requirement.key == _NODE_NAME else ""
+    (wanted,) = requirement.values or ("",)
+    return (actual == wanted) == (requirement.operator == _IN)
+
+
+def _integer(text: str) -> int | None:
+    """As Go's ``strconv.ParseInt(text, 10, 64)``."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 100:
+        return None
+    return int(text) if int(text) in _INT64 else None
 
 
 class NodeInfo:

@@ -7,9 +7,6 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.kube.amounts import check_asked
-from kubeledger.kubelet.kube.critical import is_static_pod
-from kubeledger.kubelet.kube.names import is_extended_resource
 from kubeledger.kubelet.kube.pod import (
     Container,
     Node,
@@ -20,15 +17,17 @@ from kubeledger.kubelet.kube.pod import (
     is_sidecar,
     lists_of_pods,
 )
-from kubeledger.kubelet.lifecycle.nodeaffinity import matches_node
+from kubeledger.kubelet.kube.podclass import is_static_pod
+from kubeledger.kubelet.kube.resources import check_asked, is_extended_resource
 from kubeledger.kubelet.lifecycle.nodeinfo import (
     InsufficientResourceError,
     NodeInfo,
     fits_request,
+    matches_node,
     pod_request,
 )
 from kubeledger.kubelet.profile.admission import AdmissionFacts
-from kubeledger.model.bodies.preemption import InsufficientResource
+from kubeledger.model.bodies.eviction import InsufficientResource
 
 LABEL_OS: Final = "kubernetes.io/os"
 GOOS: Final = "linux"

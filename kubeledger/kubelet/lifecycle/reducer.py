@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from kubeledger.kubelet.lifecycle.listing import apply_spec, apply_status
 from kubeledger.kubelet.lifecycle.state import (
     TERMINAL_PHASES,
     ContainerState,
     LifecycleState,
     PodState,
+    apply_spec,
+    apply_status,
     drop,
     key_of,
     known,
@@ -36,7 +37,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodTerminating,
     RestartBackedOff,
 )
-from kubeledger.model.bodies.stages import PodStageFailed
+from kubeledger.model.bodies.node import PodStageFailed
 from kubeledger.model.record import Body, Record
 
 

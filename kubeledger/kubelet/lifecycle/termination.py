@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from kubeledger.kubelet.kube.critical import SYSTEM_CRITICAL_PRIORITY, is_critical_pod
 from kubeledger.kubelet.kube.pod import Pod
+from kubeledger.kubelet.kube.podclass import SYSTEM_CRITICAL_PRIORITY, is_critical_pod
 from kubeledger.kubelet.profile.lifecycle import LifecycleFacts
 from kubeledger.model.units import NS_PER_S, parse_go_duration
 

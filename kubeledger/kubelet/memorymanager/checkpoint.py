@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kubeledger.kubelet.kube.checkpoints import MalformedCheckpointError
+from kubeledger.kubelet.kube.containermanager import MalformedCheckpointError
 from kubeledger.kubelet.kube.gotexts import quoted
 from kubeledger.kubelet.kube.gotypes import (
     CHECKSUM,
@@ -39,7 +39,7 @@ from kubeledger.kubelet.memorymanager.machine import (
     State,
 )
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
-from kubeledger.model.bodies import memorymanager as bodies
+from kubeledger.model.bodies import resourcemanagers as bodies
 
 STATIC: Final = "Static"
 PATH: Final = "/var/lib/kubelet/memory_manager_state"

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kubeledger.kubelet.kube.admission import AllocationError
+from kubeledger.kubelet.kube.containermanager import AllocationError
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
 from kubeledger.kubelet.memorymanager import hints as h
+from kubeledger.kubelet.memorymanager.hints import Requested, RequestedMemory
 from kubeledger.kubelet.memorymanager.machine import (
     UINT64,
     Block,
@@ -18,10 +19,8 @@ from kubeledger.kubelet.memorymanager.machine import (
     NUMANodeState,
     State,
 )
-from kubeledger.kubelet.memorymanager.requested import Requested, RequestedMemory
 from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.kubelet.topologymanager.bitmask import bits_of, mask_of
-from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
+from kubeledger.kubelet.topologymanager.policy import Hints, TopologyHint, bits_of, mask_of
 from kubeledger.kubelet.topologymanager.resource_manager import leaves_to_later, runs_on
 
 Reusable = dict[str, dict[int, dict[str, int]]]

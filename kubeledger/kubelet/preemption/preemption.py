@@ -15,13 +15,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from kubeledger.kubelet.kube.amounts import NANOS, NotPlainError, from_nanos, whole_amounts
-from kubeledger.kubelet.kube.critical import is_critical_pod, preemptable
 from kubeledger.kubelet.kube.pod import Pod
-from kubeledger.kubelet.kube.podqos import QOSClass, pod_qos
+from kubeledger.kubelet.kube.podclass import is_critical_pod, pod_qos, preemptable
 from kubeledger.kubelet.kube.podtotals import freed_total
+from kubeledger.kubelet.kube.resources import NANOS, NotPlainError, from_nanos, whole_amounts
 from kubeledger.kubelet.profile.admission import AdmissionFacts
-from kubeledger.model.bodies.preemption import InsufficientResource
+from kubeledger.model.bodies.cgroups import QOSClass
+from kubeledger.model.bodies.eviction import InsufficientResource
 
 MESSAGE: Final = "Preempted in order to admit critical pod"
 KILL_ORDER: Final[tuple[QOSClass, ...]] = ("BestEffort", "Burstable", "Guaranteed")

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.kubelet.kube.keys import name_key, pod_key
-from kubeledger.model.bodies.preemption import InsufficientResource, PodPreempted, PreemptionFailed
+from kubeledger.kubelet.kube.resources import name_key, pod_key
+from kubeledger.model.bodies.eviction import InsufficientResource, PodPreempted, PreemptionFailed
 from kubeledger.model.record import Body, Record
 
 

@@ -9,8 +9,7 @@ import msgspec
 
 from kubeledger.kubelet.kube.gotexts import quoted
 from kubeledger.kubelet.kube.urls import URL, URLError, probe_url, resolve_reference
-from kubeledger.kubelet.prober.prober import HTTPGetAction
-from kubeledger.kubelet.prober.transport import get_failed
+from kubeledger.kubelet.prober.prober import HTTPGetAction, get_failed
 from kubeledger.kubelet.profile.prober import ProberFacts
 
 REDIRECTS_MAX: Final = 10

@@ -9,21 +9,19 @@ from collections.abc import Iterator, Mapping, Set
 
 import msgspec
 
-from kubeledger.kubelet.kube.instants import ZERO_TIME_NS
-from kubeledger.kubelet.kube.restartpolicy import is_restartable_init_container
+from kubeledger.kubelet.kube.gotexts import ZERO_TIME_NS
+from kubeledger.kubelet.kube.statuses import is_restartable_init_container
 from kubeledger.kubelet.prober.objects import (
+    FAILURE,
+    NO_CONTAINER,
+    SUCCESS,
     Container,
     ContainerStatus,
     Pod,
     PodStatus,
-    condition_is_true,
-)
-from kubeledger.kubelet.prober.results import (
-    FAILURE,
-    NO_CONTAINER,
-    SUCCESS,
     Result,
     Results,
+    condition_is_true,
     parse_container_id,
 )
 from kubeledger.kubelet.prober.worker import ProbeWorker, new_worker, ran_before_kubelet

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kubeledger.kubelet.kube.keys import pod_key
+from kubeledger.kubelet.kube.resources import pod_key
 from kubeledger.model.bodies.prober import (
     ProbeCountersRead,
     ProbeExecuted,

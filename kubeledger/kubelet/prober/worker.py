@@ -14,8 +14,8 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.kube.instants import ZERO_TIME_NS, instant_ns, whole_seconds_since
-from kubeledger.kubelet.kube.restartpolicy import (
+from kubeledger.kubelet.kube.gotexts import ZERO_TIME_NS, instant_ns, whole_seconds_since
+from kubeledger.kubelet.kube.statuses import (
     NEVER,
     RESTART_ALL,
     container_should_restart,
@@ -23,24 +23,22 @@ from kubeledger.kubelet.kube.restartpolicy import (
     matching_restart_rule,
 )
 from kubeledger.kubelet.prober.objects import (
+    FAILURE,
+    INITIAL,
+    NO_CONTAINER,
+    SUCCESS,
     Container,
     ContainerStatus,
     Pod,
     PodStatus,
     Probe,
+    Result,
+    Results,
     condition_is_true,
+    parse_container_id,
     status_named,
 )
 from kubeledger.kubelet.prober.prober import COUNTS_AS, run_probe_with_retries
-from kubeledger.kubelet.prober.results import (
-    FAILURE,
-    INITIAL,
-    NO_CONTAINER,
-    SUCCESS,
-    Result,
-    Results,
-    parse_container_id,
-)
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import ProbeType, TickResult
 from kubeledger.model.units import NS_PER_S

@@ -12,13 +12,17 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.profile.topology import TopologyFacts
-from kubeledger.kubelet.topologymanager.bitmask import bits_of, mask_of, mask_text
-from kubeledger.kubelet.topologymanager.hint import Hints, ProviderHints, TopologyHint
-from kubeledger.kubelet.topologymanager.policies import (
+from kubeledger.kubelet.profile.resourcemanagers import TopologyFacts
+from kubeledger.kubelet.topologymanager.policy import (
+    Hints,
     Policy,
+    ProviderHints,
+    TopologyHint,
+    bits_of,
     filter_providers_hints,
     filter_single_numa_hints,
+    mask_of,
+    mask_text,
     max_of_min_affinity_counts,
     merge,
     merged_masks,

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.kubelet.kube.keys import pod_key
-from kubeledger.model.bodies.topologymanager import AffinityDecided
+from kubeledger.kubelet.kube.resources import pod_key
+from kubeledger.model.bodies.resourcemanagers import AffinityDecided
 from kubeledger.model.record import Body
 
 POD_SCOPE = ""

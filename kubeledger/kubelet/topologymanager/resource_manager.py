@@ -8,12 +8,12 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from kubeledger.kubelet.kube.containermap import ContainerMap, ContainerRef
+from kubeledger.kubelet.kube.containermanager import ContainerMap, ContainerRef
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of, is_sidecar
-from kubeledger.kubelet.kube.podlevel import is_equivalent_guaranteed, is_pod_level
-from kubeledger.kubelet.kube.podqos import pod_qos
-from kubeledger.kubelet.kube.requests import ResourceList
+from kubeledger.kubelet.kube.podclass import pod_qos
+from kubeledger.kubelet.kube.podtotals import is_equivalent_guaranteed, is_pod_level
+from kubeledger.kubelet.kube.resources import ResourceList
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.kubelet.topologymanager.scope import HintProvider

@@ -17,14 +17,29 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import duckdb
 
-from kubeledger.ledger.history.index import HISTORY, Index, Part, PartFile, load_index, save_index
-from kubeledger.ledger.history.parts import PartWriter, own_status, pieces_of
+from kubeledger.ledger.history.parts import (
+    HISTORY,
+    Index,
+    Part,
+    PartFile,
+    PartWriter,
+    load_index,
+    own_status,
+    pieces_of,
+    save_index,
+)
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import SegmentInfo
-from kubeledger.ledger.names import NODES, SEGMENTS, node_directory
-from kubeledger.ledger.regular import file_crc
 from kubeledger.ledger.segments import list_segments
-from kubeledger.ledger.storage import OWN_DIRECTORY, OWN_FILE, storage_errors
+from kubeledger.ledger.storage import (
+    NODES,
+    OWN_DIRECTORY,
+    OWN_FILE,
+    SEGMENTS,
+    file_crc,
+    node_directory,
+    storage_errors,
+)
 from kubeledger.model.errors import LedgerUnavailableError
 
 if TYPE_CHECKING:

@@ -14,25 +14,27 @@ from pathlib import Path
 
 import duckdb
 
-from kubeledger.ledger.audit_report import Finding
+from kubeledger.ledger.audit_walk import Finding
 from kubeledger.ledger.history.history import LOCK, held_alone
-from kubeledger.ledger.history.index import (
+from kubeledger.ledger.history.parts import (
     FORM,
     HISTORY,
     INDEX,
+    ROW_COLUMNS,
     BadIndexError,
     Index,
     Part,
     PartFile,
+    PartWriter,
+    engine,
     load_index,
+    own_status,
+    pieces_of,
+    quoted,
     read_index,
 )
-from kubeledger.ledger.history.lines import ROW_COLUMNS, quoted
-from kubeledger.ledger.history.parts import PartWriter, engine, own_status, pieces_of
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.names import node_directory
-from kubeledger.ledger.regular import file_crc
-from kubeledger.ledger.storage import storage_errors
+from kubeledger.ledger.storage import file_crc, node_directory, storage_errors
 from kubeledger.model.errors import DamagedLedgerError, LedgerUnavailableError
 
 _REBUILD = "no record is lost, `kubeledger index --rebuild` makes the history again"

@@ -1,48 +1,59 @@
-"""Every kind of record there is, and the type of its body."""
+"""Every kind of record, the type of its body, its old versions, and whether it can be read back."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import cache
 from types import ModuleType
+from typing import Any, get_args, get_type_hints
 
-import kubeledger.model.bodies.allocation
+import msgspec
+
 import kubeledger.model.bodies.cgroups
-import kubeledger.model.bodies.cpumanager
 import kubeledger.model.bodies.devicemanager
-import kubeledger.model.bodies.dra
 import kubeledger.model.bodies.eviction
-import kubeledger.model.bodies.imagepull
 import kubeledger.model.bodies.images
 import kubeledger.model.bodies.ledger
 import kubeledger.model.bodies.lifecycle
-import kubeledger.model.bodies.memorymanager
 import kubeledger.model.bodies.node
-import kubeledger.model.bodies.oom
-import kubeledger.model.bodies.podresources
-import kubeledger.model.bodies.preemption
 import kubeledger.model.bodies.prober
-import kubeledger.model.bodies.stages
-import kubeledger.model.bodies.topologymanager
-from kubeledger.model.record import Body
+import kubeledger.model.bodies.resourcemanagers
+from kubeledger.model.record import Body, Record
+
+TS_NS_MIN = -9_214_560_000_000_000_000
+"""1678-01-01T00:00:00Z."""
+
+TS_NS_MAX = 9_214_646_400_000_000_000 - 1
+"""The last nanosecond of 2261."""
+
+YEARS = "1678 to 2261"
+"""The same for a user."""
+
+
+def is_storable(ts_ns: int) -> bool:
+    """The time can be stored, compared and shown by everything that reads a ledger."""
+    return TS_NS_MIN <= ts_ns <= TS_NS_MAX
+
 
 _MODULES: tuple[ModuleType, ...] = (
-    kubeledger.model.bodies.allocation,
     kubeledger.model.bodies.cgroups,
-    kubeledger.model.bodies.cpumanager,
+    kubeledger.model.bodies.cgroups,
+    kubeledger.model.bodies.resourcemanagers,
     kubeledger.model.bodies.devicemanager,
-    kubeledger.model.bodies.dra,
+    kubeledger.model.bodies.devicemanager,
     kubeledger.model.bodies.eviction,
-    kubeledger.model.bodies.imagepull,
+    kubeledger.model.bodies.images,
     kubeledger.model.bodies.images,
     kubeledger.model.bodies.ledger,
     kubeledger.model.bodies.lifecycle,
-    kubeledger.model.bodies.memorymanager,
+    kubeledger.model.bodies.resourcemanagers,
     kubeledger.model.bodies.node,
-    kubeledger.model.bodies.oom,
-    kubeledger.model.bodies.podresources,
-    kubeledger.model.bodies.preemption,
+    kubeledger.model.bodies.eviction,
+    kubeledger.model.bodies.devicemanager,
+    kubeledger.model.bodies.eviction,
     kubeledger.model.bodies.prober,
-    kubeledger.model.bodies.stages,
-    kubeledger.model.bodies.topologymanager,
+    kubeledger.model.bodies.node,
+    kubeledger.model.bodies.resourcemanagers,
 )
 
 
@@ -58,3 +69,169 @@ def _body_types() -> dict[str, type[Body]]:
 
 BODY_TYPES: dict[str, type[Body]] = _body_types()
 """kind -> body type of its current schema version, sorted by kind."""
+
+
+# Old schema versions become the current one when they are read.
+#
+# A released ``(kind, v)`` never changes its meaning. When a body changes, its ``v`` goes up,
+# the old shape gets a function here that makes the next one of it, and a file with old lines
+# goes to ``recordings/upcast/``. Each function knows one step; ``upcast`` runs the chain.
+
+Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class UpcastError(ValueError):
+    """A schema version that this program does not know."""
+
+
+def _probe_executed_v1(body: dict[str, Any]) -> dict[str, Any]:
+    """V2 says by which handler the container was probed; v1 did not hold it."""
+    return {**body, "handler": None}
+
+
+def _grown(body: dict[str, Any]) -> dict[str, Any]:
+    """The next version says more, and what an older one did not hold is not known."""
+    return body
+
+
+UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
+    ("cpumanager.CpuAllocationFailed", 1): _grown,
+    ("cpumanager.CpuManagerStarted", 1): _grown,
+    ("devicemanager.CpuManagerStateRead", 1): _grown,
+    ("ledger.FindingReported", 1): _grown,
+    ("lifecycle.PodEvicted", 1): _grown,
+    ("memorymanager.MemoryManagerStateRead", 1): _grown,
+    ("prober.ProbeExecuted", 1): _probe_executed_v1,
+}
+"""(kind, v) -> function from a body of that version to one of version v + 1."""
+
+
+def upcast(kind: str, v: int, body: dict[str, Any]) -> dict[str, Any]:
+    """A body of version ``v`` in the shape of the current version, as plain JSON values.
+
+    Raises:
+        UpcastError: the version is newer than this program, or never existed.
+    """
+    current = BODY_TYPES[kind].v
+    if v > current:
+        raise UpcastError(f"{kind} v{v} was written by a newer version (this one knows v{current})")
+    for version in range(v, current):
+        step = UPCASTERS.get((kind, version))
+        if step is None:
+            raise UpcastError(f"{kind} v{version} is not a known schema version")
+        body = step(body)
+    return body
+
+
+# Whether a record can be read back: the check before anything is written.
+#
+# Types are hints to Python: a body made from foreign JSON may hold anything. The sure way to
+# know is to decode what was encoded, and msgspec does that faster than Python looks at values.
+
+NOT_JSON = (UnicodeEncodeError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError)
+"""What encoding a value that JSON cannot hold raises."""
+
+_INT_MIN, _INT_MAX = -(1 << 63), (1 << 63) - 1
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class _Check:
+    """What is checked of records of one kind.
+
+    Attributes:
+        decode: JSON of such a record into the record.
+        numbers: fields of the body that hold integers, at any depth; free-form JSON is not
+            among them.
+        times: fields that hold nanoseconds since the epoch.
+    """
+
+    __slots__ = ("decode", "numbers", "times")
+
+    def __init__(self, body: type[Body]) -> None:
+        of_kind = msgspec.defstruct(
+            f"{body.__name__}Record",
+            [("body", body)],
+            bases=(Record,),
+            frozen=True,
+            kw_only=True,
+            forbid_unknown_fields=True,
+        )
+        self.decode = msgspec.json.Decoder(of_kind).decode
+        hints = get_type_hints(body)
+        names = body.__struct_fields__
+        self.numbers = tuple(name for name in names if _holds_numbers(hints[name]))
+        self.times = tuple(name for name in names if name.endswith("ts_ns"))
+
+
+def _holds_numbers(hint: Any) -> bool:  # noqa: ANN401 - any type hint
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return any(_holds_numbers(inner) for inner in get_type_hints(hint).values())
+    return hint is int or any(_holds_numbers(part) for part in get_args(hint))
+
+
+def _fits(value: object) -> bool:
+    """Integers as wide as the ledger's readers have them."""
+    if type(value) is int:
+        return _INT_MIN <= value <= _INT_MAX
+    if isinstance(value, tuple):
+        return all(map(_fits, value))
+    if isinstance(value, dict):
+        return all(map(_fits, value.values()))
+    return not isinstance(value, msgspec.Struct) or _fits(msgspec.structs.astuple(value))
+
+
+@cache
+def _check_of(kind: str) -> _Check | None:
+    body = BODY_TYPES.get(kind)
+    return None if body is None else _Check(body)
+
+
+def body_flaw(body: Body) -> str | None:
+    """Why a record of this body could not be read back from a ledger; None when it could."""
+    record = Record(
+        node="",
+        seq=1,
+        ts_ns=0,
+        role=body.role,
+        kind=body.kind,
+        v=body.v,
+        cause=None,
+        evidence=(),
+        body=body,
+    )
+    try:
+        return flaw_of_encoded(record, _encode(record))
+    except NOT_JSON as error:
+        return f"{body.kind} cannot be written as JSON: {error}"
+
+
+def flaw_of_encoded(record: Record, encoded: bytes) -> str | None:
+    """Why a record could not be read back, whose JSON this is; None when it could."""
+    check = _check_of(record.kind)
+    if check is None:
+        return f"unknown kind {record.kind!r}"
+    try:
+        check.decode(encoded)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        return f"{record.kind} could not be read back: {error}"
+    return flaw_of_values(record)
+
+
+def flaw_of_values(record: Record) -> str | None:
+    """Why a record of a known kind, whose types are right, could not be shown or used."""
+    kind, body = record.kind, record.body
+    check = _check_of(kind)
+    assert check is not None, kind
+    if not is_storable(record.ts_ns):
+        return f"{kind} could not be shown: its time is not in {YEARS}"
+    for place in record.evidence:
+        if not (_fits(place.line) and _fits(place.offset)):
+            return f"{kind} could not be shown: its evidence does not fit into 64 bits"
+    for name in check.numbers:
+        if not _fits(getattr(body, name)):
+            return f"{kind} could not be shown: {name} does not fit into 64 bits"
+    for name in check.times:
+        ts_ns = getattr(body, name)
+        if ts_ns is not None and not is_storable(ts_ns):
+            return f"{kind} could not be shown: {name} is not in the years {YEARS}"
+    return None

@@ -20,9 +20,13 @@ from zlib import crc32
 import msgspec
 
 from kubeledger.model.record import Body, Evidence, Record, Role
-from kubeledger.model.wire.catalogue import BODY_TYPES
-from kubeledger.model.wire.soundness import NOT_JSON, flaw_of_encoded
-from kubeledger.model.wire.upcast import UpcastError, upcast
+from kubeledger.model.wire.catalogue import (
+    BODY_TYPES,
+    NOT_JSON,
+    UpcastError,
+    flaw_of_encoded,
+    upcast,
+)
 
 DIGEST_BYTES = 32
 GENESIS = bytes(DIGEST_BYTES)

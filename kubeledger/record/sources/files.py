@@ -20,7 +20,7 @@ from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S
 from kubeledger.record.observations import POLL_BYTES, Gap, Lines, Mark, Observation
 from kubeledger.record.sources.rotation import HEAD_BYTES, Content, Link, Links
-from kubeledger.record.sources.snapshots import Every
+from kubeledger.record.sources.state_files import Every
 
 _GONE_MAX = 8
 """So many files that are gone would be known again: they may have been packed."""

@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.record.observations import Document, Gap
-from kubeledger.record.sources.background import BackgroundSource
-from kubeledger.record.sources.protobuf import Field, Messages, decode
-from kubeledger.record.sources.snapshots import Outage, Unchanged, snapshot
+from kubeledger.record.sources.grpc_call import Field, Messages, decode
+from kubeledger.record.sources.state_files import BackgroundSource, Outage, Unchanged, snapshot
 
 _SERVICE = "v1.PodResourcesLister"
 _SILENCE_S = 5

@@ -12,6 +12,7 @@ from typing import Any, cast
 import msgspec
 
 from kubeledger.kubelet.kube.statuses import ShownInstance, instances_in
+from kubeledger.model.bodies.eviction import ProcessKilled
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
@@ -19,9 +20,8 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerStarted,
     PodListed,
 )
-from kubeledger.model.bodies.oom import ProcessKilled
 from kubeledger.model.record import Body, Record
-from kubeledger.replay.episodes.pod_names import PodNames
+from kubeledger.replay.episodes.subjects import PodNames
 
 
 class ContainerRun(msgspec.Struct, kw_only=True):

@@ -9,9 +9,9 @@ from typing import Literal, NamedTuple
 
 from kubeledger.kubelet.memorymanager.checkpoint import recorded_state
 from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
-from kubeledger.kubelet.memorymanager.validate import restarts
+from kubeledger.kubelet.memorymanager.memory_manager import restarts
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
-from kubeledger.model.bodies.memorymanager import MemoryBlock, MemoryManagerStateRead
+from kubeledger.model.bodies.resourcemanagers import MemoryBlock, MemoryManagerStateRead
 
 MemoryInvariant = Literal["memory_in_two_lives", "memory_groups_overlap", "memory_state_refused"]
 

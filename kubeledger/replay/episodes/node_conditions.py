@@ -7,8 +7,12 @@ from collections.abc import Iterable
 import msgspec
 
 from kubeledger.model.bodies.eviction import NodeConditionsChanged
-from kubeledger.model.bodies.node import KubeletStarted
-from kubeledger.model.bodies.stages import NodeConditionChanged, NodeTrouble, NodeTroubled
+from kubeledger.model.bodies.node import (
+    KubeletStarted,
+    NodeConditionChanged,
+    NodeTrouble,
+    NodeTroubled,
+)
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 

@@ -34,11 +34,11 @@ from kubeledger.model.bodies.lifecycle import (
     PodTerminating,
     RestartBackedOff,
 )
+from kubeledger.model.bodies.node import PodStageFailed, Stage
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTicksFolded, ProbeTransitioned
-from kubeledger.model.bodies.stages import PodStageFailed, Stage
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, parse_ts
-from kubeledger.replay.episodes.pod_names import PodNames
+from kubeledger.replay.episodes.subjects import PodNames
 
 SETTLED_NS = 600 * NS_PER_S
 """A container that ran for so long has its back-off reset (``MaxContainerBackOff`` doubled): it is

@@ -14,24 +14,20 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from kubeledger.kubelet.kube.cpuset import cpu_set_text, cpus_of
+from kubeledger.kubelet.kube.containermanager import cpu_set_text, cpus_of
 from kubeledger.kubelet.kube.pod import SIDECAR
 from kubeledger.kubelet.kube.statuses import objects_of
 from kubeledger.kubelet.profile.facts import NEWEST
 from kubeledger.kubelet.profile.resolve import resolve
-from kubeledger.model.bodies.cpumanager import (
-    CpuManagerStarted,
-    CpuManagerStateRead,
-    CpusAllocated,
-    CpusReleased,
-)
 from kubeledger.model.bodies.devicemanager import (
     CheckpointRead,
+    ClaimPrepared,
+    ClaimReleased,
     DevicesAllocated,
     DevicesReleased,
     DevicesReported,
 )
-from kubeledger.model.bodies.dra import ClaimPrepared, ClaimReleased
+from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.model.bodies.lifecycle import (
     ContainerStarted,
     PodEvicted,
@@ -39,14 +35,19 @@ from kubeledger.model.bodies.lifecycle import (
     PodTerminated,
     PodTerminating,
 )
-from kubeledger.model.bodies.memorymanager import MemoryManagerStateRead
 from kubeledger.model.bodies.node import (
     ClockStepped,
     KubeletStarted,
     NodeObserved,
     SettingsObserved,
 )
-from kubeledger.model.bodies.preemption import PodPreempted
+from kubeledger.model.bodies.resourcemanagers import (
+    CpuManagerStarted,
+    CpuManagerStateRead,
+    CpusAllocated,
+    CpusReleased,
+    MemoryManagerStateRead,
+)
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, parse_ts

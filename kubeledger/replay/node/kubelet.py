@@ -16,10 +16,10 @@ from kubeledger.model.bodies.eviction import NodeCondition, NodeConditionsChange
 from kubeledger.model.bodies.node import (
     ClockStepped,
     KubeletStarted,
+    NodeConditionChanged,
     NodeObserved,
     SettingsObserved,
 )
-from kubeledger.model.bodies.stages import NodeConditionChanged
 from kubeledger.model.record import Body
 from kubeledger.replay.node.state import NodeState
 

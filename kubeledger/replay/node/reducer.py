@@ -27,7 +27,7 @@ from kubeledger.kubelet.devicemanager import reducer as devicemanager
 from kubeledger.kubelet.dra import reducer as dra
 from kubeledger.kubelet.imagepull import reducer as imagepull
 from kubeledger.kubelet.images import reducer as images
-from kubeledger.kubelet.kube.keys import pod_key
+from kubeledger.kubelet.kube.resources import pod_key
 from kubeledger.kubelet.lifecycle import reducer as lifecycle
 from kubeledger.kubelet.lifecycle.reducer import AboutPod
 from kubeledger.kubelet.lifecycle.state import ContainerState, PodState, key_of, meet
@@ -36,22 +36,21 @@ from kubeledger.kubelet.preemption import reducer as preemption
 from kubeledger.kubelet.prober import reducer as prober
 from kubeledger.kubelet.topologymanager import reducer as topologymanager
 from kubeledger.model.bodies.devicemanager import DevicesAllocated
-from kubeledger.model.bodies.imagepull import PullDecided, PullEnded
+from kubeledger.model.bodies.eviction import PodPreempted, ProcessKilled
+from kubeledger.model.bodies.images import PullDecided, PullEnded
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerRestarted,
     ContainerStarted,
     KubernetesEvent,
 )
-from kubeledger.model.bodies.oom import ProcessKilled
-from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.bodies.prober import (
     ProbeCountersRead,
     ProbeExecuted,
     ProbeTicksFolded,
     ProbeTransitioned,
 )
-from kubeledger.model.bodies.topologymanager import AffinityDecided
+from kubeledger.model.bodies.resourcemanagers import AffinityDecided
 from kubeledger.model.record import Body, Record
 from kubeledger.replay.node import kubelet
 from kubeledger.replay.node.state import NodeState

@@ -11,13 +11,19 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.kubelet.allocation.checkpoint import pods_state_document, read_pods_state
-from kubeledger.kubelet.allocation.state import PodResourceInfo
+from kubeledger.kubelet.allocation.state import (
+    PodResourceInfo,
+    pods_state_document,
+    read_pods_state,
+)
 from kubeledger.kubelet.cgroups.paths import parse_cgroup_path
-from kubeledger.kubelet.cpumanager.checkpoint import read_cpu_manager_state
+from kubeledger.kubelet.cpumanager.state_checkpoint import read_cpu_manager_state
 from kubeledger.kubelet.devicemanager.checkpoint import checkpoint_document, read_checkpoint
-from kubeledger.kubelet.dra.checkpoint import dra_manager_document, read_dra_manager_state
-from kubeledger.kubelet.dra.claiminfo import ClaimInfoState
+from kubeledger.kubelet.dra.claiminfo import (
+    ClaimInfoState,
+    dra_manager_document,
+    read_dra_manager_state,
+)
 from kubeledger.kubelet.memorymanager.checkpoint import read_memory_manager_state
 from kubeledger.model.bodies.cgroups import CgroupRemoved, CgroupUpdated
 from kubeledger.model.bodies.devicemanager import DevicesReported
@@ -27,13 +33,12 @@ from kubeledger.model.bodies.node import NodeObserved
 from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeType
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S
-from kubeledger.simulate.engine.cgroup_values import CgroupValues
-from kubeledger.simulate.engine.disks import disk_space
+from kubeledger.simulate.engine.admission import created_ns
 from kubeledger.simulate.engine.kubelet import Kubelet, Simulation
-from kubeledger.simulate.engine.newpod import created_ns
+from kubeledger.simulate.engine.memory import disk_space
 from kubeledger.simulate.engine.plan import PlannedPod
-from kubeledger.simulate.engine.podphase import status_of
-from kubeledger.simulate.engine.world import DeviceCheckpoint, SimPod
+from kubeledger.simulate.engine.pleg import status_of
+from kubeledger.simulate.engine.world import CgroupValues, DeviceCheckpoint, SimPod
 
 _OFFSET_NS = 900_000_000
 """The first look is after the start of the kubelet's loops, and between two relists."""

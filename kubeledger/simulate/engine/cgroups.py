@@ -14,7 +14,6 @@ from kubeledger.kubelet.cgroups.container_config import (
     container_config,
     exclusive_containers,
 )
-from kubeledger.kubelet.cgroups.conversions import MIN_SHARES
 from kubeledger.kubelet.cgroups.decider import (
     PodDecision,
     decide_node,
@@ -24,6 +23,7 @@ from kubeledger.kubelet.cgroups.decider import (
 )
 from kubeledger.kubelet.cgroups.node_config import (
     kubepods_resources,
+    qos_unified,
     reservation_of,
     resource_config_for_node,
 )
@@ -34,7 +34,7 @@ from kubeledger.kubelet.cgroups.paths import (
     to_cgroupfs,
     to_systemd,
 )
-from kubeledger.kubelet.cgroups.qos_config import qos_unified
+from kubeledger.kubelet.cgroups.pod_config import MIN_SHARES
 from kubeledger.kubelet.cgroups.unified import (
     OOM_GROUP,
     TIERED_RESERVATION,
@@ -47,10 +47,15 @@ from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.profile.cgroups import CgroupFacts
 from kubeledger.model.bodies.cgroups import QOSCgroupsUpdated, QOSReserveComputed
 from kubeledger.model.units import NS_PER_S
-from kubeledger.simulate.engine.cgroup_values import MOST_PIDS, CgroupValues, values_of
-from kubeledger.simulate.engine.config import Settings, duration_ns, gate, integer, table
 from kubeledger.simulate.engine.kubelet import Kubelet
-from kubeledger.simulate.engine.world import SimContainer, SimPod
+from kubeledger.simulate.engine.machine import Settings, duration_ns, gate, integer, table
+from kubeledger.simulate.engine.world import (
+    MOST_PIDS,
+    CgroupValues,
+    SimContainer,
+    SimPod,
+    values_of,
+)
 
 _QOS_PERIOD_NS = 60 * NS_PER_S
 _NS_PER_US = 1000

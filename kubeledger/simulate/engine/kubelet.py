@@ -14,25 +14,28 @@ from kubeledger.kubelet.allocation.state import State
 from kubeledger.kubelet.devicemanager import manager
 from kubeledger.kubelet.dra.claiminfo import ClaimInfoCache
 from kubeledger.kubelet.imagepull.image_manager import Attempt
-from kubeledger.kubelet.kuberuntime.backoff import BackedOff
+from kubeledger.kubelet.kuberuntime.kuberuntime_manager import BackedOff
 from kubeledger.kubelet.kuberuntime.objects import PodActions
-from kubeledger.kubelet.prober.results import Result
+from kubeledger.kubelet.prober.objects import Result
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.scope import HintProvider
 from kubeledger.model.bodies.devicemanager import AllocationFailed
 from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeType
-from kubeledger.simulate.engine.draws import Draws
 from kubeledger.simulate.engine.ending import Ending
 from kubeledger.simulate.engine.failures import Failures
-from kubeledger.simulate.engine.instances import End, Instance
-from kubeledger.simulate.engine.journal import Journal
+from kubeledger.simulate.engine.journal import EventRecorder, Journal, Told
 from kubeledger.simulate.engine.machine import Machine
 from kubeledger.simulate.engine.plan import Plan
-from kubeledger.simulate.engine.recorder import EventRecorder
-from kubeledger.simulate.engine.schedule import Action, Schedule, Timer
-from kubeledger.simulate.engine.told import Told
-from kubeledger.simulate.engine.world import DeviceCheckpoint, SimContainer, SimPod, World
+from kubeledger.simulate.engine.schedule import Action, Draws, Schedule, Timer
+from kubeledger.simulate.engine.world import (
+    DeviceCheckpoint,
+    End,
+    Instance,
+    SimContainer,
+    SimPod,
+    World,
+)
 
 
 class Runtime(Protocol):

@@ -1,4 +1,4 @@
-"""What the machine has, and what of it is for pods."""
+"""What the machine has, what of it is for pods, and the settings that say so."""
 
 from __future__ import annotations
 
@@ -15,8 +15,34 @@ from kubeledger.kubelet.cgroups.node_config import (
 from kubeledger.kubelet.cpumanager.topology import Core, MachineInfo, Node
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.simulate.engine.config import integer
+from kubeledger.model.units import parse_go_duration
 from kubeledger.simulate.engine.plan import NodePlan
+
+Settings = Mapping[str, Any]
+
+
+def duration_ns(settings: Settings, name: str, default: str = "0s") -> int:
+    """A duration in nanoseconds; the default where it is not set."""
+    value = settings.get(name)
+    return parse_go_duration(default if value is None else str(value))
+
+
+def integer(settings: Settings, name: str, default: int) -> int:
+    """A number."""
+    value = settings.get(name)
+    return default if value is None else int(value)
+
+
+def table(settings: Settings, name: str) -> dict[str, str]:
+    """Names and texts; empty where it is not set."""
+    return {str(key): str(value) for key, value in (settings.get(name) or {}).items()}
+
+
+def gate(settings: Settings, name: str, *, default: bool = False) -> bool:
+    """Whether a feature gate is on; by default that of an alpha feature."""
+    gates = settings.get("featureGates") or {}
+    return bool(gates.get(name, gates.get("AllAlpha", False) or default))
+
 
 _PODS = 110
 

@@ -182,7 +182,7 @@ Failing = Literal[
     "runtime",
     "apiServer",
 ]
-"""What can fail outside of the kubelet; see ``scenario.models_failures``."""
+"""What can fail outside of the kubelet; see ``scenario.models_node``."""
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerRestarted, ContainerStarted
-from kubeledger.simulate.engine.instances import KILLED, Instance
 from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.pleg import Changes
 from kubeledger.simulate.engine.worker import PodWorker
-from kubeledger.simulate.engine.world import SimPod
+from kubeledger.simulate.engine.world import KILLED, Instance, SimPod
 
 
 def write_changes(kubelet: Kubelet, pod: SimPod, worker: PodWorker, changes: Changes) -> None:

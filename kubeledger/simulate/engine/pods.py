@@ -10,28 +10,25 @@ from functools import partial
 from typing import Literal
 
 from kubeledger.kubelet.preemption import preemption
+from kubeledger.model.bodies.eviction import PodPreempted, PreemptionFailed
 from kubeledger.model.bodies.lifecycle import (
     PodAdmitted,
     PodConfigChanged,
     PodEvicted,
     PodRejected,
 )
-from kubeledger.model.bodies.preemption import PodPreempted, PreemptionFailed
 from kubeledger.model.units import NS_PER_S
-from kubeledger.simulate.engine import alignment
-from kubeledger.simulate.engine.admission import Answer, predicates
-from kubeledger.simulate.engine.backoffs import BackOffs
+from kubeledger.simulate.engine import admission
+from kubeledger.simulate.engine.admission import Answer, created_ns, predicates
 from kubeledger.simulate.engine.ending import Ending
-from kubeledger.simulate.engine.instances import Instance
+from kubeledger.simulate.engine.images import Pulls
 from kubeledger.simulate.engine.kubelet import Kubelet
-from kubeledger.simulate.engine.newpod import created_ns
-from kubeledger.simulate.engine.pleg import Changes, Pleg
+from kubeledger.simulate.engine.pleg import Changes, Pleg, deadline_ns
 from kubeledger.simulate.engine.pleg_records import write_changes
-from kubeledger.simulate.engine.podphase import deadline_ns
-from kubeledger.simulate.engine.pulls import Pulls
 from kubeledger.simulate.engine.routine import Steps, SyncLoop, Waiting, first_of, timeout
+from kubeledger.simulate.engine.starts import BackOffs
 from kubeledger.simulate.engine.worker import PodWorker
-from kubeledger.simulate.engine.world import SimPod
+from kubeledger.simulate.engine.world import Instance, SimPod
 
 _STEP_NS = 1_000_000
 _REMOVED_NS = NS_PER_S
@@ -274,7 +271,7 @@ class PodLoop:
     def _admit(self, pod: SimPod, added: int) -> Steps:
         """Source: v1.36.2 pkg/kubelet/kubelet.go HandlePodAdditions, canAdmitPod."""
         kubelet = self._kubelet
-        refusal = kubelet.eviction.refusal(pod) or alignment.admit(kubelet, pod)
+        refusal = kubelet.eviction.refusal(pod) or admission.admit(kubelet, pod)
         cause = added
         if refusal is None:
             answer = predicates(kubelet, pod)

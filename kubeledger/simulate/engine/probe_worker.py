@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from kubeledger.kubelet.prober.objects import SUCCESS
 from kubeledger.kubelet.prober.prober import COUNTS_AS
 from kubeledger.kubelet.prober.prober_manager import WorkerKey
-from kubeledger.kubelet.prober.results import SUCCESS
 from kubeledger.kubelet.prober.worker import ProbeWorker
 from kubeledger.model.bodies.prober import (
     ProbeCountersRead,

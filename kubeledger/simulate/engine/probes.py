@@ -15,9 +15,9 @@ from typing import NamedTuple
 import msgspec
 
 from kubeledger.kubelet.prober import objects
+from kubeledger.kubelet.prober.objects import FAILURE, INITIAL, SUCCESS, UNKNOWN, Result, Update
 from kubeledger.kubelet.prober.prober import event_of
 from kubeledger.kubelet.prober.prober_manager import KnownOfPod, ProbeManager, reaction_to
-from kubeledger.kubelet.prober.results import FAILURE, INITIAL, SUCCESS, UNKNOWN, Result, Update
 from kubeledger.kubelet.prober.worker import (
     CONTAINER_NOT_FOUND,
     ERRORED,
@@ -31,8 +31,7 @@ from kubeledger.kubelet.prober.worker import (
 )
 from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeResult, ProbeType, TickResult
 from kubeledger.model.units import format_ts
-from kubeledger.simulate.engine.kubelet import Kubelet
-from kubeledger.simulate.engine.probe_status import (
+from kubeledger.simulate.engine.actions import (
     RUNTIME,
     is_older,
     probe_spec,
@@ -40,8 +39,9 @@ from kubeledger.simulate.engine.probe_status import (
     status_of,
     take_up,
 )
+from kubeledger.simulate.engine.journal import Ticks
+from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.probe_worker import Found, SimWorker, handler_of
-from kubeledger.simulate.engine.recorder import Ticks
 from kubeledger.simulate.engine.schedule import Action
 from kubeledger.simulate.engine.world import SimContainer, SimPod
 

@@ -12,9 +12,12 @@ from typing import Any, Literal
 import msgspec
 
 from kubeledger.kubelet.allocation.allocation_manager import Rejection, Retried
-from kubeledger.kubelet.allocation.conditions import IN_PROGRESS, INFEASIBLE
-from kubeledger.kubelet.allocation.handlers import NodeConfig
-from kubeledger.kubelet.allocation.messages import pod_resize_message
+from kubeledger.kubelet.allocation.handlers import (
+    IN_PROGRESS,
+    INFEASIBLE,
+    NodeConfig,
+    pod_resize_message,
+)
 from kubeledger.kubelet.allocation.state import same_resources
 from kubeledger.kubelet.allocation.sync_handler import SyncHandler
 from kubeledger.kubelet.cgroups.node_config import kubepods_resources, reservation_of
@@ -30,9 +33,8 @@ from kubeledger.kubelet.kuberuntime.objects import PodActions
 from kubeledger.kubelet.kuberuntime.resize import MemoryLimit, validate_memory_resize
 from kubeledger.model.bodies.lifecycle import PodResized
 from kubeledger.model.units import NS_PER_S
-from kubeledger.simulate.engine.admission import predicates
+from kubeledger.simulate.engine.admission import give, predicates
 from kubeledger.simulate.engine.kubelet import Kubelet
-from kubeledger.simulate.engine.newpod import give
 from kubeledger.simulate.engine.schedule import Timer
 from kubeledger.simulate.engine.world import SimPod
 

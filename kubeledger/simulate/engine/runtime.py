@@ -12,11 +12,10 @@ from collections.abc import Callable
 import msgspec
 
 from kubeledger.model.units import NS_PER_S
-from kubeledger.simulate.engine.instances import KILLED, End, Instance
 from kubeledger.simulate.engine.kubelet import Simulation
 from kubeledger.simulate.engine.plan import ContainerScript, ExitStep
 from kubeledger.simulate.engine.schedule import Timer
-from kubeledger.simulate.engine.world import SimContainer, SimPod
+from kubeledger.simulate.engine.world import KILLED, End, Instance, SimContainer, SimPod
 
 _TERMINATED = 143
 _DEFAULT = ContainerScript()

@@ -13,29 +13,23 @@ import msgspec
 
 from kubeledger.kubelet.allocation.state import State
 from kubeledger.kubelet.dra.claiminfo import ClaimInfoCache
-from kubeledger.kubelet.profile.gates import with_gates
-from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
-from kubeledger.model.bodies.cpumanager import CpuStateRefused
-from kubeledger.model.bodies.memorymanager import MemoryStateRefused
+from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve, with_gates
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, Setting, SettingsObserved
+from kubeledger.model.bodies.resourcemanagers import CpuStateRefused, MemoryStateRefused
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
+from kubeledger.simulate.engine.admission import change_spec, sim_pod
 from kubeledger.simulate.engine.agent import Agent, node_observed
 from kubeledger.simulate.engine.cgroups import CgroupLoop
-from kubeledger.simulate.engine.claims import ClaimLoop
-from kubeledger.simulate.engine.cpus import CpuLoop
-from kubeledger.simulate.engine.devices import DeviceLoop
-from kubeledger.simulate.engine.draws import Draws
+from kubeledger.simulate.engine.devices import DeviceLoop, SimPlugin
 from kubeledger.simulate.engine.eviction import EvictionLoop
 from kubeledger.simulate.engine.failures import Failures
-from kubeledger.simulate.engine.health import ApiServer, HealthLoop
+from kubeledger.simulate.engine.health import ApiServer, HealthLoop, ShutdownLoop
 from kubeledger.simulate.engine.images import ImageLoop
 from kubeledger.simulate.engine.journal import Journal
 from kubeledger.simulate.engine.kubelet import Kubelet, Pods
 from kubeledger.simulate.engine.machine import Machine, machine_of
 from kubeledger.simulate.engine.memory import Memory
-from kubeledger.simulate.engine.newpod import change_spec, sim_pod
-from kubeledger.simulate.engine.numa_memory import NumaMemoryLoop
 from kubeledger.simulate.engine.plan import (
     DiskChange,
     ImageArrival,
@@ -44,13 +38,12 @@ from kubeledger.simulate.engine.plan import (
     PlannedPod,
     PlannedUpdate,
 )
-from kubeledger.simulate.engine.plugins import SimPlugin
 from kubeledger.simulate.engine.pods import PodLoop
 from kubeledger.simulate.engine.probes import ProbeLoop
 from kubeledger.simulate.engine.resizes import ResizeLoop
+from kubeledger.simulate.engine.resource_managers import ClaimLoop, CpuLoop, NumaMemoryLoop
 from kubeledger.simulate.engine.runtime import Runtime
-from kubeledger.simulate.engine.schedule import Schedule
-from kubeledger.simulate.engine.shutdown import ShutdownLoop
+from kubeledger.simulate.engine.schedule import Draws, Schedule
 from kubeledger.simulate.engine.world import (
     DeviceCheckpoint,
     Disk,

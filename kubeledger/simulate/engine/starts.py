@@ -1,18 +1,270 @@
-"""What comes before a container of a pod runs: its image, its configuration, the runtime."""
+"""What comes before a container of a pod runs: volumes, sandbox, back-off, image, configuration."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from typing import Any
 
 from kubeledger.kubelet.imagepull.image_manager import Attempt
 from kubeledger.kubelet.imagepull.readings import decision_of, end_of
-from kubeledger.kubelet.lifecycle.stage_words import status_message
-from kubeledger.kubelet.lifecycle.stages import failure_of_waiting
-from kubeledger.simulate.engine.failures import env_sources
+from kubeledger.kubelet.kuberuntime.kuberuntime_manager import (
+    BackedOff,
+    back_off_policy,
+    do_back_off,
+    restart_backoff,
+)
+from kubeledger.kubelet.lifecycle.stages import (
+    NETWORK,
+    failure_of_event,
+    failure_of_waiting,
+    status_message,
+    volume_not_mounted,
+    volumes_not_mounted,
+)
+from kubeledger.model.bodies.lifecycle import RestartBackedOff
+from kubeledger.model.units import NS_PER_S
+from kubeledger.simulate.engine.failures import env_sources, volume_sources
 from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.plan import Failing
-from kubeledger.simulate.engine.world import SimContainer, SimPod
+from kubeledger.simulate.engine.routine import Resume, Waiting, first_of, timeout
+from kubeledger.simulate.engine.world import Instance, SimContainer, SimPod
+
+# The volumes of one pod, as one kubelet process mounts them, and the wait for them.
+#
+# Mounts go on beside the pod's syncs; one that succeeds does so at once.
+
+_MS = 1_000_000
+_FIRST_NS, _LONGEST_NS = 500 * _MS, 122 * NS_PER_S
+_RECONCILE_NS, _POLL_NS = 100 * _MS, 300 * _MS
+_WAIT_NS = 123 * NS_PER_S
+
+
+class Mounts:
+    """What is mounted, and what is tried again.
+
+    Source: v1.36.2 pkg/kubelet/volumemanager/volume_manager.go WaitForAttachAndMount;
+        pkg/util/goroutinemap/exponentialbackoff/exponential_backoff.go; v1.20.2
+    Differs: a volume that was mounted stays so.
+    """
+
+    def __init__(self, kubelet: Kubelet, pod: SimPod, failed: Callable[[str, str], None]) -> None:
+        """Begin with nothing.
+
+        Args:
+            kubelet: the process.
+            pod: whose volumes.
+            failed: is told what a mount that failed says, and of which volume.
+        """
+        self._kubelet, self._pod, self._failed = kubelet, pod, failed
+        self._trying: set[str] = set()
+        self._mounted: set[str] = set()
+        self._resume: Resume | None = None
+        self._given_up = False
+
+    def wait(self) -> Generator[int | Waiting, None, str]:
+        """Mount what the containers use, and wait for it; gives the error of a wait in vain."""
+        kubelet, expected = self._kubelet, self._expected()
+        for volume in expected:
+            if volume not in self._mounted | self._trying:
+                self._try(volume, 0)
+        if self._left(expected):
+            began_ns = kubelet.sim.schedule.now_ns
+            yield first_of(self._until_mounted, timeout(kubelet, _WAIT_NS))
+            self._resume = None
+            yield (began_ns - kubelet.sim.schedule.now_ns) % _POLL_NS
+        if left := self._left(expected):
+            return volumes_not_mounted(kubelet.sim.profile.stages, left, expected)
+        return ""
+
+    def give_up(self) -> None:
+        """The pod is to be stopped."""
+        self._given_up = True
+        if self._resume is not None and self._kubelet.sim.profile.stages.volume_wait_takes_context:
+            self._resume()
+
+    def _expected(self) -> list[str]:
+        spec = self._pod.spec
+        used = {
+            each.get("name")
+            for container in (*(spec.get("initContainers") or ()), *spec["containers"])
+            for key in ("volumeMounts", "volumeDevices")
+            for each in container.get(key) or ()
+        }
+        return sorted(str(v["name"]) for v in spec.get("volumes") or () if v.get("name") in used)
+
+    def _left(self, expected: list[str]) -> list[str]:
+        return [volume for volume in expected if volume not in self._mounted]
+
+    def _until_mounted(self, resume: Resume) -> None:
+        self._resume = resume
+
+    def _try(self, volume: str, waited_ns: int) -> None:
+        if self._given_up:
+            return
+        source = next(v for v in self._pod.spec["volumes"] if v.get("name") == volume)
+        words = (
+            self._kubelet.sim.failures.words(what, self._pod, name)
+            for what, name in volume_sources(source)
+        )
+        error = next((each for each in words if each is not None), None)
+        if error is None:
+            self._trying.discard(volume)
+            self._mounted.add(volume)
+            if self._resume is not None and not self._trying:
+                self._resume()
+            return
+        self._trying.add(volume)
+        self._failed(volume_not_mounted(volume, error), volume)
+        wait_ns = min(2 * waited_ns or _FIRST_NS, _LONGEST_NS)
+        again_ns = wait_ns + _RECONCILE_NS
+        self._kubelet.after(again_ns, lambda: self._try(volume, wait_ns))
+
+
+# A pod's way up to its sandbox, as a kubelet's syncs go it, and what holds it on the way.
+
+RETRY_NS = 10 * NS_PER_S
+"""A sync that failed is tried again after as long, and up to half more."""
+_NETWORK_RETRY_NS = NS_PER_S
+_NO_SANDBOX = (
+    "rpc error: code = Unknown desc = failed to create containerd task: failed to create shim task"
+)
+
+
+class Way:
+    """What one worker's syncs do before they start containers.
+
+    Attributes:
+        has_cgroup: the pod's cgroup is made.
+
+    Source: v1.36.2 pkg/kubelet/kubelet.go SyncPod, pkg/kubelet/kuberuntime/kuberuntime_manager.go
+        SyncPod; v1.20.2 syncPod
+    """
+
+    def __init__(self, kubelet: Kubelet, pod: SimPod) -> None:
+        self.has_cgroup = False
+        self._kubelet, self._pod = kubelet, pod
+        self._mounts = Mounts(kubelet, pod, partial(self._fails, "FailedMount"))
+
+    def prepare(self, cause: int | None) -> Generator[int | Waiting, None, int | None]:
+        """Network, cgroup and volumes; gives after how long to try again, None if all are there."""
+        kubelet, pod = self._kubelet, self._pod
+        network = kubelet.health.network_error
+        if network is not None and not pod.spec.get("hostNetwork"):
+            self._fails("NetworkNotReady", f"{NETWORK}: {network}")
+            return _NETWORK_RETRY_NS
+        kubelet.told.passed(pod, "network")
+        if not self.has_cgroup:
+            if (words := self._words("cgroup", f"pod{pod.uid}")) is not None:
+                text = f"unable to ensure pod container exists: {words}"
+                self._fails("FailedCreatePodContainer", text)
+                return RETRY_NS
+            kubelet.told.passed(pod, "cgroup")
+            self.has_cgroup = True
+            kubelet.cgroups.pod_synced(pod, cause)
+        if error := (yield from self._mounts.wait()):
+            # What a sync says besides is the same failure: its mounts have told why.
+            if not kubelet.sim.profile.stages.volume_wait_takes_context:
+                self._send("FailedMount", f"Unable to attach or mount volumes: {error}")
+            return RETRY_NS
+        kubelet.told.passed(pod, "volumes")
+        return None
+
+    def claims(self) -> bool:
+        """Whether the pod's claims are prepared; where not, that is no error of the sync."""
+        error = self._kubelet.claims.prepare(self._pod)
+        if error:
+            text = f"Failed to prepare dynamic resources: {error}"
+            self._fails("FailedPrepareDynamicResources", text)
+            return False
+        self._kubelet.told.passed(self._pod, "resources")
+        return True
+
+    def sandbox(self) -> bool:
+        """Whether the runtime can start one."""
+        event, said = "FailedCreatePodSandBox", "Failed to create pod sandbox"
+        words = self._words("runtime") or self._words("sandbox")
+        if words is not None:
+            self._fails(event, f"{said}: {words}")
+            return False
+        if self._kubelet.sim.runtime.sandboxes_fail():
+            self._send(event, f"{said}: {_NO_SANDBOX}")
+            return False
+        self._kubelet.told.passed(self._pod, "sandbox")
+        return True
+
+    def leave(self) -> None:
+        """The pod is to be stopped, wherever it is."""
+        self._mounts.give_up()
+        self._kubelet.told.gone(self._pod)
+
+    def _words(self, what: Failing, name: str = "") -> str | None:
+        return self._kubelet.sim.failures.words(what, self._pod, name)
+
+    def _send(self, event: str, text: str) -> None:
+        self._kubelet.recorder.send(self._pod, event, text)
+
+    def _fails(self, event: str, text: str, about: str | None = None) -> None:
+        """Send an event, and tell of the stage that it is about."""
+        self._send(event, text)
+        failure = failure_of_event(event, text)
+        assert failure is not None  # only events of stages are sent here
+        self._kubelet.told.stage(self._pod, failure._replace(about=about or failure.about))
+
+
+# The restart back-offs of one kubelet process.
+
+_HOUSEKEEPING_NS = 2 * NS_PER_S
+
+
+class BackOffs:
+    """What a kubelet process remembers of restarts."""
+
+    def __init__(self, kubelet: Kubelet) -> None:
+        sim = kubelet.sim
+        configured = sim.setting("crashLoopBackOff") or {}
+        policy = back_off_policy(
+            sim.profile.kuberuntime,
+            sim.setting("featureGates") or {},
+            configured.get("maxContainerRestartPeriod") or "300s",
+        )
+        assert policy is not None
+        self._kubelet = kubelet
+        self._backoff = restart_backoff(policy, sim.profile.kuberuntime)
+
+    def hold(self, pod: SimPod, container: str, exited: Instance | None) -> BackedOff | None:
+        """Hold the start of a container back, or (None) count it; see ``do_back_off``.
+
+        Args:
+            exited: its newest instance that ended, as listed before the sync.
+        """
+        now_ns, started_ns = self._kubelet.sim.schedule.now_ns, self._kubelet.started_ns
+        # Only the last housekeeping matters: it dropped all that those before it did.
+        self._backoff.gc(now_ns - (now_ns - started_ns) % _HOUSEKEEPING_NS)
+        return do_back_off(
+            self._backoff,
+            # Another image is another container; resources do not change here.
+            (pod.uid, container, pod.image(container)),
+            container,
+            f"{pod.name}_{pod.namespace}({pod.uid})",
+            None if exited is None else exited.finished_ns,
+            now_ns,
+        )
+
+    def write(self, pod: SimPod, container: SimContainer, held: BackedOff) -> None:
+        """Record that a start was delayed, and send its event."""
+        sim, newest = self._kubelet.sim, container.container_id
+        self._kubelet.recorder.spend(pod, 1)
+        died, killed = sim.runtime.died.get(newest), sim.runtime.killed.get(newest)
+        sim.journal.write(
+            RestartBackedOff(
+                **pod.identity,
+                container=container.name,
+                back_off_s=held.value_ns // NS_PER_S,
+            ),
+            cause=died if died is not None else None if killed is None else killed.seq,
+        )
+
 
 _START_EVENTS = 3
 """Pulled, Created and Started."""

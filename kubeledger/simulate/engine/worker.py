@@ -10,10 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kubeledger.kubelet.kuberuntime.backoff import BackedOff
-from kubeledger.kubelet.kuberuntime.helpers import LIVENESS_PROBE, STARTUP_PROBE
-from kubeledger.kubelet.kuberuntime.objects import ContainerToKill, PodActions
-from kubeledger.kubelet.lifecycle.sync_errors import failures_of_sync
+from kubeledger.kubelet.kuberuntime.kuberuntime_manager import BackedOff
+from kubeledger.kubelet.kuberuntime.objects import (
+    LIVENESS_PROBE,
+    STARTUP_PROBE,
+    ContainerToKill,
+    PodActions,
+)
+from kubeledger.kubelet.lifecycle.stages import failures_of_sync
 from kubeledger.kubelet.lifecycle.termination import (
     MINIMUM_GRACE_S,
     container_grace_s,
@@ -24,19 +28,21 @@ from kubeledger.model.bodies.lifecycle import (
 )
 from kubeledger.model.bodies.prober import ProbeType
 from kubeledger.model.units import NS_PER_S
-from kubeledger.simulate.engine.actions import actions_of
-from kubeledger.simulate.engine.config import duration_ns
+from kubeledger.simulate.engine.actions import RUNTIME, actions_of, probe_spec
 from kubeledger.simulate.engine.ending import Ending, KillReason, ending_grace_s, written
-from kubeledger.simulate.engine.instances import End, Instance
 from kubeledger.simulate.engine.kubelet import Kubelet
-from kubeledger.simulate.engine.pleg import Pleg
-from kubeledger.simulate.engine.podphase import DEADLINE, DEADLINE_MESSAGE, past_deadline, phase_of
-from kubeledger.simulate.engine.probe_status import RUNTIME, probe_spec
+from kubeledger.simulate.engine.machine import duration_ns
+from kubeledger.simulate.engine.pleg import (
+    DEADLINE,
+    DEADLINE_MESSAGE,
+    Pleg,
+    past_deadline,
+    phase_of,
+)
 from kubeledger.simulate.engine.routine import Resume, Steps, run
 from kubeledger.simulate.engine.schedule import Timer
-from kubeledger.simulate.engine.starts import Starts
-from kubeledger.simulate.engine.way import RETRY_NS, Way
-from kubeledger.simulate.engine.world import SimContainer, SimPod
+from kubeledger.simulate.engine.starts import RETRY_NS, Starts, Way
+from kubeledger.simulate.engine.world import End, Instance, SimContainer, SimPod
 
 SANDBOX_NS = 50_000_000
 CONTAINER_NS = 50_000_000

@@ -1,4 +1,4 @@
-"""The world around a simulated kubelet: pods, containers, images, disks.
+"""The world around a simulated kubelet: pods, containers, images, cgroup files.
 
 The kubelet's own memory (device manager, image records, probe workers ...) is not here: it goes
 with the kubelet's process, the world stays.
@@ -6,20 +6,131 @@ with the kubelet's process, the world stays.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import takewhile
 from typing import Any, Literal
 
 import msgspec
 
-from kubeledger.kubelet.allocation.conditions import ResizeCondition
-from kubeledger.kubelet.imagepull.fs_pullrecords import PulledRecord
+from kubeledger.kubelet.allocation.handlers import ResizeCondition
+from kubeledger.kubelet.cgroups.pod_config import QUOTA_PERIOD_US, weight_of_shares
+from kubeledger.kubelet.imagepull.pullrecords import PulledRecord
 from kubeledger.kubelet.kube.pod import ContainerStatus, PodStatus, ResourceRequirements
 from kubeledger.kubelet.kube.pod import Pod as ApiPod
 from kubeledger.kubelet.kuberuntime.objects import Pod as SyncedPod
 from kubeledger.kubelet.prober.objects import Pod as ProbedPod
 from kubeledger.model.bodies.devicemanager import CheckpointEntry
-from kubeledger.simulate.engine.cgroup_values import CgroupValues
 from kubeledger.simulate.engine.plan import PlannedClaim
+
+KILLED = 137
+"""Exit code of a main process that was killed."""
+
+
+class Instance(msgspec.Struct, frozen=True, kw_only=True):
+    """One container that the runtime made; it is replaced by another value when it ends.
+
+    Attributes:
+        container: name in the spec; None for a sandbox.
+        image: that it was made of; empty for a sandbox.
+        restarts: how many instances there were before it.
+        previous_id: ID of the instance before it; empty for the first.
+        finished_ns, exit_code: None while it runs.
+        oom_killed: it ended, and the kernel's OOM killer had killed a process in it.
+    """
+
+    container_id: str
+    container: str | None
+    image: str = ""
+    restarts: int = 0
+    previous_id: str = ""
+    started_ns: int
+    finished_ns: int | None = None
+    exit_code: int | None = None
+    oom_killed: bool = False
+
+    @property
+    def running(self) -> bool:
+        return self.finished_ns is None
+
+
+class End(msgspec.Struct, frozen=True):
+    """The record of a kill, and its reason as a restart that follows names it."""
+
+    seq: int
+    reason: str
+
+
+# What the files of a cgroup hold, as the kernel shows them after a write.
+
+MOST_PIDS = 32_768
+"""Process IDs of every simulated machine."""
+
+_PAGE_BYTES = 4096
+_NO_LIMIT_V1 = (2**63 - 1) // _PAGE_BYTES * _PAGE_BYTES
+_NONE = -1
+
+
+class CgroupValues(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields of ``CgroupUpdated`` that are values."""
+
+    cpu_shares: int | None = None
+    cpu_quota_us: int | None = None
+    cpu_period_us: int | None = None
+    memory_limit_bytes: int | None = None
+    hugetlb_limit_bytes: dict[str, int] = {}
+    unified: dict[str, str] = {}
+    other: dict[str, str] = {}
+
+
+def values_of(
+    *,
+    version: int,
+    shares: int,
+    quota_us: int | None = None,
+    period_us: int | None = None,
+    memory: int | None = None,
+    pids: int | None = None,
+    files: Mapping[str, str] | None = None,
+) -> CgroupValues:
+    """What is shown where all this was asked for.
+
+    Args:
+        version: of the cgroups, 1 or 2.
+        shares: CPU shares; version 2 has a weight in their place.
+        quota_us: None, 0 and -1 are no quota.
+        period_us: None and 0 are the kernel's 100 ms.
+        memory: bytes; None and 0 are no limit. The kernel cuts it to whole pages.
+        pids: most process IDs; None is no limit.
+        files: further ones of version 2, name -> text.
+    """
+    quota = quota_us if quota_us and quota_us > 0 else _NONE
+    period = period_us or QUOTA_PERIOD_US
+    limit = memory // _PAGE_BYTES * _PAGE_BYTES if memory and memory > 0 else None
+    pids_text = "max" if pids is None else str(pids)
+    if version == 1:
+        return CgroupValues(
+            cpu_shares=shares,
+            cpu_quota_us=quota,
+            cpu_period_us=period,
+            memory_limit_bytes=_NO_LIMIT_V1 if limit is None else min(limit, _NO_LIMIT_V1),
+            other={"pids.max": pids_text},
+        )
+    unified = {
+        "cpu.max": f"{'max' if quota == _NONE else quota} {period}",
+        "cpu.weight": str(weight_of_shares(shares)),
+        "memory.high": "max",
+        "memory.low": "0",
+        "memory.max": "max" if limit is None else str(limit),
+        "memory.min": "0",
+        "pids.max": pids_text,
+        **(files or {}),
+    }
+    return CgroupValues(
+        cpu_quota_us=quota,
+        cpu_period_us=period,
+        memory_limit_bytes=_NONE if limit is None else limit,
+        unified=dict(sorted(unified.items())),
+    )
 
 
 class SimContainer(msgspec.Struct, kw_only=True):

@@ -9,25 +9,23 @@ from typing import Any
 from kubeledger.kubelet.cgroups.node_config import reservation_of, reserved_amount
 from kubeledger.kubelet.cpumanager.cpu_manager import configuration_of, new_policy
 from kubeledger.kubelet.cpumanager.policy_static import STATIC, PolicyError
-from kubeledger.kubelet.kube.keys import name_key
 from kubeledger.kubelet.kube.quantity import QuantityError
-from kubeledger.kubelet.kube.requests import nanos_of
+from kubeledger.kubelet.kube.resources import name_key, nanos_of
 from kubeledger.kubelet.lifecycle.termination import shutdown_groups
 from kubeledger.kubelet.memorymanager.checkpoint import STATIC as STATIC_MEMORY
 from kubeledger.kubelet.memorymanager.memory_manager import default_machine
-from kubeledger.kubelet.profile.gates import with_gates
-from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
+from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve, with_gates
 from kubeledger.model.units import format_go_duration
 from kubeledger.simulate.engine.machine import machine_info
-from kubeledger.simulate.engine.numa_memory import machine_settings
-from kubeledger.simulate.scenario.check_claims import check_claims
-from kubeledger.simulate.scenario.check_failures import check_failures
-from kubeledger.simulate.scenario.check_resizes import check_resizes
-from kubeledger.simulate.scenario.faults import in_order, twice
-from kubeledger.simulate.scenario.models import Scenario
-from kubeledger.simulate.scenario.models_pods import Pods
-from kubeledger.simulate.scenario.pods import check_pod, containers_of, name_of, probes_of
-from kubeledger.simulate.scenario.problems import Fault, Path, Problems, suggestion
+from kubeledger.simulate.engine.resource_managers import machine_settings
+from kubeledger.simulate.scenario.check_happenings import (
+    check_claims,
+    check_failures,
+    check_resizes,
+)
+from kubeledger.simulate.scenario.models import Pods, Scenario
+from kubeledger.simulate.scenario.pod_types import check_pod, containers_of, name_of, probes_of
+from kubeledger.simulate.scenario.problems import Fault, Path, Problems, in_order, suggestion, twice
 from kubeledger.simulate.scenario.validate import Sound
 
 _OF_CPUS: tuple[Path, ...] = (

@@ -8,12 +8,16 @@ from typing import Any
 import msgspec
 
 from kubeledger.simulate.scenario.check import check
-from kubeledger.simulate.scenario.document import Document, parse_documents, read_documents
-from kubeledger.simulate.scenario.models import Scenario
-from kubeledger.simulate.scenario.models_pods import Pods
+from kubeledger.simulate.scenario.defaults import read_settings
+from kubeledger.simulate.scenario.models import Pods, Scenario
 from kubeledger.simulate.scenario.problems import Path, Place, Problems, ScenarioError
-from kubeledger.simulate.scenario.settings import read_settings
-from kubeledger.simulate.scenario.validate import Sound, validate
+from kubeledger.simulate.scenario.validate import (
+    Document,
+    Sound,
+    parse_documents,
+    read_documents,
+    validate,
+)
 
 
 class Manifest(msgspec.Struct):
@@ -28,7 +32,7 @@ class Loaded(msgspec.Struct, kw_only=True):
 
     Attributes:
         scenario: the models.
-        manifests: for each of ``scenario.pods``: its pods.
+        manifests: for each of ``scenario.pod_types``: its pods.
         given: fields of the configuration as written.
         settings: effective KubeletConfiguration, defaults of the version included.
     """

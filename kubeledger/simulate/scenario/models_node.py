@@ -1,16 +1,16 @@
-"""The node of a scenario: machine, device plugins, images, disks, the kubelet's restarts."""
+"""The node of a scenario: machine, plugins, images, disks, claims, failures, restarts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field, ValidationInfo
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
+from pydantic.alias_generators import to_camel
 
-from kubeledger.kubelet.kube.names import is_extended_resource
-from kubeledger.simulate.scenario.faults import in_order, refuse, rule, twice
-from kubeledger.simulate.scenario.models_base import Model
-from kubeledger.simulate.scenario.problems import Fault, suggestion
+from kubeledger.kubelet.kube.resources import is_extended_resource
+from kubeledger.simulate.engine.plan import Failing
+from kubeledger.simulate.scenario.problems import Fault, in_order, refuse, rule, suggestion, twice
 from kubeledger.simulate.scenario.values import (
     Duration,
     Moment,
@@ -22,7 +22,89 @@ from kubeledger.simulate.scenario.values import (
     room,
 )
 
+
+class Model(BaseModel):
+    """Keys in camelCase as in Kubernetes; no key that is not known; no value of another type."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        extra="forbid",
+        frozen=True,
+        populate_by_name=True,
+        strict=True,
+        use_attribute_docstrings=True,
+    )
+
+
+# Resource claims of a scenario.
+
+DRIVER: Final = "dra.example.com"
+"""Of claims that pods name and the scenario does not."""
 _Text = Annotated[str, Field(min_length=1)]
+
+
+class Claim(Model):
+    """A resource claim that pods name in `resourceClaims`, or that is made for one of a template.
+
+    One that pods name and that is not here is allocated one device of the driver `dra.example.com`.
+    """
+
+    name: _Text
+    """Its name; of one that is made of a template: the pod's, a dash, and the name in its spec."""
+    namespace: _Text = "default"
+    """Its namespace."""
+    drivers: Annotated[dict[_Text, list[_Text]], Field(min_length=1)]
+    """Driver -> devices that are allocated to it."""
+    reserved_for: list[_Text] | None = None
+    """Names of pods that may use it; left out: all that name it."""
+
+
+def claim_name(pod: str, claim: Mapping[str, Any]) -> str:
+    """The name of a pod's claim; of one that is made of a template as here all are called."""
+    return str(claim.get("resourceClaimName") or f"{pod}-{claim.get('name')}")
+
+
+# What fails outside of the kubelet, so that pods do not start or the node is not ready.
+
+_NODE_WIDE = ("network", "runtime", "apiServer")
+UNNAMED = (*_NODE_WIDE, "cgroup", "sandbox")
+
+
+class Failure(Model):
+    """Something fails for a while, and the kubelet tries again until it does not.
+
+    What waits for it, and how the kubelet says so, follows from the version and from pods' specs.
+    """
+
+    what: Failing
+    """`network` is not ready for pods; a pod's `cgroup` cannot be made; a `volume` is not mounted;
+    a `secret` or `configMap` is not there, for volumes and environments; a `claim` of
+    `resourceClaims` is not prepared, or its `driver` is not registered; a `sandbox` is not
+    started; an `image` cannot be pulled; a
+    container cannot be made (`create`) or run (`start`), or its post-start `hook` fails; the
+    container `runtime` is down; the `apiServer` is gone."""
+    of: Annotated[str, Field(min_length=1)] | None = None
+    """Its name: of an image, secret, config map, volume or claim as pods' specs name it, of the
+    driver, or of the container; left out: each (an image has to be named)."""
+    pods: list[str] = []
+    """For these pods alone, `namespace/name`, or `name` in namespace `default`."""
+    from_: Annotated[Duration, Field(alias="from")] = 0
+    """From when on."""
+    for_: Annotated[Span | None, Field(alias="for")] = None
+    """How long; left out: for good."""
+    words: str = ""
+    """What the runtime, the registry, the driver or the network says; left out: the usual words."""
+
+    @rule
+    def _is_named(self) -> Iterator[Fault]:
+        if self.what == "image" and self.of is None:
+            yield (), "names no image", "give its name as `of`"
+        if self.what in UNNAMED and self.of is not None:
+            yield ("of",), f"{self.what} has no name", "leave it out"
+        if self.what in _NODE_WIDE and self.pods:
+            yield ("pods",), f"{self.what} fails for the whole node", "leave it out"
+
+
 _Numa = Annotated[int, Field(ge=0, le=255)]
 
 

@@ -8,10 +8,8 @@ from typing import Any
 import msgspec
 
 from kubeledger.ingest.messages.settings_flags import minor_version
-from kubeledger.kubelet.profile.gates import with_gates
-from kubeledger.kubelet.profile.resolve import resolve
+from kubeledger.kubelet.profile.resolve import resolve, with_gates
 from kubeledger.model.bodies.prober import ProbeType, TickResult
-from kubeledger.simulate.engine.draws import Draws
 from kubeledger.simulate.engine.failures import objects
 from kubeledger.simulate.engine.plan import (
     ContainerScript,
@@ -31,13 +29,25 @@ from kubeledger.simulate.engine.plan import (
     ProbeStep,
     Usage,
 )
+from kubeledger.simulate.engine.schedule import Draws
+from kubeledger.simulate.scenario.defaults import (
+    Cluster,
+    defaulted,
+    drawn_hash,
+    drawn_uid,
+    effective,
+)
 from kubeledger.simulate.scenario.load import Loaded, Manifest
-from kubeledger.simulate.scenario.models_claims import DRIVER, Claim, claim_name
-from kubeledger.simulate.scenario.models_node import Node, Plugin, Restart
-from kubeledger.simulate.scenario.models_pods import Container, Pods, Probe, Update
-from kubeledger.simulate.scenario.pod_defaults import Cluster, defaulted, drawn_hash, drawn_uid
-from kubeledger.simulate.scenario.pods import containers_of, with_resources
-from kubeledger.simulate.scenario.settings import effective
+from kubeledger.simulate.scenario.models import Container, Pods, Probe, Update
+from kubeledger.simulate.scenario.models_node import (
+    DRIVER,
+    Claim,
+    Node,
+    Plugin,
+    Restart,
+    claim_name,
+)
+from kubeledger.simulate.scenario.pod_types import containers_of, with_resources
 
 _IMAGE_BYTES = 100 << 20
 _INIT_NS = 1_000_000_000

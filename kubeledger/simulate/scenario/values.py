@@ -14,11 +14,11 @@ from pydantic import (
 )
 
 from kubeledger.kubelet.kube.quantity import QuantityError
-from kubeledger.kubelet.kube.requests import nanos_of, units_of
+from kubeledger.kubelet.kube.resources import nanos_of, units_of
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.units import format_go_duration, parse_go_duration, parse_ts
-from kubeledger.simulate.scenario.faults import refuse
+from kubeledger.simulate.scenario.problems import refuse
 
 T = TypeVar("T")
 

@@ -9,12 +9,17 @@ import msgspec
 
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.coverage import Coverage
-from kubeledger.verify.evidence.endings import Restarting, inherited, ran_out
 from kubeledger.verify.evidence.history_entries import POD_ENDS, HistoryEntry
-from kubeledger.verify.evidence.loop_iterations import SETTLING_NS, LoopIterations
-from kubeledger.verify.evidence.pod_intervals import PodActiveInterval, PodHistory
+from kubeledger.verify.evidence.pod_intervals import (
+    PodActiveInterval,
+    PodHistory,
+    Restarting,
+    inherited,
+    ran_out,
+)
 from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process, Processes
+from kubeledger.verify.evidence.sync_loop import SETTLING_NS, LoopIterations
 from kubeledger.verify.evidence.times import ROUND_NS
 
 _LATE_NS: Final = NS_PER_S

@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from kubeledger.kubelet.imagepull.parsers import default_pull_policy
-from kubeledger.kubelet.kube.defaults import GRACE_PERIOD_S
-from kubeledger.kubelet.kube.restartpolicy import ALWAYS, RestartRule
+from kubeledger.kubelet.imagepull.keyring import default_pull_policy
+from kubeledger.kubelet.kube.pod import GRACE_PERIOD_S
+from kubeledger.kubelet.kube.statuses import ALWAYS, RestartRule
 from kubeledger.kubelet.prober.objects import ProbeSpec
-from kubeledger.kubelet.profile.imagepull import ImagePullFacts
+from kubeledger.kubelet.profile.images import ImagePullFacts
 from kubeledger.model.bodies.prober import ProbeType
 from kubeledger.verify.evidence.pods import ListedPod, PodRegister
 

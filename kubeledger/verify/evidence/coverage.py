@@ -54,10 +54,8 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, LogThinned
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.evidence.line_classes import OWED, RESTS_ON, LoggedClasses
-from kubeledger.verify.evidence.lost_records import LostRecords
-from kubeledger.verify.evidence.periodic import PeriodicActivity
-from kubeledger.verify.evidence.pods_without_add import PodsWithoutAdd
+from kubeledger.verify.evidence.line_classes import OWED, RESTS_ON, LoggedClasses, LostRecords
+from kubeledger.verify.evidence.sync_loop import PeriodicActivity, PodsWithoutAdd
 
 SIGNALS_NS: Final = 10 * NS_PER_S
 """The eviction manager reads its signals so often, in every version."""

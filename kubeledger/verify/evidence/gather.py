@@ -10,15 +10,15 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.kube.keys import name_key
+from kubeledger.kubelet.kube.resources import name_key
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.builder import IntervalBuilder, Surroundings
 from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.evidence.history_entries import HistoryEntry
-from kubeledger.verify.evidence.loop_iterations import LoopIterations
 from kubeledger.verify.evidence.pod_intervals import ContainerRun, PodHistory
 from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process, Processes
+from kubeledger.verify.evidence.sync_loop import LoopIterations
 
 _RUNS_MAX: Final = 256
 """So many runs of a pod's containers are remembered, the last ones."""

@@ -10,6 +10,7 @@ import msgspec
 
 from kubeledger.kubelet.kube.statuses import statuses_in
 from kubeledger.kubelet.lifecycle.state import TERMINAL_PHASES
+from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
@@ -23,8 +24,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodTerminated,
     PodTerminating,
 )
-from kubeledger.model.bodies.preemption import PodPreempted
-from kubeledger.model.bodies.topologymanager import AffinityDecided, HintsGenerated
+from kubeledger.model.bodies.resourcemanagers import AffinityDecided, HintsGenerated
 from kubeledger.model.record import Body, Record
 
 What = Literal[

@@ -1,16 +1,33 @@
-"""What the machine has, as its line in the log, the node object and the signals show it."""
+"""The machine, its reserves, its memory manager and hints, as recorded and by the variant."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
+from kubeledger.kubelet.kube.containermanager import AllocationError
+from kubeledger.kubelet.kube.pod import Container, Pod
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
+from kubeledger.kubelet.memorymanager.checkpoint import machine_of, recorded_state
+from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
+from kubeledger.kubelet.memorymanager.machine import State
+from kubeledger.kubelet.memorymanager.memory_manager import Manager
+from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.kubelet.topologymanager.policy import BITS_MAX, Hints, TopologyHint, mask_of
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.node import NodeObserved
+from kubeledger.model.bodies.resourcemanagers import (
+    Hint,
+    HintsGenerated,
+    MemoryManagerStateRead,
+    MemoryTable,
+    NUMANodeMemory,
+)
 from kubeledger.model.record import Body, Record
 from kubeledger.verify.finding import Contradiction, Side
 
@@ -110,3 +127,239 @@ def _amounts(body: NodeObserved, logged: dict[str, int | None]) -> dict[str, Qua
     names = sorted(n for n in body.capacity or {} if n in logged or n.startswith(HUGE_PAGES))
     amounts = {name: Quantity.from_api((body.capacity or {})[name]) for name in names}
     return amounts | {name: Quantity.of(n) for name, n in logged.items() if n is not None}
+
+
+# What ``reservedMemory`` keeps of each NUMA node, and tables of a machine with another reserve.
+
+Reserves = Mapping[tuple[int, str], int]
+"""(NUMA node, type) -> bytes."""
+
+
+def reserves_of(setting: object) -> Reserves | None:
+    """The setting as it is recorded or asked for; None where it cannot be read."""
+    found: dict[tuple[int, str], int] = {}
+    try:
+        for entry in setting if isinstance(setting, list) else ():
+            for name, amount in (entry.get("limits") or {}).items():
+                found[int(entry["numaNode"]), name] = Quantity.from_api(amount).value()
+    except (QuantityError, AttributeError, KeyError, TypeError, ValueError):
+        return None
+    return found if isinstance(setting, list) else None
+
+
+def with_reserves(
+    machine: Mapping[str, NUMANodeMemory], reserves: Reserves
+) -> dict[str, NUMANodeMemory]:
+    """The NUMA nodes if the kubelet kept as much of each as this; what containers have stays."""
+    return {
+        node: msgspec.structs.replace(
+            state,
+            memory={
+                name: _with_reserve(table, reserves.get((int(node), name), 0))
+                for name, table in state.memory.items()
+            },
+        )
+        for node, state in machine.items()
+    }
+
+
+def _with_reserve(table: MemoryTable, reserved_bytes: int) -> MemoryTable:
+    more = table.system_reserved_bytes - reserved_bytes
+    return msgspec.structs.replace(
+        table,
+        system_reserved_bytes=reserved_bytes,
+        allocatable_bytes=table.allocatable_bytes + more,
+        free_bytes=table.free_bytes + more,
+    )
+
+
+# The static memory manager of a kubelet process, followed from record to record.
+#
+# Its machine is that of a state file, or, where there was none, of the first one that is read: what
+# is there, reserved and allocatable stays as long as the process runs.
+
+
+class FollowedMemory:
+    """What the manager holds, as long as every record fits it; nothing is known otherwise."""
+
+    def __init__(self) -> None:
+        self._manager: Manager | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is known what the manager holds."""
+        return self._manager is not None
+
+    def forget(self) -> None:
+        """Nothing is known any more."""
+        self._manager = None
+
+    def restart(self) -> None:
+        """A new process has what the file keeps, and not what init containers left to reuse."""
+        if self._manager is not None:
+            self._manager.policy.reusable.clear()
+
+    def begin(self, profile: KubeletProfile, nodes: Mapping[str, NUMANodeMemory]) -> None:
+        """Nobody has anything of these nodes."""
+        self._manager = Manager(profile)
+        self._manager.state = State(machine=machine_of(nodes, empty=True))
+
+    def adopt(self, profile: KubeletProfile, body: MemoryManagerStateRead) -> None:
+        """The manager holds what a state file shows."""
+        reusable = {} if self._manager is None else self._manager.policy.reusable
+        self._manager = Manager(profile)
+        self._manager.state = recorded_state(body)
+        self._manager.policy.reusable = reusable
+
+    def would_give(
+        self, pod: Pod, container: Container, affinity: TopologyHint
+    ) -> tuple[int, ...] | str:
+        """NUMA nodes of which a container would get memory, or why it would get none.
+
+        Raises:
+            ValueError: nothing is known of the machine.
+        """
+        if self._manager is None:
+            raise ValueError("nothing is known of the machine")
+        return _given(self._manager.copy(), pod, container, affinity)
+
+    def hints(self, pod: Pod, container: Container | None) -> Mapping[str, Hints] | None:
+        """Hints for a container, or for a pod as a whole; None where the kubelet crashes.
+
+        Raises:
+            ValueError: nothing is known of the machine.
+        """
+        if self._manager is None:
+            raise ValueError("nothing is known of the machine")
+        policy, state = self._manager.policy, self._manager.state
+        try:
+            if container is None:
+                return policy.get_pod_topology_hints(state, pod) or {}
+            return policy.get_topology_hints(state, pod, container) or {}
+        except KubeletPanicError:
+            return None
+
+    def give(self, pod: Pod, container: Container, nodes: frozenset[int]) -> None:
+        """A container got memory of these nodes."""
+        if self._manager is not None:
+            affinity = TopologyHint(mask_of(nodes), preferred=False)
+            if _given(self._manager, pod, container, affinity) != tuple(sorted(nodes)):
+                self.forget()
+
+    def take_back(self, pod: str, container: str) -> None:
+        """A container gave back what it had."""
+        if self._manager is not None:
+            try:
+                self._manager.policy.remove_container(self._manager.state, pod, container)
+            except KubeletPanicError:
+                self.forget()
+
+
+def _given(
+    manager: Manager, pod: Pod, container: Container, affinity: TopologyHint
+) -> tuple[int, ...] | str:
+    try:
+        manager.policy.allocate(manager.state, pod, container, affinity)
+    except AllocationError as error:
+        return str(error)
+    except KubeletPanicError as error:
+        return f"the kubelet crashes: {error}"
+    uid, name = pod.metadata.uid or "", container.name or ""
+    return tuple(manager.get_memory_numa_nodes(uid, name) or ())
+
+
+# Recorded topology hints as the deciders have them.
+
+
+def mask_of_hint(hint: Hint) -> int | None:
+    """Its NUMA nodes as the kubelet holds them; None for no preference."""
+    if hint.numa_nodes is None:
+        return None
+    return mask_of(node for node in hint.numa_nodes if 0 <= node < BITS_MAX)
+
+
+def masks_of(hints: Mapping[str, tuple[Hint, ...] | None]) -> dict[str, Hints | None]:
+    """Hints by resource."""
+    return {
+        name: None
+        if given is None
+        else tuple(TopologyHint(mask_of_hint(hint), hint.preferred) for hint in given)
+        for name, given in hints.items()
+    }
+
+
+# What hint providers offer and what the topology manager stores, as the variant would have it.
+#
+# The rules of the providers and that of the topology manager tell each other so.
+
+_KEPT_MAX: Final = 64
+
+
+class Offer(NamedTuple):
+    """Hints that were generated for a pod or container.
+
+    Attributes:
+        record: that shows them.
+        pod: its key.
+        body: of the record.
+        hints: what is merged, resource -> hints.
+        missing: providers whose hints are not known, as noun phrases.
+    """
+
+    record: Record
+    pod: str
+    body: HintsGenerated
+    hints: Mapping[str, Hints | None]
+    missing: tuple[str, ...] = ()
+
+
+class Affinity(NamedTuple):
+    """What the topology manager stored for a container.
+
+    Attributes:
+        seq: of the decision.
+        hints: (n,) that it may have stored; more than one where sources differ.
+        without_topology: resources that had no hints: their devices have no NUMA nodes.
+    """
+
+    seq: int
+    hints: tuple[TopologyHint, ...]
+    without_topology: frozenset[str]
+
+
+class Alignment:
+    """Newest offers, and affinities, of the kubelet process that runs."""
+
+    def __init__(self) -> None:
+        self._offers: OrderedDict[int, Offer] = OrderedDict()
+        self._stored: dict[str, dict[str, Affinity]] = {}
+
+    def restarted(self) -> None:
+        """A new process knows none."""
+        self._offers.clear()
+        self._stored.clear()
+
+    def offer(self, record: Record, pod: str, body: HintsGenerated) -> Offer:
+        """Hints of a record, which several rules see: as recorded, until one replaces them."""
+        found = self._offers.get(record.seq)
+        if found is None:
+            found = self._offers[record.seq] = Offer(record, pod, body, masks_of(body.hints))
+            if len(self._offers) > _KEPT_MAX:
+                self._offers.popitem(last=False)
+        return found
+
+    def replace(self, offer: Offer) -> None:
+        """A provider would have offered something else."""
+        self._offers[offer.record.seq] = offer
+
+    def offered(self, seq: int | None) -> Offer | None:
+        """The offer of a record."""
+        return None if seq is None else self._offers.get(seq)
+
+    def store(self, pod: str, container: str | None, affinity: Affinity) -> None:
+        """The topology manager stored an affinity; without a container that of the pod."""
+        self._stored.setdefault(pod, {})[container or ""] = affinity
+
+    def stored(self, pod: str, container: str) -> Affinity | None:
+        of_pod = self._stored.get(pod, {})
+        return of_pod.get(container) or of_pod.get("")

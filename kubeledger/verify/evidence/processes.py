@@ -22,7 +22,7 @@ from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserv
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
-from kubeledger.replay.node.snapshot_time import time_in_name
+from kubeledger.replay.node.state import time_in_name
 from kubeledger.verify.evidence.coverage import Coverage
 
 _ALIKE_MIN: Final = 2

@@ -25,10 +25,10 @@ from kubeledger.model.record import Body, Record
 from kubeledger.verify.evidence.coverage import Coverage, Loss
 from kubeledger.verify.evidence.gather import Gathered, gather
 from kubeledger.verify.evidence.history_entries import ENTRY_KINDS, HistoryEntry, entry_of
-from kubeledger.verify.evidence.loop_iterations import LoopIterations
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval, PodHistory
 from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process, Processes
+from kubeledger.verify.evidence.sync_loop import LoopIterations
 from kubeledger.verify.evidence.times import Times
 
 _BACK_NS: Final = 150_000_000_000

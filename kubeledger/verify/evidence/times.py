@@ -32,7 +32,7 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.evidence.instances import ListedInstances
+from kubeledger.verify.evidence.pods import ListedInstances
 
 RELIST_NS: Final = 3 * NS_PER_S
 """So much later a start or an end is told on a node that is not slow: at the next relist, and when

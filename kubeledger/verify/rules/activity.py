@@ -11,7 +11,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, lacks, same
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.evidence.endings import Restarting
+from kubeledger.verify.evidence.pod_intervals import Restarting
 from kubeledger.verify.evidence.pods import ListedPod, PodRegister
 
 _TOLD_LATE_NS = 2 * NS_PER_S

@@ -16,21 +16,22 @@ from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 import msgspec
 
 from kubeledger.kubelet.kube.pod import SIDECAR, Container, Pod
-from kubeledger.kubelet.kube.podlevel import is_pod_level
+from kubeledger.kubelet.kube.podtotals import is_pod_level
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.lifecycle.state import key_of
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
-from kubeledger.kubelet.topologymanager.hint import Hints
+from kubeledger.kubelet.topologymanager.policy import Hints
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected
 from kubeledger.model.bodies.node import KubeletStarted
-from kubeledger.model.bodies.topologymanager import HintsGenerated
+from kubeledger.model.bodies.resourcemanagers import HintsGenerated
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, recorded, same
-from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.evidence.pods import ListedPod
+from kubeledger.verify.finding import Row, Witnesses
 from kubeledger.verify.rules.activity import (
     came_back,
     is_active,
@@ -39,8 +40,6 @@ from kubeledger.verify.rules.activity import (
     misnamed,
     relied_on,
 )
-from kubeledger.verify.verifier import Prescan, See
-from kubeledger.verify.witnesses import Row, Witnesses
 
 Holder = tuple[str, str]
 """Pod key and container."""

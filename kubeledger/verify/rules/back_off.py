@@ -11,7 +11,11 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from kubeledger.kubelet.kube.flowcontrol import BackOffPolicy, next_back_off
-from kubeledger.kubelet.kuberuntime.backoff import EXPIRES_AFTER_NS, back_off_policy, series
+from kubeledger.kubelet.kuberuntime.kuberuntime_manager import (
+    EXPIRES_AFTER_NS,
+    back_off_policy,
+    series,
+)
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Belief, Ruling, World
 from kubeledger.verify.context import VerifyContext

@@ -12,15 +12,14 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from kubeledger.kubelet.dra.claiminfo import ClaimInfoState, Device, DriverState
+from kubeledger.kubelet.dra.claiminfo import Answer, ClaimInfoState, Device, DriverState, Result
 from kubeledger.kubelet.dra.manager import Manager
-from kubeledger.kubelet.dra.plugin import Answer, Result
 from kubeledger.kubelet.kube import resourceclaim as api
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER
 from kubeledger.kubelet.kube.pod import ObjectMeta, Pod, PodResourceClaim, PodSpec
 from kubeledger.kubelet.preemption.explain import listing
 from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.model.bodies.dra import (
+from kubeledger.model.bodies.devicemanager import (
     ClaimDevice,
     ClaimPrepared,
     ClaimReleased,
@@ -31,13 +30,12 @@ from kubeledger.model.record import Body, Decision, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, Ruling, judge, lacks, open_to, same
-from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.context import See, VerifyContext
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.evidence.pods import ListedPod
+from kubeledger.verify.finding import Row, Witnesses
 from kubeledger.verify.rules.activity import lived, relied_on
-from kubeledger.verify.settings import UNKNOWN
-from kubeledger.verify.verifier import See
-from kubeledger.verify.witnesses import Row, Witnesses
+from kubeledger.verify.variant import UNKNOWN
 
 RULE_PREPARE: Final = "pkg/kubelet/cm/dra Manager.PrepareResources"
 RULE_UNPREPARE: Final = "pkg/kubelet/cm/dra Manager.UnprepareResources"

@@ -22,19 +22,17 @@ from kubeledger.kubelet.cpumanager.policy_static import (
     StaticPolicy,
     new_static_policy,
 )
-from kubeledger.kubelet.cpumanager.state_checkpoint import StateError
-from kubeledger.kubelet.cpumanager.state_mem import Assignments, State
+from kubeledger.kubelet.cpumanager.state_checkpoint import Assignments, State, StateError
 from kubeledger.kubelet.cpumanager.topology import CPUTopology, machine_of
-from kubeledger.kubelet.kube.admission import AllocationError
-from kubeledger.kubelet.kube.cpuset import CPUSet, parse
+from kubeledger.kubelet.kube.containermanager import AllocationError, CPUSet, parse
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
 from kubeledger.kubelet.kube.pod import Container, Pod
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.kubelet.topologymanager.hint import Hints
-from kubeledger.model.bodies.cpumanager import CpuManagerStarted
+from kubeledger.kubelet.topologymanager.policy import Hints
+from kubeledger.model.bodies.resourcemanagers import CpuManagerStarted
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.settings import UNKNOWN
+from kubeledger.verify.variant import UNKNOWN
 
 _OPTIONS: Final = "cpuManagerPolicyOptions"
 _RESERVED: Final = "reservedSystemCPUs"

@@ -14,12 +14,12 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from kubeledger.kubelet.cpumanager.guaranteed import GuaranteedCPUs
-from kubeledger.kubelet.cpumanager.state_mem import Assignments, State
-from kubeledger.kubelet.kube.cpuset import CPUSet, parse, text_of
+from kubeledger.kubelet.cpumanager.policy_options import GuaranteedCPUs
+from kubeledger.kubelet.cpumanager.state_checkpoint import Assignments, State
+from kubeledger.kubelet.kube.containermanager import CPUSet, parse, text_of
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
 from kubeledger.kubelet.topologymanager.resource_manager import leaves_to_later
-from kubeledger.model.bodies.cpumanager import (
+from kubeledger.model.bodies.resourcemanagers import (
     CpuAllocationFailed,
     CpuManagerStarted,
     CpuManagerStateRead,

@@ -16,8 +16,8 @@ import msgspec
 
 from kubeledger.kubelet.cpumanager.policy_options import FULL_PCPUS_ONLY
 from kubeledger.kubelet.cpumanager.policy_static import returned_cpus
-from kubeledger.kubelet.kube.cpuset import CPUSet, parse, set_of, text_of
-from kubeledger.model.bodies.cpumanager import (
+from kubeledger.kubelet.kube.containermanager import CPUSet, parse, set_of, text_of
+from kubeledger.model.bodies.resourcemanagers import (
     CpuAllocationFailed,
     CpuManagerStarted,
     CpusAllocated,

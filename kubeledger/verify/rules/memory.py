@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from kubeledger.kubelet.memorymanager.checkpoint import recorded_state
 from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
-from kubeledger.kubelet.memorymanager.validate import restarts
-from kubeledger.model.bodies.memorymanager import (
+from kubeledger.kubelet.memorymanager.memory_manager import restarts
+from kubeledger.model.bodies.resourcemanagers import (
     MemoryAllocated,
     MemoryAllocationFailed,
     MemoryReleased,
@@ -24,7 +24,7 @@ from kubeledger.model.bodies.memorymanager import (
 from kubeledger.model.record import Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
-from kubeledger.verify.evidence.reserves import reserves_of
+from kubeledger.verify.evidence.machine import reserves_of
 from kubeledger.verify.rules.activity import came_back, is_active
 from kubeledger.verify.rules.assignments import Holder, Spec
 from kubeledger.verify.rules.memory_table import Blocks, MemoryTableVerifier, sizes

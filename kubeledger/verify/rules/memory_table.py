@@ -7,14 +7,15 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from kubeledger.kubelet.kube.admission import AllocationError
-from kubeledger.kubelet.kube.names import HUGE_PAGES
+from kubeledger.kubelet.kube.containermanager import AllocationError
 from kubeledger.kubelet.kube.pod import Container, Pod
+from kubeledger.kubelet.kube.resources import HUGE_PAGES
+from kubeledger.kubelet.memorymanager.hints import RequestedMemory
 from kubeledger.kubelet.memorymanager.machine import MEMORY
-from kubeledger.kubelet.memorymanager.requested import RequestedMemory
-from kubeledger.kubelet.topologymanager.hint import TopologyHint
+from kubeledger.kubelet.topologymanager.policy import TopologyHint
 from kubeledger.kubelet.topologymanager.scope import NO_AFFINITY
-from kubeledger.model.bodies.memorymanager import (
+from kubeledger.model.bodies.resourcemanagers import (
+    HintsGenerated,
     MemoryAllocated,
     MemoryAllocationFailed,
     MemoryBlock,
@@ -24,14 +25,17 @@ from kubeledger.model.bodies.memorymanager import (
     MemoryStateRefused,
     NUMANodeMemory,
 )
-from kubeledger.model.bodies.topologymanager import HintsGenerated
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Decision, Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.evidence.followed_memory import FollowedMemory
-from kubeledger.verify.evidence.hints import masks_of
-from kubeledger.verify.evidence.reserves import Reserves, reserves_of, with_reserves
+from kubeledger.verify.evidence.machine import (
+    FollowedMemory,
+    Reserves,
+    masks_of,
+    reserves_of,
+    with_reserves,
+)
 from kubeledger.verify.rules.assignments import (
     AssignmentVerifier,
     Holder,
@@ -39,7 +43,7 @@ from kubeledger.verify.rules.assignments import (
     Spec,
     specs_in,
 )
-from kubeledger.verify.rules.devices.words import nodes_text
+from kubeledger.verify.rules.devices.model import nodes_text
 from kubeledger.verify.variant import RECORDED
 
 Blocks = tuple[MemoryBlock, ...]

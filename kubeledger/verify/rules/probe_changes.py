@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from kubeledger.kubelet.prober.machine import SAYS, Span, State
-from kubeledger.kubelet.prober.objects import ProbeSpec
-from kubeledger.kubelet.prober.results import FAILURE
+from kubeledger.kubelet.prober.objects import FAILURE, ProbeSpec
 from kubeledger.model.bodies.prober import (
     ProbeExecuted,
     ProbeTransitioned,
@@ -19,15 +18,14 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Belief, Judgement, RuleVerifier, judge, lacks, same
-from kubeledger.verify.cached_results import CachedResult, CachedResults
-from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.context import CachedResult, CachedResults, VerifyContext
 from kubeledger.verify.debts import Debt, Key
 from kubeledger.verify.finding import WORKED_OUT, Fields
 from kubeledger.verify.rules.containers import subject_of
-from kubeledger.verify.rules.probe_counts import Counts
 from kubeledger.verify.rules.probe_judging import (
     STORES,
     Case,
+    Counts,
     after,
     expected_of,
     reached,

@@ -12,18 +12,18 @@ from collections.abc import Sequence
 from typing import Final
 
 from kubeledger.kubelet.kube.statuses import bare_id, statuses_in
-from kubeledger.kubelet.prober.results import SUCCESS
+from kubeledger.kubelet.prober.objects import SUCCESS
 from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodListed
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.times import UNSEEN_STEP_NS
+from kubeledger.verify.finding import Row, Witnesses
 from kubeledger.verify.rules.containers import subject_of
 from kubeledger.verify.rules.probe_judging import STORES
 from kubeledger.verify.rules.probe_worker import Worker
 from kubeledger.verify.rules.probe_workers import Workers
-from kubeledger.verify.witnesses import Row, Witnesses
 
 _ENOUGH: Final = 3
 """So often a log has to hold what belongs together before it is missed."""

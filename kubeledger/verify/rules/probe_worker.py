@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from kubeledger.kubelet.prober.machine import Machine, Span, State, machine_of
-from kubeledger.kubelet.prober.objects import ProbeSpec
-from kubeledger.kubelet.prober.results import FAILURE, Result
+from kubeledger.kubelet.prober.objects import FAILURE, ProbeSpec, Result
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import ProbeType
 from kubeledger.model.record import Record

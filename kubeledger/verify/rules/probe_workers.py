@@ -7,12 +7,11 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.kube.keys import pod_key
+from kubeledger.kubelet.kube.resources import pod_key
 from kubeledger.kubelet.kube.statuses import instances_in
 from kubeledger.kubelet.prober.machine import ABSENT, Span
-from kubeledger.kubelet.prober.objects import ProbeSpec
+from kubeledger.kubelet.prober.objects import INITIAL, SUCCESS, ProbeSpec
 from kubeledger.kubelet.prober.prober import COUNTS_AS
-from kubeledger.kubelet.prober.results import INITIAL, SUCCESS
 from kubeledger.kubelet.prober.worker import RESTART_GRACE_NS
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,

@@ -13,8 +13,9 @@ from typing import Final
 import msgspec
 
 from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, dispute_of, stamps_of
+from kubeledger.kubelet.prober.objects import FAILURE
 from kubeledger.kubelet.prober.prober import COUNTS_AS
-from kubeledger.kubelet.prober.results import FAILURE
+from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
@@ -27,7 +28,6 @@ from kubeledger.model.bodies.lifecycle import (
     RestartBackedOff,
 )
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
-from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.bodies.prober import (
     PROBE_OF_KILL,
     ProbeCountersRead,
@@ -37,11 +37,10 @@ from kubeledger.model.bodies.prober import (
 )
 from kubeledger.model.record import Body, Record
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.rules.containers import key_for
 from kubeledger.verify.rules.probe_changes import TOLD_WITHIN_NS, ChangeJudge
 from kubeledger.verify.rules.probe_worker import Worker
-from kubeledger.verify.verifier import Prescan, See
 
 _TICKS_KEPT: Final = 512
 

@@ -20,10 +20,9 @@ from kubeledger.kubelet.imagepull.image_manager import (
     eval_cri_pull_err,
 )
 from kubeledger.kubelet.kube.flowcontrol import next_back_off
-from kubeledger.kubelet.kuberuntime.backoff import series
-from kubeledger.kubelet.profile.imagepull import ImagePullFacts
-from kubeledger.model.bodies.imagepull import PullDecided, PullEnded
-from kubeledger.model.bodies.images import ImageDeleted
+from kubeledger.kubelet.kuberuntime.kuberuntime_manager import series
+from kubeledger.kubelet.profile.images import ImagePullFacts
+from kubeledger.model.bodies.images import ImageDeleted, PullDecided, PullEnded
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_go_duration, format_ts
 from kubeledger.replay.node.state import NodeState
@@ -38,13 +37,11 @@ from kubeledger.verify.belief import (
     lacks,
     same,
 )
-from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.evidence.container_specs import PodSpec, specs_of
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.rules.containers import subject_of
-from kubeledger.verify.rules.pull_turns import PullTurns
-from kubeledger.verify.rules.pull_users import PullUsers, User
-from kubeledger.verify.verifier import Prescan, See
+from kubeledger.verify.rules.pull_turns import PullTurns, PullUsers, User
 
 _MARGIN_NS: Final = NS_PER_S // 2
 """A line about a decision is written so soon after it, on a node that is not slow."""

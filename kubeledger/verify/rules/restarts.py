@@ -13,7 +13,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.flowcontrol import BackOffPolicy
-from kubeledger.kubelet.kuberuntime.backoff import series
+from kubeledger.kubelet.kuberuntime.kuberuntime_manager import series
 from kubeledger.model.bodies.lifecycle import (
     ContainerRestarted,
     RestartBackedOff,
@@ -22,15 +22,14 @@ from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, all_of, judge, open_to, same
+from kubeledger.verify.context import See
 from kubeledger.verify.evidence.container_specs import specs_of
-from kubeledger.verify.evidence.line_texts import SYNC_FAILED
+from kubeledger.verify.evidence.line_classes import SYNC_FAILED
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.back_off import policy_of
-from kubeledger.verify.rules.containers import Container, Instance, subject_of
-from kubeledger.verify.rules.list_disputes import report_disputes
-from kubeledger.verify.rules.restart_policy import judge_policy
+from kubeledger.verify.rules.containers import Container, Instance, judge_policy, subject_of
+from kubeledger.verify.rules.disputes import report_disputes
 from kubeledger.verify.rules.starts import Starts
-from kubeledger.verify.verifier import See
 
 _LONGEST_KILL_NS: Final = 60 * NS_PER_S
 """So long before its end a container was killed at most, with the usual grace period."""

@@ -19,16 +19,14 @@ from kubeledger.kubelet.lifecycle.termination import (
     shutdown_groups,
 )
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodTerminated, PodTerminating
-from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
-from kubeledger.model.bodies.stages import ShutdownProgressed
+from kubeledger.model.bodies.node import ClockStepped, KubeletStarted, ShutdownProgressed
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import RuleVerifier
-from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.context import See, VerifyContext
 from kubeledger.verify.debts import Debt
-from kubeledger.verify.settings import UNKNOWN
-from kubeledger.verify.verifier import See
+from kubeledger.verify.variant import UNKNOWN
 
 _SHUTDOWN: Final = "shutdown"
 _STOP: Final = (_SHUTDOWN, "stop")

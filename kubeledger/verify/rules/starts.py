@@ -21,20 +21,20 @@ from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import RuleVerifier
-from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.context import See, VerifyContext
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.evidence.times import RELIST_NS
 from kubeledger.verify.rules.back_off import BackOff, policy_of
-from kubeledger.verify.rules.causes import Causes, corrected
 from kubeledger.verify.rules.containers import (
+    Causes,
     Container,
     Instance,
     OfPod,
+    corrected,
     key_for,
+    reason_meant,
     subject_of,
 )
-from kubeledger.verify.rules.restart_policy import reason_meant
-from kubeledger.verify.verifier import See
 
 _PAUSE_NS: Final = 5 * NS_PER_S
 """After a pause so long it is asked whether probes that had to be made are missing."""

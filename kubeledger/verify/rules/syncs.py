@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from kubeledger.kubelet.kube.flowcontrol import BackOffPolicy
-from kubeledger.kubelet.kube.restartpolicy import ALWAYS
+from kubeledger.kubelet.kube.statuses import ALWAYS
 from kubeledger.kubelet.kuberuntime.kuberuntime_manager import compute_pod_actions
 from kubeledger.kubelet.kuberuntime.objects import (
     EXITED,
@@ -40,19 +40,17 @@ from kubeledger.model.bodies.lifecycle import (
     PodListed,
     RestartBackedOff,
 )
-from kubeledger.model.bodies.node import KubeletStarted
-from kubeledger.model.bodies.stages import NodeTroubled, PodStageFailed
+from kubeledger.model.bodies.node import KubeletStarted, NodeTroubled, PodStageFailed
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import RuleVerifier
-from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.context import See, VerifyContext
 from kubeledger.verify.debts import Debt
 from kubeledger.verify.evidence.container_specs import image_of, versions_of
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.back_off import policy_of
 from kubeledger.verify.rules.containers import key_for, subject_of
-from kubeledger.verify.verifier import See
 
 _SYNC, _ORDER, _CHANGED = "sync", "order", "changed"
 _KILLED_NS: Final = 180 * NS_PER_S

@@ -10,27 +10,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, cast, get_args
 
-from kubeledger.kubelet.topologymanager.bitmask import bits_of, mask_of
 from kubeledger.kubelet.topologymanager.explain import blame_text, blamed
-from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
-from kubeledger.kubelet.topologymanager.options import (
+from kubeledger.kubelet.topologymanager.policy import (
+    Hints,
+    Policy,
+    PolicyName,
+    TopologyHint,
+    bits_of,
+    mask_of,
+    merge,
+)
+from kubeledger.kubelet.topologymanager.scope import (
     PREFER_CLOSEST,
     ConfigurationError,
     policy_options,
 )
-from kubeledger.kubelet.topologymanager.policies import Policy, PolicyName, merge
-from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint, HintsGenerated
+from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint, HintsGenerated
 from kubeledger.model.record import Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, open_to, recorded, same
-from kubeledger.verify.evidence.alignment import Affinity, Offer
-from kubeledger.verify.evidence.hints import mask_of_hint
-from kubeledger.verify.evidence.line_texts import HINTS, HINTS_OF_A_POD, NO_HINT
+from kubeledger.verify.evidence.line_classes import HINTS, HINTS_OF_A_POD, NO_HINT
+from kubeledger.verify.evidence.machine import Affinity, Offer, mask_of_hint
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.devices.model import DeviceManagerModel
-from kubeledger.verify.rules.devices.words import joined, nodes_text
-from kubeledger.verify.settings import UNKNOWN
-from kubeledger.verify.variant import RECORDED
+from kubeledger.verify.rules.devices.model import DeviceManagerModel, joined, nodes_text
+from kubeledger.verify.variant import RECORDED, UNKNOWN
 
 RULE: Final = "pkg/kubelet/cm/topologymanager/policy.go mergeFilteredHints"
 _SCOPE: Final = "topologyManagerScope"

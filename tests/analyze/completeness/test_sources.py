@@ -6,10 +6,9 @@ import msgspec
 import pytest
 
 from kubeledger.analyze.completeness import Span
-from kubeledger.analyze.completeness.levels import KINDS
-from kubeledger.analyze.completeness.missing import advice_on, missing_report
-from kubeledger.analyze.completeness.sources import TELLS
-from kubeledger.analyze.completeness.span import ALWAYS
+from kubeledger.analyze.completeness.report import advice_on, missing_report
+from kubeledger.analyze.completeness.sources import ALWAYS, TELLS
+from kubeledger.analyze.completeness.verbosity import KINDS
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollected,
@@ -23,7 +22,7 @@ from kubeledger.model.bodies.ledger import (
     SourceAccount,
 )
 from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerKilled
-from kubeledger.model.bodies.stages import ErrorsLogged, PodStageFailed
+from kubeledger.model.bodies.node import ErrorsLogged, PodStageFailed
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.model.wire.catalogue import BODY_TYPES

@@ -14,7 +14,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodListed,
     PodRejected,
 )
-from kubeledger.model.bodies.stages import NodeConditionChanged, PodStageFailed
+from kubeledger.model.bodies.node import NodeConditionChanged, PodStageFailed
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay import fold

@@ -19,18 +19,12 @@ from kubeledger.analyze.headlines import (
     incidents,
 )
 from kubeledger.analyze.logged_errors import HARMLESS, Harmless, harmless
-from kubeledger.analyze.phrases import (
-    bytes_text,
-    missing_text,
-    names_text,
-    shortened,
-    span_text,
-)
 from kubeledger.analyze.problems.table import PROBLEMS, occurrences
 from kubeledger.analyze.sql.api import connect
-from kubeledger.ingest.klog.error_shapes import error_shape
-from kubeledger.kubelet.lifecycle.exits import how_it_ended
-from kubeledger.model.bodies.eviction import PodSpared, RankedPod, ReclaimAttempted
+from kubeledger.analyze.wording import bytes_text, missing_text, names_text, shortened, span_text
+from kubeledger.ingest.klog.account import error_shape
+from kubeledger.kubelet.lifecycle.state import how_it_ended
+from kubeledger.model.bodies.eviction import PodSpared, ProcessKilled, RankedPod, ReclaimAttempted
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
@@ -42,10 +36,11 @@ from kubeledger.model.bodies.lifecycle import (
     PodTerminated,
     RestartBackedOff,
 )
-from kubeledger.model.bodies.node import ClockStepped, KubeletExited, KubeletStarted
-from kubeledger.model.bodies.oom import ProcessKilled
-from kubeledger.model.bodies.stages import (
+from kubeledger.model.bodies.node import (
+    ClockStepped,
     ErrorsLogged,
+    KubeletExited,
+    KubeletStarted,
     NodeConditionChanged,
     NodeTrouble,
     NodeTroubled,

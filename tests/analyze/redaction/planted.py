@@ -16,8 +16,14 @@ from kubeledger.model.bodies.lifecycle import (
     PodListed,
     PodRejected,
 )
-from kubeledger.model.bodies.node import KubeletExited, NodeObserved, Setting, SettingsObserved
-from kubeledger.model.bodies.stages import ErrorsLogged, PodStageFailed
+from kubeledger.model.bodies.node import (
+    ErrorsLogged,
+    KubeletExited,
+    NodeObserved,
+    PodStageFailed,
+    Setting,
+    SettingsObserved,
+)
 from kubeledger.model.record import Body, Evidence
 from kubeledger.model.wire.catalogue import BODY_TYPES
 

@@ -21,15 +21,18 @@ from kubeledger.analyze.histories.history import (
 )
 from kubeledger.analyze.redaction import key_of_passphrase, redacted
 from kubeledger.analyze.redaction.pseudonyms import Pseudonyms
-from kubeledger.analyze.redaction.sentences import in_own_words
-from kubeledger.analyze.redaction.settings import shown_setting
+from kubeledger.analyze.redaction.settings import in_own_words, shown_setting
 from kubeledger.cli.main import cli
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import encode_recording, read_recording
-from kubeledger.model.bodies.allocation import PodResources, PodsStateRead, ResourceAmounts
-from kubeledger.model.bodies.cpumanager import CpuManagerStarted, CpuManagerStateRead
+from kubeledger.model.bodies.cgroups import PodResources, PodsStateRead, ResourceAmounts
 from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodListed, PodResized
-from kubeledger.model.bodies.memorymanager import MemoryBlock, MemoryManagerStateRead
+from kubeledger.model.bodies.resourcemanagers import (
+    CpuManagerStarted,
+    CpuManagerStateRead,
+    MemoryBlock,
+    MemoryManagerStateRead,
+)
 from kubeledger.model.record import Body, Record
 from kubeledger.model.wire.codec import kind_of
 from kubeledger.verify import Finding, Outcome

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kubeledger.analyze.sql.api import Queryable, connect
-from kubeledger.analyze.sql.library import load_library
-from kubeledger.analyze.sql.views import load_views
+from kubeledger.analyze.sql.views import load_library, load_views
 from kubeledger.cli.output import write_rows
 from tests.analyze.sql.fixture_ledger import manager_story, whole_story, write_ledger
 

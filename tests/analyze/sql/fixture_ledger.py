@@ -7,31 +7,33 @@ from typing import Any, Literal
 
 import msgspec
 
-from kubeledger.ledger.names import segment_file
+from kubeledger.ledger.storage import segment_file
 from kubeledger.model.bodies.cgroups import CgroupUpdated
-from kubeledger.model.bodies.cpumanager import (
-    CpuManagerStateRead,
-    CpusAllocated,
-    CpusReleased,
-)
 from kubeledger.model.bodies.devicemanager import (
     AllocationFailed,
+    ClaimDevice,
+    ClaimPrepared,
+    ClaimReleased,
     DevicesAllocated,
     DevicesReleased,
     DevicesReported,
     EndpointStopped,
     PluginRegistered,
 )
-from kubeledger.model.bodies.dra import ClaimDevice, ClaimPrepared, ClaimReleased
 from kubeledger.model.bodies.eviction import (
+    InsufficientResource,
     NodeConditionsChanged,
+    OutOfMemory,
+    PodPreempted,
     PodSpared,
     PodUsage,
     PodUsageObserved,
+    PreemptionFailed,
+    ProcessKilled,
     RankedPod,
     ReclaimAttempted,
+    Task,
 )
-from kubeledger.model.bodies.imagepull import PullDecided, PullEnded
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollected,
@@ -40,6 +42,8 @@ from kubeledger.model.bodies.images import (
     ImageFsObserved,
     ImagesDetected,
     ListedImage,
+    PullDecided,
+    PullEnded,
 )
 from kubeledger.model.bodies.ledger import (
     FindingReported,
@@ -62,15 +66,15 @@ from kubeledger.model.bodies.lifecycle import (
     PodTerminating,
     RestartBackedOff,
 )
-from kubeledger.model.bodies.memorymanager import (
-    MemoryAllocated,
-    MemoryBlock,
-    MemoryManagerStarted,
-    MemoryReleased,
+from kubeledger.model.bodies.node import (
+    ErrorsLogged,
+    KubeletStarted,
+    NodeConditionChanged,
+    NodeTroubled,
+    PodStageFailed,
+    Setting,
+    SettingsObserved,
 )
-from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
-from kubeledger.model.bodies.oom import OutOfMemory, ProcessKilled, Task
-from kubeledger.model.bodies.preemption import InsufficientResource, PodPreempted, PreemptionFailed
 from kubeledger.model.bodies.prober import (
     ProbeCountersRead,
     ProbeExecuted,
@@ -78,13 +82,17 @@ from kubeledger.model.bodies.prober import (
     ProbeTransitioned,
     TickResult,
 )
-from kubeledger.model.bodies.stages import (
-    ErrorsLogged,
-    NodeConditionChanged,
-    NodeTroubled,
-    PodStageFailed,
+from kubeledger.model.bodies.resourcemanagers import (
+    AffinityDecided,
+    CpuManagerStateRead,
+    CpusAllocated,
+    CpusReleased,
+    Hint,
+    MemoryAllocated,
+    MemoryBlock,
+    MemoryManagerStarted,
+    MemoryReleased,
 )
-from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.model.units import NS_PER_S, parse_ts
 from kubeledger.model.wire.codec import GENESIS, encode_line

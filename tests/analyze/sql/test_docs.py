@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubeledger.analyze.sql.header import parse_header
+from kubeledger.analyze.sql.views import parse_header
 from tests.generated import stale
 from tests.generated.sql_page import render
 

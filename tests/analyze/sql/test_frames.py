@@ -12,7 +12,7 @@ import pyarrow
 import pytest
 
 from kubeledger.analyze.sql.api import Queryable, connect
-from kubeledger.analyze.sql.html import html_table
+from kubeledger.analyze.sql.rows import html_table
 from kubeledger.model.errors import BadQuestionError
 
 ALLOCATIONS = (

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from kubeledger.analyze.sql.api import Queryable
-from kubeledger.analyze.sql.guard import check_query, one_line
+from kubeledger.analyze.sql.loader import check_query, one_line
 from kubeledger.model.errors import BadQuestionError
 from tests.analyze.sql.fixture_ledger import RECORDS
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from kubeledger.analyze.sql.excerpt import excerpt
+from kubeledger.analyze.sql.exports import excerpt
 from kubeledger.analyze.sql.listing import Filter, pods_of
 from kubeledger.cli.main import cli
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.record import Record
 from kubeledger.model.units import parse_ts
-from kubeledger.replay.excerpts import renumbered
+from kubeledger.replay.instants import renumbered
 from kubeledger.verify import Contradiction
 from tests.recordings import import_recording
 from tests.verify.histories import outcomes

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kubeledger.analyze.sql.api import Queryable, connect
-from kubeledger.analyze.sql.library import find_query, load_library
+from kubeledger.analyze.sql.views import find_query, load_library
 from kubeledger.model.bodies.eviction import PodSpared, RankedPod, ReclaimAttempted
 from kubeledger.model.errors import BadQuestionError
 from tests.analyze.sql.expected_rows import EXPECTED, rows_of_query

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from kubeledger.analyze.sql.api import connect
-from kubeledger.ledger.batch import Draft
-from kubeledger.ledger.compression import compress
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.names import segment_file
+from kubeledger.ledger.sealing import compress
+from kubeledger.ledger.storage import segment_file
+from kubeledger.ledger.tail import Draft
 from kubeledger.model.errors import BadQuestionError, DamagedLedgerError
 from kubeledger.model.record import Record
 from kubeledger.model.wire.codec import GENESIS, chained

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kubeledger.analyze.sql.api import connect
-from kubeledger.analyze.sql.library import find_query
+from kubeledger.analyze.sql.views import find_query
 from kubeledger.model.bodies.images import EvictionSignalObserved, ImageDeleted, ImagesDetected
 from kubeledger.model.bodies.images import ListedImage as Image
 from kubeledger.model.bodies.lifecycle import ContainerRestarted, KubernetesEvent, PodEvicted

@@ -14,10 +14,9 @@ import kubeledger
 from kubeledger.analyze.sql.api import Queryable, connect
 from kubeledger.analyze.sql.views import load_views
 from kubeledger.model.bodies.cgroups import CgroupUpdated
+from kubeledger.model.bodies.eviction import PreemptionFailed, ProcessKilled
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted
-from kubeledger.model.bodies.oom import ProcessKilled
-from kubeledger.model.bodies.preemption import PreemptionFailed
 from kubeledger.model.bodies.prober import ProbeTicksFolded
 from kubeledger.model.units import NS_PER_S
 from kubeledger.model.wire.catalogue import BODY_TYPES

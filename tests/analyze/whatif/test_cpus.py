@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kubeledger.analyze.whatif import Change, Outlook, outlook
-from kubeledger.kubelet.kube.cpuset import parse
-from kubeledger.model.bodies.cpumanager import CpuAllocationFailed, CpusAllocated
+from kubeledger.kubelet.kube.containermanager import parse
+from kubeledger.model.bodies.resourcemanagers import CpuAllocationFailed, CpusAllocated
 from kubeledger.model.record import Record
 from kubeledger.verify import Variant
 from tests.simulate.engine.scenes import of_kind

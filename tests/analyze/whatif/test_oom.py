@@ -9,7 +9,7 @@ import pytest
 
 from kubeledger.analyze.whatif import Change, Outlook, outlook, parse_variants
 from kubeledger.analyze.whatif.variants import parse_setting
-from kubeledger.model.bodies.oom import OutOfMemory, ProcessKilled
+from kubeledger.model.bodies.eviction import OutOfMemory, ProcessKilled
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record
 from kubeledger.verify import Variant

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kubeledger.analyze.whatif import Outlook, changes, outlook
+from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected
-from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.record import Record
 from kubeledger.simulate.engine.plan import PlannedPod
 from kubeledger.verify import Finding, Variant

@@ -16,7 +16,7 @@ from kubeledger.analyze.histories.history import History, history_of_reader
 from kubeledger.analyze.why import Answer, explain, explain_node, find_target
 from kubeledger.analyze.why.names import known_names
 from kubeledger.analyze.why.pieces import HEADLINE_MAX
-from kubeledger.cli.why_output import short_text
+from kubeledger.cli.why import short_text
 from kubeledger.verify import Outcome, Reader
 from tests.marks import nightly, slow
 from tests.verify.histories import outcomes, reader, recorded

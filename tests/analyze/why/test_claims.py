@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeledger.model.bodies.dra import ClaimPrepared, ClaimReleased
+from kubeledger.model.bodies.devicemanager import ClaimPrepared, ClaimReleased
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodListed, PodResized, PodTerminating
 from kubeledger.model.record import Body
 from tests.analyze.why.test_stages import POD, answer, failed, started

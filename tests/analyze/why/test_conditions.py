@@ -11,8 +11,9 @@ from kubeledger.analyze.histories.history import history_of_reader
 from kubeledger.analyze.why import Answer, explain_node, parse_target, with_besides
 from kubeledger.model.bodies.eviction import PodSpared, RankedPod, ReclaimAttempted
 from kubeledger.model.bodies.lifecycle import PodEvicted
-from kubeledger.model.bodies.node import KubeletExited, KubeletStarted
-from kubeledger.model.bodies.stages import (
+from kubeledger.model.bodies.node import (
+    KubeletExited,
+    KubeletStarted,
     NodeConditionChanged,
     NodeTroubled,
     ShutdownProgressed,

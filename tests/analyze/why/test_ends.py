@@ -9,10 +9,8 @@ import pytest
 
 from kubeledger.analyze.histories.history import history_of_reader
 from kubeledger.analyze.why import explain, parse_target
-from kubeledger.model.bodies.eviction import PodSpared
+from kubeledger.model.bodies.eviction import PodPreempted, PodSpared, ProcessKilled
 from kubeledger.model.bodies.lifecycle import PodEvicted
-from kubeledger.model.bodies.oom import ProcessKilled
-from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.record import Body, Evidence, Record
 from tests.verify.container_scenes import began, died, killed, listed, restarted, started
 from tests.verify.histories import reader, scene

@@ -6,7 +6,7 @@ import msgspec
 
 from kubeledger.analyze.histories.history import history_of_reader
 from kubeledger.analyze.why import explain, parse_target
-from kubeledger.cli.why_output import short_text
+from kubeledger.cli.why import short_text
 from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.record import Evidence
 from tests.verify.histories import reader, scene

@@ -11,7 +11,12 @@ import pytest
 from kubeledger.analyze.histories.history import History, history_of_reader
 from kubeledger.analyze.why import Explanation, Target, answers_to, explain, find_target
 from kubeledger.model.bodies.devicemanager import DevicesAllocated, DevicesReleased
-from kubeledger.model.bodies.eviction import RankedPod, ReclaimAttempted
+from kubeledger.model.bodies.eviction import (
+    PodPreempted,
+    ProcessKilled,
+    RankedPod,
+    ReclaimAttempted,
+)
 from kubeledger.model.bodies.lifecycle import (
     ContainerStarted,
     KubernetesEvent,
@@ -20,9 +25,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodRejected,
     RestartBackedOff,
 )
-from kubeledger.model.bodies.oom import ProcessKilled
-from kubeledger.model.bodies.preemption import PodPreempted
-from kubeledger.model.bodies.stages import ErrorsLogged, PodStageFailed
+from kubeledger.model.bodies.node import ErrorsLogged, PodStageFailed
 from kubeledger.model.errors import BadQuestionError
 from tests.verify.histories import reader, recorded, scene
 

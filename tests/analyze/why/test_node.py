@@ -10,10 +10,9 @@ import pytest
 from kubeledger.analyze.histories.history import history_of_reader
 from kubeledger.analyze.why import Answer, explain_node, parse_target
 from kubeledger.analyze.why.pieces import HEADLINE_MAX
-from kubeledger.model.bodies.eviction import NodeCondition, NodeConditionsChanged
+from kubeledger.model.bodies.eviction import NodeCondition, NodeConditionsChanged, ProcessKilled
 from kubeledger.model.bodies.lifecycle import PodTerminating
 from kubeledger.model.bodies.node import ClockStepped, KubeletExited, KubeletStarted, LogThinned
-from kubeledger.model.bodies.oom import ProcessKilled
 from kubeledger.model.record import Body, Record
 from tests.verify.histories import reader, scene
 

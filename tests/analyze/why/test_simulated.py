@@ -10,7 +10,7 @@ import pytest
 from kubeledger.analyze.histories.history import history_of_reader
 from kubeledger.analyze.why import explain, parse_target
 from kubeledger.analyze.why.names import known_names
-from kubeledger.cli.why_output import short_text
+from kubeledger.cli.why import short_text
 from kubeledger.model.units import format_ts
 from tests.verify.histories import reader
 from tests.verify.properties.truths import named

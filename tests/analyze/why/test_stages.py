@@ -11,7 +11,7 @@ from kubeledger.analyze.histories.history import history_of_reader
 from kubeledger.analyze.why import Answer, explain, parse_target
 from kubeledger.analyze.why.pieces import HEADLINE_MAX
 from kubeledger.analyze.wording import cause_in
-from kubeledger.cli.why_output import short_text
+from kubeledger.cli.why import short_text
 from kubeledger.kubelet.lifecycle.stages import STAGES
 from kubeledger.model.bodies.lifecycle import (
     ContainerKilled,
@@ -25,7 +25,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodResized,
     PodTerminating,
 )
-from kubeledger.model.bodies.stages import ErrorsLogged, PodStageFailed
+from kubeledger.model.bodies.node import ErrorsLogged, PodStageFailed
 from kubeledger.model.record import Body
 from tests.verify.histories import reader, scene
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from kubeledger.analyze.why import parse_target
 from kubeledger.analyze.why.concern import concerns, is_image, weight_of
+from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected
-from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Body
 from tests.verify.histories import scene

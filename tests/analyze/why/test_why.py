@@ -8,7 +8,7 @@ import pytest
 
 from kubeledger.analyze.histories.history import History, history_of_reader
 from kubeledger.analyze.why import Explanation, explain, parse_target
-from kubeledger.analyze.why.focus import line_about, words_about
+from kubeledger.analyze.why.facts import line_about, words_about
 from kubeledger.analyze.why.why import HISTORY_MAX
 from kubeledger.model.bodies.images import ImageDeleted, ImagesDetected
 from kubeledger.model.bodies.lifecycle import PodAdmitted

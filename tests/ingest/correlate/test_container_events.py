@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.lifecycle import (
     ContainerKilled,

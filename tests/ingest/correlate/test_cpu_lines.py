@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from kubeledger.ingest.correlate.assignments import CpuAssembler
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.cpus import CpuAssembler
-from kubeledger.model.bodies.cpumanager import (
+from kubeledger.model.bodies.resourcemanagers import (
     CpuAllocationFailed,
     CpuManagerStarted,
     CpusAllocated,

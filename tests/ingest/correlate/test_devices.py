@@ -17,15 +17,15 @@ from kubeledger.ingest.correlate.device_model import all_ids
 from kubeledger.ingest.correlate.devices import DeviceAssembler
 from kubeledger.ingest.correlate.registers import Pods, SyncLoop
 from kubeledger.ingest.correlate.survey import _take_checkpoint
-from kubeledger.ingest.sources.facts import Fact
 from kubeledger.ingest.sources.items import (
     ApiEvent,
     Checkpoint,
+    Fact,
     Item,
     PodList,
 )
 from kubeledger.kubelet.devicemanager.checkpoint import read_checkpoint
-from kubeledger.kubelet.kube.gospew import fnv1a32
+from kubeledger.kubelet.kube.gotypes import fnv1a32
 from kubeledger.model.bodies.devicemanager import (
     AllocationFailed,
     AllocationRequested,

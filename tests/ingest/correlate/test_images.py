@@ -6,8 +6,7 @@ import pytest
 
 from kubeledger.ingest.correlate.context import BundleContext, IndexedEvent
 from kubeledger.ingest.correlate.images import ImageAssembler
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import Item, StatsSummary
+from kubeledger.ingest.sources.items import Fact, Item, StatsSummary
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollected,

@@ -6,19 +6,15 @@ import json
 from collections.abc import Mapping
 
 from kubeledger.ingest.correlate.assembler import Assembler
+from kubeledger.ingest.correlate.assignments import CpuAssembler, MemoryAssembler
 from kubeledger.ingest.correlate.context import BundleContext, ContainerRef
-from kubeledger.ingest.correlate.cpus import CpuAssembler
-from kubeledger.ingest.correlate.memory import MemoryAssembler
 from kubeledger.ingest.correlate.survey import _take_memory
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import CpuManagerState, Item, LogLine, MemoryManagerState
-from kubeledger.model.bodies.cpumanager import (
+from kubeledger.ingest.sources.items import CpuManagerState, Fact, Item, LogLine, MemoryManagerState
+from kubeledger.model.bodies.resourcemanagers import (
     CpuManagerStarted,
     CpuPlace,
     CpusAllocated,
     CpusReleased,
-)
-from kubeledger.model.bodies.memorymanager import (
     MemoryAllocated,
     MemoryManagerStarted,
     MemoryManagerStateRead,

@@ -9,11 +9,9 @@ import pytest
 
 from kubeledger.ingest.correlate.assembler import Assembler
 from kubeledger.ingest.correlate.context import BundleContext, KnownPod
-from kubeledger.ingest.correlate.node_conditions import ConditionsAssembler
-from kubeledger.ingest.correlate.shutdown import ShutdownAssembler
-from kubeledger.ingest.correlate.troubles import TroublesAssembler
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import NodeObject
+from kubeledger.ingest.correlate.node import ConditionsAssembler
+from kubeledger.ingest.correlate.troubles import ShutdownAssembler, TroublesAssembler
+from kubeledger.ingest.sources.items import Fact, NodeObject
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 from tests.ingest.independent_conditions import ready_changes

@@ -6,8 +6,8 @@ from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.oom import OomAssembler
 from kubeledger.ingest.correlate.registers import SyncLoop
 from kubeledger.ingest.sources.items import KernelReport
-from kubeledger.ingest.sources.kernel_stamps import Stamp
-from kubeledger.model.bodies.oom import ProcessKilled
+from kubeledger.ingest.sources.times import Stamp
+from kubeledger.model.bodies.eviction import ProcessKilled
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 from tests.ingest.pieces import feed_log

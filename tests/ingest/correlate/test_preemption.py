@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.model.bodies.lifecycle import ContainerKilled, PodAdmitted
-from kubeledger.model.bodies.preemption import PodPreempted
 from tests.ingest.feeding import DATA
 from tests.ingest.pod_world import facts_of, ingest_lines, know_pod, values, world
 from tests.ingest.scenes import A, B, played_out, ran_status

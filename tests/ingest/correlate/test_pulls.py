@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from kubeledger.model.bodies.imagepull import PullEnded
+from kubeledger.model.bodies.images import PullEnded
 from tests.ingest.pod_world import ingest_lines, know_pod, pod_list, world
 from tests.ingest.scenes import UIDS, played_out
 

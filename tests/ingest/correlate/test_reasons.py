@@ -6,9 +6,8 @@ import pytest
 
 from kubeledger.ingest.correlate.context import BundleContext, IndexedEvent, KnownPod
 from kubeledger.ingest.correlate.reasons import ReasonAssembler
-from kubeledger.ingest.sources.api_events import COMBINED, ApiReason
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import ApiEvent, LogLine
+from kubeledger.ingest.sources.items import ApiEvent, Fact, LogLine
+from kubeledger.ingest.sources.shapes import COMBINED, ApiReason
 from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.bodies.lifecycle import KubernetesEvent
 from kubeledger.model.record import Evidence

@@ -8,10 +8,9 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeledger.ingest.correlate.holdback import Holdback
-from kubeledger.ingest.correlate.repeated import EVERY_NS, Repeated
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.model.bodies.stages import NodeTroubled
+from kubeledger.ingest.correlate.holdback import EVERY_NS, Holdback, Repeated
+from kubeledger.ingest.sources.items import Fact
+from kubeledger.model.bodies.node import NodeTroubled
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 

@@ -12,8 +12,7 @@ import yaml
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.node import NodeAssembler
 from kubeledger.ingest.klog.values import split_structured, text_values
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import KubeletConfigFile
+from kubeledger.ingest.sources.items import Fact, KubeletConfigFile
 from kubeledger.model.bodies.node import SettingsObserved
 from kubeledger.model.record import Evidence
 from tests.ingest.pieces import feed_items, feed_log, klog, klog_json, not_understood

@@ -9,16 +9,14 @@ from typing import Any
 import pytest
 
 from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.correlate.claims import ClaimsAssembler
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.pods_state import PodsStateAssembler
 from kubeledger.ingest.correlate.registers import Pods
-from kubeledger.ingest.planning.options import ImportOptions
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import DraManagerState, Item, PodsState
+from kubeledger.ingest.correlate.state_files import ClaimsAssembler, PodsStateAssembler
+from kubeledger.ingest.planning.bundle import ImportOptions
+from kubeledger.ingest.sources.items import DraManagerState, Fact, Item, PodsState
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.model.bodies.allocation import PodsStateRead
-from kubeledger.model.bodies.dra import ClaimPrepared, ClaimReleased, DraManagerStateRead
+from kubeledger.model.bodies.cgroups import PodsStateRead
+from kubeledger.model.bodies.devicemanager import ClaimPrepared, ClaimReleased, DraManagerStateRead
 from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S

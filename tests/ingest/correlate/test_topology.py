@@ -7,10 +7,9 @@ import pytest
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.topology import TopologyAssembler
 from kubeledger.ingest.messages.catalogue import router
-from kubeledger.ingest.messages.topology_hints import Hints, hint_of, hints_of, nodes_of_mask
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import KubeletConfigFile, LogLine
-from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint, HintsGenerated
+from kubeledger.ingest.messages.container_manager import Hints, hint_of, hints_of, nodes_of_mask
+from kubeledger.ingest.sources.items import Fact, KubeletConfigFile, LogLine
+from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint, HintsGenerated
 from kubeledger.model.record import Evidence
 from tests.ingest import feeding
 from tests.ingest.feeding import bodies, feed, lines, of_kind, recorded

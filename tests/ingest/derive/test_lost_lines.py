@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.derive.lost_lines import LostLinesAssembler
+from kubeledger.ingest.derive.tick_grid import LostLinesAssembler
 from kubeledger.model.bodies.node import LogThinned
 from tests.ingest.pieces import feed_log, klog, klog_json
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.sources.facts import Fact
+from kubeledger.ingest.sources.items import Fact
 from kubeledger.model.bodies.prober import ProbeTransitioned
 from tests.ingest.derive.probe_words import WORDS
 from tests.ingest.feeding import DATA

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.klog.container_survey import named_container
+from kubeledger.ingest.klog.log_signs import named_container
 from kubeledger.ingest.klog.log_survey import LogLook, LogSurvey
 from kubeledger.ingest.sources.streams import Digests, SourceFile
 from kubeledger.ledger.ledger import Ledger

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.ingest.klog.error_shapes import error_shape
+from kubeledger.ingest.klog.account import error_shape
 from tests.ingest.feeding import log_line
 
 HEAD = "E1121 02:00:00.000001 1 kubelet.go:1] "

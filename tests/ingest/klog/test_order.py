@@ -7,12 +7,11 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeledger.ingest.klog.outputs import ClockStep, LogEntry, LogOutput, WrongStamp
+from kubeledger.ingest.dispatch import Sequencer
+from kubeledger.ingest.klog.account import ClockStep, LogEntry, LogOutput, WrongStamp
 from kubeledger.ingest.klog.reorder import in_order
 from kubeledger.ingest.klog.stamps import Doubt
-from kubeledger.ingest.sequencer import Sequencer
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import LogLine
+from kubeledger.ingest.sources.items import Fact, LogLine
 from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, dispute_of
 from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.bodies.node import ClockStepped

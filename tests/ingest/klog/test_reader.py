@@ -10,16 +10,21 @@ import pytest
 
 from kubeledger.ingest.correlate.assembler import Assembler
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.klog.account import Account
+from kubeledger.ingest.klog.account import (
+    Account,
+    ClockStep,
+    LogEntry,
+    LogOutput,
+    NewProcess,
+    WrongStamp,
+)
 from kubeledger.ingest.klog.cut_lines import NOT_CUT, CutLineError, EndsSurvey, LineEnds
 from kubeledger.ingest.klog.lines import LINE_MAX
-from kubeledger.ingest.klog.outputs import ClockStep, LogEntry, LogOutput, NewProcess, WrongStamp
 from kubeledger.ingest.klog.reader import KlogReader
 from kubeledger.ingest.klog.router import LineHandler
 from kubeledger.ingest.klog.stamps import Clock
 from kubeledger.ingest.messages.catalogue import router
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import CutLine, LogLine
+from kubeledger.ingest.sources.items import CutLine, Fact, LogLine
 from kubeledger.model.bodies.ledger import LinesNotUnderstood
 
 HEAD = "1121 02:52:41.296376    8337"

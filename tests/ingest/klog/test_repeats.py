@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from kubeledger.ingest.klog import repeats as module
-from kubeledger.ingest.klog.repeats import Repeats
+from kubeledger.ingest.klog import reorder as module
+from kubeledger.ingest.klog.reorder import Repeats
 
 STAMP = "1121 02:52:{:02d}.{:06d}"
 

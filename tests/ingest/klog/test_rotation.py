@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from kubeledger.ingest.api import NodeReport, import_sources
-from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ledger.ledger import Ledger
 from tests.ingest.pieces import klog
 

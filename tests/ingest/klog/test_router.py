@@ -12,8 +12,7 @@ from kubeledger.ingest.klog.router import Handled, Router, Verdict
 from kubeledger.ingest.klog.rows import Regex, Row, ignore, ignore_text, klog, text
 from kubeledger.ingest.messages.catalogue import MESSAGES
 from kubeledger.ingest.messages.noise import NOISE
-from kubeledger.ingest.sources.facts import Facts
-from kubeledger.ingest.sources.items import LogLine
+from kubeledger.ingest.sources.items import Facts, LogLine
 from tests.ingest.feeding import lines
 
 PATTERNS = sorted(

@@ -52,7 +52,7 @@ def test_steps_change_nothing(seed: int, monkeypatch: pytest.MonkeyPatch) -> Non
     read = Log(text, whole)
     with monkeypatch.context() as patch:
         patch.setattr(klog, "_STEP", 1)
-        patch.setattr("kubeledger.ingest.klog.skim.Skim.learn", lambda *_: None)
+        patch.setattr("kubeledger.ingest.klog.router.Skim.learn", lambda *_: None)
         alone = Log(text, whole)
     assert read.counts == alone.counts
     assert read.lines == alone.lines

@@ -13,9 +13,9 @@ from typing import Any
 import kubeledger.ingest
 from kubeledger.ingest.assemblers import assemblers_of
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.klog.last_words import FATAL
+from kubeledger.ingest.klog.log_signs import FATAL
 from kubeledger.ingest.messages.keys import KEYS
-from kubeledger.ingest.planning.identity import KubeletVersion
+from kubeledger.ingest.planning.plan import KubeletVersion
 
 PACKAGE = Path(kubeledger.ingest.__file__).parent
 FILES = [file for part in ("", "correlate/", "derive/") for file in PACKAGE.glob(f"{part}*.py")]

@@ -10,14 +10,13 @@ import pytest
 
 from kubeledger.ingest.assemblers import assemblers_of
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.klog.outputs import LogEntry
+from kubeledger.ingest.klog.account import LogEntry
 from kubeledger.ingest.klog.router import Handled, Router
 from kubeledger.ingest.messages.catalogue import MESSAGES, router
 from kubeledger.ingest.messages.keys import NEEDED
 from kubeledger.ingest.messages.noise import NOISE
-from kubeledger.ingest.planning.identity import KubeletVersion
-from kubeledger.ingest.sources.facts import Fact, Facts
-from kubeledger.ingest.sources.items import LogLine
+from kubeledger.ingest.planning.plan import KubeletVersion
+from kubeledger.ingest.sources.items import Fact, Facts, LogLine
 from tests.ingest.feeding import hear, log_line
 from tests.ingest.messages.lines import LINES, Line
 

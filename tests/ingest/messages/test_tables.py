@@ -11,12 +11,12 @@ from string import Formatter
 import kubeledger.ingest
 from kubeledger.ingest.assemblers import assemblers_of
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.klog.last_words import FATAL
+from kubeledger.ingest.klog.log_signs import FATAL
 from kubeledger.ingest.klog.rows import Row
 from kubeledger.ingest.messages.catalogue import MESSAGES
 from kubeledger.ingest.messages.keys import KEYS, NEEDED
 from kubeledger.ingest.messages.noise import NOISE
-from kubeledger.ingest.planning.identity import KubeletVersion
+from kubeledger.ingest.planning.plan import KubeletVersion
 from kubeledger.kubelet.profile.facts import NEWEST, OLDEST
 from tests.generated import stale
 from tests.generated.messages_page import render
@@ -102,7 +102,7 @@ def test_keys_are_asked_for() -> None:
     """Each is written somewhere in the code that reads lines."""
     package = Path(kubeledger.ingest.__file__).parent
     readers = [*package.glob("*.py"), *package.glob("correlate/*.py"), *package.glob("derive/*.py")]
-    readers += [package / "messages" / name for name in ("podref.py", "probe_lines.py")]
+    readers += [package / "messages" / name for name in ("podref.py", "containers.py")]
     written = {
         node.value
         for file in readers

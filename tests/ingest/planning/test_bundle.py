@@ -13,7 +13,7 @@ import pytest
 import zstandard
 
 from kubeledger.ingest.api import plan_sources
-from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ingest.planning.plan import Plan
 from kubeledger.ingest.sources.detect import detect
 from kubeledger.ingest.sources.streams import SourceFile, digest_chunks

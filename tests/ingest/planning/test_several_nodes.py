@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kubeledger.ingest.api import ImportReport, import_sources
-from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ingest.sources.node_lines import Writers, lines_of_nodes
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ledger.ledger import Ledger

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.planning.options import ImportOptions
-from kubeledger.ingest.sources import newest_first as newest_first_logs
+from kubeledger.ingest.planning.bundle import ImportOptions
+from kubeledger.ingest.sources import pasted as newest_first_logs
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.bodies.node import ClockStepped

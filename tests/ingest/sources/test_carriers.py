@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ingest.sources.pasted import as_written
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ingest.sources.times import carrier_time

@@ -16,14 +16,14 @@ from typing import NamedTuple
 import pytest
 
 from kubeledger.ingest.api import import_sources, plan_sources
-from kubeledger.ingest.coverage import Coverage
 from kubeledger.ingest.pipeline import Pipeline
-from kubeledger.ingest.planning.bundle import Finding
-from kubeledger.ingest.planning.options import ImportOptions
-from kubeledger.ingest.sources.envelope.export_rows import export_rows
+from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ingest.sources.envelope.json_rows import TOP, json_rows
-from kubeledger.ingest.sources.journal_file import JOURNAL_MAGIC
+from kubeledger.ingest.sources.envelope.rows import export_rows
+from kubeledger.ingest.sources.items import Finding
+from kubeledger.ingest.sources.packing import JOURNAL_MAGIC
 from kubeledger.ingest.sources.prefix import is_entry
+from kubeledger.ingest.standing import Coverage
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.ledger import FindingReported, SourceAccount
 from kubeledger.model.bodies.node import KubeletStarted

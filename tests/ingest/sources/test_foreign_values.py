@@ -12,7 +12,7 @@ from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.ingest import NodeReport
 from kubeledger.ingest.klog.account import shape_of
 from kubeledger.ingest.klog.stamps import exact_json_ns
-from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ingest.sources.plain import plain
 from kubeledger.ingest.sources.times import api_time
 from kubeledger.ingest.sources.yaml_text import load_yaml

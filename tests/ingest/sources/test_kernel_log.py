@@ -14,8 +14,8 @@ from kubeledger.ingest.planning.kernel_dates import date_reports
 from kubeledger.ingest.sources.items import KernelReport
 from kubeledger.ingest.sources.kernel_log import KernelLogReader, is_kernel_log
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.model.bodies.eviction import ProcessKilled
 from kubeledger.model.bodies.ledger import FindingReported
-from kubeledger.model.bodies.oom import ProcessKilled
 from kubeledger.model.units import NS_PER_S, parse_ts
 from tests.ingest.feeding import DATA
 

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ingest.planning.plan import Plan
 from kubeledger.ingest.sources import unpack as unpacking
 from kubeledger.ingest.sources.collect import Collected, collect
-from kubeledger.ingest.sources.spool import spool_directory
+from kubeledger.ingest.sources.packing import spool_directory
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ingest.sources.unpack import unpack
 from kubeledger.model.errors import BadInputError
@@ -228,7 +228,7 @@ def test_sigterm_leaves_nothing_behind(tmp_path: Path) -> None:
     """The process ends with 143 and its temporary directory is gone."""
     code = (
         "import sys, time\n"
-        "from kubeledger.ingest.sources.spool import spool_directory\n"
+        "from kubeledger.ingest.sources.packing import spool_directory\n"
         "with spool_directory() as spool:\n"
         "    (spool / 'x').write_text('x')\n"
         "    print(spool, flush=True)\n"

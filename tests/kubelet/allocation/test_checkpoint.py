@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kubeledger.kubelet.allocation.checkpoint import read_pods_state
-from kubeledger.kubelet.kube.checkpoints import MalformedCheckpointError
-from kubeledger.kubelet.kube.gospew import fnv1a32, typed
-from kubeledger.model.bodies.allocation import PodResources, ResourceAmounts
+from kubeledger.kubelet.allocation.state import read_pods_state
+from kubeledger.kubelet.kube.containermanager import MalformedCheckpointError
+from kubeledger.kubelet.kube.gotypes import fnv1a32, typed
+from kubeledger.model.bodies.cgroups import PodResources, ResourceAmounts
 
 RECORDED = Path(__file__).parents[2] / "data/managers/v1.35.0.allocated_pods_state.json"
 ONE_CPU = {"requests": {"cpu": "1"}}

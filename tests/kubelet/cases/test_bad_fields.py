@@ -14,8 +14,13 @@ from click.testing import CliRunner
 from msgspec.structs import fields
 
 from kubeledger.cli.main import cli
-from kubeledger.kubelet.cases.locate import field_at_fault
-from kubeledger.kubelet.cases.registry import SUBSYSTEMS, decider_of, input_type, judge_of
+from kubeledger.kubelet.cases.registry import (
+    SUBSYSTEMS,
+    decider_of,
+    field_at_fault,
+    input_type,
+    judge_of,
+)
 from kubeledger.kubelet.cases.topologyhints import HintOutcome, _order_after, _ordered
 from kubeledger.model.errors import BadInputError
 from tests.kubelet.cases.lines import Lines

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.kubelet.cgroups.conversions import weight_of_shares, weight_of_shares_curved
 from kubeledger.kubelet.cgroups.decider import PodDecision, decide_node, decide_pod, decide_qos
-from kubeledger.kubelet.cgroups.node_config import ReservationSettings
-from kubeledger.kubelet.cgroups.qos_config import QOSConfig
+from kubeledger.kubelet.cgroups.node_config import QOSConfig, ReservationSettings
+from kubeledger.kubelet.cgroups.pod_config import weight_of_shares, weight_of_shares_curved
 from kubeledger.kubelet.kube.pod import Container, ObjectMeta, Pod, PodSpec, ResourceRequirements
 from kubeledger.kubelet.kube.quantity import parse
 from kubeledger.kubelet.profile.resolve import resolve

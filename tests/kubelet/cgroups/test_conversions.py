@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeledger.kubelet.cgroups.conversions import (
+from kubeledger.kubelet.cgroups.pod_config import (
     MAX_SHARES,
     quota_of_milli_cpu,
     quotient,

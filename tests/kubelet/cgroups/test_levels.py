@@ -9,8 +9,7 @@ from kubeledger.kubelet.cgroups.container_config import (
     container_oom_score_adj,
     huge_page_unit_size,
 )
-from kubeledger.kubelet.cgroups.node_config import node_allocatable
-from kubeledger.kubelet.cgroups.qos_config import QOSRequests, qos_unified
+from kubeledger.kubelet.cgroups.node_config import QOSRequests, node_allocatable, qos_unified
 from kubeledger.kubelet.cgroups.unified import UnifiedSettings, container_files, written
 from kubeledger.kubelet.kube.pod import Container, Pod, PodSpec, ResourceRequirements
 from kubeledger.kubelet.kube.quantity import parse

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kubeledger.kubelet.cpumanager.checkpoint import read_cpu_manager_state
-from kubeledger.kubelet.kube.checkpoints import MalformedCheckpointError
-from kubeledger.kubelet.kube.gospew import fnv1a32
+from kubeledger.kubelet.cpumanager.state_checkpoint import read_cpu_manager_state
+from kubeledger.kubelet.kube.containermanager import MalformedCheckpointError
+from kubeledger.kubelet.kube.gotypes import fnv1a32
 
 RECORDED = Path(__file__).parents[2] / "data/managers/v1.30.14.cpu_manager_state.json"
 

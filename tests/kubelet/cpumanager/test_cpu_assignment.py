@@ -11,8 +11,7 @@ from kubeledger.kubelet.cpumanager.cpu_assignment import (
 )
 from kubeledger.kubelet.cpumanager.policy_options import StaticPolicyOptions
 from kubeledger.kubelet.cpumanager.topology import Core, CPUTopology, MachineInfo, Node
-from kubeledger.kubelet.kube.admission import AllocationError
-from kubeledger.kubelet.kube.cpuset import parse, text_of
+from kubeledger.kubelet.kube.containermanager import AllocationError, parse, text_of
 from kubeledger.kubelet.profile.resolve import resolve
 
 PACKED = StaticPolicyOptions()

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kubeledger.kubelet.devicemanager.checkpoint import read_checkpoint
-from kubeledger.kubelet.kube.checkpoints import MalformedCheckpointError
-from kubeledger.kubelet.kube.gospew import fnv1a32
+from kubeledger.kubelet.kube.containermanager import MalformedCheckpointError
+from kubeledger.kubelet.kube.gotypes import fnv1a32
 
 DATA = Path(__file__).parents[2] / "data" / "devices"
 RECORDED = sorted(DATA.glob("*.checkpoint.json"))

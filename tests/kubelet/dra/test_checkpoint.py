@@ -8,9 +8,9 @@ from zlib import crc32
 
 import pytest
 
-from kubeledger.kubelet.dra.checkpoint import read_dra_manager_state
-from kubeledger.kubelet.kube.checkpoints import MalformedCheckpointError
-from kubeledger.model.bodies.dra import ClaimDevice
+from kubeledger.kubelet.dra.claiminfo import read_dra_manager_state
+from kubeledger.kubelet.kube.containermanager import MalformedCheckpointError
+from kubeledger.model.bodies.devicemanager import ClaimDevice
 
 DEVICE = {
     "PoolName": "n",

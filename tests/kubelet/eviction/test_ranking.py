@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeledger.kubelet.eviction.explain import outrank_text
+from kubeledger.kubelet.eviction.decisions import outrank_text
 from kubeledger.kubelet.eviction.ranking import Candidate, RankReason, rank, rank_reason
 
 NANOS: Final = 10**9

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.kubelet.eviction.reclaim import (
+from kubeledger.kubelet.eviction.signals import (
     SPLIT_DISK_ERROR,
+    DiskLayout,
     reclaim_functions,
     split_disk_error,
 )
-from kubeledger.kubelet.eviction.signals import DiskLayout
 from kubeledger.kubelet.profile.resolve import resolve
 
 SHORT = {"DeleteAllUnusedContainers": "C", "DeleteUnusedImages": "I"}

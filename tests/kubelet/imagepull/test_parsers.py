@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.kubelet.imagepull.parsers import (
+from kubeledger.kubelet.imagepull.keyring import (
     ImageNameError,
     parse_image_name,
     trim_image_tag_digest,

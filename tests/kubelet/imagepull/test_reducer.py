@@ -6,14 +6,13 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.model.bodies.imagepull import PullDecided, PullEnded, PullRecordRead, PullUsers
+from kubeledger.model.bodies.images import PullDecided, PullEnded, PullRecordRead, PullUsers
 from kubeledger.model.bodies.lifecycle import PodTerminated
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S
-from kubeledger.replay.node.document import document
 from kubeledger.replay.node.reducer import evolve
-from kubeledger.replay.node.state import NodeState
+from kubeledger.replay.node.state import NodeState, document
 from tests.verify.container_scenes import WHO, listed
 from tests.verify.histories import scene
 

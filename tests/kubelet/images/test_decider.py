@@ -19,8 +19,7 @@ from kubeledger.kubelet.images.image_gc_manager import (
     RuntimeImage,
     decide,
 )
-from kubeledger.kubelet.images.policy import ImageGCPolicy
-from kubeledger.kubelet.images.usage import ImageFsStats
+from kubeledger.kubelet.images.policy import ImageFsStats, ImageGCPolicy
 from kubeledger.kubelet.profile.resolve import resolve
 
 HOUR = 3600 * 10**9

@@ -15,8 +15,7 @@ from kubeledger.kubelet.images.image_gc_manager import (
     monitor_images,
 )
 from kubeledger.kubelet.images.policy import ImageGCPolicy
-from kubeledger.kubelet.kube.gotexts import DURATION_MAX_NS
-from kubeledger.kubelet.kube.instants import ZERO_TIME_NS
+from kubeledger.kubelet.kube.gotexts import DURATION_MAX_NS, ZERO_TIME_NS
 from kubeledger.kubelet.profile.resolve import resolve
 
 POLICY = ImageGCPolicy(high_threshold_percent=85, low_threshold_percent=80, min_age_ns=0)

@@ -5,16 +5,14 @@ from __future__ import annotations
 import pytest
 
 from kubeledger.kubelet.images.policy import (
-    ImageGCPolicy,
-    effective_max_age_ns,
-    loop_disabled,
-    policy_error,
-)
-from kubeledger.kubelet.images.usage import (
     ImageFsStats,
+    ImageGCPolicy,
     bytes_to_free,
+    effective_max_age_ns,
     format_size,
     int64,
+    loop_disabled,
+    policy_error,
     read_usage,
 )
 from kubeledger.kubelet.profile.resolve import resolve

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeledger.analyze.whatif.refusals import refusal
+from kubeledger.analyze.whatif.settings import refusal
 from kubeledger.ingest.messages.settings_flags import FLAGS
 from kubeledger.ingest.messages.settings_text import parse_flag
 from kubeledger.kubelet.kube.configuration import FIELDS, problem

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeledger.kubelet.kube.cpuset import cpu_set_text, cpus_of
+from kubeledger.kubelet.kube.containermanager import cpu_set_text, cpus_of
 
 
 @pytest.mark.parametrize(

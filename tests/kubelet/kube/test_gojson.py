@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeledger.kubelet.kube.gojson import syntax_error
+from kubeledger.kubelet.kube.gotexts import syntax_error
 from kubeledger.kubelet.kube.gotypes import (
     CHECKSUM,
     INT,

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kubeledger.kubelet.kube.amounts import NANOS
 from kubeledger.kubelet.kube.podtotals import staged_total
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError, parse
-from kubeledger.kubelet.kube.requests import (
+from kubeledger.kubelet.kube.resources import (
+    NANOS,
     Amount,
     ResourceList,
     milli_of,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.kubelet.kuberuntime.helpers import Kill, app_kill, sidecar_kill
-from kubeledger.kubelet.kuberuntime.objects import ProbeResult
+from kubeledger.kubelet.kuberuntime.objects import Kill, ProbeResult, app_kill, sidecar_kill
 from kubeledger.kubelet.profile.resolve import resolve
 
 NEW = resolve("1.36.2").kuberuntime

@@ -14,9 +14,8 @@ from kubeledger.kubelet.lifecycle.termination import (
     shutdown_group,
     shutdown_groups,
 )
-from kubeledger.kubelet.profile.gates import with_gates
 from kubeledger.kubelet.profile.lifecycle import LifecycleFacts
-from kubeledger.kubelet.profile.resolve import resolve
+from kubeledger.kubelet.profile.resolve import resolve, with_gates
 
 CRITICAL = 2_000_000_000
 PERIODS = {"shutdownGracePeriod": "40s", "shutdownGracePeriodCriticalPods": "15s"}

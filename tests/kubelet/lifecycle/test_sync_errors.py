@@ -5,14 +5,12 @@ from __future__ import annotations
 import pytest
 
 from kubeledger.kubelet.lifecycle.stages import (
+    PodFailure,
     StageFailure,
     failure_of_event,
-    failure_of_waiting,
-)
-from kubeledger.kubelet.lifecycle.sync_errors import (
-    PodFailure,
     failure_of_start,
     failure_of_volume,
+    failure_of_waiting,
     failures_of_sync,
     shape_of,
 )

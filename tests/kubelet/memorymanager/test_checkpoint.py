@@ -9,16 +9,15 @@ from typing import Any
 
 import pytest
 
-from kubeledger.kubelet.kube.checkpoints import MalformedCheckpointError
+from kubeledger.kubelet.kube.containermanager import MalformedCheckpointError
 from kubeledger.kubelet.memorymanager.checkpoint import (
     read_memory_manager_state,
     restore_state,
     state_file,
 )
 from kubeledger.kubelet.memorymanager.machine import MemoryManagerError
-from kubeledger.kubelet.profile.gates import with_gates
-from kubeledger.kubelet.profile.resolve import resolve
-from kubeledger.model.bodies.memorymanager import MemoryBlock
+from kubeledger.kubelet.profile.resolve import resolve, with_gates
+from kubeledger.model.bodies.resourcemanagers import MemoryBlock
 
 DATA = Path(__file__).parents[2] / "data/managers"
 

@@ -8,9 +8,8 @@ import msgspec
 import pytest
 
 from kubeledger.kubelet.kube.pod import Pod
-from kubeledger.kubelet.memorymanager.requested import RequestedMemory
-from kubeledger.kubelet.profile.gates import with_gates
-from kubeledger.kubelet.profile.resolve import resolve
+from kubeledger.kubelet.memorymanager.hints import RequestedMemory
+from kubeledger.kubelet.profile.resolve import resolve, with_gates
 
 OLD, SIDECARS, NEW = (
     RequestedMemory(resolve(version)) for version in ("1.21.0", "1.28.0", "1.36.0")

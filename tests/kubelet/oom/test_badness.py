@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeledger.kubelet.oom.badness import NEVER_KILLED, chosen, points
-from kubeledger.model.bodies.oom import Task
+from kubeledger.kubelet.oom import NEVER_KILLED, chosen, points
+from kubeledger.model.bodies.eviction import Task
 
 PAGE = 4096
 _tasks = st.lists(

@@ -13,7 +13,7 @@ from kubeledger.kubelet.preemption.reducer import (
     pod_ended,
     rename_pod,
 )
-from kubeledger.model.bodies.preemption import InsufficientResource, PodPreempted, PreemptionFailed
+from kubeledger.model.bodies.eviction import InsufficientResource, PodPreempted, PreemptionFailed
 from tests.replay.strategies import record
 
 MISSING = (InsufficientResource(resource="cpu", quantity=270),)

@@ -18,7 +18,7 @@ from kubeledger.kubelet.preemption.preemption import (
     to_string,
 )
 from kubeledger.kubelet.profile.resolve import resolve
-from kubeledger.model.bodies.preemption import InsufficientResource
+from kubeledger.model.bodies.eviction import InsufficientResource
 
 FACTS = resolve("1.36.2").admission
 CLUSTER_CRITICAL, NODE_CRITICAL = 2_000_000_000, 2_000_001_000

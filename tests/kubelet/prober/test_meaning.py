@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.kubelet.kube.instants import ZERO_TIME_NS, instant_ns, whole_seconds_since
+from kubeledger.kubelet.kube.gotexts import ZERO_TIME_NS, instant_ns, whole_seconds_since
+from kubeledger.kubelet.prober.objects import Result
 from kubeledger.kubelet.prober.prober import (
     ContainerPort,
     Execution,
@@ -29,7 +30,6 @@ from kubeledger.kubelet.prober.prober_manager import (
     Reaction,
     reaction_to,
 )
-from kubeledger.kubelet.prober.results import Result
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import ProbeType, TickResult
 from kubeledger.model.errors import BadInputError

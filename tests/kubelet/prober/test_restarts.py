@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kubeledger.kubelet.kube.restartpolicy import ExitCodes, RestartRule, container_should_restart
+from kubeledger.kubelet.kube.statuses import ExitCodes, RestartRule, container_should_restart
 from kubeledger.kubelet.prober.objects import (
     Condition,
     Container,

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.kubelet.prober.objects import Container, PodStatus, Probe, Running, State
-from kubeledger.kubelet.prober.results import Results, Update
+from kubeledger.kubelet.prober.objects import (
+    Container,
+    PodStatus,
+    Probe,
+    Results,
+    Running,
+    State,
+    Update,
+)
 from kubeledger.kubelet.prober.worker import (
     BELOW_THRESHOLD,
     CONTAINER_NOT_FOUND,

@@ -10,11 +10,11 @@ from kubeledger.kubelet.prober.objects import (
     PodSpec,
     PodStatus,
     Probe,
+    Results,
     Running,
     State,
     Terminated,
 )
-from kubeledger.kubelet.prober.results import Results
 from kubeledger.kubelet.prober.worker import ProbeWorker, Step, do_probe, new_worker
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.kubelet.profile.resolve import resolve

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 
 from kubeledger.cli.main import cli
 from kubeledger.ingest.api import plan_sources
-from kubeledger.ingest.planning.options import ImportOptions
+from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.kubelet.cases.registry import decider_of
 from kubeledger.kubelet.eviction.local_storage import excesses
-from kubeledger.kubelet.eviction.summary import PodStats
+from kubeledger.kubelet.eviction.signals import PodStats
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.profile.facts import CONFIRMED, NEWEST, by_source
 from kubeledger.kubelet.profile.resolve import resolve

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kubeledger.kubelet.profile.facts import NEWEST, OLDEST
-from kubeledger.kubelet.profile.gates import GATED_FACTS, GATES, with_gates
-from kubeledger.kubelet.profile.resolve import FACT_TABLES, resolve
+from kubeledger.kubelet.profile.resolve import FACT_TABLES, GATED_FACTS, GATES, resolve, with_gates
 
 
 def fact(version: str, path: str, **gates: object) -> bool:

@@ -52,16 +52,13 @@ CASES_OF = {
 
 COMPARE_VERSIONS = {
     "analyze/completeness/correlator.py": "how client-go combines events",
-    "analyze/completeness/levels.py": "verbosity at which a line is logged",
-    "analyze/whatif/configs.py": "defaults of settings",
+    "analyze/completeness/verbosity.py": "verbosity at which a line is logged",
+    "analyze/whatif/variants.py": "defaults of settings",
     "ingest/correlate/settings.py": "defaults of settings",
     "ingest/messages/settings_flags.py": "defaults of settings",
     "simulate/engine/eviction.py": "statistics at the start",
     "simulate/engine/images.py": "statistics at the start",
-    "simulate/scenario/pod_level.py": "the API's defaults",
-    "simulate/scenario/settings.py": "defaults of settings",
-    "simulate/scenario/static_uid.py": "the hash of the UID",
-    "simulate/scenario/version_fields.py": "fields of the API and of settings",
+    "simulate/scenario/defaults.py": "fields of the API and of settings, and their defaults",
 }
 """Modules outside of the profile that compare versions, and what they decide by it."""
 

@@ -6,8 +6,7 @@ import pytest
 
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.kubelet.topologymanager.explain import blame_text, blamed
-from kubeledger.kubelet.topologymanager.hint import Hints, TopologyHint
-from kubeledger.kubelet.topologymanager.policies import Policy, PolicyName
+from kubeledger.kubelet.topologymanager.policy import Hints, Policy, PolicyName, TopologyHint
 
 FACTS = resolve("1.36.0").topology
 

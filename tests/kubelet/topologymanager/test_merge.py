@@ -9,10 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeledger.kubelet.profile.resolve import resolve
-from kubeledger.kubelet.topologymanager.hint import DONT_CARE, IMPOSSIBLE, Hints, TopologyHint
-from kubeledger.kubelet.topologymanager.policies import (
+from kubeledger.kubelet.topologymanager.policy import (
+    DONT_CARE,
+    IMPOSSIBLE,
     Fitness,
+    Hints,
     Policy,
+    TopologyHint,
     closest,
     filter_providers_hints,
     filter_single_numa_hints,

@@ -10,7 +10,7 @@ from kubeledger.kubelet.topologymanager.reducer import (
     forget_pod,
     rename_pod,
 )
-from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint
+from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint
 from kubeledger.model.record import Record
 from tests.replay.strategies import record
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kubeledger.kubelet.kube.admission import AllocationError
+from kubeledger.kubelet.kube.containermanager import AllocationError
 from kubeledger.kubelet.kube.pod import (
     Container,
     ObjectMeta,
@@ -13,25 +13,26 @@ from kubeledger.kubelet.kube.pod import (
     PodSpec,
     ResourceRequirements,
 )
-from kubeledger.kubelet.profile.gates import with_gates
-from kubeledger.kubelet.profile.resolve import resolve
-from kubeledger.kubelet.topologymanager.bitmask import (
+from kubeledger.kubelet.profile.resolve import resolve, with_gates
+from kubeledger.kubelet.topologymanager.policy import (
     NUMANodeError,
+    Policy,
+    PolicyName,
+    ProviderHints,
+    TopologyHint,
     bits_of,
     iterate_bit_masks,
     mask_of,
     mask_text,
 )
-from kubeledger.kubelet.topologymanager.hint import ProviderHints, TopologyHint
-from kubeledger.kubelet.topologymanager.options import (
+from kubeledger.kubelet.topologymanager.scope import (
     ConfigurationError,
     PolicyOptions,
+    Scope,
     TopologySettings,
     new_policy,
     policy_options,
 )
-from kubeledger.kubelet.topologymanager.policies import Policy, PolicyName
-from kubeledger.kubelet.topologymanager.scope import Scope
 
 FACTS = resolve("1.36.0").topology
 PAIR = Pod(

@@ -13,14 +13,21 @@ import msgspec
 import pytest
 from filelock import FileLock
 
-from kubeledger.ledger.audit_report import Finding
-from kubeledger.ledger.batch import Draft
+from kubeledger.ledger.audit_walk import Finding
 from kubeledger.ledger.history.history import LOCK, History
-from kubeledger.ledger.history.index import HISTORY, INDEX, Index, Part, load_index, save_index
-from kubeledger.ledger.history.lines import quoted
+from kubeledger.ledger.history.parts import (
+    HISTORY,
+    INDEX,
+    Index,
+    Part,
+    load_index,
+    quoted,
+    save_index,
+)
 from kubeledger.ledger.history.proof import check_history, prove_history
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.regular import file_crc
+from kubeledger.ledger.storage import file_crc
+from kubeledger.ledger.tail import Draft
 from kubeledger.ledger.writer import WriterOptions
 from tests.analyze.sql.fixture_ledger import whole_story
 

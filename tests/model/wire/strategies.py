@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from kubeledger.model.bodies.node import Setting
 from kubeledger.model.record import Body, Evidence, Record
-from kubeledger.model.wire.catalogue import BODY_TYPES
-from kubeledger.model.wire.instants import TS_NS_MAX, TS_NS_MIN
+from kubeledger.model.wire.catalogue import BODY_TYPES, TS_NS_MAX, TS_NS_MIN
 
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
 TIMES = st.integers(TS_NS_MIN, TS_NS_MAX)

@@ -11,9 +11,8 @@ from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.bodies.node import ClockStepped, NodeObserved
 from kubeledger.model.record import Body, Evidence, Record
+from kubeledger.model.wire.catalogue import TS_NS_MAX, TS_NS_MIN, body_flaw
 from kubeledger.model.wire.codec import BadLineError, encode_line
-from kubeledger.model.wire.instants import TS_NS_MAX, TS_NS_MIN
-from kubeledger.model.wire.soundness import body_flaw
 from tests.model.wire.strategies import bodies
 
 DELETED = ImageDeleted(image_id="sha256:1d", size_bytes=1, pass_="space")

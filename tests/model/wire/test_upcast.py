@@ -7,9 +7,8 @@ import pytest
 from kubeledger.ledger.standalone import read_recording
 from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.bodies.prober import ProbeExecuted
-from kubeledger.model.wire.catalogue import BODY_TYPES
+from kubeledger.model.wire.catalogue import BODY_TYPES, UPCASTERS, UpcastError, upcast
 from kubeledger.model.wire.codec import decode_envelope
-from kubeledger.model.wire.upcast import UPCASTERS, UpcastError, upcast
 
 ROOT = Path(__file__).parents[3]
 OLD = ROOT / "recordings" / "upcast"

@@ -13,7 +13,7 @@ from kubeledger.ingest.sources.items import CgroupFiles
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.model.units import NS_PER_S, parse_ts
 from kubeledger.record.observations import Document, Gap
-from kubeledger.record.sources.cgroup_files import CgroupSnapshots
+from kubeledger.record.sources.state_files import CgroupSnapshots
 from tests.recordings import extract
 
 BEGIN_NS = parse_ts("2026-11-21T03:01:00Z")

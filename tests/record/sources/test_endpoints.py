@@ -13,9 +13,8 @@ from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.units import NS_PER_S, parse_ts
 from kubeledger.record.observations import Document, Gap, Observation
-from kubeledger.record.sources.endpoints import KubeletEndpoints
-from kubeledger.record.sources.kubelet_client import KubeletClient
-from kubeledger.replay.node.snapshot_time import time_in_name
+from kubeledger.record.sources.endpoints import KubeletClient, KubeletEndpoints
+from kubeledger.replay.node.state import time_in_name
 from tests.certificates import Certificate, make_certificate
 from tests.record.standin import (
     Asked,

@@ -7,14 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from kubeledger.ingest.sources.kernel_stamps import Stamp, kernel_line
 from kubeledger.ingest.sources.libsystemd import Journal, Matches, is_installed
+from kubeledger.ingest.sources.times import Stamp, kernel_line
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S, parse_ts
 from kubeledger.record.observations import Gap, Lines, Observation
 from kubeledger.record.sources import journal
-from kubeledger.record.sources.journal import KERNEL, Entries, JournalSource, kubelet_stream
-from kubeledger.record.sources.journalctl import JournalCommand
+from kubeledger.record.sources.journal import (
+    KERNEL,
+    Entries,
+    JournalCommand,
+    JournalSource,
+    kubelet_stream,
+)
 from tests.record.journals import entry, write_journal
 from tests.tools import missing, tool
 from tests.waiting import until

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kubeledger.ingest.sources.kernel_stamps import Stamp, kernel_line
+from kubeledger.ingest.sources.times import Stamp, kernel_line
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S, parse_ts
 from kubeledger.record.observations import Gap, Lines

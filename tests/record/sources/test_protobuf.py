@@ -10,8 +10,8 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubeledger.record.sources.grpc_call import Field, decode
 from kubeledger.record.sources.pod_resources import _MESSAGES as MESSAGES
-from kubeledger.record.sources.protobuf import Field, decode
 from tests.record.podresources_pb import message_type
 
 _NAMES = st.text(max_size=5)

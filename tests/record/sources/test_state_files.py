@@ -10,7 +10,7 @@ from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.model.units import NS_PER_S, parse_ts
 from kubeledger.record.observations import Document, Gap
 from kubeledger.record.sources.state_files import StateFiles
-from kubeledger.replay.node.snapshot_time import time_in_name
+from kubeledger.replay.node.state import time_in_name
 
 BEGIN_NS = parse_ts("2026-11-21T03:01:00.25Z")
 CPUS = b'{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from kubeledger.model.bodies.eviction import ProcessKilled
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
@@ -14,7 +15,6 @@ from kubeledger.model.bodies.lifecycle import (
     PodEvicted,
     PodListed,
 )
-from kubeledger.model.bodies.oom import ProcessKilled
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S, parse_ts
 from kubeledger.replay.episodes.container_runs import ContainerRun, container_runs

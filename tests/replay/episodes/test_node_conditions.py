@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubeledger.model.bodies.eviction import NodeConditionsChanged
-from kubeledger.model.bodies.stages import NodeConditionChanged, NodeTroubled
+from kubeledger.model.bodies.node import NodeConditionChanged, NodeTroubled
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.episodes.node_conditions import NodeConditions, node_conditions

@@ -14,7 +14,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodTerminating,
     RestartBackedOff,
 )
-from kubeledger.model.bodies.stages import PodStageFailed, Stage
+from kubeledger.model.bodies.node import PodStageFailed, Stage
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.episodes.pod_stages import StageEpisode, stage_episodes

@@ -11,7 +11,7 @@ from kubeledger.model.bodies.devicemanager import (
     DevicesReleased,
     PluginRegistered,
 )
-from kubeledger.model.bodies.eviction import NodeCondition, NodeConditionsChanged
+from kubeledger.model.bodies.eviction import NodeCondition, NodeConditionsChanged, PodPreempted
 from kubeledger.model.bodies.images import EvictionSignalObserved, ImagesDetected, ListedImage
 from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.bodies.lifecycle import (
@@ -31,9 +31,8 @@ from kubeledger.model.bodies.node import (
     Setting,
     SettingsObserved,
 )
-from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
-from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint
+from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint
 from kubeledger.model.record import Body
 from kubeledger.replay.node.reducer import evolve
 from kubeledger.replay.node.state import NodeState

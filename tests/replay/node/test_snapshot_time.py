@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kubeledger.model.units import parse_ts
-from kubeledger.replay.node.snapshot_time import time_in_name
+from kubeledger.replay.node.state import time_in_name
 
 
 @pytest.mark.parametrize(

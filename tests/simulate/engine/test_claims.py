@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.model.bodies.dra import ClaimPrepared, ClaimReleased, DraManagerStateRead
-from kubeledger.model.bodies.stages import PodStageFailed
+from kubeledger.model.bodies.devicemanager import ClaimPrepared, ClaimReleased, DraManagerStateRead
+from kubeledger.model.bodies.node import PodStageFailed
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import Plan

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.kubelet.kube.cpuset import cpu_set_text, cpus_of
-from kubeledger.model.bodies.cpumanager import CpuManagerStateRead, CpusAllocated
+from kubeledger.kubelet.kube.containermanager import cpu_set_text, cpus_of
+from kubeledger.model.bodies.resourcemanagers import CpuManagerStateRead, CpusAllocated
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import ContainerScript, ExitStep, KubeletRestart, PlannedPod

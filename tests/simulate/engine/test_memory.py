@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from kubeledger.model.bodies.eviction import ProcessKilled
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerRestarted,
@@ -14,7 +15,6 @@ from kubeledger.model.bodies.lifecycle import (
     PodListed,
     RestartBackedOff,
 )
-from kubeledger.model.bodies.oom import ProcessKilled
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import ContainerScript, NodePlan, Plan, PlannedPod, Usage

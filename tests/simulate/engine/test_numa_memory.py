@@ -7,14 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.model.bodies.cpumanager import CpuManagerStateRead, CpusReleased
-from kubeledger.model.bodies.memorymanager import (
+from kubeledger.model.bodies.resourcemanagers import (
+    CpuManagerStateRead,
+    CpusReleased,
+    HintsGenerated,
     MemoryAllocated,
     MemoryManagerStateRead,
     MemoryReleased,
     MemoryStateRefused,
 )
-from kubeledger.model.bodies.topologymanager import HintsGenerated
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import ContainerScript, ExitStep, KubeletRestart, PlannedPod

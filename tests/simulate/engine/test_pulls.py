@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from kubeledger.kubelet.kube.flowcontrol import BackOffPolicy
-from kubeledger.model.bodies.imagepull import PullDecided, PullEnded
+from kubeledger.model.bodies.images import PullDecided, PullEnded
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
-from kubeledger.simulate.engine import pulls
+from kubeledger.simulate.engine import images
 from kubeledger.simulate.engine.plan import Plan
 from kubeledger.simulate.engine.sim import Sim
 from kubeledger.simulate.scenario.load import load_scenario
@@ -121,7 +121,7 @@ def test_another_back_off(
 ) -> None:
     """A kubelet with a shorter or longer one is found out."""
     policy = BackOffPolicy(initial_s * NS_PER_S, max_s * NS_PER_S)
-    monkeypatch.setattr(pulls, "BACK_OFF", policy)
+    monkeypatch.setattr(images, "BACK_OFF", policy)
     wrong = [each for each in judged(list(Sim(plan()).run())) if each.verdict == "impossible"]
     assert wrong
     decided = [each.recorded for each in wrong if each.kind == PullDecided.kind]

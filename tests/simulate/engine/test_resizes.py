@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.model.bodies.allocation import PodsStateRead
-from kubeledger.model.bodies.cgroups import CgroupUpdated
+from kubeledger.model.bodies.cgroups import CgroupUpdated, PodsStateRead
 from kubeledger.model.bodies.lifecycle import (
     ContainerKilled,
     KubernetesEvent,

@@ -9,11 +9,10 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from kubeledger.kubelet.lifecycle.stages import StageFailure
-from kubeledger.kubelet.lifecycle.sync_errors import failures_of_sync
+from kubeledger.kubelet.lifecycle.stages import StageFailure, failures_of_sync
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodAdmitted, PodListed
-from kubeledger.model.bodies.stages import NodeTroubled, PodStageFailed, Stage
+from kubeledger.model.bodies.node import NodeTroubled, PodStageFailed, Stage
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.episodes.node_conditions import NodeConditions, node_conditions

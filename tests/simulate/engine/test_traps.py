@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from kubeledger.cli.main import cli
-from kubeledger.cli.simulate_ledger import into_ledger
-from kubeledger.model.bodies.memorymanager import MemoryStateRefused
+from kubeledger.cli.simulate import into_ledger
+from kubeledger.model.bodies.resourcemanagers import MemoryStateRefused
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import KubeletRestart

@@ -6,14 +6,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kubeledger.kubelet.kube.cpuset import cpus_of
+from kubeledger.kubelet.kube.containermanager import cpus_of
 from kubeledger.model.bodies.cgroups import CgroupUpdated
-from kubeledger.model.bodies.cpumanager import CpuAllocationFailed, CpusAllocated
 from kubeledger.model.bodies.devicemanager import AllocationFailed, DevicesAllocated
+from kubeledger.model.bodies.eviction import PodPreempted, PreemptionFailed
 from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.bodies.lifecycle import ContainerKilled, PodRejected
-from kubeledger.model.bodies.memorymanager import MemoryAllocated
-from kubeledger.model.bodies.preemption import PodPreempted, PreemptionFailed
+from kubeledger.model.bodies.resourcemanagers import (
+    CpuAllocationFailed,
+    CpusAllocated,
+    MemoryAllocated,
+)
 from kubeledger.model.record import Record
 from kubeledger.simulate.engine.sim import Sim
 from kubeledger.simulate.scenario import load_scenario, to_plan

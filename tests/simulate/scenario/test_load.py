@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeledger.kubelet.profile.resolve import resolve
-from kubeledger.simulate.engine.newpod import sim_pod
+from kubeledger.simulate.engine.admission import sim_pod
 from kubeledger.simulate.scenario import Problem, ScenarioError, load_scenario, to_plan
-from kubeledger.simulate.scenario.document import Document
 from kubeledger.simulate.scenario.load import load_data
+from kubeledger.simulate.scenario.validate import Document
 
 REFUSALS = Path(__file__).with_name("refusals.txt")
 HEAD = "kubeletVersion: 1.36.2\nduration: 10m\n"

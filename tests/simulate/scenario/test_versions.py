@@ -12,7 +12,7 @@ from kubeledger.model.bodies.node import SettingsObserved
 from kubeledger.simulate.engine.plan import Plan
 from kubeledger.simulate.engine.sim import Sim
 from kubeledger.simulate.scenario import load_scenario, to_plan
-from kubeledger.simulate.scenario.static_uid import static_uid
+from kubeledger.simulate.scenario.defaults import static_uid
 from tests.recordings import import_recording
 
 

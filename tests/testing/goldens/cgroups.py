@@ -6,8 +6,12 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.kubelet.kube.podqos import QOSClass
-from kubeledger.model.bodies.cgroups import CgroupRemoved, CgroupUpdated, QOSCgroupsUpdated
+from kubeledger.model.bodies.cgroups import (
+    CgroupRemoved,
+    CgroupUpdated,
+    QOSCgroupsUpdated,
+    QOSClass,
+)
 from tests.testing.goldens.registry import Lie, maker_of
 from tests.testing.goldens.world import GIB, MIB, World, container, requests
 

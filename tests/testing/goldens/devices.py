@@ -15,7 +15,7 @@ from kubeledger.model.bodies.devicemanager import (
     EndpointStopped,
     PluginRegistered,
 )
-from kubeledger.model.bodies.topologymanager import AffinityDecided, Hint, HintsGenerated
+from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint, HintsGenerated
 from tests.testing.goldens.registry import Lie, maker_of
 from tests.testing.goldens.world import World, container
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from kubeledger.model.bodies.cgroups import CgroupUpdated
 from kubeledger.model.bodies.devicemanager import DevicesAllocated
+from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.model.bodies.images import EvictionSignalObserved, GarbageCollected, ImageDeleted
 from kubeledger.model.bodies.lifecycle import (
     ContainerKilled,
@@ -17,11 +18,10 @@ from kubeledger.model.bodies.lifecycle import (
     RestartBackedOff,
 )
 from kubeledger.model.bodies.node import NodeObserved
-from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.bodies.prober import ProbeTransitioned
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import parse_ts
-from kubeledger.replay.excerpts import renumbered
+from kubeledger.replay.instants import renumbered
 from tests.testing.goldens.registry import GOLDENS, Golden, Lie
 from tests.verify.histories import recorded
 

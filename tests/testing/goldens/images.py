@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from kubeledger.kubelet.images.usage import space_removal_error
+from kubeledger.kubelet.images.policy import space_removal_error
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollected,

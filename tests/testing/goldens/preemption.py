@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kubeledger.model.bodies.eviction import InsufficientResource, PodPreempted, PreemptionFailed
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected
-from kubeledger.model.bodies.preemption import InsufficientResource, PodPreempted, PreemptionFailed
 from tests.testing.goldens.admission import asking
 from tests.testing.goldens.registry import Lie, maker_of
 from tests.testing.goldens.world import CRITICAL, World, container, requests

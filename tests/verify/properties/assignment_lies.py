@@ -12,19 +12,17 @@ from typing import Any, Final
 
 import msgspec
 
-from kubeledger.kubelet.kube.cpuset import cpu_set_text, cpus_of
-from kubeledger.model.bodies.allocation import PodsStateRead
-from kubeledger.model.bodies.cpumanager import (
+from kubeledger.kubelet.kube.containermanager import cpu_set_text, cpus_of
+from kubeledger.model.bodies.cgroups import PodsStateRead
+from kubeledger.model.bodies.devicemanager import ClaimPrepared, ClaimReleased, DraManagerStateRead
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodListed, PodRejected, PodResized
+from kubeledger.model.bodies.resourcemanagers import (
     CpuAllocationFailed,
     CpuManagerStarted,
     CpuManagerStateRead,
     CpusAllocated,
     CpusReleased,
     CpuStateRefused,
-)
-from kubeledger.model.bodies.dra import ClaimPrepared, ClaimReleased, DraManagerStateRead
-from kubeledger.model.bodies.lifecycle import PodAdmitted, PodListed, PodRejected, PodResized
-from kubeledger.model.bodies.memorymanager import (
     MemoryAllocated,
     MemoryAllocationFailed,
     MemoryBlock,

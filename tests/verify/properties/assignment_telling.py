@@ -22,7 +22,7 @@ from kubeledger.simulate.engine.sim import Sim
 from kubeledger.simulate.scenario import load_scenario, to_plan
 from kubeledger.verify import Contradiction, Finding, Outcome, verify
 from kubeledger.verify.registry import verifiers_of
-from kubeledger.verify.rules.safety import SafetyVerifier
+from kubeledger.verify.rules.disputes import SafetyVerifier
 from tests.recordings import RECORDINGS
 from tests.verify.histories import reader
 from tests.verify.properties.assignment_lies import KINDS, LIARS

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.derive.lost_lines import LostLinesAssembler
-from kubeledger.ingest.sources.facts import Fact
-from kubeledger.ingest.sources.items import LogLine
+from kubeledger.ingest.derive.tick_grid import LostLinesAssembler
+from kubeledger.ingest.sources.items import Fact, LogLine
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S

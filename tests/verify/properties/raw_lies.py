@@ -21,13 +21,18 @@ import msgspec
 
 from kubeledger.model.bodies.cgroups import CgroupUpdated
 from kubeledger.model.bodies.devicemanager import DevicesAllocated
-from kubeledger.model.bodies.eviction import NodeConditionsChanged, ReclaimAttempted
-from kubeledger.model.bodies.imagepull import PullDecided
+from kubeledger.model.bodies.eviction import (
+    NodeConditionsChanged,
+    PodPreempted,
+    ProcessKilled,
+    ReclaimAttempted,
+)
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollected,
     GarbageCollectionStarted,
     ImageDeleted,
+    PullDecided,
 )
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
@@ -41,10 +46,8 @@ from kubeledger.model.bodies.lifecycle import (
     PodTerminating,
     RestartBackedOff,
 )
-from kubeledger.model.bodies.oom import ProcessKilled
-from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
-from kubeledger.model.bodies.topologymanager import AffinityDecided
+from kubeledger.model.bodies.resourcemanagers import AffinityDecided
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Finding

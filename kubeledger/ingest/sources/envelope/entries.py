@@ -9,18 +9,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kubeledger.ingest.sources.envelope.fields import (
+from kubeledger.ingest.sources.envelope.forms import INNER, Form
+from kubeledger.ingest.sources.envelope.rows import (
+    BROKEN_MAX,
+    RawRow,
     at_path,
     first_bytes,
     first_text,
     first_time,
 )
-from kubeledger.ingest.sources.envelope.forms import INNER, Form
-from kubeledger.ingest.sources.envelope.rows import BROKEN_MAX, RawRow
-from kubeledger.ingest.sources.journal_lines import journal_lines
-from kubeledger.ingest.sources.libsystemd import JournalEntry
-from kubeledger.ingest.sources.other_programs import begins_kubelet
-from kubeledger.ingest.sources.prefix import JSON_START, Unwrapper, is_entry
+from kubeledger.ingest.sources.libsystemd import JournalEntry, journal_lines
+from kubeledger.ingest.sources.prefix import JSON_START, Unwrapper, begins_kubelet, is_entry
 from kubeledger.model.units import NS_PER_S
 
 _KUBELET = re.compile(

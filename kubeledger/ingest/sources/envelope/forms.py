@@ -13,17 +13,19 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kubeledger.ingest.sources.envelope.export_rows import export_rows
-from kubeledger.ingest.sources.envelope.fields import Path, at_path, path
 from kubeledger.ingest.sources.envelope.json_rows import TOP, Holder, json_rows
-from kubeledger.ingest.sources.envelope.rows import RawRow
-from kubeledger.ingest.sources.envelope.table_rows import (
+from kubeledger.ingest.sources.envelope.rows import (
     CSV_BEGIN,
     VERBOSE_BEGIN,
+    Path,
+    RawRow,
+    at_path,
     csv_rows,
+    export_rows,
+    path,
+    printed_rows,
     verbose_rows,
 )
-from kubeledger.ingest.sources.envelope.text_rows import printed_rows
 from kubeledger.ingest.sources.prefix import ANY_ENTRY
 
 

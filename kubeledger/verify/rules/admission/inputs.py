@@ -8,9 +8,8 @@ from typing import Final
 import msgspec
 
 from kubeledger.kubelet.eviction.signals import CONDITION_OF
-from kubeledger.kubelet.kube.critical import is_critical_pod
 from kubeledger.kubelet.kube.pod import Node, NodeSpec, NodeStatus, ObjectMeta, Pod
-from kubeledger.kubelet.kube.podqos import pod_qos
+from kubeledger.kubelet.kube.podclass import is_critical_pod, pod_qos
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.profile.admission import AdmissionFacts
 from kubeledger.model.bodies.lifecycle import PodTerminating
@@ -21,11 +20,6 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.evidence.timeline import Active
-from kubeledger.verify.rules.admission.allocatable import (
-    Allocatable,
-    allocatable_at,
-    device_counts,
-)
 from kubeledger.verify.rules.admission.case import (
     UNCOUNTED,
     UNSIZED,
@@ -33,10 +27,17 @@ from kubeledger.verify.rules.admission.case import (
     CountedPod,
     capacities,
 )
-from kubeledger.verify.rules.admission.nodes import LabelsAndTaints, Nodes, hostname
+from kubeledger.verify.rules.admission.nodes import (
+    Allocatable,
+    LabelsAndTaints,
+    Nodes,
+    allocatable_at,
+    device_counts,
+    hostname,
+)
 from kubeledger.verify.rules.admission.podspecs import PodObject, PodObjects
-from kubeledger.verify.rules.admission.refusals import Refusals, node_name
-from kubeledger.verify.settings import UNKNOWN
+from kubeledger.verify.rules.admission.refused import Refusals, node_name
+from kubeledger.verify.variant import UNKNOWN
 
 _MEMORY_TAINT: Final = "node.kubernetes.io/memory-pressure"
 _SAID_NS: Final = NS_PER_S

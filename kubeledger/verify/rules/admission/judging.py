@@ -14,10 +14,10 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.kube.critical import is_critical_pod
+from kubeledger.kubelet.kube.podclass import is_critical_pod
 from kubeledger.kubelet.lifecycle.nodeinfo import pod_request
 from kubeledger.kubelet.preemption.explain import amount, amounts, listing, plains, priority_of
-from kubeledger.model.bodies.preemption import PreemptionFailed
+from kubeledger.model.bodies.eviction import PreemptionFailed
 from kubeledger.model.errors import BadInputError
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, same
 from kubeledger.verify.finding import Fields

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import msgspec
 
-from kubeledger.kubelet.kube.critical import CONFIG_SOURCE
-from kubeledger.kubelet.kube.names import is_extended_resource
 from kubeledger.kubelet.kube.pod import Container, Pod, PodSpec, ResourceRequirements
+from kubeledger.kubelet.kube.podclass import CONFIG_SOURCE
 from kubeledger.kubelet.kube.podtotals import allocated, resized_spec
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
+from kubeledger.kubelet.kube.resources import is_extended_resource
 from kubeledger.model.bodies.lifecycle import PodResized
 from kubeledger.model.record import Record
 from kubeledger.replay.node.state import NodeState

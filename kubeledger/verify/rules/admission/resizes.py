@@ -11,16 +11,21 @@ from typing import Any, Final
 
 import msgspec
 
-from kubeledger.kubelet.allocation.conditions import DEFERRED, INFEASIBLE
-from kubeledger.kubelet.allocation.handlers import NodeConfig, Refusal, infeasible
+from kubeledger.kubelet.allocation.handlers import (
+    DEFERRED,
+    INFEASIBLE,
+    NodeConfig,
+    Refusal,
+    infeasible,
+)
 from kubeledger.kubelet.allocation.state import allocation_from_pod, same_resources
-from kubeledger.kubelet.kube.critical import is_critical_pod
 from kubeledger.kubelet.kube.pod import Pod, ResourceRequirements
-from kubeledger.kubelet.kube.requests import ResourceList
+from kubeledger.kubelet.kube.podclass import is_critical_pod
+from kubeledger.kubelet.kube.resources import ResourceList
 from kubeledger.kubelet.lifecycle.nodeinfo import pod_request
 from kubeledger.kubelet.preemption.explain import amount, listing
 from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.model.bodies.allocation import PodResources, PodsStateRead
+from kubeledger.model.bodies.cgroups import PodResources, PodsStateRead
 from kubeledger.model.bodies.lifecycle import PodResized
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Record
@@ -29,7 +34,6 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.admission.allocatable import absolute_at
 from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome, capacities
 from kubeledger.verify.rules.admission.inputs import AdmissionInputs
 from kubeledger.verify.rules.admission.judging import (
@@ -40,9 +44,10 @@ from kubeledger.verify.rules.admission.judging import (
     fits_because,
     freely,
 )
+from kubeledger.verify.rules.admission.nodes import absolute_at
 from kubeledger.verify.rules.admission.podspecs import PodObject
 from kubeledger.verify.rules.admission.refused import CONDITION_MESSAGE, OUT_OF
-from kubeledger.verify.settings import UNKNOWN
+from kubeledger.verify.variant import UNKNOWN
 
 RULE_RESIZE: Final = "pkg/kubelet/allocation manager.handlePodResourcesResize"
 _SETTLED_NS: Final = 10 * NS_PER_S

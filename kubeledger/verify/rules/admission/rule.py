@@ -6,24 +6,27 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kubeledger.kubelet.lifecycle.state import known
-from kubeledger.model.bodies.allocation import PodsStateRead
-from kubeledger.model.bodies.cpumanager import CpuAllocationFailed
+from kubeledger.model.bodies.cgroups import PodsStateRead
 from kubeledger.model.bodies.devicemanager import AllocationFailed
+from kubeledger.model.bodies.eviction import PodPreempted, PreemptionFailed
 from kubeledger.model.bodies.lifecycle import (
     PodAdmitted,
     PodRejected,
     PodResized,
     PodTerminating,
 )
-from kubeledger.model.bodies.memorymanager import MemoryAllocationFailed
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
-from kubeledger.model.bodies.preemption import PodPreempted, PreemptionFailed
-from kubeledger.model.bodies.topologymanager import AffinityDecided, HintsGenerated
+from kubeledger.model.bodies.resourcemanagers import (
+    AffinityDecided,
+    CpuAllocationFailed,
+    HintsGenerated,
+    MemoryAllocationFailed,
+)
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, same
-from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.case import AdmissionCase
@@ -39,7 +42,6 @@ from kubeledger.verify.rules.admission.judging import (
 from kubeledger.verify.rules.admission.refused import judge_refused
 from kubeledger.verify.rules.admission.resizes import RULE_RESIZE, Resizes
 from kubeledger.verify.rules.admission.victims import Kill, judge_victims
-from kubeledger.verify.verifier import Prescan, See
 
 _NO_ADD: Final = "the line that hands the pod to the kubelet (SyncLoop ADD)"
 _KILL_WAIT_NS: Final = 10 * NS_PER_S

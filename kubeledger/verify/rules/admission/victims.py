@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from kubeledger.kubelet.preemption.explain import Choice, admissible, amounts, choices, listing
-from kubeledger.model.bodies.preemption import PodPreempted
+from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.verify.belief import Judgement, Ruling, judge
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome, CountedPod

@@ -1,4 +1,4 @@
-"""Files of a cgroup: compare what a snapshot shows with what the kubelet can have left there.
+"""Files of a cgroup: what a snapshot shows, against what the kubelet can have left there.
 
 What is asked for is not always what a file then holds: no quota is ``-1``, a memory limit is
 cut to whole pages, and cgroup v2 has a weight in the place of shares. Where machines or
@@ -7,13 +7,13 @@ runtimes differ, several values are possible; the first is what most show.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
-from kubeledger.kubelet.cgroups.conversions import (
+from kubeledger.kubelet.cgroups.pod_config import (
     QUOTA_PERIOD_US,
     weight_of_shares,
     weight_of_shares_curved,
@@ -22,8 +22,8 @@ from kubeledger.kubelet.cgroups.reducer import CgroupState
 from kubeledger.model.bodies.cgroups import CgroupUpdated
 from kubeledger.model.record import Evidence, Record
 from kubeledger.verify.belief import Ruling
-from kubeledger.verify.evidence.line_texts import file_of_cgroup
-from kubeledger.verify.finding import Fields
+from kubeledger.verify.evidence.line_classes import file_of_cgroup
+from kubeledger.verify.finding import Fields, Finding
 
 Values = dict[str, Sequence[Any]]
 """``field`` or ``field/file`` of a cgroup's record -> (1 or more,) what it may hold."""
@@ -287,3 +287,57 @@ def uncompared(body: CgroupUpdated, compared: Fields) -> str:
     names = sorted(files[False] - files[True])
     more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
     return f"; not compared: {', '.join(names[:_NAMED_MAX])}{more}" if names else ""
+
+
+# Drift: values in cgroup files that are not what the pods ask for, out of a verification.
+
+
+class Drift(msgspec.Struct, frozen=True, kw_only=True):
+    """One value that cannot be there.
+
+    Attributes:
+        seq, ts_ns: the record that shows it, and its time.
+        place: its evidence, ``file:line``.
+        cgroup: path below the controller.
+        value: field of the record, with the file's name where the field holds several
+            (``cpu_shares``, ``unified/cpu.weight``).
+        expected: what the pods ask for.
+        found: what the file holds; None where it holds what it did before, and had to change.
+        why: one sentence.
+    """
+
+    seq: int
+    ts_ns: int
+    place: str
+    cgroup: str
+    value: str
+    expected: Any
+    found: Any
+    why: str
+
+
+def drift_of(finding: Finding) -> Iterator[Drift]:
+    """The values of a cgroup that cannot be; none for a finding about anything else."""
+    if finding.kind != CgroupUpdated.kind or finding.verdict != "impossible":
+        return
+    found = dict(_flat(finding.recorded or {}))
+    for value, expected in _flat(finding.expected or {}):
+        if finding.recorded is None or found.get(value, expected) != expected:
+            yield Drift(
+                seq=finding.seq,
+                ts_ns=finding.ts_ns,
+                place=finding.place,
+                cgroup=finding.subject.removeprefix("cgroup/"),
+                value=value,
+                expected=expected,
+                found=found.get(value),
+                why=finding.why,
+            )
+
+
+def _flat(fields: Fields) -> Iterator[tuple[str, Any]]:
+    for field, value in fields.items():
+        if isinstance(value, dict):
+            yield from ((f"{field}/{file}", text) for file, text in value.items())
+        else:
+            yield field, value

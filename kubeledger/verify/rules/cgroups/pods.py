@@ -39,8 +39,7 @@ from kubeledger.verify.rules.cgroups.files import (
     compare,
     value_of,
 )
-from kubeledger.verify.rules.cgroups.options import PodOptions
-from kubeledger.verify.rules.cgroups.settings import Rules
+from kubeledger.verify.rules.cgroups.options import PodOptions, Rules
 
 _RELIST_NS: Final = 10 * NS_PER_S
 """So long after its start a process may show containers that ran before it."""

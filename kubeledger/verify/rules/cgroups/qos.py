@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from kubeledger.kubelet.cgroups.conversions import (
+from kubeledger.kubelet.cgroups.node_config import (
+    QOS_HUGE_PAGE_LIMIT,
+    QOSRequests,
+    kubepods_resources,
+    qos_config,
+    qos_unified,
+)
+from kubeledger.kubelet.cgroups.paths import parse_cgroup_path
+from kubeledger.kubelet.cgroups.pod_config import (
     MILLI_PER_CPU,
     MIN_SHARES,
     SHARES_PER_CPU,
     shares_of_milli_cpu,
-)
-from kubeledger.kubelet.cgroups.node_config import kubepods_resources
-from kubeledger.kubelet.cgroups.paths import parse_cgroup_path
-from kubeledger.kubelet.cgroups.qos_config import (
-    QOS_HUGE_PAGE_LIMIT,
-    QOSRequests,
-    qos_config,
-    qos_unified,
 )
 from kubeledger.kubelet.cgroups.reducer import CgroupState
 from kubeledger.kubelet.kube.quantity import Quantity
@@ -36,10 +36,8 @@ from kubeledger.verify.rules.cgroups.files import (
     kernel_values,
     value_of,
 )
-from kubeledger.verify.rules.cgroups.options import listed
-from kubeledger.verify.rules.cgroups.settings import NO_RESERVE, Rules
-from kubeledger.verify.rules.cgroups.sums import Amounts, Summer, Sums
-from kubeledger.verify.rules.cgroups.writes import PERIOD_NS, Write, Writes
+from kubeledger.verify.rules.cgroups.options import NO_RESERVE, Rules, listed
+from kubeledger.verify.rules.cgroups.writes import PERIOD_NS, Amounts, Summer, Sums, Write, Writes
 
 _BEAT_NS: Final = PERIOD_NS + 2 * NS_PER_S
 """A kubelet that logs its writes logs one at least this often."""

@@ -7,11 +7,12 @@ classes, from the pods that were active at the last write before the files were 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, Final
 
 from msgspec.structs import replace
 
+from kubeledger.kubelet.cgroups.paths import CgroupPath, parse_cgroup_path
 from kubeledger.kubelet.cgroups.reducer import CgroupState
 from kubeledger.model.bodies.cgroups import (
     CgroupObserved,
@@ -22,10 +23,13 @@ from kubeledger.model.bodies.cgroups import (
 )
 from kubeledger.model.bodies.lifecycle import PodListed, PodResized
 from kubeledger.model.record import Body, Decision, Record
+from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, judge, lacks, same
-from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.context import Prescan, See, VerifyContext
+from kubeledger.verify.evidence.pod_intervals import ContainerRun, PodHistory
 from kubeledger.verify.evidence.processes import Process
+from kubeledger.verify.evidence.times import ROUND_NS
 from kubeledger.verify.rules.cgroups.files import (
     NO_VALUES,
     Compared,
@@ -34,13 +38,178 @@ from kubeledger.verify.rules.cgroups.files import (
     nested,
     uncompared,
 )
-from kubeledger.verify.rules.cgroups.options import node_option
+from kubeledger.verify.rules.cgroups.options import Rules, node_option, rules_of
 from kubeledger.verify.rules.cgroups.pods import PodLevels, differing_resources
 from kubeledger.verify.rules.cgroups.qos import QOSLevels
-from kubeledger.verify.rules.cgroups.removals import Removals
-from kubeledger.verify.rules.cgroups.settings import Rules, rules_of
 from kubeledger.verify.rules.cgroups.writes import Writes
-from kubeledger.verify.verifier import Prescan, See
+
+# Cgroups that went: the kubelet and the runtime remove them only after what ran in them.
+#
+# That nothing shows a container's end is no proof that it continues: the line may be lost, or
+# come late. So a removal that nothing explains is impossible only where something shows that the
+# cgroup was there all the time.
+
+_LATE_NS: Final = 60 * NS_PER_S
+"""A sync loop that waits for a kill logs so late what happened meanwhile."""
+_BY_THEN_NS: Final = 120 * NS_PER_S
+"""By then something explains a removal, or shows that it cannot be."""
+_FOUND_NS: Final = 10 * NS_PER_S
+"""So long after its start a process tells what it found."""
+_MANY: Final = 3
+"""So many cgroups that are gone for no reason: the snapshot was not read as a whole."""
+_LOST: Final = 255
+"""Exit code that a runtime gives to what it lost; its end is when that was found."""
+_NOT_WHOLE: Final = "the whole of the cgroup files, for several running cgroups are not there"
+
+HistoryEntry = tuple[int, str, int]
+"""When something is reported, what, and by which record."""
+
+
+class Removals:
+    """Judges removals by what the whole ledger shows."""
+
+    def __init__(self, context: VerifyContext) -> None:
+        self._context = context
+        self._seen: dict[str, tuple[int, int]] = {}
+        self._removed: dict[int, list[Record]] = {}
+        self._judged: dict[int, Judgement] = {}
+        self._last_ns = 0
+
+    def prescan(self, record: Record, body: Body) -> None:
+        """Take in a snapshot of the first reading."""
+        self._last_ns = max(self._last_ns, record.ts_ns)
+        if isinstance(body, CgroupUpdated | CgroupObserved):
+            seen, path = (record.ts_ns, record.seq), body.cgroup
+            self._seen[path] = max(self._seen.get(path, seen), seen)
+        else:
+            self._removed.setdefault(record.ts_ns, []).append(record)
+
+    def removed(self, record: Record, state: NodeState) -> Judgement:
+        """Why a cgroup went, with the others that the snapshot shows no more."""
+        if record.seq not in self._judged:
+            group = self._removed.pop(record.ts_ns, [record])
+            gone = {each.body.cgroup for each in group if isinstance(each.body, CgroupRemoved)}
+            left = sorted(state.cgroups.cgroups.keys() - gone)
+            found = {each.seq: self._judge(each, left) for each in group}
+            odd = sum(judgement.verdict != "match" for judgement in found.values())
+            for seq, judgement in found.items():
+                many = odd >= _MANY and judgement.verdict == "impossible"
+                self._judged[seq] = lacks([_NOT_WHOLE]) if many else judgement
+        return self._judged.pop(record.seq)
+
+    def _judge(self, record: Record, left: list[str]) -> Judgement:
+        body, ts_ns = record.body, record.ts_ns
+        assert isinstance(body, CgroupRemoved)
+        where = parse_cgroup_path(body.cgroup)
+        if where is None:
+            return lacks(["a cgroup of the kubelet"])
+        if where.level in ("node", "qos"):
+            if self._context.coverage.missing(ts_ns, ts_ns + ROUND_NS) is None:
+                why = "the kubelet never removes the cgroups of the node and of the QoS classes"
+                return same(False, why)
+            return lacks(["the records after the end of the ledger"])
+        pod = self._context.timeline.pods.get(where.pod_uid or "")
+        alive = None if pod is None else self._alive(where, pod, ts_ns)
+        if alive is not None:
+            return alive
+        for at_ns, entry, seq in self._ends(where, pod, ts_ns) if pod is not None else ():
+            if at_ns <= ts_ns + _BY_THEN_NS:
+                why = f"{entry} by {format_ts(at_ns)}, and then the cgroup goes"
+                return same(True, why, inputs=(seq,) if seq else ())
+        if where.container_id is not None:
+            return self._still_there(record, body.cgroup, where)
+        below = next((path for path in left if path.startswith(f"{body.cgroup}/")), None)
+        if below is not None and self._last_ns > ts_ns:
+            child = below.rpartition("/")[2][:12]
+            why = (
+                f"the cgroup of its container {child} below it still exists: a cgroup goes "
+                "only after all below it"
+            )
+            return same(False, why)
+        end = f"the end of pod {pod.namespace}/{pod.name}" if pod else "the life of the pod"
+        return lacks([end])
+
+    def _alive(self, where: CgroupPath, pod: PodHistory, ts_ns: int) -> Judgement | None:
+        """What shows that it, or what is below it, still ran when the files had been read.
+
+        Where lines are late a kill may be of what had ended long before, and what a process tells
+        at its start may be, too. The cgroup of a pod may go, and come again.
+        """
+        process = self._context.process
+        if process is None:
+            return None
+        for run in pod.runs:
+            own = run.container_id == where.container_id
+            if where.container_id is None:
+                own = process.started_ns < (run.started_ns or 0) < ts_ns
+            if not own or run.exit_code == _LOST:
+                continue
+            until_ns, seq = self._ran_until(run, ts_ns)
+            if until_ns > ts_ns + ROUND_NS:
+                name = f"container {(run.container_id or '')[:12]}"
+                why = f"{name} ran until {format_ts(until_ns)}, and its cgroup goes only then"
+                return same(False, why, inputs=(seq,) if seq else ())
+        return None
+
+    def _ran_until(self, run: ContainerRun, ts_ns: int) -> tuple[int, int | None]:
+        """Until when a container ran at least, and what shows it: a list, or a line in time."""
+        times, timeline = self._context.times, self._context.timeline
+        if (listed := times.listed_end(run.container_id, run.died_ns)) is not None:
+            return listed.from_ns, run.died_seq
+        at_ns, seq = max((run.killed_ns or 0, run.killed_seq), (run.died_ns or 0, run.died_seq))
+        told_by = timeline.process(at_ns)
+        if told_by is None or at_ns < told_by.started_ns + _FOUND_NS:
+            at_ns, seq = run.shown  # a process tells at its start what had ended before
+        sure = not times.late(ts_ns) and not times.late(at_ns)
+        if sure and at_ns and timeline.iterations.earliest(at_ns) > ts_ns + ROUND_NS:
+            return at_ns, seq
+        return 0, None
+
+    def _ends(self, where: CgroupPath, pod: PodHistory, ts_ns: int) -> Iterator[HistoryEntry]:
+        """Signs that a container, or its pod, had ended."""
+        own, listed = where.container_id or "", self._context.instances.of_pod(pod.key)
+        began = {of: (each.name, each.seen_ns, each.seq) for of, each in listed.items()}
+        for run in pod.runs if own else ():
+            if run.container_id == own and run.died_ns is not None:
+                yield run.died_ns, f"container {own[:12]} died", run.died_seq
+            if run.container_id and run.name and run.started_ns is not None:
+                began[run.container_id] = (run.name, run.started_ns, run.started_seq)
+        if own in listed and (ended := listed[own].ended) is not None:
+            yield ended[0], f"a list shows that container {own[:12]} ended", ended[1]
+        name, began_ns, _ = began.get(own, ("", 0, 0))
+        for other, (others, since_ns, seq) in began.items() if name else ():
+            if others == name and began_ns < since_ns:
+                yield since_ns, f"container {other[:12]} came in its place, as {name},", seq
+        who, over = f"pod {pod.namespace}/{pod.name}", self._context.instances.over(pod.key)
+        if over is not None:
+            yield over[0], f"{who} was over", over[1]
+        intervals = [
+            interval for interval in pod.intervals if interval.since_ns <= ts_ns + _BY_THEN_NS
+        ]
+        for interval in intervals[-1:]:
+            if interval.ended_ns is not None:
+                yield interval.ended_ns, f"{who} was over", interval.seq
+            if interval.ending_ns is not None and not pod.ran(ts_ns + _BY_THEN_NS):
+                yield (
+                    interval.ending_ns,
+                    f"the end of {who} had begun and nothing of it ran",
+                    interval.seq,
+                )
+
+    def _still_there(self, record: Record, cgroup: str, where: CgroupPath) -> Judgement:
+        """Of a container whose end nothing shows."""
+        own, ts_ns = where.container_id or "", record.ts_ns
+        seen_again = self._seen.get(cgroup, (0, 0))
+        listed = self._context.instances.of_pod(where.pod_uid or "").get(own)
+        if seen_again[0] > ts_ns:
+            words, seq = "a later snapshot shows it again", seen_again[1]
+        elif listed is not None and listed.ran[0] > ts_ns + _LATE_NS:
+            words, seq = "a later list shows that it runs", listed.ran[1]
+        else:
+            return lacks([f"the end of container {own[:12]}"])
+        why = f"container {own[:12]} had not ended, so its cgroup has to be there: {words}"
+        return same(False, why, inputs=(seq,))
+
 
 _REMOVAL_RULE: Final = "pkg/kubelet/kubelet_pods.go cleanupOrphanedPodCgroups"
 _RULES: Final = {

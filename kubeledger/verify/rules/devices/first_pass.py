@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kubeledger.kubelet.topologymanager.bitmask import BITS_MAX
+from kubeledger.kubelet.topologymanager.policy import BITS_MAX
 from kubeledger.model.bodies.devicemanager import (
     AllocationRequested,
     CheckpointRead,
@@ -21,9 +21,12 @@ from kubeledger.model.bodies.devicemanager import (
     EndpointStopped,
 )
 from kubeledger.model.bodies.lifecycle import PodConfigChanged
-from kubeledger.model.bodies.memorymanager import MemoryManagerStateRead
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
-from kubeledger.model.bodies.topologymanager import AffinityDecided, HintsGenerated
+from kubeledger.model.bodies.resourcemanagers import (
+    AffinityDecided,
+    HintsGenerated,
+    MemoryManagerStateRead,
+)
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import whole_number
 from kubeledger.verify.context import VerifyContext

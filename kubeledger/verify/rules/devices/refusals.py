@@ -19,8 +19,7 @@ from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, s
 from kubeledger.verify.rules.devices.evidence import Evidence, Topic
 from kubeledger.verify.rules.devices.first_pass import Holder
 from kubeledger.verify.rules.devices.grants import RULE, found_with
-from kubeledger.verify.rules.devices.model import DeviceManagerModel
-from kubeledger.verify.rules.devices.words import surroundings, times
+from kubeledger.verify.rules.devices.model import DeviceManagerModel, surroundings, times
 
 _SHORTAGE = re.compile(
     r"requested number of devices unavailable for \S+\. Requested: (-?\d+), Available: (-?\d+)"

@@ -21,22 +21,20 @@ from kubeledger.model.bodies.devicemanager import (
 )
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodConfigChanged
 from kubeledger.model.bodies.node import KubeletStarted
-from kubeledger.model.bodies.topologymanager import AffinityDecided, HintsGenerated
+from kubeledger.model.bodies.resourcemanagers import AffinityDecided, HintsGenerated
 from kubeledger.model.record import Body, Decision, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, recorded, same
-from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.rules.activity import is_active, let_go, lived, relied_on
 from kubeledger.verify.rules.devices.evidence import Held
 from kubeledger.verify.rules.devices.first_pass import Holder, all_ids, when_of
 from kubeledger.verify.rules.devices.grants import RULE, Grants, found_with
 from kubeledger.verify.rules.devices.lists import When
-from kubeledger.verify.rules.devices.model import DeviceManagerModel
+from kubeledger.verify.rules.devices.model import DeviceManagerModel, joined, listing
 from kubeledger.verify.rules.devices.refusals import failed
-from kubeledger.verify.rules.devices.words import joined, listing
 from kubeledger.verify.rules.topology import Affinities
-from kubeledger.verify.verifier import Prescan, See
 
 _SETTLING_NS: Final = 2 * NS_PER_S
 """A snapshot is named by a whole second and takes a moment to be made."""

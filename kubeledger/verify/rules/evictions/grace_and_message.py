@@ -9,15 +9,16 @@ from typing import Final
 from kubeledger.kubelet.eviction.decisions import eviction_override_s, grace_period_s
 from kubeledger.kubelet.eviction.local_storage import LocalStorageExcess, excesses
 from kubeledger.kubelet.eviction.messages import pressure_message
-from kubeledger.kubelet.eviction.observations import SignalObservation
-from kubeledger.kubelet.eviction.signals import RESOURCE_OF, format_of
-from kubeledger.kubelet.eviction.summary import (
+from kubeledger.kubelet.eviction.signals import (
+    RESOURCE_OF,
     ContainerStats,
     FsStats,
     MemoryStats,
     PodReference,
     PodStats,
+    SignalObservation,
     VolumeStats,
+    format_of,
 )
 from kubeledger.kubelet.eviction.thresholds import Threshold
 from kubeledger.kubelet.kube.pod import Pod
@@ -32,7 +33,7 @@ from kubeledger.verify.belief import Judgement, Ruling, judge, open_to, same
 from kubeledger.verify.evidence.pod_intervals import PodHistory
 from kubeledger.verify.evidence.times import Times
 from kubeledger.verify.rules.evictions.thresholds import Reading
-from kubeledger.verify.settings import Settings
+from kubeledger.verify.variant import Settings
 
 _CONTAINER: Final = re.compile(
     r"Container (\S+) was using (\S+?),? (?:request is|which exceeds its request of) "

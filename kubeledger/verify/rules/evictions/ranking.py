@@ -1,4 +1,4 @@
-"""Whether pods can have been ranked as recorded, for any usage within given bounds.
+"""Whether pods can have been ranked as recorded, by what they request, may use and used.
 
 A pod comes before another if it exceeds its request and the other does not, then by lower
 priority, then by more usage above its request; a pod without statistics comes first.
@@ -11,11 +11,29 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kubeledger.kubelet.eviction.signals import format_of
+from kubeledger.kubelet.eviction.local_storage import LocalStorageExcess, excesses
+from kubeledger.kubelet.eviction.ranking import candidates
+from kubeledger.kubelet.eviction.signals import (
+    RESOURCE_OF,
+    ContainerStats,
+    DiskLayout,
+    FsStats,
+    MemoryStats,
+    PodReference,
+    PodStats,
+    ProcessStats,
+    VolumeStats,
+    format_of,
+)
 from kubeledger.kubelet.kube.pod import Pod
-from kubeledger.kubelet.kube.quantity import Quantity
-from kubeledger.model.units import format_ts
+from kubeledger.kubelet.kube.quantity import Quantity, QuantityError, value_of
+from kubeledger.model.bodies.eviction import PodSpared, PodUsage, PodUsageObserved, RankedPod
+from kubeledger.model.bodies.lifecycle import PodEvicted
+from kubeledger.model.errors import KubeledgerError
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Judgement, open_to, same
+from kubeledger.verify.context import VerifyContext
 
 _NANOS: Final = 10**9
 
@@ -144,3 +162,251 @@ def places_text(places: Sequence[Place], spared: Sequence[bool], resource: str) 
         f"pod/{place.name}": place.text(resource) + ("; critical, so it was spared" * passed)
         for place, passed in zip(places, spared, strict=True)
     }
+
+
+# What pods request, may use and used, for the ranking.
+#
+# The kubelet ranks by its cached statistics: cAdvisor looks at a cgroup every ``--housekeeping-
+# interval`` (10 s) and up to twice as long. So between two samples of memory that are less than two
+# intervals apart there was no other, and what the kubelet saw is known; else it may have seen
+# anything that the pod can use. What lies between the samples around is what is likely.
+
+LATER_NS: Final = 21 * NS_PER_S
+"""A sample taken after a decision is shown by a reading within this time."""
+_READINGS: Final = 6
+_GONE_NS: Final = 600 * NS_PER_S
+_STORAGE_NS: Final = 60 * NS_PER_S
+"""Volumes are measured once a minute."""
+_STEADY_NS: Final = 30 * NS_PER_S
+"""A container that runs for so long has statistics."""
+_INTERVAL_NS: Final = 10 * NS_PER_S
+_STAMP_NS: Final = NS_PER_S
+"""Samples are stamped in whole seconds."""
+
+_Who = RankedPod | PodUsage | PodEvicted | PodSpared
+
+
+class _Row(NamedTuple):
+    """A pod's row of a reading."""
+
+    ts_ns: int
+    seq: int
+    usage: PodUsage
+
+
+class _Sample(NamedTuple):
+    """A value at a time."""
+
+    ts_ns: int
+    value: int
+
+
+def _key(who: _Who) -> str:
+    return who.pod_uid or f"{who.namespace}/{who.pod}"
+
+
+class Usages:
+    """The last readings of every pod; as long as it is shown, and a little longer."""
+
+    def __init__(self, context: VerifyContext) -> None:
+        self._context = context
+        self._rows: dict[str, list[_Row]] = {}
+        self._stated: dict[str, tuple[str | None, int, int]] = {}
+
+    def note(self, ts_ns: int, body: PodEvicted, used: int | None) -> None:
+        """What the message of an eviction shows of the containers of its pod, if anything."""
+        if used is not None:
+            self._stated[_key(body)] = (body.resource, ts_ns, used)
+
+    def read(self, record: Record, body: PodUsageObserved) -> None:
+        """Take in a reading."""
+        for usage in body.pods:
+            rows = self._rows.setdefault(_key(usage), [])
+            rows.append(_Row(record.ts_ns, record.seq, usage))
+            del rows[:-_READINGS]
+        past_ns = record.ts_ns - _GONE_NS
+        self._rows = {key: rows for key, rows in self._rows.items() if rows[-1].ts_ns >= past_ns}
+
+    def spec(self, ts_ns: int, pod: _Who) -> tuple[Pod | None, int | None]:
+        """The pod's spec then, and the record that shows it."""
+        listed = self._context.pods.at(ts_ns, pod.pod_uid, pod.namespace, pod.pod)
+        try:
+            return (None, None) if listed is None else (listed.as_(Pod), listed.seq)
+        except msgspec.ValidationError:
+            return None, None
+
+    def latest(self, ts_ns: int) -> list[PodUsage]:
+        """Pods that the last reading before a time shows."""
+        known = [row for rows in self._rows.values() for row in rows if row.ts_ns <= ts_ns]
+        last = max((row.ts_ns for row in known), default=0)
+        return [row.usage for row in known if row.ts_ns == last]
+
+    def excess(
+        self, ts_ns: int, body: PodEvicted, pod: Pod, layout: DiskLayout
+    ) -> tuple[LocalStorageExcess, int] | None:
+        """The pod's limit of local storage that the reading nearest shows exceeded, and its seq."""
+        profile = self._context.profile
+        assert profile is not None
+        rows = [r for r in self._rows.get(_key(body), ()) if abs(r.ts_ns - ts_ns) <= _STORAGE_NS]
+        for row in sorted(rows, key=lambda each: abs(each.ts_ns - ts_ns)):
+            for excess in excesses(pod, _stats_of(row.usage), layout, profile):
+                if excess.limit == body.signal and body.message in (None, excess.message):
+                    return excess, row.seq
+        return None
+
+    def place(self, ts_ns: int, who: _Who, signal: str, layout: DiskLayout) -> Place:
+        """A pod's place in a ranking for a signal."""
+        name, resource = f"{who.namespace}/{who.pod}", RESOURCE_OF[signal]
+        pod, listed = self.spec(ts_ns, who)
+        rows = self._rows.get(_key(who), [])
+        inputs = (listed or 0, *(row.seq for row in _around(rows, ts_ns)))
+        place = Place(name, pod, inputs)
+        if pod is None:
+            return place
+        try:
+            place, samples = self._samples(place, pod, rows, signal, layout)
+            most = _most_memory(pod) if resource == "memory" else None
+        except (KubeledgerError, QuantityError):
+            return place
+        stated = self._stated.get(_key(who))
+        if stated is not None and (stated[0] != resource or abs(stated[1] - ts_ns) > NS_PER_S):
+            stated = None
+        if stated is not None and not samples:
+            samples = [_Sample(ts_ns, stated[2])]
+        if not samples:
+            return place
+        likely, possible = _usage_at(samples, ts_ns, most, sampled=resource == "memory")
+        if stated is not None and likely != possible:
+            # A pod uses what its containers do, and its sandbox and volumes besides.
+            likely = Bounds(max(likely.least, stated[2]), max(likely.most or 0, stated[2]))
+        has_statistics: bool | None = stated is not None
+        # Before the first sample there may have been no statistics: such pods go first.
+        if stated is None and samples[0].ts_ns + NS_PER_S <= ts_ns:
+            has_statistics = self._has_statistics(ts_ns, who)
+        return msgspec.structs.replace(
+            place, likely=likely, possible=possible, has_statistics=has_statistics
+        )
+
+    def _samples(
+        self, place: Place, pod: Pod, rows: Sequence[_Row], signal: str, layout: DiskLayout
+    ) -> tuple[Place, list[_Sample]]:
+        """The place with priority and request, and what each reading shows of the usage.
+
+        Raises:
+            KubeledgerError, QuantityError: an amount of the spec or the readings has no meaning.
+        """
+        profile, uid = self._context.profile, pod.metadata.uid or ""
+        assert profile is not None
+        is_memory, found = RESOURCE_OF[signal] == "memory", {}
+        (spec,) = candidates([pod], {}, signal, layout, profile)
+        for row in rows:
+            if is_memory and row.usage.memory_bytes is None:
+                continue
+            (one,) = candidates([pod], {uid: _stats_of(row.usage)}, signal, layout, profile)
+            at_ns = row.usage.memory_ts_ns if is_memory else None
+            found[at_ns or row.ts_ns] = one.usage or 0
+        request = -1 if RESOURCE_OF[signal] == "pids" else spec.request_nanos
+        ranked = msgspec.structs.replace(
+            place,
+            priority=spec.priority,
+            request_nanos=request,
+            deducted_nanos=spec.deducted_nanos,
+        )
+        return ranked, [_Sample(at_ns, value) for at_ns, value in sorted(found.items())]
+
+    def _has_statistics(self, ts_ns: int, who: _Who) -> bool | None:
+        """Whether a container of the pod had run for a while; None: one ran, and died soon.
+
+        Source: v1.30.1 pkg/kubelet/stats/cri_stats_provider.go removeTerminatedContainers
+        """
+        pod = self._context.timeline.pod(ts_ns, who.pod_uid, who.namespace, who.pod)
+        starts: dict[str | None, int] = {}
+        found: bool | None = False
+        for run in reversed([] if pod is None else pod.runs):
+            started_ns, later_ns = run.started_ns, starts.get(run.name)
+            if run.sandbox or started_ns is None:
+                continue
+            starts[run.name] = started_ns
+            ends = [at_ns for at_ns in (run.died_ns, later_ns) if at_ns is not None]
+            until_ns = min(ends, default=ts_ns + LATER_NS)
+            if not started_ns <= ts_ns < until_ns:
+                continue
+            if run.name is None:  # it may be the sandbox
+                found = None
+                continue
+            # Where its end may be lost it may be over already.
+            is_steady = ts_ns - started_ns > _STEADY_NS
+            needed_ns = ts_ns if is_steady else ts_ns + LATER_NS
+            if ends and until_ns >= needed_ns:
+                return True
+            if not ends and self._context.coverage.missing(started_ns, needed_ns) is None:
+                return True
+            found = None
+        return found
+
+
+def _usage_at(
+    samples: Sequence[_Sample], ts_ns: int, most: int | None, *, sampled: bool
+) -> tuple[Bounds, Bounds]:
+    """What a pod is likely to have used at a time, as the kubelet saw it, and what is possible.
+
+    Args:
+        samples: (n,) in the order of their time, each once, n >= 1.
+        ts_ns: that time.
+        most: it cannot use more; None for no bound.
+        sampled: the values are taken at cAdvisor's interval (memory); else at any time.
+    """
+    before = [sample for sample in samples if sample.ts_ns <= ts_ns]
+    after = [sample for sample in samples if sample.ts_ns > ts_ns][:1]
+    around = before[-1:] + after
+    if before:
+        last = before[-1]
+        age_ns = ts_ns - last.ts_ns
+        if age_ns <= _STAMP_NS:
+            around += before[-2:-1]
+        elif sampled and (
+            after[0].ts_ns - last.ts_ns < 2 * _INTERVAL_NS - _STAMP_NS
+            if after
+            else age_ns < _INTERVAL_NS
+        ):
+            known = Bounds(last.value, last.value)
+            return known, known
+    values = [sample.value for sample in around]
+    return Bounds(min(values), max(values)), Bounds(0, most)
+
+
+def _around(rows: Sequence[_Row], ts_ns: int) -> list[_Row]:
+    """The last reading before and the first after."""
+    before = [row for row in rows if row.ts_ns <= ts_ns]
+    return before[-1:] + [row for row in rows if row.ts_ns > ts_ns][:1]
+
+
+def _most_memory(pod: Pod) -> int | None:
+    """What the pod's cgroup lets it use; None where a container has no limit."""
+    containers = (*(pod.spec.containers or ()), *(pod.spec.init_containers or ()))
+    limits = [container.limits.get("memory") for container in containers]
+    stated = [limit for limit in limits if limit is not None]
+    return sum(map(value_of, stated)) if len(stated) == len(limits) else None
+
+
+def _stats_of(row: PodUsage) -> PodStats:
+    """A recorded row as the decider reads it."""
+    return PodStats(
+        pod_ref=PodReference(row.pod, row.namespace, row.pod_uid),
+        containers=tuple(
+            ContainerStats(
+                each.name,
+                memory=MemoryStats(working_set_bytes=each.memory_bytes),
+                rootfs=FsStats(used_bytes=each.rootfs_bytes, inodes_used=each.rootfs_inodes),
+                logs=FsStats(used_bytes=each.logs_bytes, inodes_used=each.logs_inodes),
+            )
+            for each in row.containers
+        ),
+        memory=MemoryStats(working_set_bytes=row.memory_bytes),
+        process_stats=ProcessStats(row.processes),
+        ephemeral_storage=FsStats(used_bytes=row.storage_bytes),
+        volumes=tuple(
+            VolumeStats(name=each.name, used_bytes=each.used_bytes, inodes_used=each.used_inodes)
+            for each in row.volumes
+        ),
+    )

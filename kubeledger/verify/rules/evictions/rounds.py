@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from kubeledger.kubelet.eviction.reclaim import reclaim_functions
-from kubeledger.kubelet.eviction.signals import DiskLayout
+from kubeledger.kubelet.eviction.signals import DiskLayout, reclaim_functions
 from kubeledger.kubelet.eviction.thresholds import Threshold
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
-from kubeledger.verify.cached_results import NodePressure, Pressure
-from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.context import NodePressure, Pressure, VerifyContext
 from kubeledger.verify.evidence.coverage import EVICTING_NS, SILENCE_NS
 from kubeledger.verify.rules.evictions.thresholds import (
     ALWAYS_READ,
@@ -22,7 +20,7 @@ from kubeledger.verify.rules.evictions.thresholds import (
     configured,
     transition_period_ns,
 )
-from kubeledger.verify.settings import UNKNOWN, Settings
+from kubeledger.verify.variant import UNKNOWN, Settings
 
 _BEFORE_LOG: Final = "what the eviction manager saw before the log begins"
 _ROUND_NS: Final = NS_PER_S

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from kubeledger.kubelet.eviction.signals import RESOURCE_OF
 from kubeledger.kubelet.eviction.thresholds import Threshold, is_short
-from kubeledger.kubelet.kube.critical import is_critical_pod
 from kubeledger.kubelet.kube.pod import Pod
+from kubeledger.kubelet.kube.podclass import is_critical_pod
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.eviction import (
     NodeConditionsChanged,
@@ -28,10 +28,9 @@ from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, all_of, open_to, same
-from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.context import See, VerifyContext
 from kubeledger.verify.evidence.times import UNSEEN_STEP_NS
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.evictions.claims import best_of, judge_met
 from kubeledger.verify.rules.evictions.grace_and_message import (
     is_for_own_use,
     judge_grace,
@@ -40,16 +39,26 @@ from kubeledger.verify.rules.evictions.grace_and_message import (
     judge_outcome,
     used_by_containers,
 )
-from kubeledger.verify.rules.evictions.missing_evictions import MissingEvictions, names_of
-from kubeledger.verify.rules.evictions.ranking import Place, judge_first, judge_order, places_text
+from kubeledger.verify.rules.evictions.missing_evictions import (
+    MissingEvictions,
+    best_of,
+    judge_met,
+    names_of,
+)
+from kubeledger.verify.rules.evictions.ranking import (
+    LATER_NS,
+    Place,
+    Usages,
+    judge_first,
+    judge_order,
+    places_text,
+)
 from kubeledger.verify.rules.evictions.rounds import Rounds
 from kubeledger.verify.rules.evictions.thresholds import (
     Round,
     threshold_says,
     transition_period_ns,
 )
-from kubeledger.verify.rules.evictions.usages import LATER_NS, Usages
-from kubeledger.verify.verifier import See
 
 _TURNED: Final = "which of two rounds came first, around a step of the clock"
 _SURELY_NS: Final = 2 * NS_PER_S

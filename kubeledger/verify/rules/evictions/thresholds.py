@@ -14,9 +14,14 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kubeledger.kubelet.eviction.explain import observed_text
-from kubeledger.kubelet.eviction.observations import SignalObservation
-from kubeledger.kubelet.eviction.signals import ALLOCATABLE_MEMORY, CONDITION_OF, MEMORY, DiskLayout
+from kubeledger.kubelet.eviction.decisions import observed_text
+from kubeledger.kubelet.eviction.signals import (
+    ALLOCATABLE_MEMORY,
+    CONDITION_OF,
+    MEMORY,
+    DiskLayout,
+    SignalObservation,
+)
 from kubeledger.kubelet.eviction.thresholds import (
     Threshold,
     ThresholdConfigError,
@@ -29,8 +34,8 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts, parse_go_duration
 from kubeledger.verify.belief import Belief, World
-from kubeledger.verify.cached_results import Pressure
-from kubeledger.verify.settings import UNKNOWN, Settings
+from kubeledger.verify.context import Pressure
+from kubeledger.verify.variant import UNKNOWN, Settings
 
 Config = tuple[tuple[Threshold, ...], tuple[str, ...]]
 """The thresholds, and the settings that are missing for them."""

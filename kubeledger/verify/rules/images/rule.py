@@ -21,18 +21,31 @@ from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, all_of, lacks, same
-from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.debts import Debt
 from kubeledger.verify.finding import Fields
-from kubeledger.verify.rules.images.disk import Disk
-from kubeledger.verify.rules.images.ends import judge_end
-from kubeledger.verify.rules.images.passes import Passes
-from kubeledger.verify.rules.images.removals import NO_PASS, judge_removals, kept_of
-from kubeledger.verify.rules.images.runs import POLICY_SETTINGS, Run, body_of, read_policy, short
-from kubeledger.verify.rules.images.starts import MissingStart, judge_pressure, judge_start
-from kubeledger.verify.rules.images.uses import ImageUse
-from kubeledger.verify.rules.images.worlds import World, worlds_of
-from kubeledger.verify.verifier import Prescan, See
+from kubeledger.verify.rules.images.passes import Disk, Passes
+from kubeledger.verify.rules.images.removals import (
+    NO_PASS,
+    World,
+    judge_removals,
+    kept_of,
+    worlds_of,
+)
+from kubeledger.verify.rules.images.runs import (
+    POLICY_SETTINGS,
+    ImageUse,
+    Run,
+    body_of,
+    read_policy,
+    short,
+)
+from kubeledger.verify.rules.images.starts_and_ends import (
+    MissingStart,
+    judge_end,
+    judge_pressure,
+    judge_start,
+)
 
 _LONGEST_NS: Final = 600 * NS_PER_S
 """A run about which nothing was said for so long has ended unheard."""

@@ -8,11 +8,10 @@ from hashlib import blake2b
 from kubeledger.model.bodies.prober import ProbeTicksFolded
 from kubeledger.model.record import Record
 from kubeledger.model.wire.codec import GENESIS, encode_line
-from kubeledger.replay.encoding import decode_state, encode_state
-from kubeledger.replay.fold import fold
-from kubeledger.replay.node.document import canonical_json
-from kubeledger.simulate.engine.draws import Draws
+from kubeledger.replay.instants import decode_state, encode_state, fold
+from kubeledger.replay.node.state import canonical_json
 from kubeledger.simulate.engine.plan import Plan
+from kubeledger.simulate.engine.schedule import Draws
 from kubeledger.simulate.engine.sim import Sim
 from tests.random_scenarios import random_plan
 from tests.simulate.engine.properties.devices import held_by_one, within_reports

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kubeledger.model.bodies.devicemanager import DevicesAllocated, DevicesReleased
+from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerStarted,
@@ -13,7 +14,6 @@ from kubeledger.model.bodies.lifecycle import (
     PodEvicted,
     PodRejected,
 )
-from kubeledger.model.bodies.preemption import PodPreempted
 from kubeledger.model.record import Record
 from kubeledger.simulate.engine.plan import Plan, PluginScript
 

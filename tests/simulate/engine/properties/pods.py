@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kubeledger.kubelet.cgroups.conversions import shares_of_milli_cpu
+from kubeledger.kubelet.cgroups.pod_config import shares_of_milli_cpu
 from kubeledger.model.bodies.cgroups import CgroupRemoved, CgroupUpdated
+from kubeledger.model.bodies.eviction import PodPreempted, PreemptionFailed
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
@@ -17,7 +18,6 @@ from kubeledger.model.bodies.lifecycle import (
     PodTerminated,
 )
 from kubeledger.model.bodies.node import KubeletStarted
-from kubeledger.model.bodies.preemption import PodPreempted, PreemptionFailed
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTicksFolded
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S

@@ -1,1 +1,0 @@
-"""Kills by the kernel when memory ran out: records, the kernel's choice, state."""

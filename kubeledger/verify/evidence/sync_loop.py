@@ -1,0 +1,327 @@
+"""What a kubelet does again and again, its sync loop first of all, and where that is missing."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import msgspec
+
+from kubeledger.kubelet.lifecycle.state import TERMINAL_PHASES
+from kubeledger.model.bodies.eviction import PodPreempted
+from kubeledger.model.bodies.lifecycle import (
+    ContainerDied,
+    ContainerStarted,
+    PodAdmitted,
+    PodConfigChanged,
+    PodListed,
+    PodRejected,
+)
+from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.record import Body, Record
+from kubeledger.model.units import NS_PER_S
+from kubeledger.verify.evidence.times import Times
+
+_SLACK_NS = 15 * NS_PER_S
+"""Work that takes long puts a activity off; what comes later than this does not follow from it."""
+
+
+class Gap(msgspec.Struct, frozen=True, kw_only=True):
+    """A time in which occurrences are missing.
+
+    Attributes:
+        activity: what should have been there.
+        period_ns: its period.
+        missing: occurrences that are not there.
+    """
+
+    activity: str
+    period_ns: int
+    from_ts_ns: int
+    to_ts_ns: int
+    missing: int
+
+
+class _Run(msgspec.Struct):
+    """Occurrences between which none is missing: the first, the last, and how many."""
+
+    first_ns: int
+    last_ns: int
+    count: int = 1
+
+
+class PeriodicActivity(msgspec.Struct):
+    """One regular act. Memory grows with its gaps, not with its occurrences.
+
+    Attributes:
+        name: for people.
+        period_ns: how often it comes.
+        longest_ns: the longest step between two of which the later follows.
+    """
+
+    name: str
+    period_ns: int
+    longest_ns: int = 0
+    _runs: list[_Run] = []
+
+    def note(self, ts_ns: int) -> bool:
+        """It was seen, in any order; whether it counts: a second holds one activity."""
+        run = self._runs[-1] if self._runs else None
+        step_ns = -1 if run is None else ts_ns - run.last_ns
+        if 0 <= step_ns < NS_PER_S:
+            return False
+        if run is not None and 0 <= step_ns <= self._step_max_ns:
+            run.last_ns, run.count = ts_ns, run.count + 1
+            self.longest_ns = max(self.longest_ns, step_ns)
+        else:
+            self._runs.append(_Run(ts_ns, ts_ns))
+        return True
+
+    @property
+    def _step_max_ns(self) -> int:
+        return max(self.period_ns * 3 // 2, self.period_ns + _SLACK_NS)
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether most occurrences follow on another; else nothing can be said of those missing."""
+        follow = sum(run.count - 1 for run in self._runs)
+        return follow > 0 and follow >= len(self._runs) - 1
+
+    def ends(self) -> tuple[int, int] | None:
+        """The first and the last activity; None without any."""
+        if not self._runs:
+            return None
+        return min(r.first_ns for r in self._runs), max(r.last_ns for r in self._runs)
+
+    def gaps(self, begin_ns: int | None = None, end_ns: int | None = None) -> list[Gap]:
+        """Times without it, in order.
+
+        Args:
+            begin_ns: when it began to be due; None: with the first one.
+            end_ns: until when it was due; None: until the last one.
+        """
+        runs = sorted((run.first_ns, run.last_ns) for run in self._runs)
+        if begin_ns is not None:
+            runs.insert(0, (begin_ns, begin_ns))
+        if end_ns is not None:
+            runs.append((end_ns, end_ns))
+        found: list[Gap] = []
+        last_ns = runs[0][1] if runs else 0
+        for _, (first_ns, until_ns) in pairwise(runs):
+            if first_ns - last_ns > self._step_max_ns:
+                missing = max(1, round((first_ns - last_ns) / self.period_ns) - 1)
+                found.append(
+                    Gap(
+                        activity=self.name,
+                        period_ns=self.period_ns,
+                        from_ts_ns=last_ns,
+                        to_ts_ns=first_ns,
+                        missing=missing,
+                    )
+                )
+            last_ns = max(last_ns, until_ns)
+        return found
+
+
+# The iterations of a kubelet's sync loop: which pods one line adds, and when the loop continues.
+#
+# The loop takes one thing after the other. While the victims of a critical pod are killed nothing
+# else is admitted, synced for the first time or logged: the death of a container in that time is
+# logged only after it, though the pod's own worker has known it long before.
+#
+# Source: v1.36.2 pkg/kubelet/preemption/preemption.go evictPodsToFreeRequests; v1.20.2
+
+SETTLING_NS: Final = 30 * NS_PER_S
+"""After this long the kubelet has handled every pod that a config source added."""
+_BURST_NS: Final = 2 * NS_PER_S
+"""So long after a wait the loop shows what happened meanwhile."""
+
+
+class LoopIterations:
+    """The sync loops of a node, from the first reading."""
+
+    def __init__(self, times: Times) -> None:
+        """None is known yet."""
+        self._times = times
+        self._config: set[int] | list[int] = set()
+        self._relists: set[int] | list[int] = set()
+        self._preempted: set[int] | list[int] = set()
+        self._waits: list[tuple[int, int]] = []
+        self._waits_on_ns: int | None = None
+        self._unbroken_from: Callable[[int], int] = lambda _: 0
+
+    KINDS: tuple[type[Body], ...] = (
+        ContainerDied,
+        ContainerStarted,
+        PodAdmitted,
+        PodConfigChanged,
+        PodPreempted,
+        PodRejected,
+    )
+    """Kinds of the records that this needs."""
+
+    def note(self, record: Record) -> None:
+        """Take in a record; one of another kind changes nothing."""
+        body = record.body
+        assert isinstance(self._config, set)
+        assert isinstance(self._relists, set)
+        assert isinstance(self._preempted, set)
+        if isinstance(body, PodConfigChanged):
+            self._config.add(record.ts_ns)
+            self._relists.add(record.ts_ns)
+        elif isinstance(body, PodPreempted):
+            self._preempted.add(record.ts_ns)
+        elif isinstance(body, self.KINDS) and not (isinstance(body, PodAdmitted) and body.inferred):
+            self._relists.add(record.ts_ns)
+
+    def settle(self, unbroken_from: Callable[[int], int]) -> None:
+        """The first reading is over; see :meth:`Coverage.unbroken_from`."""
+        self._unbroken_from = unbroken_from
+        self._config = sorted(self._config)
+        self._relists = sorted(self._relists)
+        self._preempted = sorted(self._preempted)
+        for ts_ns in self._preempted:
+            if self._waits and ts_ns <= self._waits[-1][1]:
+                continue
+            before = bisect_left(self._relists, ts_ns)
+            after = bisect_right(self._relists, ts_ns)
+            since_ns = self._relists[before - 1] if before else ts_ns
+            until_ns = self._relists[after] if after < len(self._relists) else ts_ns
+            if after == len(self._relists) and self._waits_on_ns is None:
+                self._waits_on_ns = since_ns
+            self._waits.append((since_ns, until_ns + _BURST_NS))
+
+    def over_by(self, ts_ns: int) -> int | None:
+        """When the turn that begins at a time was surely over; None when nothing says.
+
+        The next config line is another turn. Without one, half a minute is enough, unless
+        victims are killed meanwhile.
+        """
+        assert isinstance(self._config, list)
+        index = bisect_right(self._config, ts_ns)
+        next_ns = self._config[index] if index < len(self._config) else None
+        latest_ns = ts_ns + SETTLING_NS
+        if next_ns is not None and next_ns <= latest_ns:
+            return next_ns
+        return next_ns if self.waits_in(ts_ns, latest_ns) else latest_ns
+
+    def waits_in(self, start_ns: int, end_ns: int) -> bool:
+        """Whether the loop waits for a preemption at some time of a span."""
+        assert isinstance(self._preempted, list)
+        index = bisect_left(self._preempted, start_ns)
+        return index < len(self._preempted) and self._preempted[index] <= end_ns
+
+    def waits_on(self, ts_ns: int) -> bool:
+        """Whether the loop waits at a time, and the log ends before it says what it missed."""
+        return self._waits_on_ns is not None and ts_ns >= self._waits_on_ns
+
+    def earliest(self, ts_ns: int) -> int:
+        """When that can have happened at the earliest which the loop shows at a time."""
+        for since_ns, until_ns in self._waits:
+            if since_ns <= ts_ns <= until_ns:
+                ts_ns = since_ns
+                break
+        return 0 if self._is_first(ts_ns) else self._times.told(ts_ns).from_ns
+
+    def _is_first(self, ts_ns: int) -> bool:
+        """Whether the loop shows nothing before it since lines are missing: it may have waited."""
+        assert isinstance(self._relists, list)
+        from_ns = self._unbroken_from(ts_ns)
+        index = bisect_left(self._relists, from_ns)
+        shown = index < len(self._relists) and self._relists[index] < ts_ns - _BURST_NS
+        return from_ns > 0 and not shown
+
+
+# Pods that a kubelet lists, and whose arrival is not in its log: lines of it are lost.
+#
+# A kubelet learns of each of its pods by a config line (``SyncLoop ADD``), after a restart once
+# more. Where a log begins with its process and shows other pods, the line of a pod that the
+# kubelet's own list shows was there, too; unless the pod was created after the end of the log, as
+# where a list was read later.
+
+_READ_NS = 10 * NS_PER_S
+"""A list may be of the process before, or after, if it was read so near to a start."""
+
+
+class PodWithoutAdd(NamedTuple):
+    """A pod whose config line is missing, and the kubelet process of which it is missing.
+
+    Attributes:
+        seq: the list that shows it.
+        from_ts_ns, to_ts_ns: of the process; None: to the end.
+    """
+
+    seq: int
+    name: str
+    from_ts_ns: int
+    to_ts_ns: int | None
+
+
+class PodsWithoutAdd:
+    """Gathered in the first reading, in any order."""
+
+    KINDS: tuple[type[Body], ...] = (KubeletStarted, PodConfigChanged, PodListed)
+    """Kinds of the records that this needs."""
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self._starts: list[tuple[int, bool]] = []
+        self._last_line_ns = 0
+        self._adds: dict[str, list[int]] = {}
+        self._listed: dict[tuple[str | None, str], list[tuple[int, int]]] = {}
+        self._created: dict[tuple[str | None, str], int] = {}
+
+    def note(self, record: Record) -> None:
+        """Take in a record; one of another kind changes nothing."""
+        match record.body:
+            case KubeletStarted() as body:
+                self.logged(record.ts_ns)
+                self._starts.append((record.ts_ns, body.from_start))
+            case PodConfigChanged(operation="REMOVE"):
+                self.logged(record.ts_ns)
+            case PodConfigChanged() as body:
+                self.logged(record.ts_ns)
+                for key in _keys(body.pod_uid, f"{body.namespace}/{body.pod}"):
+                    self._adds.setdefault(key, []).append(record.ts_ns)
+            case PodListed() as body if body.listed_by == "kubelet" and not body.gone:
+                if (body.status or {}).get("phase") not in TERMINAL_PHASES:
+                    pod = body.pod_uid, f"{body.namespace}/{body.pod}"
+                    self._listed.setdefault(pod, []).append((record.ts_ns, record.seq))
+                    if body.created_ts_ns is not None:
+                        self._created[pod] = body.created_ts_ns
+
+    def logged(self, ts_ns: int) -> None:
+        """The log has a line of that time."""
+        self._last_line_ns = max(self._last_line_ns, ts_ns)
+
+    def found(self) -> Iterator[PodWithoutAdd]:
+        """The pods, one a process at most for each."""
+        starts: list[tuple[int, bool] | None] = [*sorted(self._starts), None]
+        for start, following in pairwise(starts):
+            assert start is not None
+            began_ns, from_start = start
+            end_ns = following[0] if following is not None else None
+            if not from_start or not _any_in(began_ns, end_ns, *self._adds.values()):
+                continue
+            last_ns = None if end_ns is None else end_ns - _READ_NS
+            for (uid, name), listed in sorted(self._listed.items(), key=lambda pod: pod[1]):
+                if self._created.get((uid, name), 0) > self._last_line_ns:
+                    continue
+                seqs = [seq for ts_ns, seq in listed if _is_in(ts_ns, began_ns + _READ_NS, last_ns)]
+                adds = [self._adds.get(key, []) for key in _keys(uid, name)]
+                if seqs and not _any_in(began_ns, end_ns, *adds):
+                    yield PodWithoutAdd(min(seqs), name, began_ns, end_ns)
+
+
+def _keys(uid: str | None, name: str) -> Iterable[str]:
+    return (name,) if uid is None else (uid, name)
+
+
+def _is_in(ts_ns: int, first_ns: int, end_ns: int | None) -> bool:
+    return first_ns <= ts_ns and (end_ns is None or ts_ns < end_ns)
+
+
+def _any_in(first_ns: int, end_ns: int | None, *times: Sequence[int]) -> bool:
+    return any(_is_in(ts_ns, first_ns, end_ns) for each in times for ts_ns in each)

@@ -1,0 +1,380 @@
+"""What cannot be: sources, lists and records of one history that contradict each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+
+from kubeledger.kubelet.kube.pod import Pod
+from kubeledger.kubelet.kube.resources import name_key
+from kubeledger.kubelet.kube.statuses import ShownInstance, instances_in
+from kubeledger.model.bodies.eviction import PodPreempted
+from kubeledger.model.bodies.images import EvictionSignalObserved
+from kubeledger.model.bodies.lifecycle import (
+    ContainerDied,
+    ContainerKilled,
+    ContainerStarted,
+    PodListed,
+    PodRejected,
+)
+from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, SettingsObserved
+from kubeledger.model.record import Body, Record
+from kubeledger.replay.episodes.safety import TAKES, Safety
+from kubeledger.replay.node.state import NodeState
+from kubeledger.verify.context import See, Verifier, VerifyContext
+from kubeledger.verify.evidence.container_specs import versions_of
+from kubeledger.verify.evidence.history_entries import STATUS_PREFIX
+from kubeledger.verify.evidence.line_classes import (
+    ENDS,
+    KILL_TEXTS,
+    VICTIMS,
+    Form,
+    is_plain,
+    may_be_cut,
+    unescaped,
+)
+from kubeledger.verify.evidence.pods import ListedPod, PodRegister
+from kubeledger.verify.finding import Row, Side, Violation, Witnesses
+from kubeledger.verify.rules.containers import OfPod, subject_of
+
+
+def report_disputes(context: VerifyContext) -> None:
+    """Say which lists of a pod differ, and which manifests differ from all lists of their pods."""
+    of_manifests: dict[ListedPod, list[tuple[ListedPod, tuple[str, str, str] | None]]] = {}
+    for lists in context.pods.all_versions():
+        newest, specs = lists[-1], versions_of(lists)
+        if len(specs) > 1:
+            context.contradict(
+                newest.ts_ns,
+                f"pod/{newest.namespace}/{newest.name}",
+                f"{len(specs)} lists of the pod differ in its probes, grace periods or restart "
+                "policy, which cannot change while it lives",
+                *((s.seq, f"pod {newest.uid}: version {n}") for n, s in enumerate(specs, start=1)),
+            )
+        manifest = _manifest_of(context.pods, newest)
+        if manifest is not None and specs and specs[0].is_static:
+            used = msgspec.to_builtins(specs[0].spec)
+            given = [msgspec.to_builtins(spec.spec) for spec in versions_of((manifest,))]
+            found = (each for spec in given for each in _differences(spec, used))
+            of_manifests.setdefault(manifest, []).append((newest, next(found, None)))
+    for manifest, pods in of_manifests.items():
+        listed, one = pods[-1]
+        if one is not None and all(each is not None for _, each in pods):
+            what, given_there, shown = one
+            context.contradict(
+                listed.ts_ns,
+                f"pod/{listed.namespace}/{listed.name}",
+                f"the pod's manifest and the list of it differ in {what}",
+                (manifest.seq, f"{what}: {given_there}"),
+                (listed.seq, f"{what}: {shown}"),
+            )
+    for subject, container_id, counts in context.instances.disputed():
+        context.contradict(
+            max(ts_ns for _, ts_ns, _ in counts),
+            subject,
+            f"lists count different restarts up to the same container {container_id}",
+            *((seq, f"restartCount {count}") for seq, _, count in counts),
+        )
+
+
+def _manifest_of(pods: PodRegister, listed: ListedPod) -> ListedPod | None:
+    """A static pod is called by its manifest's name and its node's."""
+    with suppress(msgspec.ValidationError):
+        node = (listed.as_(Pod).spec.node_name or "").lower()
+        name = listed.name.removesuffix(f"-{node}")
+        return pods.manifest(listed.namespace, name) if node and name != listed.name else None
+    return None
+
+
+def _differences(given: object, used: object, what: str = "") -> Iterator[tuple[str, str, str]]:
+    """Where a list lacks what a manifest gives, and what each says; the kubelet fills in the rest.
+
+    A zero is as good as nothing, and gets the default; but no probe is filled in.
+    """
+    if isinstance(given, dict) and isinstance(used, dict):
+        for name, value in given.items():
+            yield from _differences(value, used.get(name), f"{name} of {what}" if what else name)
+    elif isinstance(given, list) and isinstance(used, list) and what.lower().endswith("containers"):
+        by_name = {container["name"]: container for container in used}
+        for container in given:
+            name = container["name"]
+            yield from _differences(container, by_name.get(name), f"container {name}")
+    elif given != used and (given or isinstance(used, dict)):
+        yield what, _says(given), _says(used)
+
+
+def _says(value: object) -> str:
+    return "there" if isinstance(value, dict) else "missing" if value is None else str(value)
+
+
+# Facts from several sources: where two of them cannot both be right, both are shown.
+#
+# =========================  ==============================  ======================================
+# fact                       one source                      the others
+# =========================  ==============================  ======================================
+# refusal of a pod           the decision                    its lines, and its status in lists
+# victim of a preemption     the decision                    its lines: event, status, end; lists
+# probe that led to a kill   the decision                    the event of the kill
+# exit code of a container   the line of its end             its status in lists
+# pod of a container's ID    the first line, or list         all others
+# memory of the machine      the line about it               the first eviction signal after it
+# =========================  ==============================  ======================================
+#
+# No verdict rests on this. A line that is cut shows nothing here, nor does one that is lost.
+
+Parts = tuple[str | None, ...]
+"""Parts of a fact; None for one that a source does not say."""
+
+_WHY: Final = {
+    "refusal": "sources differ about one refusal",
+    "victim": "the log has different names for one victim of a preemption",
+    "end of a victim": "a preemption victim has another reason or message than all victims get",
+    "kill": "a kill and its event name different failed probes",
+    "machine": "the line about the machine and the eviction signals have different "
+    "capacities of memory",
+    "exit code": "a list shows another exit code than the line about the container's end",
+}
+_VICTIM: Final = ("Preempting", "Preempted in order to admit critical pod")
+"""Reason and message that the kubelet gives every victim (pkg/kubelet/preemption)."""
+
+
+class SourceDisputes(Verifier):
+    """Compares what is shown of one fact; memory grows with pods and their containers."""
+
+    def __init__(self, context: VerifyContext) -> None:
+        """No account of anything yet."""
+        super().__init__(context)
+        self._sources: Witnesses[Parts] = Witnesses(0, _may_be_one)
+        self._victims: dict[str, Row[Parts]] = {}
+        self._died: dict[str, str] = {}
+        self._pods: dict[str, tuple[str, int]] = {}
+        self._machine: Row[Parts] | None = None
+
+    def sees(self) -> Mapping[type[Body], See]:
+        """Every record that shows one of the facts."""
+        return {
+            ContainerDied: self._container_died,
+            ContainerKilled: self._container_killed,
+            ContainerStarted: self._container_started,
+            EvictionSignalObserved: self._signal_observed,
+            KubeletStarted: self._kubelet_started,
+            NodeObserved: self._node_observed,
+            PodListed: self._pod_listed,
+            PodPreempted: self._pod_preempted,
+            PodRejected: self._pod_rejected,
+            SettingsObserved: self._settings_observed,
+        }
+
+    def _compare(self, change: Row[Parts], *reading: Row[Parts]) -> None:
+        """Accounts of one fact, of one time."""
+        self._sources.note_change(change)
+        for row in reading:
+            self._show(row)
+
+    def _show(self, row: Row[Parts]) -> None:
+        self._sources.note_reading(row)
+        for change, reading in self._sources.passed(None):
+            sides = (change.seq, change.text), (reading.seq, reading.text)
+            # An event goes to a victim that no event names: where lines are lost that is a guess.
+            self.context.contradict(
+                reading.ts_ns,
+                str(reading.subject),
+                _WHY[reading.kind],
+                *sides,
+                by_absence=reading.kind == "victim",
+            )
+
+    def _pod_rejected(self, record: Record, body: PodRejected, _: NodeState) -> None:
+        subject = f"pod/{body.namespace}/{body.pod}"
+        value = (body.reason, STATUS_PREFIX.sub("", body.message).rstrip())
+        change = _row("refusal", subject, value, record, f"{body.reason}: {body.message}")
+        rows = [*_lines("refusal", subject, record, ENDS, _end_of)]
+        who, timeline = (body.pod_uid, body.namespace, body.pod), self.context.timeline
+        interval, pod = timeline.interval(record.ts_ns, *who), timeline.pod(record.ts_ns, *who)
+        listed = (
+            pod.failure(interval, record.ts_ns)
+            if pod is not None and interval is not None
+            else None
+        )
+        if listed is not None:
+            seq, reason, words = listed
+            account = f"{reason}: {words}"
+            reading = (reason, STATUS_PREFIX.sub("", words).rstrip())
+            rows.append(Row("refusal", subject, reading, seq, record.ts_ns, account))
+        self._compare(change, *rows)
+
+    def _pod_preempted(self, record: Record, body: PodPreempted, _: NodeState) -> None:
+        victim = (body.victim_namespace, body.victim_pod)
+        subject = f"pod/{name_key(*victim)}"
+        change = _row("victim", subject, victim, record, f"{name_key(*victim)} ({body.victim_uid})")
+        self._compare(change, *_lines("victim", subject, record, VICTIMS, _name_of))
+        end = _row("end of a victim", subject, _VICTIM, record, ": ".join(_VICTIM))
+        self._compare(end, *_lines("end of a victim", subject, record, ENDS, _end_of))
+        if body.victim_uid is not None:
+            self._victims[body.victim_uid] = end
+
+    def _pod_listed(self, record: Record, body: PodListed, _: NodeState) -> None:
+        status = body.status or {}
+        change = (status.get("reason"), status.get("message"))
+        end = self._victims.get(body.pod_uid or "")
+        # Where both differ somebody else may have set them.
+        if end is not None and status.get("phase") == "Failed" and set(change) & set(_VICTIM):
+            account = f"{change[0]}: {change[1]}"
+            self._show(_row(end.kind, str(end.subject), change, record, account))
+        for shown in instances_in(status):
+            self._compare_exit(record, body, shown)
+            self._belongs(record, shown.container_id, body)
+
+    def _container_started(self, record: Record, body: ContainerStarted, _: NodeState) -> None:
+        self._belongs(record, body.container_id, body)
+
+    def _belongs(self, record: Record, container_id: str | None, body: OfPod) -> None:
+        """A runtime gives no ID twice."""
+        if not (container_id and body.namespace and body.pod):
+            return
+        pod = name_key(body.namespace, body.pod)
+        first, seq = self._pods.setdefault(container_id, (pod, record.seq))
+        if first != pod:
+            self._pods[container_id] = pod, record.seq
+            says = f"container {container_id} is of pod "
+            sides = (seq, f"{says}{first}"), (record.seq, f"{says}{pod}")
+            why = "one container is shown as that of two pods"
+            self.context.contradict(record.ts_ns, f"pod/{pod}", why, *sides)
+
+    def _container_died(self, record: Record, body: ContainerDied, _: NodeState) -> None:
+        self._belongs(record, body.container_id, body)
+        if body.exit_code is not None and body.container is not None:
+            subject = subject_of(body)
+            self._died[subject] = body.container_id
+            value = (body.container_id, str(body.exit_code))
+            account = f"container {body.container_id} ended with {body.exit_code}"
+            self._sources.note_change(_row("exit code", subject, value, record, account))
+
+    def _container_killed(self, record: Record, body: ContainerKilled, _: NodeState) -> None:
+        probe, _sep, of_probe = (body.reason or "").partition("_")
+        if of_probe == "probe":
+            subject = subject_of(body)
+            change = _row("kill", subject, (probe,), record, f"the {probe} probe failed")
+            self._compare(change, *_lines("kill", subject, record, KILL_TEXTS, _probe_of))
+
+    def _compare_exit(self, record: Record, body: PodListed, shown: ShownInstance) -> None:
+        subject = f"container/{body.namespace}/{body.pod}/{shown.name}"
+        is_known = shown.shown.get("reason") != "ContainerStatusUnknown"
+        is_last = shown.container_id == self._died.get(subject)
+        if shown.state == "terminated" and is_known and is_last:
+            exit_code = str(shown.shown.get("exitCode"))
+            account = f"container {shown.container_id} ended with {exit_code}"
+            value = (shown.container_id, exit_code)
+            self._show(_row("exit code", subject, value, record, account))
+
+    def _kubelet_started(self, record: Record, body: KubeletStarted, _: NodeState) -> None:
+        """Another process may find another machine."""
+        self._machine = None
+
+    def _node_observed(self, record: Record, body: NodeObserved, _: NodeState) -> None:
+        if body.memory_capacity_bytes is not None:
+            size = str(body.memory_capacity_bytes)
+            account = f"the machine has {size} bytes"
+            self._machine = _row("machine", "node", (size,), record, account)
+
+    def _settings_observed(self, record: Record, body: SettingsObserved, _: NodeState) -> None:
+        """Sources of one process's settings that disagree."""
+        if record.seq in self.context.timeline.processes.of_none:
+            return
+        for conflict in body.conflicts:
+            name, _colon, text = conflict.partition(": ")
+            sides = [(record.seq, side) for side in (text or conflict).split(", ", 1)]
+            self.context.contradict(record.ts_ns, "node", f"sources disagree on {name}", *sides)
+
+    def _signal_observed(self, record: Record, body: EvictionSignalObserved, _: NodeState) -> None:
+        if self._machine is not None and body.signal == "memory.available":
+            account = f"{body.signal} has a capacity of {body.capacity} bytes"
+            value = (str(body.capacity),)
+            self._compare(self._machine, _row("machine", "node", value, record, account))
+            self._machine = None
+
+
+def _row(kind: str, subject: str, value: Parts, record: Record, account: str) -> Row[Parts]:
+    return Row(kind, subject, value, record.seq, record.ts_ns, account)
+
+
+def _lines(
+    kind: str,
+    subject: str,
+    record: Record,
+    forms: Sequence[Form],
+    value_of: Callable[[Mapping[str, str]], Parts],
+) -> Iterator[Row[Parts]]:
+    """What the lines of a record show of a fact, each in its own form."""
+    for piece in record.evidence:
+        text = piece.text or ""
+        for words, form in forms:
+            found = form.search(text) if words in text else None
+            if found is not None:
+                account = text if piece.line is None else f"{piece.file}:{piece.line}: {text}"
+                yield _row(kind, subject, value_of(found.groupdict()), record, account)
+
+
+def _end_of(parts: Mapping[str, str]) -> Parts:
+    """Reason and message of a pod's end; some versions put words before it in the status."""
+    return parts.get("reason"), STATUS_PREFIX.sub("", unescaped(parts["message"])).rstrip()
+
+
+def _name_of(parts: Mapping[str, str]) -> Parts:
+    return parts["namespace"], parts["name"]
+
+
+def _probe_of(parts: Mapping[str, str]) -> Parts:
+    return (parts["probe"],)
+
+
+def _may_be_one(change: Parts, reading: Parts) -> bool:
+    """Whether two accounts can be of one value, as far as both show it."""
+    return all(
+        one is None or other is None or _may_be_one_text(one, other)
+        for one, other in zip(change, reading, strict=True)
+    )
+
+
+def _may_be_one_text(one: str, other: str) -> bool:
+    if not (is_plain(one) and is_plain(other)):
+        return True
+    short, long = sorted((one, other), key=len)
+    return one == other or (may_be_cut(short) and long.startswith(short))
+
+
+# What can never be is said as it is met; no decision is judged.
+
+
+class SafetyVerifier(Verifier):
+    """Reports violations of invariants."""
+
+    def __init__(self, context: VerifyContext) -> None:
+        super().__init__(context)
+        self._safety = Safety()
+
+    def sees(self) -> Mapping[type[Body], See]:
+        """All that the invariants are about."""
+        return dict.fromkeys(TAKES, self._take)
+
+    def _take(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401 - any body
+        process, coverage = self.context.process, self.context.coverage
+        for each in self._safety.take(record):
+            until_ns = min(record.ts_ns, coverage.last_line_ns)
+            since_ns = until_ns if process is None else process.started_ns
+            lost = since_ns < until_ns and coverage.missing(since_ns, until_ns) is not None
+            if each.invariant == "more_devices_than_exist" and lost:
+                continue  # a plugin may have registered others
+            self.context.pending.add(
+                Violation(
+                    ts_ns=each.ts_ns,
+                    subject=each.subject,
+                    why=each.message,
+                    sides=tuple(Side(seq=seq, says=says) for seq, says in each.sides),
+                    invariant=each.invariant,
+                    bugs=each.bugs,
+                )
+            )
