@@ -1,4 +1,14 @@
-"""Which process the kernel's OOM killer takes."""
+"""Which process the kernel's OOM killer takes.
+
+The kernel gives each process points, in pages, and kills the one with the most:
+
+    rss + swap + page tables + oom_score_adj * (thousandths of all pages)
+
+*All pages* are those of the cgroup's limit (and the swap it may use), or of the node's RAM and
+swap. Where all processes have the same adjustment they do not matter.
+
+Source: Linux 6.12 mm/oom_kill.c oom_badness, oom_evaluate_task, dump_header.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +16,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from kubeledger.model.bodies.eviction import Task
-
-# Which process the kernel's OOM killer takes.
-#
-# The kernel gives each process points, in pages, and kills the one with the most:
-#
-#     rss + swap + page tables + oom_score_adj * (thousandths of all pages)
-#
-# *All pages* are those of the cgroup's limit (and the swap it may use), or of the node's RAM and
-# swap. Where all processes have the same adjustment they do not matter.
-#
-# Source: Linux 6.12 mm/oom_kill.c oom_badness, oom_evaluate_task, dump_header.
 
 NEVER_KILLED: Final = -1000
 """The adjustment of a process that is never chosen (OOM_SCORE_ADJ_MIN)."""

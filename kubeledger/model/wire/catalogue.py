@@ -37,22 +37,13 @@ def is_storable(ts_ns: int) -> bool:
 
 _MODULES: tuple[ModuleType, ...] = (
     kubeledger.model.bodies.cgroups,
-    kubeledger.model.bodies.cgroups,
-    kubeledger.model.bodies.resourcemanagers,
-    kubeledger.model.bodies.devicemanager,
     kubeledger.model.bodies.devicemanager,
     kubeledger.model.bodies.eviction,
-    kubeledger.model.bodies.images,
     kubeledger.model.bodies.images,
     kubeledger.model.bodies.ledger,
     kubeledger.model.bodies.lifecycle,
-    kubeledger.model.bodies.resourcemanagers,
     kubeledger.model.bodies.node,
-    kubeledger.model.bodies.eviction,
-    kubeledger.model.bodies.devicemanager,
-    kubeledger.model.bodies.eviction,
     kubeledger.model.bodies.prober,
-    kubeledger.model.bodies.node,
     kubeledger.model.bodies.resourcemanagers,
 )
 

@@ -1,4 +1,13 @@
-"""Verification of kills by the kernel's OOM killer."""
+"""Verification of kills by the kernel's OOM killer.
+
+The report holds all that the choice rests on: who was out of memory, and each process with
+its pages and its adjustment. Of freedom the kernel has little (equals, and pages that come and
+go while the report is written). What may be unknown is how many pages there are in all: a
+cgroup's limit counts with the swap that it could use, which is a range of worlds.
+
+That an adjustment is another than the kubelet asked for is no contradiction: a process may
+raise its own, and a runtime without privileges cannot lower it. It is said in the sentence.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +38,6 @@ from kubeledger.verify.context import Prescan, See
 from kubeledger.verify.evidence.pod_intervals import ContainerRun, PodHistory
 from kubeledger.verify.rules.oom_variants import OomVariant, World, decisions, memory_limit
 from kubeledger.verify.variant import RECORDED
-
-# Verification of kills by the kernel's OOM killer.
-#
-# The report holds all that the choice rests on: who was out of memory, and each process with
-# its pages and its adjustment. Of freedom the kernel has little (equals, and pages that come and
-# go while the report is written). What may be unknown is how many pages there are in all: a
-# cgroup's limit counts with the swap that it could use, which is a range of worlds.
-#
-# That an adjustment is another than the kubelet asked for is no contradiction: a process may
-# raise its own, and a runtime without privileges cannot lower it. It is said in the sentence.
 
 _DYING_NS: Final = 60 * NS_PER_S
 """A process that was killed may still be listed, and is passed over."""

@@ -1,4 +1,12 @@
-"""OOM kills under a variant: other limits, other adjustments, another scope of the kill."""
+"""OOM kills under a variant: other limits, other adjustments, another scope of the kill.
+
+What a variant changes is compared with what was asked for as recorded; where both are the
+same the kill is judged as recorded. A limit that is higher would not have been reached then; a
+lower one would have been reached before. Nothing says what a process would have used after a
+kill that did not come, and page cache may be given back: such things are undecided, by name.
+
+What was asked for: a pod's memory limits, and ``oom_score_adj``.
+"""
 
 from __future__ import annotations
 
@@ -26,15 +34,6 @@ from kubeledger.verify.finding import Finding
 from kubeledger.verify.rules.cgroups.files import is_unified
 from kubeledger.verify.rules.cgroups.options import rules_of
 from kubeledger.verify.variant import RECORDED, Settings
-
-# OOM kills under a variant: other limits, other adjustments, another scope of the kill.
-#
-# What a variant changes is compared with what was asked for as recorded; where both are the
-# same the kill is judged as recorded. A limit that is higher would not have been reached then; a
-# lower one would have been reached before. Nothing says what a process would have used after a
-# kill that did not come, and page cache may be given back: such things are undecided, by name.
-#
-# What was asked for: a pod's memory limits, and ``oom_score_adj``.
 
 _CPU_PERIOD_US = 100_000
 """In the place of settings that decide about CPU alone."""

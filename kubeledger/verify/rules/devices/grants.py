@@ -2,6 +2,10 @@
 
 A grant that only a later checkpoint shows is judged when its container was aligned, asked or
 its pod admitted, with what was held then; the finding waits for the record.
+
+What is open is a must/may set, so that no product of worlds is needed: of all worlds those matter
+that suit a claim best and worst, in all inputs or in one. They are stepped by the device
+manager's decider.
 """
 
 from __future__ import annotations
@@ -23,12 +27,6 @@ from kubeledger.verify.belief import WORST_FIRST, Judgement, Ruling, judge, lack
 from kubeledger.verify.rules.devices.evidence import OPEN, Evidence, Held, Topic
 from kubeledger.verify.rules.devices.first_pass import Entry, Holder, when_of
 from kubeledger.verify.rules.devices.model import DeviceManagerModel, listing, surroundings, taken
-
-# Granted devices: can the kubelet have taken them, where evidence leaves open what it had?
-#
-# What is open is a must/may set, so that no product of worlds is needed: of all worlds those matter
-# that suit a claim best and worst, in all inputs or in one. They are stepped by the device
-# manager's decider.
 
 _ALL: frozenset[Topic] = frozenset(OPEN)
 _Devices = frozenset[str]
