@@ -7,11 +7,11 @@ Four cases keep an import from adding anything twice:
   the ledger comes to say what all of them together show. A record that still follows from them
   stays, one that does not is superseded, and what is missing is added;
 * sources of an earlier import were not kept, and it reports the same time: what its records
-  say is not said again (``stored``);
+  say is not said again (``standing``);
 * the same import was killed: what it stored is found again, the rest is added.
 
 Where nothing is read again, what the ledger says about sources (findings, accounts of lines)
-goes by the sources themselves (``coverage``).
+goes by the sources themselves (``standing``, too).
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ class StoredFacts:
 # name, which holds its time: what a file held before, it may hold again.
 #
 # This decides whether a bundle is read at all, and which accounts of lines are old. Whether
-# a fact is, the records themselves show (``stored``).
+# a fact is, the records themselves show (above).
 
 _WHOLE = 1 << 62
 

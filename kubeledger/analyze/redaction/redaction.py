@@ -2,7 +2,7 @@
 
 Every string is replaced unless its place is known, and its value is one of those that are known
 to be harmless there (:mod:`forms`). Words of the kubelet stay in messages, numbers only in its
-own sentences (:mod:`sentences`). docs/redaction.md says it for people.
+own sentences (:mod:`settings`). docs/redaction.md says it for people.
 """
 
 from __future__ import annotations

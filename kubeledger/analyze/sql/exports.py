@@ -297,7 +297,7 @@ def excerpt(ledger: Ledger, wanted: Filter) -> Iterator[Record]:
     Besides these, up to the end of the time asked for: starts of the kubelet, its settings, the
     node, the lists of pods (of the pod asked for, if there is one), and what is known to be lost.
     Of one pod also what its decisions rest on, so that they verify as in the ledger
-    (:func:`kubeledger.analyze.sql.inputs.with_inputs`).
+    (:func:`with_inputs`).
 
     Raises:
         BadQuestionError: the ledger has no such node.

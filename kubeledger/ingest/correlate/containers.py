@@ -229,7 +229,7 @@ class ContainerStarts:
 # Containers that start, die and start again, from the PLEG's events.
 #
 # The PLEG shows an ID and no name (see ``container_names``), and starts only of what a relist found
-# running (see ``container_starts``).
+# running: other lines show the rest (above).
 
 _BACK_OFF = re.compile(
     rf"[Bb]ack-off (\S+) restarting failed container=(\S+) pod=({FORMATTED_POD})"

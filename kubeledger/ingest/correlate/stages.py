@@ -1,9 +1,9 @@
 """Where pods get stuck, and lines of severity W, E and F that only their shape tells.
 
 A failed try stands in several lines, from where it failed up to the worker that syncs the pod. Each
-kind of line is a teller of one run (``repeated``), which a success, a later stage or another
+kind of line is a teller of one run (``holdback``), which a success, a later stage or another
 process of the kubelet ends. Back-offs of restarts are records of their own
-(``container_events``).
+(``containers``).
 """
 
 from __future__ import annotations

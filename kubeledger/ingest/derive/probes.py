@@ -8,7 +8,7 @@ change, or the failure of a container that was found not running.
 
 A log that leaves out successful ticks (``-v=2`` and less) has the lines only. Then what is
 cached for each container of the pod with such a probe shows which of them a line means
-(``attribution``). Where it may mean several no transition is recorded: the lines of that pod
+(``probe_worker``). Where it may mean several no transition is recorded: the lines of that pod
 and probe type are counted, and a finding at the end says how many.
 """
 

@@ -1,7 +1,7 @@
 """The entries of a log, one physical line at a time: forms, continuation lines, routes.
 
 An entry is finished when the next one begins, because lines without a header may belong
-to it (see ``multiline``). Each physical line is counted once, with its entry.
+to it (see ``lines``). Each physical line is counted once, with its entry.
 """
 
 from __future__ import annotations

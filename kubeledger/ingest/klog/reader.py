@@ -5,7 +5,7 @@ at three slices of a line and no more: the bytes from the pid to ``] `` (the cal
 verdict was learned from an earlier line), for structured lines those to the end of the
 quoted message, and the stamp, to see that time does not go back. Only lines that some
 assembler handles, that nobody knows, or of severity W, E or F are decoded (``entries``);
-values are parsed for these only. A line that was read before (``repeats``) counts once.
+values are parsed for these only. A line that was read before (``reorder``) counts once.
 """
 
 from __future__ import annotations

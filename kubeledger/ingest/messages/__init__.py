@@ -1,5 +1,4 @@
 """The kubelet's messages: tables with one row each, one module a subsystem, and their values read.
 
-The rows are made by ``klog.rows``; ``catalogue`` has them all and routes lines by them; ``page``
-prints them.
+The rows are made by ``klog.rows``; ``catalogue`` has them all and routes lines by them.
 """

@@ -1,7 +1,7 @@
 """Excerpts of one log whose times overlap, read as one log: each line once, in the order of time.
 
 Two windows cut out of one journal, or two selections of its lines, hold the same entries. Where
-one begins with the end of another, that end is left out (``rotation``). Where they overlap in any
+one begins with the end of another, that end is left out (``reorder``). Where they overlap in any
 other way, one inside the other or each with lines that the other lacks, they are woven: the runs
 of lines of all of them are read in the order of their stamps, and an entry that stands in several
 is read from the first. An entry that one log holds twice stays twice. So are files of one log that

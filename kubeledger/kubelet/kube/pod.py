@@ -1,7 +1,7 @@
 """The slice of Pod and Node objects that deciders read.
 
 Typed for decoding from the API's own JSON: keys that are not read are passed over, ``null`` is
-the same as absent, nothing is defaulted. Quantities stay as written, see :mod:`.amounts`.
+the same as absent, nothing is defaulted. Quantities stay as written, see :mod:`.resources`.
 """
 
 from __future__ import annotations

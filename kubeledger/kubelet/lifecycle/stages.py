@@ -1,7 +1,7 @@
 """A pod's way from its admission to its end, and which stage the kubelet's words are about.
 
 The order is that of ``Kubelet.SyncPod`` and ``kubeGenericRuntimeManager.SyncPod``, 1.19 to 1.36.
-What errors of the pod's worker and of volumes say is read in ``sync_errors``.
+What errors of the pod's worker and of volumes say is read here, too.
 """
 
 from __future__ import annotations

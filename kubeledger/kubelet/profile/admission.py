@@ -8,7 +8,7 @@ from kubeledger.kubelet.profile.facts import fact
 
 
 class AdmissionFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kubelet version does in this subsystem."""
+    """``profile.admission``: what a kubelet version does in this subsystem."""
 
     os_checks: bool = fact(
         since=23,
@@ -195,7 +195,7 @@ _MANAGER = "allocation/allocation_manager.go"
 
 
 class AllocationFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kubelet version does in this subsystem."""
+    """``profile.allocation``: what a kubelet version does in this subsystem."""
 
     pending_resizes_queued: bool = fact(
         since=34,

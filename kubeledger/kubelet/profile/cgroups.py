@@ -8,7 +8,7 @@ from kubeledger.kubelet.profile.facts import fact
 
 
 class CgroupFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kubelet version does in this subsystem."""
+    """``profile.cgroups``: what a kubelet version does in this subsystem."""
 
     qos_class_from_status: bool = fact(
         since=29,

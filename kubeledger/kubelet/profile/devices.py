@@ -8,7 +8,7 @@ from kubeledger.kubelet.profile.facts import fact
 
 
 class DeviceFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kubelet version does in this subsystem."""
+    """``profile.devices``: what a kubelet version does in this subsystem."""
 
     restartable_init_keeps_devices: bool = fact(
         since=29,
@@ -113,7 +113,7 @@ _MANAGER = "cm/dra/manager.go"
 
 
 class DraFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kubelet version does in this subsystem; before 1.33 as in 1.33."""
+    """``profile.dra``: what a kubelet version does in this subsystem; before 1.33 as in 1.33."""
 
     checks_before_changes: bool = fact(
         since=34,

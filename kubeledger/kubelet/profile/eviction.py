@@ -11,7 +11,7 @@ _HELPERS = "pkg/kubelet/eviction/helpers.go"
 
 
 class EvictionFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kubelet version does in this subsystem.
+    """``profile.eviction``: what a kubelet version does in this subsystem.
 
     Requests in the ranking, limits of pods and the range of percentages follow facts of other
     subsystems: ``admission.victims_counted_with_sidecars``, ``admission.pod_level_resources``,

@@ -10,7 +10,7 @@ _MANAGER = "pkg/kubelet/images/image_gc_manager.go"
 
 
 class ImageFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kubelet version does in this subsystem."""
+    """``profile.images``: what a kubelet version does in this subsystem."""
 
     first_detect_time_zero: bool = fact(
         until=29,
@@ -107,7 +107,7 @@ _RECORDS = "pkg/kubelet/images/pullmanager/fs_pullrecords.go"
 
 
 class ImagePullFacts(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
-    """What a kubelet version does in this subsystem."""
+    """``profile.imagepull``: what a kubelet version does in this subsystem."""
 
     image_name_parsed_by_util: bool = fact(
         since=28,

@@ -11,7 +11,7 @@ _CONTAINER = "pkg/kubelet/kuberuntime/kuberuntime_container.go"
 
 
 class LifecycleFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kubelet version does in this subsystem."""
+    """``profile.lifecycle``: what a kubelet version does in this subsystem."""
 
     probe_grace_period: bool = fact(
         since=22,
@@ -97,7 +97,7 @@ _WAIT = "pkg/kubelet/volumemanager/volume_manager.go WaitForAttachAndMount"
 
 
 class StageFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kubelet version does in this subsystem."""
+    """``profile.stages``: what a kubelet version does in this subsystem."""
 
     network_error_names_container: bool = fact(
         since=21,
@@ -158,7 +158,7 @@ _POLICY = "pkg/kubelet/kubelet.go newCrashLoopBackOff"
 
 
 class KuberuntimeFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kubelet version does in this subsystem."""
+    """``profile.kuberuntime``: what a kubelet version does in this subsystem."""
 
     sandbox_only_for_work: bool = fact(
         since=20,

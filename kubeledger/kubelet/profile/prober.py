@@ -8,7 +8,7 @@ from kubeledger.kubelet.profile.facts import fact
 
 
 class ProberFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kubelet version does in this subsystem."""
+    """``profile.prober``: what a kubelet version does in this subsystem."""
 
     restartable_init_containers: bool = fact(
         since=28,

@@ -10,7 +10,7 @@ _OPTIONS = "cpumanager/policy_options.go"
 
 
 class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kubelet version does in this subsystem."""
+    """``profile.resourcemanagers``: what a kubelet version does in this subsystem."""
 
     cpus_kept_on_failed_update: bool = fact(
         since=21,
@@ -302,7 +302,7 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopologyFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a kubelet version does in this subsystem."""
+    """``profile.topology``: what a kubelet version does in this subsystem."""
 
     pod_scope: bool = fact(
         since=20,

@@ -1,7 +1,7 @@
 """Why hints merge to what they do, and why a policy admits or not; whether a merge could have been.
 
 There is no choice here: which order Go's maps give the hints in cannot show in the result (see
-``policies``). So only what ``merge`` gives is admissible.
+``policy``). So only what ``merge`` gives is admissible.
 """
 
 from __future__ import annotations
