@@ -7,6 +7,7 @@ from datetime import date
 from functools import lru_cache
 
 NS_PER_S = 1_000_000_000
+NS_PER_MS = 1_000_000
 GO_DURATION_MAX_NS = (1 << 63) - 1
 """What Go's ``time.Since`` of the zero time gives: longer ago than it can say."""
 _DAY_S = 86_400

@@ -28,7 +28,7 @@ from kubeledger.ingest.sources.times import api_time
 from kubeledger.kubelet.imagepull.puller import QPS_EXCEEDED
 from kubeledger.kubelet.lifecycle.stages import failures_of_sync
 from kubeledger.model.bodies.images import PullDecided, PullEnded, PullRecordRead
-from kubeledger.model.units import NS_PER_S, parse_go_duration
+from kubeledger.model.units import NS_PER_MS, NS_PER_S, parse_go_duration
 
 Outcome = Literal["pull", "back_off", "present", "never", "pulled", "failed"]
 _Teller = Literal["event", "sync", "api"]
@@ -37,7 +37,6 @@ _JOIN_NS = 60 * NS_PER_S
 """On an overloaded node the lines about one pull are so far apart; the next one is later."""
 _JOIN_API_NS = 2 * NS_PER_S
 _WAIT_NS = 2 * NS_PER_S
-_MS = 1_000_000
 
 _WAITING: dict[str, Outcome] = {
     "ErrImageNeverPull": "never",
@@ -315,7 +314,7 @@ def _said(reason: str, message: str) -> _Said | None:
 
 def _ms(text: str | None) -> int | None:
     try:
-        return None if text is None else parse_go_duration(text) // _MS
+        return None if text is None else parse_go_duration(text) // NS_PER_MS
     except ValueError:
         return None
 

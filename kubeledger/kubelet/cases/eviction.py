@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import ADMISSIBLE, Int32, Judgement, impossible, shortened
+from kubeledger.kubelet.cases.fields import ADMISSIBLE, Judgement, impossible, shortened
 from kubeledger.kubelet.eviction.decisions import (
     Decision,
     EvictionConfig,
@@ -29,7 +29,7 @@ from kubeledger.kubelet.eviction.thresholds import (
     parse_threshold_config,
 )
 from kubeledger.kubelet.kube.gotexts import parse_duration
-from kubeledger.kubelet.kube.pod import Pod, lists_of_pods
+from kubeledger.kubelet.kube.pod import Int32, Pod, lists_of_pods
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.kube.resources import check_asked
 from kubeledger.kubelet.profile.resolve import KubeletProfile

@@ -24,8 +24,6 @@ from kubeledger.kubelet.prober.objects import PodStatus
 from kubeledger.kubelet.topologymanager.policy import BITS_MAX
 from kubeledger.model.errors import BadInputError
 
-Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
-Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 _SHOWN_MAX: Final = 80

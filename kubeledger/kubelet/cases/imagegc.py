@@ -10,7 +10,6 @@ import msgspec
 from kubeledger.kubelet.cases.fields import (
     ADMISSIBLE,
     Bytes,
-    Int32,
     Judgement,
     impossible,
     shortened,
@@ -26,6 +25,7 @@ from kubeledger.kubelet.images.image_gc_manager import (
 )
 from kubeledger.kubelet.images.policy import ImageFsStats, ImageGCPolicy, policy_error
 from kubeledger.kubelet.kube.gotexts import DURATION_MAX_NS, ZERO_TIME_NS
+from kubeledger.kubelet.kube.pod import Int32
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import format_ts, parse_api_ts, parse_go_duration, parse_ts

@@ -12,8 +12,6 @@ from msgspec import UNSET, UnsetType
 
 from kubeledger.kubelet.cases.fields import (
     ADMISSIBLE,
-    Int32,
-    Int64,
     Judgement,
     compared,
     impossible,
@@ -47,6 +45,7 @@ from kubeledger.kubelet.imagepull.pullrecords import PulledRecord as Record
 from kubeledger.kubelet.imagepull.readings import explain
 from kubeledger.kubelet.kube.flowcontrol import Backoff, BackOffPolicy
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
+from kubeledger.kubelet.kube.pod import Int32, Int64
 from kubeledger.kubelet.profile.images import ImagePullFacts
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError

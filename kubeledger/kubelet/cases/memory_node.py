@@ -7,7 +7,8 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import Int32, check_amounts, node_set
+from kubeledger.kubelet.cases.fields import check_amounts, node_set
+from kubeledger.kubelet.kube.pod import Int32
 from kubeledger.kubelet.kube.resources import ResourceList
 from kubeledger.kubelet.memorymanager.machine import (
     UINT64,

@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from kubeledger.kubelet.kube.pod import Int64
 from kubeledger.kubelet.kube.quantity import Format, wrapped
 from kubeledger.kubelet.profile.eviction import EvictionFacts
 from kubeledger.model.errors import BadInputError
@@ -140,7 +141,6 @@ def split_disk_error(layout: DiskLayout, facts: EvictionFacts) -> str:
 # absent. Numbers are unsigned 64-bit integers, times are texts.
 
 Uint64 = Annotated[int, msgspec.Meta(ge=0)]
-Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class MemoryStats(msgspec.Struct, frozen=True, gc=False, rename="camel"):

@@ -28,7 +28,7 @@ from kubeledger.kubelet.kube.gotexts import aggregate, quoted
 from kubeledger.kubelet.kube.gotypes import UnmarshalError
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder
 from kubeledger.kubelet.profile.images import ImagePullFacts
-from kubeledger.model.units import NS_PER_S, format_go_duration
+from kubeledger.model.units import NS_PER_MS, NS_PER_S, format_go_duration
 
 ALWAYS: Final = "Always"
 IF_NOT_PRESENT: Final = "IfNotPresent"
@@ -39,7 +39,6 @@ _REGISTRY_ERRORS: Final = {
 }
 BACK_OFF: Final = BackOffPolicy(10 * NS_PER_S, 300 * NS_PER_S)
 """Of every kubelet. Source: v1.36.2 pkg/kubelet/kubelet.go NewMainKubelet; v1.20.2"""
-_MS: Final = 1_000_000
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
@@ -408,7 +407,7 @@ def pulled_message(
         facts: of the kubelet version.
     """
     if facts.pulled_in_milliseconds:
-        pull_ns, whole_ns = pull_ns - pull_ns % _MS, whole_ns - whole_ns % _MS
+        pull_ns, whole_ns = pull_ns - pull_ns % NS_PER_MS, whole_ns - whole_ns % NS_PER_MS
     whole = format_go_duration(whole_ns)
     text = f"Successfully pulled image {quoted(image)} in "
     if not facts.pulled_says_waiting:

@@ -29,11 +29,10 @@ from kubeledger.model.bodies.images import (
     PullRecordRead,
     PullUsers,
 )
-from kubeledger.model.units import format_go_duration
+from kubeledger.model.units import NS_PER_MS, format_go_duration
 
 _FACTS: Final = resolve(f"1.{NEWEST}").imagepull
 """Of a kubelet that reads each version of the files."""
-_MS: Final = 1_000_000
 _OUTCOMES: Final[dict[Fate, PullOutcome]] = {
     Fate.FAILED: "failed",
     Fate.PULLED: "pulled",
@@ -114,8 +113,8 @@ def end_of(attempt: Attempt, answer: Answer, names: dict[str, Any]) -> PullEnded
         outcome=_OUTCOMES[attempt.fate],
         error=answer.error,
         reason=attempt.error or None,
-        whole_ms=whole_ns // _MS if is_pulled else None,
-        pull_ms=pull_ns // _MS if is_pulled else None,
+        whole_ms=whole_ns // NS_PER_MS if is_pulled else None,
+        pull_ms=pull_ns // NS_PER_MS if is_pulled else None,
         size_bytes=answer.size_bytes if is_pulled else None,
     )
 

@@ -6,10 +6,11 @@ Whatever has not the API's form is passed over.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
+from kubeledger.kubelet.kube.pod import Int32
 from kubeledger.model.units import parse_ts
 
 _KINDS = ("initContainer", "container", "ephemeralContainer")
@@ -112,14 +113,12 @@ NEVER: Final = "Never"
 RESTART: Final = "Restart"
 RESTART_ALL: Final = "RestartAllContainers"
 
-_Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
-
 
 class ExitCodes(msgspec.Struct, rename="camel"):
     """Which exit codes a restart rule is for; operator ``In`` or ``NotIn``."""
 
     operator: str = ""
-    values: list[_Int32] | None = None
+    values: list[Int32] | None = None
 
 
 class RestartRule(msgspec.Struct, rename="camel"):

@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from kubeledger.kubelet.kube.pod import ResizePolicy, ResourceRequirements
+from kubeledger.kubelet.kube.pod import Int32, ResizePolicy, ResourceRequirements
 from kubeledger.kubelet.kube.statuses import (
     NEVER,
     RestartRule,
@@ -30,7 +30,6 @@ RUNNING: Final = "running"
 EXITED: Final = "exited"
 UNKNOWN: Final = "unknown"
 
-_Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 _Uint32 = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 
 
@@ -118,11 +117,11 @@ class ContainerStatus(
     id: str
     name: str
     state: ContainerState
-    exit_code: _Int32 = 0
+    exit_code: Int32 = 0
     created_at: str | None = None
     started_at: str | None = None
     finished_at: str | None = None
-    restart_count: _Int32 = 0
+    restart_count: Int32 = 0
     hash_matches: bool = True
     reason: str = ""
 

@@ -12,12 +12,11 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from kubeledger.kubelet.kube.pod import PROBE
+from kubeledger.kubelet.kube.pod import PROBE, Int32
 from kubeledger.kubelet.kube.statuses import RestartRule
 from kubeledger.model.bodies.prober import ProbeResult
 from kubeledger.model.units import NS_PER_S
 
-Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
 

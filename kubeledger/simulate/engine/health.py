@@ -17,7 +17,7 @@ from kubeledger.kubelet.lifecycle.termination import (
     shutdown_groups,
 )
 from kubeledger.model.bodies.node import NodeConditionChanged
-from kubeledger.model.units import NS_PER_S, format_go_duration
+from kubeledger.model.units import NS_PER_MS, NS_PER_S, format_go_duration
 from kubeledger.simulate.engine.ending import Ending
 from kubeledger.simulate.engine.kubelet import Kubelet, Simulation, Worker
 from kubeledger.simulate.engine.machine import duration_ns, integer
@@ -25,13 +25,12 @@ from kubeledger.simulate.engine.plan import Failing
 from kubeledger.simulate.engine.routine import Steps, first_of, run, timeout
 from kubeledger.simulate.engine.schedule import Action
 
-_MS = 1_000_000
 _TRIES = 5
 _RUNTIME_PERIOD_NS, _RUNTIME_THRESHOLD_NS = 5 * NS_PER_S, 30 * NS_PER_S
 _RELIST_THRESHOLD_NS = 180 * NS_PER_S
-_SKIP_NS = (100 * _MS, 5 * NS_PER_S)
-_LEASE_NS = (200 * _MS, 7 * NS_PER_S)
-_REFLECTOR_NS = (800 * _MS, 30 * NS_PER_S)
+_SKIP_NS = (100 * NS_PER_MS, 5 * NS_PER_S)
+_LEASE_NS = (200 * NS_PER_MS, 7 * NS_PER_S)
+_REFLECTOR_NS = (800 * NS_PER_MS, 30 * NS_PER_S)
 _PERMILLE = 1000
 _OF_NODE: tuple[Failing, ...] = ("runtime", "network", "apiServer")
 

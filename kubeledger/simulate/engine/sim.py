@@ -17,7 +17,7 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve, with_gat
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, Setting, SettingsObserved
 from kubeledger.model.bodies.resourcemanagers import CpuStateRefused, MemoryStateRefused
 from kubeledger.model.record import Record
-from kubeledger.model.units import NS_PER_S
+from kubeledger.model.units import NS_PER_MS, NS_PER_S
 from kubeledger.simulate.engine.admission import change_spec, sim_pod
 from kubeledger.simulate.engine.agent import Agent, node_observed
 from kubeledger.simulate.engine.cgroups import CgroupLoop
@@ -52,8 +52,7 @@ from kubeledger.simulate.engine.world import (
     World,
 )
 
-_MS = 1_000_000
-_SETTINGS_NS, _NODE_NS, _LOOPS_NS = 100 * _MS, 300 * _MS, 800 * _MS
+_SETTINGS_NS, _NODE_NS, _LOOPS_NS = 100 * NS_PER_MS, 300 * NS_PER_MS, 800 * NS_PER_MS
 _FIRST_PID = 1000
 _HOUSEKEEPING_NS = 2 * NS_PER_S
 _GROWTH_NS = 60 * NS_PER_S

@@ -23,7 +23,7 @@ from kubeledger.kubelet.lifecycle.stages import (
     volumes_not_mounted,
 )
 from kubeledger.model.bodies.lifecycle import RestartBackedOff
-from kubeledger.model.units import NS_PER_S
+from kubeledger.model.units import NS_PER_MS, NS_PER_S
 from kubeledger.simulate.engine.failures import env_sources, volume_sources
 from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.plan import Failing
@@ -34,9 +34,8 @@ from kubeledger.simulate.engine.world import Instance, SimContainer, SimPod
 #
 # Mounts go on beside the pod's syncs; one that succeeds does so at once.
 
-_MS = 1_000_000
-_FIRST_NS, _LONGEST_NS = 500 * _MS, 122 * NS_PER_S
-_RECONCILE_NS, _POLL_NS = 100 * _MS, 300 * _MS
+_FIRST_NS, _LONGEST_NS = 500 * NS_PER_MS, 122 * NS_PER_S
+_RECONCILE_NS, _POLL_NS = 100 * NS_PER_MS, 300 * NS_PER_MS
 _WAIT_NS = 123 * NS_PER_S
 
 

@@ -16,14 +16,13 @@ from kubeledger.kubelet.imagepull.keyring import ImageNameError, trim_image_tag_
 from kubeledger.model.bodies.images import ImageDeleted, PullDecided, PullEnded, PullRecordRead
 from kubeledger.model.bodies.images import PullUsers as UsersOfImage
 from kubeledger.model.record import Body, Record
-from kubeledger.model.units import NS_PER_S, format_ts
+from kubeledger.model.units import NS_PER_MS, NS_PER_S, format_ts
 from kubeledger.verify.belief import Judgement, Ruling, all_of, judge, lacks, open_to, same
 from kubeledger.verify.context import Prescan, VerifyContext
 from kubeledger.verify.evidence.container_specs import PodSpec, versions_of
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.variant import UNKNOWN
 
-_MS: Final = 1_000_000
 _WAIT_NS: Final = 10 * NS_PER_S
 """Nothing but another pull keeps one waiting for so long."""
 _KEPT: Final = 256
@@ -65,8 +64,8 @@ class PullTurns:
         if body.pull_ms > body.whole_ms:
             why = f"the runtime cannot have had it for {body.pull_ms} ms of {body.whole_ms} ms"
             return same(False, why, certain=True)
-        turn = _Turn(record.ts_ns - body.pull_ms * _MS, record.ts_ns, record.seq)
-        waited_ns = (body.whole_ms - body.pull_ms) * _MS
+        turn = _Turn(record.ts_ns - body.pull_ms * NS_PER_MS, record.ts_ns, record.seq)
+        waited_ns = (body.whole_ms - body.pull_ms) * NS_PER_MS
         judgements = [
             same(True, f"the runtime had it for {body.pull_ms / 1000:.1f} s"),
             self._at_once(turn, waited_ns, slack_ns),
@@ -91,7 +90,7 @@ class PullTurns:
         if limit is None:
             why = f"it waited for {waited_ns / NS_PER_S:.1f} s, and cannot have waited, as any "
             why += "number of pulls may run together"
-            expected = {"whole_ms": (turn.end_ns - turn.begin_ns) // _MS}
+            expected = {"whole_ms": (turn.end_ns - turn.begin_ns) // NS_PER_MS}
             return same(not waits, why if waits else "", expected=expected if waits else None)
         if _together(turn, beside, slack_ns) <= limit:
             return same(True, "")
@@ -99,7 +98,7 @@ class PullTurns:
         later_ns = max(0, ends[limit - 1] - turn.begin_ns)
         others = f"{len(beside)} others" if len(beside) > 1 else "another one"
         why = f"it cannot have run beside {others}, where {limit} may run at a time"
-        whole_ms = (waited_ns + later_ns + turn.end_ns - turn.begin_ns) // _MS
+        whole_ms = (waited_ns + later_ns + turn.end_ns - turn.begin_ns) // NS_PER_MS
         seqs = [other.seq for other in beside]
         return same(False, why, expected={"whole_ms": whole_ms}, inputs=seqs)
 

@@ -24,7 +24,7 @@ from kubeledger.kubelet.kuberuntime.kuberuntime_manager import series
 from kubeledger.kubelet.profile.images import ImagePullFacts
 from kubeledger.model.bodies.images import ImageDeleted, PullDecided, PullEnded
 from kubeledger.model.record import Body, Record
-from kubeledger.model.units import NS_PER_S, format_go_duration, format_ts
+from kubeledger.model.units import NS_PER_MS, NS_PER_S, format_go_duration, format_ts
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import (
     Belief,
@@ -46,7 +46,6 @@ from kubeledger.verify.rules.pull_turns import PullTurns, PullUsers, User
 _MARGIN_NS: Final = NS_PER_S // 2
 """A line about a decision is written so soon after it, on a node that is not slow."""
 _EXPIRES_NS: Final = 2 * BACK_OFF.max_ns
-_MS: Final = 1_000_000
 _NAMES: Final = ("pod_uid", "pod", "namespace", "container", "image")
 _RESYNC_NS: Final = 18 * NS_PER_S
 _CHANGED: Final = "whether an update gave the pod this image"
@@ -345,8 +344,8 @@ class PullVerifier(RuleVerifier):
                 why = f"what was tried was for {is_for}, so it cannot have ended for {ended}"
                 return same(False, why, inputs=[begun.seq], certain=True)
         if body.whole_ms is not None:
-            passed_ms = self._passed_ns(begun.ts_ns, record) // _MS
-            over_ms, slack_ms = body.whole_ms - passed_ms, self._slack_ns(record) // _MS + 1
+            passed_ms = self._passed_ns(begun.ts_ns, record) // NS_PER_MS
+            over_ms, slack_ms = body.whole_ms - passed_ms, self._slack_ns(record) // NS_PER_MS + 1
             if max(over_ms, 0 if self.context.coverage.is_of_log else -over_ms) > slack_ms:
                 why = f"it was tried {passed_ms / 1000:.1f} s before, so it cannot have taken "
                 why += f"{body.whole_ms / 1000:.1f} s"
