@@ -24,14 +24,12 @@ from kubeledger.ledger.audit import audit
 from kubeledger.ledger.audit_walk import Finding, NodeAudit, audit_recording
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.storage import VERDICTS
-from kubeledger.model.bodies.cgroups import PodsStateRead
+from kubeledger.model.bodies.cgroups import CgroupUpdated, PodsStateRead
 from kubeledger.model.bodies.devicemanager import CheckpointRead, DraManagerStateRead
 from kubeledger.model.bodies.resourcemanagers import CpuManagerStateRead, MemoryManagerStateRead
 from kubeledger.model.errors import BadInputError
 
 if TYPE_CHECKING:
-    from kubeledger.analyze.histories.history import History
-    from kubeledger.ledger.audit_walk import Finding
     from kubeledger.verify.finding import Violation
     from kubeledger.verify.rules.cgroups.files import Drift
 
@@ -150,7 +148,6 @@ def contents_of(histories: Iterable[History], *, by_kept: bool = False) -> Conte
     Raises:
         KubeledgerError: records cannot be read, or are not as they were written.
     """
-    from kubeledger.model.bodies.cgroups import CgroupUpdated
     from kubeledger.verify.finding import Finding, Violation
     from kubeledger.verify.rules.cgroups.files import drift_of
     from kubeledger.verify.rules.cgroups.rule import CgroupVerifier

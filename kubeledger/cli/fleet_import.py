@@ -11,9 +11,12 @@ import click
 
 from kubeledger.cli.fleet_options import (
     Running,
+    decisions,
     engine_options,
     lake_option,
     node_settings,
+    print_failures,
+    print_summary,
     watched_run,
 )
 from kubeledger.cli.options import output_option, reports_errors
@@ -62,7 +65,6 @@ def verify(
     The table has the worst nodes, and no column without a number; the other forms of output
     have all nodes and columns.
     """
-    from kubeledger.cli.fleet_options import decisions, print_failures
     from kubeledger.fleet.lake import Lake
     from kubeledger.fleet.run import plan_verify
 
@@ -158,7 +160,6 @@ def import_(
 
     The other forms of output have a row a source.
     """
-    from kubeledger.cli.fleet_options import print_summary
     from kubeledger.fleet.lake import Lake
     from kubeledger.fleet.run import parse_shard, plan_import
     from kubeledger.fleet.sources import expand, stamp_of

@@ -13,7 +13,14 @@ from urllib.parse import quote
 import click
 
 from kubeledger.cli.complete import complete_fleet_queries
-from kubeledger.cli.fleet_options import Running, engine_options, known_lake_option, lake_option
+from kubeledger.cli.fleet_options import (
+    Running,
+    ask_lake,
+    engine_options,
+    known_lake_option,
+    lake_option,
+    print_failures,
+)
 from kubeledger.cli.options import output_file, reports_errors
 from kubeledger.cli.output import counted
 from kubeledger.cli.sql import Asked, asking_options
@@ -106,7 +113,6 @@ def report(
     compares. With --pages the worst nodes have timeline pages, which are made on the engine.
     """
     from kubeledger.cli.files import is_standard, new_output, output_errors
-    from kubeledger.cli.fleet_options import print_failures
     from kubeledger.cli.progress import progress
     from kubeledger.fleet.lake import Lake
     from kubeledger.fleet.report import collect, fleet_page
@@ -141,7 +147,6 @@ def _write_pages(
     import zstandard
 
     from kubeledger.cli.files import new_output, output_errors
-    from kubeledger.cli.fleet_options import ask_lake
     from kubeledger.fleet.report import node_page, page_name
     from kubeledger.fleet.types import Failure
 

@@ -13,6 +13,7 @@ from kubeledger.cli.fleet_options import (
     engine_options,
     lake_option,
     node_settings,
+    print_failures,
     watched_run,
 )
 from kubeledger.cli.options import output_option, reports_errors
@@ -112,7 +113,6 @@ def repair(
     Lists what was damaged. With --check it only lists that, all of it, and exits with 1 if there
     is any.
     """
-    from kubeledger.cli.fleet_options import print_failures
     from kubeledger.fleet.lake import Lake
     from kubeledger.fleet.repair import flaws, lost_nodes, mend_small_files
     from kubeledger.fleet.run import plan_repair

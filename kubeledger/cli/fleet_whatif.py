@@ -9,15 +9,29 @@ from typing import Any, NamedTuple
 
 import click
 
-from kubeledger.cli.fleet_options import Running, engine_options, lake_option, print_failures
+from kubeledger.cli.fleet_options import (
+    Running,
+    ask_lake,
+    engine_options,
+    lake_option,
+    print_failures,
+)
 from kubeledger.cli.options import output_option, reports_errors
 from kubeledger.cli.output import counted, printable, write_rows
 from kubeledger.cli.screen import paged
 from kubeledger.cli.table import cut
 from kubeledger.cli.whatif import read_configs, variant_options
 from kubeledger.cli.why import screen_size
-from kubeledger.fleet.types import Failure, NodeSummary
-from kubeledger.fleet.whatif import HARMS, HarmCount, NodeVariant, added_up
+from kubeledger.fleet.types import Failure, NodeSpec, NodeSummary
+from kubeledger.fleet.whatif import (
+    HARMS,
+    HarmCount,
+    NodeVariant,
+    WhatifSpec,
+    added_up,
+    variant_names,
+    whatif_node,
+)
 
 _TOTALS = ("decisions", "same", "changed", "untrusted", "unknown")
 _SHOWN = ("changed", "untrusted", "unknown")
@@ -211,10 +225,7 @@ def whatif(
     node and variant. A node that cannot be asked is a row with the reason; then the exit code
     is 1.
     """
-    from kubeledger.cli.fleet_options import ask_lake
     from kubeledger.fleet.lake import Lake
-    from kubeledger.fleet.types import NodeSpec
-    from kubeledger.fleet.whatif import WhatifSpec, variant_names, whatif_node
 
     documents = tuple(read_configs(configs))
     names = variant_names(settings, versions, documents)

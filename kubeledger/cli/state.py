@@ -138,7 +138,6 @@ def state(
     `-o wide` has all columns. With `-o json` the same records give the same bytes.
     """
     import sys
-    from functools import partial
 
     from kubeledger.cli.sources import warn_of_losses
     from kubeledger.cli.state_tables import write_tables

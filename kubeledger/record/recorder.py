@@ -32,7 +32,7 @@ from kubeledger.record.observations import (
     size_of,
 )
 from kubeledger.record.reading import Limits, Reader, ReadingThread
-from kubeledger.record.sources.state_files import BackgroundSource
+from kubeledger.record.sources.state_files import BackgroundSource, CgroupSnapshots, StateFiles
 
 _ROUND_S = 60
 """How long a recorder that is to end waits for answers."""
@@ -280,12 +280,8 @@ def sources_of(wanted: Wanted) -> dict[str, Make]:
         makes[PodResourcesSource.name] = lambda _: PodResourcesSource(path)
     state, cgroups = wanted.state, wanted.cgroups
     if state is not None:
-        from kubeledger.record.sources.state_files import StateFiles
-
         makes[StateFiles.name] = lambda _: StateFiles(state)
     if cgroups is not None:
-        from kubeledger.record.sources.state_files import CgroupSnapshots
-
         makes[CgroupSnapshots.name] = lambda _: CgroupSnapshots(cgroups)
     return makes
 

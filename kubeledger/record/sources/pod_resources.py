@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.record.observations import Document, Gap
-from kubeledger.record.sources.grpc_call import Field, Messages, decode
+from kubeledger.record.sources.grpc_call import Field, GRPCStatusError, Messages, UnaryCall, decode
 from kubeledger.record.sources.state_files import BackgroundSource, Outage, Unchanged, snapshot
 
 _SERVICE = "v1.PodResourcesLister"
@@ -137,8 +137,6 @@ class PodResourcesSource(BackgroundSource):
         Raises:
             _NoAnswerError: there is none.
         """
-        from kubeledger.record.sources.grpc_call import GRPCStatusError
-
         try:
             return _json(decode(_MESSAGES, method.response, self._called(method.name)))
         except GRPCStatusError as error:
@@ -154,8 +152,6 @@ class PodResourcesSource(BackgroundSource):
         raise _NoAnswerError(why)
 
     def _called(self, method: str) -> bytes:
-        from kubeledger.record.sources.grpc_call import UnaryCall
-
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connected:
             stream = _TimedStream(connected, self._silence_s)
             connected.connect(str(self._socket))

@@ -13,7 +13,7 @@ from kubeledger.analyze.sql.views import load_views
 from kubeledger.ledger.history.history import Coverage, History, forget_dropped
 from kubeledger.ledger.history.parts import HISTORY, load_index
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.tail import Draft
+from kubeledger.ledger.tail import Draft, encode_batch
 from kubeledger.ledger.writer import WriterOptions
 from kubeledger.model.errors import DamagedLedgerError, LedgerUnavailableError
 from kubeledger.model.record import Record
@@ -237,8 +237,6 @@ def test_records_cut_off_since_take_their_part_along(ledger: Ledger, tmp_path: P
 
 
 def _next_line(ledger: Ledger) -> bytes:
-    from kubeledger.ledger.tail import encode_batch
-
     info = ledger.info("node-a")
     return encode_batch("node-a", later(whole_story(), 2)[:1], info.last_seq + 1, info.head).data
 
