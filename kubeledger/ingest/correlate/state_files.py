@@ -200,7 +200,7 @@ class ResourceManagerAssembler(StateFileAssembler, ABC, Generic[H]):
 
 # Claims that are prepared for pods and given back, as ``dra_manager_state`` shows it.
 
-_Holder = tuple[str, str]
+_PodAndClaim = tuple[str, str]
 """UIDs of pod and claim."""
 
 
@@ -210,7 +210,7 @@ class ClaimsAssembler(StateFileAssembler):
     def __init__(self, context: BundleContext, pods: Pods) -> None:
         super().__init__(context)
         self._pods = pods
-        self._held: dict[_Holder, HeldClaim] = {}
+        self._held: dict[_PodAndClaim, HeldClaim] = {}
 
     @takes(DraManagerState)
     def _state_file(self, item: DraManagerState) -> None:
@@ -239,7 +239,9 @@ class ClaimsAssembler(StateFileAssembler):
         pod = self._pods.with_uid(uid)
         return pod is None or pod.deleted is not None or pod.phase in ("Failed", "Succeeded")
 
-    def _released(self, holder: _Holder, claim: HeldClaim, *, unprepared: bool) -> ClaimReleased:
+    def _released(
+        self, holder: _PodAndClaim, claim: HeldClaim, *, unprepared: bool
+    ) -> ClaimReleased:
         return ClaimReleased(
             namespace=claim.namespace,
             pod=self.context.name_of(holder[0])[1],
@@ -250,7 +252,7 @@ class ClaimsAssembler(StateFileAssembler):
             inferred=True,
         )
 
-    def _prepared(self, holder: _Holder, claim: HeldClaim) -> ClaimPrepared:
+    def _prepared(self, holder: _PodAndClaim, claim: HeldClaim) -> ClaimPrepared:
         return ClaimPrepared(
             namespace=claim.namespace,
             pod=self.context.name_of(holder[0])[1],

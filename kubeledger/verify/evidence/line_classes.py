@@ -210,7 +210,10 @@ RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
     "preemption.PreemptionFailed": _PODS,
     "prober.ProbeTransitioned": _PODS,
 }
-"""Kind of decision -> classes of which a line that is not there may make it impossible."""
+"""Kind of decision -> classes of which a line that is not there may make it impossible.
+
+Of an observation: what a contradiction rests on that names its kind (``VerifyContext.contradict``).
+"""
 OWED: Final[Mapping[str, tuple[LineClass, ...]]] = {
     "eviction.NodeConditionsChanged": (CONDITIONS,),
     "lifecycle.ContainerKilled": (KILLS,),
