@@ -206,6 +206,8 @@ _MOUNTS_OUTPUT = re.compile(r"Mounting command: .*?\sOutput: (?P<said>[^\n]+)", 
 """What ``mount`` says stands below the command, which is long."""
 _BACK_OFF = re.compile(r"[Bb]ack-off( \S+)? restarting failed container.*")
 """Whose name and UID follow."""
+_NO_ACCESS = re.compile(r"(pull access denied)(?: for \S+)?(, repository .*? require [^:]+): .*")
+"""As registries say it: the image is named before, and the codes after it say no more."""
 _MOUNTED = re.compile(r"(?:volume\(\S+\) )?mount \S+ on \S+ failed with ")
 """As CSI drivers say it: the volume is named before, and paths are long."""
 
@@ -220,6 +222,7 @@ def cause_in(message: str, about: str | None = None) -> str:
     if (output := _MOUNTS_OUTPUT.search(message)) is not None:
         return output["said"].strip().rstrip(".")
     message = _BACK_OFF.sub(r"back-off\1 after it failed", message)
+    message = _NO_ACCESS.sub(r"\1\2", message)
     text = _WORDLESS.sub("", _MOUNTED.sub("", _CODE.sub("", " ".join(message.split()))))
     layers = _SEGMENT.split(text)
     while len(layers) > 1 and (

@@ -63,6 +63,7 @@ class StageEpisode(msgspec.Struct, kw_only=True):
             did not, as far as is known.
         ended_ts_ns: when the pod began to be stopped, or was gone, before that.
         seqs: newest records that tell of it, at most twenty.
+        is_silent: the node's records go on, and tell no more of it; only readers find that out.
     """
 
     seq: int
@@ -82,6 +83,7 @@ class StageEpisode(msgspec.Struct, kw_only=True):
     passed_seq: int | None = None
     ended_ts_ns: int | None = None
     seqs: tuple[int, ...] = ()
+    is_silent: bool = False
 
     @property
     def is_open(self) -> bool:
