@@ -212,7 +212,7 @@ def _step(words: _Words, interval: _Interval) -> StoryStep:
     why = f": {interval.why}" if interval.why else ""
     return StoryStep(
         ts_ns=interval.ts_ns,
-        last_ts_ns=interval.ts_ns + (interval.lasted_ns if count > 1 else 0),
+        last_ts_ns=interval.last_ts_ns or interval.ts_ns,
         count=count,
         text=f"{words[until is not None]}{lasted}{why}",
         weight=3,
