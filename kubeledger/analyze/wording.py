@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kubeledger.analyze.sql.summaries import cut, short_words
+from kubeledger.analyze.sql.summaries import cut, short_words, unquoted_end
 from kubeledger.model.bodies.node import NodeTrouble, Stage
 from kubeledger.model.units import NS_PER_S
 
@@ -55,9 +55,7 @@ def shortened(message: str) -> str:
     cause = message.strip().splitlines()[0] if message.strip() else "no message"
     while len(cause) > TEXT_MAX and len(rest := cause.partition(": ")[2]) >= _CAUSE_MIN:
         cause = rest
-    if cause.count('"') % 2 or '\\"' in cause:  # the end of a chain that was quoted
-        cause = cause.rstrip('"\\])} ')
-    return cut(short_words(cause.strip(), TEXT_MAX), TEXT_MAX)
+    return cut(short_words(unquoted_end(cause).strip(), TEXT_MAX), TEXT_MAX)
 
 
 def pods_text(names: Sequence[str]) -> str:
