@@ -201,7 +201,7 @@ def test_an_end_that_fails_does_not_show_that_a_stage_is_passed() -> None:
 
 def test_a_pod_that_is_admitted_and_starts_again_need_not_end_any_more() -> None:
     """A reboot ended what the kubelet could not; what fails after that is a new failure."""
-    stopped = PodTerminating(**WEB, reason="node_shutdown", grace_period_s=1)
+    stopped = PodTerminating(**WEB, reason="shutdown", grace_period_s=1)
     started = ContainerStarted(**WEB, container="c", container_id="x", sandbox=False)
     told = [(0, stopped), (1, failed("stop", "ExceededGracePeriod", 1))]
     (only,) = episodes(*told, (5, PodAdmitted(**WEB)))
