@@ -53,7 +53,9 @@ WHERE (
                     t.trouble IN (
                         'status_update_failed', 'lease_update_failed', 'registration_failed')
                     OR t.trouble = 'certificate' AND NOT regexp_matches(t.message, 'x509|expired')
-                )))"""
+                )
+                OR o.trouble = 'registration_failed' AND t.trouble IN (
+                    'status_update_failed', 'lease_update_failed', 'storage_not_ready')))"""
 """Those that a condition of the node does not tell, nor a trouble that they follow from, nor a
 start of the kubelet."""
 KUBELET_DEATHS = """SELECT node, seq, ts, body ->> 'pid' AS pid, body ->> 'message' AS message
