@@ -64,7 +64,6 @@ def prove_caches(ledgers: Iterable[Ledger]) -> Iterator[Finding]:
 
     for ledger in ledgers:
         yield from prove_snapshots(ledger)
-        yield from prove_snapshots(ledger)
         yield from _prove_derived(ledger)
         with TemporaryDirectory(prefix="kubeledger-audit-") as scratch:
             yield from prove_history(ledger, Path(scratch))

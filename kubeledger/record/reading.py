@@ -181,14 +181,14 @@ class Reader:
                 plan.sources, plan.digest, plan.recorded = (), recording, recording
                 self._reading = _Reading(plan, self._ledger, self._writer)
                 self._append(self._reading, self._reading.begin(chapter.at_ns or 0))
-        gc.collect()
         self._at = durable.end
         self._next_look_ns = durable.polled_ns + _LOOK_SHARE * (time.monotonic_ns() - begun_ns)
 
     def _forget(self) -> None:
         """Leave the present reading: assemblers refer to each other, so it is not freed by that."""
-        self._reading = None
-        gc.collect()
+        if self._reading is not None:
+            self._reading = None
+            gc.collect()
 
     def _append(self, reading: _Reading, facts: Iterable[Fact]) -> None:
         for drafts in reading.ingestion.drafts(facts):
