@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kubeledger.analyze.sql.summaries import cut, short_words
+from kubeledger.analyze.sql.summaries import cut, short_words, unquoted_end
 from kubeledger.model.bodies.node import NodeTrouble, Stage
 from kubeledger.model.units import NS_PER_S
 
@@ -55,9 +55,7 @@ def shortened(message: str) -> str:
     cause = message.strip().splitlines()[0] if message.strip() else "no message"
     while len(cause) > TEXT_MAX and len(rest := cause.partition(": ")[2]) >= _CAUSE_MIN:
         cause = rest
-    if cause.count('"') % 2 or '\\"' in cause:  # the end of a chain that was quoted
-        cause = cause.rstrip('"\\])} ')
-    return cut(short_words(cause.strip(), TEXT_MAX), TEXT_MAX)
+    return cut(short_words(unquoted_end(cause).strip(), TEXT_MAX), TEXT_MAX)
 
 
 def pods_text(names: Sequence[str]) -> str:
@@ -206,6 +204,8 @@ _MOUNTS_OUTPUT = re.compile(r"Mounting command: .*?\sOutput: (?P<said>[^\n]+)", 
 """What ``mount`` says stands below the command, which is long."""
 _BACK_OFF = re.compile(r"[Bb]ack-off( \S+)? restarting failed container.*")
 """Whose name and UID follow."""
+_NO_ACCESS = re.compile(r"(pull access denied)(?: for \S+)?(, repository .*? require [^:]+): .*")
+"""As registries say it: the image is named before, and the codes after it say no more."""
 _MOUNTED = re.compile(r"(?:volume\(\S+\) )?mount \S+ on \S+ failed with ")
 """As CSI drivers say it: the volume is named before, and paths are long."""
 
@@ -220,6 +220,7 @@ def cause_in(message: str, about: str | None = None) -> str:
     if (output := _MOUNTS_OUTPUT.search(message)) is not None:
         return output["said"].strip().rstrip(".")
     message = _BACK_OFF.sub(r"back-off\1 after it failed", message)
+    message = _NO_ACCESS.sub(r"\1\2", message)
     text = _WORDLESS.sub("", _MOUNTED.sub("", _CODE.sub("", " ".join(message.split()))))
     layers = _SEGMENT.split(text)
     while len(layers) > 1 and (

@@ -163,12 +163,25 @@ def report_import(directory: Path, nodes: list[str], *, advise: bool = True) -> 
             _paragraph(f"What happened on {node}: {in_a_sentence(found).rstrip('.')}.")
             if happened(found[:1]):
                 _paragraph(f"Worst: {found[0].text.rstrip('.')}.")
+            cut = int(queryable.sql(_LINES_CUT, {"node": node}).dicts()[0]["cut"])
+            if advise and cut >= _CUT_MIN:
+                _paragraph(f"The ends of {cut:,} lines are missing{_UNCUT}")
             if advise:
                 which = f" --node {quote(node)}" if len(nodes) > 1 else ""
                 more = [f"why {quote(each.target)}" for each in found if each.target]
                 if happened(found[:1]):
                     more.append(f"show {found[0].seq}")
                 _advise(more[:1], f"{which}{_ledger_words(directory)}")
+
+
+_LINES_CUT = """SELECT coalesce(sum((body ->> 'lines_cut')::BIGINT), 0) AS cut FROM events
+    WHERE node = $node AND kind = 'node.LogThinned'"""
+_CUT_MIN = 3
+"""Fewer are what the kubelet was writing when its log was copied."""
+_UNCUT = (
+    ", and with them what they say; a pager cuts lines at the screen's edge: "
+    "`journalctl -u kubelet --no-pager` prints them whole."
+)
 
 
 def _paragraph(text: str) -> None:

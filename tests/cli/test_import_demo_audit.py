@@ -83,6 +83,22 @@ def test_import_of_a_few_files(tmp_path: Path) -> None:
     assert named.startswith("a (kubelet ?) from ")
 
 
+@pytest.mark.parametrize(("width", "cut"), [(130, 4), (900, 0)])
+def test_import_of_lines_that_a_pager_cut(tmp_path: Path, width: int, cut: int) -> None:
+    """How many, and what prints them whole."""
+    log = tmp_path / "kubelet.log"
+    line = (
+        "Nov 21 01:00:0{0} n1 kubelet[7]: E1121 01:00:0{0}.000000       7 pod_workers.go:1301] "
+        '"Error syncing pod, skipping" err="failed to \\"StartContainer\\" for \\"c\\" with '
+        'ErrImagePull: \\"not found\\"" pod="a/b" podUID="u-b"'
+    )
+    lines = [line.format(second) for second in range(4)]
+    log.write_text("".join(f"{x[:width]}>\n" if len(x) > width else f"{x}\n" for x in lines))
+    shown = " ".join(run("import", log, "--ledger", tmp_path / "l").stdout.split())
+    assert (f"The ends of {cut} lines are missing" in shown) == bool(cut)
+    assert ("`journalctl -u kubelet --no-pager` prints them whole." in shown) == bool(cut)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [("", "empty"), ("hello\n", "no known format: line 1 is no line of klog: hello")],

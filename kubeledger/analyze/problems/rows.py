@@ -16,7 +16,7 @@ PODS = f"list({POD} ORDER BY seq) AS pods, arg_min({POD}, seq) AS about"
 
 HARMLESS_S = 30
 """Pods that waited no longer, and a node that was not ready so long, did nobody harm."""
-_SILENT_MIN = 5
+SILENT_MIN = 5
 """A kubelet says more often what goes on: mounts are tried every two minutes, pulls waited for."""
 
 # --- the node -----------------------------------------------------------------------------
@@ -37,7 +37,7 @@ WHERE (
         coalesce(t.passed_ts, t.last_ts) - t.ts >= INTERVAL {HARMLESS_S} SECOND
         OR t.passed_ts IS NULL AND t.last_ts >= (
             SELECT max(e.ts) FROM events AS e WHERE e.node = t.node
-        ) - INTERVAL {_SILENT_MIN} MINUTE
+        ) - INTERVAL {SILENT_MIN} MINUTE
     )
     AND NOT starts_with(t.message, 'container runtime status check may not have completed yet')
     AND NOT EXISTS (
@@ -53,7 +53,9 @@ WHERE (
                     t.trouble IN (
                         'status_update_failed', 'lease_update_failed', 'registration_failed')
                     OR t.trouble = 'certificate' AND NOT regexp_matches(t.message, 'x509|expired')
-                )))"""
+                )
+                OR o.trouble = 'registration_failed' AND t.trouble IN (
+                    'status_update_failed', 'lease_update_failed', 'storage_not_ready')))"""
 """Those that a condition of the node does not tell, nor a trouble that they follow from, nor a
 start of the kubelet."""
 KUBELET_DEATHS = """SELECT node, seq, ts, body ->> 'pid' AS pid, body ->> 'message' AS message
@@ -93,7 +95,7 @@ _STAGES = f"""SELECT p.*, {POD.replace("pod)", "coalesce(pod, pod_uid))")} AS na
     epoch_ns(coalesce(passed_ts, ended_ts, last_ts)) - epoch_ns(p.ts) AS lasted_ns,
     passed_ts IS NULL AND (ended_ts IS NOT NULL OR last_ts >= (
         SELECT max(e.ts) FROM events AS e WHERE e.node = p.node
-    ) - INTERVAL {_SILENT_MIN} MINUTE) AS is_stuck
+    ) - INTERVAL {SILENT_MIN} MINUTE) AS is_stuck
 FROM pod_stages AS p"""
 _BEFORE_START = """stage NOT IN ('run', 'ready', 'stop', 'teardown') AND NOT EXISTS (
     SELECT 1 FROM events AS r WHERE r.node = s.node AND r.kind = 'lifecycle.PodRejected'

@@ -65,6 +65,11 @@ def _short_word(word: str) -> str:
     return f"…/{last}" if is_path else f"{word[:_WORD_SHOWN]}…"
 
 
+def unquoted_end(cause: str) -> str:
+    """The end of a chain of errors that was quoted, without what closes quotes begun before it."""
+    return cause.rstrip('"\\])} ') if cause.count('"') % 2 or '\\"' in cause else cause
+
+
 def cut_chain(text: str, length: int) -> str:
     """As ``cut``, but of a chain of errors the beginning and the end, where the cause stands."""
     text = short_words(text, length)
@@ -78,7 +83,7 @@ def cut_chain(text: str, length: int) -> str:
     room = length - len(begin)
     while len(layers) > 1 and len(": ".join(layers)) > room:
         layers = layers[1:]
-    kept = cut(": ".join(layers), room)
+    kept = cut(unquoted_end(": ".join(layers)), room)
     return f"{begin}{kept}".replace(_JOINED, ": ") if kept.rstrip("…") else cut(text, length)
 
 

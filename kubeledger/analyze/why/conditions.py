@@ -106,6 +106,10 @@ _OVER_API: frozenset[NodeTrouble] = frozenset(
     ("api_unreachable", "lease_update_failed", "registration_failed", "status_update_failed")
 )
 """Troubles of which each is over as soon as the API server answers to one."""
+_OF_REGISTERED: frozenset[NodeTrouble] = frozenset(
+    ("lease_update_failed", "status_update_failed", "storage_not_ready")
+)
+"""Troubles that a node has which is not registered: its lease and CSINode belong to its object."""
 _PLEG = re.compile(
     r"PLEG is not healthy: pleg was last seen active (?P<ago>[\w.]+) ago; "
     r"threshold is (?P<most>\w+)"
@@ -128,6 +132,7 @@ def clauses_of(
         if isinstance(record.body, KubeletStarted) and record.body.from_start
     ]
     troubles = conditions.troubles()
+    unregistered = [each for each in troubles if each.trouble == "registration_failed"]
     bad = [e for e in conditions.conditions() if (e.status == "True") != (e.condition == "Ready")]
     for name in dict.fromkeys(each.condition for each in bad):
         same = [each for each in bad if each.condition == name]
@@ -148,6 +153,8 @@ def clauses_of(
         is_told = (trouble in _OF_READY or trouble == "sync_skipped") and _during(alike[-1], causes)
         harm = trouble in _OF_READY
         weights = (_TROUBLED + harm, _WAS_TROUBLED + harm)
+        if trouble in _OF_REGISTERED and _during(alike[-1], unregistered):
+            weights = (_AT_START, _AT_START)
         words = _words_of(trouble, alike[-1].message)
         intervals = [_troubled(each, _goes_on(each, troubles, end_ts_ns)) for each in alike]
         yield from _clauses(words, intervals, starts, *((_IN_OTHERS,) * 2 if is_told else weights))
@@ -212,7 +219,7 @@ def _step(words: _Words, interval: _Interval) -> StoryStep:
     why = f": {interval.why}" if interval.why else ""
     return StoryStep(
         ts_ns=interval.ts_ns,
-        last_ts_ns=interval.ts_ns + (interval.lasted_ns if count > 1 else 0),
+        last_ts_ns=interval.last_ts_ns or interval.ts_ns,
         count=count,
         text=f"{words[until is not None]}{lasted}{why}",
         weight=3,

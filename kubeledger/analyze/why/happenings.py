@@ -82,6 +82,7 @@ class Group(msgspec.Struct):
         records: (n,) n >= 1, in the order of time.
         span: the first and the last time; None: those of the records.
         goes_on: it is still so.
+        is_silent: it was so when the records told of it last, and they go on without it.
         next_try: a clause on when it is tried again.
     """
 
@@ -91,6 +92,7 @@ class Group(msgspec.Struct):
     records: list[Record]
     span: tuple[int, int] | None = None
     goes_on: bool = False
+    is_silent: bool = False
     next_try: str = ""
 
     @property

@@ -106,6 +106,8 @@ def stage_groups(
 def _stage_group(same: list[StageEpisode], records: list[Record], facts: Facts) -> Group:
     """Episodes that are alike; of those that are open there is one."""
     last = same[-1]
+    is_silent = _is_silent(last, facts)
+    goes_on = last.is_open and not is_silent
     weight, words = _of_end(last) if last.stage in _ENDING else _of_way(same, facts)
     return Group(
         weight,
@@ -114,7 +116,8 @@ def _stage_group(same: list[StageEpisode], records: list[Record], facts: Facts) 
         records,
         span=(same[0].ts_ns, last.last_ts_ns),
         goes_on=last.is_open,
-        next_try=_WAITS.get(last.stage, "") if last.is_open and last.is_waiting else "",
+        is_silent=is_silent,
+        next_try=_WAITS.get(last.stage, "") if goes_on and last.is_waiting else "",
     )
 
 
@@ -138,6 +141,8 @@ def _of_way(same: list[StageEpisode], facts: Facts) -> tuple[int, Words]:
             return STUCK, Words(who, "does not stay up", why)
         if last.reason == "FailedSync" or facts.runs_now(who):
             return TROUBLE, Words(who, "is not synchronized", why)
+        if _is_silent(last, facts):
+            return STUCK, Words(who, f"had not started{again}", _clause(last, is_past=True))
         return STUCK, Words(who, f"has not started{again}", why)
     if last.passed_ts_ns is None:
         what = f"did not start{again} before it was stopped"
@@ -147,6 +152,14 @@ def _of_way(same: list[StageEpisode], facts: Facts) -> tuple[int, Words]:
     words = stage_wording(last.stage, last.reason, last.about, last.message)
     what = f"waited {f'{span} ' if span else ''}for {words.what}"
     return DELAY, Words(who, what, cause_in(last.message, last.about))
+
+
+def _is_silent(episode: StageEpisode, facts: Facts) -> bool:
+    """Whether it may have started since: some kubelets log failures, and no start."""
+    is_before = episode.stage not in _ENDING and episode.stage != "hook"
+    if not is_before or episode.reason == "FailedSync":
+        return False
+    return episode.is_silent and not facts.runs_now(episode.container or "")
 
 
 def _named(episode: StageEpisode, facts: Facts) -> StageEpisode:
@@ -350,6 +363,8 @@ def _sentence(target: Target, group: Group, length: int) -> str:
     end = group.next_try
     if group.goes_on:
         when = f"since {time(group.first_ts_ns)}"
+        if group.is_silent:
+            when = f"at {time(group.last_ts_ns)}, when last heard of"
         end = (f", tried {group.count} times" if group.count > 1 else "") + end
     else:
         when = times(group.first_ts_ns, group.last_ts_ns, group.count)

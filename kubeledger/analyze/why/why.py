@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from kubeledger.analyze.histories.history import History
+from kubeledger.analyze.problems.rows import SILENT_MIN
 from kubeledger.analyze.sql.listing import similar_pods
 from kubeledger.analyze.why.concern import (
     concerns,
@@ -45,7 +48,8 @@ from kubeledger.analyze.why.pieces import cited, evidence_of, in_time, step_of, 
 from kubeledger.analyze.why.story import most_important, story_of
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record
-from kubeledger.model.units import format_ts
+from kubeledger.model.units import NS_PER_S, format_ts
+from kubeledger.model.wire.catalogue import BODY_TYPES
 from kubeledger.replay.episodes.container_runs import container_runs
 from kubeledger.replay.episodes.pod_stages import KINDS as STAGE_KINDS
 from kubeledger.replay.episodes.pod_stages import PodStages, StageEpisode
@@ -256,7 +260,12 @@ def _scoped(
     decisions = [record for record in decisions if scope.holds(record, pod)]
     seqs = {record.seq for record in about}
     stages.wait_until(history.latest_ns(STAGE_KINDS, upto_ts_ns))
-    episodes = [each for each in stages.episodes() if each.seq in seqs]
+    silent_ns = (history.latest_ns(BODY_TYPES, upto_ts_ns) or 0) - SILENT_MIN * 60 * NS_PER_S
+    episodes = [
+        msgspec.structs.replace(each, is_silent=each.is_open and each.last_ts_ns < silent_ns)
+        for each in stages.episodes()
+        if each.seq in seqs
+    ]
     return sorted(about, key=in_time), decisions, scope, episodes
 
 

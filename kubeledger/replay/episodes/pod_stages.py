@@ -63,6 +63,7 @@ class StageEpisode(msgspec.Struct, kw_only=True):
             did not, as far as is known.
         ended_ts_ns: when the pod began to be stopped, or was gone, before that.
         seqs: newest records that tell of it, at most twenty.
+        is_silent: the node's records go on, and tell no more of it; only readers find that out.
     """
 
     seq: int
@@ -82,6 +83,7 @@ class StageEpisode(msgspec.Struct, kw_only=True):
     passed_seq: int | None = None
     ended_ts_ns: int | None = None
     seqs: tuple[int, ...] = ()
+    is_silent: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -90,11 +92,15 @@ class StageEpisode(msgspec.Struct, kw_only=True):
 
 
 class _Open(msgspec.Struct):
-    """An episode under way: who told it how often, and the start that may have ended it."""
+    """An episode under way: who told it how often, and the start that may have ended it.
+
+    ``anew``: the pod was admitted again since; if it starts now, its end is no longer awaited.
+    """
 
     episode: StageEpisode
     told: dict[str, int] = {}
     started: tuple[int, int] | None = None
+    anew: bool = False
 
 
 class PodStages:
@@ -197,6 +203,7 @@ class PodStages:
                     last_ts_ns=last,
                 )
             )
+        known.anew = False
         episode = known.episode
         if not failure.is_waiting:
             if stage in SIDE_BY_SIDE:
@@ -275,8 +282,18 @@ class PodStages:
                 self._done.append(known.episode)
 
     def begins(self, pod: str) -> None:
-        """The kubelet has taken it in: a static pod comes back with the UID that it had."""
+        """The kubelet has taken it in: a static pod comes back with the UID that it had.
+
+        So does every pod that outlives a kubelet, or a reboot that ended its containers.
+        """
         self._stopped.discard(pod)
+        for (_, stage), known in self._open.get(pod, {}).items():
+            known.anew = stage == "stop"
+
+    def runs_anew(self, pod: str, ts_ns: int, seq: int) -> None:
+        """A container started: what did not end before the pod was admitted again is over."""
+        for key in [key for key, known in self._open.get(pod, {}).items() if known.anew]:
+            self._close(pod, key, ts_ns, seq)
 
     def _close(self, pod: str, key: tuple[str | None, Stage], ts_ns: int, seq: int) -> None:
         known = self._closed[pod, *key] = self._open[pod].pop(key)
@@ -370,6 +387,7 @@ def _started(
         stages.passed(pod, None, "sandbox", record.ts_ns, record.seq)
     elif body.container is not None:
         stages.passed(pod, body.container, "start", record.ts_ns, record.seq)
+    stages.runs_anew(pod, record.ts_ns, record.seq)
 
 
 def _died(stages: PodStages, pod: str, record: Record, body: ContainerDied) -> None:

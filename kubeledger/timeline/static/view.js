@@ -162,7 +162,9 @@ class Chart {
     const { overview, view } = this;
     const bottom = 34;
     overview.resize(width, 36);
-    overview.text("overview · red = what went wrong", 8, 18, "faint");
+    const red = "red = what went wrong";
+    const label = `overview · ${red}`;
+    overview.text(textWidth(label) < GUTTER - 12 ? label : red, 8, 18, "faint");
     const bins = this.histogram(Math.max(Math.floor((width - GUTTER) / 4), 1));
     const most = Math.log1p(Math.max(1, ...bins));
     const scale = (width - GUTTER) / view.drawing.spanUs;

@@ -506,6 +506,19 @@ def test_a_certificate_that_is_not_there_or_not_valid(
     assert len(told) == 1 + ("x509" in message)
 
 
+@pytest.mark.parametrize("trouble", ["lease_update_failed", "storage_not_ready"])
+def test_what_a_node_lacks_that_is_not_registered_is_no_trouble_of_its_own(
+    tmp_path: Path, trouble: NodeTrouble
+) -> None:
+    """Its lease and its storage hang on the node's object."""
+    story = Story("node-a")
+    _trouble(story, trouble, 100, 150, "forbidden")
+    assert len(_found(tmp_path, story)) == 1
+    _trouble(story, "registration_failed", 110, 160, "nodes is forbidden")
+    (told,) = _found(tmp_path / "b", story)
+    assert told.text.startswith("the node could not be registered for 50s, said 3×: nodes is")
+
+
 def test_a_node_that_is_not_ready_is_told_once(tmp_path: Path) -> None:
     """With its cause; other troubles stand alone, without what follows from them."""
     story = Story("node-a")

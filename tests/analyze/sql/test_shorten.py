@@ -68,6 +68,12 @@ CHAIN = "failed to run: could not start: could not restore state from x: policy 
             50,
             "not mounted: … mount on /x failed: exit status 32",
         ),
+        # What closes the quotes of the layers that are left out goes with them.
+        (
+            r'failed to "Kill" with Err: "desc = \"dialing: /run/c.sock: no such file\""]',
+            45,
+            'failed to "Kill" with Err: … no such file',
+        ),
         # Long paths and IDs go before layers do.
         (
             f"mount //srv/share on /var/lib/{'x' * 60}/globalmount failed: exit status 32",

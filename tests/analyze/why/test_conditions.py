@@ -122,6 +122,26 @@ def test_of_troubles_what_keeps_pods_from_running_comes_first_then_what_lasted()
     assert "PLEG" in found.sentence
 
 
+@pytest.mark.parametrize("trouble", ["lease_update_failed", "storage_not_ready"])
+def test_a_node_that_is_not_registered_lacks_what_hangs_on_it(trouble: str) -> None:
+    """The registration leads, however long it takes; the rest are steps."""
+    nodes = troubled("registration_failed", 'nodes is forbidden: User "u"', 210, count=90)
+    rest = troubled(trouble, 'User "u" cannot get it', 200, count=200)
+    found = answer((0, BEGAN), (200, rest), (210, nodes))
+    assert found.headline.startswith("node node-t: the node cannot be registered since ")
+    assert [step.text for step in found.steps if "cannot get it" in step.text]
+    alone = answer((0, BEGAN), (200, rest)).headline
+    assert "cannot get it" in alone.partition("kubelet process")[0]
+
+
+def test_a_step_of_a_trouble_has_the_time_at_which_it_was_said_last() -> None:
+    """That it is over is shown later, by what works again."""
+    lease = troubled("lease_update_failed", "connection refused", 200, count=3)
+    lease = msgspec.structs.replace(lease, passed_ts_ns=1_290 * 10**9)
+    (step,) = [each for each in answer((0, BEGAN), (200, lease)).steps if "lease" in each.text]
+    assert (step.ts_ns, step.last_ts_ns) == (1_200 * 10**9, 1_202 * 10**9)
+
+
 @pytest.mark.parametrize(("answered_s", "says"), [(None, "cannot be"), (3, "could not be")])
 def test_a_trouble_goes_on_unless_the_server_answered(answered_s: int | None, says: str) -> None:
     """A kubelet says so every few seconds, as long as it does not."""

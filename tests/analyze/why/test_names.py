@@ -214,6 +214,7 @@ UID = "0a1b2c3d-0000-4000-8000-00000000000a"
 ID = "4f" * 32
 SLICE = f"kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice"
 KILLED: dict[str, Any] = {"namespace": None, "pod": None, "container": None}
+SAID: dict[str, Any] = {"first_ts_ns": 10**12, "last_ts_ns": 10**12}
 BELONGINGS = (
     ProcessKilled(
         **KILLED, pod_uid=UID, container_id=ID, reason="container_limit", process="java", pid=4711
@@ -226,7 +227,7 @@ BELONGINGS = (
     DevicesReleased(pod_uid="u-gone", container="train", resource="r"),
     PodStageFailed(
         namespace="prod", pod="db-0", pod_uid="u-db", stage="volumes", reason="FailedMount",
-        message="timed out", about="data logs", first_ts_ns=1, last_ts_ns=1,
+        message="timed out", about="data logs", **SAID,
     ),
     PodListed(
         namespace="prod", pod="db-0", pod_uid="u-db", status=None, listed_by="kubelet",
@@ -238,15 +239,15 @@ BELONGINGS = (
     ),
     PodStageFailed(
         namespace=None, pod="alone", pod_uid="u-alone", stage="volumes", reason="FailedMount",
-        message="exit status 32", about="nfs", first_ts_ns=1, last_ts_ns=1,
+        message="exit status 32", about="nfs", **SAID,
     ),
     PodStageFailed(
         namespace=None, pod="bare", pod_uid=None, stage="admission", reason="refused", message="",
-        first_ts_ns=1, last_ts_ns=1,
+        **SAID,
     ),
     ErrorsLogged(
         severity="E", source="a.go", shape="It failed", namespace="prod", pod="db-0", pid=8337,
-        first_ts_ns=1, last_ts_ns=1,
+        **SAID,
     ),
     ReclaimAttempted(
         resource="memory", ranked=(RankedPod(namespace="prod", pod="ranked-0", pod_uid="u-r"),)

@@ -113,6 +113,31 @@ def test_a_pod_of_which_only_errors_are_known() -> None:
     assert found.headline.startswith("pod default/web has not started since ")
 
 
+def test_a_pod_that_is_not_heard_of_any_more() -> None:
+    """A kubelet that logs little says what fails, and no start: the pod may have started since."""
+    pull = failed("image", "ErrImagePull", "not found", 2, about=IMAGE, count=3)
+    others = POD | {"pod": "other", "pod_uid": "u-other"}
+    last = (303.0, PodAdmitted(**others))
+    found = answer((0, PodAdmitted(**POD)), (2, pull), last)
+    assert found.headline == (
+        "container default/web/app had not started at 1970-01-01T00:16:42Z, when last heard of: "
+        f"its image {IMAGE} could not be pulled (not found), tried 3 times."
+    )
+    at_once = answer((0, PodAdmitted(**POD)), (2, pull), (302.0, PodAdmitted(**others)))
+    assert "app has not started since" in at_once.headline
+
+
+@pytest.mark.parametrize(
+    ("stage", "reason"),
+    [("run", "CrashLoopBackOff"), ("hook", "PostStartHookError"), ("config", "FailedSync")],
+)
+def test_who_is_not_heard_of_and_need_not_start(stage: str, reason: str) -> None:
+    """Only of a start it is said when it was heard of last."""
+    last = (900.0, PodAdmitted(**POD | {"pod": "other", "pod_uid": "u-other"}))
+    found = answer((0, PodAdmitted(**POD)), (1, failed(stage, reason, "x")), last)
+    assert "when last heard of" not in found.headline
+
+
 def test_a_wait_that_is_over() -> None:
     """When it started, how long it had waited, for what and how often."""
     mount = failed("volumes", "FailedMount", "timed out", about="data", count=3)
@@ -245,6 +270,19 @@ def test_the_deletion_leads_and_not_its_after_effect() -> None:
             "Back-off restarting failed container app in pod web_prod(u-1)",
             None,
             "back-off after it failed",
+        ),
+        (
+            "pull access denied for web, repository does not exist or may require 'docker login': "
+            "denied: requested access to the resource is denied",
+            "web",
+            "pull access denied, repository does not exist or may require 'docker login'",
+        ),
+        (
+            'failed to pull and unpack image "x/web:1": failed to resolve reference "x/web:1": '
+            "pull access denied, repository does not exist or may require authorization: server "
+            "message: insufficient_scope: authorization failed",
+            "x/web:1",
+            "pull access denied, repository does not exist or may require authorization",
         ),
         ("failed to create it", None, "failed to create it"),
         ("", None, ""),

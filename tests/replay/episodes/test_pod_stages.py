@@ -10,6 +10,7 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerStarted,
     KubernetesEvent,
+    PodAdmitted,
     PodListed,
     PodTerminating,
     RestartBackedOff,
@@ -196,6 +197,20 @@ def test_an_end_that_fails_does_not_show_that_a_stage_is_passed() -> None:
     assert [each.is_open for each in episodes(*told)] == [True, True]
     started = ContainerStarted(**WEB, container="c", container_id="x", sandbox=False)
     assert [each.is_open for each in episodes(*told, (9, started))] == [False, True]
+
+
+def test_a_pod_that_is_admitted_and_starts_again_need_not_end_any_more() -> None:
+    """A reboot ended what the kubelet could not; what fails after that is a new failure."""
+    stopped = PodTerminating(**WEB, reason="shutdown", grace_period_s=1)
+    started = ContainerStarted(**WEB, container="c", container_id="x", sandbox=False)
+    told = [(0, stopped), (1, failed("stop", "ExceededGracePeriod", 1))]
+    (only,) = episodes(*told, (5, PodAdmitted(**WEB)))
+    assert only.is_open
+    (over,) = episodes(*told, (5, PodAdmitted(**WEB)), (9, started))
+    assert over.passed_ts_ns == (START_S + 9) * NS_PER_S
+    again = (6, failed("stop", "FailedKillPod", 6))
+    (both,) = episodes(*told, (5, PodAdmitted(**WEB)), again, (9, started))
+    assert both.is_open
 
 
 def test_a_volume_line_without_namespace_gets_the_pods() -> None:
