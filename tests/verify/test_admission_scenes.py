@@ -269,6 +269,15 @@ def test_devices_that_the_node_object_does_not_list_yet() -> None:
         assert (reported(start(), sent, refusal, pod) != "impossible") is (count < 3)
 
 
+def test_devices_that_the_node_object_listed_before() -> None:
+    """It may still have what it had, though it is set to none as the kubelet starts."""
+    pod = listed("a", {"name": "c", "resources": {"requests": {NIC: "9"}}})
+    objects = [(at, NodeObserved(allocatable={NIC: count})) for at, count in ((1, "2"), (90, "0"))]
+    for count in (0, 2, 3):
+        refusal = refused("a", 101, *short_of(NIC, 9, 0, count))
+        assert (reported(start(), objects, refusal, pod) != "impossible") is (count < 3)
+
+
 def test_a_status_that_tells_another_refusal() -> None:
     """Both sides are shown; that its deadline passed then is no refusal."""
     late = "Pod was active on the node longer than the specified deadline"
