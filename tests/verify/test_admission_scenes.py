@@ -269,6 +269,15 @@ def test_devices_that_the_node_object_does_not_list_yet() -> None:
         assert (reported(start(), sent, refusal, pod) != "impossible") is (count < 3)
 
 
+def test_devices_that_the_node_object_listed_before() -> None:
+    """It may still have what it had, though it is set to none as the kubelet starts."""
+    pod = listed("a", {"name": "c", "resources": {"requests": {NIC: "9"}}})
+    objects = [(at, NodeObserved(allocatable={NIC: count})) for at, count in ((1, "2"), (90, "0"))]
+    for count in (0, 2, 3):
+        refusal = refused("a", 101, *short_of(NIC, 9, 0, count))
+        assert (reported(start(), objects, refusal, pod) != "impossible") is (count < 3)
+
+
 def test_a_status_that_tells_another_refusal() -> None:
     """Both sides are shown; that its deadline passed then is no refusal."""
     late = "Pod was active on the node longer than the specified deadline"
@@ -284,6 +293,22 @@ def test_a_status_that_tells_another_refusal() -> None:
         contradictions = [o for o in found if isinstance(o, Contradiction)]
         assert len(contradictions) == ("other words" in message)
         assert findings_of(found, "a")[0].verdict == "match"
+
+
+def test_a_status_of_the_refusal_before() -> None:
+    """A static pod is refused by each process; a list taken before the next one shows the first."""
+    words = short_of("cpu", 2000, 0, 1000)
+    status = {"phase": "Failed", "reason": words[0], "message": words[1]}
+    again: Step = (10, KubeletStarted(pid=2, kubelet_version="1.36.2", version_source="log",
+                                      restart=True, from_start=True))  # fmt: skip
+    found = judge(
+        start(),
+        refused("a", 1, *words),
+        listed("a", asks("2"), status=status, at=9.5),
+        again,
+        refused("a", 10.4, *short_of("cpu", 2000, 500, 1000)),
+    )
+    assert not [each for each in found if isinstance(each, Contradiction)]
 
 
 @pytest.mark.parametrize(("allocated", "verdict"), [(True, "impossible"), (False, "match")])

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from kubeledger.model.bodies.devicemanager import DevicesReported
 from kubeledger.model.bodies.eviction import InsufficientResource, PreemptionFailed
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodConfigChanged, PodTerminated
 from kubeledger.verify import Finding, Outcome
@@ -75,6 +76,27 @@ def test_the_right_victims(version: str, named: bool) -> None:
         "missing 400m of cpu than ns/a (300m of cpu)"
     )
     assert verdict(found, "x") == "match"
+
+
+def test_devices_of_two_kinds_that_the_node_object_does_not_list_yet() -> None:
+    """Of neither it need list the likely number; but what was missing is one that it can give."""
+    kinds = ("example.com/gpu", "example.com/nic")
+    sent = [(5, DevicesReported(resource=kind, total=4, healthy=4, device_ids=tuple("0123")))
+            for kind in kinds]  # fmt: skip
+    holds, asked = ({"name": "c", "resources": {"requests": dict.fromkeys(kinds, count)}}
+                    for count in "32")  # fmt: skip
+    vital = listed("x", asked, priority=CRITICAL)
+    for lacking, expected in ((2, "match"), (3, "match"), (4, "impossible")):
+        missing = ((kinds[0], lacking), (kinds[1], 2))
+        found = judge(
+            start(),
+            sent,
+            [*admitted("a", 10), ran("a", 11), listed("a", holds, at=12)],
+            [add("x", 20), (23, PodAdmitted(**identity("x"))), vital],
+            preempted("a", "x", 20.1, *missing),
+            [died("a", 22), (22.1, PodTerminated(**identity("a"))), later()],
+        )
+        assert verdict(found, "a") == expected
 
 
 def test_equals_are_admissible() -> None:

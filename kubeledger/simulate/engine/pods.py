@@ -9,6 +9,8 @@ from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from typing import Literal
 
+import msgspec
+
 from kubeledger.kubelet.preemption import preemption
 from kubeledger.model.bodies.eviction import PodPreempted, PreemptionFailed
 from kubeledger.model.bodies.lifecycle import (
@@ -142,8 +144,16 @@ class PodLoop:
 
         Returns:
             seq of the record.
+
+        Source: v1.36.2 pkg/kubelet/pod_workers.go killPodNow
         """
-        seq = self._kubelet.sim.journal.write(body, cause=cause)
+        sim, wait_ns = self._kubelet.sim, preemption.kill_wait_s(grace_s) * NS_PER_S
+        takes_ns = sim.runtime.stop_times_ns(pod, (body.grace_period_s or 0) * NS_PER_S)
+        if max(takes_ns, default=0) > wait_ns:
+            body = msgspec.structs.replace(body, evicted=False)
+        elif self.worker(pod).busy or pod.claims or sum(takes_ns) + NS_PER_S > wait_ns:
+            body = msgspec.structs.replace(body, evicted=None)  # that is not known yet
+        seq = sim.journal.write(body, cause=cause)
         self.worker(pod).end(
             Ending(
                 reason="evicted",
@@ -332,8 +342,8 @@ class PodLoop:
     def _preempt(self, pod: SimPod, answer: Answer, added: int) -> _Preemption:
         """Kill the victims one after the other; admission stands still meanwhile.
 
-        A victim is down within its grace, which is less than the wait, so no kill fails; but of
-        one whose worker is busy with another kill it is not known yet when it is named.
+        A victim is down within its grace, which is less than the wait; but of one whose worker is
+        busy, or whose claims may not be unprepared, that is not known yet when it is named.
 
         Source: v1.36.2 pkg/kubelet/preemption/preemption.go evictPodsToFreeRequests
         """
@@ -349,7 +359,7 @@ class PodLoop:
                     preemptor_pod=pod.name,
                     preemptor_uid=pod.uid,
                     insufficient=answer.insufficient,
-                    evicted=None if self.worker(victim).busy else True,
+                    evicted=None if self.worker(victim).busy or victim.claims else True,
                 ),
                 cause=added,
             )

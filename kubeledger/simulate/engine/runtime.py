@@ -103,6 +103,11 @@ class Runtime:
         code = 0 if instance.container is None else KILLED if killed else _TERMINATED
         return self._end_after(pod, instance, takes_ns, code)
 
+    def stop_times_ns(self, pod: SimPod, grace_ns: int) -> list[int]:
+        """How long each running container would take to stop."""
+        names = [each.container for each in self.running(pod.uid) if each.container is not None]
+        return [min(self._script(pod, name).stop_ns, grace_ns) for name in names]
+
     def kill(self, pod: SimPod, instance: Instance) -> None:
         """The kernel kills the main process of an instance."""
         timer = self._ends.get(instance.container_id)

@@ -182,14 +182,18 @@ class PodHistory(msgspec.Struct, kw_only=True):
         A static pod may be refused once a process: only what its own interval shows counts.
 
         Args:
-            from_ns: a list's time may be one of whole seconds, so it may be a little before this.
+            from_ns: a list's time may be one of whole seconds, so it may be a little before this;
+                not before a later interval begins, for the pod may have been refused before.
         """
+        first_ns = from_ns - _WHOLE_SECONDS_NS
+        if interval is not self.intervals[0]:
+            first_ns = max(first_ns, interval.since_ns)
         come = [each.since_ns for each in self.intervals if each.since_ns > interval.since_ns]
         gone = [] if interval.removed_ns is None else [interval.removed_ns]
         until_ns = min((*come, *gone), default=None)
         for entry in self.failures:
             within = until_ns is None or entry.ts_ns < until_ns
-            if entry.ts_ns >= from_ns - _WHOLE_SECONDS_NS and within and entry.listing is not None:
+            if entry.ts_ns >= first_ns and within and entry.listing is not None:
                 return (entry.seq, *(entry.listing.failed or ("", "")))
         return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import takewhile
 from typing import ClassVar, Final
 
 import msgspec
@@ -222,7 +223,8 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
         # A list without any hint may be a line that was lost.
         if self.context.variant != RECORDED or not told or not all(told.values()):
             return
-        own = self.own_hints(record, body) if self.is_sure(("", ""), record.ts_ns) else None
+        sure = self.is_sure(("", ""), record.ts_ns) and not self._passes_over(record, body)
+        own = self.own_hints(record, body) if sure else None
         if own is not None and _as_sets(own) != _as_sets(told):
             pod = f"{body.namespace}/{body.pod}" if body.pod else str(body.pod_uid)
             subject = f"container/{pod}/{body.container}" if body.container else f"pod/{pod}"
@@ -233,6 +235,16 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
             )
         if body.container is None and self.is_of_a_whole(record):
             self.followed.forget()
+
+    def _passes_over(self, record: Record, body: HintsGenerated) -> bool:
+        """Whether a container that comes before has not got its memory: that line is lost."""
+        orders = [list(specs_in(version)) for version in self.versions(record) if body.container]
+        return any(
+            self.gets(spec) is not False
+            and (body.pod_uid or "", spec.container.name) not in self.held
+            for specs in orders
+            for spec in takewhile(lambda each: each.container.name != body.container, specs)
+        )
 
     def is_sure(self, holder: Holder, ts_ns: int) -> bool:
         """Whether nothing that is lost can have changed what the manager holds."""

@@ -116,6 +116,9 @@ class OomVerifier(RuleVerifier):
         over = 4 * (shortage.usage_bytes or 0) > 5 * body.limit_bytes
         cgroup = state.cgroups.cgroups.get(body.cgroup or "")
         held = None if cgroup is None else cgroup.memory_limit_bytes
+        if cgroup is not None and cgroup.level == "qos":
+            reserved = self.context.settings.get("qosReserved")
+            held = held if reserved in ({}, None) else None  # it follows the pods that come
         if over and not of_pods and held not in (None, body.limit_bytes):
             why = f"the limit of cgroup {body.cgroup} is {held}, not {body.limit_bytes} bytes"
             yield same(False, why)

@@ -51,6 +51,11 @@ drawn = settings(suppress_health_check=list(HealthCheck))
 @given(case=cases)
 @example(case=Case("random/13", "container", 0))
 @example(case=Case("scenario/oom/14", "container", 0))
+@example(case=Case("random/4119", "whole", 0))
+@example(case=Case("random/29946", "start", 3799))
+@example(case=Case("random/10649", "whole", 0))
+@example(case=Case("random/72395", "whole", 0))
+@example(case=Case("random/16267", "line", 8628))
 def test_any_loss_of_records(case: Case) -> None:
     """Drawn, so that a case that fails is one of the simplest."""
     assert wrong(case) == []

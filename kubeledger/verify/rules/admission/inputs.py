@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
+from itertools import product
+from math import prod
 from typing import Final
 
 import msgspec
@@ -44,6 +47,8 @@ _SAID_NS: Final = NS_PER_S
 """A resize is told within so long of its decision."""
 _KILLED_NS: Final = 60 * NS_PER_S
 """So long after it was chosen a victim is hardly alive."""
+_TABLES_MAX: Final = 128
+"""Of so many the counts of several resources are varied together."""
 _SETTLED_NS: Final = 60 * NS_PER_S
 """So long after its start the kubelet has written the node's status."""
 
@@ -248,15 +253,23 @@ class AdmissionInputs:
         counts: dict[str, list[int | None]],
         found: PodObject,
     ) -> list[dict[str, str]]:
-        """What the node may list, the most likely first."""
+        """What the node may list, the most likely first; of too many, one count is not likely."""
         amounts = {n: q.canonical() for n, q in allocatable.amounts.items()}
         amounts |= dict.fromkeys(unsized, str(UNSIZED))
         likely = {resource: _count(numbers[0]) for resource, numbers in counts.items()}
-        tables = [{**amounts, **likely}]
-        for resource in found.extended:
-            for number in counts.get(resource, [])[1:]:
-                tables.append({**tables[0], resource: _count(number)})
-        if any(resource in counts for resource in found.extended):
+        asked = [resource for resource in found.extended if resource in counts]
+        numbers = [counts[resource] for resource in asked]
+        together: Iterable[tuple[int | None, ...]] = product(*numbers)
+        if prod(map(len, numbers)) > _TABLES_MAX:
+            first = tuple(each[0] for each in numbers)
+            together = [first]
+            for index, each in enumerate(numbers):
+                together += [(*first[:index], n, *first[index + 1 :]) for n in each[1:]]
+        tables = [
+            {**amounts, **likely, **dict(zip(asked, map(_count, those), strict=True))}
+            for those in together
+        ]
+        if asked:
             tables.append(amounts)
         if self._before is not None and self._before.amounts != allocatable.amounts:
             before = {n: q.canonical() for n, q in self._before.amounts.items()}

@@ -87,6 +87,13 @@ class Nodes:
         index = bisect_right(records, ts_ns, key=lambda each: each.ts_ns)
         return records[max(index - 1, 0)] if records else None
 
+    def listed(self, ts_ns: int, resource: str) -> list[int]:
+        """How many of an extended resource the node object listed by then, at one time or other."""
+        written = (each.body.allocatable for each in self._having("allocatable")
+                   if each.ts_ns <= ts_ns)  # fmt: skip
+        counts = (whole_number((amounts or {}).get(resource)) for amounts in written)
+        return [count for count in counts if count is not None]
+
     def labels_and_taints(self, ts_ns: int, settings: Settings, node_name: str) -> LabelsAndTaints:
         """Labels and taints by then; what they were before the first node object is not known."""
         objects = self._having("labels", "taints")
@@ -228,7 +235,7 @@ def device_counts(
     """How many devices of each resource the node lists, the most likely first; None: any number.
 
     The node object, which is written every ten seconds, lags behind the device manager: it may
-    list any number up to the devices that there are, and none.
+    list any number up to the devices that there are, or that it listed before, and none.
 
     Source: v1.20.2 pkg/kubelet/cm/devicemanager/manager.go sanitizeNodeAllocatable
     """
@@ -251,7 +258,8 @@ def device_counts(
         likely = max(healthy, len(held)) if plugin is not None or held else listed
         if likely is not None:
             total = plugin.total if plugin is not None else None
-            most = min(max(likely, listed or 0, total or 0), _LAGS_MAX)
+            before = nodes.listed(ts_ns, resource)
+            most = min(max(likely, listed or 0, total or 0, *before), _LAGS_MAX)
             found[resource] = list(dict.fromkeys([likely, *range(most + 1), None]))
     return found
 
