@@ -102,7 +102,7 @@ def _day_text(days: int) -> str:
     return date.fromordinal(days + _EPOCH).isoformat()
 
 
-@lru_cache(maxsize=1 << 10)  # one record and the next are of one second, or of a few
+@lru_cache(maxsize=1 << 6)  # one record and the next are of one second, or of a few
 def _second_text(seconds: int) -> str:
     days, rest = divmod(seconds, _DAY_S)
     return f"{_day_text(days)}T{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"

@@ -35,6 +35,7 @@ _TOO_RARE = {
 """Kinds of decisions of which these histories hold none."""
 RESTS_ON_ITSELF = {
     "images.GarbageCollected": "a run that failed before it had a size read nothing but that",
+    "cgroups.QOSCgroupsUpdated": "other writes at whole minutes from it show the timer's beat",
 }
 """Kind of decision -> why it may be a match without any input."""
 
