@@ -31,14 +31,13 @@ WHERE c.condition = 'Ready' AND c.status <> 'True' AND NOT (
     SELECT 1 FROM events AS e WHERE e.node = c.node AND e.kind = 'node.ShutdownProgressed'
         AND e.ts BETWEEN c.ts - INTERVAL 1 MINUTE AND c.ts + INTERVAL 1 MINUTE)"""
 """Not those that a start or a shutdown brings along."""
-TROUBLES = f"""SELECT t.*, epoch_ns(coalesce(t.passed_ts, t.last_ts)) - epoch_ns(t.ts) AS lasted_ns
+_GOES_ON = f"""t.passed_ts IS NULL AND t.last_ts >= (
+        SELECT max(e.ts) FROM events AS e WHERE e.node = t.node
+    ) - INTERVAL {SILENT_MIN} MINUTE"""
+TROUBLES = f"""SELECT t.*, epoch_ns(coalesce(t.passed_ts, t.last_ts)) - epoch_ns(t.ts) AS lasted_ns,
+    {_GOES_ON} AS is_open
 FROM node_troubles AS t
-WHERE (
-        coalesce(t.passed_ts, t.last_ts) - t.ts >= INTERVAL {HARMLESS_S} SECOND
-        OR t.passed_ts IS NULL AND t.last_ts >= (
-            SELECT max(e.ts) FROM events AS e WHERE e.node = t.node
-        ) - INTERVAL {SILENT_MIN} MINUTE
-    )
+WHERE (coalesce(t.passed_ts, t.last_ts) - t.ts >= INTERVAL {HARMLESS_S} SECOND OR {_GOES_ON})
     AND NOT starts_with(t.message, 'container runtime status check may not have completed yet')
     AND NOT EXISTS (
         SELECT 1 FROM node_conditions AS c WHERE c.node = t.node

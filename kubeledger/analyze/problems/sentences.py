@@ -39,11 +39,15 @@ def not_ready(row: Row) -> str:
 
 
 def trouble(row: Row) -> str:
-    """What did not work, for how long, how often that was said, and why."""
+    """What does not work, or did not, for how long, how often that was said, and why."""
     words = trouble_wording(row["subject"], row["message"]).of("the node's")
     said = times_text(row["attempts"])
-    span = f" for {span_text(row['lasted_ns'])}" if row["lasted_ns"] >= NS_PER_S else ""
-    return f"{words.what} {words.then}{span}{said and f', said{said}'}: {_cause(row['message'])}"
+    span = span_text(row["lasted_ns"]) if row["lasted_ns"] >= NS_PER_S else ""
+    if row["is_open"]:
+        how = f"{words.now}{span and f' ({span} so far)'}"
+    else:
+        how = f"{words.then}{span and f' for {span}'}"
+    return f"{words.what} {how}{said and f', said{said}'}: {_cause(row['message'])}"
 
 
 def kubelet_died(row: Row) -> str:

@@ -145,7 +145,7 @@ PROBLEMS: tuple[Problem, ...] = (
         "trouble", 3, "trouble of the node", "troubles of the node", rows.TROUBLES,
         "trouble AS subject", sentences.trouble,
         """arg_min(message, (ts, seq)) AS message, sum(attempts)::BIGINT AS attempts,
-        sum(lasted_ns)::BIGINT AS lasted_ns""",
+        sum(lasted_ns)::BIGINT AS lasted_ns, bool_or(is_open) AS is_open""",
         "node",
         of="trouble",
     ),

@@ -490,8 +490,8 @@ def test_the_words_are_those_of_the_reason(
 @pytest.mark.parametrize(
     ("message", "says"),
     [
-        ("cannot create: Post: no route", "the node's certificate could not be had for 50s, said"),
-        ("Get: x509: certificate has expired", "a certificate was not valid for 50s, said 3×:"),
+        ("cannot create: Post: no route", "the node's certificate cannot be had (50s so far)"),
+        ("Get: x509: certificate has expired", "a certificate is not valid (50s so far), said 3×:"),
     ],
 )
 def test_a_certificate_that_is_not_there_or_not_valid(
@@ -516,7 +516,7 @@ def test_what_a_node_lacks_that_is_not_registered_is_no_trouble_of_its_own(
     assert len(_found(tmp_path, story)) == 1
     _trouble(story, "registration_failed", 110, 160, "nodes is forbidden")
     (told,) = _found(tmp_path / "b", story)
-    assert told.text.startswith("the node could not be registered for 50s, said 3×: nodes is")
+    assert told.text.startswith("the node cannot be registered (50s so far), said 3×: nodes is")
 
 
 def test_a_node_that_is_not_ready_is_told_once(tmp_path: Path) -> None:
