@@ -104,6 +104,7 @@ def test_a_task_may_be_killed_at_any_moment(place: Place, tmp_path: Path) -> Non
     assert tables[0] == tables[1]
 
 
+@pytest.mark.slow
 @BUCKETS
 def test_tasks_of_one_node_at_once_all_count(place: Place, tmp_path: Path) -> None:
     """Whoever comes second begins again upon the first."""
@@ -128,6 +129,7 @@ def test_tasks_of_one_node_at_once_all_count(place: Place, tmp_path: Path) -> No
         assert (head_of(again), again.changed) == (head, ())
 
 
+@pytest.mark.slow
 @BUCKETS
 def test_a_repair_and_an_import_at_once_both_count(place: Place, tmp_path: Path) -> None:
     """Whichever is first: what was damaged is sound, what is new is there, nothing is left over."""
@@ -231,6 +233,7 @@ def moody(
     thread.join(PATIENCE_S)
 
 
+@pytest.mark.slow
 def test_storage_that_fails_now_and_then_only_costs_time(
     moody: type[_Moody], bucket: Place, tmp_path: Path
 ) -> None:

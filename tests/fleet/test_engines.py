@@ -230,6 +230,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGKILL, *nightly(signal.SIGTERM)])
 def test_workers_end_with_whoever_started_them(signal_number: int, tmp_path: Path) -> None:
     """By Ctrl-C, which the whole group hears, or a signal to it alone; and say nothing."""

@@ -154,6 +154,7 @@ def test_days_in_order(
         assert pair[0].gone_on == [None, *[1] * (count - 1)]
 
 
+@pytest.mark.slow
 def test_what_a_kill_names_is_read_again(
     logs: dict[str, list[bytes]], pair: tuple[Growing, Growing]
 ) -> None:
@@ -220,6 +221,7 @@ def test_what_does_not_fit_is_thrown_away(
     assert pair[0].gone_on == [None, 1, None]
 
 
+@pytest.mark.slow
 def test_a_document_is_read_with_all(
     logs: dict[str, list[bytes]], pair: tuple[Growing, Growing]
 ) -> None:

@@ -84,9 +84,10 @@ _QUICK = (
     "killed before the threshold",
     "another container killed",
 )
-"""Raw lies of one recording that are told every day."""
+"""Raw lies of one recording that are told before each change lands."""
 
 
+@pytest.mark.slow
 def test_some_raw_lies() -> None:
     """In the files of a recorded node."""
     heard = list(tell_raw(bundle("node-a"), 1, _QUICK))
