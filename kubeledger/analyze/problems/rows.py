@@ -19,6 +19,13 @@ HARMLESS_S = 30
 SILENT_MIN = 5
 """A kubelet says more often what goes on: mounts are tried every two minutes, pulls waited for."""
 
+
+def _heard_at_the_end(of: str) -> str:
+    """A condition on a row of what is said again and again: it was until the records end."""
+    latest = f"SELECT max(e.ts) FROM events AS e WHERE e.node = {of}.node"
+    return f"{of}.last_ts >= ({latest}) - INTERVAL {SILENT_MIN} MINUTE"
+
+
 # --- the node -----------------------------------------------------------------------------
 
 NOT_READY = f"""SELECT c.*, epoch_ns(coalesce(c.until_ts, c.ts)) - epoch_ns(c.ts) AS lasted_ns
@@ -31,9 +38,7 @@ WHERE c.condition = 'Ready' AND c.status <> 'True' AND NOT (
     SELECT 1 FROM events AS e WHERE e.node = c.node AND e.kind = 'node.ShutdownProgressed'
         AND e.ts BETWEEN c.ts - INTERVAL 1 MINUTE AND c.ts + INTERVAL 1 MINUTE)"""
 """Not those that a start or a shutdown brings along."""
-_GOES_ON = f"""t.passed_ts IS NULL AND t.last_ts >= (
-        SELECT max(e.ts) FROM events AS e WHERE e.node = t.node
-    ) - INTERVAL {SILENT_MIN} MINUTE"""
+_GOES_ON = f"t.passed_ts IS NULL AND {_heard_at_the_end('t')}"
 TROUBLES = f"""SELECT t.*, epoch_ns(coalesce(t.passed_ts, t.last_ts)) - epoch_ns(t.ts) AS lasted_ns,
     {_GOES_ON} AS is_open
 FROM node_troubles AS t
@@ -92,9 +97,7 @@ _STAGES = f"""SELECT p.*, {POD.replace("pod)", "coalesce(pod, pod_uid))")} AS na
     ) AS cause,
     ended_ts IS NOT NULL AS is_ended,
     epoch_ns(coalesce(passed_ts, ended_ts, last_ts)) - epoch_ns(p.ts) AS lasted_ns,
-    passed_ts IS NULL AND (ended_ts IS NOT NULL OR last_ts >= (
-        SELECT max(e.ts) FROM events AS e WHERE e.node = p.node
-    ) - INTERVAL {SILENT_MIN} MINUTE) AS is_stuck
+    passed_ts IS NULL AND (ended_ts IS NOT NULL OR {_heard_at_the_end("p")}) AS is_stuck
 FROM pod_stages AS p"""
 _BEFORE_START = """stage NOT IN ('run', 'ready', 'stop', 'teardown') AND NOT EXISTS (
     SELECT 1 FROM events AS r WHERE r.node = s.node AND r.kind = 'lifecycle.PodRejected'

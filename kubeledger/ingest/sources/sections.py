@@ -173,17 +173,15 @@ def _lists(text: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _by_kind(content: bytes) -> Iterator[tuple[str, bytes]]:
-    if not content.lstrip().startswith(b"{"):
-        from kubeledger.ingest.sources.yaml_text import load_yaml  # few files need a YAML parser
+    try:
+        if not content.lstrip().startswith(b"{"):
+            from kubeledger.ingest.sources.yaml_text import load_yaml  # few files need it
 
-        try:
             content = msgspec.json.encode(load_yaml(content)[0])
-            kinds = msgspec.json.decode(content, type=_Kinds).items
-        except (ValueError, TypeError, msgspec.MsgspecError):
-            yield "list.yaml", content  # whoever reads it says what is wrong with it
-            return
-    else:
         kinds = msgspec.json.decode(content, type=_Kinds).items
+    except (ValueError, TypeError, msgspec.MsgspecError):
+        yield "list.yaml", content  # whoever reads it says what is wrong with it
+        return
     lists: dict[str, list[msgspec.Raw]] = {}
     items = msgspec.json.decode(content, type=_List).items
     for of, item in zip(kinds, items, strict=True):
