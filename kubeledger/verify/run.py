@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from kubeledger.model.record import Body
@@ -20,6 +20,10 @@ _STEPS: Final = steps_without("prober")
 """Probe workers are followed as beliefs, so nobody reads those of the state."""
 
 
+_SHORT: Final = 500
+"""Records of a history whose kinds are looked up first."""
+
+
 def verify(
     read: Reader,
     variant: Variant = RECORDED,
@@ -29,9 +33,10 @@ def verify(
     """Decide every decision of a node again.
 
     Args:
-        read: opens its records; called twice.
+        read: opens its records; called twice, and once more for the kinds of a short history.
         variant: decide under these settings; the recorded ones by default.
-        verifiers: only these, for the decisions that they judge; all by default.
+        verifiers: only these, for the decisions that they judge; by default all that may have
+            something to say.
         on_question: is called with what each admission rests on, before its finding comes: seq of
             the decision, and the question.
 
@@ -43,10 +48,7 @@ def verify(
     """
     context = VerifyContext(variant, on_question)
     if verifiers is None:
-        # All rules are much to import, and a module that needs only the types needs none of them.
-        from kubeledger.verify.registry import VERIFIERS
-
-        verifiers = VERIFIERS
+        verifiers = _concerned(read, variant)
     at_work = [verifier(context) for verifier in verifiers]
     judged = {kind for verifier in at_work for kind in verifier.decides}
     prescans: dict[type[Body], list[Prescan]] = {}
@@ -75,6 +77,21 @@ def verify(
     for verifier in at_work:
         verifier.settle(state)
     yield from pending.close()
+
+
+def _concerned(read: Reader, variant: Variant) -> Sequence[type[Verifier]]:
+    """The verifiers for the records of a short history; for a long one, or other settings, all.
+
+    A long one has most kinds of records, and to know which would be one reading more.
+    """
+    # All rules are much to import, and a module that needs only the types needs none of them.
+    from kubeledger.verify.registry import verifiers_for
+
+    if variant is not RECORDED or isinstance(read, BasedReader):
+        return verifiers_for(None)
+    records = list(islice(read(None), _SHORT + 1))
+    is_short = len(records) <= _SHORT
+    return verifiers_for({record.kind for record in records} if is_short else None)
 
 
 def _prescan(

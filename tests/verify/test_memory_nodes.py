@@ -41,7 +41,14 @@ NO_NODES = (
 def alone() -> Iterator[None]:
     """Only this verifier and the one it asks: scenes need hold no more than they look at."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "VERIFIERS", (DeviceVerifier, MemoryVerifier))
+        patch.setattr(
+            registry,
+            "verifiers_for",
+            lambda kinds: (
+                DeviceVerifier,
+                MemoryVerifier,
+            ),
+        )
         yield
 
 
