@@ -9,7 +9,6 @@ twice: once to know what it is, once to import it.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -32,6 +31,7 @@ from kubeledger.ingest.sources.unpack import (
 )
 from kubeledger.ledger.storage import MANIFEST, NODES
 from kubeledger.model.errors import BadInputError, BadQuestionError
+from kubeledger.model.patterns import regex
 from kubeledger.replay.node.state import SNAPSHOT_NAME
 
 # What lies where in the collections of the field, and what that says about a file.
@@ -106,10 +106,10 @@ _TABLE: tuple[tuple[str, Role, str], ...] = (
     (r"(?:^|/)crictl_(?:images|pods|ps|stats)(?:_-\w+)?$", "table", "sosreport"),
     (r"(?:^|/)images\.log$", "table", "kind export logs"),
 )
-_PLACES = tuple((re.compile(pattern), Place(role, whose)) for pattern, role, whose in _TABLE)
+_PLACES = tuple((regex(pattern), Place(role, whose)) for pattern, role, whose in _TABLE)
 
 _NODES = tuple(
-    re.compile(pattern)
+    regex(pattern)
     for pattern in (
         r"(?:^|/)([^/]+)/\1_logs_kubelet(?:\.gz)?$",  # must-gather of performance profiles
         r"(?:^|/)([^/]+)/service-logs/kubelet\.log$",  # talosctl support

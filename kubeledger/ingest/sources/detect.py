@@ -24,6 +24,7 @@ from kubeledger.ingest.sources.prefix import (
     Unwrapper,
 )
 from kubeledger.ingest.sources.streams import SourceFile
+from kubeledger.model.patterns import regex
 
 LOG_FORMATS = ("klog-text", "klog-json", *ROW_FORMATS)
 _OF_LINES = ("klog-text", "klog-json", "kernel-log")
@@ -69,16 +70,16 @@ _LEFT_OUT = {
 
 _CONTROLS_SHARE = 64
 _CONTROLS = bytes((*range(9), *range(14, 27), *range(28, 32)))
-_CGROUP_LINE = re.compile(
+_CGROUP_LINE = regex(
     r"^/?(?:[^\s/]+/)+(?:cpu|cpuset|cpuacct|memory|pids|hugetlb|blkio|io|cgroup|misc)\.[\w.]+ \S",
     re.MULTILINE,
 )
-_YAML_KIND = re.compile(rb"^kind:[ \t]*[\"']?([\w.-]+)", re.MULTILINE)
+_YAML_KIND = regex(rb"^kind:[ \t]*[\"']?([\w.-]+)", re.MULTILINE)
 _KINDS = ("", "Event", "KubeletConfiguration", "Node", "Pod")
 """Of API objects that are read; of lists without their last word."""
-_OF_TALOS = re.compile(rb'"talos-service"\s*:\s*"kubelet"')
-_LOG_NAME = re.compile(r"kubelet|\.log|messages|syslog|journal", re.IGNORECASE)
-_DOCUMENT_NAME = re.compile(r"checkpoint|config|\.json|\.ya?ml", re.IGNORECASE)
+_OF_TALOS = regex(rb'"talos-service"\s*:\s*"kubelet"')
+_LOG_NAME = regex(r"kubelet|\.log|messages|syslog|journal", re.IGNORECASE)
+_DOCUMENT_NAME = regex(r"checkpoint|config|\.json|\.ya?ml", re.IGNORECASE)
 
 
 class Detected(msgspec.Struct):
@@ -148,8 +149,8 @@ def _detect(source: SourceFile) -> Detected:
     return Detected(None, "no known format", detail=_first_line(text))
 
 
-_CALLER = re.compile(r"\b[IWEF] ?[\d :.]{0,40}[\w.-]+\.go:\d+\]")
-_FOR_PEOPLE = re.compile(
+_CALLER = regex(r"\b[IWEF] ?[\d :.]{0,40}[\w.-]+\.go:\d+\]")
+_FOR_PEOPLE = regex(
     r"^(?:Type +Reason +Age +From +Message$|(?:NAMESPACE +)?(?:LAST SEEN +TYPE|NAME +READY) )"
 )
 """Heads of tables of ``kubectl describe`` and ``kubectl get``, whose times are ages."""

@@ -15,11 +15,12 @@ import msgspec
 from kubeledger.ingest.sources.node_lines import OTHER_NODE, whole_lines
 from kubeledger.ingest.sources.streams import SourceFile, SourceView
 from kubeledger.ingest.sources.unpack import Unpacked, spool_errors
+from kubeledger.model.patterns import regex
 
 OTHER_SECTION = OTHER_NODE + b"\x19"
 """What a line of another program begins with; the rest of it is filled: lines keep their places."""
 
-_SECTION = re.compile(rb"^(?:\* )?==> ([^\r\n]{1,200}) <==\r?$", re.MULTILINE)
+_SECTION = regex(rb"^(?:\* )?==> ([^\r\n]{1,200}) <==\r?$", re.MULTILINE)
 _HEAD = 64 << 10
 _HEADER_MAX = 256
 
@@ -87,15 +88,15 @@ def _filled(line: bytes) -> bytes:
 # prints with ``-o json`` or ``-o yaml``.
 
 _DUMP_HEAD = 4 << 10
-_LIST = re.compile(
+_LIST = regex(
     rb'\s*\{\s*"apiVersion": ?"v1",\s*"(?:items"|kind": ?"List")|(?:---\n)?apiVersion: v1\nitems:\n'
 )
-_KIND_IN_YAML = re.compile(rb"^(?:- |  )kind: (\w+)", re.MULTILINE)
-_BEGIN = re.compile(rb'\s*\{\s*(?:"apiVersion": ?"v1",\s*)?"kind": ?"NodeList"')
-_END = re.compile(rb"\n\}\r?\n(?=\{|====)")
-_CONTAINER = re.compile(rb"^==== START logs for container (\S+) of pod (\S+) ====", re.MULTILINE)
-_KIND = re.compile(rb'"kind": ?"(\w+)List"')
-_NAMESPACE = re.compile(rb'"namespace": ?"([\w.-]+)"')
+_KIND_IN_YAML = regex(rb"^(?:- |  )kind: (\w+)", re.MULTILINE)
+_BEGIN = regex(rb'\s*\{\s*(?:"apiVersion": ?"v1",\s*)?"kind": ?"NodeList"')
+_END = regex(rb"\n\}\r?\n(?=\{|====)")
+_CONTAINER = regex(rb"^==== START logs for container (\S+) of pod (\S+) ====", re.MULTILINE)
+_KIND = regex(rb'"kind": ?"(\w+)List"')
+_NAMESPACE = regex(rb'"namespace": ?"([\w.-]+)"')
 
 
 class _Object(msgspec.Struct):
