@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, cast
+from itertools import islice
+from typing import Final, NamedTuple, cast
 
-from kubeledger.verify.context import VerifyContext
-
-if TYPE_CHECKING:
-    from kubeledger.verify.context import Verifier
+from kubeledger.verify.context import Verifier, VerifyContext
+from kubeledger.verify.finding import BasedReader, Reader
+from kubeledger.verify.variant import RECORDED, Variant
 
 
 class Rule(NamedTuple):
@@ -76,7 +76,8 @@ RULES: tuple[Rule, ...] = (
     _rule(
         "restarts",
         "RestartVerifier",
-        "lifecycle.ContainerRestarted lifecycle.ContainerStarted lifecycle.RestartBackedOff",
+        "lifecycle.ContainerRestarted lifecycle.ContainerStarted lifecycle.PodListed "
+        "lifecycle.RestartBackedOff",
         asks="ProbeVerifier",
     ),
     _rule(
@@ -101,6 +102,22 @@ def verifiers_for(kinds: Collection[str] | None) -> tuple[type[Verifier], ...]:
     if kinds is None:
         return tuple(rule.load() for rule in RULES)
     return _with_asked({rule.name for rule in RULES if rule.is_concerned(kinds)})
+
+
+_SHORT: Final = 500
+"""Records of a history whose kinds are looked up first."""
+
+
+def concerned(read: Reader, variant: Variant) -> tuple[type[Verifier], ...]:
+    """The verifiers for the records of a short history; for a long one, or other settings, all.
+
+    A long one has most kinds of records, and to know which would be one reading more.
+    """
+    if variant is not RECORDED or isinstance(read, BasedReader):
+        return verifiers_for(None)
+    records = list(islice(read(None), _SHORT + 1))
+    is_short = len(records) <= _SHORT
+    return verifiers_for({record.kind for record in records} if is_short else None)
 
 
 def verifiers_of(decisions: Collection[str]) -> tuple[type[Verifier], ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from kubeledger.model.record import Body
@@ -20,10 +20,6 @@ _STEPS: Final = steps_without("prober")
 """Probe workers are followed as beliefs, so nobody reads those of the state."""
 
 
-_SHORT: Final = 500
-"""Records of a history whose kinds are looked up first."""
-
-
 def verify(
     read: Reader,
     variant: Variant = RECORDED,
@@ -33,7 +29,7 @@ def verify(
     """Decide every decision of a node again.
 
     Args:
-        read: opens its records; called twice, and once more for the kinds of a short history.
+        read: opens its records; called twice, and once before for their kinds.
         variant: decide under these settings; the recorded ones by default.
         verifiers: only these, for the decisions that they judge; by default all that may have
             something to say.
@@ -48,7 +44,10 @@ def verify(
     """
     context = VerifyContext(variant, on_question)
     if verifiers is None:
-        verifiers = _concerned(read, variant)
+        # A module that needs only the types needs no rule.
+        from kubeledger.verify.registry import concerned
+
+        verifiers = concerned(read, variant)
     at_work = [verifier(context) for verifier in verifiers]
     judged = {kind for verifier in at_work for kind in verifier.decides}
     prescans: dict[type[Body], list[Prescan]] = {}
@@ -77,21 +76,6 @@ def verify(
     for verifier in at_work:
         verifier.settle(state)
     yield from pending.close()
-
-
-def _concerned(read: Reader, variant: Variant) -> Sequence[type[Verifier]]:
-    """The verifiers for the records of a short history; for a long one, or other settings, all.
-
-    A long one has most kinds of records, and to know which would be one reading more.
-    """
-    # All rules are much to import, and a module that needs only the types needs none of them.
-    from kubeledger.verify.registry import verifiers_for
-
-    if variant is not RECORDED or isinstance(read, BasedReader):
-        return verifiers_for(None)
-    records = list(islice(read(None), _SHORT + 1))
-    is_short = len(records) <= _SHORT
-    return verifiers_for({record.kind for record in records} if is_short else None)
 
 
 def _prescan(

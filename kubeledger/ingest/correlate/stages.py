@@ -8,6 +8,7 @@ process of the kubelet ends. Back-offs of restarts are records of their own
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Iterable
 from functools import lru_cache
 from typing import Any, Literal, cast
@@ -34,7 +35,6 @@ from kubeledger.kubelet.lifecycle.stages import (
     shape_of,
 )
 from kubeledger.model.bodies.node import ErrorsLogged, PodStageFailed, Stage
-from kubeledger.model.patterns import regex
 from kubeledger.model.units import NS_PER_S
 
 _EVERY_NS = 3600 * NS_PER_S
@@ -42,8 +42,8 @@ _SHAPES_MAX = 1000
 """Lines of more shapes than this are counted together: memory must stay flat."""
 _OTHER_SHAPES = "(more shapes)"
 
-_POD_AND_UID = regex(r'\bpod \\*"([^"\\]+)\\*" \(UID: \\*"([^"\\]+)\\*"\)')
-_POD_DIRECTORY = regex(f"/pods/({UID})/")
+_POD_AND_UID = re.compile(r'\bpod \\*"([^"\\]+)\\*" \(UID: \\*"([^"\\]+)\\*"\)')
+_POD_DIRECTORY = re.compile(f"/pods/({UID})/")
 _NODE = Subject()
 
 
@@ -161,10 +161,10 @@ _REFUSED = "Predicate failed on Pod"
 _EVENTS: dict[str, Stage] = {"Pulled": "image", "Created": "create", "Started": "start"}
 """Event -> the stage that it shows to be passed."""
 
-_UID = regex(rf"(?:\bpod[_\"]?|orphaned pod \"|\"KillPodSandbox\\*\" for \\*\")({UID})")
+_UID = re.compile(rf"(?:\bpod[_\"]?|orphaned pod \"|\"KillPodSandbox\\*\" for \\*\")({UID})")
 """Where a text names a pod by its UID alone: a cgroup, a sandbox, a directory."""
 
-_DOCKERS_NAME = regex(r"/k8s_(?!POD_)([^_\s\"]+)_([^_\s\"]+)_([^_\s\"]+)_[0-9a-f]")
+_DOCKERS_NAME = re.compile(r"/k8s_(?!POD_)([^_\s\"]+)_([^_\s\"]+)_([^_\s\"]+)_[0-9a-f]")
 """Container, pod and namespace in the name that dockershim gave to a container."""
 
 _Run = tuple[str, str | None, Stage, str | None]

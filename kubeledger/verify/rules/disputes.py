@@ -41,7 +41,7 @@ from kubeledger.verify.finding import Row, Side, Violation, Witnesses
 from kubeledger.verify.rules.containers import OfPod, subject_of
 
 
-def _report_lists(context: VerifyContext) -> None:
+def report_disputes(context: VerifyContext) -> None:
     """Say which lists of a pod differ, and which manifests differ from all lists of their pods."""
     of_manifests: dict[ListedPod, list[tuple[ListedPod, tuple[str, str, str] | None]]] = {}
     for lists in context.pods.all_versions():
@@ -167,10 +167,6 @@ class SourceDisputes(Verifier):
             PodRejected: self._pod_rejected,
             SettingsObserved: self._settings_observed,
         }
-
-    def settle(self, state: NodeState) -> None:
-        """Lists that cannot all be right are said."""
-        _report_lists(self.context)
 
     def _compare(self, change: Row[Parts], *reading: Row[Parts]) -> None:
         """Accounts of one fact, of one time."""

@@ -20,6 +20,7 @@ from kubeledger.model.bodies.lifecycle import (
 )
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, all_of, judge, open_to, same
 from kubeledger.verify.context import See
 from kubeledger.verify.evidence.container_specs import specs_of
@@ -27,6 +28,7 @@ from kubeledger.verify.evidence.line_classes import SYNC_FAILED
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.back_off import policy_of
 from kubeledger.verify.rules.containers import Container, Instance, judge_policy, subject_of
+from kubeledger.verify.rules.disputes import report_disputes
 from kubeledger.verify.rules.starts import Starts
 
 _LONGEST_KILL_NS: Final = 60 * NS_PER_S
@@ -46,6 +48,10 @@ class RestartVerifier(Starts):
             ContainerRestarted: self._in_time(self._restarted),
             RestartBackedOff: self._in_time(self._backed_off),
         }
+
+    def settle(self, state: NodeState) -> None:
+        """Lists that cannot all be right are said."""
+        report_disputes(self.context)
 
     # -- restarts ----------------------------------------------------------------------------
 
