@@ -348,7 +348,7 @@ class StaticPolicy:
         if allocated is not None:
             fits = allocated.bit_count() == count
             return {CPU: self.generate_hints(allocated, 0, count) if fits else ()}
-        reusable = self.cpus_to_reuse.get(uid, 0)
+        reusable = self.cpus_to_reuse.get(uid, 0) if self._facts.hints_count_reusable_cpus else 0
         return {CPU: self.generate_hints(self.available(state), reusable, count)}
 
     def get_pod_topology_hints(self, state: State, pod: Pod) -> ProviderHints:

@@ -50,7 +50,7 @@ class Wanted(NamedTuple):
 
     @property
     def nodes(self) -> tuple[int, ...]:
-        """Nodes that hints are made of: since 1.30 those that host devices of the resource.
+        """Nodes that hints are made of, all or those that host devices of the resource.
 
         Source: v1.36.2 pkg/kubelet/cm/devicemanager/topology_hints.go deviceNUMANodes
         """

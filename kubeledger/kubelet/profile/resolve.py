@@ -156,6 +156,9 @@ GATED_FACTS: Final = (
     GatedFact("PodLevelResources", "admission", "pod_level_resources", 32),
     GatedFact("PodLevelResources", "cgroups", "pod_level_resources", 32),
     GatedFact("PodLevelResources", "eviction", "message_names_pod_request", 34),
+    GatedFact(
+        "InPlacePodVerticalScaling", "eviction", "message_reads_allocated_memory", 27, until=32
+    ),
     GatedFact("DisableCPUQuotaWithExclusiveCPUs", "cgroups", "exclusive_cpus_unlimited", 33),
     GatedFact("InPlacePodVerticalScaling", "admission", "resized_requests_count", 27),
     GatedFact("InPlacePodVerticalScaling", "kuberuntime", "resizes_in_place", 33),
@@ -194,7 +197,8 @@ GATED_FACTS: Final = (
     GatedFact("ExecProbeTimeout", "prober", "exec_timeout_fails", 20),
     GatedFact("GRPCContainerProbe", "prober", "grpc_probes", 23),
     GatedFact("ContainerRestartRules", "kuberuntime", "container_restart_rules", 34),
-    GatedFact("ContainerRestartRules", "prober", "container_restart_rules", 34),
+    GatedFact("ContainerRestartRules", "prober", "exited_container_keeps_worker", 34, until=35),
+    GatedFact("ContainerRestartRules", "prober", "container_restart_rules", 35),
     GatedFact("RestartAllContainersOnContainerExits", "kuberuntime", "restart_all_containers", 35),
     GatedFact("RestartAllContainersOnContainerExits", "prober", "restart_all_containers", 35),
     GatedFact(

@@ -49,10 +49,11 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
     )
     pending_admission_pod: bool = fact(
         since=23,
+        backports={22: 1},
         until=32,
         text="The last pod that was to be admitted counts as active until another one is.",
         source="memory_manager.go, cpu_manager.go pendingAdmissionPod: v1.22.0 and v1.23.0, "
-        "v1.31.14 and v1.32.13 differ",
+        "v1.31.14 and v1.32.13 differ; for 1.22 #104267",
         proof="conformance",
     )
     allocated_resources_win: bool = fact(
@@ -147,6 +148,13 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
         source="cpumanager/policy_static.go generateCPUTopologyHints: v1.19.0 and v1.20.0 differ",
         proof="source",
     )
+    hints_count_reusable_cpus: bool = fact(
+        since=20,
+        text="CPUs that init containers leave to the pod's later containers count for the CPU "
+        "manager's hints; before, for the allocation alone.",
+        source="cpumanager/policy_static.go generateCPUTopologyHints: v1.19.0 and v1.20.0 differ",
+        proof="source",
+    )
     sockets_counted_by_cadvisor: bool = fact(
         since=21,
         text="A machine has as many sockets as cAdvisor says; before, as many as NUMA nodes.",
@@ -175,8 +183,10 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
     )
     ended_containers_leave_the_map: bool = fact(
         since=25,
+        backports={24: 2, 23: 8, 22: 10, 21: 13},
         text="The CPU manager forgets the IDs of containers of pods that are not active.",
-        source="cpumanager/cpu_manager.go removeStaleState",
+        source="cpumanager/cpu_manager.go removeStaleState: v1.24.0 and v1.24.12, v1.25.0 differ "
+        "(#109103, for 1.24 #110307, for 1.23 #109156, for 1.22 #109157, for 1.21 #109158)",
         proof="source",
     )
     free_cores_must_suffice: bool = fact(
