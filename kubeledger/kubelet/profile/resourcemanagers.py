@@ -258,6 +258,14 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
         source=f"{_OPTIONS} betaOptions: v1.32.13 and v1.33.13 differ",
         proof="conformance",
     )
+    distribution_balances_machine: bool = fact(
+        since=24,
+        text="distribute-cpus-across-numa balances what is left on all NUMA nodes; before, on the "
+        "chosen ones, of which each gave at most one CPU or core more than the others.",
+        source="cpumanager/cpu_assignment.go takeByTopologyNUMADistributed: v1.23.0 and v1.24.0 "
+        "differ",
+        proof="source",
+    )
     align_by_socket_option: bool = fact(
         since=25,
         text="There is an option align-by-socket, which is alpha.",

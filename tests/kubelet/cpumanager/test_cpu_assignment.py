@@ -106,6 +106,29 @@ def test_spread(options: StaticPolicyOptions, count: int, expected: str) -> None
     assert taken(FOUR_NODES, "0-15", count, options) == expected
 
 
+@pytest.mark.parametrize(("version", "expected"), [("1.23.0", "0-2,8-10"), ("1.24.0", "0-2,4-6")])
+def test_what_is_balanced(version: str, expected: str) -> None:
+    """In 1.23 the NUMA nodes that are chosen, since then the machine, of which one is nearly full.
+
+    With 4, 4, 3 and 1 CPUs free nodes 0 and 2 are left with 1 and 0, or 0 and 1 with 1 each.
+    """
+    options = StaticPolicyOptions(distribute_cpus_across_numa=True)
+    assert taken(FOUR_NODES, "0-10,12", 6, options, version) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("1.23.0", "accounting error, not enough CPUs allocated, remaining: 1"),
+        ("1.24.0", "0-2,8,12"),
+    ],
+)
+def test_who_gives_the_rest(version: str, expected: str) -> None:
+    """In 1.23 each chosen NUMA node gives one CPU more or none, also one that has no more."""
+    options = StaticPolicyOptions(distribute_cpus_across_numa=True)
+    assert taken(FOUR_NODES, "0-2,4,8,12", 5, options, version) == expected
+
+
 def test_a_combination_that_is_kept_is_overwritten() -> None:
     """Of four and more: the kubelet gives CPUs of another node than it found best."""
     kept = next(combinations := iterate_combinations(range(6), 4))
