@@ -141,11 +141,12 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
         proof="conformance",
     )
 
-    hints_prefer_fewest_sockets: bool = fact(
-        until=20,
-        text="Of the CPU manager's hints with the fewest NUMA nodes only those on the fewest "
-        "sockets are preferred.",
-        source="cpumanager/policy_static.go generateCPUTopologyHints: v1.19.0 and v1.20.0 differ",
+    sockets_are_known: bool = fact(
+        since=20,
+        backports={19: 9},
+        text="A CPU's socket is what cAdvisor says; before, its NUMA node.",
+        source="cpumanager/topology/topology.go Discover: v1.19.0 and v1.20.0 differ (#90980, for "
+        "1.19 #99276)",
         proof="source",
     )
     hints_count_reusable_cpus: bool = fact(
@@ -157,8 +158,10 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
     )
     sockets_counted_by_cadvisor: bool = fact(
         since=21,
+        backports={19: 9, 20: 5},
         text="A machine has as many sockets as cAdvisor says; before, as many as NUMA nodes.",
-        source="cpumanager/topology/topology.go Discover",
+        source="cpumanager/topology/topology.go Discover (#99464, for 1.20 #99493, for 1.19 "
+        "#99771)",
         proof="source",
     )
     units_sorted_by_free_cpus: bool = fact(

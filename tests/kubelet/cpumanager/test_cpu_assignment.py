@@ -91,6 +91,22 @@ def test_before_1_23_numa_nodes_do_not_count() -> None:
     assert taken(FOUR_NODES, "0-1,4-15", 4, version="1.23.0") == "4-7"
 
 
+@pytest.mark.parametrize(("version", "expected"), [("1.19.8", "4-7"), ("1.19.9", "0-1,4-5")])
+def test_before_1_19_9_each_numa_node_is_a_socket(version: str, expected: str) -> None:
+    """Until then the kubelet took cAdvisor's NUMA nodes for sockets."""
+    assert taken(FOUR_NODES, "0-1,4-15", 4, version=version) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [("1.19.8", 4), ("1.19.9", 8), ("1.20.4", 4), ("1.20.5", 8)],
+)
+def test_cpus_of_a_socket(version: str, expected: int) -> None:
+    """Four NUMA nodes on two sockets."""
+    topology = CPUTopology(FOUR_NODES, resolve(version).resourcemanagers)
+    assert topology.cpus_per_socket == expected
+
+
 @pytest.mark.parametrize(
     ("options", "count", "expected"),
     [
