@@ -13,7 +13,6 @@ from typing import NamedTuple, get_args
 
 from kubeledger.kubelet.profile.lifecycle import StageFacts
 from kubeledger.model.bodies.node import Stage
-from kubeledger.model.patterns import regex
 
 # What a kubelet says of what it waits for, in the words of its version.
 #
@@ -23,7 +22,7 @@ from kubeledger.model.patterns import regex
 NETWORK = "network is not ready"
 """Begins the error of a sync that waits for the network (``NetworkNotReadyErrorMsg``)."""
 
-_GRPC = regex(r"rpc error: code = \w+ desc = ")
+_GRPC = re.compile(r"rpc error: code = \w+ desc = ")
 
 
 def status_message(error: str) -> str:
@@ -184,11 +183,11 @@ _BY_WORDS: dict[str, tuple[tuple[str, Stage, str], ...]] = {
 }
 """The same of reasons that stand for several things, which the message's first words tell."""
 
-_STARTS = regex(
+_STARTS = re.compile(
     r"failed to (?:start container|create (?:containerd|shim) task|start containerd task)"
     r"|OCI runtime start failed|container create failed"
 )
-_CONFIGURES = regex(
+_CONFIGURES = re.compile(
     r"(?:secret|configmap)s? \"[^\"]+\" (?:not found|is forbidden)|couldn't find key|non-existent"
     r"|failed to sync (?:secret|configmap) cache|services have not yet been read|runAsNonRoot"
     r"|run as root|failed to prepare subPath|subPath|host IP|has runAsUser|unset env",
@@ -222,7 +221,7 @@ def failure_of_event(
 
 
 _POD = r"\"?[^\s\",()]+(?:_[^\s\",()]+\([^\s\")]*\)|/[^\s\",():]+)?\"?"
-_LAYERS = regex(
+_LAYERS = re.compile(
     rf"(?:Failed to (?:create|generate) sandbox(?: config)? for pod {_POD}: "
     rf"|Failed to create log directory for pod {_POD}: |Failed to create pod sandbox: "
     rf"|(?:[Cc]reatePodSandbox|Create pod log directory) for pod {_POD} failed: "
@@ -234,7 +233,7 @@ _LAYERS = regex(
     rf"|Exec lifecycle hook \(.*?\) for Container {_POD} in Pod {_POD} failed - error: )+",
     re.DOTALL,
 )
-_WITHIN = regex(
+_WITHIN = re.compile(
     r" \((?:UniqueName|spec\.Name): \"[^\"]*\"\)| pod \"[^\"]*\" \(UID: \"[^\"]*\"\)"
     r"|; skipping pod$|, message: \"\"$"
 )
@@ -247,14 +246,14 @@ def _peeled(message: str) -> str:
 
 
 _ABOUT = (
-    regex(r"image \"(?P<one>[^\"]+)\"|image tag \"(?P<tag>[^\"]+)\""),
+    re.compile(r"image \"(?P<one>[^\"]+)\"|image tag \"(?P<tag>[^\"]+)\""),
     # A search that ignores case, or begins with either of two letters, is ten times as slow.
-    regex(
+    re.compile(
         r"(?:[Ss]ecret|[Cc]onfig[Mm]ap)s? \"(?P<one>[^\"]+)\""
         r"|(?:in|find) (?:[Ss]ecret|[Cc]onfig[Mm]ap) (?P<key>[^\s\",:]+)"
     ),
-    regex(r"unmounted volumes=\[(?P<list>[^\]]+)\]|volumes?(?:Mount)? \"(?P<one>[^\"]+)\""),
-    regex(
+    re.compile(r"unmounted volumes=\[(?P<list>[^\]]+)\]|volumes?(?:Mount)? \"(?P<one>[^\"]+)\""),
+    re.compile(
         r"laim(?:(?<=esourceClaim)|(?<=esource claim)|(?<=volumeclaim)|(?<=for claim)"
         r"|(?<=^claim)) (?:with same name )?(?!not created)\"?(?P<one>[^\s(:,\"]+)"
     ),
@@ -291,7 +290,7 @@ class PodFailure(NamedTuple):
 
 
 _QUOTED = r"[^\"\\]*(?:\\.[^\"\\]*)*"
-_RESULT = regex(
+_RESULT = re.compile(
     rf"failed to \"(?P<action>\w+)\" for \"(?P<target>{_QUOTED})\" with (?P<reason>\w+)"
     rf"(?:[^\"]*?: \"(?P<message>{_QUOTED}))?",
     re.DOTALL,
@@ -370,7 +369,7 @@ def _of_result(action: str, target: str, reason: str, message: str) -> StageFail
     return known or failure_of("start", reason, message, target)
 
 
-_START = regex(
+_START = re.compile(
     r"(?:init |ephemeral )?container (?:&Container\{Name:(?P<name>[^,]*),.*|(?P<bare>\S+))"
     r" start failed in pod (?P<pod>\S+?\([^)]*\)): (?P<reason>\w+): (?P<message>.*)",
     re.DOTALL,
@@ -389,18 +388,18 @@ def failure_of_start(error: str) -> PodFailure | None:
     return PodFailure(found["pod"], None, failure)
 
 
-_OPERATION = regex(
+_OPERATION = re.compile(
     r"(?:Operation for .*? failed\. No retries permitted until .*? \(durationBeforeRetry [^)]*\)\."
     r" Error: )?(?P<quote>\"?)(?P<error>.*)",
     re.DOTALL,
 )
-_OF_VOLUME = regex(
+_OF_VOLUME = re.compile(
     r"(?:operationExecutor\.)?(?P<operation>[\w.]+|error cleaning subPath mounts).*?"
     r" for volume \"(?P<volume>[^\"]*)\" \((?:UniqueName|spec\.Name): \"[^\"]*\"\)"
     r" pod \"(?P<pod>[^\"]*)\" \(UID: \"(?P<uid>[^\"]*)\"\)",
     re.DOTALL,
 )
-_UNDONE = regex(r"Unm|Detach|error cleaning")
+_UNDONE = re.compile(r"Unm|Detach|error cleaning")
 _OF_OPERATION = {"MapVolume": "FailedMapVolume", "AttachVolume": "FailedAttachVolume"}
 
 
@@ -425,8 +424,8 @@ def failure_of_volume(error: str) -> PodFailure | None:
     return PodFailure(pod if pod != uid else None, uid or None, failure)
 
 
-_LIST = regex(r"volumes=\[[^\]]*\]")
-_VALUE = regex(r"(?<![\w.:/@-])[a-zA-Z_.:/@-]*\d[\w.:/@-]*")
+_LIST = re.compile(r"volumes=\[[^\]]*\]")
+_VALUE = re.compile(r"(?<![\w.:/@-])[a-zA-Z_.:/@-]*\d[\w.:/@-]*")
 
 
 @lru_cache(maxsize=64)
