@@ -32,7 +32,8 @@ class ListedInstance(msgspec.Struct):
         seen_ns: when it is shown first, by the record ``seq``.
         began_ns, ended_ns: when it was started and ended, to the second; None when no list says.
         ended: (time, record) of the first list that shows it ended; None when none does.
-        ran: (time, record) of the last list of the kubelet that shows it running.
+        ran: (time, record) of the last list of the kubelet that shows it running; ``lived``: of
+            anybody.
     """
 
     name: str
@@ -42,6 +43,7 @@ class ListedInstance(msgspec.Struct):
     ended_ns: int | None = None
     ended: tuple[int, int] | None = None
     ran: tuple[int, int] = (0, 0)
+    lived: tuple[int, int] = (0, 0)
 
 
 class ListedInstances:
@@ -82,8 +84,11 @@ class ListedInstances:
             at = record.ts_ns, record.seq
             own.ended = min(own.ended or at, at)
             own.ended_ns = shown.time("finishedAt") or own.ended_ns
-        if shown.state == "running" and getattr(record.body, "listed_by", None) == "kubelet":
-            own.ran = max(own.ran, (record.ts_ns, record.seq))
+        if shown.state == "running":
+            at = record.ts_ns, record.seq
+            own.lived = max(own.lived, at)
+            if getattr(record.body, "listed_by", None) == "kubelet":
+                own.ran = max(own.ran, at)
 
     def _instance(self, key: str, of: str, name: str, record: Record) -> ListedInstance:
         known = self._of_pods.setdefault(key, {})

@@ -235,6 +235,10 @@ class Times:
             return None
         return When(listed_ns, listed_ns + _SECOND_NS)
 
+    def kills(self, container_id: str | None, from_ns: int, to_ns: int) -> bool:
+        """Whether the kubelet told after a time, and by another, that it kills a container."""
+        return any(from_ns < ts_ns <= to_ns for ts_ns in self._kills.get(container_id or "", ()))
+
     def told(self, ts_ns: int) -> When:
         """When that was which a relist saw, and the sync loop told at a time."""
         return When(ts_ns - max(RELIST_NS, self.late(ts_ns)), ts_ns)

@@ -17,6 +17,7 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
     ContainerStarted,
+    KubernetesEvent,
     PodListed,
     PodRejected,
 )
@@ -25,7 +26,7 @@ from kubeledger.model.record import Body, Record
 from kubeledger.replay.episodes.safety import TAKES, Safety
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import See, Verifier, VerifyContext
-from kubeledger.verify.evidence.container_specs import versions_of
+from kubeledger.verify.evidence.container_specs import specs_of, versions_of
 from kubeledger.verify.evidence.history_entries import STATUS_PREFIX
 from kubeledger.verify.evidence.line_classes import (
     ENDS,
@@ -120,6 +121,7 @@ def _says(value: object) -> str:
 # probe that led to a kill   the decision                    the event of the kill
 # exit code of a container   the line of its end             its status in lists
 # pod of a container's ID    the first line, or list         all others
+# containers of a pod        its lists                       the event of a kill
 # memory of the machine      the line about it               the first eviction signal after it
 # =========================  ==============================  ======================================
 #
@@ -161,6 +163,7 @@ class SourceDisputes(Verifier):
             ContainerStarted: self._container_started,
             EvictionSignalObserved: self._signal_observed,
             KubeletStarted: self._kubelet_started,
+            KubernetesEvent: self._reported,
             NodeObserved: self._node_observed,
             PodListed: self._pod_listed,
             PodPreempted: self._pod_preempted,
@@ -259,6 +262,20 @@ class SourceDisputes(Verifier):
             subject = subject_of(body)
             change = _row("kill", subject, (probe,), record, f"the {probe} probe failed")
             self._compare(change, *_lines("kill", subject, record, KILL_TEXTS, _probe_of))
+
+    def _reported(self, record: Record, body: KubernetesEvent, _: NodeState) -> None:
+        """A kill is of one of the pod's containers."""
+        if body.reason != "Killing" or body.container is None or body.object_kind != "Pod":
+            return
+        who = body.namespace, body.pod
+        alike, pods = self.context.timeline.named(*who), self.context.pods
+        specs = [specs_of(pods, record.ts_ns, pod.uid, *who) for pod in alike]
+        known = [each[0] for each in specs if not isinstance(each, str)]
+        own = {container.name for spec in known for container in spec.containers}
+        if known and len(known) == len(specs) and body.container not in own:
+            sides = (known[0].seq, f"it has {', '.join(sorted(own))}"), (record.seq, body.message)
+            why = f"an event tells of container {body.container}, which the pod does not have"
+            self.context.contradict(record.ts_ns, f"pod/{name_key(*who)}", why, *sides)
 
     def _compare_exit(self, record: Record, body: PodListed, shown: ShownInstance) -> None:
         subject = f"container/{body.namespace}/{body.pod}/{shown.name}"

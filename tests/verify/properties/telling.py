@@ -58,7 +58,9 @@ def tell(truth: Truth, most: int, kinds: Sequence[str] = ()) -> Iterator[Heard]:
             yield Heard(truth.name, kind, tale.what, verdict)
 
 
-def tell_raw(told: Bundle, most: int, kinds: Sequence[str] = ()) -> Iterator[Heard]:
+def tell_raw(
+    told: Bundle, most: int, kinds: Sequence[str] = (), seed: int = 0
+) -> Iterator[Heard]:
     """Tell up to ``most`` lies of each kind in copies of a bundle's files.
 
     What the import makes the same decisions of is none.
@@ -68,7 +70,7 @@ def tell_raw(told: Bundle, most: int, kinds: Sequence[str] = ()) -> Iterator[Hea
     for kind, liar in LIARS.items():
         if kinds and kind not in kinds:
             continue
-        random = Random(f"{told.path.name} {kind}")
+        random = Random(f"{told.path.name} {kind} {seed or ''}".rstrip())
         heard = 0
         for lie in islice(liar(told, random), 3 * most):
             records = _as_told(told, lie)
@@ -146,8 +148,10 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     kinds = [kind for kind in given.kinds.split(",") if kind]
     nodes = [node for node in given.raw.split(",") if node]
-    heard = [each for node in nodes for each in tell_raw(bundle(node), given.most, kinds)] or [
-        each for truth in ears(given.seed, given.cases) for each in tell(truth, given.most, kinds)
+    truths = () if nodes else ears(given.seed, given.cases)
+    heard = [
+        *(e for node in nodes for e in tell_raw(bundle(node), given.most, kinds, given.seed)),
+        *(each for truth in truths for each in tell(truth, given.most, kinds)),
     ]
     all_kinds: Mapping[str, object] = LIARS if nodes else TALES
     print(*table(heard, all_kinds), sep="\n")
