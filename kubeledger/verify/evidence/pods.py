@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -23,6 +23,9 @@ from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed
 from kubeledger.model.record import Record
 from kubeledger.model.units import parse_ts
 
+LOST_EXIT_CODE: Final = 255
+"""Of what the runtime had lost, and found ended later."""
+
 
 class ListedInstance(msgspec.Struct):
     """One instance of a container as lists show it.
@@ -32,8 +35,8 @@ class ListedInstance(msgspec.Struct):
         seen_ns: when it is shown first, by the record ``seq``.
         began_ns, ended_ns: when it was started and ended, to the second; None when no list says.
         ended: (time, record) of the first list that shows it ended; None when none does.
-        ran: (time, record) of the last list of the kubelet that shows it running; ``lived``: of
-            anybody.
+        ran: (time, record) of the last list of the kubelet that shows it running.
+        lived: the last time at which it ran by any list, and that list.
     """
 
     name: str
@@ -84,6 +87,8 @@ class ListedInstances:
             at = record.ts_ns, record.seq
             own.ended = min(own.ended or at, at)
             own.ended_ns = shown.time("finishedAt") or own.ended_ns
+            if shown.shown.get("exitCode") != LOST_EXIT_CODE and own.ended_ns is not None:
+                own.lived = max(own.lived, (own.ended_ns, record.seq))
         if shown.state == "running":
             at = record.ts_ns, record.seq
             own.lived = max(own.lived, at)

@@ -23,6 +23,7 @@ from kubeledger.model.bodies.lifecycle import (
 )
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, SettingsObserved
 from kubeledger.model.record import Body, Record
+from kubeledger.model.units import format_ts
 from kubeledger.replay.episodes.safety import TAKES, Safety
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import See, Verifier, VerifyContext
@@ -120,6 +121,7 @@ def _says(value: object) -> str:
 # victim of a preemption     the decision                    its lines: event, status, end; lists
 # probe that led to a kill   the decision                    the event of the kill
 # exit code of a container   the line of its end             its status in lists
+# start, end of a container  its line                        its status in lists
 # pod of a container's ID    the first line, or list         all others
 # containers of a pod        its lists                       the event of a kill
 # memory of the machine      the line about it               the first eviction signal after it
@@ -233,6 +235,18 @@ class SourceDisputes(Verifier):
 
     def _container_started(self, record: Record, body: ContainerStarted, _: NodeState) -> None:
         self._belongs(record, body.container_id, body)
+        self._compare_time(record, body, "began")
+
+    def _compare_time(
+        self, record: Record, body: ContainerStarted | ContainerDied, what: str
+    ) -> None:
+        """A line may be late, but nothing is told before it is."""
+        early = self.context.times.early(body.container_id, record.ts_ns)
+        if early is not None:
+            when = f"container {body.container_id} {what}"
+            sides = (record.seq, when), (early[1], f"{when} at {format_ts(early[0])}")
+            why = f"a line tells that a container {what} before it did, by its status"
+            self.context.contradict(record.ts_ns, subject_of(body), why, *sides)
 
     def _belongs(self, record: Record, container_id: str | None, body: OfPod) -> None:
         """A runtime gives no ID twice."""
@@ -249,6 +263,7 @@ class SourceDisputes(Verifier):
 
     def _container_died(self, record: Record, body: ContainerDied, _: NodeState) -> None:
         self._belongs(record, body.container_id, body)
+        self._compare_time(record, body, "ended")
         if body.exit_code is not None and body.container is not None:
             subject = subject_of(body)
             self._died[subject] = body.container_id

@@ -373,7 +373,7 @@ class KillVerifier(RuleVerifier):
             return None
         if times.kills(body.container_id, record.ts_ns, ran_ns):
             return None
-        why = f"{what} still ran at {format_ts(ran_ns)}, and was not killed again"
+        why = f"{what} ran until {format_ts(ran_ns)} at least, and was not killed again"
         return same(False, why, inputs=[shown.lived[1]])
 
     def _judge(
@@ -437,7 +437,8 @@ class KillVerifier(RuleVerifier):
         if record.ts_ns - run.died_ns < _ENDED_BEFORE_NS:
             return []
         stay = self.context.timeline.interval(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        if stay is not None and (stay.end_decided_ns or record.ts_ns) <= run.died_ns:
+        of_pod = stay is not None and (stay.end_decided_ns or record.ts_ns) <= run.died_ns
+        if of_pod and not self.context.times.kills(body.container_id, 0, run.died_ns):
             return []
         why = f"container {body.container} had ended by {format_ts(run.died_ns)}"
         return [same(False, f"{why}, and only what runs is killed", inputs=[run.died_seq])]

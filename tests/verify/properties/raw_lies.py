@@ -355,6 +355,8 @@ def _too_early(bundle: Bundle, random: Random) -> Iterator[RawLie]:
         waited_s = (held.ts_ns - ends[-1].ts_ns) / NS_PER_S + 1 if ends else 0
         if not ends or by > -8 or waited_s > held.body.back_off_s - 4:
             continue
+        if next_process_ns(bundle.records, held.ts_ns) < start.ts_ns:
+            continue
         events = [r for r in _near(bundle, start, KubernetesEvent, before_s=4)
                   if r.body.reason in ("Created", "Started", "Pulled")]  # fmt: skip
         edits = bundle.at(by, start, *events)
@@ -466,13 +468,12 @@ def _another_container(kinds: tuple[type, ...]) -> Liar:
     """The decision's lines have the ID of a container that had ended, or was still to come."""
 
     def liar(bundle: Bundle, random: Random) -> Iterator[RawLie]:
-        ids = sorted(
-            {r.body.container_id for r in bundle.of(ContainerStarted) if not r.body.sandbox}
-        )
+        of = {r.body.container_id: r for r in bundle.of(ContainerStarted) if not r.body.sandbox}
         for record in bundle.some(random, *kinds):
-            own = record.body.container_id
-            if own is not None and (edits := bundle.said(record, own, random.choice(ids))):
-                yield RawLie(f"{record.seq}", edits, subjects(record.body))
+            own, other = record.body.container_id, random.choice(sorted(of))
+            if own is not None and (edits := bundle.said(record, own, other)):
+                about = (*subjects(record.body), *subjects(of[other].body))
+                yield RawLie(f"{record.seq}", edits, about)
 
     return liar
 
