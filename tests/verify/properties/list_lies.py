@@ -255,7 +255,8 @@ def _main_first(bundle: Bundle, random: Random) -> Iterator[RawLie]:
         if _has_init(listed, record.body.container) or record.ts_ns - first.ts_ns > 600 * NS_PER_S:
             continue
         by = (first.ts_ns - record.ts_ns) / NS_PER_S - 5
-        yield RawLie(f"{record.seq}", bundle.at(by, record), subjects(record.body))
+        if edits := bundle.at(by, record):
+            yield RawLie(f"{record.seq}", edits, subjects(record.body))
 
 
 def _has_init(listed: ListedPod | None, name: str) -> bool:
@@ -323,7 +324,8 @@ def _while_another_runs(bundle: Bundle, random: Random) -> Iterator[RawLie]:
         if end.ts_ns - before.ts_ns < 30 * NS_PER_S:
             continue
         by = (end.ts_ns - start.ts_ns) / NS_PER_S - 15
-        yield RawLie(f"{record.seq}", bundle.at(by, start), subjects(record.body))
+        if edits := bundle.at(by, start):
+            yield RawLie(f"{record.seq}", edits, subjects(record.body))
 
 
 LIST_LIARS: dict[str, Liar] = {

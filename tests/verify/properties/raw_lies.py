@@ -128,7 +128,12 @@ class Bundle:
         return {at: after for at, line in told if (after := pattern.sub(text, line)) != line}
 
     def at(self, seconds: float, *records: Record) -> Edits:
-        """The lines of records with other stamps."""
+        """The lines of records with other stamps, where these are the same process's."""
+        starts = [r.ts_ns for r in self.records if r.kind == "node.KubeletStarted"]
+        for record in records:
+            moved_ns = record.ts_ns + round(seconds * NS_PER_S)
+            if bisect_right(starts, record.ts_ns) != bisect_right(starts, moved_ns):
+                return {}
         told = self.told(*records, files=(LOG,)).items()
         return {at: moved_by(line, seconds) for at, line in told}
 
@@ -355,12 +360,10 @@ def _too_early(bundle: Bundle, random: Random) -> Iterator[RawLie]:
         waited_s = (held.ts_ns - ends[-1].ts_ns) / NS_PER_S + 1 if ends else 0
         if not ends or by > -8 or waited_s > held.body.back_off_s - 4:
             continue
-        if next_process_ns(bundle.records, held.ts_ns) < start.ts_ns:
-            continue
         events = [r for r in _near(bundle, start, KubernetesEvent, before_s=4)
                   if r.body.reason in ("Created", "Started", "Pulled")]  # fmt: skip
-        edits = bundle.at(by, start, *events)
-        yield RawLie(f"{held.seq} {by:+.0f} s", edits, subjects(held.body))
+        if edits := bundle.at(by, start, *events):
+            yield RawLie(f"{held.seq} {by:+.0f} s", edits, subjects(held.body))
 
 
 def _died_before(bundle: Bundle, random: Random) -> Iterator[RawLie]:
@@ -370,7 +373,8 @@ def _died_before(bundle: Bundle, random: Random) -> Iterator[RawLie]:
         start = starts.get(died.body.container_id)
         if start is not None and died.ts_ns - start.ts_ns > 20 * NS_PER_S:
             by = (start.ts_ns - died.ts_ns) / NS_PER_S - 5
-            yield RawLie(f"{died.seq}", bundle.at(by, died), subjects(died.body))
+            if edits := bundle.at(by, died):
+                yield RawLie(f"{died.seq}", edits, subjects(died.body))
 
 
 def _soon_failed(bundle: Bundle, random: Random) -> Iterator[RawLie]:
