@@ -44,7 +44,7 @@ VERIFIERS: tuple[type[Verifier], ...] = (
 )
 
 
-_ASKED: Mapping[type[Verifier], type[Verifier]] = {
+ASKED: Mapping[type[Verifier], type[Verifier]] = {
     AdmissionVerifier: EvictionVerifier,
     KillVerifier: ProbeVerifier,
     MemoryVerifier: DeviceVerifier,
@@ -56,7 +56,7 @@ _ASKED: Mapping[type[Verifier], type[Verifier]] = {
 def verifiers_of(kinds: Collection[str]) -> tuple[type[Verifier], ...]:
     """Those that judge some kinds of decisions, and those whose beliefs they ask."""
     judging = {each for each in VERIFIERS if any(body.kind in kinds for body in each.decides)}
-    asked = {_ASKED[each] for each in judging if each in _ASKED}
+    asked = {ASKED[each] for each in judging if each in ASKED}
     return tuple(each for each in VERIFIERS if each in judging | asked)
 
 
