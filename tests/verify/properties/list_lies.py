@@ -22,6 +22,7 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerRestarted,
     ContainerStarted,
     PodAdmitted,
+    PodConfigChanged,
     PodEvicted,
     PodRejected,
     RestartBackedOff,
@@ -85,7 +86,9 @@ def _containers(pod: Json, body: Any) -> list[Json]:  # noqa: ANN401 # of a cont
 
 
 def _never(pod: Json, body: ContainerRestarted) -> bool:
-    changes = body.reason == "exited" and pod["spec"].get("restartPolicy") == "Always"
+    own = {container["name"] for container in pod["spec"]["containers"]}
+    always = pod["spec"].get("restartPolicy") == "Always"
+    changes = body.reason == "exited" and always and body.container in own
     pod["spec"]["restartPolicy"] = "Never"
     return changes
 
@@ -118,14 +121,6 @@ def _limit(pod: Json, body: CgroupUpdated) -> bool:
         limits = container.get("resources", {}).get("limits", {})
         if "cpu" in limits and body.cpu_quota_us not in (None, -1):
             limits["cpu"], found = "7", True
-    return found
-
-
-def _exit_code(pod: Json, body: ContainerDied) -> bool:
-    found = False
-    for state in _states(pod):
-        if body.exit_code is not None and body.container_id in state.get("containerID", ""):
-            state["exitCode"], found = body.exit_code + 4, True
     return found
 
 
@@ -246,6 +241,8 @@ def _main_first(bundle: Bundle, random: Random) -> Iterator[RawLie]:
         if record.kind == "lifecycle.PodListed":
             register.note(record.seq, record.ts_ns, record.body)  # type: ignore[arg-type]
     register.settle()
+    added = {r.body.pod_uid: r.ts_ns for r in bundle.of(PodConfigChanged)
+             if r.body.operation == "ADD"}  # fmt: skip
     starts = [r for r in bundle.of(ContainerStarted) if not r.body.sandbox and r.body.container]
     for record in random.sample(starts, len(starts)):
         listed = register.at(record.ts_ns, record.body.pod_uid)
@@ -255,6 +252,8 @@ def _main_first(bundle: Bundle, random: Random) -> Iterator[RawLie]:
         if _has_init(listed, record.body.container) or record.ts_ns - first.ts_ns > 600 * NS_PER_S:
             continue
         by = (first.ts_ns - record.ts_ns) / NS_PER_S - 5
+        if added.get(record.body.pod_uid, first.ts_ns) > first.ts_ns - 5 * NS_PER_S:
+            continue
         if edits := bundle.at(by, record):
             yield RawLie(f"{record.seq}", edits, subjects(record.body))
 
@@ -280,12 +279,14 @@ def _exchanged(*kinds: type) -> Liar:
 
 
 def _hours_off(*kinds: type) -> Liar:
-    """The lines of a decision have stamps of hours before or after."""
+    """The lines of a decision have stamps of hours before or after, within the log."""
 
     def liar(bundle: Bundle, random: Random) -> Iterator[RawLie]:
         for record in bundle.some(random, *kinds):
-            by = random.choice((-7200, -3600, 3600, 7200))
-            if edits := bundle.at(by, record):
+            by = random.choice((-7200, -3600, -900, 900, 3600, 7200))
+            first, last = bundle.records[0].ts_ns, bundle.records[-1].ts_ns
+            is_within = first < record.ts_ns + by * NS_PER_S < last
+            if is_within and (edits := bundle.at(by, record)):
                 yield RawLie(f"{record.seq} {by:+}", edits, subjects(record.body))
 
     return liar
@@ -334,7 +335,6 @@ LIST_LIARS: dict[str, Liar] = {
     "grace period in lists": _in_lists((ContainerKilled,), _grace),
     "request in lists": _in_lists((PodAdmitted,), _request),
     "CPU limit in lists": _in_lists((CgroupUpdated,), _limit),
-    "exit code in lists": _in_lists((ContainerDied,), _exit_code),
     "restart count in a list": _in_lists((ContainerRestarted,), _count, once=True),
     "refusal's reason in lists": _in_lists((PodRejected,), _refusal),
     "preemptor without priority": _in_lists(
