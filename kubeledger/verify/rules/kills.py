@@ -91,12 +91,7 @@ def judge_grace(
 ) -> Judgement:
     """Judge the grace period of a kill of which the reason is known.
 
-    Args:
-        context: profile and settings.
-        spec: of the pod.
-        body: the kill.
-        stops: what may stop the pod.
-        evicted_softly: the pod was evicted for a soft threshold; None: not known.
+    ``evicted_softly``: the pod was evicted for a soft threshold; None: not known.
 
     Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer
     """
