@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
-from tests.verify.histories import changed, outcomes
+from tests.verify.histories import changed, findings, outcomes
 from tests.verify.properties.measure import is_wrong
 from tests.verify.properties.truths import named
 
@@ -60,7 +61,6 @@ GUARDS = (
     Guard("node-a", KILLED, 6, GOES_ON | {"reason": None, "message": None},
           "at least, and was not killed again"),
     Guard("node-a", KILLED, 0, {"container_id": LATER}, "was started at"),
-    Guard("node-a", HELD_BACK, 3, SLOW, "and only what has ended waits"),
     Guard("node-a", "devicemanager.AllocationFailed", 0, SLOW | {"container": None},
           "no container of the pod asks for example.com/gpu"),
     Guard("node-a", "lifecycle.ReasonReported", 331, {"container": "other"},
@@ -95,3 +95,14 @@ def test_a_branch_is_guarded(guard: Guard) -> None:
     lied = outcomes(changed(records, seq, **guard.lie))
     for found, is_told in ((lied, True), (outcomes(records), False)):
         assert any(guard.says in each.why for each in found if is_wrong(each)) == is_told
+
+
+def test_nothing_is_held_back_that_runs() -> None:
+    """Nor does anything lead to it: lists show that the container ran before and after."""
+    records = named("node-a").records
+    held = next(record for record in records if record.kind == HELD_BACK)
+    alone = [msgspec.structs.replace(r, cause=None) if r is held else r for r in records]
+    (found,) = (each for each in findings(changed(alone, held.seq, **SLOW), kind=HELD_BACK)
+                if each.seq == held.seq)  # fmt: skip
+    assert found.verdict == "impossible"
+    assert "and only what has ended waits" in found.why
