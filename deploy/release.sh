@@ -5,7 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$PWD/.venv/bin/python
 version=$("$python" -c 'import kubeledger; print(kubeledger.__version__)')
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+commit=$(git rev-parse HEAD) # another may be made meanwhile
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct "$commit")
 export SOURCE_DATE_EPOCH
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -22,7 +23,7 @@ grep -qE "^## (\[?$version\]?|Unreleased)" CHANGELOG.md || fail "CHANGELOG.md ha
 # Two copies of the commit, in directories of different names.
 for copy in first second; do
     mkdir -p "$scratch/$copy/source"
-    git archive HEAD | tar -x -C "$scratch/$copy/source"
+    git archive "$commit" | tar -x -C "$scratch/$copy/source"
     (cd "$scratch/$copy/source" && "$python" -m build -q --outdir "$scratch/$copy/dist" .)
     (cd "$scratch/$copy/source" && PYTHONPATH=. "$python" -m tests.release.man "$scratch/$copy/man")
     tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -C "$scratch/$copy" -c man |
@@ -47,6 +48,6 @@ if [ -n "$builder" ]; then
         "$builder" build --timestamp "$SOURCE_DATE_EPOCH" -f "$file" -t "kubeledger-$image:$version" .
     done
 else
-    echo "release: neither podman nor buildah is here: no images were built" >&2
+    echo "release: neither podman nor buildah is here: no images were built; all else is done" >&2
 fi
 cat dist/SHA256SUMS

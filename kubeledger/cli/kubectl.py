@@ -106,7 +106,7 @@ def _why(words: Sequence[str], namespace: str) -> list[str]:
     if len(words) < 2 or words[1].startswith("-"):
         return list(words)
     target, rest = words[1], list(words[2:])
-    if target in _KINDS and rest and not rest[0].startswith("-"):
+    if target in _KINDS and rest and not rest[0].startswith("-") and not _is_source(*words[1:3]):
         target = f"{target}/{rest.pop(0)}"
     kind, slash, name = target.partition("/")
     if slash and kind in _KINDS:
@@ -116,6 +116,11 @@ def _why(words: Sequence[str], namespace: str) -> list[str]:
     elif namespace and not slash and target != "node":
         target = f"{namespace}/{target}"
     return [words[0], target, *rest]
+
+
+def _is_source(target: str, word: str) -> bool:
+    """``why node BUNDLE`` asks about a bundle: no node's name has a slash, or is a file here."""
+    return target == "node" and ("/" in word or Path(word).exists())
 
 
 def _is_sourced(words: Sequence[str]) -> bool:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kubeledger.record.shipping import ShippingThread
 
 _STEP_S = 1.0
-_END_S = 1.5
+_END_S = 1.0
 """After SIGTERM, what is not ended by then is left as by a kill: all that counts is on disk."""
 _SEGMENT_BYTES = 16 << 20
 _LEVEL = 6

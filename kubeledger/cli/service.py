@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import select
 import signal
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -70,6 +72,9 @@ def until_stopped(end_s: float | None = None) -> Iterator[Waits]:
 class Waits:
     """Waits, unless it is asked to stop.
 
+    Python hears a signal when its main thread has time; the system writes it to the socket at once,
+    from where whoever ends the process in time hears of it, also while a disk is waited for.
+
     Attributes:
         write_fd: wakes it up.
         stopped: whether it was asked to.
@@ -77,23 +82,28 @@ class Waits:
     """
 
     def __init__(self, end_s: float | None = None) -> None:
-        self._end_s = end_s
-        self._read_fd, self.write_fd = os.pipe()
-        os.set_blocking(self.write_fd, False)
+        self._read, self._write = socket.socketpair()
+        self._write.setblocking(False)
+        self.write_fd = self._write.fileno()
         self.stopped = self.interrupted = False
+        if end_s is not None:
+            threading.Thread(target=self._end_after, args=(end_s,), daemon=True).start()
+
+    def _end_after(self, end_s: float) -> None:
+        """End the process so long after SIGTERM."""
+        with suppress(OSError):  # closed before
+            if signal.SIGTERM in self._read.recv(1, socket.MSG_PEEK):
+                time.sleep(end_s)
+                os._exit(0)
 
     def __call__(self, seconds: float) -> bool:
         """Wait, at most until a signal comes; whether to go on."""
         if not self.stopped:
-            select.select([self._read_fd], [], [], seconds)
+            select.select([self._read], [], [], seconds)
         return not self.stopped
 
     def stop(self, signum: int, _frame: object) -> None:
         """A signal came."""
-        if not self.stopped and signum == signal.SIGTERM and self._end_s is not None:
-            end = threading.Timer(self._end_s, os._exit, (0,))
-            end.daemon = True
-            end.start()
         self.stopped = True
         if signum == signal.SIGINT:
             if self.interrupted:
@@ -101,5 +111,5 @@ class Waits:
             self.interrupted = True
 
     def close(self) -> None:
-        os.close(self._read_fd)
-        os.close(self.write_fd)
+        self._write.close()
+        self._read.close()

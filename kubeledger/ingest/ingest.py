@@ -68,6 +68,7 @@ from kubeledger.model.bodies.ledger import (
     Source,
     SourceAccount,
 )
+from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.errors import BadInputError, BadQuestionError, LedgerUnavailableError
 from kubeledger.model.record import Record
 
@@ -82,6 +83,8 @@ _TOO_MUCH = (
 )
 
 BATCH = 1000
+_POD = 10
+"""Of how many other records in a batch the record of a whole pod takes the place."""
 _TAIL_BYTES = 64 << 10
 
 
@@ -479,14 +482,16 @@ class Ingestion:
         All that it gives is to be appended in this order: drafts have their numbers already.
         """
         batch: list[Draft] = []
+        pods = 0
         for fact in facts:
             if self._begins_late and isinstance(fact.body, ImportStarted):
                 self._begun = fact
                 continue
             batch += self._draft(fact)
-            if len(batch) >= BATCH:
+            pods += isinstance(fact.body, PodListed)
+            if len(batch) + _POD * pods >= BATCH:
                 yield batch
-                batch = []
+                batch, pods = [], 0
         if batch:
             yield batch
 

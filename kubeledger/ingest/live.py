@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any
 
-from kubeledger.ingest.correlate.context import index_instances
 from kubeledger.ingest.correlate.survey import fill_context
 from kubeledger.ingest.dispatch import finding_fact
 from kubeledger.ingest.klog.account import LogOutput, Ordered
@@ -116,7 +114,7 @@ class LivePipeline(Pipeline):
             return
         context.forget_instances()
         for known in context.pods.values():
-            _thin_out(known.statuses)
+            known.thin_out(_STATUSES_HELD)
         due = [*self._documents_due, *self._documents([document])]
         self._documents_due = deque(sorted(due, key=lambda pair: pair[0]))
         del self.accounts[document.source.name]
@@ -155,18 +153,3 @@ class LivePipeline(Pipeline):
 
     def _take(self, key: int, item: Ordered | Item) -> Iterator[Fact]:
         return self._dispatcher.take(max(key, self._dispatcher.last_ns), item)
-
-
-def _thin_out(statuses: list[dict[str, Any]]) -> None:
-    """Forget older statuses that show nothing of phase, reason and containers that the next lacks.
-
-    A pod's conditions may change all day; what its containers were is needed to the end.
-    """
-    older = range(1, len(statuses) - _STATUSES_HELD)
-    for index in reversed(older):
-        if _history(statuses[index]) == _history(statuses[index + 1]):
-            del statuses[index]
-
-
-def _history(status: dict[str, Any]) -> tuple[object, ...]:
-    return status.get("phase"), status.get("reason"), set(index_instances([("", status)]))

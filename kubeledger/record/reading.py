@@ -34,9 +34,9 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.writer import LedgerWriter
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S
+from kubeledger.record.accounting import Accounting
 from kubeledger.record.capture import Capture, Durable
 from kubeledger.record.chapters import GAPS, Chapter, batches, gap_line
-from kubeledger.record.metrics_server import Accounting
 from kubeledger.record.observations import Document, Gap, Lines, Observation
 from kubeledger.replay.dropping import Dropped, drop_of_node
 

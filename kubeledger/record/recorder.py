@@ -19,9 +19,9 @@ from kubeledger.ingest.sources.prefix import ANY_ENTRY
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.writer import LedgerWriter
 from kubeledger.model.bodies.ledger import KUBELET_LOG
+from kubeledger.record.accounting import Accounting
 from kubeledger.record.capture import Capture
 from kubeledger.record.metrics import BYTES_WRITTEN, Metrics
-from kubeledger.record.metrics_server import Accounting
 from kubeledger.record.observations import (
     POLL_BYTES,
     Gap,

@@ -23,6 +23,8 @@ from tests.recordings import extract
         ("why node/n1", "why node/n1"),
         ("why node n1", "why node/n1"),
         ("why node", "why node"),
+        ("why node ./bundle", "why node ./bundle"),
+        ("why node . -o json", "why node . -o json"),
         ("why container/a/b/c -n z", "why container/a/b/c"),
         ("why web ./bundle -o json", "why web ./bundle -o json"),
         ("get pods -n prod", "get pods --namespace prod"),

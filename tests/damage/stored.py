@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from random import Random
@@ -80,6 +81,46 @@ def write_ledger(place: Path, seconds: int = 2) -> Path:
         assert not isinstance(answer, Refused), answer
     assert {path.parent.name for path in ledger.path.rglob("*.snapshot")} > {*DERIVED} - {CARRIED}
     return ledger.path
+
+
+def write_grown(place: Path) -> Path:
+    """Two imports of lone logs: what they hand on to the next stands beside their sources."""
+    ledger = Ledger.create(place / "grown")
+    for first in (0, 60):
+        _import_next(ledger, place / "days" / f"{first}", first)
+    answers = grown_answers(ledger.path)
+    assert not [answer for answer in answers if isinstance(answer, Refused)], answers
+    assert list(ledger.path.rglob(f"{CARRIED}/*"))
+    return ledger.path
+
+
+def _import_next(ledger: Ledger, directory: Path, first: int) -> list[str]:
+    """Import the log of a minute; what is said about sources that are kept."""
+    log = directory / "kubelet.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(log_text(seconds=2, first=first))
+    report = import_sources([str(log)], ledger, ImportOptions(node=NODE, year=2026))
+    with ledger.writer() as writer:
+        writer.seal_open()
+    said = [each.finding for bundle in report.bundles for each in bundle.findings]
+    return [finding for finding in said if finding.startswith("kept_sources")]
+
+
+def grown_answers(path: Path) -> list[object]:
+    """As of any ledger, and what the next import comes to."""
+
+    def next_import() -> object:
+        with TemporaryDirectory() as scratch:
+            ledger = Ledger.open(Path(shutil.copytree(path, Path(scratch) / "ledger")))
+            if said := _import_next(ledger, Path(scratch) / "next", 120):
+                return Refused(", ".join(said))
+            return [
+                (each.ts_ns, msgspec.json.encode(each.body), each.evidence)
+                for each in ledger.replay(NODE)
+                if not each.kind.startswith("ledger.")
+            ]
+
+    return [*ledger_answers(path), _answer(next_import)]
 
 
 def write_lake(place: Path, ledger: Path) -> str:

@@ -17,11 +17,13 @@ from tests.damage.stored import (
     Stored,
     changes,
     copy_answers,
+    grown_answers,
     is_lake_told,
     is_ledger_told,
     keep_of_few,
     lake_answers,
     ledger_answers,
+    write_grown,
     write_lake,
     write_ledger,
 )
@@ -30,7 +32,7 @@ WITHOUT = (".snapshot", "shipped.json", ".open", "index/", "compact/")
 """Files that nothing names: caches, notes, and what is known of nowhere else. Without them each
 command answers as before, but that what was only captured is not imported."""
 
-_EVERY = {"ledger": 8, "copy": 1, "lake": 64}
+_EVERY = {"ledger": 8, "grown": 8, "copy": 1, "lake": 64}
 """Of so many changes that are told one is tried on the commands, too."""
 
 
@@ -44,6 +46,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Store
         lake = Path(write_lake(place, ledger))
         yield {
             "ledger": Stored(ledger, ledger_answers, is_ledger_told),
+            "grown": Stored(write_grown(place), grown_answers, is_ledger_told),
             "copy": Stored(place / "copy", copy_answers, lambda _: False),
             "lake": Stored(lake, lake_answers, is_lake_told),
         }

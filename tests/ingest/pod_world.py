@@ -55,16 +55,16 @@ def know_pod(
     namespace: str = "default",
 ) -> None:
     """A pod that some pod list of the bundle shows."""
-    context.pods[uid] = KnownPod(
+    known = context.pods[uid] = KnownPod(
         namespace=namespace,
         name=name,
         uid=uid,
-        spec=spec or {},
         first_seen_ts_ns=at(seen),
         listed_by="kubelet",
         evidence=Evidence(file="pods.json"),
-        statuses=list(statuses),
     )
+    for status in (None, *statuses):
+        known.learn(spec, status)
     context.uids_by_name.setdefault((namespace, name), []).append(uid)
 
 

@@ -160,6 +160,45 @@ QUESTIONS: dict[str, list[Question]] = {
         ),
         Question("what about disk-limit?", _why("disk-limit"), _says("disk-limit", "limit"), []),
     ],
+    "node-f": [
+        Question(
+            "when was the node told to shut down?", _why("node"),
+            _says("shut down", "2026-11-23T17:06:53Z"), [],
+        ),
+        Question(
+            "how many pods did that stop?", _why("node"),
+            lambda v: "15 pods were stopped" in v["answers"][0]["in_full"], True,
+        ),
+        Question(
+            "how long did pods of each priority have?",
+            _sql(
+                "SELECT pod, grace_period_s FROM container_kills "
+                "WHERE pod IN ('late-be', 'late-mid', 'late-crit') ORDER BY pod"
+            ), _rows, [["late-be", 17], ["late-crit", 5], ["late-mid", 9]],
+        ),
+        Question(
+            "what does rs-deferred wait for?", _why("rs-deferred"),
+            _says("deferred", "cpu", "2500", "1950", "3500"), [],
+        ),
+        Question(
+            "what became of each resize?",
+            _sql(
+                "SELECT outcome, count(DISTINCT pod) FROM resizes "
+                "WHERE outcome <> 'actuated' GROUP BY ALL ORDER BY ALL"
+            ), _rows, [["allocated", 3], ["deferred", 1], ["infeasible", 1]],
+        ),
+        Question(
+            "which kubelets ran?", _sql("SELECT pid FROM kubelet_starts ORDER BY seq"), _rows,
+            [[2479], [11265], [11851], [1629]],
+        ),
+        Question("how did 11265 end?", _why("node"), _says("11265", "16:53:16", "status=9/KILL"), []),
+        Question("why did never-pull not start?", _why("never-pull"), _says("not on the node", "Never"), []),
+        Question("why was port-2 refused?", _why("port-2"), _says("NodePorts", "16:49:15"), []),
+        Question(
+            "could the kubelet have refused it?", _why("port-2"),
+            lambda v: v["answers"][0]["verdict"], "match",
+        ),
+    ],
 }  # fmt: skip
 
 
@@ -174,5 +213,5 @@ def test_each_question_is_answered_by_results_alone(recording: str, recorded: Re
     assert found == {each.words: each.expected for each in questions}
 
 
-def test_these_are_thirty_questions() -> None:
-    assert sum(map(len, QUESTIONS.values())) >= 30
+def test_these_are_forty_questions() -> None:
+    assert sum(map(len, QUESTIONS.values())) >= 40

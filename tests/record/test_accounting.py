@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.record.accounting import Accounting
 from kubeledger.record.metrics import SEALED, Metrics
-from kubeledger.record.metrics_server import Accounting
 from kubeledger.record.observations import Document, Gap, Lines, Mark, Observation
 from kubeledger.record.reading import Limits
 from kubeledger.record.recorder import Recorder

@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.record import metrics_server
+from kubeledger.record.accounting import Accounting
 from kubeledger.record.metrics import (
     BYTES_SHIPPED,
     BYTES_WRITTEN,
@@ -26,7 +27,7 @@ from kubeledger.record.metrics import (
     UP,
     Metrics,
 )
-from kubeledger.record.metrics_server import Accounting, MetricsServer
+from kubeledger.record.metrics_server import MetricsServer
 from kubeledger.record.observations import Gap, Lines
 
 S = 1_000_000_000

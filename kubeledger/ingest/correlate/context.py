@@ -8,6 +8,7 @@ Everything is bounded by the number of API objects, not by the length of the log
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -147,14 +148,24 @@ def may_be_same(one: Iterable[object], other: Iterable[object]) -> bool:
     return all(None in pair or pair[0] == pair[1] for pair in pairs)
 
 
+_SPECS_HELD = 128
+_PACKED = msgspec.msgpack.Decoder(dict[str, Any])
+
+
+@lru_cache(_SPECS_HELD)
+def _unpacked(data: bytes) -> dict[str, Any]:
+    """A spec that is looked into again and again."""
+    return _PACKED.decode(data)
+
+
 class KnownPod(msgspec.Struct):
     """A pod that some file of the bundle shows whole.
 
+    A node has thousands in a day: spec and statuses are packed, in a tenth of the room.
+
     Attributes:
         uid: as the kubelet uses it.
-        spec: the API's JSON (the last one seen).
         first_seen_ts_ns: creation time if the object shows it, else the list's time.
-        statuses: (n,) pod status JSONs in the order of time, distinct ones only.
         listed_by: as in ``PodList``.
         created: ``first_seen_ts_ns`` is its creation, as its object shows.
     """
@@ -162,12 +173,49 @@ class KnownPod(msgspec.Struct):
     namespace: str
     name: str
     uid: str
-    spec: dict[str, Any]
     first_seen_ts_ns: int
     listed_by: str
     evidence: Evidence
-    statuses: list[dict[str, Any]] = []
     created: bool = False
+    _spec: bytes | None = None
+    _statuses: list[bytes] = []
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The API's JSON, the last one seen; empty where none was."""
+        return {} if self._spec is None else _unpacked(self._spec)
+
+    @property
+    def statuses(self) -> list[dict[str, Any]]:
+        """(n,) pod status JSONs in the order of time, distinct ones only."""
+        return [_PACKED.decode(status) for status in self._statuses]
+
+    def learn(self, spec: Any, status: Any) -> None:  # noqa: ANN401 - decoded JSON
+        """What the next list shows of it."""
+        if isinstance(spec, dict) and spec:
+            self._spec = msgspec.msgpack.encode(spec)
+        last = [_PACKED.decode(each) for each in self._statuses[-1:]]
+        if isinstance(status, dict) and status and status not in last:
+            self._statuses.append(msgspec.msgpack.encode(status))
+
+    def thin_out(self, held_max: int) -> None:
+        """Forget older statuses that show no phase, reason or containers that the next lacks.
+
+        A pod's conditions may change all day; what its containers were is needed to the end.
+
+        Args:
+            held_max: so many of the last ones stay, and the first one.
+        """
+        if len(self._statuses) - held_max <= 1:
+            return
+        shown = [_history(status) for status in self.statuses]
+        for index in reversed(range(1, len(shown) - held_max)):
+            if shown[index] == shown[index + 1]:
+                del self._statuses[index]
+
+
+def _history(status: dict[str, Any]) -> tuple[object, ...]:
+    return status.get("phase"), status.get("reason"), set(index_instances([("", status)]))
 
 
 class ContainerRef(msgspec.Struct, frozen=True):
@@ -319,11 +367,13 @@ class BundleContext(msgspec.Struct):
 
     def status_of(self, uid: str | None) -> list[dict[str, Any]]:
         """Statuses of a pod in the order of time; none of a pod that no list shows."""
-        return self.pods[uid].statuses if uid in self.pods else []
+        known = self.pods.get(uid or "")
+        return [] if known is None else known.statuses
 
     def spec_of(self, uid: str | None) -> dict[str, Any]:
         """The spec of a pod; empty when no list shows it."""
-        return self.pods[uid].spec if uid in self.pods else {}
+        known = self.pods.get(uid or "")
+        return {} if known is None else known.spec
 
     def containers_of(self, uid: str | None) -> list[dict[str, Any]]:
         """The containers of a pod's spec, of whatever sort."""
@@ -375,5 +425,5 @@ class BundleContext(msgspec.Struct):
         """Note a UID that a log line reported, for later lines that hold only the name."""
         uids = self.uids_by_name.setdefault((namespace, name), [])
         if uid not in self.pods:
-            self.pods[uid] = KnownPod(namespace, name, uid, {}, ts_ns, "log", evidence)
+            self.pods[uid] = KnownPod(namespace, name, uid, ts_ns, "log", evidence)
             uids.append(uid)

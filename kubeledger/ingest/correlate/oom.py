@@ -20,7 +20,7 @@ import msgspec
 
 from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, reads_events, takes
 from kubeledger.ingest.correlate.context import BundleContext, Instance
-from kubeledger.ingest.correlate.holdback import Waiting
+from kubeledger.ingest.correlate.holdback import Seen, Waiting
 from kubeledger.ingest.correlate.registers import SyncLoop
 from kubeledger.ingest.messages.podref import bare_container_id
 from kubeledger.ingest.sources.items import Fact, KernelReport, PodList
@@ -154,20 +154,24 @@ class OomAssembler(Assembler):
             state = msgspec.json.decode(patch)
         except msgspec.DecodeError:
             return
-        self._statuses((state or {}).get("status"), entry.evidence)
+        self._statuses((state or {}).get("status"), entry)
 
     @reads("Status for pod updated successfully")
     def _status(self, entry: Entry) -> None:
         if "OOMKilled" in entry.line.text:
-            self._statuses(entry.values.get("status"), entry.evidence)
+            self._statuses(entry.values.get("status"), entry)
 
     @takes(PodList)
     def _listed(self, item: PodList) -> None:
         for pod in self._news.of(item.pods):
-            self._statuses(pod.get("status"), item.evidence)
+            self._statuses(pod.get("status"), item)
 
-    def _statuses(self, status: Any, evidence: Evidence) -> None:  # noqa: ANN401 - decoded JSON
-        """A status says ``OOMKilled`` of containers that ended (whole seconds)."""
+    def _statuses(self, status: Any, seen: Seen) -> None:  # noqa: ANN401 - decoded JSON
+        """A status says ``OOMKilled`` of containers that ended (whole seconds).
+
+        One that ended after the status was seen, by a clock that was set since, waits no longer
+        than others: nothing else of the node would leave until then.
+        """
         for state in _oom_killed(status):
             container_id = bare_container_id(state.get("containerID"))
             ended_ns = api_time(state.get("finishedAt"))
@@ -176,11 +180,11 @@ class OomAssembler(Assembler):
             self._reported_statuses.add(container_id)
             kill = self._last(container_id)
             if kill is None:
-                self._hold(
-                    container_id, Fact(ended_ns, self._body(None, container_id), (evidence,))
-                )
+                fact = Fact(ended_ns, self._body(None, container_id), (seen.evidence,))
+                held = self._hold(container_id, fact)
+                held.due_ns = min(held.due_ns, seen.ts_ns + _WAIT_NS)
             elif kill.fact.ts_ns <= ended_ns + _SAME_NS:
-                kill.add(evidence)
+                kill.add(seen.evidence)
 
     def cause_of_death(self, died: Fact, instance: Instance | None) -> Fact | None:
         """The kill that ended a container; a status may be all that shows it."""

@@ -130,18 +130,15 @@ def _take_pod(context: BundleContext, item: PodList, pod: dict[str, Any]) -> Non
             namespace=namespace,
             name=name,
             uid=uid,
-            spec={},
             first_seen_ts_ns=_created(metadata, item.ts_ns),
             listed_by=item.listed_by,
             evidence=item.evidence,
             created=api_time(metadata.get("creationTimestamp")) is not None,
         )
         context.uids_by_name.setdefault((namespace, name), []).append(uid)
-    known.spec = pod.get("spec") or known.spec
-    known.listed_by = item.listed_by
     status = pod.get("status")
-    if isinstance(status, dict) and status and status not in known.statuses[-1:]:
-        known.statuses.append(status)
+    known.learn(pod.get("spec"), status)
+    known.listed_by = item.listed_by
     for container_id, container in _containers(status or {}):
         context.containers[container_id] = ContainerRef(uid, container)
 
@@ -196,7 +193,7 @@ def _name_pod(context: BundleContext, item: ApiEvent, named: dict[str, KnownPod]
     if not api.pod_uid or not name or not api.may_be_of(context.node):
         return
     first, _ = event_times(item.event) or (item.ts_ns, item.ts_ns)
-    pod = KnownPod(namespace, name, api.pod_uid, {}, first, "log", item.evidence)
+    pod = KnownPod(namespace, name, api.pod_uid, first, "log", item.evidence)
     known = named.setdefault(api.pod_uid, pod)
     known.first_seen_ts_ns = min(known.first_seen_ts_ns, first)
 
@@ -207,7 +204,7 @@ def _take_runtime(context: BundleContext, item: RuntimeObjects, named: dict[str,
         owner = ContainerRef(each.pod_uid, each.container, sandbox=each.container is None)
         context.containers.setdefault(each.container_id, owner)
         first_ns = each.created_ns or item.ts_ns
-        pod = KnownPod(each.namespace, each.pod, each.pod_uid, {}, first_ns, "log", item.evidence)
+        pod = KnownPod(each.namespace, each.pod, each.pod_uid, first_ns, "log", item.evidence)
         known = named.setdefault(each.pod_uid, pod)
         known.first_seen_ts_ns = min(known.first_seen_ts_ns, first_ns)
     sizes = {name: image.size_bytes for image in item.images for name in image.names}

@@ -46,6 +46,11 @@ SECRETS = (
     *("hugepages-4711Gi", "attachable-volumes-hunter2", "FeatureHunter2", "memory.hunter2"),
     *("hunter2.go", "max hunter2", "hunter 4711", "containerd://hunter2", "GPU-8f6d7c1a-hunt"),
     *("550e8400-e29b-41d4-a716-446655440000", "u:p4ssw0rd@host", "x\nhunter2\ny", "--pin=47114"),
+    *("https://bob:s3cr3tpw@git.acme.internal/x?token=ghp_16C7e42F292c", "four seven eleven"),
+    *("postgres://svc:pgpass99@db-7.acme.internal:5432/crm", "ip-10-98-76-54.acme.internal"),
+    *("/home/jo.acme/.ssh/id_ed25519", "C:\\Users\\jo.acme\\pin.txt", "xoxb-471147-hunterhunter"),
+    *("SGVsbG8gSHVudGVyMg==", "-----BEGIN PRIVATE KEY-----MIIEvQIBADAN", "CRM_PASSWORD_HUNTER2"),
+    *("0xDEADBEEFCAFE", "3F2504E04F8911D39A0C0305E82C3301", "arn:aws:iam::471147114711:user/jo"),
 )
 """PINs, accounts, dates, amounts, addresses, cards, keys, words, names that look like others."""
 

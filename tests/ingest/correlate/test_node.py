@@ -95,7 +95,7 @@ def test_probe_counters_when_changed() -> None:
 def test_probe_counters_without_a_uid() -> None:
     """Newer kubelets label no UID; what is no probe is left out."""
     context = BundleContext(node="n")
-    context.pods["u9"] = KnownPod("ns", "web", "u9", {}, 0, "api", Evidence(file="pods.json"))
+    context.pods["u9"] = KnownPod("ns", "web", "u9", 0, "api", Evidence(file="pods.json"))
     context.uids_by_name["ns", "web"] = ["u9"]
     totals = {
         ("ns", "web", "", "app", "Startup", "unknown"): 2,

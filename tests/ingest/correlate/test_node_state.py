@@ -226,9 +226,11 @@ def test_client_go_only_tells_what_it_says() -> None:
 
 
 PODS = {
-    uid: KnownPod("shop", uid, uid, spec, 0, "api", Evidence(file="pods.json"))
-    for uid, spec in (("web", {}), ("db", {"priority": 1500}), ("dns", {"priority": 2_000_000_000}))
+    uid: KnownPod("shop", uid, uid, 0, "api", Evidence(file="pods.json"))
+    for uid in ("web", "db", "dns")
 }
+PODS["db"].learn({"priority": 1500}, None)
+PODS["dns"].learn({"priority": 2_000_000_000}, None)
 MANAGER = (
     'nodeshutdown_manager_linux.go:1] "Creating node shutdown manager" '
     'shutdownGracePeriodByPodPriority=[{"Priority":0,"ShutdownGracePeriodSeconds":17},'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.oom import OomAssembler
 from kubeledger.ingest.correlate.registers import SyncLoop
-from kubeledger.ingest.sources.items import KernelReport
+from kubeledger.ingest.sources.items import KernelReport, PodList
 from kubeledger.ingest.sources.times import Stamp
 from kubeledger.model.bodies.eviction import ProcessKilled
 from kubeledger.model.record import Evidence
@@ -92,3 +92,17 @@ def test_a_time_alone_is_a_kill() -> None:
     """CAdvisor's line, and nothing that says whose."""
     (kill,) = kills((5.5, ROOT.format(5)))
     assert (kill.reason, kill.pid, kill.pod) == (None, None, None)
+
+
+def test_a_status_ahead_of_the_log_holds_nothing_up() -> None:
+    """The clock was set back since: its end lies an hour ahead."""
+    assembler = OomAssembler(BundleContext(node="n"), SyncLoop())
+    ended = {"reason": "OOMKilled", "finishedAt": "2026-11-21T11:00:00Z", "exitCode": 137}
+    state = {"terminated": {**ended, "containerID": f"containerd://{ID}"}}
+    pod = {"status": {"containerStatuses": [{"name": "app", "state": state}]}}
+    listed = PodList(TEN_NS, "kubelet", [pod], True, Evidence(file="pods.json"))
+    assembler.items()[PodList](listed)
+    assert not assembler.queue.release(TEN_NS + 4 * NS_PER_S)
+    (kill,) = assembler.queue.release(TEN_NS + 6 * NS_PER_S)
+    assert kill.ts_ns == TEN_NS + 3600 * NS_PER_S
+    assert assembler.queue.is_empty

@@ -162,7 +162,7 @@ def test_container(field_path: str, message: str, container: str | None) -> None
 def test_uid_from_other_files() -> None:
     """The log of no structured form holds the UID; the bundle's pod lists do."""
     context = BundleContext(node="n")
-    context.pods["u1"] = KnownPod("default", "web", "u1", {}, 0, "api", Evidence(file="pods.json"))
+    context.pods["u1"] = KnownPod("default", "web", "u1", 0, "api", Evidence(file="pods.json"))
     context.uids_by_name["default", "web"] = ["u1"]
     (body,) = reasons(feed_log(ReasonAssembler(context, ()), klog("event.go", LINE)))
     assert body.pod_uid == "u1"

@@ -290,7 +290,7 @@ def _assembler(files: list[str]) -> TopologyAssembler:
         elif word == "refused":
             message, reason = f"Pod {LOCALITY}", "TopologyAffinityError"
             status = {"phase": "Failed", "reason": reason, "message": message}
-            known.pods[name].statuses.append(status)
+            known.pods[name].learn({}, status)
         else:
             item = KubeletConfigFile(0, {"topologyManagerPolicy": name}, FILE)
             assert list(made.items()[KubeletConfigFile](item)) == []
