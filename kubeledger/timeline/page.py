@@ -101,7 +101,7 @@ WHERE record.node = $node AND record.seq BETWEEN $first_seq AND $last_seq
 ORDER BY record.seq"""
 
 _body_of = msgspec.json.Decoder(dict[str, Any]).decode
-_ASKED_RECORDS = 1 << 15
+_ASKED_RECORDS = 1 << 16
 """So many are in memory at once."""
 
 
