@@ -58,35 +58,37 @@ def prove_caches(ledgers: Iterable[Ledger]) -> Iterator[Finding]:
         KubeledgerError: the records cannot be read, or are not as they were written.
     """
     from kubeledger.ledger.history.proof import prove_history
-    from kubeledger.replay.proof import prove_snapshots
+    from kubeledger.replay.proof import SnapshotProof
 
     for ledger in ledgers:
-        yield from prove_snapshots(ledger)
-        yield from _prove_derived(ledger)
+        for history in histories_of_ledger(ledger, verify="crc") if ledger.nodes() else ():
+            states = SnapshotProof(ledger, history.node)
+            derived = list(_prove_derived(ledger, history.noting(states.take)))
+            yield from states.findings()
+            yield from derived
         with TemporaryDirectory(prefix="kubeledger-audit-") as scratch:
             yield from prove_history(ledger, Path(scratch))
 
 
-def _prove_derived(ledger: Ledger) -> Iterator[Finding]:
+def _prove_derived(ledger: Ledger, history: History) -> Iterator[Finding]:
     """What is kept of names, subjects and verdicts against what the records give now."""
     from kubeledger.analyze.histories.derived import SUBJECT_INDEX, prove
     from kubeledger.analyze.why.names import NAMES_KNOWN
 
-    for history in histories_of_ledger(ledger, verify="crc") if ledger.nodes() else ():
-        wrong: list[tuple[str, int]] = []
-        with ledger.reading(history.node) as look:
-            wrong += ((SUBJECT_INDEX.place, seq) for seq in prove(ledger, look, SUBJECT_INDEX))
-            wrong += ((NAMES_KNOWN.place, seq) for seq in prove(ledger, look, NAMES_KNOWN))
-        if history.kept is not None and (false := history.kept.disproved(history.verified)):
-            wrong.append((VERDICTS, false))
-        for place, seq in wrong:
-            yield Finding(
-                node=history.node,
-                file=str(ledger.snapshots(history.node, place).path(seq)),
-                offset=None,
-                seq=seq,
-                problem="it is not what the records give; no record is lost, remove this file",
-            )
+    wrong: list[tuple[str, int]] = []
+    with ledger.reading(history.node) as look:
+        wrong += ((SUBJECT_INDEX.place, seq) for seq in prove(ledger, look, SUBJECT_INDEX))
+        wrong += ((NAMES_KNOWN.place, seq) for seq in prove(ledger, look, NAMES_KNOWN))
+    if history.kept is not None and (false := history.kept.disproved(history.verified)):
+        wrong.append((VERDICTS, false))
+    for place, seq in wrong:
+        yield Finding(
+            node=history.node,
+            file=str(ledger.snapshots(history.node, place).path(seq)),
+            offset=None,
+            seq=seq,
+            problem="it is not what the records give; no record is lost, remove this file",
+        )
 
 
 _CHECKPOINTS = (

@@ -17,6 +17,7 @@ from kubeledger.cli.output import printable
 
 if TYPE_CHECKING:
     from kubeledger.analyze.histories.history import History
+    from kubeledger.model.record import Record
 
 _DELAY_S = 1.0
 _REFRESH_S = 0.2
@@ -123,11 +124,11 @@ def watched(
     return [each.noting(_note(each.node, bar, totals.get(each.node))) for each in histories]
 
 
-def _note(node: str, bar: Progress, total: int | None) -> Callable[[int], None]:
+def _note(node: str, bar: Progress, total: int | None) -> Callable[[Record], None]:
     words = printable(node)
 
-    def note(seq: int) -> None:
-        bar.words, bar.done, bar.total = words, seq, total
+    def note(record: Record) -> None:
+        bar.words, bar.done, bar.total = words, record.seq, total
 
     return note
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 
 from kubeledger.ledger.audit_walk import (
@@ -278,7 +277,7 @@ class _NodeAuditor:
 
         while at < len(lines):
             first_seq = walk.seq + 1
-            taken = walk.take_sound(islice(lines, at, None))
+            taken = walk.take_sound(lines[at:])
             for seq in self._marked(first_seq, walk.seq):
                 index = at + seq - first_seq
                 mark(seq, chain_of(lines[index]).hex(), index)

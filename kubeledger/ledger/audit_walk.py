@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ from kubeledger.model.wire.codec import (
     BadLineError,
     chain_of,
     check_crc,
-    check_line,
+    count_chained,
     decode_envelope,
     decode_line,
     next_digest,
@@ -221,7 +222,7 @@ class ChainWalk:
         self._previous = [digest] if digest is not None else []
         self._sound = False
 
-    def take_sound(self, lines: Iterable[bytes]) -> int:
+    def take_sound(self, lines: Sequence[bytes]) -> int:
         """Prove the next lines up to the first with which anything is wrong.
 
         Returns:
@@ -229,24 +230,23 @@ class ChainWalk:
         """
         if len(self._previous) != 1:
             return 0
-        seq, digest = self.seq, self._previous[0]
-        try:
-            for line in lines:
-                digest_there, record = check_line(line, digest), decode_line(line)
-                if record.seq != seq + 1 or self._flaw(record) is not None:
+        chained, _ = count_chained(lines, self._previous[0])
+        taken = 0
+        with suppress(BadLineError):
+            for line in lines[:chained]:
+                record = decode_line(line)
+                if record.seq != self.seq + taken + 1 or self._flaw(record) is not None:
                     break
-                seq, digest = record.seq, digest_there
+                taken += 1
                 if type(record.body) in _NOTED:
                     self._note(record)
-                if self._wanted and self._sound and digest.hex() in self._wanted:
-                    self.held.add(digest.hex())
-        except BadLineError:
-            pass
-        taken = seq - self.seq
+                if self._wanted and self._sound:
+                    self.held.update({chain_of(line).hex()} & self._wanted)
         if taken:
             self.first_seq = self.first_seq or self.seq + 1
-            self.records, self.seq, self.digest = self.records + taken, seq, digest
-            self._previous = [digest]
+            self.records, self.seq = self.records + taken, self.seq + taken
+            self.digest = chain_of(lines[taken - 1])
+            self._previous = [self.digest]
         return taken
 
     def take(self, line: bytes) -> Fault | None:

@@ -13,13 +13,14 @@ import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
+from itertools import repeat
 from types import MethodType
 from typing import Any, Final
 
 import msgspec
 
 _PROGRAM: Final = "kubeledger."
-_PLAIN: Final = (type(None), bool, int, str, float)
+_PLAIN: Final = frozenset({type(None), bool, int, str, float})
 _LISTS: Final[tuple[type, ...]] = (list, deque)
 _SETS: Final[tuple[type, ...]] = (set, frozenset)
 _DICTS: Final[tuple[type, ...]] = (dict, Counter, OrderedDict, defaultdict)
@@ -112,7 +113,7 @@ class _Freezer:
     def frozen(self, root: object) -> Frozen:
         places, shapers = self._places, self._shapers
         waiting: list[tuple[object, Shaped | None]] = [(root, None)]
-        filled: list[tuple[int, list[object]]] = []
+        filled: list[tuple[int, list[Any]]] = []
         while waiting:
             each, shaped = waiting.pop()
             kind = type(each)
@@ -123,26 +124,27 @@ class _Freezer:
                     shaped = (self._shape(_OUTSIDE, self._outside[id(each)]), [], True)
                 else:
                     shaped = (shapers.get(kind) or self._shaper(kind))(each)
-                parts = shaped[1]
-                if shaped[2] and parts:  # what it holds comes first
+                open_ = [p for p in shaped[1] if type(p) not in _PLAIN and id(p) not in places]
+                if shaped[2] and open_:  # what it holds comes first
                     waiting.append((each, shaped))
-                    waiting += [(part, None) for part in parts if type(part) not in _PLAIN]
+                    waiting += zip(open_, repeat(None))
                     continue
-                waiting += [(part, None) for part in parts if type(part) not in _PLAIN]
+                waiting += zip(open_, repeat(None))
             places[id(each)] = len(self._objects)
             self._held.append(each)  # its identity is only good while it lives
             filled.append((len(self._objects), shaped[1]))
             self._objects.append([shaped[0]])
+        atoms = self._atoms
+        filled.append((len(self._objects), [root]))
+        self._objects.append([self._shape("tuple", "")])
         for place, parts in filled:
-            self._objects[place] += map(self._reference, parts)
-        self._objects.append([self._shape("tuple", ""), self._reference(root)])
-        return Frozen([atom for _, atom in self._atoms], list(self._shapes), self._objects)
-
-    def _reference(self, each: Any) -> int:  # noqa: ANN401 - any object
-        kind = type(each)
-        if kind in _PLAIN:
-            return -1 - self._atoms.setdefault((kind, each), len(self._atoms))
-        return self._places[id(each)]
+            self._objects[place] += [
+                -1 - atoms.setdefault((type(part), part), len(atoms))
+                if type(part) in _PLAIN
+                else places[id(part)]
+                for part in parts
+            ]
+        return Frozen([atom for _, atom in atoms], list(self._shapes), self._objects)
 
     def _shape(self, module: str, name: str, names: tuple[str, ...] = ()) -> int:
         return self._shapes.setdefault((module, name, names), len(self._shapes))
@@ -198,7 +200,7 @@ class _Freezer:
         fields, is_fixed = _fields(kind), _is_fixed(kind)
         if issubclass(kind, msgspec.Struct):
             shape = self._shape(module, name, fields)
-            return lambda each: (shape, [getattr(each, field) for field in fields], is_fixed)
+            return lambda each: (shape, [*msgspec.structs.astuple(each)], is_fixed)
 
         def shaped(each: object) -> Shaped:
             own = getattr(each, "__dict__", {})

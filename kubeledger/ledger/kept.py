@@ -33,6 +33,7 @@ from kubeledger.ledger.storage import (
     open_regular,
     remove,
     storage_errors,
+    sync,
 )
 
 # ``nodes/<node>/shipped.json``: what of a node is stored elsewhere, and may be dropped here.
@@ -289,14 +290,18 @@ class KeptSources:
         with storage_errors("keep the sources", self._directory):
             make_directory(self._directory)
             packer = zstandard.ZstdCompressor(level=_LEVEL)
+            written: dict[Path, Path] = {}
             for digest, chunks in contents:
                 path = self.content(digest)
-                if path.is_file() and _digest_of(path) == digest:
+                if path in written or (path.is_file() and _digest_of(path) == digest):
                     continue
-                temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
-                with new_file(temporary) as file:
+                written[path] = path.with_name(path.name + TEMPORARY_SUFFIX)
+                with new_file(written[path], durable=False) as file:
                     for piece in _packed(chunks, packer):
                         file.write(piece)
+            for temporary in written.values():  # all of them: the disk works once, not for each
+                sync(temporary)
+            for path, temporary in written.items():
                 temporary.replace(path)
             save_sealed(self._directory / (kept.digest + _INDEX_SUFFIX), kept)
 

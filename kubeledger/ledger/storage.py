@@ -211,7 +211,12 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 def sync_directory(directory: Path) -> None:
     """Make the names in a directory durable: a new file is lost without it."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    sync(directory, os.O_DIRECTORY)
+
+
+def sync(path: Path, flags: int = os.O_NOFOLLOW) -> None:
+    """Make the content of a file durable that was written before."""
+    descriptor = os.open(path, os.O_RDONLY | flags)
     try:
         os.fsync(descriptor)
     finally:

@@ -10,67 +10,69 @@ import msgspec
 from kubeledger.model.units import parse_api_ts
 from kubeledger.timeline.drawing import Item, NodeView, ViewRow
 
+_PLACE = "namespace, pod, pod_uid, container"
 _KINDS = {"success": "tick_success", "failure": "tick_failure"}
 _RUN_GAP = 2
 """Runs of one probe with the same result are one, unless more than this many periods pass."""
 
 
+class _Run(msgspec.Struct):
+    """Ticks of one probe with the same result, one after the other."""
+
+    place: tuple[str | None, ...]
+    kind: str
+    start_ns: int
+    end_ns: int
+    label: str
+    seq: int
+    count: int
+
+    def goes_on(self, kind: str, start_ns: int) -> bool:
+        """Whether a run begins a period or two after the last tick of this one."""
+        if kind != self.kind:
+            return False
+        period_ns = (self.end_ns - self.start_ns) // (self.count - 1)
+        return start_ns - self.end_ns <= _RUN_GAP * period_ns
+
+    def drawn(self) -> tuple[ViewRow, Item]:
+        """A row that names the container, and the item."""
+        names = ("namespace", "pod", "pod_uid", "container")
+        item = Item(
+            kind=self.kind,
+            start_ns=self.start_ns,
+            end_ns=self.end_ns,
+            label=self.label,
+            seq=self.seq,
+            count=self.count,
+        )
+        return dict(zip(names, self.place, strict=True)), item
+
+
 def add_ticks(view: NodeView) -> Iterator[tuple[ViewRow, Item]]:
     """Ticks in the order of time, with a row that names their container."""
-    runs: dict[tuple[str | None, ...], tuple[ViewRow, Item]] = {}
-    for row in view.each(
+    runs: dict[tuple[str | None, ...], _Run] = {}
+    for *place, probe_type, result, count, start_ns, end_ns, seq, _ in view.ordered(
         "probe_tick_runs",
-        "namespace, pod, pod_uid, container, probe_type, result, count, container_id,"
-        " epoch_ns(first_ts) AS first_ns, epoch_ns(last_ts) AS last_ns",
+        f"{_PLACE}, probe_type, result, count, epoch_ns(first_ts), epoch_ns(last_ts)",
         "container IS NOT NULL",
     ):
-        item = Item(
-            kind=_KINDS.get(row["result"], "tick_other"),
-            start_ns=row["first_ns"],
-            end_ns=row["last_ns"],
-            label=row["probe_type"] or "",
-            seq=row["seq"],
-            count=row["count"],
-        )
-        key = (row["pod_uid"], row["pod"], row["container"], row["probe_type"])
-        before = runs.pop(key, None)
-        if row["count"] == 1:
-            if before is not None:
-                yield before
-            yield row, item
-            continue
-        if before is not None and _goes_on(before[1], item):
-            item = _joined(before[1], item)
-        elif before is not None:
-            yield before
-        runs[key] = (row, item)
-    yield from runs.values()
-
-
-def _goes_on(run: Item, following: Item) -> bool:
-    """Whether the second run begins a period or two after the last tick of the first."""
-    if run.kind != following.kind:
-        return False
-    period_ns = (_end(run) - run.start_ns) // (run.count - 1)
-    return following.start_ns - _end(run) <= _RUN_GAP * period_ns
-
-
-def _joined(run: Item, following: Item) -> Item:
-    return Item(
-        kind=run.kind,
-        start_ns=run.start_ns,
-        end_ns=following.end_ns,
-        label=run.label,
-        seq=run.seq,
-        count=run.count + following.count,
-    )
-
-
-def _end(item: Item) -> int:
-    return item.start_ns if item.end_ns is None else item.end_ns
-
-
-_PLACE = "namespace, pod, pod_uid, container"
+        kind = _KINDS.get(result, "tick_other")
+        key = (*place[1:], probe_type)
+        run = runs.pop(key, None)
+        if run is not None and (count == 1 or not run.goes_on(kind, start_ns)):
+            yield run.drawn()
+            run = None
+        if run is None:
+            run = _Run(tuple(place), kind, start_ns, end_ns, probe_type or "", seq, count)
+        else:
+            run.end_ns = end_ns
+            run.count += count
+        if count == 1:
+            yield run.drawn()
+        else:
+            runs[key] = run
+    for run in runs.values():
+        yield run.drawn()
 
 
 class ContainerTrack(msgspec.Struct):

@@ -118,8 +118,7 @@ class NodeView:
 
     def stream(self, query: str, params: Mapping[str, object] | None = None) -> Iterator[ViewRow]:
         """Rows of a query, taken one after the other."""
-        rows = self.tuples(query, params)
-        return (dict(zip(rows.columns, row, strict=True)) for row in rows)
+        return _named(self.tuples(query, params))
 
     def tuples(self, query: str, params: Mapping[str, object] | None = None) -> Rows:
         """As :meth:`stream`, of a query that names its columns in the order in which they come."""
@@ -158,13 +157,21 @@ class NodeView:
 
     def each(self, view: str, columns: str = "*", where: str = "true") -> Iterator[ViewRow]:
         """As :meth:`rows`, taken one after the other."""
+        return _named(self.ordered(view, columns, where))
+
+    def ordered(self, view: str, columns: str, where: str = "true") -> Rows:
+        """As :meth:`each`, of columns as they come, ``seq`` and ``ts_ns`` last."""
         of_pods = view in _OF_PODS and self.scope.pods
-        return self.stream(
+        return self.tuples(
             f"SELECT {columns}, seq, epoch_ns(ts) AS ts_ns FROM {view}"
             f" WHERE node = $node AND ({where}) AND ({_PODS if of_pods else 'true'})"
             " ORDER BY ts, seq",
             {"pods": list(self.scope.pods)} if of_pods else None,
         )
+
+
+def _named(rows: Rows) -> Iterator[ViewRow]:
+    return (dict(zip(rows.columns, row, strict=True)) for row in rows)
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):

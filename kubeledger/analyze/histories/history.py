@@ -103,12 +103,12 @@ class History(msgspec.Struct, frozen=True):
         times = (record.ts_ns for record in self.read(kinds))
         return max((t for t in times if upto_ts_ns is None or t <= upto_ts_ns), default=None)
 
-    def noting(self, note: Callable[[int], None]) -> History:
-        """The same history; ``note`` is called with the seq of every record that is read."""
+    def noting(self, note: Callable[[Record], None]) -> History:
+        """The same history; ``note`` is called with every record that is read."""
 
         def noted(records: Iterator[Record]) -> Iterator[Record]:
             for record in records:
-                note(record.seq)
+                note(record)
                 yield record
 
         return self._through(noted)

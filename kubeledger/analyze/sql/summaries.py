@@ -196,9 +196,15 @@ TEMPLATES: Mapping[str, str] = {
 }
 """kind -> template; ``{field#}`` is how many the field holds, ``[...]`` only said when known."""
 
-_ONLY_CUT = "lines of the log are cut: {lines_cut}"
-_FIRST_SEEN = "kubelet[ {kubelet_version}] first seen[, process {pid}]"
-"""Of a start that is not in the log."""
+_OTHERWISE: Mapping[str, tuple[str, object, str]] = {
+    "node.KubeletStarted": (
+        "from_start",
+        False,
+        "kubelet[ {kubelet_version}] first seen[, process {pid}]",
+    ),
+    "node.LogThinned": ("beats_missing", 0, "lines of the log are cut: {lines_cut}"),
+}
+"""kind -> a field, and the template that it has in place of its own where that is such."""
 _UNKNOWN = {"resource": "something (signal not recorded)"}
 """Field -> what is said of it when it is not known; of any other ``?``."""
 _MANY = (list, tuple, dict)
@@ -230,12 +236,11 @@ def summary_of(kind: str, body: Mapping[str, Any]) -> str:
     template = TEMPLATES.get(kind)
     if template is None:
         return ""
-    if body.get("from_start") is False:
-        template = _FIRST_SEEN
-    if body.get("beats_missing") == 0:
-        template = _ONLY_CUT
-    text = ""
     known = body.get
+    if kind in _OTHERWISE:
+        field, value, other = _OTHERWISE[kind]
+        template = other if known(field) == value else template
+    text = ""
     for pieces, needed in _groups(template):
         for name in needed:
             if known(name) is None:
@@ -245,7 +250,10 @@ def summary_of(kind: str, body: Mapping[str, Any]) -> str:
                 text += literal
                 if field:
                     word = known(field)
-                    text += word if type(word) is str else _word(body, field)
+                    if type(word) is str:
+                        text += word
+                    else:
+                        text += str(word) if type(word) is int else _word(body, field)
     return " ".join(text.removesuffix(": ?").split())
 
 

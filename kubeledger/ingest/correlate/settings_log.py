@@ -339,6 +339,8 @@ def _in_force(bases: list[Statement], begun_ns: int) -> list[Statement]:
 
 def _fits(files: list[Statement], logged: SettingsSources) -> bool:
     """Whether nothing that the process reports about itself says otherwise than the files."""
+    if not files and not logged.files:
+        return True
     without = effective_settings(logged).conflicts
     with_files = effective_settings(msgspec.structs.replace(logged, files=files)).conflicts
     return {*map(_field, with_files)} <= {*map(_field, without)}

@@ -12,6 +12,7 @@ that were out of step, or were sorted apart.
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +30,6 @@ from kubeledger.ingest.sources.prefix import (
     HEADER,
     JSON_START,
     Unwrapper,
-    is_entry,
 )
 from kubeledger.ingest.sources.streams import SourceFile, SourceView
 from kubeledger.ingest.sources.times import carrier_time
@@ -281,32 +281,40 @@ def _entries(cutter: LineCutter, source: SourceFile, begins: array[int]) -> list
     Where a carrier dated all of them, its times are theirs.
     """
     seen: set[int] = set()
-    unwrapper = Unwrapper()
-    entries: list[Entry] = []
-    carried_ns: list[int] = []
+    unwrap, begins_entry = Unwrapper().unwrap, HEADER.match
+    times, carried_ns, offsets, lines = array("q"), array("q"), array("Q"), array("Q")
+    letters = bytearray()
     for number, offset, line in cutter.numbered(source.chunks()):
         begins.append(offset)
-        body, time = line, None
-        if not is_entry(line):
-            unwrapped = unwrapper.unwrap(line)
+        body, time, header = line, None, begins_entry(line)
+        if header is None and not line.startswith(JSON_START):
+            unwrapped = unwrap(line)
             body, time = unwrapped.body, unwrapped.time
-        ts_ns = time_of(body)
+            header = begins_entry(body)
+        ts_ns = _time_of(body, header)
         if ts_ns is None:
             continue
         same = hash(body)
         if same not in seen or ts_ns % _COARSE_NS == 0:
-            entries.append(Entry(ts_ns, offset, number, body[:1]))
+            seen.add(same)
+            times.append(ts_ns)
+            offsets.append(offset)
+            lines.append(number)
+            letters += body[:1]
             if time is not None and (dated := carrier_time(time)) is not None:
                 carried_ns.append(dated.ts_ns)
-            seen.add(same)
-    if len(carried_ns) < len(entries):
-        return entries
-    return [Entry(ts_ns, *entry[1:3]) for ts_ns, entry in zip(carried_ns, entries, strict=True)]
+    if len(carried_ns) < len(times):
+        severities = (letters[at : at + 1] for at in range(len(letters)))
+        return list(map(Entry, times, offsets, lines, map(bytes, severities)))
+    return list(map(Entry, carried_ns, offsets, lines))
 
 
 def time_of(body: bytes) -> int | None:
     """Time of a klog entry, in one year if its stamp has none; None for other lines."""
-    header = HEADER.match(body)
+    return _time_of(body, HEADER.match(body))
+
+
+def _time_of(body: bytes, header: re.Match[bytes] | None) -> int | None:
     try:
         if header is not None:
             return stamp_ns(header[2], _YEAR)

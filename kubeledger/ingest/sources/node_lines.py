@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from heapq import merge
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import NamedTuple
 
 import msgspec
@@ -161,22 +161,22 @@ class LogWriters:
                 start = found.start() + 1
             end = lines.find(b"\n", start)
             end = len(lines) if end < 0 else end
-            self._see(lines[start:end], lines[max(0, start - _BACK) : start] or self._before)
+            self._see(lines[start:end], lines, start)
         self._before = lines[-_BACK:]
 
-    def _see(self, line: bytes, before: bytes) -> None:
+    def _see(self, line: bytes, lines: bytes, start: int) -> None:
         if line.startswith(JSON_START):
             return
         parsed = self._reader.read(line)
         if parsed is not None and parsed.is_entry:
-            self._note_name(parsed.writer, line, before)
+            self._note_name(parsed.writer, line, lines, start)
             self._take(parsed, line)
             if parsed.writer != self._marked:
                 self._marked = parsed.writer
                 is_bare = parsed.writer.host is None
                 self._others = _others_than(parsed.mark, is_bare=is_bare) if parsed.mark else None
 
-    def _note_name(self, writer: _Writer, line: bytes, before: bytes) -> None:
+    def _note_name(self, writer: _Writer, line: bytes, lines: bytes, start: int) -> None:
         """A process that continues under another host's name is still on the same machine.
 
         Another machine's process with the same ID would have begun earlier, or come back.
@@ -185,9 +185,11 @@ class LogWriters:
         if last is None or host is None or last.host in (None, host):
             return
         if host in self._hosts:
-            self._renamed.pop(host, None)
-            self._renamed.pop(last.host, None)
+            if self._renamed:
+                self._renamed.pop(host, None)
+                self._renamed.pop(last.host, None)
         elif last.pid == writer.pid is not None:
+            before = lines[max(0, start - _BACK) : start] or self._before
             stamps = _STAMP.findall(before)[-1:] + _STAMP.findall(line)[:1]
             if stamps == sorted(stamps):
                 self._renamed[host] = last.host
@@ -329,26 +331,41 @@ class SplitLines:
             begin, end = self._begins[run], self._begins[run + 1]
             yield begin, end, self._lines[run], self._lines[run + 1] - self._lines[run]
 
-    def joined(self, spans: Iterable[tuple[bool, int, int]]) -> Iterator[bytes]:
-        """These bytes, filled or as they stand; in large pieces, of which no memory is held."""
+    def joined(self, runs: Iterable[tuple[int, int, int, int]]) -> Iterator[bytes]:
+        """The bytes of runs of lines; in large pieces, of which no memory is held."""
         parts: list[bytes] = []
         size = 0
-        for is_filled, first, last in spans:
-            source = self.filled if is_filled else self.data
+        for first, last, _, _ in runs:
             for begin in range(first, last, CHUNK):
-                parts.append(source[begin : min(begin + CHUNK, last)])
+                parts.append(self.data[begin : min(begin + CHUNK, last)])
                 size += len(parts[-1])
                 if size >= CHUNK:
                     yield b"".join(parts)
                     parts, size = [], 0
                     forget_pages(self.data)
-                    forget_pages(self.filled)
         yield b"".join(parts)
+
+    def among_filled(self, runs: Iterable[tuple[int, int, int, int]]) -> Iterator[bytes]:
+        """The whole log, all but the runs filled; in pieces, as above."""
+        rest = iter(runs)
+        run = next(rest, None)
+        for begin in range(0, len(self.data), CHUNK):
+            piece = bytearray(self.filled[begin : begin + CHUNK])
+            end = begin + len(piece)
+            while run is not None and run[0] < end:
+                first, last = max(run[0], begin), min(run[1], end)
+                piece[first - begin : last - begin] = self.data[first:last]
+                if run[1] > end:
+                    break
+                run = next(rest, None)
+            yield bytes(piece)
+            forget_pages(self.data)
+            forget_pages(self.filled)
 
 
 def _host_of(unwrapper: Unwrapper) -> Callable[[bytes], str | None]:
     def host(line: bytes) -> str | None:
-        found = None if HEADER.match(line) else unwrapper.unwrap(line).host
+        found = None if HEADER.match(line) else unwrapper.host(line)
         return None if found is None else found.decode("utf-8", "replace")
 
     return host
@@ -378,7 +395,7 @@ class NodeLines(SourceView):
         self._lines = list(accumulate((run[3] for run in self._runs), initial=0))
 
     def chunks(self) -> Iterator[bytes]:
-        return self._split.joined((False, begin, end) for begin, end, _, _ in self._runs)
+        return self._split.joined(self._runs)
 
     @property
     def keeps_places(self) -> bool:
@@ -396,14 +413,7 @@ class NodeLines(SourceView):
         """As ``SourceFile.stored_chunks``: of rows, the file with those of other nodes blanked."""
         if isinstance(self._source, EnvelopeLines):
             return self._source.stored_without(self._others())
-        return self._split.joined(self._with_others_filled())
-
-    def _with_others_filled(self) -> Iterator[tuple[bool, int, int]]:
-        size, at = len(self._split.data), 0
-        for begin, end in chain(self._others(), ((size, size),)):
-            yield False, at, begin
-            yield True, begin, end
-            at = end
+        return self._split.among_filled(self._runs)
 
     def _others(self) -> Iterator[tuple[int, int]]:
         """Begin and end of what other nodes wrote."""

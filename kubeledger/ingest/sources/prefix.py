@@ -139,6 +139,15 @@ class Unwrapper:
         """The line without its prefix."""
         return line if is_entry(line) else self.unwrap(line).body
 
+    def host(self, line: bytes) -> bytes | None:
+        """Whom the prefix names; as :meth:`unwrap`, of which most lines need no more."""
+        first = self._known[0] if self._known else None
+        if type(first) is _Form and first is not _NODE_FIRST:
+            match = first.match(line)
+            if match is not None:
+                return match[first.host] if first.host else None
+        return self.unwrap(line).host
+
     def unwrap(self, line: bytes) -> Unwrapped:
         """The line without its prefix; as it is when it has none that is known."""
         for form in self._known:
@@ -167,13 +176,14 @@ class _Form:
     """A prefix's pattern, and which of its groups holds what; 0 for none."""
 
     def __init__(self, pattern: re.Pattern[bytes]) -> None:
-        self._match = pattern.match
+        self.match = pattern.match
         names = ("time", "tag", "other", "partial", "host")
         self._places = tuple(pattern.groupindex.get(name, 0) for name in names)
+        self.host = self._places[-1]
 
     def read(self, line: bytes) -> Unwrapped | None:
         """The line without its prefix; None where it has none of this form."""
-        match = self._match(line)
+        match = self.match(line)
         if match is None:
             return None
         time, tag, other, partial, host = self._places

@@ -117,7 +117,8 @@ def carrier_time(stamp: bytes) -> CarrierTime | None:
     fraction = _FRACTION.search(stamp)
     if fraction is None:
         return _carrier_time(stamp)
-    second = _carrier_time(stamp[: fraction.start(1)] + b"0" + stamp[fraction.end(1) :])
+    begin, end = fraction.span(1)
+    second = _carrier_time(b"%b0%b" % (stamp[:begin], stamp[end:]))
     if second is None:
         return None
     return CarrierTime(second.ts_ns + int(fraction[1][:9].ljust(9, b"0")), second.has_zone)

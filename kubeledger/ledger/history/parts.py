@@ -316,7 +316,7 @@ PART_BYTES = 64 << 20
 """A part holds about as many bytes of lines at most: what is in memory while it is made."""
 
 _COPY_OPTIONS = (
-    "FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 3, ROW_GROUP_SIZE 122880,"
+    "FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL 3, ROW_GROUP_SIZE 40960,"
     " PARQUET_VERSION v2"
 )
 

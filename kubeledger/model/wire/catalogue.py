@@ -219,7 +219,12 @@ def flaw_of_values(record: Record) -> str | None:
         if not (_fits(place.line) and _fits(place.offset)):
             return f"{kind} could not be shown: its evidence does not fit into 64 bits"
     for name in check.numbers:
-        if not _fits(getattr(body, name)):
+        value = getattr(body, name)
+        if type(value) is int:
+            is_wide = not _INT_MIN <= value <= _INT_MAX
+        else:
+            is_wide = value is not None and not _fits(value)
+        if is_wide:
             return f"{kind} could not be shown: {name} does not fit into 64 bits"
     for name in check.times:
         ts_ns = getattr(body, name)
