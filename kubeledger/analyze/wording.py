@@ -168,6 +168,7 @@ def trouble_wording(trouble: NodeTrouble, message: str) -> Wording:
 
 
 _SYNC = Wording("synchronization", "fails", "failed")
+_SUBPATH = Wording("subPath of its volume", "cannot be made", "could not be made")
 _OF_THE_RUNTIME = re.compile(r"rpc error|deadline exceeded|desc = ")
 
 
@@ -184,6 +185,8 @@ def stage_wording(
     """
     if reason == "FailedSync" and message and not _OF_THE_RUNTIME.search(message):
         return _SYNC
+    if stage == "create" and about and message and "subPath" in message:
+        return _SUBPATH._replace(thing=f"{_SUBPATH.thing} {cut(about, _NAME_MAX)}")
     words = _REASONS.get(reason) or _STAGES[stage]
     if about is None or stage not in _NAMES_ITS:
         return words

@@ -153,6 +153,7 @@ TEMPLATES: Mapping[str, str] = {
     "lifecycle.PodEvicted": "evicted[ for {resource}][: {message}]",
     "lifecycle.PodListed": "listed by {listed_by}",
     "lifecycle.PodRejected": "refused[ ({reason})][: {message}]",
+    "lifecycle.PodStarted": "all containers run",
     "lifecycle.PodTerminated": "terminated",
     "lifecycle.PodTerminating": "is stopped: {reason}[, with {grace_period_s} s]",
     "lifecycle.PodResized": "resize {outcome}[ ({reason})][: {message}]",

@@ -9,13 +9,15 @@ process of the kubelet ends. Back-offs of restarts are records of their own
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Hashable, Iterable
 from functools import lru_cache
-from typing import Any, Literal, cast
+from itertools import islice
+from typing import Any, Literal, NamedTuple, cast
 
 from kubeledger.ingest.correlate.assembler import Assembler, Entry, ends, reads, reads_events
 from kubeledger.ingest.correlate.context import BundleContext, Subject
-from kubeledger.ingest.correlate.holdback import Holdback, Repeated
+from kubeledger.ingest.correlate.holdback import WAIT_NS, Holdback, Repeated
 from kubeledger.ingest.correlate.registers import PodAssembler, Registers
 from kubeledger.ingest.messages.containers import pleg_event
 from kubeledger.ingest.messages.podref import formatted_pod, structured_pod, structured_pods
@@ -33,6 +35,7 @@ from kubeledger.kubelet.lifecycle.stages import (
     failures_of_sync,
     order_of,
     shape_of,
+    status_message,
 )
 from kubeledger.model.bodies.node import ErrorsLogged, PodStageFailed, Stage
 from kubeledger.model.units import NS_PER_S
@@ -46,24 +49,79 @@ _POD_AND_UID = re.compile(r'\bpod \\*"([^"\\]+)\\*" \(UID: \\*"([^"\\]+)\\*"\)')
 _POD_DIRECTORY = re.compile(f"/pods/({UID})/")
 _NODE = Subject()
 
+_WRAPPED_MAX = 32
+"""Of so many lines before it is asked whether a line wraps them."""
+_ERROR_MIN = 16
+_ANYBODYS = frozenset({"context deadline exceeded", "timed out waiting for the condition"})
+_UNQUOTED = str.maketrans("", "", "\\\"'`")
+
+
+class _Heard(NamedTuple):
+    """A line, and what it says.
+
+    Attributes:
+        error: what went wrong, without quotes; empty where many lines say the same.
+    """
+
+    line: LogLine
+    shape: str
+    pod: Subject
+    error: str
+
 
 class ErrorsAssembler(Assembler):
-    """Counts them by shape, the pod that they name, and the kubelet process."""
+    """Counts them by shape, the pod that they name, and the kubelet process.
+
+    An error is logged where it came up, and again by each who wraps it: what a line says that is
+    told, with the same error in it, is told, too. So each is counted a second later.
+    """
 
     def __init__(self, context: BundleContext) -> None:
         super().__init__(context)
         self._said = Repeated[Hashable](self.queue, _EVERY_NS, wait_ns=0)
         self._shapes: set[tuple[str, str]] = set()
+        self.hears: deque[_Heard] = deque()
 
     def tell(self, line: LogLine, shape: str) -> Facts:
         """Take in a line that all others have read."""
+        facts = self.due(line.ts_ns)
+        heard = _Heard(line, shape, self._pod(line), _error_of(line))
+        if line.is_told:
+            self._wraps(heard)
+        self.hears.append(heard)
+        return facts
+
+    def due(self, now_ns: int) -> Facts:
+        """What was heard a second before; all when the clock was set back."""
+        heard = self.hears
+        while heard and abs(now_ns - heard[0].line.ts_ns) > WAIT_NS:
+            self._count(heard.popleft())
+        return self.queue.release(now_ns)
+
+    def waiting_since(self) -> int | None:
+        """As of all; what was heard waits, too."""
+        since_ns = self.queue.waiting_since()
+        heard_ns = self.hears[0].line.ts_ns if self.hears else None
+        return min((each for each in (since_ns, heard_ns) if each is not None), default=None)
+
+    def _wraps(self, told: _Heard) -> None:
+        """A line is told: so is what came up before, up to it."""
+        whole = [_whole(told.line)]
+        for each in islice(reversed(self.hears), _WRAPPED_MAX):
+            if each.line.pid != told.line.pid or not _may_be_of(each.pod, told.pod):
+                continue
+            if each.line.is_told or (each.error and any(each.error in text for text in whole)):
+                each.line.is_told = True
+                whole.append(_whole(each.line))
+
+    def _count(self, heard: _Heard) -> None:
+        line, shape, pod, _ = heard
         self.before(line.ts_ns)
         if (line.file, shape) not in self._shapes:
             if len(self._shapes) < _SHAPES_MAX:
                 self._shapes.add((line.file, shape))
             else:
                 shape = _OTHER_SHAPES
-        pod = self._pod(line)
         key = (
             line.severity,
             line.file,
@@ -75,7 +133,7 @@ class ErrorsAssembler(Assembler):
             line.is_told,
         )
         if self._said.say_again(key, None, "log", line):
-            return self.queue.release(line.ts_ns)
+            return
         body = ErrorsLogged(
             severity=cast(Literal["W", "E", "F"], line.severity),
             source=line.file,
@@ -89,7 +147,6 @@ class ErrorsAssembler(Assembler):
             last_ts_ns=line.ts_ns,
         )
         self._said.say(key, None, body, "log", line)
-        return self.queue.release(line.ts_ns)
 
     def before(self, ts_ns: int, pid: int | None = None) -> None:
         """What goes on for long is recorded again."""
@@ -97,6 +154,8 @@ class ErrorsAssembler(Assembler):
 
     def end(self, ts_ns: int) -> None:
         """What was counted since."""
+        while self.hears:
+            self._count(self.hears.popleft())
         self._said.end(ts_ns)
 
     def _pod(self, line: LogLine) -> Subject:
@@ -104,6 +163,36 @@ class ErrorsAssembler(Assembler):
         values = line.values or {}
         subject = _in_values(values) or _in_text(line.message) or _in_paths(line.message, values)
         return _NODE if subject is None else self.context.completed(subject, line.ts_ns)
+
+
+def _error_of(line: LogLine) -> str:
+    """What went wrong, as those say it, too, who wrap it: ``err``, a path, or the end of a text."""
+    values = line.values or {}
+    text = dict.get(values, "err") or dict.get(values, "path")
+    if not isinstance(text, str):
+        _, code, text = line.message.partition(" desc = ")
+        _, _, text = ("", "", text) if code else line.message.partition(": ")
+    error = _plain(text)
+    return "" if len(error) < _ERROR_MIN or error in _ANYBODYS else error
+
+
+def _whole(line: LogLine) -> str:
+    texts = (text for text in dict.values(line.values or {}) if isinstance(text, str))
+    return _plain(" ".join((line.message, *texts)))
+
+
+def _plain(text: str) -> str:
+    """A text as it is in whatever quotes, and without a runtime's codes."""
+    return status_message(text, everywhere=True).translate(_UNQUOTED).strip()
+
+
+def _may_be_of(pod: Subject, other: Subject) -> bool:
+    """Whether both may be the same pod; a line that names none is of any."""
+    if _NODE in (pod, other):
+        return True
+    if pod.uid is not None and other.uid is not None:
+        return pod.uid == other.uid
+    return pod.pod == other.pod
 
 
 def _in_values(values: dict[str, Any]) -> Subject | None:
@@ -158,6 +247,15 @@ _EARLIER_POD = "an earlier static pod of this name has not ended"
 _REFUSED = "Predicate failed on Pod"
 """Whole lines of it say why, and are refusals."""
 
+_SUBPATHS = (
+    "Failed to create subPath directory for volumeMount of the container",
+    "Failed to prepare subPath for volumeMount of the container",
+)
+_OF_SUBPATH = re.compile(
+    r'failed to (?:prepare subPath|create subPath directory) for volumeMount "([^"]+)" of '
+    r'container "([^"]+)"'
+)
+
 _EVENTS: dict[str, Stage] = {"Pulled": "image", "Created": "create", "Started": "start"}
 """Event -> the stage that it shows to be passed."""
 
@@ -181,6 +279,7 @@ class StagesAssembler(PodAssembler):
         self._runs = Repeated[_Run](self.queue)
         self._of_pods: dict[str, dict[_Run, None]] = {}
         self._uids: dict[tuple[str | None, str], str] = {}
+        self._subpaths: dict[tuple[str, str], LogLine] = {}
         self._process = 0
 
     def before(self, ts_ns: int, pid: int | None = None) -> None:
@@ -227,6 +326,21 @@ class StagesAssembler(PodAssembler):
             subject = Subject(sandbox.pod.namespace, sandbox.pod.name, sandbox.pod.uid)
         failure = failure_of("create", "CreateContainerError", error, container)
         self._fail(entry, subject, [failure])
+
+    @reads(*_SUBPATHS)
+    def _no_subpath(self, entry: Entry) -> None:
+        """Why: the error of the container that follows names the volume alone."""
+        self._subpaths[entry.text("volumeMountName"), entry.text("containerName")] = entry.line
+
+    def _with_cause(self, failure: StageFailure, ts_ns: int) -> StageFailure:
+        """A failure with what a line before it says of the same."""
+        named = _OF_SUBPATH.fullmatch(failure.message) if self._subpaths else None
+        line = None if named is None else self._subpaths.pop((named[1], named[2]), None)
+        if line is None or ts_ns - line.ts_ns > WAIT_NS:
+            return failure
+        line.is_told = True
+        error = (line.values or {}).get("err")
+        return failure._replace(message=f"{failure.message}: {error}") if error else failure
 
     @reads("No retries permitted")
     def _operation(self, entry: Entry) -> None:
@@ -288,6 +402,8 @@ class StagesAssembler(PodAssembler):
         for failure in failures:
             if failure.stage == "run" and not with_runs:
                 continue  # a record of its own
+            if failure.stage == "create":
+                failure = self._with_cause(failure, entry.ts_ns)
             if failure.stage not in TO_END:
                 self._pass(pod, failure.container, failure.stage, entry.ts_ns, before=True)
             body = PodStageFailed(

@@ -25,9 +25,12 @@ NETWORK = "network is not ready"
 _GRPC = re.compile(r"rpc error: code = \w+ desc = ")
 
 
-def status_message(error: str) -> str:
-    """The message of a runtime's error, without its code (``grpcstatus.FromError``)."""
-    return _GRPC.sub("", error, count=1)
+def status_message(error: str, *, everywhere: bool = False) -> str:
+    """The message of a runtime's error, without its code (``grpcstatus.FromError``).
+
+    ``everywhere``: nor the codes of what it wraps.
+    """
+    return _GRPC.sub("", error, count=0 if everywhere else 1)
 
 
 def network_error(facts: StageFacts, message: str) -> str:

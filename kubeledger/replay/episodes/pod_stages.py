@@ -30,6 +30,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodConfigChanged,
     PodListed,
     PodRejected,
+    PodStarted,
     PodTerminated,
     PodTerminating,
     RestartBackedOff,
@@ -211,7 +212,8 @@ class PodStages:
             known.told[teller] = max(known.told.get(teller, 0) + count, 1)
             episode.attempts = max(known.told.values())
         if last >= episode.last_ts_ns:
-            if failure.message and not (failure.is_waiting and known.told):
+            says_more = failure.message and not episode.message.startswith(failure.message)
+            if says_more and not (failure.is_waiting and known.told):
                 episode.message = failure.message
             episode.reason, episode.is_waiting = failure.reason, failure.is_waiting
             episode.about = failure.about or episode.about
@@ -294,6 +296,12 @@ class PodStages:
         """A container started: what did not end before the pod was admitted again is over."""
         for key in [key for key, known in self._open.get(pod, {}).items() if known.anew]:
             self._close(pod, key, ts_ns, seq)
+
+    def all_run(self, pod: str, ts_ns: int, seq: int) -> None:
+        """Each of its containers has started."""
+        for container in {whose for whose, _ in self._open.get(pod, {})}:
+            self.passed(pod, container, "start", ts_ns, seq)
+        self.runs_anew(pod, ts_ns, seq)
 
     def _close(self, pod: str, key: tuple[str | None, Stage], ts_ns: int, seq: int) -> None:
         known = self._closed[pod, *key] = self._open[pod].pop(key)
@@ -390,6 +398,11 @@ def _started(
     stages.runs_anew(pod, record.ts_ns, record.seq)
 
 
+def _all_run(stages: PodStages, pod: str, record: Record, body: PodStarted) -> None:
+    ts_ns = body.running_ts_ns or record.ts_ns
+    stages.all_run(pod, min(ts_ns, record.ts_ns), record.seq)
+
+
 def _died(stages: PodStages, pod: str, record: Record, body: ContainerDied) -> None:
     if body.sandbox or body.container is None:
         return
@@ -469,6 +482,7 @@ _STEPS: dict[type[Body], Callable[[PodStages, str, Record, Any], None]] = {
     PodConfigChanged: _configured,
     PodListed: _listed,
     PodRejected: _rejected,
+    PodStarted: _all_run,
     PodStageFailed: _stage_failed,
     PodTerminated: _terminated,
     PodTerminating: _terminating,
