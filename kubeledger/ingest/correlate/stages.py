@@ -51,6 +51,9 @@ _NODE = Subject()
 
 _WRAPPED_MAX = 32
 """Of so many lines before it is asked whether a line wraps them."""
+_MET_NS = 10 * NS_PER_S
+"""A runtime that is down is asked by many; a sync or a check says so every few seconds."""
+_TOLD_MAX = 8
 _ERROR_MIN = 16
 _ANYBODYS = frozenset({"context deadline exceeded", "timed out waiting for the condition"})
 _UNQUOTED = str.maketrans("", "", "\\\"'`")
@@ -72,8 +75,8 @@ class _Heard(NamedTuple):
 class ErrorsAssembler(Assembler):
     """Counts them by shape, the pod that they name, and the kubelet process.
 
-    An error is logged where it came up, and again by each who wraps it: what a line says that is
-    told, with the same error in it, is told, too. So each is counted a second later.
+    An error is logged where it came up, and again by each who wraps it, or meets it: what a line
+    says that is told, with the same error in it, is told, too. So each is counted a second later.
     """
 
     def __init__(self, context: BundleContext) -> None:
@@ -81,11 +84,18 @@ class ErrorsAssembler(Assembler):
         self._said = Repeated[Hashable](self.queue, _EVERY_NS, wait_ns=0)
         self._shapes: set[tuple[str, str]] = set()
         self.hears: deque[_Heard] = deque()
+        self._told: deque[tuple[_Heard, str]] = deque(maxlen=_TOLD_MAX)
 
     def tell(self, line: LogLine, shape: str) -> Facts:
         """Take in a line that all others have read."""
         facts = self.due(line.ts_ns)
         heard = _Heard(line, shape, self._pod(line), _error_of(line))
+        if not line.is_told and heard.error:
+            since_ns = line.ts_ns - _MET_NS
+            line.is_told = any(
+                heard.error in text and told.line.ts_ns >= since_ns and _may_tell(told, heard)
+                for told, text in self._told
+            )
         if line.is_told:
             self._wraps(heard)
         self.hears.append(heard)
@@ -107,8 +117,9 @@ class ErrorsAssembler(Assembler):
     def _wraps(self, told: _Heard) -> None:
         """A line is told: so is what came up before, up to it."""
         whole = [_whole(told.line)]
+        self._told.append((told, whole[0]))
         for each in islice(reversed(self.hears), _WRAPPED_MAX):
-            if each.line.pid != told.line.pid or not _may_be_of(each.pod, told.pod):
+            if not _may_tell(told, each):
                 continue
             if each.line.is_told or (each.error and any(each.error in text for text in whole)):
                 each.line.is_told = True
@@ -186,13 +197,14 @@ def _plain(text: str) -> str:
     return status_message(text, everywhere=True).translate(_UNQUOTED).strip()
 
 
-def _may_be_of(pod: Subject, other: Subject) -> bool:
-    """Whether both may be the same pod; a line that names none is of any."""
-    if _NODE in (pod, other):
-        return True
-    if pod.uid is not None and other.uid is not None:
-        return pod.uid == other.uid
-    return pod.pod == other.pod
+def _may_tell(told: _Heard, other: _Heard) -> bool:
+    """Whether both are of one process, and may be of one pod: a line that names none is of any."""
+    pod, its = told.pod, other.pod
+    if told.line.pid != other.line.pid or _NODE in (pod, its):
+        return told.line.pid == other.line.pid
+    if pod.uid is not None and its.uid is not None:
+        return pod.uid == its.uid
+    return pod.pod == its.pod
 
 
 def _in_values(values: dict[str, Any]) -> Subject | None:
