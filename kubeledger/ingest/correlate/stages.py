@@ -377,11 +377,14 @@ class StagesAssembler(PodAssembler):
         key, begun = getattr(line.values, "begun", None) or ("", "")
         subject, failures = Subject(), failures_of_sync("")
         whole = dict(line.values or {})
-        if line.message == "Error syncing pod, skipping":
+        if line.message.startswith("Error syncing pod"):
             error = whole.get("err") or (begun if key == "err" else "")
-            ref = structured_pod(whole.get("pod")) or formatted_pod(error.replace(" pod=", " "))
+            named = structured_pod(whole.get("pod")) or formatted_pod(error.replace(" pod=", " "))
+            ref = named or formatted_pod(line.message)
             subject = _named_in(error) if ref is None else Subject(*ref)
             failures = failures_of_sync(error)
+        elif key == "err" and (of_volume := failure_of_volume(begun)) is not None:
+            subject, failures = _of_volume(of_volume), (of_volume.failure,)
         elif line.message == _REFUSED and key == "pod" and "_" in begun:
             subject = Subject(pod=begun.partition("_")[0])
             failures = (StageFailure("admission", _REFUSED, ""),)
@@ -395,9 +398,7 @@ class StagesAssembler(PodAssembler):
         return self.queue.release(line.ts_ns)
 
     def _fail_named(self, entry: Entry, told: PodFailure) -> None:
-        ref = formatted_pod(told.pod or "")
-        subject = Subject(None, told.pod, told.uid) if ref is None else Subject(*ref)
-        self._fail(entry, subject, [told.failure])
+        self._fail(entry, _of_volume(told), [told.failure])
 
     def _fail(
         self,
@@ -514,6 +515,11 @@ def _subject(entry: Entry, text: str) -> Subject:
     """The pod of a line; where no key names it, the text may."""
     subject = entry.subject
     return subject if subject.uid or subject.pod else _named_in(text)
+
+
+def _of_volume(told: PodFailure) -> Subject:
+    ref = formatted_pod(told.pod or "")
+    return Subject(None, told.pod, told.uid) if ref is None else Subject(*ref)
 
 
 def _named_in(text: str) -> Subject:

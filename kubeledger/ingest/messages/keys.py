@@ -82,6 +82,7 @@ KEYS: Mapping[str, Keys] = {
         "Device plugin connected": "resourceName",
         _FULL: "usage highThreshold? lowThreshold? amountToFree?",
         "Endpoint became unhealthy": "resourceName",
+        "Error getting node": "err",
         "Error processing volume": "pod volumeName err?",
         "Error syncing pod, skipping": "err pod? podUID?",
         "Error updating node status, will retry": "err",

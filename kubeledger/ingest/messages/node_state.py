@@ -219,6 +219,9 @@ _API = (
     klog("Failed to watch", since="1.33"),
     klog("Node was previously registered", to="Successfully registered node", since="1.21"),
     klog("Successfully registered node", since="1.21"),
+    klog("Error getting node", since="1.21", until="1.26"),
+    klog("Error getting the current node from lister", to="Error getting node", since="1.25"),
+    text("kubelet.go", Regex(r'(?P<err>node "[^"]*" not found)$'), to="Error getting node"),
     klog("Unable to construct v1.Node object for kubelet", to=_NOT_READY, since="1.21"),
     klog(
         "Unable to reconcile node with API server,error updating node",
