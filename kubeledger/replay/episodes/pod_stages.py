@@ -105,9 +105,14 @@ class _Open(msgspec.Struct):
 
 
 class PodStages:
-    """The fold over the records of one node."""
+    """The fold over the records of one node.
+
+    Attributes:
+        told: episodes of which the record that was taken last tells a failure.
+    """
 
     def __init__(self) -> None:
+        self.told: list[StageEpisode] = []
         self._names = PodNames()
         self._done: list[StageEpisode] = []
         self._open: dict[str, dict[tuple[str | None, Stage], _Open]] = {}
@@ -119,6 +124,8 @@ class PodStages:
         """One more record, in the order of the ledger; kinds that tell nothing change nothing."""
         step = _STEPS.get(type(record.body))
         self._latest_ns = max(self._latest_ns, record.ts_ns)
+        if self.told:
+            self.told = []
         if step is None:
             return
         body: Any = record.body
@@ -172,6 +179,7 @@ class PodStages:
             several = [other for (whose, each), other in opened.items() if whose and each == stage]
             for other in several:  # which of them is not said: it is counted where one is named
                 other.episode.seqs = (*other.episode.seqs, record.seq)[-_SEQS_MAX:]
+                self.told.append(other.episode)
             if several:
                 return
         known = opened.get((container, stage))
@@ -206,6 +214,7 @@ class PodStages:
             )
         known.anew = False
         episode = known.episode
+        self.told.append(episode)
         if not failure.is_waiting:
             if stage in SIDE_BY_SIDE:
                 teller = f"{teller} {failure.about}"
