@@ -56,7 +56,7 @@ _MET_NS = 10 * NS_PER_S
 _TOLD_MAX = 8
 _ERROR_MIN = 16
 _ANYBODYS = frozenset({"context deadline exceeded", "timed out waiting for the condition"})
-_UNQUOTED = str.maketrans("", "", "\\\"'`")
+_QUOTES = ("\\", '"', "'", "`")
 
 
 class _Heard(NamedTuple):
@@ -192,9 +192,12 @@ def _whole(line: LogLine) -> str:
     return _plain(" ".join((line.message, *texts)))
 
 
+@lru_cache(64)
 def _plain(text: str) -> str:
     """A text as it is in whatever quotes, and without a runtime's codes."""
-    return status_message(text, everywhere=True).translate(_UNQUOTED).strip()
+    for quote in _QUOTES:
+        text = text.replace(quote, "")
+    return status_message(text, everywhere=True).strip()
 
 
 def _may_tell(told: _Heard, other: _Heard) -> bool:
