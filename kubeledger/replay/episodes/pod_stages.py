@@ -195,23 +195,8 @@ class PodStages:
             else:
                 known.started = None
         if known is None:
-            body: Any = record.body
-            known = opened[container, stage] = _Open(
-                StageEpisode(
-                    seq=record.seq,
-                    namespace=body.namespace,
-                    pod=body.pod,
-                    pod_uid=body.pod_uid,
-                    container=container,
-                    stage=stage,
-                    reason=failure.reason,
-                    message=failure.message,
-                    about=failure.about,
-                    is_waiting=failure.is_waiting,
-                    ts_ns=first,
-                    last_ts_ns=last,
-                )
-            )
+            begun = _begun(record, failure._replace(container=container), first, last)
+            known = opened[container, stage] = _Open(begun)
         known.anew = False
         episode = known.episode
         self.told.append(episode)
@@ -317,6 +302,24 @@ class PodStages:
         episode = known.episode
         episode.passed_ts_ns, episode.passed_seq = max(ts_ns, episode.ts_ns), seq
         self._done.append(episode)
+
+
+def _begun(record: Record, failure: StageFailure, first_ns: int, last_ns: int) -> StageEpisode:
+    body: Any = record.body
+    return StageEpisode(
+        seq=record.seq,
+        namespace=body.namespace,
+        pod=body.pod,
+        pod_uid=body.pod_uid,
+        container=failure.container,
+        stage=failure.stage,
+        reason=failure.reason,
+        message=failure.message,
+        about=failure.about,
+        is_waiting=failure.is_waiting,
+        ts_ns=first_ns,
+        last_ts_ns=last_ns,
+    )
 
 
 def _whose(
