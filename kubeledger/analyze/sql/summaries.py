@@ -80,13 +80,19 @@ def layers_of(text: str) -> list[str]:
     """
     layers, begin = [], 0
     whole = [found.span() for found in _WHOLE.finditer(text)]
-    whole = [(a, b) for a, b in whole if text[a - 2 : a] != ": " or text[b:].strip(_CLOSERS)]
+    whole = [(a, b) for a, b in whole if not _is_chain(text, a, b)]
     for found in _LAYER.finditer(text):
         place = found.start()
         if not any(a - 2 <= place < b for a, b in whole):
             layers.append(text[begin:place])
             begin = found.end()
     return [*layers, text[begin:]]
+
+
+def _is_chain(text: str, begin: int, end: int) -> bool:
+    """Whether what is quoted there is the rest of it, and more than a word."""
+    goes_on = text[begin - 2 : begin] == ": " and not text[end:].strip(_CLOSERS)
+    return goes_on and " " in text[begin:end]
 
 
 def cut_chain(text: str, length: int) -> str:
