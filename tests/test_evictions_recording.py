@@ -42,7 +42,7 @@ JUDGED = (PodEvicted, PodSpared, ReclaimAttempted, NodeConditionsChanged)
 def alone() -> Iterator[None]:
     """Only evictions are verified: the recording is read often here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "VERIFIERS", (EvictionVerifier,))
+        patch.setattr(registry, "verifiers_for", lambda kinds: (EvictionVerifier,))
         yield
 
 

@@ -25,7 +25,7 @@ def _rows(*rows: str) -> Rows:
 
 
 LAYOUT: dict[str, Rows] = {
-    "model": _rows("errors record units", "bodies", "wire"),
+    "model": _rows("errors patterns record units", "bodies", "wire"),
     "kubelet": _rows(
         "kube profile",
         "topologymanager",

@@ -47,7 +47,7 @@ def _digests(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> t
 @click.option(
     "--chain-only",
     is_flag=True,
-    help="Leave checkpoints, cgroups and what caches hold out: much quicker.",
+    help="Leave out checkpoints, cgroups and the contents of caches: much quicker.",
 )
 @output_option("table", "json")
 @reports_errors
@@ -65,8 +65,8 @@ def audit(
     (snapshots, and Parquet below LEDGER/history) are checked for their bytes, and made again from
     the records to prove what they hold.
 
-    SOURCE is a ledger, a *.ledger.jsonl file, or a node's files, which are imported for the
-    while; without one the ledger is audited.
+    SOURCE is a ledger, a *.ledger.jsonl file, or a node's files, which are imported
+    temporarily; without one the ledger is audited.
 
     Prints each node's chain digest: keep it elsewhere, and a later audit with --expect proves
     that nothing up to then was rewritten; of a *.ledger.jsonl file, too. Exits with 1 when

@@ -40,13 +40,13 @@ def _checked(ctx: click.Context, param: click.Parameter, value: str | None) -> s
     help="Where the archive goes (default: NODE-TIME.tar.gz), or with --via none the script.",
 )
 @click.option(
-    "--host", callback=_checked, metavar="[USER@]HOST", help="What ssh is given, instead of NODE."
+    "--host", callback=_checked, metavar="[USER@]HOST", help="Give ssh this name in place of NODE."
 )
 @click.option("--since", metavar="TEXT", help="Oldest log, as `journalctl --since` takes it: -2h.")
 @click.option(
     "--image", default="busybox:stable", show_default=True, help="Of kubectl-debug's pod."
 )
-@click.option("--context", metavar="NAME", help="Of kubectl. Default: the current one.")
+@click.option("--context", metavar="NAME", help="kubectl's context. Default: the current one.")
 @click.option("--dry-run", is_flag=True, help="Print the commands and the script; run nothing.")
 @reports_errors
 def collect(

@@ -109,7 +109,7 @@ def compact(
     policy = _policy(keep, before, keep_bytes, opened.span, unshipped=unshipped)
     if dry_run and policy is None:
         raise BadQuestionError(
-            "--dry-run says what a policy would drop, and there is none",
+            "--dry-run says what a policy would drop, and none is given",
             advice="give --keep, --before or --keep-bytes",
         )
     if not dry_run:

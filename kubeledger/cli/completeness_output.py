@@ -225,7 +225,10 @@ def _events(part: EventReport) -> None:
     if part.standalone:
         write_line("the kubelet has no API server: its events are in its log only")
     elif not part.event_list:
-        write_line("no list of the API server's events was imported: what became one is not known")
+        write_line(
+            "no list of the API server's events was imported: which decisions became one is not "
+            "known"
+        )
     if part.event_record_qps is not None:
         wait = "" if part.longest_wait_s is None else f": waits up to {part.longest_wait_s:.1f} s"
         write_line(f"eventRecordQPS {part.event_record_qps:g}, eventBurst {part.event_burst}{wait}")

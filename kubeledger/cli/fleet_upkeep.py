@@ -36,12 +36,12 @@ _COMPACT_COLUMNS = ("what", "files", "bytes")
     default="24h",
     show_default=True,
     metavar="D",
-    help="Remove what died imports left when it is older; no import may take longer.",
+    help="Remove what killed imports left, once it is older than this; no import may take longer.",
 )
 @output_option("table", "json", "jsonl", "csv")
 @reports_errors
 def compact(lake: str, older_than: str, output: str) -> None:
-    """Copy many nodes' small files into large ones, and remove what died imports left.
+    """Copy many nodes' small files into large ones, and remove what killed imports left.
 
     Afterwards `fleet sql` and the others open few files. The nodes' own files stay, and a node
     that grows is read from them, until the next time. Run it after a large import, or daily.
@@ -59,7 +59,7 @@ def compact(lake: str, older_than: str, output: str) -> None:
         raise BadQuestionError(f"{older_than!r} is not a duration", advice="write e.g. 24h or 90m")
     place = Lake.open(lake)
     with (
-        progress("looking for what died imports left") as bar,
+        progress("looking for what killed imports left") as bar,
         scratch_directory(None) as scratch,
     ):
         before = len(place.compacted())
@@ -70,7 +70,7 @@ def compact(lake: str, older_than: str, output: str) -> None:
         markers = place.write_index()
     stay = len(place.compacted()) - len(written)
     rows = (
-        ("remains of died imports removed", swept.files, swept.size_bytes),
+        ("remains of killed imports removed", swept.files, swept.size_bytes),
         ("small files copied", sum(len(each.nodes) for each in written), None),
         ("large files written", len(written), sum(each.file.size_bytes for each in written)),
         ("large files that stay", stay, None),

@@ -117,7 +117,7 @@ def _print_tables(report: ImportReport, directory: Path, *, brief: bool, all_fil
             click.echo("  everything in it had been imported before: nothing added")
             continue
         if bundle.resumed:
-            click.echo("  an import that had been broken off was completed")
+            click.echo("  an import that had been cut short was completed")
         if not brief:
             _print_sources(bundle, all_files=all_files)
         if all_files:
@@ -128,7 +128,7 @@ def _print_tables(report: ImportReport, directory: Path, *, brief: bool, all_fil
             click.echo("  nothing shows the zone of the log's times: they are read as UTC")
         if bundle.superseded:
             records = counted(bundle.superseded, "record")
-            click.echo(f"  {records} of earlier imports superseded: with these files they differ")
+            click.echo(f"  {records} of earlier imports superseded: these files show otherwise")
         if bundle.left_out:
             facts = counted(bundle.left_out, "fact")
             click.echo(f"  left out: {facts} of a time whose records were dropped", err=True)

@@ -76,8 +76,8 @@ def ls(
     A table has what fits the screen, with the last part of each kind; `-o wide` has it all.
 
     With --follow, what a recorder or an import appends is listed as it comes, until Ctrl-C or
-    --limit. With --until, too: a record of an earlier time may still be appended. A record that
-    later ones supersede is not taken back: ledger.RecordsSuperseded names it.
+    --limit; also with --until, since a record of an earlier time may still be appended. A record
+    that later ones supersede is not taken back: ledger.RecordsSuperseded names it.
     """
     from kubeledger.analyze.sql.listing import Filter, list_records, selection
     from kubeledger.cli.sources import warn_of_losses

@@ -163,7 +163,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Against the real kubelet": {
         "decide": ("kubeledger.cli.decide:decide", "Decide cases as the real kubelet decides."),
-        "judge": ("kubeledger.cli.decide:judge", "Judge claimed outcomes: could the kubelet have?"),
+        "judge": (
+            "kubeledger.cli.decide:judge",
+            "Judge claimed outcomes: is each a kubelet's?",
+        ),
     },
 }
 """section of the help -> name -> (module:attribute, one-line help)."""

@@ -219,7 +219,7 @@ class Redact(NamedTuple):
         source = click.get_current_context().get_parameter_source("redact_key")
         if not self.redact and source is ParameterSource.COMMANDLINE:
             raise BadQuestionError(
-                "--redact-key is given, without --redact", advice="give --redact, too"
+                "--redact-key is given without --redact", advice="give --redact, too"
             )
         if not self.redact:
             return None
@@ -233,7 +233,7 @@ redact_options = options_as(
         click.option(
             "--redact",
             is_flag=True,
-            help="Put pseudonyms for names, IDs and addresses; of log lines keep few words.",
+            help="Replace names, IDs and addresses by pseudonyms; keep few words of log lines.",
         ),
         click.option(
             "--redact-key",

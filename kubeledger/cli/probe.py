@@ -81,9 +81,9 @@ def probe(
     """Make a pod's HTTP, TCP and gRPC probes from here, as its kubelet makes them.
 
     Run it on the pod's node. It says what was sent, how long each phase took, what came back,
-    what the kubelet makes of it and after how many of these, and what curl does otherwise.
-    Commands of exec probes are not run. Without --pods and --kubelet the last pod list in the
-    ledger is taken. Exit code 1 when a probe does not succeed.
+    what the kubelet makes of it, and after how many such results, and what curl would do
+    differently. Commands of exec probes are not run. Without --pods and --kubelet the last pod
+    list in the ledger is taken. Exit code 1 when a probe does not succeed.
     """
     from kubeledger.cli.probe_output import write_json, write_table
     from kubeledger.kubelet.profile.resolve import resolve

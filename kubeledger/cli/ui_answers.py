@@ -258,7 +258,7 @@ class Answers:
             )
         given = asked.values.get("params") or {}
         if not isinstance(given, dict) or not all(isinstance(each, str) for each in given.values()):
-            raise BadQuestionError("params is not an object of texts")
+            raise BadQuestionError("params must be an object whose values are text")
         params: Mapping[str, str | None] = given
         if name := asked.text("name"):
             filled = {key: each for key, each in given.items() if each}
@@ -332,7 +332,7 @@ def _configs(asked: Asked) -> list[ConfigFile]:
     match config:
         case {"name": str(name), "text": str(text)}:
             return [config_of(name, text.encode())]
-    raise BadQuestionError("config is not an object of name and text")
+    raise BadQuestionError("config must be an object with a name and a text")
 
 
 def _cell(value: object) -> str | None:

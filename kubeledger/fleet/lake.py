@@ -287,7 +287,7 @@ class Lake:
         return None
 
     def _tidy(self, head: Head, base: Head | None) -> None:
-        """Remove what the generation takes the place of, and what died imports left beside it.
+        """Remove what the generation takes the place of, and what killed imports left beside it.
 
         A file that is older than the claim was written for a generation that cannot come any more.
         """

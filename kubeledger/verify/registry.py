@@ -1,63 +1,141 @@
-"""All verifiers, in the order in which they see a record."""
+"""All rules, in the order in which they see a record, and which records each is for.
+
+A rule is loaded, and its verifier made, where there is a record that concerns it: the rules of
+device plugins do not read a log of eight lines about probes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator
 from functools import cache
+from importlib import import_module
+from itertools import islice
+from typing import Final, NamedTuple, cast
 
 from kubeledger.verify.context import Verifier, VerifyContext
-from kubeledger.verify.rules.admission.rule import AdmissionVerifier
-from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
-from kubeledger.verify.rules.claims import ClaimVerifier
-from kubeledger.verify.rules.cpus import CpuVerifier
-from kubeledger.verify.rules.devices.rule import DeviceVerifier
-from kubeledger.verify.rules.disputes import SafetyVerifier, SourceDisputes
-from kubeledger.verify.rules.evictions.rule import EvictionVerifier
-from kubeledger.verify.rules.images.rule import ImageVerifier
-from kubeledger.verify.rules.kills import KillVerifier
-from kubeledger.verify.rules.memory import MemoryVerifier
-from kubeledger.verify.rules.oom import OomVerifier
-from kubeledger.verify.rules.probes import ProbeVerifier
-from kubeledger.verify.rules.pulls import PullVerifier
-from kubeledger.verify.rules.restarts import RestartVerifier
-from kubeledger.verify.rules.shutdowns import ShutdownVerifier
-from kubeledger.verify.rules.syncs import SyncVerifier
+from kubeledger.verify.finding import BasedReader, Reader
+from kubeledger.verify.variant import RECORDED, Variant
 
-VERIFIERS: tuple[type[Verifier], ...] = (
-    AdmissionVerifier,
-    CgroupVerifier,
-    ClaimVerifier,
-    CpuVerifier,
-    DeviceVerifier,
-    ImageVerifier,
-    EvictionVerifier,
-    KillVerifier,
-    ProbeVerifier,
-    MemoryVerifier,
-    OomVerifier,
-    PullVerifier,
-    RestartVerifier,
-    SafetyVerifier,
-    ShutdownVerifier,
-    SourceDisputes,
-    SyncVerifier,
+
+class Rule(NamedTuple):
+    """Where a verifier stands.
+
+    Attributes:
+        module: its module in :mod:`kubeledger.verify.rules`.
+        name: its class.
+        concerns: kinds of records, or subsystems (what stands before the dot), without which it
+            has nothing to say: all that it decides, and whatever else it finds something wrong
+            with. What it looks at besides is not among them.
+        asks: the class whose belief it asks; see :mod:`kubeledger.verify.context`.
+    """
+
+    module: str
+    name: str
+    concerns: frozenset[str]
+    asks: str | None = None
+
+    def is_concerned(self, kinds: Collection[str]) -> bool:
+        """Whether one of some kinds is among those that concern it."""
+        return any(
+            kind in self.concerns or kind.partition(".")[0] in self.concerns for kind in kinds
+        )
+
+    def load(self) -> type[Verifier]:
+        """The class."""
+        found = getattr(import_module(f"kubeledger.verify.rules.{self.module}"), self.name)
+        return cast("type[Verifier]", found)
+
+
+def _rule(module: str, name: str, concerns: str, asks: str | None = None) -> Rule:
+    return Rule(module, name, frozenset(concerns.split()), asks)
+
+
+RULES: tuple[Rule, ...] = (
+    _rule(
+        "admission.rule",
+        "AdmissionVerifier",
+        "lifecycle.PodAdmitted lifecycle.PodRejected lifecycle.PodResized allocation preemption",
+        asks="EvictionVerifier",
+    ),
+    _rule("cgroups.rule", "CgroupVerifier", "cgroups"),
+    _rule("claims", "ClaimVerifier", "dra"),
+    _rule("cpus", "CpuVerifier", "cpumanager devicemanager.CpuManagerStateRead"),
+    _rule("devices.rule", "DeviceVerifier", "devicemanager topologymanager"),
+    _rule("images.rule", "ImageVerifier", "images"),
+    _rule("evictions.rule", "EvictionVerifier", "eviction images lifecycle.PodEvicted"),
+    _rule(
+        "kills",
+        "KillVerifier",
+        "lifecycle.ContainerKilled prober.ProbeTransitioned",
+        asks="ProbeVerifier",
+    ),
+    _rule("probes", "ProbeVerifier", "prober ledger.FindingReported lifecycle.ReasonReported"),
+    _rule("memory", "MemoryVerifier", "memorymanager", asks="DeviceVerifier"),
+    _rule("oom", "OomVerifier", "oom"),
+    _rule("pulls", "PullVerifier", "imagepull"),
+    _rule(
+        "restarts",
+        "RestartVerifier",
+        "lifecycle.ContainerRestarted lifecycle.ContainerStarted lifecycle.PodListed "
+        "lifecycle.RestartBackedOff",
+        asks="ProbeVerifier",
+    ),
+    _rule(
+        "disputes",
+        "SafetyVerifier",
+        "cpumanager devicemanager dra lifecycle.PodListed memorymanager",
+    ),
+    _rule("shutdowns", "ShutdownVerifier", "node.ShutdownProgressed lifecycle.PodTerminating"),
+    _rule(
+        "disputes",
+        "SourceDisputes",
+        "lifecycle.ContainerDied lifecycle.ContainerKilled lifecycle.ContainerStarted "
+        "lifecycle.PodListed lifecycle.PodRejected node.NodeObserved node.SettingsObserved "
+        "preemption",
+    ),
+    _rule("syncs", "SyncVerifier", "lifecycle.ContainerDied lifecycle.ContainerStarted"),
 )
 
 
-_ASKED: Mapping[type[Verifier], type[Verifier]] = {
-    AdmissionVerifier: EvictionVerifier,
-    KillVerifier: ProbeVerifier,
-    MemoryVerifier: DeviceVerifier,
-    RestartVerifier: ProbeVerifier,
-}
-"""Verifier -> the one whose belief it asks; see :mod:`kubeledger.verify.context`."""
+def verifiers_for(kinds: Collection[str] | None) -> tuple[type[Verifier], ...]:
+    """Those that some kinds of records concern, and whom they ask; None: all."""
+    if kinds is None:
+        return tuple(rule.load() for rule in RULES)
+    return _with_asked({rule.name for rule in RULES if rule.is_concerned(kinds)})
 
 
-def verifiers_of(kinds: Collection[str]) -> tuple[type[Verifier], ...]:
+_SHORT: Final = 500
+"""Records of a history whose kinds are looked up first."""
+
+
+def concerned(read: Reader, variant: Variant) -> tuple[type[Verifier], ...]:
+    """The verifiers for the records of a short history; for a long one, or other settings, all.
+
+    A long one has most kinds of records, and to know which would be one reading more.
+    """
+    if variant is not RECORDED or isinstance(read, BasedReader):
+        return verifiers_for(None)
+    records = list(islice(read(None), _SHORT + 1))
+    is_short = len(records) <= _SHORT
+    return verifiers_for({record.kind for record in records} if is_short else None)
+
+
+def verifiers_of(decisions: Collection[str]) -> tuple[type[Verifier], ...]:
     """Those that judge some kinds of decisions, and those whose beliefs they ask."""
-    judging = {each for each in VERIFIERS if any(body.kind in kinds for body in each.decides)}
-    asked = {_ASKED[each] for each in judging if each in _ASKED}
-    return tuple(each for each in VERIFIERS if each in judging | asked)
+    return _with_asked({rule.name for rule, _ in _judges(decisions)})
+
+
+def _with_asked(names: Collection[str]) -> tuple[type[Verifier], ...]:
+    asked = {rule.asks for rule in RULES if rule.name in names}
+    return tuple(rule.load() for rule in RULES if rule.name in names or rule.name in asked)
+
+
+def _judges(decisions: Collection[str]) -> Iterator[tuple[Rule, type[Verifier]]]:
+    for rule in RULES:
+        if rule.is_concerned(decisions):
+            verifier = rule.load()
+            if any(body.kind in decisions for body in verifier.decides):
+                yield rule, verifier
 
 
 @cache
@@ -66,9 +144,8 @@ def kinds_seen_for(decision: str) -> frozenset[str]:
 
     What it reads in the node's state besides is not among them.
     """
-    for each in VERIFIERS:
-        if decision in {kind.kind for kind in each.decides}:
-            verifier = each(VerifyContext())
-            looked_at = (*verifier.sees(), *verifier.prescans(), *each.decides)
-            return frozenset(kind.kind for kind in looked_at)
+    for _, judge in _judges((decision,)):
+        verifier = judge(VerifyContext())
+        looked_at = (*verifier.sees(), *verifier.prescans(), *verifier.decides)
+        return frozenset(kind.kind for kind in looked_at)
     return frozenset()

@@ -29,9 +29,10 @@ def verify(
     """Decide every decision of a node again.
 
     Args:
-        read: opens its records; called twice.
+        read: opens its records; called twice, and once before for their kinds.
         variant: decide under these settings; the recorded ones by default.
-        verifiers: only these, for the decisions that they judge; all by default.
+        verifiers: only these, for the decisions that they judge; by default all that may have
+            something to say.
         on_question: is called with what each admission rests on, before its finding comes: seq of
             the decision, and the question.
 
@@ -43,10 +44,10 @@ def verify(
     """
     context = VerifyContext(variant, on_question)
     if verifiers is None:
-        # All rules are much to import, and a module that needs only the types needs none of them.
-        from kubeledger.verify.registry import VERIFIERS
+        # A module that needs only the types needs no rule.
+        from kubeledger.verify.registry import concerned
 
-        verifiers = VERIFIERS
+        verifiers = concerned(read, variant)
     at_work = [verifier(context) for verifier in verifiers]
     judged = {kind for verifier in at_work for kind in verifier.decides}
     prescans: dict[type[Body], list[Prescan]] = {}

@@ -22,7 +22,10 @@ def snapshot(ledger: Ledger, seq: int, state: bytes = b"state") -> Snapshot:
 
 
 def newest(
-    ledger: Ledger, upto_seq: int | None = None, upto_ts_ns: int | None = None
+    ledger: Ledger,
+    upto_seq: int | None = None,
+    upto_ts_ns: int | None = None,
+    after_seq: int = 0,
 ) -> tuple[Snapshot | None, list[str]]:
     """The usable one, and the notes about those that are not."""
     store = ledger.snapshots(NODE)
@@ -31,6 +34,7 @@ def newest(
         "1",
         runs,
         lambda seq: ledger.digest_at(NODE, seq),
+        after_seq=after_seq,
         upto_seq=upto_seq,
         upto_ts_ns=upto_ts_ns,
     )
@@ -67,6 +71,12 @@ def test_the_newest_one_in_bounds(
     assert (found.seq if found else None) == expected
     assert found is None or found.state == b"state of %d" % found.seq
     assert notes == []
+
+
+def test_one_of_records_that_were_dropped_is_not_used(ledger: Ledger) -> None:
+    """Up to the last of them."""
+    after = [newest(ledger, after_seq=seq)[0] for seq in (8, 9)]
+    assert [found.seq if found else None for found in after] == [9, None]
 
 
 def framed(data: bytes) -> bytes:

@@ -50,6 +50,12 @@ def test_an_empty_file_has_no_records(tmp_path: Path) -> None:
     assert list(read_recording(tmp_path / "empty")) == []
 
 
+def _of_another_chain(line: bytes) -> bytes:
+    """The line with a CRC that fits, as if it were the first."""
+    payload = line[: line.rindex(b',"chain":')]
+    return payload + chained(payload, GENESIS)[0]
+
+
 @pytest.mark.parametrize(
     ("spoil", "line", "reason"),
     [
@@ -58,10 +64,11 @@ def test_an_empty_file_has_no_records(tmp_path: Path) -> None:
         (lambda all_: b"".join([all_[0], *all_[2:]]), 2, "record 3 of node-a follows record 1"),
         (lambda all_: b"".join(all_) + b"\n", 6, "CRC"),
         (lambda all_: b"\x7fELF" + bytes(900), 1, "ends inside a record"),
+        (lambda all_: all_[0] + _of_another_chain(all_[1]), 2, "does not follow from the lines"),
         (lambda all_: zstandard.ZstdCompressor().compress(b"".join(all_))[:-9], 1, "frame"),
         (lambda all_: b"\x28\xb5\x2f\xfd junk", 1, "zstd"),
     ],
-    ids=["cut", "flipped", "removed", "blank line", "binary", "cut zst", "junk zst"],
+    ids=["cut", "flipped", "removed", "blank line", "binary", "chain", "cut zst", "junk zst"],
 )
 def test_a_bad_file_is_named_with_its_line(  # type: ignore[no-untyped-def]
     tmp_path: Path,

@@ -191,7 +191,15 @@ def alone(
 ) -> list[Outcome]:
     """All outcomes of this subject's verifier."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "VERIFIERS", (AdmissionVerifier, EvictionVerifier, SourceDisputes))
+        patch.setattr(
+            registry,
+            "verifiers_for",
+            lambda kinds: (
+                AdmissionVerifier,
+                EvictionVerifier,
+                SourceDisputes,
+            ),
+        )
         found = outcomes(records, variant or Variant())
     kinds = {kind.kind for kind in AdmissionVerifier.decides}
     return [o for o in found if isinstance(o, Contradiction) or o.kind in kinds]

@@ -42,7 +42,15 @@ APP: dict[str, Any] = WHO | {"container": "app"}
 def alone() -> Iterator[None]:
     """Only this subject is verified: the recordings are read often here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "VERIFIERS", (KillVerifier, ProbeVerifier, RestartVerifier))
+        patch.setattr(
+            registry,
+            "verifiers_for",
+            lambda kinds: (
+                KillVerifier,
+                ProbeVerifier,
+                RestartVerifier,
+            ),
+        )
         yield
 
 

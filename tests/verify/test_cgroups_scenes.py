@@ -50,7 +50,7 @@ ROOT = NodeObserved(cpus=4, memory_capacity_bytes=8 * GIB)
 @pytest.fixture(autouse=True)
 def only_cgroups(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other subjects have tests of their own."""
-    monkeypatch.setattr(registry, "VERIFIERS", (CgroupVerifier,))
+    monkeypatch.setattr(registry, "verifiers_for", lambda kinds: (CgroupVerifier,))
 
 
 def start(version: str = "1.36.2", **changes: Any) -> list[tuple[float, Body]]:  # noqa: ANN401 # settings

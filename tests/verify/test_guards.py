@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
-from tests.verify.histories import changed, outcomes
+from tests.verify.histories import changed, findings, outcomes
 from tests.verify.properties.measure import is_wrong
 from tests.verify.properties.truths import named
 
@@ -27,6 +28,12 @@ ANOTHERS = "4c2f555ef88719f774c7967760f08840dd0733c27494f0b06fd406db4cf6c564"
 CHOSEN = "oom.ProcessKilled"
 NO_STARTUP = "Container app failed startup probe, will be restarted"
 EARLIER = "bba7be9afe61fceea437c22a6bd1bf870f2ece8e18b768f76c81af38a4ea6d8c"
+LATER = "d771d5acb9d72e01f5bed790127d1a125610f3de787167f7223bd58ed00dd065"
+GOES_ON = {
+    "pod": "http-probe", "pod_uid": "e602daff-b367-4acd-8bbf-9f0a260445ab", "container": "web",
+    "container_id": "05bab7ec44a3e78251dff1f2e46b986c0c9e7decd6b720bc7e17771c1d2fdbf7",
+}  # fmt: skip
+SLOW = {"pod": "startup-slow", "pod_uid": "3212f4ae-2baa-40c3-9d61-a9abd4824454"}
 
 GUARDS = (
     Guard("golden/prober-deletion-1.28.0", KILLED, 0, {"container_id": "web-app-1-other"},
@@ -45,6 +52,19 @@ GUARDS = (
           "the pod's spec has no container app-other"),
     Guard("golden/prober-grace-of-probe-1.20.2", "prober.ProbeTransitioned", 0,
           {"container": "other"}, "the tick that led to this change was for container app"),
+    Guard("node-e-oom", "prober.ProbeTransitioned", 0, {"from_result": "failure"},
+          "no worker changes from failure to failure"),
+    Guard("node-e-oom", "prober.ProbeTransitioned", 0, {"to_result": "unknown"},
+          "no worker changes from"),
+    Guard("golden/devices-release", "devicemanager.DevicesReleased", 0,
+          {"container": "train", "resource": "example.com/gpu"}, "at once, never a part"),
+    Guard("node-a", KILLED, 6, GOES_ON | {"reason": None, "message": None},
+          "at least, and was not killed again"),
+    Guard("node-a", KILLED, 0, {"container_id": LATER}, "was started at"),
+    Guard("node-a", "devicemanager.AllocationFailed", 0, SLOW | {"container": None},
+          "no container of the pod asks for example.com/gpu"),
+    Guard("node-a", "lifecycle.ReasonReported", 331, {"container": "other"},
+          "an event tells of container other, which the pod does not have"),
     Guard("golden/node-a-preemption", "devicemanager.DevicesAllocated", 0,
           {"numa": {"1": ("gpu-0",)}}, "its NUMA record holds"),
     Guard("scenario/pulls/1", PULLED, 0, {"image": "example/other:1"},
@@ -75,3 +95,14 @@ def test_a_branch_is_guarded(guard: Guard) -> None:
     lied = outcomes(changed(records, seq, **guard.lie))
     for found, is_told in ((lied, True), (outcomes(records), False)):
         assert any(guard.says in each.why for each in found if is_wrong(each)) == is_told
+
+
+def test_nothing_is_held_back_that_runs() -> None:
+    """Nor does anything lead to it: lists show that the container ran before and after."""
+    records = named("node-a").records
+    held = next(record for record in records if record.kind == HELD_BACK)
+    alone = [msgspec.structs.replace(r, cause=None) if r is held else r for r in records]
+    (found,) = (each for each in findings(changed(alone, held.seq, **SLOW), kind=HELD_BACK)
+                if each.seq == held.seq)  # fmt: skip
+    assert found.verdict == "impossible"
+    assert "and only what has ended waits" in found.why

@@ -41,7 +41,14 @@ NO_NODES = (
 def alone() -> Iterator[None]:
     """Only this verifier and the one it asks: scenes need hold no more than they look at."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "VERIFIERS", (DeviceVerifier, MemoryVerifier))
+        patch.setattr(
+            registry,
+            "verifiers_for",
+            lambda kinds: (
+                DeviceVerifier,
+                MemoryVerifier,
+            ),
+        )
         yield
 
 
@@ -223,6 +230,27 @@ def test_a_start_that_is_refused_by_chance(
     assert ("by the order in which the kubelet reads them" in found.why) is (
         verdict == "admissible"
     )
+
+
+@pytest.mark.parametrize(("reserved_gib", "verdict"), [(2, "match"), (3, "impossible")])
+def test_a_refusal_by_the_settings(reserved_gib: int, verdict: str) -> None:
+    """What the kubelet expects to be reserved is what its settings reserve."""
+    stored, expected = (
+        MemoryTable(total_bytes=5 * GIB, system_reserved_bytes=gib * GIB,
+                    allocatable_bytes=(5 - gib) * GIB, reserved_bytes=0,
+                    free_bytes=(5 - gib) * GIB)
+        for gib in (1, reserved_gib)
+    )  # fmt: skip
+    kept = msgspec.json.encode([{"numaNode": 0, "limits": {"memory": "2Gi"}}]).decode()
+    refused = MemoryStateRefused(
+        error="x", numa_node=0, type="memory", stored=stored, expected=expected
+    )
+    (found,) = judged([
+        (0.0, KubeletStarted(pid=1, kubelet_version="1.36.2", version_source="log")),
+        (0.05, SettingsObserved(settings={"reservedMemory": Setting(value=kept, source="config")})),
+        (0.1, refused),
+    ])  # fmt: skip
+    assert found.verdict == verdict
 
 
 def reserving(*gib: int) -> Variant:

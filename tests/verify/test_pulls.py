@@ -43,7 +43,7 @@ LIMITS: dict[str, Any] = {
 def alone() -> Iterator[None]:
     """Only this subject is verified."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "VERIFIERS", (PullVerifier,))
+        patch.setattr(registry, "verifiers_for", lambda kinds: (PullVerifier,))
         yield
 
 

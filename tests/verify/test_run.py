@@ -9,16 +9,30 @@ from kubeledger.model.record import Decision
 from kubeledger.model.wire.catalogue import BODY_TYPES
 from kubeledger.verify import Finding, verify
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.registry import VERIFIERS, verifiers_of
+from kubeledger.verify.registry import RULES, Rule, verifiers_for, verifiers_of
 from tests.verify.histories import findings, reader, recorded, scene
 
 
 def test_every_kind_of_decision_has_its_verifier() -> None:
     """One, and not two."""
-    decided = [kind for verifier in VERIFIERS for kind in verifier.decides]
+    decided = [kind for verifier in verifiers_for(None) for kind in verifier.decides]
     assert len(decided) == len(set(decided))
     kinds = {body for body in BODY_TYPES.values() if issubclass(body, Decision)}
     assert set(decided) == kinds
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_without_what_concerns_it_a_rule_is_silent(rule: Rule) -> None:
+    """So no verifier is made for a history without such records."""
+    assert all(rule.is_concerned({body.kind}) for body in rule.load().decides)
+    rest = [record for record in recorded("node-a") if not rule.is_concerned({record.kind})]
+    assert list(verify(reader(rest), verifiers=(rule.load(),))) == []
+
+
+def test_a_short_history_is_read_by_the_rules_that_it_concerns() -> None:
+    """A probe's ticks are nothing to the rules of images or devices."""
+    names = {verifier.__name__ for verifier in verifiers_for({"prober.ProbeExecuted"})}
+    assert names == {"ProbeVerifier"}
 
 
 @pytest.mark.parametrize("node", ["node-a", "node-b", "node-e-evictions"])

@@ -23,8 +23,8 @@ from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.finding import Tally
 
 _ADVICE: tuple[tuple[str, str], ...] = (
-    (r"end of the ledger|log that goes on", "Import a piece of the log that goes on for longer: "
-     "here it ends before the decision does."),
+    (r"end of the ledger|log that goes on", "Import more of the log: here it ends before the "
+     "decision does."),
     (r"version|rules of kubelet", "Import metrics or the log's first lines, which name the "
      "version, or give --kubelet-version."),
     (r"setting|feature gate|thresholds?\b|policy", "Add the kubelet's configuration file, or its "

@@ -108,7 +108,7 @@ def reclaim_failed(row: Row) -> str:
 def reclaimed(row: Row) -> str:
     """What was short, and that no pod had to go."""
     times = times_text(row["count"])
-    return f"{row['subject']} was short{times}; to delete unused images and containers sufficed"
+    return f"{row['subject']} was short{times}; deleting unused images and containers was enough"
 
 
 def pressure(row: Row) -> str:

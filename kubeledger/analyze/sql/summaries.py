@@ -7,26 +7,27 @@ the record holds.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from string import Formatter
 from typing import Any, NamedTuple
 
+from kubeledger.model.patterns import regex
+
 _CLAUSE_ENDS = ("; ", ": ", ", ", " (")
 _LONGEST_WORD_PART = 2
 """A word that takes more than half of the room is cut itself: there is little else."""
-_LONG_WORD = re.compile(r"[^\s\"'(),\[\]]{60,}")
+_LONG_WORD = regex(r"[^\s\"'(),\[\]]{60,}")
 """A path, an ID: nobody reads it to the end, and it hides what stands around it."""
 _WORD_SHOWN = 24
-_RPC = re.compile(r"rpc error: code = \S+ desc = ")
-_NO_CAUSE = re.compile(r"(?:, path)?: (?:unknown|&\w+\{[^{}]*\})[\"'\\)]*$")
+_RPC = regex(r"rpc error: code = \S+ desc = ")
+_NO_CAUSE = regex(r"(?:, path)?: (?:unknown|&\w+\{[^{}]*\})[\"'\\)]*$")
 """What ends a chain and says nothing: of a file's path the Go value that was read from it."""
-_ENDS_ALONE = re.compile(r": (?=exit status \d+[\"'\\).]*$)")
+_ENDS_ALONE = regex(r": (?=exit status \d+[\"'\\).]*$)")
 """A command's status says nothing without what stands before it."""
-_LAYER = re.compile(": ")
+_LAYER = regex(": ")
 _CLOSERS = '"\\])}. '
-_WHOLE = re.compile(r'(?<!\\)"(?:[^"\\]|\\.)*"|\([^()]*\)')
+_WHOLE = regex(r'(?<!\\)"(?:[^"\\]|\\.)*"|\([^()]*\)')
 _JOINED = ":\N{NO-BREAK SPACE}"
 
 
@@ -227,7 +228,7 @@ _FIRST_SEEN = "kubelet[ {kubelet_version}] first seen[, process {pid}]"
 _UNKNOWN = {"resource": "something (signal not recorded)"}
 """Field -> what is said of it when it is not known; of any other ``?``."""
 _MANY = (list, tuple, dict)
-_OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
+_OPTIONAL = regex(r"\[([^\[\]]*)\]")
 _NAMES: tuple[tuple[str, ...], ...] = (
     ("namespace", "pod", "container"),
     ("victim_namespace", "victim_pod"),

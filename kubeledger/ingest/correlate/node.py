@@ -24,6 +24,7 @@ from kubeledger.ingest.sources.times import api_time, go_time
 from kubeledger.model.bodies.ledger import GapObserved
 from kubeledger.model.bodies.node import NodeCondition, NodeConditionChanged, NodeObserved
 from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeType
+from kubeledger.model.patterns import regex
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
@@ -49,7 +50,7 @@ EVENTS: Mapping[str, tuple[NodeCondition, Status]] = {
 }
 """Event of a change -> the condition, and what it is from then on."""
 
-_TEXT = re.compile(
+_TEXT = regex(
     r"\{Type:(?P<type>\w+) Status:(?P<status>\w+) .*?LastTransitionTime:(?P<lastTransitionTime>"
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4}).*? Reason:(?P<reason>\S*) "
     r"Message:(?P<message>.*)\}",
@@ -149,9 +150,9 @@ def condition_in(value: Any) -> NodeConditionChanged | None:  # noqa: ANN401 - d
     )
 
 
-_CORES = re.compile(r"\bNumCores:(\d+)")
-_MEMORY = re.compile(r"\bMemoryCapacity:(\d+)")
-_NUMA_NODE = re.compile(r"\{Id:(\d+) Memory:\d+")
+_CORES = regex(r"\bNumCores:(\d+)")
+_MEMORY = regex(r"\bMemoryCapacity:(\d+)")
+_NUMA_NODE = regex(r"\{Id:(\d+) Memory:\d+")
 _PROBE_RESULTS = ("successful", "failed", "unknown")
 _Worker = tuple[str, str, str, str, str]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -16,20 +15,21 @@ from kubeledger.ingest.messages.podref import PodRef
 from kubeledger.ingest.sources.items import Fact
 from kubeledger.model.bodies.eviction import NodeCondition, NodeConditionsChanged, ReclaimAttempted
 from kubeledger.model.bodies.lifecycle import PodEvicted
+from kubeledger.model.patterns import regex
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
-_CONDITION = re.compile(r"DiskPressure|MemoryPressure|PIDPressure")
-_LOW = re.compile(r"The node was low on resource: ([^. ]+)\. ")
+_CONDITION = regex(r"DiskPressure|MemoryPressure|PIDPressure")
+_LOW = regex(r"The node was low on resource: ([^. ]+)\. ")
 _LOCAL = (
-    ("emptydirfs.limit", re.compile(r'Usage of EmptyDir volume ".*" exceeds the limit "(.*)"\. ')),
+    ("emptydirfs.limit", regex(r'Usage of EmptyDir volume ".*" exceeds the limit "(.*)"\. ')),
     (
         "ephemeralpodfs.limit",
-        re.compile(r"Pod ephemeral local storage usage exceeds the total limit of \S+ (\S+)\. "),
+        regex(r"Pod ephemeral local storage usage exceeds the total limit of \S+ (\S+)\. "),
     ),
     (
         "ephemeralcontainerfs.limit",
-        re.compile(r'Container \S+ exceeded its local ephemeral storage limit "(.*)"\. '),
+        regex(r'Container \S+ exceeded its local ephemeral storage limit "(.*)"\. '),
     ),
 )
 """Signal of local storage -> the message, with the limit."""

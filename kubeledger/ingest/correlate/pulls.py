@@ -28,6 +28,7 @@ from kubeledger.ingest.sources.times import api_time
 from kubeledger.kubelet.imagepull.puller import QPS_EXCEEDED
 from kubeledger.kubelet.lifecycle.stages import failures_of_sync
 from kubeledger.model.bodies.images import PullDecided, PullEnded, PullRecordRead
+from kubeledger.model.patterns import regex
 from kubeledger.model.units import NS_PER_MS, NS_PER_S, parse_go_duration
 
 Outcome = Literal["pull", "back_off", "present", "never", "pulled", "failed"]
@@ -47,17 +48,17 @@ _WAITING: dict[str, Outcome] = {
 }
 """Reason of a container that waits -> what became of its pull."""
 
-_CAUSE = re.compile(r'Back-off pulling image "[^"]*": (?P<reason>\w+): (?P<error>.*)', re.DOTALL)
+_CAUSE = regex(r'Back-off pulling image "[^"]*": (?P<reason>\w+): (?P<error>.*)', re.DOTALL)
 """Why the last pull failed, as a status tells it since 1.33."""
 _IMAGE = r' image "(?P<image>[^"]*)"'
 _EVENTS: dict[str, tuple[Outcome, re.Pattern[str]]] = {
-    "Pulling": ("pull", re.compile(rf"[Pp]ulling{_IMAGE}")),
-    "BackOff": ("back_off", re.compile(rf"Back-off pulling{_IMAGE}")),
-    "ErrImageNeverPull": ("never", re.compile(rf"Container{_IMAGE} is not present with pull")),
-    "Failed": ("failed", re.compile(rf"Failed to pull{_IMAGE}: (?P<error>.*)", re.DOTALL)),
+    "Pulling": ("pull", regex(rf"[Pp]ulling{_IMAGE}")),
+    "BackOff": ("back_off", regex(rf"Back-off pulling{_IMAGE}")),
+    "ErrImageNeverPull": ("never", regex(rf"Container{_IMAGE} is not present with pull")),
+    "Failed": ("failed", regex(rf"Failed to pull{_IMAGE}: (?P<error>.*)", re.DOTALL)),
 }
-_PRESENT = re.compile(rf"Container{_IMAGE} already present on machine and can be accessed")
-_PULLED = re.compile(
+_PRESENT = regex(rf"Container{_IMAGE} already present on machine and can be accessed")
+_PULLED = regex(
     rf"Successfully pulled{_IMAGE}(?: in (?P<pull>\S+)(?: \((?P<whole>\S+) including waiting\))?"
     r"(?:\. Image size: (?P<size>\d+) bytes)?)?"
 )

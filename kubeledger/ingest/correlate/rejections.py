@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kubeledger.kubelet.kube.statuses import statuses_in
+from kubeledger.model.patterns import regex
 
 _REASONS = frozenset(
     {
@@ -35,19 +36,17 @@ _REASONS = frozenset(
         "VolumeAttachmentLimitExceeded",
     }
 )
-_INSUFFICIENT = re.compile(r"Node didn't have enough resource: ([^,\s]+), ")
-_PREDICATE = re.compile(r"Predicate (\S+) failed")
+_INSUFFICIENT = regex(r"Node didn't have enough resource: ([^,\s]+), ")
+_PREDICATE = regex(r"Predicate (\S+) failed")
 RECOVERY = "Unexpected error while attempting to recover from admission failure: "
 """What stands before an error of preemption."""
-_UNEXPECTED = re.compile(
+_UNEXPECTED = regex(
     r"Unexpected error while attempting to recover|Update plugin resources failed"
     r"|Allocate failed due to "
 )
 _NOT_AT_ADMISSION = frozenset({"DeadlineExceeded", "Preempting", "Terminated"})
 _STATUS_PREFIXES = ("Pod was rejected: ", "Pod ")
-_FAILED_STATUS = re.compile(
-    r"\(\d+, \{Failed \[\] (?P<message>.+?) (?P<reason>\w+)    \[\] ", re.DOTALL
-)
+_FAILED_STATUS = regex(r"\(\d+, \{Failed \[\] (?P<message>.+?) (?P<reason>\w+)    \[\] ", re.DOTALL)
 
 
 def is_refusal(reason: str, message: str) -> bool:

@@ -17,38 +17,39 @@ from kubeledger.ingest.correlate.node import condition_in
 from kubeledger.ingest.messages.noise import HEARTBEAT
 from kubeledger.ingest.sources.times import go_time
 from kubeledger.model.bodies.node import NodeTrouble, NodeTroubled, ShutdownProgressed
+from kubeledger.model.patterns import regex
 from kubeledger.model.units import NS_PER_S
 
 _OF_CONDITION: tuple[tuple[NodeTrouble, re.Pattern[str]], ...] = (
     (
         "pleg_unhealthy",
-        re.compile(
+        regex(
             r"PLEG is not healthy(?!: pleg has yet)"
             r"(?:: pleg was last seen active \S+ ago; threshold is [\w.]+)?"
         ),
     ),
-    ("network_not_ready", re.compile(r"runtime network not ready: (?P<words>[^\]]*)")),
+    ("network_not_ready", regex(r"runtime network not ready: (?P<words>[^\]]*)")),
     (
         "runtime_down",
-        re.compile(r"container runtime is down|[Cc]ontainer runtime not ready: (?P<words>[^\]]*)"),
+        regex(r"container runtime is down|[Cc]ontainer runtime not ready: (?P<words>[^\]]*)"),
     ),
     (
         "storage_not_ready",
-        re.compile(r"CSINode is not yet initialized|[Ff]ailed to initialize CSINode: [^\]]*"),
+        regex(r"CSINode is not yet initialized|[Ff]ailed to initialize CSINode: [^\]]*"),
     ),
 )
 """Troubles that errors of the runtime's state name (``runtimeState``)."""
 
-_UNREACHABLE = re.compile(
+_UNREACHABLE = regex(
     r"https?://.*(?:connection refused|no route to host|network is unreachable|no such host"
     r"|i/o timeout|TLS handshake timeout|connection reset by peer|connection lost|\bEOF\b"
     r"|deadline exceeded|Client\.Timeout|request canceled|server is currently unable)",
     re.DOTALL,
 )
-_X509 = re.compile(r"x509: .*", re.DOTALL)
-_OF_RUNTIME = re.compile(r"(?:Network|Runtime)Ready=\w+ reason:\S* message:")
-_URL = re.compile(r".*\b(?:Get|Put|Post|Patch|Delete) \"?https?://\S+: ", re.DOTALL)
-_VALUE = re.compile(r"[0-9a-fA-F]*\d[\w.]*")
+_X509 = regex(r"x509: .*", re.DOTALL)
+_OF_RUNTIME = regex(r"(?:Network|Runtime)Ready=\w+ reason:\S* message:")
+_URL = regex(r".*\b(?:Get|Put|Post|Patch|Delete) \"?https?://\S+: ", re.DOTALL)
+_VALUE = regex(r"[0-9a-fA-F]*\d[\w.]*")
 
 _QUIET_NS = 120 * NS_PER_S
 """Kubelets say it at least once a minute while it lasts."""
@@ -224,9 +225,9 @@ class TroublesAssembler(Assembler):
 # ended or their period is over (``podManager.killPods``; up to 1.22 the critical pods wait).
 # Source: pkg/kubelet/nodeshutdown of 1.20 to 1.36.
 
-_GROUP = re.compile(r"Priority:(\d+) ShutdownGracePeriodSeconds:(\d+)")
+_GROUP = regex(r"Priority:(\d+) ShutdownGracePeriodSeconds:(\d+)")
 _DETECTED, _CANCELLED = ("true", "shutdown", "preshutdown"), ("false", "cancel")
-_SECONDS = re.compile(r"(?:(\d+)m)?(\d+)s?")
+_SECONDS = regex(r"(?:(\d+)m)?(\d+)s?")
 _TOGETHER_NS = 5 * NS_PER_S
 """Within so long all pods of a group are told: each is killed by a goroutine of its own."""
 _EVIDENCE_MAX = 4

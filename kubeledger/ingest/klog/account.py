@@ -17,6 +17,7 @@ from kubeledger.ingest.klog.values import split_structured, text_values
 from kubeledger.ingest.sources.items import CutLine, Fact, LogLine
 from kubeledger.ingest.sources.plain import normal_message
 from kubeledger.model.bodies.ledger import LinesNotUnderstood, SourceAccount
+from kubeledger.model.patterns import regex
 from kubeledger.model.record import Evidence
 
 # The shape of a line of severity W, E or F: its message without its values.
@@ -29,7 +30,7 @@ _TEXT_LENGTH = 4096
 """More of a message is not looked at."""
 _BEGIN = r"""(?<![^\s,;:=()\[\]{}"'])"""
 """Where a word begins: to search in its midst would look at each letter many times."""
-_QUOTED = re.compile(
+_QUOTED = regex(
     rf"""
       "[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)
     | {_BEGIN}(?:'[^']*(?:'(?!\w)|\Z) | [^_\s",()\[]++_[^_\s",()]++\([^\s")]*\))
@@ -37,10 +38,10 @@ _QUOTED = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 """What stands in quotes; a pod with its UID."""
-_INNERMOST = re.compile(r"\{[^{}]*\}|(?<!^)\[(?![^\[\]]*, [A-Za-z])[^\[\]]*\]")
+_INNERMOST = regex(r"\{[^{}]*\}|(?<!^)\[(?![^\[\]]*, [A-Za-z])[^\[\]]*\]")
 """Go's values; ``[one error, another]`` and ``[cpumanager]`` at the beginning are words."""
-_OPEN = re.compile(r"\{.*\Z", re.DOTALL)
-_VALUE = re.compile(
+_OPEN = regex(r"\{.*\Z", re.DOTALL)
+_VALUE = regex(
     rf"""{_BEGIN}(?:
       (?P<kept>\*?v\d+(?:(?:alpha|beta)\d+)?\.[A-Z]\w+)  # a type of the API
     | \d{{4}}-\d\d-\d\d[ ]\d\d:\d\d:\d\d\S*(?:[ ][+-]\d{{4}})?(?:[ ][A-Z]{{3,4}}\b)?(?:[ ]m=\S+)?
@@ -50,7 +51,7 @@ _VALUE = re.compile(
     )""",
     re.VERBOSE,
 )
-_RUN = re.compile(r"\*(?:[\s.:,+=-]*\*)+(?!v\d)")
+_RUN = regex(r"\*(?:[\s.:,+=-]*\*)+(?!v\d)")
 
 
 def error_shape(line: LogLine) -> str:
@@ -77,11 +78,11 @@ SHAPES_MAX = 1000
 """More shapes than this in one source are counted together: memory must stay flat."""
 
 _OTHER_SHAPE = "(more shapes)"
-_VARIABLE = re.compile(r"""["'`{(\[<]|\d|=|/|0x|\b[0-9a-f]{8,}\b""")
+_VARIABLE = regex(r"""["'`{(\[<]|\d|=|/|0x|\b[0-9a-f]{8,}\b""")
 _SHAPE_LENGTH = 80
-_HEAD = re.compile(r"\0*[IWEF]\S{3,5} [\d:.x?-]{8,20}\s+\S+ (?:\S*/)?([\w.-]+\.go):\d+\] ")
-_JSON_CALLER = re.compile(r'"caller":"(?:[^"]*/)?([^"/:]+)')
-_JSON_MESSAGE = re.compile(r'"msg":"([^"]*)')
+_HEAD = regex(r"\0*[IWEF]\S{3,5} [\d:.x?-]{8,20}\s+\S+ (?:\S*/)?([\w.-]+\.go):\d+\] ")
+_JSON_CALLER = regex(r'"caller":"(?:[^"]*/)?([^"/:]+)')
+_JSON_MESSAGE = regex(r'"msg":"([^"]*)')
 
 
 def shape_of(file: str, message: str, structured: bool, flaw: str | None = None) -> str:

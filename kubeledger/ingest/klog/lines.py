@@ -19,6 +19,7 @@ from kubeledger.ingest.sources.prefix import (
     is_entry,
     is_other_program,
 )
+from kubeledger.model.patterns import regex
 
 LINE_MAX = 1 << 20
 PARTIAL = b"\x00partial"
@@ -198,24 +199,24 @@ _SYSLOG_TAB = b"#011"
 _MULTI_LINE: dict[str, re.Pattern[str] | None] = {
     "aws_credentials.go": None,
     "config.go": None,
-    "container_manager_linux.go": re.compile(r"Creating Container Manager object"),
-    "event.go": re.compile(r"Event\("),
+    "container_manager_linux.go": regex(r"Creating Container Manager object"),
+    "event.go": regex(r"Event\("),
     "exec.go": None,
     "file.go": None,
     "handlers.go": None,
     "http.go": None,
     "httplog.go": None,
     "kubelet_pods.go": None,
-    "kuberuntime_manager.go": re.compile(
+    "kuberuntime_manager.go": regex(
         r"Syncing Pod|computePodActions|createPodSandbox|Backing Off|Creating "
         r"|(?:init )?[Cc]ontainer &Container"
     ),
     "mount_linux.go": None,
     "pod_workers.go": None,
-    "preemption.go": re.compile(r"preemption: attempting to evict pods "),
-    "prober.go": re.compile(r"(?:Readiness|Liveness|Startup) probe for |Exec-Probe Pod: "),
+    "preemption.go": regex(r"preemption: attempting to evict pods "),
+    "prober.go": regex(r"(?:Readiness|Liveness|Startup) probe for |Exec-Probe Pod: "),
     "runtime.go": None,
-    "server.go": re.compile(r"KubeletConfiguration"),
+    "server.go": regex(r"KubeletConfiguration"),
     "status_manager.go": None,
 }
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from kubeledger.ingest.klog.forms import Place, plain_evidence_line
 from kubeledger.ingest.sources.items import LogLine
+from kubeledger.model.patterns import regex
 
 # What a log shows of its containers late, looked for before it is read.
 #
@@ -25,17 +26,17 @@ NAMING = (
 )
 """What the lines hold that show an ID and its name."""
 
-_MESSAGE = re.compile(
+_MESSAGE = regex(
     rb'(?:^|"|\] )Container \\?"([^"\\]+)\\?" \(\{\\?"[^"\\]*\\?" \\?"([^"\\]+)\\?"\}\)'
     rb" of pod [^\s(]+\(([^\s()]+)\): "
 )
-_UNWANTED = re.compile(
+_UNWANTED = regex(
     rb'Killing unwanted container \\?"([^"\\]+)\\?"\(id=\{\\?"[^"\\]*\\?" \\?"([^"\\]+)\\?"\}\)'
     rb' for pod \\?"[^\s(]+\(([^\s()]+)\)'
 )
-_NAME = re.compile(rb'[ ,]"?containerName"?[=:]"([^"\\]+)"')
-_UID = re.compile(rb'[ ,]"?podUID"?[=:]"([^"\\]+)"')
-_ID = re.compile(
+_NAME = regex(rb'[ ,]"?containerName"?[=:]"([^"\\]+)"')
+_UID = regex(rb'[ ,]"?podUID"?[=:]"([^"\\]+)"')
+_ID = regex(
     rb'[ ,]"?containerID"?[=:](?:"(?:[a-z][\w.+-]*://)?|\{"?Type"?:"?[\w.+-]*"?[ ,]"?ID"?:"?)'
     rb'([^"\\}\s]+)'
 )
@@ -70,17 +71,17 @@ def _found(body: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
 FATAL = "klog.Fatal"
 """What the assemblers ask for to get every line after which the process ends."""
 
-_GO = re.compile(r"panic: |fatal error: |unexpected fault address |SIG(?:ABRT|QUIT|SEGV): ")
-_COBRA = re.compile(
+_GO = regex(r"panic: |fatal error: |unexpected fault address |SIG(?:ABRT|QUIT|SEGV): ")
+_COBRA = regex(
     r"Error: (?:failed to (?:run [Kk]ubelet|parse kubelet flag|set feature gates|validate kubelet"
     r"|load kubelet|merge (?:kubelet|drop-in)|precedence kubelet|construct kubelet|walk through "
     r"kubelet|unmarshal merged)|unknown command|initialize logging)"
 )
-_SYSTEMD = re.compile(
+_SYSTEMD = regex(
     r"Stopping .*\bkubel(?:et|ite)\b|\S*kubel(?:et|ite)\S*\.service: Main process exited, "
     r"code=(?P<code>\w+), status=\S+"
 )
-_STACK = re.compile(r"^goroutine \d+[^\n]* \[", re.MULTILINE)
+_STACK = regex(r"^goroutine \d+[^\n]* \[", re.MULTILINE)
 
 
 Reason = Literal["error", "fatal", "panic", "signal", "stopped"]

@@ -26,6 +26,7 @@ from kubeledger.ingest.sources.node_lines import OTHER_NODE, LogWriters
 from kubeledger.ingest.sources.prefix import ANY_ENTRY, HEADER, JSON_START, Unwrapper, is_entry
 from kubeledger.ingest.sources.streams import Digests, SourceFile, digest_chunks
 from kubeledger.ingest.sources.times import CarrierTime, api_time, carrier_time, go_time
+from kubeledger.model.patterns import regex
 from kubeledger.model.units import NS_PER_S
 
 _HEAD = 1 << 18
@@ -38,9 +39,9 @@ _SAMPLE_EVERY = 4096
 _SAMPLE_ALL = 1 << 16
 """Of a part of a log that is no longer, sixteen times as many lines are looked at."""
 _ENDS = 1 << 17
-_BARE_SECOND = re.compile(rb"[IWEF](\d{4} \d\d:\d\d:\d\d)\.\d{6} +\d{1,19} [^\s:\]]+:\d+\]")
+_BARE_SECOND = regex(rb"[IWEF](\d{4} \d\d:\d\d:\d\d)\.\d{6} +\d{1,19} [^\s:\]]+:\d+\]")
 """At the begin of a line, where it stands without a carrier's prefix: it need not be searched."""
-_SECOND = re.compile(
+_SECOND = regex(
     rb"(?m:^)(?:[^\n]{0,200}? )??[IWEF](\d{4} \d\d:\d\d:\d\d)\.\d{6} +\d{1,19} [^\s:\]]+:\d+\]"
     rb'|\{"ts":(\d{10})'
 )
@@ -50,11 +51,9 @@ _ERRORS = (b"\nE", b"\nW")
 """Begin lines that may have come by a stream of their own."""
 _OFTEN = (b"m=+", b'kind="Node"', b'"NodeName"', b"egister node", b"config.seen:")
 
-_VERSION = re.compile(
-    rb'(?:Version: |kubeletVersion="|"kubeletVersion":")(v\d+\.\d+\.\d+[^"\s,\\]*)'
-)
-_RELEASE = re.compile(r"v(\d+\.\d+\.\d+)(?:$|[-+])")
-_NODE = re.compile(
+_VERSION = regex(rb'(?:Version: |kubeletVersion="|"kubeletVersion":")(v\d+\.\d+\.\d+[^"\s,\\]*)')
+_RELEASE = regex(r"v(\d+\.\d+\.\d+)(?:$|[-+])")
+_NODE = regex(
     rb'--hostname-override=\\?"([^"\\]+)|\\?"?NodeName\\?":\s*\\?"([^"\\]+)'
     rb'|object="([^"/]+)"(?: fieldPath="")? kind="Node"'
     rb'|"object":\{"name":"([^"]+)"\},(?:"fieldPath":"",)?"kind":"Node"'
@@ -62,16 +61,15 @@ _NODE = re.compile(
     rb"|(?:Attempting to register|Successfully registered) node"
     rb'(?: |" node="|","v":\d+,"node":")([\w.-]+)'
 )
-_GO_TIME = re.compile(
-    rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})(?: [A-Z+-]\w*)? m=[+-]"
-)
-_OBSERVED = re.compile(rb'time[:=] ?"?(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})')
-_CREATED = re.compile(rb"Log file created at: (\d{4})[/-](\d\d)[/-](\d\d) (\d\d):(\d\d):(\d\d)")
-_JOURNAL = re.compile(
+_GO_TIME = regex(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})(?: [A-Z+-]\w*)? m=[+-]")
+_OBSERVED = regex(rb'time[:=] ?"?(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})')
+_CREATED = regex(rb"Log file created at: (\d{4})[/-](\d\d)[/-](\d\d) (\d\d):(\d\d):(\d\d)")
+_JOURNAL = regex(
     rb"-- (?:Logs begin|Journal begins) at .{10,40}, ends? at "
     rb"\w+ (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: (?:[A-Z]{1,5}|[+-]\d{2,4}))?)"
 )
 """What ``journalctl`` of systemd before 250 writes first: its end is when it was asked."""
+_OF_LOGRUS = re.compile(rb'time="(\d{4}-\d\d-\d\dT[^"]+)" level=')
 _LEAP_YEAR = 2000
 _QUARTER_NS = 900 * NS_PER_S
 _CLOSE_NS = 30 * NS_PER_S
@@ -435,16 +433,19 @@ class LogLook:
         """So do carriers' own times of entries that they took at once, if they have a zone.
 
         The zone of syslog's stamps is that of the header which ``journalctl`` wrote before them.
+        Where nothing carries the entries, the line before one may have a time: k3s and rke2 write
+        the kubelet's entries between lines of their own, which have a zone.
         """
         votes: Counter[int | None] = Counter()
         header_zone = b""
+        before: CarrierTime | None = None
         for line in lines:
-            if is_entry(line):
-                continue
             if (asked := _JOURNAL.match(line)) is not None:
                 header_zone = asked[1]
-            time = self._unwrapper.unwrap(line).time
-            found = None if time is None else carrier_time(time) or _zoned(time, header_zone)
+            own = _OF_LOGRUS.match(line)
+            time = None if is_entry(line) else self._unwrapper.unwrap(line).time
+            found = before if time is None else carrier_time(time) or _zoned(time, header_zone)
+            before = carrier_time(own[1]) if own else None
             header = HEADER.match(self._body(line))
             if found is not None and found.has_zone and header is not None:
                 votes[self._ahead_of(header[2], found.ts_ns)] += 1

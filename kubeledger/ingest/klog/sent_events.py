@@ -23,6 +23,7 @@ from kubeledger.ingest.klog.stamps import stamp_ns
 from kubeledger.ingest.klog.values import unquote_go
 from kubeledger.ingest.sources.items import LogLine
 from kubeledger.ingest.sources.times import go_date, go_time
+from kubeledger.model.patterns import regex
 from kubeledger.model.units import NS_PER_S
 
 OCCURRED = "Event occurred"
@@ -37,7 +38,7 @@ SENT = frozenset(
 """Messages of structured lines that hold an event."""
 SENT_BEGIN = ("Server rejected event", "Unable to write event")
 
-_PLAIN = re.compile(
+_PLAIN = regex(
     r"&Event\{ObjectMeta:\{(?P<id>\S*) .*?"
     r"\},InvolvedObject:ObjectReference\{Kind:(?P<kind>\w*),Namespace:(?P<namespace>[^,]*),"
     r"Name:(?P<name>[^,]*),UID:(?P<uid>[^,]*),.*?,FieldPath:(?P<path>[^,]*),\},"
@@ -48,7 +49,7 @@ _PLAIN = re.compile(
     re.DOTALL,
 )
 _QUOTED = r'"((?:[^"\\]|\\.)*)"'
-_GO = re.compile(
+_GO = regex(
     rf"&v1\.Event\{{.*?ObjectMeta:v1\.ObjectMeta\{{Name:(?P<id>{_QUOTED}), .*?"
     rf"InvolvedObject:v1\.ObjectReference\{{Kind:(?P<kind>{_QUOTED}), "
     rf"Namespace:(?P<namespace>{_QUOTED}), Name:(?P<name>{_QUOTED}), UID:(?P<uid>{_QUOTED}), "
@@ -59,7 +60,7 @@ _GO = re.compile(
     rf"Type:(?P<type>{_QUOTED})",
     re.DOTALL,
 )
-_STAMP = re.compile(r"[IWEF](\d{4} \d\d:\d\d:\d\d\.\d{6}) ")
+_STAMP = regex(r"[IWEF](\d{4} \d\d:\d\d:\d\d\.\d{6}) ")
 _KUBELETS = frozenset(
     (
         *("BackOff", "Created", "Evicted", "Failed", "FailedMount", "Killing", "Pulled", "Pulling"),
@@ -114,7 +115,7 @@ class SentEvents:
         if match is None or self._are_logged:
             return False
         fields = match.groupdict()
-        if match.re is _GO:
+        if match.re.pattern == _GO.pattern:
             fields = {
                 key: unquote_go(value) if value.startswith('"') else value
                 for key, value in fields.items()

@@ -21,6 +21,7 @@ from typing import Any
 
 from kubeledger.ingest.klog.cut_lines import CutValues
 from kubeledger.ingest.sources.plain import normal_message, plain
+from kubeledger.model.patterns import regex
 from kubeledger.model.units import NS_PER_S, format_go_duration, format_ts
 
 # Go's own notation for values (``%#v``), as the 1.20 kubelet dumps its configuration in.
@@ -29,11 +30,11 @@ from kubeledger.model.units import NS_PER_S, format_go_duration, format_ts
 # ``v1.Duration`` its text (``1m0s``). Struct fields keep Go's names; a caller that wants
 # the API's names passes a function that gives them.
 
-_TYPE = re.compile(r"(?:\[\d*\]|\*|map\[[\w.{} ]*\]|interface \{\}|[A-Za-z_][\w./]*)+")
-_SCALAR = re.compile(r"-?0x[0-9a-f]+|[-+]?[0-9][0-9.eE+-]*|true|false|nil")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"|`[^`]*`')
-_NAME = re.compile(r"([A-Za-z_]\w*):")
-_GO_ESCAPE = re.compile(r"\\(x[0-9a-f]{2}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
+_TYPE = regex(r"(?:\[\d*\]|\*|map\[[\w.{} ]*\]|interface \{\}|[A-Za-z_][\w./]*)+")
+_SCALAR = regex(r"-?0x[0-9a-f]+|[-+]?[0-9][0-9.eE+-]*|true|false|nil")
+_STRING = regex(r'"(?:[^"\\]|\\.)*"|`[^`]*`')
+_NAME = regex(r"([A-Za-z_]\w*):")
+_GO_ESCAPE = regex(r"\\(x[0-9a-f]{2}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
 _ESCAPES = {"a": "\a", "v": "\v", "'": "'", "n": "\n", "t": "\t", "r": "\r", "f": "\f", "b": "\b"}
 
 
@@ -177,14 +178,12 @@ def _simplify(kind: str, fields: dict[str, Any]) -> Any:  # noqa: ANN401  (any J
 
 # Runs of plain letters are taken at once: written as (plain|escape)* it takes three times longer.
 _QUOTED_TEXT = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
-_QUOTED = re.compile(_QUOTED_TEXT, re.DOTALL)
-_PAIR = re.compile(
-    rf" ([\w./-]+)=(?:{_QUOTED_TEXT}|([\w.+-]+)(?= [\w./-]+=|\Z))", re.DOTALL | re.ASCII
-)
+_QUOTED = regex(_QUOTED_TEXT, re.DOTALL)
+_PAIR = regex(rf" ([\w./-]+)=(?:{_QUOTED_TEXT}|([\w.+-]+)(?= [\w./-]+=|\Z))", re.DOTALL | re.ASCII)
 """A key and a value that is quoted, or one plain word: nearly all are, and one match takes them."""
-_KEY = re.compile(r'\s*([^\s="]+)=')
-_KEY_AHEAD = re.compile(r'\s+[^\s="]+=')
-_ESCAPE = re.compile(
+_KEY = regex(r'\s*([^\s="]+)=')
+_KEY_AHEAD = regex(r'\s+[^\s="]+=')
+_ESCAPE = regex(
     r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-7]{3})|(.))", re.DOTALL
 )
 _SIMPLE_ESCAPES = {
@@ -197,11 +196,11 @@ _SIMPLE_ESCAPES = {
     "v": "\v",
 }
 _TAB_WIDTH = 8
-_CLOSING = re.compile(r" {0,7}>(?:\s*\Z|(?:\s+[^\s=\"]+=))")
+_CLOSING = regex(r" {0,7}>(?:\s*\Z|(?:\s+[^\s=\"]+=))")
 """The line that ends a block; what has more spaces is a line of it whose tab was expanded."""
 _BRACKETS = {"{": "}", "[": "]", "(": ")"}
 _JSON_WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
-_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,99})(\.\d+)?([eE][+-]?\d+)?")
+_NUMBER = regex(r"-?(?:0|[1-9]\d{0,99})(\.\d+)?([eE][+-]?\d+)?")
 """Of a length that Python reads; what is longer stays a text."""
 _DECODER = json.JSONDecoder()
 

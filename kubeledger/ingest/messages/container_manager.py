@@ -9,6 +9,7 @@ from kubeledger.ingest.klog.forms import integer
 from kubeledger.ingest.klog.rows import Regex, ignore, ignore_text, klog, text, texts
 from kubeledger.kubelet.kube.containermanager import cpu_set_text, cpus_of
 from kubeledger.model.bodies.resourcemanagers import CpuManagerStarted, CpuPlace, Hint
+from kubeledger.model.patterns import regex
 from kubeledger.model.record import Body
 
 CGROUPS = (
@@ -89,12 +90,12 @@ CGROUPS = (
 
 # The lines in which a CPU manager logs the machine and its options, before it starts.
 
-_CPU_INFO = re.compile(
+_CPU_INFO = regex(
     r"(?P<cpu>\d+):\{(?:NUMANodeID:)?(?P<numa>\d+) (?:SocketID:)?(?P<socket>\d+) "
     r"(?:CoreID:)?(?P<core>\d+)(?: (?:UncoreCacheID:)?(?P<uncore>\d+))?[^}]*\}"
 )
 _PLACE = ("NUMANodeID", "SocketID", "CoreID")
-_OPTION = re.compile(r"(\w+):true")
+_OPTION = regex(r"(\w+):true")
 _STRICT = "StrictCPUReservation"
 
 
@@ -309,10 +310,10 @@ MEMORY = (
 Hints = dict[str, tuple[Hint, ...] | None]
 """Resource -> hints; None means no preference, empty no possible affinity."""
 
-_HINT = re.compile(
+_HINT = regex(
     r"\{(?:NUMANodeAffinity:)?(?P<mask><nil>|[01]+) (?:Preferred:)?(?P<preferred>true|false)\}"
 )
-_RESOURCE = re.compile(r"(?P<resource>[^\s\[\]{}:]+):\[(?P<hints>[^\]]*)\]")
+_RESOURCE = regex(r"(?P<resource>[^\s\[\]{}:]+):\[(?P<hints>[^\]]*)\]")
 
 
 def nodes_of_mask(mask: int) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ import re
 from importlib.resources import files
 
 from kubeledger.ingest.klog.router import Noise
+from kubeledger.model.patterns import regex
 
 HEARTBEAT = ("SyncLoop (housekeeping)", "SyncLoop (housekeeping) end")
 """Structured messages every two seconds, listed so that no fact waits much longer."""
@@ -22,7 +23,7 @@ def _listed(name: str) -> frozenset[str]:
     return frozenset(line for line in text.splitlines() if line and not line.startswith("#"))
 
 
-_ANYWHERE = re.compile(
+_ANYWHERE = regex(
     "|".join(
         (
             r"\[(?:cpumanager|memorymanager|core|transport|balancer|pick-first|resolver)",
@@ -37,7 +38,7 @@ _ANYWHERE = re.compile(
 )
 """Free text that is noise from any file."""
 
-_CALLERLESS = re.compile(
+_CALLERLESS = regex(
     r"Using factory|Factory \"|\S+ not handled by|Regist(?:ering|ration of)|Start housekeeping"
     r"|No-op Destroy|running iptables|Running iptables|pickfirstBalancer|Unable to find (?:net|cad)"
     r"|Failed to (?:create summary|get the info|publish CSI|update stats)|Loaded volume plugin"
@@ -200,7 +201,7 @@ _TEXTS: dict[str, tuple[str, ...]] = {
     "util.go": (r"No sandbox|No ready sandbox|Using|Unable|error",),
 }
 
-_PLAIN = re.compile(
+_PLAIN = regex(
     r"""
       \s*$
     | Flag\ --\S+\ has\ been\ deprecated

@@ -6,25 +6,25 @@ with the UID in a key of its own, and klog's JSON format writes an object instea
 
 from __future__ import annotations
 
-import re
 from typing import Any, NamedTuple
 
 from kubeledger.ingest.klog.forms import text_of
 from kubeledger.ingest.sources.items import LogLine
+from kubeledger.model.patterns import regex
 
 FORMATTED_POD = r'[^_\s",()]+_[^_\s",()]+\([^\s")]*\)'
 """Regular expression of ``name_namespace(uid)``, without groups."""
 
-_FORMATTED = re.compile(r'([^_\s",()\[]+)_([^_\s",()]+)\(([^\s")]*)\)')
-_NAMESPACE_AND_UID = re.compile(r'_([^_\s",()]+)\(([^\s")]*)\)')
-_NO_NAME = re.compile(r'[_\s",()\[]')
+_FORMATTED = regex(r'([^_\s",()\[]+)_([^_\s",()]+)\(([^\s")]*)\)')
+_NAMESPACE_AND_UID = regex(r'_([^_\s",()]+)\(([^\s")]*)\)')
+_NO_NAME = regex(r'[_\s",()\[]')
 _NAME_MAX = 253
-_OBJECT_LIST = re.compile(r"[^\s\[\],\"]+/[^\s\[\],\"]+")
-_CONTAINER_ID = re.compile(
+_OBJECT_LIST = regex(r"[^\s\[\],\"]+/[^\s\[\],\"]+")
+_CONTAINER_ID = regex(
     r'(?:[a-z][\w.+-]*://|\{"?[a-z][\w.+-]*"?\s+"?|\{Type:\S*\s+ID:)([^\s"}]+)"?\}?'
 )
-_FIELD_PATH = re.compile(r"spec\.\w+\{([^}]*)\}")
-_NAMED_IN_MESSAGE = re.compile(
+_FIELD_PATH = regex(r"spec\.\w+\{([^}]*)\}")
+_NAMED_IN_MESSAGE = regex(
     r"(?:Stopping|Created|Started) container (\S+)$"
     r"|Container (\S+) (?:failed (?:liveness|startup) probe|definition changed|resize requires)"
     r"|Back-off restarting failed container (\S+) in pod "

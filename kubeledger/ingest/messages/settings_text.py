@@ -6,12 +6,12 @@ its JSON dump (newer), and the container manager's ``NodeConfig`` (Go's ``%+v``,
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from kubeledger.ingest.klog.values import parse_go_literal
 from kubeledger.ingest.messages.settings_flags import FLAGS, FlagKind
+from kubeledger.model.patterns import regex
 from kubeledger.model.units import format_go_duration, whole_number
 
 _IRREGULAR = {
@@ -22,7 +22,7 @@ _IRREGULAR = {
     "IDsPerPod": "idsPerPod",
     "ResolverConfig": "resolvConf",
 }
-_ACRONYM = re.compile(r"[A-Z]+[0-9]*(?=[A-Z][a-z]|$)|[A-Z][0-9]*")
+_ACRONYM = regex(r"[A-Z]+[0-9]*(?=[A-Z][a-z]|$)|[A-Z][0-9]*")
 STRUCT_FIELDS = frozenset(
     {"authentication", "authorization", "crashLoopBackOff", "logging", "memorySwap"}
     | {"reservedMemory", "shutdownGracePeriodByPodPriority", "userNamespaces"}
@@ -195,12 +195,10 @@ def _threshold(threshold: Mapping[str, Any]) -> tuple[str, str]:
     return threshold["Signal"], f"{float(value['Percentage']) * 100:.4g}%"
 
 
-_BLOCK = re.compile(r"(\w+):map\[((?:[^\[\]]|\[[^\]]*\])*)\]")
-_THRESHOLD = re.compile(
-    r"\{Signal:(\S+) Operator:\S+ Value:\{Quantity:(\S+) Percentage:([0-9.e+-]+)\}"
-)
-_PLAIN = re.compile(r"(\w+):([^\s{}\[\]]+)(?=[\s}])")
-_QUANTITY = re.compile(
+_BLOCK = regex(r"(\w+):map\[((?:[^\[\]]|\[[^\]]*\])*)\]")
+_THRESHOLD = regex(r"\{Signal:(\S+) Operator:\S+ Value:\{Quantity:(\S+) Percentage:([0-9.e+-]+)\}")
+_PLAIN = regex(r"(\w+):([^\s{}\[\]]+)(?=[\s}])")
+_QUANTITY = regex(
     r"([\w./-]+):\{i:\{value:(-?\d+) scale:(-?\d+)\} d:\{Dec:\S+\} s:(\S*) Format:(\w+)\}"
 )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal
@@ -34,13 +33,14 @@ from kubeledger.ingest.sources.shapes import ApiReason
 from kubeledger.kubelet.profile.facts import NEWEST, OLDEST, by_source, is_known_version
 from kubeledger.model.bodies.ledger import Source
 from kubeledger.model.errors import BadInputError
+from kubeledger.model.patterns import regex
 
 VersionSource = Literal["option", "log", "metrics", "node", "caller", "name"]
 
-_BUILD_INFO = re.compile(rb'kubernetes_build_info\{[^}]*git_version="(v[^"]+)"')
-_RELEASE = re.compile(r"v?(\d+\.\d+\.\d+)(?:$|[-+])")
-_NOTED = re.compile(r"v?1\.\d{1,2}\.\d{1,3}(?:[-+][\w.+-]*)?(?![\d.])")
-_IN_NAME = re.compile(r"(?<![\d.])v?(1\.\d{1,2}\.\d{1,2})(?![\d.])")
+_BUILD_INFO = regex(rb'kubernetes_build_info\{[^}]*git_version="(v[^"]+)"')
+_RELEASE = regex(r"v?(\d+\.\d+\.\d+)(?:$|[-+])")
+_NOTED = regex(r"v?1\.\d{1,2}\.\d{1,3}(?:[-+][\w.+-]*)?(?![\d.])")
+_IN_NAME = regex(r"(?<![\d.])v?(1\.\d{1,2}\.\d{1,2})(?![\d.])")
 
 
 class KubeletVersion(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from kubeledger.ingest.sources.collect import place_of
 from kubeledger.ingest.sources.envelope.forms import ROW_FORMATS
 from kubeledger.ingest.sources.envelope.lines import HEAD, EnvelopeLines, layout_in
 from kubeledger.ingest.sources.kernel_log import is_kernel_log
+from kubeledger.ingest.sources.kinds import kind_of
 from kubeledger.ingest.sources.pasted import as_written
 from kubeledger.ingest.sources.prefix import (
     ANY_ENTRY,
@@ -24,6 +25,7 @@ from kubeledger.ingest.sources.prefix import (
     Unwrapper,
 )
 from kubeledger.ingest.sources.streams import SourceFile
+from kubeledger.model.patterns import regex
 
 LOG_FORMATS = ("klog-text", "klog-json", *ROW_FORMATS)
 _OF_LINES = ("klog-text", "klog-json", "kernel-log")
@@ -69,16 +71,16 @@ _LEFT_OUT = {
 
 _CONTROLS_SHARE = 64
 _CONTROLS = bytes((*range(9), *range(14, 27), *range(28, 32)))
-_CGROUP_LINE = re.compile(
+_CGROUP_LINE = regex(
     r"^/?(?:[^\s/]+/)+(?:cpu|cpuset|cpuacct|memory|pids|hugetlb|blkio|io|cgroup|misc)\.[\w.]+ \S",
     re.MULTILINE,
 )
-_YAML_KIND = re.compile(rb"^kind:[ \t]*[\"']?([\w.-]+)", re.MULTILINE)
+_YAML_KIND = regex(rb"^kind:[ \t]*[\"']?([\w.-]+)", re.MULTILINE)
 _KINDS = ("", "Event", "KubeletConfiguration", "Node", "Pod")
 """Of API objects that are read; of lists without their last word."""
-_OF_TALOS = re.compile(rb'"talos-service"\s*:\s*"kubelet"')
-_LOG_NAME = re.compile(r"kubelet|\.log|messages|syslog|journal", re.IGNORECASE)
-_DOCUMENT_NAME = re.compile(r"checkpoint|config|\.json|\.ya?ml", re.IGNORECASE)
+_OF_TALOS = regex(rb'"talos-service"\s*:\s*"kubelet"')
+_LOG_NAME = regex(r"kubelet|\.log|messages|syslog|journal", re.IGNORECASE)
+_DOCUMENT_NAME = regex(r"checkpoint|config|\.json|\.ya?ml", re.IGNORECASE)
 
 
 class Detected(msgspec.Struct):
@@ -148,8 +150,8 @@ def _detect(source: SourceFile) -> Detected:
     return Detected(None, "no known format", detail=_first_line(text))
 
 
-_CALLER = re.compile(r"\b[IWEF] ?[\d :.]{0,40}[\w.-]+\.go:\d+\]")
-_FOR_PEOPLE = re.compile(
+_CALLER = regex(r"\b[IWEF] ?[\d :.]{0,40}[\w.-]+\.go:\d+\]")
+_FOR_PEOPLE = regex(
     r"^(?:Type +Reason +Age +From +Message$|(?:NAMESPACE +)?(?:LAST SEEN +TYPE|NAME +READY) )"
 )
 """Heads of tables of ``kubectl describe`` and ``kubectl get``, whose times are ages."""
@@ -318,7 +320,13 @@ def _detect_yaml(source: SourceFile) -> Detected:
 def _of_document(documents: list[Any], source: SourceFile) -> Detected:
     first = next((item for item in documents if isinstance(item, dict)), None)
     if first is None:
-        return Detected(None, "no object of the Kubernetes API")
+        listed = [item for value in documents if isinstance(value, list) for item in value]
+        of_api = next((item for item in listed if isinstance(item, dict)), None)
+        return (
+            _of_kind(of_api, source)
+            if of_api
+            else Detected(None, "no object of the Kubernetes API")
+        )
     if len(documents) > 1 and {"Checksum", "checksum", "pods"} & first.keys():
         return _half_written(source, "something follows its end")
     if "Data" in first and "Checksum" in first:
@@ -356,13 +364,13 @@ A_RECORDING = "a recording: it holds the records of an import, so it is not impo
 
 
 def _of_kind(document: dict[str, Any], source: SourceFile) -> Detected:
-    kind = document.get("kind")
-    if isinstance(document.get("object"), dict):  # one of a watch stream
-        kind = document["object"].get("kind")
+    if isinstance(document.get("object"), dict):  # one of a watch
+        document = document["object"]
+    kind = kind_of(document)
     items = document.get("items")
     if isinstance(items, list) or (items is None and str(kind).endswith("List")):
         first = next((item for item in items or () if isinstance(item, dict)), {})
-        kind = str(kind or "").removesuffix("List") or first.get("kind")
+        kind = kind.removesuffix("List") or kind_of(first)
         if kind == "Pod":
             return Detected("pod-list")
     match kind:

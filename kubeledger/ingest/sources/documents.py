@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import Any
@@ -49,6 +48,7 @@ from kubeledger.ingest.sources.times import api_time, date_in
 from kubeledger.kubelet.cgroups.paths import below_controller
 from kubeledger.kubelet.imagepull.readings import read_image_manager_record
 from kubeledger.model.errors import BadInputError
+from kubeledger.model.patterns import regex
 from kubeledger.model.record import Evidence
 
 _Content = tuple[list[tuple[Any, ...]], "LineCounts"]
@@ -57,13 +57,13 @@ _Content = tuple[list[tuple[Any, ...]], "LineCounts"]
 HELD_BYTES_MAX = 16 << 20
 """Bytes of documents whose parsed content is held in memory; what is beyond is read again."""
 
-_CGROUP_LINE = re.compile(r"(?P<path>\S+)/(?P<file>[\w.-]+)[ \t:=]+(?P<value>.*)")
-_PROBE_LINE = re.compile(r"prober_probe_total\{(?P<labels>.*)\}\s+(?P<value>[0-9.eE+]+)")
-_COUNTED = re.compile(
+_CGROUP_LINE = regex(r"(?P<path>\S+)/(?P<file>[\w.-]+)[ \t:=]+(?P<value>.*)")
+_PROBE_LINE = regex(r"prober_probe_total\{(?P<labels>.*)\}\s+(?P<value>[0-9.eE+]+)")
+_COUNTED = regex(
     r"(?P<name>kubelet_(?:evictions|preemptions|image_garbage_collected_total))(?:\{.*\})?"
     r"\s+(?P<value>[0-9.eE+]+)"
 )
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_LABEL = regex(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 class LineCounts(msgspec.Struct):

@@ -14,49 +14,50 @@ from collections.abc import Iterator, Mapping
 
 from kubeledger.ingest.sources.items import Constraint, KernelReport, KernelTask
 from kubeledger.ingest.sources.times import Stamp, kernel_line
+from kubeledger.model.patterns import regex
 from kubeledger.model.record import Evidence
 
 _SAMPLE_LINES = 200
-_NAMED = re.compile(r"dmesg|kmsg|kern(?:el)?\b|kern\.log", re.IGNORECASE)
-_OOM_WORDS = re.compile(r"invoked oom-killer|oom-kill:constraint|Killed process \d+ \(")
+_NAMED = regex(r"dmesg|kmsg|kern(?:el)?\b|kern\.log", re.IGNORECASE)
+_OOM_WORDS = regex(r"invoked oom-killer|oom-kill:constraint|Killed process \d+ \(")
 
 _KB = r"(\d+)kB"
-_INVOKED = re.compile(r"(.+?) invoked oom-killer: ")
-_USAGE = re.compile(rf"(memory|memory\+swap|swap|kmem): usage {_KB}, limit {_KB}")
-_STATS = re.compile(r"Memory cgroup stats for (/[^:]*):?")
-_OLD_PATHS = re.compile(r"Task in (\S+) killed as a result of limit of (\S+)")
-_RAM = re.compile(r"(\d+) pages (RAM|reserved|hwpoisoned)$")
-_SWAP = re.compile(rf"Total swap = {_KB}")
-_HEADER = re.compile(r"\[ *pid *\] .*\bname$")
-_ROW = re.compile(r"\[ *(\d+)\] +(.*)")
-_SUMMARY = re.compile(
+_INVOKED = regex(r"(.+?) invoked oom-killer: ")
+_USAGE = regex(rf"(memory|memory\+swap|swap|kmem): usage {_KB}, limit {_KB}")
+_STATS = regex(r"Memory cgroup stats for (/[^:]*):?")
+_OLD_PATHS = regex(r"Task in (\S+) killed as a result of limit of (\S+)")
+_RAM = regex(r"(\d+) pages (RAM|reserved|hwpoisoned)$")
+_SWAP = regex(rf"Total swap = {_KB}")
+_HEADER = regex(r"\[ *pid *\] .*\bname$")
+_ROW = regex(r"\[ *(\d+)\] +(.*)")
+_SUMMARY = regex(
     r"oom-kill:constraint=CONSTRAINT_(?P<constraint>\w+),nodemask=.*?"
     r"(?:,global_oom|,oom_memcg=(?P<cgroup>.*?)),task_memcg=(?P<task_cgroup>.*?),"
     r"task=(?P<name>.*),pid=(?P<pid>\d+),uid=\d+"
 )
-_CHOSEN = re.compile(r"(?:.*: )?Kill process (\d+) \((.*)\) score -?\d+ or sacrifice child")
-_KILLED = re.compile(
+_CHOSEN = regex(r"(?:.*: )?Kill process (\d+) \((.*)\) score -?\d+ or sacrifice child")
+_KILLED = regex(
     r"(?P<how>.*?)Killed process (?P<pid>\d+)(?: \((?P<name>.*)\)|, UID \d+, \((?P<old>.*)\))[ ,]"
     r".*?anon-rss:(?P<anon>\d+)kB, file-rss:(?P<file>\d+)kB(?:, shmem-rss:(?P<shmem>\d+)kB)?"
     r"(?:.* oom_score_adj:(?P<adj>-?\d+))?"
 )
-_DETAIL = re.compile(
+_DETAIL = regex(
     "|".join(p.pattern for p in (_USAGE, _OLD_PATHS, _HEADER, _ROW))
     + "|Memory cgroup stats for|Tasks state|oom-kill:constraint"
 )
 """What stands before the choice is reported."""
-_GROUP = re.compile(r"Tasks in (\S+) are going to be killed due to memory\.oom\.group set")
-_REAPED = re.compile(r"oom_reaper: reaped process (\d+) ")
-_LOST = re.compile(r"printk: .*messages? (?:dropped|suppressed)|[Mm]issed \d+ kernel messages")
-_AUDIT = re.compile(r"audit: type=\d+ audit\((\d+)\.(\d{3}):\d+\)")
-_RTC = re.compile(r"setting system clock to .* \((\d+)\)$")
+_GROUP = regex(r"Tasks in (\S+) are going to be killed due to memory\.oom\.group set")
+_REAPED = regex(r"oom_reaper: reaped process (\d+) ")
+_LOST = regex(r"printk: .*messages? (?:dropped|suppressed)|[Mm]issed \d+ kernel messages")
+_AUDIT = regex(r"audit: type=\d+ audit\((\d+)\.(\d{3}):\d+\)")
+_RTC = regex(r"setting system clock to .* \((\d+)\)$")
 _CONSTRAINTS: Mapping[str, Constraint] = {
     "MEMCG": "memcg",
     "NONE": "none",
     "CPUSET": "cpuset",
     "MEMORY_POLICY": "memory_policy",
 }
-_ANY = re.compile(
+_ANY = regex(
     "|".join(
         (
             "oom",
@@ -79,7 +80,7 @@ _ANY = re.compile(
 """What any line of interest holds."""
 
 
-_BEGINS = re.compile(r"[\[<\d]|[a-z]+ *:|\w{3} ")
+_BEGINS = regex(r"[\[<\d]|[a-z]+ *:|\w{3} ")
 """What any form of a kernel's line begins with."""
 
 

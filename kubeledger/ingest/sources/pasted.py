@@ -19,6 +19,7 @@ from kubeledger.ingest.sources.node_lines import whole_lines
 from kubeledger.ingest.sources.packing import CHUNK
 from kubeledger.ingest.sources.prefix import ANY_ENTRY, JSON_START, Unwrapper, is_entry
 from kubeledger.ingest.sources.streams import SourceFile, SourceView
+from kubeledger.model.patterns import regex
 
 # Logs of which the newest line stands first: ``journalctl -r``, and most log services.
 #
@@ -90,19 +91,19 @@ _HEAD = 64 << 10
 _PARTS_MAX = 64
 """Lines that one may have been wrapped into."""
 _CORE = rb"\d{4} \d\d:\d\d:\d\d\.\d{6} +\d{1,19} [^\s:\]]+\.go:\d{1,9}\] "
-_ESCAPES = re.compile(rb"(?:\x1b|\^\[)\[[\d;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\(B")
-_ENTITIES = re.compile(rb"&(?:quot|apos|lt|gt|amp|nbsp|#\d{1,4}|#x[\dA-Fa-f]{1,4});")
+_ESCAPES = regex(rb"(?:\x1b|\^\[)\[[\d;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\(B")
+_ENTITIES = regex(rb"&(?:quot|apos|lt|gt|amp|nbsp|#\d{1,4}|#x[\dA-Fa-f]{1,4});")
 _LETTERS = {
     **dict.fromkeys(map(str.encode, "\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb"), b'"'),
     **dict.fromkeys(map(str.encode, "\u2018\u2019"), b"'"),
     "\u00a0".encode(): b" ",
 }
-_TYPESET = re.compile(b"|".join(_LETTERS))
-_SLASHED = re.compile(rb"\\(.)")
-_CODE = re.compile(rb"(?m)^[^\n`]{0,200}`+([^\n`]*" + _CORE + rb"[^\n`]*)(?:`[^\r\n]*)?(?=\r?$)")
-_TABLE_END = re.compile(rb"(?m) +\|(?=\r?$)")
-_BLANK_END = re.compile(rb"(?m)[ \t]+(?=\r?$)")
-_LETTERLESS = re.compile(rb"(?m)^((?:[^\n]{0,200} )?)(?=" + _CORE + rb")")
+_TYPESET = regex(b"|".join(_LETTERS))
+_SLASHED = regex(rb"\\(.)")
+_CODE = regex(rb"(?m)^[^\n`]{0,200}`+([^\n`]*" + _CORE + rb"[^\n`]*)(?:`[^\r\n]*)?(?=\r?$)")
+_TABLE_END = regex(rb"(?m) +\|(?=\r?$)")
+_BLANK_END = regex(rb"(?m)[ \t]+(?=\r?$)")
+_LETTERLESS = regex(rb"(?m)^((?:[^\n]{0,200} )?)(?=" + _CORE + rb")")
 
 
 _CHANGES_MAX = 8
@@ -128,30 +129,30 @@ _CHANGES = (
     _Change((b"\x1b", b"^["), _ESCAPES, lambda text: _ESCAPES.sub(b"", text)),
     _Change(
         (b"&",),
-        re.compile(_CORE + rb"[^\n]*" + _ENTITIES.pattern),
+        regex(_CORE + rb"[^\n]*" + _ENTITIES.pattern),
         lambda text: _ENTITIES.sub(lambda each: unescape(each[0].decode()).encode(), text),
     ),
     _Change(
         tuple(_LETTERS),
-        re.compile(_CORE + rb"[^\n]*(?:" + _TYPESET.pattern + rb")"),
+        regex(_CORE + rb"[^\n]*(?:" + _TYPESET.pattern + rb")"),
         lambda text: _TYPESET.sub(lambda each: _LETTERS[each[0]], text),
     ),
-    _Change((rb"\"",), re.compile(_CORE + rb'\\"'), lambda text: _SLASHED.sub(rb"\1", text)),
+    _Change((rb"\"",), regex(_CORE + rb'\\"'), lambda text: _SLASHED.sub(rb"\1", text)),
     _Change(
         (b" |",),
-        re.compile(rb"(?m)^[^\n|]{0,200}\|[^\n]*" + _CORE + rb"[^\n]* \|\r?$"),
+        regex(rb"(?m)^[^\n|]{0,200}\|[^\n]*" + _CORE + rb"[^\n]* \|\r?$"),
         lambda text: _TABLE_END.sub(b"", text),
     ),
     _Change((b"`",), _CODE, lambda text: _CODE.sub(rb"\1", text)),
     _Change(
         (b" \n", b" \r\n"),
-        re.compile(rb"(?m)(?:^[^\n]*" + _CORE + rb"[^\n]*[^ \n] +\r?\n){8}"),
+        regex(rb"(?m)(?:^[^\n]*" + _CORE + rb"[^\n]*[^ \n] +\r?\n){8}"),
         lambda text: _BLANK_END.sub(b"", text),
     ),
     # Which letter it was nothing shows; most lines are for information.
     _Change(
         (b".go:",),
-        re.compile(rb"(?m)^(?:[^\n]{0,200} )?" + _CORE),
+        regex(rb"(?m)^(?:[^\n]{0,200} )?" + _CORE),
         lambda text: _LETTERLESS.sub(rb"\1I", text),
     ),
 )
@@ -259,10 +260,10 @@ class PastedLines(SourceView):
         return self._source.place(self._numbers[line], self._offsets[line])
 
 
-_MORE = re.compile(rb'\s*[A-Za-z][\w.]*=["\w\[{&]')
+_MORE = regex(rb'\s*[A-Za-z][\w.]*=["\w\[{&]')
 """What a part of a structured line begins with that was cut off between two words."""
-_HEAD_CUT = re.compile(rb'[IWEF]\d{0,4}(?: [^"]*)?\Z')
-_WORD_CUT = re.compile(rb'[ \[](?:(?!err=|message=)\w+="[^" ]*|[A-Za-z]\w*|\w+=)\Z')
+_HEAD_CUT = regex(rb'[IWEF]\d{0,4}(?: [^"]*)?\Z')
+_WORD_CUT = regex(rb'[ \[](?:(?!err=|message=)\w+="[^" ]*|[A-Za-z]\w*|\w+=)\Z')
 """A structured line that ends in a name, or in a value that has no blanks."""
 _SURE = 3
 """So many lines that went on below are no chance."""
@@ -384,4 +385,4 @@ def _is_open(body: bytes) -> bool:
     return (quotes - len(_QUOTED.findall(body))) % 2 == 1
 
 
-_QUOTED = re.compile(rb'\\"')
+_QUOTED = regex(rb'\\"')

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from kubeledger.ingest.sources.times import api_time
+from kubeledger.model.patterns import regex
 
 _Json = dict[str, Any]
 _Map = dict[str, str | None] | None
@@ -265,10 +266,10 @@ COMBINED = "(combined from similar events): "
 MESSAGE_BYTES_MAX = 1024
 """The API server holds no longer messages."""
 
-_NAME_TIME = re.compile(r"\.([0-9a-f]{14,16})$")
-_FIELD_PATH = re.compile(r"spec\.(?:c|initC|ephemeralC)ontainers\{(?P<name>.*)\}")
+_NAME_TIME = regex(r"\.([0-9a-f]{14,16})$")
+_FIELD_PATH = regex(r"spec\.(?:c|initC|ephemeralC)ontainers\{(?P<name>.*)\}")
 
-_NAMED = re.compile(
+_NAMED = regex(
     r"(?:Created|Started|Stopping) container (?P<doing>[a-z0-9-]+)"
     r"|Container (?P<failed>[a-z0-9-]+) "
     r"(?:failed (?:liveness|startup) probe|definition changed|resize requires restart)\b.*",

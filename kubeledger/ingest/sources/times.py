@@ -2,41 +2,39 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
+from kubeledger.model.patterns import regex
 from kubeledger.model.units import NS_PER_S, parse_go_time, parse_ts
 from kubeledger.model.wire.catalogue import YEARS, is_storable
 
 _ZERO = "0001-01-01T00:00:00"
-_DATE = re.compile(
+_DATE = regex(
     r"time\.Date\((\d{4}), time\.(\w+), (\d+), (\d+), (\d+), (\d+), (\d+), time\.(?:Local|UTC)\)"
 )
-_ISO = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
-_GO = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4}")
-_DATE_OUTPUT = re.compile(
-    rb"([A-Z][a-z]{2}) +(\d+) (\d\d:\d\d:\d\d)(?: [AP]M)? (?:UTC|GMT) (\d{4})"
-)
+_ISO = regex(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
+_GO = regex(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4}")
+_DATE_OUTPUT = regex(rb"([A-Z][a-z]{2}) +(\d+) (\d\d:\d\d:\d\d)(?: [AP]M)? (?:UTC|GMT) (\d{4})")
 _CARRIERS = (
-    re.compile(
+    regex(
         r"(?:\S+ )?(?P<date>\d{4}-\d\d-\d\d)[T ](?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<fraction>\d+))?"
         r" ?(?P<zone>Z|[+-]\d\d(?::?\d\d)?|[A-Z]\w+)?\Z"
     ),
-    re.compile(
+    regex(
         r"(?P<year>\d{4}) (?P<month>\w{3}) +(?P<day>\d+) (?P<clock>\d\d:\d\d:\d\d)"
         r"(?:\.(?P<fraction>\d+))?(?: (?P<zone>[A-Z]{3,5}|[+-]\d\d(?::?\d\d)?))?\Z"
     ),
-    re.compile(
+    regex(
         r"\w{3},? (?P<month>\w{3}) +(?P<day>\d+) (?P<clock>\d\d:\d\d:\d\d)"
         r"(?:\.(?P<fraction>\d+))? (?:(?P<zone>[A-Z]{3,4}) )?(?P<year>\d{4})\Z"
     ),
-    re.compile(r"(?P<unix>\d{9,10})\.(?P<fraction>\d+)\Z"),
+    regex(r"(?P<unix>\d{9,10})\.(?P<fraction>\d+)\Z"),
 )
-_FRACTION = re.compile(rb":\d\d[.,](\d+)(?=[^:]*(?::\d\d)?\Z)")
+_FRACTION = regex(rb":\d\d[.,](\d+)(?=[^:]*(?::\d\d)?\Z)")
 """Of a second; what follows on it holds a zone or a year."""
 _ZONES = {
     **dict.fromkeys(("Z", "UTC", "GMT", "WET"), 0),
@@ -232,7 +230,7 @@ _TAG = rf"(?P<host>\S+) kernel(?:\[\d+\])?: (?:{_BOOT} ?)?"
 _CLOCK = r"\d\d:\d\d:\d\d"
 _KERNEL_ISO = rf"(?P<iso>\d{{4}}-\d\d-\d\d[T ]{_CLOCK}(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d))"
 _FORMS = tuple(
-    re.compile(pattern)
+    regex(pattern)
     for pattern in (
         # journalctl -o short-iso(-precise), rsyslog's own
         rf"{_KERNEL_ISO} {_TAG}",

@@ -20,7 +20,6 @@ What a container or its runtime creates below the container is not the kubelet's
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final, Literal
@@ -28,6 +27,7 @@ from typing import Final, Literal
 import msgspec
 
 from kubeledger.model.bodies.cgroups import QOSClass
+from kubeledger.model.patterns import regex
 
 Level = Literal["node", "qos", "pod", "container"]
 
@@ -39,13 +39,13 @@ _CONTROLLERS = frozenset(
 )
 _QOS_BY_NAME: dict[str, QOSClass] = {"besteffort": "BestEffort", "burstable": "Burstable"}
 
-_SLICE = re.compile(
+_SLICE = regex(
     r"(?:.+-)?kubepods(?:-(?P<qos>besteffort|burstable))?(?:-pod(?P<uid>[^-/]+))?\.slice"
 )
-_SLICE_AND_ID = re.compile(r"(?P<slice>[^:/]+\.slice):[^:/]*:(?P<id>[^:/]+)")
-_SCOPE = re.compile(r"(?:[a-z-]+-)?(?P<id>[^-]+)\.scope")
-_RUNTIME_PREFIX = re.compile(r"(?:crio|cri-containerd|docker)-(?P<id>[^-]+)")
-_CRIO_MONITOR = re.compile(r"(?:crio|libpod)-conmon-.+")
+_SLICE_AND_ID = regex(r"(?P<slice>[^:/]+\.slice):[^:/]*:(?P<id>[^:/]+)")
+_SCOPE = regex(r"(?:[a-z-]+-)?(?P<id>[^-]+)\.scope")
+_RUNTIME_PREFIX = regex(r"(?:crio|cri-containerd|docker)-(?P<id>[^-]+)")
+_CRIO_MONITOR = regex(r"(?:crio|libpod)-conmon-.+")
 
 
 class CgroupPath(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,7 +211,7 @@ def to_systemd(cgroup: Sequence[str]) -> str:
     return path or "/"
 
 
-_OBSERVED = re.compile(
+_OBSERVED = regex(
     r"tasks|cgroup\.(?:procs|threads)|cpuacct\..+|cpuset\..+|blkio\.(?:throttle\.)?io_.+"
     r"|.+\.(?:(?:max_)?usage_in_bytes|failcnt|oom_control"
     r"|current|peak|events(?:\.local)?|(?:numa_)?stat|stat\.local|pressure)"

@@ -9,18 +9,17 @@ from functools import lru_cache
 from typing import Final, NoReturn
 
 from kubeledger.model.errors import BadInputError
+from kubeledger.model.patterns import regex
 from kubeledger.model.units import NS_PER_S, parse_api_ts, parse_go_duration
 
 DURATION_MAX_NS: Final = 2**63 - 1
 _LENGTH_MAX: Final = 256
-_DIRECTIVE = re.compile(r"%([-+# 0]*)(?:\*|\d+)?(?:\.(?:\*|\d+)?)?(.?)", re.DOTALL)
-_DECIMAL: Final = re.compile(r"[+-]?(?:[0-9_]+\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9_]+)?")
-_HEX: Final = re.compile(
-    r"[+-]?0[xX](?:[0-9a-fA-F_]+\.?[0-9a-fA-F_]*|\.[0-9a-fA-F_]+)[pP][+-]?[0-9]+"
-)
-_LOOSE_UNDERSCORE: Final = re.compile(r"__|_\Z|(?<![0-9a-fA-FxX])_|_(?![0-9a-fA-F])")
-_SPECIAL: Final = re.compile(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE)
-_UNIT: Final = re.compile(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)([^0-9.]*)")
+_DIRECTIVE = regex(r"%([-+# 0]*)(?:\*|\d+)?(?:\.(?:\*|\d+)?)?(.?)", re.DOTALL)
+_DECIMAL: Final = regex(r"[+-]?(?:[0-9_]+\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9_]+)?")
+_HEX: Final = regex(r"[+-]?0[xX](?:[0-9a-fA-F_]+\.?[0-9a-fA-F_]*|\.[0-9a-fA-F_]+)[pP][+-]?[0-9]+")
+_LOOSE_UNDERSCORE: Final = regex(r"__|_\Z|(?<![0-9a-fA-FxX])_|_(?![0-9a-fA-F])")
+_SPECIAL: Final = regex(r"[+-]?inf(?:inity)?|nan", re.IGNORECASE)
+_UNIT: Final = regex(r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)([^0-9.]*)")
 _ESCAPES: Final = {
     '"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r",
     "\t": "\\t", "\v": "\\v",
@@ -150,10 +149,10 @@ def _escaped(character: str) -> str:
 
 DEPTH_MAX: Final = 10_000
 _END: Final = "unexpected end of JSON input"
-_SPACE: Final = re.compile(rb"[ \t\r\n]*")
-_IN_STRING: Final = re.compile(rb'(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*')
-_JSON_HEX: Final = re.compile(rb"\\u[0-9a-fA-F]{0,3}")
-_NUMBER: Final = re.compile(rb"-?(?:0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?[0-9]*)?")
+_SPACE: Final = regex(rb"[ \t\r\n]*")
+_IN_STRING: Final = regex(rb'(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*')
+_JSON_HEX: Final = regex(rb"\\u[0-9a-fA-F]{0,3}")
+_NUMBER: Final = regex(rb"-?(?:0|[1-9][0-9]*)?(\.[0-9]*)?([eE][+-]?[0-9]*)?")
 _LITERALS: Final = {ord(word[:1]): word for word in (b"true", b"false", b"null")}
 _VALUE: Final = "looking for beginning of value"
 _KEY: Final = "looking for beginning of object key string"

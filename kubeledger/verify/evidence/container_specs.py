@@ -6,7 +6,7 @@ true one: a rule judges in all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -110,11 +110,16 @@ class PodSpec(msgspec.Struct, frozen=True):
     def restart_policy(self) -> str:
         return self.spec.restart_policy or ALWAYS
 
-    def container(self, name: str) -> ContainerSpec | None:
-        """The container of that name, of whatever sort."""
+    @property
+    def containers(self) -> Iterator[ContainerSpec]:
+        """All of them, of whatever sort."""
         spec = self.spec
         lists = (spec.containers, spec.init_containers, spec.ephemeral_containers)
-        return next((c for group in lists for c in group or () if c.name == name), None)
+        return (container for group in lists for container in group or ())
+
+    def container(self, name: str) -> ContainerSpec | None:
+        """The container of that name, of whatever sort."""
+        return next((c for c in self.containers if c.name == name), None)
 
     @property
     def image_volumes(self) -> tuple[ImageVolume, ...]:
@@ -140,15 +145,14 @@ class PodSpec(msgspec.Struct, frozen=True):
             name: of the container; None: any of the pod's.
             facts: of the kubelet, which defaults what a manifest leaves out; None: not known.
         """
-        spec, found = self.spec, dict[str | None, set[str | None]]()
+        found = dict[str | None, set[str | None]]()
 
         def add(image: str | None, policy: str | None) -> None:
             if image and not policy and facts is not None and self.is_manifest:
                 policy = default_pull_policy(image, facts)
             found.setdefault(image, set()).add(policy)
 
-        lists = (spec.containers, spec.init_containers, spec.ephemeral_containers)
-        for container in (each for group in lists for each in group or ()):
+        for container in self.containers:
             if name in (None, container.name):
                 add(container.image, container.image_pull_policy)
         for volume in self.image_volumes if found or name is None else ():

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -22,6 +22,9 @@ from kubeledger.kubelet.lifecycle.state import TERMINAL_PHASES
 from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed
 from kubeledger.model.record import Record
 from kubeledger.model.units import parse_ts
+
+LOST_EXIT_CODE: Final = 255
+"""Of what the runtime had lost, and found ended later."""
 
 
 class ListedInstance(msgspec.Struct):
@@ -33,6 +36,7 @@ class ListedInstance(msgspec.Struct):
         began_ns, ended_ns: when it was started and ended, to the second; None when no list says.
         ended: (time, record) of the first list that shows it ended; None when none does.
         ran: (time, record) of the last list of the kubelet that shows it running.
+        lived: the last time at which it ran by any list, and that list.
     """
 
     name: str
@@ -42,6 +46,7 @@ class ListedInstance(msgspec.Struct):
     ended_ns: int | None = None
     ended: tuple[int, int] | None = None
     ran: tuple[int, int] = (0, 0)
+    lived: tuple[int, int] = (0, 0)
 
 
 class ListedInstances:
@@ -82,8 +87,13 @@ class ListedInstances:
             at = record.ts_ns, record.seq
             own.ended = min(own.ended or at, at)
             own.ended_ns = shown.time("finishedAt") or own.ended_ns
-        if shown.state == "running" and getattr(record.body, "listed_by", None) == "kubelet":
-            own.ran = max(own.ran, (record.ts_ns, record.seq))
+            if shown.shown.get("exitCode") != LOST_EXIT_CODE and own.ended_ns is not None:
+                own.lived = max(own.lived, (own.ended_ns, record.seq))
+        if shown.state == "running":
+            at = record.ts_ns, record.seq
+            own.lived = max(own.lived, at)
+            if getattr(record.body, "listed_by", None) == "kubelet":
+                own.ran = max(own.ran, at)
 
     def _instance(self, key: str, of: str, name: str, record: Record) -> ListedInstance:
         known = self._of_pods.setdefault(key, {})

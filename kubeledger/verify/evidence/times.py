@@ -94,6 +94,7 @@ class Times:
         self._steps: list[tuple[int, int, int]] = []
         self._told_early_ns = 0
         self._apart: list[tuple[int, int]] = []
+        self._early: dict[tuple[str, int], int] = {}
         self._late: list[tuple[int, int]] = []
 
     # First reading -----------------------------------------------------------------------
@@ -123,6 +124,7 @@ class Times:
             times.sort()
         spans: list[tuple[int, int, int]] = []
         known: list[tuple[int, int]] = []
+        by_lists: list[_Told] = []
         seen: set[tuple[str, bool, int]] = set()
         for told in sorted(self._told):
             began_ns = self._began(told.ts_ns)
@@ -134,12 +136,26 @@ class Times:
             late_ns, by_list = found
             if by_list:
                 known.append((told.ts_ns, late_ns))
+                by_lists.append(told)
             if late_ns > RELIST_NS:
                 end_ns = told.ts_ns + _AROUND_NS
                 spans.append((told.ts_ns - late_ns - _AROUND_NS, end_ns, late_ns))
         self._told.clear()
         self._find_apart(known)
+        self._find_early(known, by_lists)
         self._late = _most(sorted(spans))
+
+    def _find_early(self, known: Sequence[tuple[int, int]], told: Sequence[_Told]) -> None:
+        """Lines that alone tell what by the lists was still to come: no clock explains these."""
+        for n in range(1, len(known) - 1):
+            instance = self._instances.instance(told[n].container_id)
+            if instance is None or [_is_apart(each) < 0 for each in known[n - 1 : n + 2]] != [
+                False, True, False,
+            ]:  # fmt: skip
+                continue
+            listed_ns = instance.ended_ns if told[n].died else instance.began_ns
+            if listed_ns is not None and (not told[n].died or instance.lived[0] >= listed_ns):
+                self._early[told[n].container_id, told[n].ts_ns] = listed_ns
 
     def _find_apart(self, known: Sequence[tuple[int, int]]) -> None:
         """Where by lists lines in a row are early, or late, alike, the clock may have been set."""
@@ -234,6 +250,16 @@ class Times:
         if told_ns is not None and (listed_ns > told_ns or self.stepped(listed_ns, told_ns)):
             return None
         return When(listed_ns, listed_ns + _SECOND_NS)
+
+    def early(self, container_id: str | None, told_ns: int) -> tuple[int, int] | None:
+        """When by a list that was which a line tells too early, and the list; None: none does."""
+        instance = self._instances.instance(container_id)
+        listed_ns = self._early.get((container_id or "", told_ns))
+        return None if instance is None or listed_ns is None else (listed_ns, instance.seq)
+
+    def kills(self, container_id: str | None, from_ns: int, to_ns: int) -> bool:
+        """Whether the kubelet told after a time, and by another, that it kills a container."""
+        return any(from_ns < ts_ns <= to_ns for ts_ns in self._kills.get(container_id or "", ()))
 
     def told(self, ts_ns: int) -> When:
         """When that was which a relist saw, and the sync loop told at a time."""

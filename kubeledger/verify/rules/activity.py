@@ -52,12 +52,7 @@ def let_go(
 ) -> Judgement:
     """Whether what a pod holds may be taken from it: it may once the pod is not active any more.
 
-    Args:
-        context: of the node.
-        state: just before.
-        pod: its key.
-        keeps: something later shows that it kept what it holds.
-        since_ns: as for :func:`is_active`.
+    ``keeps``: something later shows that it kept it; ``since_ns``: as for :func:`is_active`.
     """
     active, said = is_active(state, context.pods, pod, since_ns)
     if active and keeps:
@@ -82,11 +77,7 @@ def is_active(
 ) -> tuple[bool | None, str]:
     """Whether the kubelet counted a pod as active (None: not certain), and why so.
 
-    Args:
-        state: just before.
-        pods: what lists show of them.
-        key: of the pod.
-        since_ns: what was seen to run before this does not count: its end may not be reported.
+    What was seen to run before ``since_ns`` does not count: its end may not be reported.
     """
     pod = state.lifecycle.pods.get(key)
     if pod is None:

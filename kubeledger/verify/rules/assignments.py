@@ -208,12 +208,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         return False
 
     def hints(self, pod: Pod, container: Container | None) -> OwnHints | None:
-        """The hints that the manager gives, under a variant, too; None where that is not known.
-
-        Args:
-            pod: that is to be admitted.
-            container: None for the pod as a whole.
-        """
+        """The hints for a container, or (None) a pod, under a variant, too; None: not known."""
         return None
 
     @abstractmethod

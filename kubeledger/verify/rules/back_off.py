@@ -144,12 +144,9 @@ class BackOff:
                 self._starts = []
 
     def start(self, policy: BackOffPolicy | str, now_ns: int, *, raises: bool | None) -> None:
-        """A start: whether it followed an exited instance, and so raised the entry.
+        """A start, by then: whether it followed an exited instance, and so raised the entry.
 
-        Args:
-            policy: first and greatest back-off, or what is missing.
-            now_ns: when it was, at the latest.
-            raises: None where that is open.
+        ``policy``: or what is missing of it; ``raises``: None where that is open.
         """
         if isinstance(policy, str):
             self.lose()
@@ -170,9 +167,7 @@ class BackOff:
     def too_early(self, start_ns: int, ended_ns: int | None) -> tuple[Ruling, ...]:
         """What each world says of a start at a time; none where nothing is known.
 
-        Args:
-            start_ns: when it was, at the latest.
-            ended_ns: the exited instance that the kubelet looks at ended no earlier.
+        The exited instance that the kubelet looks at ended no earlier than ``ended_ns``.
         """
         if self.is_unknown or ended_ns is None:
             return ()
@@ -197,13 +192,8 @@ class BackOff:
         """What each world says of a start that is held back for so long; the belief narrows.
 
         A value that no world allows may have been wrong, or starts are missing, which can only
-        have raised it: a later one that follows from it is open.
-
-        Args:
-            value_ns: the back-off that the record says.
-            seq: the record.
-            policy: first and greatest back-off.
-            passed_ns: so long ago, at most, the newest instance that was shown ended.
+        have raised it: a later one that follows from it is open. ``passed_ns``: so long ago, at
+        most, the newest instance that was shown ended.
         """
         self.belief.keep(lambda entry: entry.value_ns > 0)
         worlds = self.belief.worlds

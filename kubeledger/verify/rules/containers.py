@@ -31,12 +31,14 @@ from kubeledger.verify.belief import Judgement, Ruling, judge, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.container_specs import PodSpec
 from kubeledger.verify.evidence.coverage import Loss
+from kubeledger.verify.evidence.pods import ListedInstance
 from kubeledger.verify.evidence.times import Times
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.back_off import BackOff
 
 _RELIST_NS: Final = NS_PER_S
 """Two relists are so far apart, and what both saw is logged as far apart."""
+_FOUND_NS: Final = 60 * NS_PER_S
 _KEPT: Final = 4
 
 
@@ -71,6 +73,16 @@ def subject_of(body: OfContainer) -> str:
     if body.container is None:
         return f"pod/{body.namespace}/{body.pod}"
     return f"container/{body.namespace}/{body.pod}/{body.container}"
+
+
+def lived_until(context: VerifyContext, shown: ListedInstance) -> int:
+    """Until when lists surely show that an instance ran; 0: not known.
+
+    What a process finds at its start may be what the one before did not come to tell.
+    """
+    ran_ns = shown.lived[0]
+    process = context.timeline.process(ran_ns)
+    return 0 if process is None or ran_ns < process.started_ns + _FOUND_NS else ran_ns
 
 
 class Instance(msgspec.Struct):

@@ -17,15 +17,17 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
     ContainerStarted,
+    KubernetesEvent,
     PodListed,
     PodRejected,
 )
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, SettingsObserved
 from kubeledger.model.record import Body, Record
+from kubeledger.model.units import format_ts
 from kubeledger.replay.episodes.safety import TAKES, Safety
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import See, Verifier, VerifyContext
-from kubeledger.verify.evidence.container_specs import versions_of
+from kubeledger.verify.evidence.container_specs import specs_of, versions_of
 from kubeledger.verify.evidence.history_entries import STATUS_PREFIX
 from kubeledger.verify.evidence.line_classes import (
     ENDS,
@@ -119,7 +121,9 @@ def _says(value: object) -> str:
 # victim of a preemption     the decision                    its lines: event, status, end; lists
 # probe that led to a kill   the decision                    the event of the kill
 # exit code of a container   the line of its end             its status in lists
+# start, end of a container  its line                        its status in lists
 # pod of a container's ID    the first line, or list         all others
+# containers of a pod        its lists                       the event of a kill
 # memory of the machine      the line about it               the first eviction signal after it
 # =========================  ==============================  ======================================
 #
@@ -161,6 +165,7 @@ class SourceDisputes(Verifier):
             ContainerStarted: self._container_started,
             EvictionSignalObserved: self._signal_observed,
             KubeletStarted: self._kubelet_started,
+            KubernetesEvent: self._reported,
             NodeObserved: self._node_observed,
             PodListed: self._pod_listed,
             PodPreempted: self._pod_preempted,
@@ -230,6 +235,18 @@ class SourceDisputes(Verifier):
 
     def _container_started(self, record: Record, body: ContainerStarted, _: NodeState) -> None:
         self._belongs(record, body.container_id, body)
+        self._compare_time(record, body, "began")
+
+    def _compare_time(
+        self, record: Record, body: ContainerStarted | ContainerDied, what: str
+    ) -> None:
+        """A line may be late, but nothing is told before it is."""
+        early = self.context.times.early(body.container_id, record.ts_ns)
+        if early is not None:
+            when = f"container {body.container_id} {what}"
+            sides = (record.seq, when), (early[1], f"{when} at {format_ts(early[0])}")
+            why = f"a line tells that a container {what} before it did, by its status"
+            self.context.contradict(record.ts_ns, subject_of(body), why, *sides)
 
     def _belongs(self, record: Record, container_id: str | None, body: OfPod) -> None:
         """A runtime gives no ID twice."""
@@ -246,6 +263,7 @@ class SourceDisputes(Verifier):
 
     def _container_died(self, record: Record, body: ContainerDied, _: NodeState) -> None:
         self._belongs(record, body.container_id, body)
+        self._compare_time(record, body, "ended")
         if body.exit_code is not None and body.container is not None:
             subject = subject_of(body)
             self._died[subject] = body.container_id
@@ -259,6 +277,20 @@ class SourceDisputes(Verifier):
             subject = subject_of(body)
             change = _row("kill", subject, (probe,), record, f"the {probe} probe failed")
             self._compare(change, *_lines("kill", subject, record, KILL_TEXTS, _probe_of))
+
+    def _reported(self, record: Record, body: KubernetesEvent, _: NodeState) -> None:
+        """A kill is of one of the pod's containers."""
+        if body.reason != "Killing" or body.container is None or body.object_kind != "Pod":
+            return
+        who = body.namespace, body.pod
+        alike, pods = self.context.timeline.named(*who), self.context.pods
+        specs = [specs_of(pods, record.ts_ns, pod.uid, *who) for pod in alike]
+        known = [each[0] for each in specs if not isinstance(each, str)]
+        own = {container.name for spec in known for container in spec.containers}
+        if known and len(known) == len(specs) and body.container not in own:
+            sides = (known[0].seq, f"it has {', '.join(sorted(own))}"), (record.seq, body.message)
+            why = f"an event tells of container {body.container}, which the pod does not have"
+            self.context.contradict(record.ts_ns, f"pod/{name_key(*who)}", why, *sides)
 
     def _compare_exit(self, record: Record, body: PodListed, shown: ShownInstance) -> None:
         subject = f"container/{body.namespace}/{body.pod}/{shown.name}"

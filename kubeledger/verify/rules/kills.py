@@ -42,7 +42,7 @@ from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.debts import Debt
 from kubeledger.verify.evidence.container_specs import PodSpec, specs_of
 from kubeledger.verify.evidence.pod_intervals import PodHistory
-from kubeledger.verify.rules.containers import Causes, OfContainer, subject_of
+from kubeledger.verify.rules.containers import Causes, OfContainer, lived_until, subject_of
 from kubeledger.verify.rules.kill_reasons import REASONS, Stops, judge_probe, judge_stop
 
 _OF_POD: Final = frozenset(
@@ -91,12 +91,7 @@ def judge_grace(
 ) -> Judgement:
     """Judge the grace period of a kill of which the reason is known.
 
-    Args:
-        context: profile and settings.
-        spec: of the pod.
-        body: the kill.
-        stops: what may stop the pod.
-        evicted_softly: the pod was evicted for a soft threshold; None: not known.
+    ``evicted_softly``: the pod was evicted for a soft threshold; None: not known.
 
     Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer
     """
@@ -208,6 +203,8 @@ _NAMED: Final = (PodConfigChanged, PodTerminating, PodEvicted, PodPreempted)
 _ENDED_BEFORE_NS: Final = 5 * NS_PER_S
 """A sync may not know of an end that was logged so shortly before."""
 _ABSENT_AFTER_NS: Final = 600 * NS_PER_S
+_TAKES_NS: Final = 165 * NS_PER_S
+"""So long after its grace period a kill has ended a container, or failed and is tried again."""
 
 
 class KillVerifier(RuleVerifier):
@@ -305,7 +302,7 @@ class KillVerifier(RuleVerifier):
     # -- kills -------------------------------------------------------------------------------
 
     def _killed(self, record: Record, body: ContainerKilled, state: NodeState) -> None:
-        wrong = self._misnamed(record, body)
+        wrong = self._misnamed(record, body) or self._misplaced(record, body)
         specs = specs_of(self.context.pods, record.ts_ns, body.pod_uid, body.namespace, body.pod)
         missing = self._missing(body, specs)
         if wrong is not None:
@@ -356,6 +353,23 @@ class KillVerifier(RuleVerifier):
         why = f"the container that ran was {ran.container_id}"
         expected = {"container_id": ran.container_id}
         return same(False, why, expected=expected, inputs=[ran.started_seq])
+
+    def _misplaced(self, record: Record, body: ContainerKilled) -> Judgement | None:
+        """The judgement of a kill of what was started later, or is not killed by it."""
+        shown, times = self.context.instances.instance(body.container_id), self.context.times
+        if shown is None:
+            return None
+        what = f"container {(body.container_id or '')[:12]}"
+        if shown.began_ns is not None and shown.began_ns > record.ts_ns + NS_PER_S:
+            why = f"{what} was started at {format_ts(shown.began_ns)}, after that"
+            return same(False, why, inputs=[shown.seq])
+        ran_ns, grace_s = lived_until(self.context, shown), body.grace_period_s
+        if grace_s is None or ran_ns <= record.ts_ns + grace_s * NS_PER_S + _TAKES_NS:
+            return None
+        if times.kills(body.container_id, record.ts_ns, ran_ns):
+            return None
+        why = f"{what} ran until {format_ts(ran_ns)} at least, and was not killed again"
+        return same(False, why, inputs=[shown.lived[1]])
 
     def _judge(
         self, record: Record, body: ContainerKilled, state: NodeState, spec: PodSpec
@@ -418,7 +432,8 @@ class KillVerifier(RuleVerifier):
         if record.ts_ns - run.died_ns < _ENDED_BEFORE_NS:
             return []
         stay = self.context.timeline.interval(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        if stay is not None and (stay.end_decided_ns or record.ts_ns) <= run.died_ns:
+        of_pod = stay is not None and (stay.end_decided_ns or record.ts_ns) <= run.died_ns
+        if of_pod and not self.context.times.kills(body.container_id, 0, run.died_ns):
             return []
         why = f"container {body.container} had ended by {format_ts(run.died_ns)}"
         return [same(False, f"{why}, and only what runs is killed", inputs=[run.died_seq])]

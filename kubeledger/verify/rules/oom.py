@@ -41,6 +41,7 @@ from kubeledger.verify.variant import RECORDED
 
 _DYING_NS: Final = 60 * NS_PER_S
 """A process that was killed may still be listed, and is passed over."""
+_LOWERED: Final = "whether a resize had lowered the limit of the cgroup"
 _NO_TABLE: Final = "the kernel's report with its table of processes"
 _NO_ROW: Final = "the row of the process in the kernel's table"
 _NO_END: Final = 2**50
@@ -135,7 +136,11 @@ class OomVerifier(RuleVerifier):
         # Where none was asked for in one version of the spec no value is certain.
         if None in asked or body.limit_bytes // page in {limit // page for limit in limits}:
             return
-        if asked and (over or not (shortage.at_limit and resizes)):  # else one that no list shows
+        if over and not asked:
+            used = f"{shortage.usage_bytes} bytes, more than its limit of {body.limit_bytes}"
+            denied = f"cgroup {body.cgroup} had used {used}"
+            yield open_to(_LOWERED, denied=denied) if resizes else same(False, denied, certain=True)
+        elif asked and (over or not (shortage.at_limit and resizes)):  # else no list shows it
             whose = "container" if body.reason == "container_limit" else "pod"
             text = " or ".join(map(str, limits))
             why = f"the {whose}'s limit is {text}, not {body.limit_bytes} bytes"

@@ -48,12 +48,7 @@ class PullTurns:
         self._turns.clear()
 
     def judge(self, record: Record, body: PullEnded, slack_ns: int) -> Judgement:
-        """Judge when a pull ran, or that it was refused.
-
-        Args:
-            record: the end of the pull.
-            body: its body.
-            slack_ns: by how much times may be off.
+        """Judge when a pull ran, or that it was refused; times may be off by ``slack_ns``.
 
         Source: v1.36.2 pkg/kubelet/images/puller.go, helpers.go throttledImageService
         """
@@ -262,12 +257,7 @@ class PullUsers:
         self._present.clear()
 
     def judge(self, record: Record, body: PullDecided, user: User) -> Judgement:
-        """Judge that an image was used which is there.
-
-        Args:
-            record: the decision.
-            body: its body.
-            user: the pod that is to use the image.
+        """Judge that an image was used which is there, by that pod.
 
         Source: v1.36.2 pkg/kubelet/images/pullmanager/image_pull_manager.go MustAttemptImagePull
         """

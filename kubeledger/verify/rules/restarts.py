@@ -27,7 +27,13 @@ from kubeledger.verify.evidence.container_specs import specs_of
 from kubeledger.verify.evidence.line_classes import SYNC_FAILED
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.back_off import policy_of
-from kubeledger.verify.rules.containers import Container, Instance, judge_policy, subject_of
+from kubeledger.verify.rules.containers import (
+    Container,
+    Instance,
+    judge_policy,
+    lived_until,
+    subject_of,
+)
 from kubeledger.verify.rules.disputes import report_disputes
 from kubeledger.verify.rules.starts import Starts
 
@@ -184,6 +190,7 @@ class RestartVerifier(Starts):
         named = isinstance(specs, str) or any(spec.container(body.container) for spec in specs)
         if wrong is None and not named:
             wrong = same(False, f"the pod's spec has no container {body.container}")
+        wrong = wrong or self._while_it_ran(record, body, key)
         if wrong is not None:
             self._conclude(record, body, wrong)
             return
@@ -194,6 +201,19 @@ class RestartVerifier(Starts):
         else:
             self._held_back(record, body, container, policy)
         back_off.held_back, container.held_ns = True, record.ts_ns
+
+    def _while_it_ran(self, record: Record, body: RestartBackedOff, key: str) -> Judgement | None:
+        """The judgement where lists show that it ran before and after: nothing is held back."""
+        known_ns = record.ts_ns - _LONGEST_KILL_NS - self.context.times.late(record.ts_ns)
+        for shown in self.context.instances.of_pod(key).values():
+            ran_ns, began_ns = lived_until(self.context, shown), shown.began_ns
+            if shown.name != body.container or began_ns is None:
+                continue
+            if began_ns < known_ns and ran_ns > record.ts_ns:
+                ran = f"from {format_ts(began_ns)} to {format_ts(ran_ns)}"
+                why = f"container {body.container} ran {ran}, and only what has ended waits"
+                return same(False, why, inputs=[shown.lived[1]])
+        return None
 
     def _held_back(
         self, record: Record, body: RestartBackedOff, container: Container, policy: BackOffPolicy

@@ -237,7 +237,7 @@ class SyncVerifier(RuleVerifier):
             return
         if not self.context.timeline.goes_on(record, record.ts_ns):
             return
-        self._judge_order(record, body, key, pod, specs)
+        self._judge_order(record, body, key, pod, specs, is_first=before is None)
         if any(each.spec.active_deadline_seconds is not None for each in specs):
             return
         starts = [self._starts(spec, pod) for spec in specs]
@@ -307,8 +307,13 @@ class SyncVerifier(RuleVerifier):
         key: str,
         pod: _SyncedPod,
         specs: list[Pod],
+        *,
+        is_first: bool,
     ) -> None:
-        """Init containers come first, and one that fails for good lets nothing follow."""
+        """Init containers come first, and one that fails for good lets nothing follow.
+
+        A sidecar may start again while the others run, but not (``is_first``) for the first time.
+        """
         own = {c.name for spec in specs for c in spec.spec.containers or ()}
         inits = {c.name: c for spec in specs for c in spec.spec.init_containers or ()}
         ran = [each for name, each in pod.shown.items() if name in own]
@@ -330,10 +335,11 @@ class SyncVerifier(RuleVerifier):
             )
         elif (
             init is not None
-            and init.restart_policy != ALWAYS
             and isinstance(body, ContainerStarted)
             and (running := next((each for each in ran if each.runs), None)) is not None
-        ):
+            and (init.restart_policy != ALWAYS or (is_first and pod.is_whole
+                 and running.record.ts_ns < self.context.times.told(record.ts_ns).from_ns))
+        ):  # fmt: skip
             name = getattr(running.record.body, "container", "")
             self.context.debts.owe(
                 (_ORDER, key, name),

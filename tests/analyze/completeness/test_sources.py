@@ -254,7 +254,7 @@ def test_missing_inputs_by_how_many_lack_them() -> None:
         ("the detect pass before the removal (logged from verbosity 5)", "--v=5"),
         ("the healthy devices of example.com/gpu at that time", "checkpoint"),
         ("the next line of the minute timer", "cgroup files"),
-        ("the records after the end of the ledger", "goes on for longer"),
+        ("the records after the end of the ledger", "more of the log"),
         ("something that no one ever named", "whole log"),
     ],
 )

@@ -630,7 +630,7 @@ def test_what_was_short_and_nobody_had_to_go(tmp_path: Path) -> None:
             "node",
         ),
         (2, "memory was short 2×, and no pod could go", "node"),
-        (2, "memory was short; to delete unused images and containers sufficed", "node"),
+        (2, "memory was short; deleting unused images and containers was enough", "node"),
         (
             2,
             "pids was short, and a pod had to go: next in rank default/next; no more is recorded",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kubeledger.model.bodies.eviction import NodeConditionsChanged
-from kubeledger.model.bodies.node import NodeConditionChanged, NodeTroubled
+from kubeledger.model.bodies.node import KubeletStarted, NodeConditionChanged, NodeTroubled
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.episodes.node_conditions import NodeConditions, node_conditions
@@ -61,6 +63,22 @@ def test_the_eviction_manager_tells_of_pressure_too() -> None:
         ("True", 1),
         ("False", 8),
     ]
+
+
+@pytest.mark.parametrize(
+    ("from_start", "restart", "until"),
+    [(True, False, 5), (False, True, 5), (False, False, None)],
+)
+def test_a_process_that_begins_knows_of_no_pressure(
+    from_start: bool, restart: bool, until: int | None
+) -> None:
+    """One that was running before the log goes on with what it had reported."""
+    pressed = NodeConditionsChanged(conditions=("PIDPressure",), observed=("PIDPressure",))
+    started = KubeletStarted(
+        pid=1, kubelet_version=None, version_source=None, from_start=from_start, restart=restart
+    )
+    (first, *_) = fold((1, pressed), (5, started)).conditions()
+    assert first.until_ts_ns == (None if until is None else until * NS_PER_S)
 
 
 def test_a_trouble_is_one_as_long_as_it_is_said() -> None:

@@ -128,7 +128,12 @@ class Bundle:
         return {at: after for at, line in told if (after := pattern.sub(text, line)) != line}
 
     def at(self, seconds: float, *records: Record) -> Edits:
-        """The lines of records with other stamps."""
+        """The lines of records with other stamps, where these are the same process's."""
+        starts = [r.ts_ns for r in self.records if r.kind == "node.KubeletStarted"]
+        for record in records:
+            moved_ns = record.ts_ns + round(seconds * NS_PER_S)
+            if bisect_right(starts, record.ts_ns) != bisect_right(starts, moved_ns):
+                return {}
         told = self.told(*records, files=(LOG,)).items()
         return {at: moved_by(line, seconds) for at, line in told}
 
@@ -357,8 +362,8 @@ def _too_early(bundle: Bundle, random: Random) -> Iterator[RawLie]:
             continue
         events = [r for r in _near(bundle, start, KubernetesEvent, before_s=4)
                   if r.body.reason in ("Created", "Started", "Pulled")]  # fmt: skip
-        edits = bundle.at(by, start, *events)
-        yield RawLie(f"{held.seq} {by:+.0f} s", edits, subjects(held.body))
+        if edits := bundle.at(by, start, *events):
+            yield RawLie(f"{held.seq} {by:+.0f} s", edits, subjects(held.body))
 
 
 def _died_before(bundle: Bundle, random: Random) -> Iterator[RawLie]:
@@ -368,7 +373,8 @@ def _died_before(bundle: Bundle, random: Random) -> Iterator[RawLie]:
         start = starts.get(died.body.container_id)
         if start is not None and died.ts_ns - start.ts_ns > 20 * NS_PER_S:
             by = (start.ts_ns - died.ts_ns) / NS_PER_S - 5
-            yield RawLie(f"{died.seq}", bundle.at(by, died), subjects(died.body))
+            if edits := bundle.at(by, died):
+                yield RawLie(f"{died.seq}", edits, subjects(died.body))
 
 
 def _soon_failed(bundle: Bundle, random: Random) -> Iterator[RawLie]:
@@ -466,13 +472,12 @@ def _another_container(kinds: tuple[type, ...]) -> Liar:
     """The decision's lines have the ID of a container that had ended, or was still to come."""
 
     def liar(bundle: Bundle, random: Random) -> Iterator[RawLie]:
-        ids = sorted(
-            {r.body.container_id for r in bundle.of(ContainerStarted) if not r.body.sandbox}
-        )
+        of = {r.body.container_id: r for r in bundle.of(ContainerStarted) if not r.body.sandbox}
         for record in bundle.some(random, *kinds):
-            own = record.body.container_id
-            if own is not None and (edits := bundle.said(record, own, random.choice(ids))):
-                yield RawLie(f"{record.seq}", edits, subjects(record.body))
+            own, other = record.body.container_id, random.choice(sorted(of))
+            if own is not None and (edits := bundle.said(record, own, other)):
+                about = (*subjects(record.body), *subjects(of[other].body))
+                yield RawLie(f"{record.seq}", edits, about)
 
     return liar
 

@@ -22,10 +22,14 @@ from kubeledger.model.record import Record
 from kubeledger.verify import Finding, Outcome
 from tests.verify.histories import outcomes
 from tests.verify.properties.bundles import imported
+from tests.verify.properties.list_lies import LIST_LIARS
 from tests.verify.properties.measure import is_wrong
 from tests.verify.properties.raw_lies import LIARS, Bundle, RawLie, bundle
 from tests.verify.properties.tales import TALES
 from tests.verify.properties.truths import RECORDED, SCENARIOS, Truth, named
+
+RAW = LIARS | LIST_LIARS
+"""What is changed in a node's files -> who tells it."""
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -58,17 +62,17 @@ def tell(truth: Truth, most: int, kinds: Sequence[str] = ()) -> Iterator[Heard]:
             yield Heard(truth.name, kind, tale.what, verdict)
 
 
-def tell_raw(told: Bundle, most: int, kinds: Sequence[str] = ()) -> Iterator[Heard]:
+def tell_raw(told: Bundle, most: int, kinds: Sequence[str] = (), seed: int = 0) -> Iterator[Heard]:
     """Tell up to ``most`` lies of each kind in copies of a bundle's files.
 
     What the import makes the same decisions of is none.
     """
     before = told.found
     decided = _decisions(told.records)
-    for kind, liar in LIARS.items():
+    for kind, liar in RAW.items():
         if kinds and kind not in kinds:
             continue
-        random = Random(f"{told.path.name} {kind}")
+        random = Random(f"{told.path.name} {kind} {seed or ''}".rstrip())
         heard = 0
         for lie in islice(liar(told, random), 3 * most):
             records = _as_told(told, lie)
@@ -146,10 +150,12 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     kinds = [kind for kind in given.kinds.split(",") if kind]
     nodes = [node for node in given.raw.split(",") if node]
-    heard = [each for node in nodes for each in tell_raw(bundle(node), given.most, kinds)] or [
-        each for truth in ears(given.seed, given.cases) for each in tell(truth, given.most, kinds)
+    truths = () if nodes else ears(given.seed, given.cases)
+    heard = [
+        *(e for node in nodes for e in tell_raw(bundle(node), given.most, kinds, given.seed)),
+        *(each for truth in truths for each in tell(truth, given.most, kinds)),
     ]
-    all_kinds: Mapping[str, object] = LIARS if nodes else TALES
+    all_kinds: Mapping[str, object] = RAW if nodes else TALES
     print(*table(heard, all_kinds), sep="\n")
     if given.show:
         for each in heard:

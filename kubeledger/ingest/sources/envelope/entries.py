@@ -20,15 +20,14 @@ from kubeledger.ingest.sources.envelope.rows import (
 )
 from kubeledger.ingest.sources.libsystemd import JournalEntry, journal_lines
 from kubeledger.ingest.sources.prefix import JSON_START, Unwrapper, begins_kubelet, is_entry
+from kubeledger.model.patterns import regex
 from kubeledger.model.units import NS_PER_S
 
-_KUBELET = re.compile(
-    r"kubel|kubenswrapper|hyperkube|k3s|k0s|rke2|microk8s|microshift", re.IGNORECASE
-)
-_NAME = re.compile(r"[\w.@:-]+")
-_SERVICE = re.compile(r"([A-Za-z][\w@]*)\.service$")
-_BEFORE_SERVICE = re.compile(r"(?:[-./](?:dataplane|host|application|systemd|journal|log))*[-./]$")
-_OF_KERNEL = re.compile(rb"oom|[Kk]illed process|emory: usage|^\[ *(?:pid|\d+) *\]|pages RAM", re.I)
+_KUBELET = regex(r"kubel|kubenswrapper|hyperkube|k3s|k0s|rke2|microk8s|microshift", re.IGNORECASE)
+_NAME = regex(r"[\w.@:-]+")
+_SERVICE = regex(r"([A-Za-z][\w@]*)\.service$")
+_BEFORE_SERVICE = regex(r"(?:[-./](?:dataplane|host|application|systemd|journal|log))*[-./]$")
+_OF_KERNEL = regex(rb"oom|[Kk]illed process|emory: usage|^\[ *(?:pid|\d+) *\]|pages RAM", re.I)
 _MICROSHIFTS = b"kubelet "
 _LOCAL = "localhost"
 """Where a row names no host."""

@@ -27,6 +27,7 @@ from kubeledger.ingest.sources.envelope.rows import (
     verbose_rows,
 )
 from kubeledger.ingest.sources.prefix import ANY_ENTRY
+from kubeledger.model.patterns import regex
 
 
 def _paths(*texts: str) -> tuple[Path, ...]:
@@ -358,17 +359,17 @@ def cutters_of(head: bytes) -> tuple[Cutter, ...]:
     return (_PRINTED,) if _TIMED.search(head, 0, _FIRST_LINES) else ()
 
 
-_KEYS = re.compile(
+_KEYS = regex(
     rb'"(?:MESSAGE|message|log|line|msg|body|values|@message|value|textPayload|jsonPayload'
     rb'|SyslogMessage|LogMessage|LogEntry|Message|RawData|columns)"'
 )
-_OTHERS = re.compile(
+_OTHERS = regex(
     rb'\{\s*"(?:(?:ts|kind|apiVersion|items|metadata|pods|kubeletconfig|Data|policyName)"'
     rb'|node"\s*:\s*\{|type"\s*:\s*"(?:ADDED|MODIFIED|DELETED|BOOKMARK)")'
 )
 """How klog's own JSON begins, and documents of the API and the kubelet."""
 _REALTIME = b"\n__REALTIME_TIMESTAMP="
-_TIMED = re.compile(rb"^\d{4}-\d\d-\d\d[T ]\S+ +(?:\S+ +)?\{", re.MULTILINE)
+_TIMED = regex(rb"^\d{4}-\d\d-\d\d[T ]\S+ +(?:\S+ +)?\{", re.MULTILINE)
 _FIRST_LINES = 4096
 
 

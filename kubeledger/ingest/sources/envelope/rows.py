@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from kubeledger.ingest.sources.prefix import ANY_ENTRY
 from kubeledger.ingest.sources.times import api_time, carrier_time
+from kubeledger.model.patterns import regex
 from kubeledger.model.units import NS_PER_S
 from kubeledger.model.wire.catalogue import is_storable
 
@@ -236,10 +237,10 @@ def _damaged(data: bytes, begin: int, is_whole: bool) -> tuple[None, int, int] |
 
 _LABELS = rb'\{(?:[\w.]+="(?:[^"\\]|\\.)*"[, ]*)*\}'
 _TEXT_TIME = rb"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?) +"
-_LABELLED = re.compile(_TEXT_TIME + rb"(" + _LABELS + rb") *(.*)", re.DOTALL)
-_TEXT_MESSAGE = re.compile(_TEXT_TIME + rb"(?:([^\s{]\S*) +)?(\{\s*\"\w+\"\s*:.*)", re.DOTALL)
-_COMMON = re.compile(rb"(?:\d{4}/\d\d/\d\d \S+ )?Common labels: (" + _LABELS + rb")\s*$")
-_LABEL = re.compile(rb'([\w.]+)="((?:[^"\\]|\\.)*)"')
+_LABELLED = regex(_TEXT_TIME + rb"(" + _LABELS + rb") *(.*)", re.DOTALL)
+_TEXT_MESSAGE = regex(_TEXT_TIME + rb"(?:([^\s{]\S*) +)?(\{\s*\"\w+\"\s*:.*)", re.DOTALL)
+_COMMON = regex(rb"(?:\d{4}/\d\d/\d\d \S+ )?Common labels: (" + _LABELS + rb")\s*$")
+_LABEL = regex(rb'([\w.]+)="((?:[^"\\]|\\.)*)"')
 
 
 def printed_rows(chunks: Iterator[bytes]) -> Iterator[RawRow]:
@@ -293,16 +294,16 @@ def lines_of(chunks: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
 # Rows that are no JSON: CSV as viewers export it, and ``journalctl -o verbose``.
 
 _MESSAGE, _TIME, _HOST = "message", "timestamp", "hostname"
-CSV_BEGIN = re.compile(
+CSV_BEGIN = regex(
     rb'"[^\n]*",|\d{4}-\d\d-\d\d[T ][\d:.Z+-]+,'
     rb'|(?:[^\n]*,)?"?(?:@?message|MESSAGE|log|[Ll]ine|msg|_raw|SyslogMessage|LogMessage|LogEntry'
     rb'|textPayload|jsonPayload\.MESSAGE)"?(?:,|\r?\n)'
 )
 """A quoted column, a time, or a header that names a column as those of messages are named."""
-_NAME = re.compile(r"[@\w][\w.@ /-]{0,60}(?: ?\[\w+\])?")
-_NO_NAME = re.compile(r"[\d\W]*\Z|\d{4}-")
-_A_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\Z")
-_A_HOST = re.compile(r"[A-Za-z][\w.-]*\Z")
+_NAME = regex(r"[@\w][\w.@ /-]{0,60}(?: ?\[\w+\])?")
+_NO_NAME = regex(r"[\d\W]*\Z|\d{4}-")
+_A_TIME = regex(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\Z")
+_A_HOST = regex(r"[A-Za-z][\w.-]*\Z")
 _NO_HOST = frozenset(
     ("kubelet", "info", "notice", "warn", "warning", "error", "err", "debug", "stdout", "stderr")
 )
@@ -367,10 +368,8 @@ def _rfc3339(text: str) -> str:
     return text if re.search(r"(?:Z|[+-]\d\d:?\d\d)\Z", text) else f"{text}Z"
 
 
-VERBOSE_BEGIN = re.compile(
-    rb"(?m)^\S+ (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \S+) \[s=\w+;[^\]]*\]$"
-)
-_FIELD = re.compile(rb"    ([A-Z_][A-Z\d_]*)=(.*)\Z", re.DOTALL)
+VERBOSE_BEGIN = regex(rb"(?m)^\S+ (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \S+) \[s=\w+;[^\]]*\]$")
+_FIELD = regex(rb"    ([A-Z_][A-Z\d_]*)=(.*)\Z", re.DOTALL)
 
 
 def verbose_rows(chunks: Iterator[bytes]) -> Iterator[RawRow]:

@@ -112,14 +112,7 @@ class AdmissionInputs:
     def case_of(
         self, interval: PodActiveInterval, node: str, by_ns: int, state: NodeState
     ) -> AdmissionCase | tuple[str, ...]:
-        """The case of an ADD; or what is missing.
-
-        Args:
-            interval: the pod's interval, which a config line began.
-            node: the ledger's name of the node.
-            by_ns: it was judged by then.
-            state: of the node at that time.
-        """
+        """The case of an ADD that began an interval, judged by ``by_ns``; or what is missing."""
         context = self.context
         if context.profile is None:
             return (context.missing_profile,)
@@ -134,15 +127,7 @@ class AdmissionInputs:
     def case_of_resize(
         self, interval: PodActiveInterval, found: PodObject, ts_ns: int, node: str, state: NodeState
     ) -> AdmissionCase | tuple[str, ...]:
-        """The case of a resize: the pod as it asks to be, beside all others; or what is missing.
-
-        Args:
-            interval: the pod's interval.
-            found: the pod with what it asks for.
-            ts_ns: when it was decided.
-            node: the ledger's name of the node.
-            state: of the node at that time.
-        """
+        """The case of a resize: the pod as it asks to be, beside all others; or what is missing."""
         since_ns = ts_ns - _SAID_NS
         active = self.context.timeline.active(since_ns, ts_ns)
         others = Active(

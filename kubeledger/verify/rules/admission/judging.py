@@ -118,10 +118,7 @@ def by_its_numbers(
 ) -> Judgement:
     """Judge a decision that shows its inputs: its numbers prove the world that gives them.
 
-    Args:
-        case: the admission.
-        rulings: one a world.
-        unknown_inputs: what no record shows and may have led to it.
+    ``unknown_inputs``: what no record shows and may have led to it.
     """
     given = [msgspec.structs.replace(each, assumes=()) for each in rulings if each.allowed]
     others = [Ruling(allowed=True, why="", assumes=(phrase,)) for phrase in unknown_inputs]
@@ -139,11 +136,7 @@ def said_in(outcome: AdmissionOutcome) -> Fields:
 
 
 def judge_admitted(case: AdmissionCase, victims: Sequence[str]) -> Judgement:
-    """Judge a recorded admission.
-
-    Args:
-        case: the admission.
-        victims: names of the pods that are recorded as killed for it.
+    """Judge a recorded admission; ``victims``: names of the pods recorded as killed for it.
 
     Raises:
         BadInputError: a quantity of a pod is none.

@@ -73,12 +73,9 @@ class Nodes:
         self._records_with.clear()
 
     def last(self, ts_ns: int, field: str, *, of_process: bool = False) -> NodeRecord | None:
-        """The last record by then that shows something, else the first one after it.
+        """The last record by then that shows a field, else the first one after it.
 
-        Args:
-            ts_ns: the time.
-            field: of the record.
-            of_process: of the process that runs then alone: what its settings decide is no other's.
+        ``of_process``: of the process that runs then alone, for its settings decide it.
         """
         records = self._having(field)
         if of_process:
@@ -300,11 +297,9 @@ def _capacity(
 
 
 def _cpus_by_shares(state: NodeState, settings: Settings) -> int | None:
-    """Whole CPUs; None where a setting is not known, or no number or several give the shares.
+    """Whole CPUs by the shares of the cgroup of all pods, which the recorded ``settings`` gave it.
 
-    Args:
-        state: of the node; the shares are those of the cgroup of all pods.
-        settings: the recorded ones, which gave the cgroup its value, whatever is asked now.
+    None where a setting is not known, or no number or several give the shares.
     """
     shares = next((group.cpu_shares for group in state.cgroups.cgroups.values()
                    if group.level == "node" and group.cpu_shares is not None), None)  # fmt: skip

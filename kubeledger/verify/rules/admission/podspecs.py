@@ -108,10 +108,7 @@ class PodObjects:
     def asked(self, ts_ns: int, interval: PodActiveInterval, now: PodObject) -> list[PodObject]:
         """What lists show that it may have asked for then: the last one before, and the next.
 
-        Args:
-            ts_ns: the time.
-            interval: of the pod.
-            now: what it has been given; what asks for the same is left out.
+        What asks for the same as it has ``now`` is left out.
         """
         listed = self._lists.at(ts_ns, interval.uid, interval.namespace, interval.name)
         versions = () if listed is None else self._lists.versions(listed)

@@ -213,13 +213,7 @@ def judge_refused(
     pressure: NodePressure,
     shutdown: int | None = None,
 ) -> Judgement:
-    """Judge a recorded refusal.
-
-    Args:
-        case: the admission.
-        body: the refusal.
-        pressure: the node's conditions.
-        shutdown: record that shows that the node shuts down; None where none does.
+    """Judge a recorded refusal; ``shutdown``: the record that shows that the node shuts down.
 
     Raises:
         BadInputError: a quantity of a pod is none.

@@ -58,10 +58,7 @@ def judge_victims(
 ) -> list[tuple[Judgement, Fields]]:
     """Judge the victims of one preemption, in the order they were killed.
 
-    Args:
-        case: the admission that they were killed for.
-        kills: the victims.
-        all_reported: no other victim can have been lost with the end of the log or of a line.
+    ``all_reported``: no other victim can have been lost with the end of the log or of a line.
 
     Returns:
         (n,) judgement, and the fields of the record that it is about.

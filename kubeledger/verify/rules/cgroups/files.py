@@ -190,15 +190,10 @@ class Compared(msgspec.Struct, frozen=True):
 
 
 def compare(body: CgroupUpdated, options: Iterable[Option]) -> Compared | None:
-    """Find the option that a record agrees with.
+    """The option that a record agrees with; None where it holds none of the values.
 
-    Args:
-        body: the record.
-        options: (1 or more,) first the one that is decided again; any other is within the
-            kubelet's freedom. What comes after the one that agrees is not looked at.
-
-    Returns:
-        None where the record holds none of the values.
+    The first of the ``options`` is the one that is decided again; any other is within the kubelet's
+    freedom. What comes after the one that agrees is not looked at.
     """
     first: Compared | None = None
     for option in options:

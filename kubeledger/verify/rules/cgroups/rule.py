@@ -28,6 +28,7 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, judge, lacks, same
 from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.evidence.pod_intervals import ContainerRun, PodHistory
+from kubeledger.verify.evidence.pods import LOST_EXIT_CODE
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.evidence.times import ROUND_NS
 from kubeledger.verify.rules.cgroups.files import (
@@ -57,8 +58,6 @@ _FOUND_NS: Final = 10 * NS_PER_S
 """So long after its start a process tells what it found."""
 _MANY: Final = 3
 """So many cgroups that are gone for no reason: the snapshot was not read as a whole."""
-_LOST: Final = 255
-"""Exit code that a runtime gives to what it lost; its end is when that was found."""
 _NOT_WHOLE: Final = "the whole of the cgroup files, for several running cgroups are not there"
 
 HistoryEntry = tuple[int, str, int]
@@ -142,7 +141,7 @@ class Removals:
             own = run.container_id == where.container_id
             if where.container_id is None:
                 own = process.started_ns < (run.started_ns or 0) < ts_ns
-            if not own or run.exit_code == _LOST:
+            if not own or run.exit_code == LOST_EXIT_CODE:
                 continue
             until_ns, seq = self._ran_until(run, ts_ns)
             if until_ns > ts_ns + ROUND_NS:

@@ -104,12 +104,7 @@ class Holdings:
         yield from self._held.items()
 
     def in_use(self, holder: Holder, keeps: Callable[[str], bool]) -> InUse:
-        """What is in use for others than one container.
-
-        Args:
-            holder: who asks.
-            keeps: whether a pod certainly keeps what it holds.
-        """
+        """What is in use for others than one container; ``keeps``: if a pod surely keeps it."""
         certain: set[str] = set()
         maybe: set[str] = set()
         holders: dict[str, tuple[Holder, ...]] = {}

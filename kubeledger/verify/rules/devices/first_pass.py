@@ -243,11 +243,7 @@ class FirstPass:
         return let_go or self.lists.restarted(when, until)
 
     def voted(self, own: tuple[int, ...] | None = None) -> tuple[int, ...] | None:
-        """Nodes of the machine, which a merge without any hint yields: those of most of them.
-
-        Args:
-            own: the result of one decision that must not count for itself.
-        """
+        """Nodes of the machine, which a merge without any hint yields: most say so, but ``own``."""
         votes = self._unhinted - Counter([own] if own else [])
         (nodes, most), *others = votes.most_common(2) or [((), 0)]
         return nodes if most > max(1, *(count for _, count in others), 1) else None

@@ -34,14 +34,10 @@ _Nodes = tuple[int, ...] | None
 
 
 def granted(evidence: Evidence, claimed: _Devices) -> Judgement:
-    """Whether the kubelet can have taken these devices.
+    """Whether the kubelet can have taken the devices that are said to be granted.
 
     That it cannot is only said if it could not whatever lines were lost. Of affinities that
     are disputed, one is the stored one: the claim may go by any of them.
-
-    Args:
-        evidence: what was there.
-        claimed: what is said to be granted.
     """
     found = [
         _granted(msgspec.structs.replace(evidence, affinities=masks), claimed)
@@ -260,13 +256,7 @@ class Grants:
         return None, None if changed else disputing
 
     def shown_later(self, record: Record, container: str | None, state: NodeState) -> None:
-        """A pod's containers get devices about now; a checkpoint showed later which.
-
-        Args:
-            record: that shows the moment.
-            container: None for all.
-            state: just before.
-        """
+        """A pod's containers (None: all) get devices about now; a checkpoint showed later which."""
         model, when = self._model, when_of(record)
         due = model.first_pass.late.get(model.key(record, state))
         if not due:

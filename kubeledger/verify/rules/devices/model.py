@@ -163,9 +163,7 @@ class DeviceManagerModel:
     ) -> tuple[int, ...] | None:
         """NUMA nodes of the machine, None if unknown; a recording may hold any number.
 
-        Args:
-            state: just before.
-            own: the result of a merge that must not count for itself.
+        ``own``: the result of a merge that must not count for itself.
         """
         reported = state.machine.numa_nodes or self.first_pass.numa_nodes
         nodes = reported or self.first_pass.voted(own)

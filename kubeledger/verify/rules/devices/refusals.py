@@ -49,10 +49,12 @@ def failed(
 ) -> tuple[Judgement, str]:
     """Judge a refusal; gives the subject as well."""
     pod, container = model.key(record, state), body.container
-    if container is None and body.resource is not None:
-        asking = [spec.name for spec in model.specs(record) if spec.limit(body.resource)]
-        container = asking[0] if len(asking) == 1 else None
+    specs = model.specs(record) if container is None and body.resource is not None else []
+    asking = [spec.name for spec in specs if spec.limit(body.resource or "")]
+    container = asking[0] if len(asking) == 1 else container
     subject = model.subject(record, pod, container)
+    if specs and not asking:
+        return same(False, f"no container of the pod asks for {body.resource}"), subject
     if body.resource is None:
         return lacks(["the resource that was refused"]), subject
     if container is None:

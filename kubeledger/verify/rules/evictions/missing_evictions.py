@@ -55,16 +55,10 @@ def _may_mean(claim: Decision, threshold: Threshold, reading: Reading | None) ->
 def judge_met(
     rounds: Rounds, ts_ns: int, claim: Decision, seqs: tuple[int, ...]
 ) -> list[tuple[Judgement, Threshold | None]]:
-    """The thresholds that a decision may mean, and whether each was met.
+    """The thresholds that a decision may mean, and whether each was met when the round acted.
 
     Which one was meant no line shows below verbosity 3. Without any, what is claimed is none of
     the settings. Under a variant only the claimed resource counts.
-
-    Args:
-        rounds: what was read, and what follows for each threshold.
-        ts_ns: when the round began to act.
-        claim: the decision.
-        seqs: records of the settings.
     """
     if rounds.loose:
         claim = ReclaimAttempted(resource=claim.resource)

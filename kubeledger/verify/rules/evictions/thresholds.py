@@ -178,14 +178,10 @@ class Thresholds:
             _forget(belief, ts_ns, phrase)
 
     def step(self, found: Round, observed: set[str], period_ns: int, *, levels_known: bool) -> None:
-        """Step every threshold by a round.
+        """Step every threshold by a round, of a process that reads the signals ``observed``.
 
-        Args:
-            found: the round.
-            observed: the signals that this process reads, as far as its lines show.
-            period_ns: so long a condition stays.
-            levels_known: ``enforceNodeAllocatable`` is; without ``pods`` in it the memory of all
-                pods has no threshold.
+        ``period_ns``: so long a condition stays; ``levels_known``: ``enforceNodeAllocatable`` is,
+        without ``pods`` in which the memory of all pods has no threshold.
         """
         ts_ns = found.ts_ns
         for threshold, belief in self.beliefs.items():
@@ -316,11 +312,8 @@ class Conditions:
     def at(self, name: str, until_ns: int, period_ns: int, *, settled: bool) -> Pressure:
         """Whether the node has a condition, from the last round until then.
 
-        Args:
-            name: of the condition.
-            until_ns: a round may have ended it that came a second before.
-            period_ns: so long it stays.
-            settled: the last round was stepped, and none can have followed it.
+        A round may have ended it that came a second before; ``period_ns``: so long it stays;
+        ``settled``: the last round was stepped, and none can have followed it.
         """
         sure_ns = self._sure.get(name)
         if sure_ns is not None and until_ns + NS_PER_S < sure_ns + period_ns:

@@ -88,14 +88,9 @@ class Passes:
         self._order_ns = ZERO_TIME_NS
 
     def take(self, record: Record, body: ImagesDetected, *, zero_time: bool, of_loop: bool) -> None:
-        """Take in a pass.
+        """Take in a pass; ``of_loop``: it can only be one of the detect loop.
 
-        Args:
-            record: the pass.
-            body: its body.
-            zero_time: the kubelet gives the zero time to what the first pass of its detect loop
-                sees.
-            of_loop: it can only be a pass of the detect loop.
+        ``zero_time``: the kubelet gives the zero time to what the first pass of that loop sees.
         """
         infinite, ts_ns = zero_time and not self._loop_began, record.ts_ns
         self._loop_began = self._loop_began or of_loop

@@ -121,9 +121,7 @@ class _Times(msgspec.Struct):
 def worlds_of(run: Run, passes: Sequence[DetectPass]) -> list[World]:
     """All worlds, the most likely first; none where nothing is known of images, or of their ages.
 
-    Args:
-        run: a collection.
-        passes: of which one is its own, oldest first.
+    One of the ``passes``, oldest first, is the collection's own.
     """
     min_age_ns, max_age_ns = run.policy.min_age_ns, 0 if run.sweep else run.policy.max_age_ns
     if min_age_ns is None or max_age_ns is None:
@@ -219,15 +217,7 @@ _NO_START: Final = "the start of this collection"
 
 
 def judge_removals(run: Run, worlds: Sequence[World]) -> tuple[list[Judgement], list[World]]:
-    """Judge each removal by the worlds in which those before it were right.
-
-    Args:
-        run: a collection.
-        worlds: (n,) n >= 1, the most likely first.
-
-    Returns:
-        one judgement a removal, and the worlds that are left.
-    """
+    """Judge each removal by the worlds in which those before it were right; and what is left."""
     left = [(world, list(_Walk(run, world).rulings())) for world in worlds]
     judgements: list[Judgement] = []
     for at in range(len(run.removals)):

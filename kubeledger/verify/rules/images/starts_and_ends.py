@@ -148,14 +148,9 @@ _LAYOUTS: Final[tuple[DiskLayout, ...]] = get_args(DiskLayout)
 def judge_pressure(
     context: VerifyContext, signals: Mapping[str, SignalState], ts_ns: int
 ) -> Judgement:
-    """Whether a threshold was met for which images are deleted.
+    """Whether a threshold was met for which images are deleted, when the first one went.
 
     A threshold that was met counts until the least amount to be reclaimed is there on top.
-
-    Args:
-        context: with profile and settings of the kubelet.
-        signals: as last read; what is long past does not count.
-        ts_ns: when the first image went.
     """
     profile = context.profile
     assert profile is not None
@@ -193,13 +188,9 @@ _REMOVALS: Final = "the removals of this collection that are not recorded"
 
 
 def judge_end(run: Run, disk: Disk, worlds: Sequence[World], *, doubtful: bool) -> Judgement:
-    """Whether a run can end so.
+    """Whether a run can end so, by the worlds that the removals leave.
 
-    Args:
-        run: of which the end is recorded.
-        disk: as it is known.
-        worlds: that the removals leave; none without a detect pass or the policy.
-        doubtful: lines of other removals may be lost.
+    ``doubtful``: lines of other removals may be lost.
 
     Source: v1.36.2 pkg/kubelet/images/image_gc_manager.go GarbageCollect
     """

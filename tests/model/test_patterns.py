@@ -1,0 +1,28 @@
+"""Regular expressions that are compiled later."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from kubeledger.model.patterns import regex
+
+
+def test_it_is_the_compiled_one_once_it_is_asked() -> None:
+    """The text is known before."""
+    number = regex(r"(?P<letter>[a-z])(\d+)", re.IGNORECASE)
+    assert number.pattern == r"(?P<letter>[a-z])(\d+)"
+    found = number.search("..B12")
+    assert found is not None
+    assert found["letter"] == "B"
+    assert (number.groups, dict(number.groupindex)) == (2, {"letter": 1})
+    assert number.sub("-", "a1 b2") == "- -"
+    assert regex(rb"\d").findall(b"1a2") == [b"1", b"2"]
+
+
+def test_a_wrong_one_is_an_error_when_it_is_asked() -> None:
+    """So every expression has to be asked by some test."""
+    wrong = regex("(")
+    with pytest.raises(re.error):
+        wrong.match("")
