@@ -216,7 +216,7 @@ class Besides(NamedTuple):
     """What an import says of a node of a ledger, for who asks about the node itself.
 
     Attributes:
-        counts: empty when nothing went wrong.
+        counts: empty when nothing went wrong, and all lines were understood.
         worst: what befell its pods, and lines that nothing else tells; the worst first.
         had_trouble: the node itself, too.
     """
@@ -234,8 +234,9 @@ def besides_on(answer: Answers, node: str) -> Besides:
     """
     found = incidents(answer, node, verdicts=False)
     others = [each for each in found if each.target != "node" and each.kind not in _OF_EVIDENCE]
+    is_open = any(each.kind == "not_understood" for each in found)
     return Besides(
-        counts=_told(found, 0),
+        counts=_told(found, 0) or (in_a_sentence(found) if is_open else ""),
         worst=tuple(each.text for each in headlines(others)),
         had_trouble=any(each.target == "node" and each.severity >= _WENT_WRONG for each in found),
     )

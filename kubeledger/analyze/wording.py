@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kubeledger.analyze.sql.summaries import cut, short_words, unquoted_end
+from kubeledger.analyze.sql.summaries import cut, layers_of, short_words, unquoted_end
 from kubeledger.model.bodies.node import NodeTrouble, Stage
 from kubeledger.model.units import NS_PER_S
 
@@ -53,8 +53,9 @@ def names_text(names: Sequence[str]) -> str:
 def shortened(message: str) -> str:
     """The end of a chain of errors, which is their cause, cut where it is long."""
     cause = message.strip().splitlines()[0] if message.strip() else "no message"
-    while len(cause) > TEXT_MAX and len(rest := cause.partition(": ")[2]) >= _CAUSE_MIN:
-        cause = rest
+    layers = layers_of(cause) if len(cause) > TEXT_MAX else []
+    while len(cause) > TEXT_MAX and len(rest := ": ".join(layers[1:])) >= _CAUSE_MIN:
+        cause, layers = rest, layers[1:]
     return cut(short_words(unquoted_end(cause).strip(), TEXT_MAX), TEXT_MAX)
 
 
@@ -168,6 +169,7 @@ def trouble_wording(trouble: NodeTrouble, message: str) -> Wording:
 
 
 _SYNC = Wording("synchronization", "fails", "failed")
+_SUBPATH = Wording("subPath of its volume", "cannot be made", "could not be made")
 _OF_THE_RUNTIME = re.compile(r"rpc error|deadline exceeded|desc = ")
 
 
@@ -184,6 +186,8 @@ def stage_wording(
     """
     if reason == "FailedSync" and message and not _OF_THE_RUNTIME.search(message):
         return _SYNC
+    if stage == "create" and about and message and "subPath" in message:
+        return _SUBPATH._replace(thing=f"{_SUBPATH.thing} {cut(about, _NAME_MAX)}")
     words = _REASONS.get(reason) or _STAGES[stage]
     if about is None or stage not in _NAMES_ITS:
         return words

@@ -13,7 +13,7 @@ from kubeledger.kubelet.kube.statuses import objects_of
 from kubeledger.kubelet.lifecycle.printing import CREATING, print_pod
 from kubeledger.kubelet.lifecycle.stages import OF_CONTAINER, failure_of_waiting, order_of
 from kubeledger.kubelet.lifecycle.state import PodState
-from kubeledger.model.bodies.lifecycle import PodListed
+from kubeledger.model.bodies.lifecycle import PodListed, PodStarted
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.episodes.pod_stages import KINDS, PodStages, StageEpisode
@@ -326,8 +326,9 @@ def seen_of(state: NodeState, records: Records) -> dict[str, SeenPod]:
         if about is None:
             continue
         about.since_ts_ns = min(about.since_ts_ns, record.ts_ns)
-        if isinstance(body, PodListed):
+        if isinstance(body, PodListed | PodStarted):
             about.since_ts_ns = min(about.since_ts_ns, body.created_ts_ns or record.ts_ns)
+        if isinstance(body, PodListed):
             about.sidecars |= _sidecars((body.spec or {}).get("initContainers"))
     _add_waiting(seen, stages.episodes())
     return seen

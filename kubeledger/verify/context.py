@@ -11,6 +11,7 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodConfigChanged, PodListed
 from kubeledger.model.bodies.prober import ProbeResult, ProbeType
 from kubeledger.model.record import Body, Decision, Evidence, Record
+from kubeledger.replay.episodes.pod_stages import PodStages
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.debts import Debt, Debts
 from kubeledger.verify.evidence.coverage import Coverage
@@ -111,6 +112,7 @@ class VerifyContext:
         timeline: processes, their settings, pods and containers.
         machine: what it has, as several sources show it.
         alignment: hints and affinities of the topology manager.
+        stages: what pods did not get past, up to the record that is being read.
         cached_results: results of probes, as their rule believes them.
         node_pressure: conditions of the node, as the rule of evictions believes them.
         pending: where findings go.
@@ -141,6 +143,7 @@ class VerifyContext:
                 self._notes.setdefault(kind, []).append(part.note)
         self._notes.setdefault(PodConfigChanged, []).append(self.pods.note_update)
         self.alignment = Alignment()
+        self.stages = PodStages()
         self.cached_results = CachedResults()
         self.node_pressure = NodePressure()
         self.pending = PendingFindings()
@@ -188,7 +191,8 @@ class VerifyContext:
         self.machine.settle()
 
     def observe(self, record: Record) -> None:
-        """Take in what concerns all: which kubelet process runs."""
+        """Take in what concerns all: which kubelet process runs, and what pods are stuck in."""
+        self.stages.take(record)
         disputes = self.machine.disputes
         for dispute in disputes.pop(record.seq, ()) if disputes else ():
             self.pending.add(dispute)

@@ -18,6 +18,16 @@ SYNC = (
 START = SYNC + r"\"StartContainer\" for \"app\" with "
 BOX = SYNC + rf"\"CreatePodSandbox\" for \"web_shop({UID})\" with CreatePodSandboxError: \"no net"
 BACK_OFF = rf"\"back-off 5m0s restarting failed container=app pod=web_shop({UID})\""
+OLD_SYNC = (
+    f'E1121 03:00:01.000001    7 pod_workers.go:191] Error syncing pod {UID} ("web_shop({UID})"), '
+    'skipping: failed to "StartContainer" for "app" with '
+)
+OLD_MOUNT = (
+    "E1121 03:00:01.000001    7 nestedpendingoperations.go:301] Operation for "
+    '"{volumeName:x podName: nodeName:}" failed. No retries permitted until 2026-11-21 03:01:01 '
+    '+0000 UTC m=+1 (durationBeforeRetry 1m0s). Error: "MountVolume.MountDevice failed for volume '
+    rf"\"data\" (UniqueName: \"x\") pod \"web\" (UID: \"{UID}\") : the driver is not the"
+)
 REFUSED = 'I1121 03:00:01.000001    7 predicate.go:143] "Predicate failed on Pod" pod="'
 
 
@@ -46,6 +56,8 @@ def told(directory: Path, line: str) -> list[Body]:
             "Err",
         ),
         (f"{REFUSED}web-1_sho", (None, "web-1", None), "admission", "Predicate failed"),
+        (f'{OLD_SYNC}ErrImagePull: "rpc error: code = Unk', ("shop", "web", UID), "image", "Err"),
+        (OLD_MOUNT, (None, "web", UID), "volumes", "FailedMount"),
         (f"{REFUSED}web-1", (None, None, None), "", ""),
         (f"{REFUSED}shop/web-1", (None, None, None), "", ""),
     ],

@@ -213,3 +213,49 @@ def test_as_many_as_the_log_has(node: str, tmp_path: Path) -> None:
     ledger = Ledger.create(tmp_path / "ledger")
     import_sources([str(tmp_path / "kubelet.log")], ledger)
     assert sum(body.count for body in _logged(ledger)) == len(set(entries))
+
+
+def _sync(error: str, pod: str = "a") -> str:
+    quoted = error.replace("\\", "\\\\").replace('"', '\\"')
+    return f'pod_workers.go:9] "Error syncing pod, skipping" err="{quoted}" pod="default/{pod}"'
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        'log.go:9] "PullImage from image service failed" err="rpc error: code = NotFound desc = '
+        'failed to pull and unpack image \\"x:1\\": x:1: not found" image="x:1"',
+        'remote_image.go:9] PullImage "x:1" from image service failed: rpc error: code = NotFound '
+        'desc = failed to pull and unpack image "x:1": x:1: not found',
+        'kuberuntime_image.go:9] Pull image "x:1" failed: failed to pull and unpack image "x:1": '
+        "x:1: not found",
+    ],
+)
+def test_an_error_is_told_with_the_line_that_wraps_it(tmp_path: Path, first: str) -> None:
+    """Each try logs both: the layer that failed, and the pod's worker."""
+    wraps = 'failed to "StartContainer" for "c" with ErrImagePull: "rpc error: code = NotFound '
+    wraps += 'desc = failed to pull and unpack image \\"x:1\\": x:1: not found"'
+    said = [line(each, text) for each in (1, 9) for text in (first, _sync(wraps))]
+    logged = Imported(tmp_path, *said).logged
+    assert len({each.shape for each in logged}) == 2
+    assert all(each.recorded for each in logged)
+    assert sum(each.count for each in logged) == len(said)
+
+
+@pytest.mark.parametrize(
+    ("first", "wraps", "after_s"),
+    [
+        ('x.go:9] "It broke" err="the disk is on fire"', "the disk is on fire", 2),
+        ('x.go:9] "It broke" err="the disk is on fire"', "the disk is full of sand", 0),
+        ('x.go:9] "It broke" err="context deadline exceeded"', "context deadline exceeded", 0),
+        ('x.go:9] "It broke" err="no"', "no", 0),
+        ('x.go:9] "It broke" err="the disk is on fire" pod="default/b"', "the disk is on fire", 0),
+    ],
+)
+def test_what_is_not_surely_the_same_is_not_told(
+    tmp_path: Path, first: str, wraps: str, after_s: int
+) -> None:
+    """Too late, of another, what many say, and another pod's."""
+    wrapped = f"network is not ready: {wraps}"
+    logged = Imported(tmp_path, line(1, first), line(1 + after_s, _sync(wrapped))).logged
+    assert [each.recorded for each in logged] == [False, True]

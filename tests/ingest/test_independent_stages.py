@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.replay.episodes.pod_stages import StageEpisode, stage_episodes
+from tests.ingest import against_raw_text
 from tests.ingest.feeding import DATA
 from tests.ingest.independent_stages import SyncErrors, sync_errors
 
@@ -136,3 +138,30 @@ def test_recorded_logs(name: str, tmp_path: Path) -> None:
     assert set(stages.values()) == {"run"}
     found = ours(log, tmp_path)
     assert stages == {(e.namespace, e.pod): e.stage for e in found if e.stage == "run"}
+
+
+def test_a_corpus_is_held_against_its_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pod's last stage, a change of Ready, and silence about errors; what differs is said."""
+    network = ERRORS["network"][0]
+    turn = 'Recording event message for node" node="n" event="NodeNotReady"'
+    logs = {
+        "told": [structured(network, "web", f"0{TAIL[1:]}"), f'"{turn}'],
+        "quiet": ['"SyncLoop ADD" source="api" pods=["shop/web"]'],
+    }
+    for name, lines in logs.items():
+        (tmp_path / name).mkdir()
+        text = "".join(told(lines))
+        (tmp_path / name / "kubelet.log").write_text(text if name == "told" else f"I{text[1:]}")
+    assert against_raw_text.main([str(tmp_path)]) == 0
+    counted = "{'bundles': 2, 'changes of Ready': 1, 'quiet nodes': 1, 'pods': 1} 0 differences"
+    assert counted in capsys.readouterr().out
+    monkeypatch.setattr(against_raw_text, "stage_episodes", lambda records: [])
+    monkeypatch.setattr(against_raw_text, "ready_changes", lambda lines: [])
+    monkeypatch.setattr(against_raw_text, "_PROBLEM", re.compile("SyncLoop"))
+    assert against_raw_text.main([str(tmp_path)]) == 1
+    said = capsys.readouterr().out
+    assert "told: shop/web ends in network, not known" in said
+    assert "told: Ready changes [], not [False]" in said
+    assert "quiet: 1 errors are untold" in said

@@ -9,7 +9,7 @@ import pytest
 
 from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.model.bodies.lifecycle import ContainerDied, PodEvicted, PodListed
-from kubeledger.model.bodies.node import ClockStepped
+from kubeledger.model.bodies.node import ClockStepped, PodStageFailed, Stage
 from kubeledger.model.bodies.prober import ProbeCountersRead
 from kubeledger.model.record import Body
 from tests.verify.container_scenes import (
@@ -115,11 +115,22 @@ def told_at_once(died_s: float) -> list[Step]:
     ]  # fmt: skip
 
 
-def failed_starts(back_off_s: int) -> list[Step]:
+AT_NS = 1_016_100_000_000
+START_FAILED = event("Failed", "Error: x")
+
+
+def failed_starts(back_off_s: int, says: Body = START_FAILED) -> list[Step]:
     """A start that failed raised the back-off, and nobody knows how often."""
-    event_ = event("Failed", "Error: x")
-    return [*BEGIN, *crash(2), (16, died("c3", 1)), (16.1, event_), (16.5, backed_off(back_off_s)),
+    return [*BEGIN, *crash(2), (16, died("c3", 1)), (16.1, says), (16.5, backed_off(back_off_s)),
             (40, listed())]  # fmt: skip
+
+
+def stuck(stage: Stage, container: str | None) -> PodStageFailed:
+    """What the log says of a pod that does not get on."""
+    return PodStageFailed(
+        **{**WHO, "container": container}, stage=stage, reason="x", message="no", about=None,
+        is_waiting=False, first_ts_ns=AT_NS, last_ts_ns=AT_NS,
+    )  # fmt: skip
 
 
 ROWS: dict[str, tuple[list[Step], list[str]]] = {
@@ -246,6 +257,16 @@ ROWS: dict[str, tuple[list[Step], list[str]]] = {
     ),
     "a failed start, and the known back-off": (
         failed_starts(20), ["match"] * 3 + [FAILED_STARTS]
+    ),
+    "a failed start that the log tells": (
+        failed_starts(80, stuck("image", "app")), ["match"] * 3 + [FAILED_STARTS]
+    ),
+    "what fails before a container starts counts for no back-off": (
+        failed_starts(80, stuck("sandbox", None)), ["match"] * 3 + ["impossible"]
+    ),
+    "nor does a probe": (
+        failed_starts(80, event("Unhealthy", "Liveness probe failed: x")),
+        ["match"] * 3 + ["impossible"],
     ),
     "a failed start, and a longer back-off": (failed_starts(80), ["match"] * 3 + [FAILED_STARTS]),
     "a failed start, and a shorter back-off": (failed_starts(10), ["match"] * 3 + ["impossible"]),

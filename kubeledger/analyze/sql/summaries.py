@@ -25,6 +25,9 @@ _NO_CAUSE = regex(r"(?:, path)?: (?:unknown|&\w+\{[^{}]*\})[\"'\\)]*$")
 """What ends a chain and says nothing: of a file's path the Go value that was read from it."""
 _ENDS_ALONE = regex(r": (?=exit status \d+[\"'\\).]*$)")
 """A command's status says nothing without what stands before it."""
+_LAYER = regex(": ")
+_CLOSERS = '"\\])}. '
+_WHOLE = regex(r'(?<!\\)"(?:[^"\\]|\\.)*"|\([^()]*\)')
 _JOINED = ":\N{NO-BREAK SPACE}"
 
 
@@ -71,12 +74,34 @@ def unquoted_end(cause: str) -> str:
     return cause.rstrip('"\\])} ') if cause.count('"') % 2 or '\\"' in cause else cause
 
 
+def layers_of(text: str) -> list[str]:
+    """A chain of errors in its layers: what is quoted, or in brackets, within one is whole.
+
+    A quoted layer that goes on to the end is a chain itself.
+    """
+    layers, begin = [], 0
+    whole = [found.span() for found in _WHOLE.finditer(text)]
+    whole = [(a, b) for a, b in whole if not _is_chain(text, a, b)]
+    for found in _LAYER.finditer(text):
+        place = found.start()
+        if not any(a - 2 <= place < b for a, b in whole):
+            layers.append(text[begin:place])
+            begin = found.end()
+    return [*layers, text[begin:]]
+
+
+def _is_chain(text: str, begin: int, end: int) -> bool:
+    """Whether what is quoted there is the rest of it, and more than a word."""
+    goes_on = text[begin - 2 : begin] == ": " and not text[end:].strip(_CLOSERS)
+    return goes_on and " " in text[begin:end]
+
+
 def cut_chain(text: str, length: int) -> str:
     """As ``cut``, but of a chain of errors the beginning and the end, where the cause stands."""
     text = short_words(text, length)
     if len(text) > length:
         text = _NO_CAUSE.sub("", _RPC.sub("", text))
-    head, *layers = _ENDS_ALONE.sub(_JOINED, text).split(": ")
+    head, *layers = layers_of(_ENDS_ALONE.sub(_JOINED, text))
     is_short = len(head) <= length * 2 // 3
     if len(text) <= length or len(layers) <= is_short:
         return cut(text, length)
@@ -154,6 +179,7 @@ TEMPLATES: Mapping[str, str] = {
     "lifecycle.PodEvicted": "evicted[ for {resource}][: {message}]",
     "lifecycle.PodListed": "listed by {listed_by}",
     "lifecycle.PodRejected": "refused[ ({reason})][: {message}]",
+    "lifecycle.PodStarted": "all containers run",
     "lifecycle.PodTerminated": "terminated",
     "lifecycle.PodTerminating": "is stopped: {reason}[, with {grace_period_s} s]",
     "lifecycle.PodResized": "resize {outcome}[ ({reason})][: {message}]",

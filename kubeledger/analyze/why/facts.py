@@ -117,6 +117,7 @@ class Facts(msgspec.Struct):
     Attributes:
         main: the decision that explains the target; None where nothing was decided about it.
         runs: container ID -> instance.
+        started: of the pod as a whole, as the kubelet measured it.
         resized: the last that is known of a resize in place.
         claims: names of the pod's resource claims.
         held_by_images: containers of which a stage tells that their image was not pulled.
@@ -129,6 +130,7 @@ class Facts(msgspec.Struct):
     outputs: dict[tuple[str, str], str] = {}
     became_ready: set[str] = set()
     runs: dict[str, ContainerRun] = {}
+    started: Record | None = None
     passed_startup: set[str] = set()
     not_given: str = ""
     stopped_ts_ns: int | None = None
@@ -202,6 +204,8 @@ def facts_of(records: Sequence[Record], facts: Facts) -> Facts:
                     facts.passed_startup.add(body.container)
             case "lifecycle.PodResized":
                 facts.resized = record
+            case "lifecycle.PodStarted":
+                facts.started = record
             case "lifecycle.PodRejected":
                 facts.reasons.add(body.reason)
             case "prober.ProbeExecuted" | "prober.ProbeTicksFolded":

@@ -19,6 +19,7 @@ from kubeledger.analyze.why.facts import (
     why_of,
 )
 from kubeledger.analyze.why.pieces import size, span_of
+from kubeledger.analyze.wording import span_text
 from kubeledger.kubelet.cgroups.paths import is_of_pods
 from kubeledger.kubelet.lifecycle.stages import failure_of_event
 from kubeledger.kubelet.lifecycle.state import UNKNOWN_KILLER, how_it_ended, killer_unknown
@@ -188,6 +189,21 @@ def _died(records: Sequence[Record], facts: Facts) -> Words:
         return Words(body.container or "", "could not be started", f"exit code {body.exit_code}")
     why = UNKNOWN_KILLER if killer_unknown(body.exit_code) else ""
     return Words(body.container or "", how_it_ended(body.exit_code), why)
+
+
+def start_measured(record: Record) -> tuple[int, str]:
+    """Since when all containers of a pod run, and how long that took, in brackets."""
+    body: Any = record.body
+    since_ns = body.running_ts_ns or record.ts_ns
+    if body.created_ts_ns is None or since_ns < body.created_ts_ns:
+        return since_ns, ""
+    took = f"{span_text(since_ns - body.created_ts_ns)} after it was created"
+    pulled = f", {span_text(body.pulling_ns)} of it for images" if body.pulling_ns else ""
+    return since_ns, f" ({took}{pulled})"
+
+
+def _all_run(records: Sequence[Record], _: Facts) -> Words:
+    return Words("", f"had all its containers running{start_measured(records[-1])[1]}")
 
 
 def _put_off(records: Sequence[Record], _: Facts) -> Words:
@@ -478,6 +494,7 @@ RULES: Mapping[str, Rule] = {
     "lifecycle.PodEvicted": Rule(_always(POD_END), _evicted),
     "lifecycle.PodRejected": Rule(_always(POD_END), _rejected, ("reason",)),
     "lifecycle.PodResized": Rule(_weight_of_resize, _resized, ("outcome", "reason")),
+    "lifecycle.PodStarted": Rule(_always(22), _all_run),
     "lifecycle.PodTerminated": Rule(_always(10), _simple("had all its containers down")),
     "lifecycle.PodTerminating": Rule(_weight_of_stop, _stopped, ("reason",)),
     "lifecycle.ReasonReported": Rule(_weight_of_event, _event, ("reason",)),

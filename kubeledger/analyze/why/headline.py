@@ -26,6 +26,7 @@ from kubeledger.analyze.why.pieces import (
     words_of,
 )
 from kubeledger.analyze.why.story import story_of
+from kubeledger.model.bodies.lifecycle import ContainerStarted, PodStarted
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
@@ -169,7 +170,7 @@ def undecided_answer(
     headline = ended(begin + cut_chain(said, HEADLINE_ROOM - 1 - len(begin)))
     steps = counted_steps(target, about)
     sentence = ended(begin + said)
-    if episodes:
+    if episodes or any(isinstance(record.body, ContainerStarted | PodStarted) for record in about):
         headline, steps = story_of(target, about, None, {}, episodes)
         sentence = f"{headline.rstrip('.')}; {sentence}"
     return Answer(

@@ -31,6 +31,7 @@ from kubeledger.analyze.why.happenings import (
     WORTH_TELLING,
     Group,
     Words,
+    start_measured,
 )
 from kubeledger.analyze.why.pieces import (
     HEADLINE_MAX,
@@ -42,6 +43,7 @@ from kubeledger.analyze.why.pieces import (
     words_of,
 )
 from kubeledger.analyze.wording import cause_in, stage_wording
+from kubeledger.model.bodies.lifecycle import ContainerStarted
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_go_duration
 from kubeledger.replay.episodes.pod_stages import StageEpisode
@@ -186,6 +188,7 @@ _TOLD = frozenset({"lifecycle.ContainerRestarted", "node.ErrorsLogged"})
 _WHY_MIN = 15
 _REASON_LONG = 40
 _SENTENCE_MIN = 135
+_ERROR_MAX = 120
 _CLAUSE_END = re.compile(r"[;,] | \(\w+ \d")
 
 
@@ -380,13 +383,40 @@ def _sentence(target: Target, group: Group, length: int) -> str:
 
 
 def _quiet(groups: list[Group]) -> str:
-    """A clause on what is not recorded of it."""
+    """A clause on that nothing went wrong, as far as that is so, and what is not recorded."""
     kinds = {group.records[-1].kind for group in groups if group.weight != DELAY}
+    if errors := _errors_of(groups):
+        return errors
     if "lifecycle.ContainerKilled" in kinds:
         return ""
-    probes = {"prober.ProbeExecuted", "prober.ProbeTicksFolded"} & kinds
-    what = "eviction or refusal" if probes else "eviction, refusal or failing probe"
-    return f"; no kill, {what} is recorded"
+    if {"prober.ProbeExecuted", "prober.ProbeTicksFolded"} & kinds:
+        return "; no kill, eviction or refusal is recorded"
+    nothing = "nothing that went wrong with it is recorded"
+    return f"; {nothing}: no kill, eviction, refusal or failing probe"
+
+
+def _errors_of(groups: list[Group]) -> str:
+    """A clause on the errors that name the pod, and that nothing else tells."""
+    found = [each for each in groups if each.records[-1].kind == "node.ErrorsLogged"]
+    if not found:
+        return ""
+    also = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    return f"; it {found[0].words.what}: {cut_chain(found[0].words.why, _ERROR_MAX)}{also}"
+
+
+def _unnamed_starts(records: Sequence[Record]) -> str:
+    """What is known of the containers of a pod of which none is known by name."""
+    started = {
+        record.body.container_id: record.ts_ns
+        for record in records
+        if isinstance(record.body, ContainerStarted) and record.body.sandbox is not True
+    }
+    if len(started) < 2:
+        return "no start of a container is recorded"
+    return (
+        f"{len(started)} containers, its sandbox among them, started by "
+        f"{time(max(started.values()))[11:]}, and no record names them"
+    )
 
 
 def _lasted(group: Group) -> int:
@@ -434,10 +464,12 @@ def _without_trouble(
         return ended(f"{began}: {cut_chain(late.words.why, left)}" if late.words.why else began)
     if runs:
         return f"{name} runs since {time(runs[0].since_ts_ns)}{quiet}."
+    if facts.started is not None:
+        since_ns, took = start_measured(facts.started)
+        return f"all containers of {name} run since {time(since_ns)}{took}{quiet}."
     admitted = next((r for r in records if r.kind == "lifecycle.PodAdmitted"), None)
     if admitted is not None:
-        return (
-            f"{name} was admitted at {time(admitted.ts_ns)}; no start of a container is recorded."
-        )
+        begun = f"{name} was admitted at {time(admitted.ts_ns)}"
+        return f"{begun}; {_unnamed_starts(records)}{_errors_of(ranked)}."
     said = f"; at last, at {time(records[-1].ts_ns)}: {words_of(records[-1])[1]}" if records else ""
     return ended(cut_clause(f"no start of {name} is recorded{said}", HEADLINE_ROOM - 1))

@@ -20,10 +20,12 @@ from kubeledger.ingest.correlate.registers import (
 from kubeledger.ingest.messages.containers import pleg_event
 from kubeledger.ingest.messages.podref import FORMATTED_POD, formatted_pod
 from kubeledger.ingest.sources.items import Fact
+from kubeledger.ingest.sources.times import go_time
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerRestarted,
     ContainerStarted,
+    PodStarted,
     RestartBackedOff,
 )
 from kubeledger.model.record import Evidence
@@ -237,6 +239,8 @@ _BACK_OFF = re.compile(
 _UNSTARTED = re.compile(r'failed to \\*"StartContainer\\*" for \\*"([^"\\]+)\\*" with (\w+)')
 _MADE_IN_VAIN = "RunContainerError"
 _STARTED = "ContainerStarted"
+_ZERO_DAY = "0001-01-01"
+"""Begins Go's zero time."""
 _FIRST_RELIST_NS = NS_PER_S * 9 // 10
 """The PLEG waits a second between relists, so what follows faster is of the first."""
 
@@ -303,6 +307,12 @@ class ContainerEventsAssembler(PodAssembler):
             for (owner, name), (waiting, _) in self._back_offs.items():
                 if owner is pod and event.container in (None, name):
                     waiting.join(entry.evidence)
+
+    @about_pod("Observed pod startup duration")
+    def _all_run(self, entry: Entry, pod: Pod) -> None:
+        """The only sign of a start where the PLEG's events are not logged, or name nobody."""
+        if not self._containers.of(pod).ran:
+            self.queue.add(shown(entry, _started_as_measured(entry, pod)))
 
     # -- the PLEG -------------------------------------------------------------------------
 
@@ -409,6 +419,32 @@ class ContainerEventsAssembler(PodAssembler):
         waiting.join(entry.evidence)
         self._back_offs[pod, body.container] = (waiting, True)
         return True
+
+
+def _started_as_measured(entry: Entry, pod: Pod) -> PodStarted:
+    """What the kubelet measured of a pod's start.
+
+    Source: v1.26.15 and v1.36.2 pkg/kubelet/util/pod_startup_latency_tracker.go
+    """
+
+    def at(*keys: str) -> int | None:
+        text = entry.text(*keys)
+        return None if text.startswith(_ZERO_DAY) or not text else go_time(text)
+
+    begun_ns, ended_ns = at("firstStartedPulling"), at("lastFinishedPulling")
+    pulling_ns = 0 if begun_ns is None or ended_ns is None else ended_ns - begun_ns
+    if (pulling := entry.get("totalImagesPullingTime")) is not None:
+        pulling_ns = parse_go_duration(pulling)
+    own_s = entry.get("podStartSLOduration")
+    return PodStarted(
+        **pod.names,
+        created_ts_ns=at("podCreationTimestamp", "pod.CreationTimestamp"),
+        running_ts_ns=at("observedRunningTime"),
+        pull_started_ts_ns=begun_ns,
+        pull_ended_ts_ns=ended_ns,
+        pulling_ns=max(pulling_ns, 0),
+        own_ns=None if own_s is None else round(float(own_s) * NS_PER_S),
+    )
 
 
 def _is_by_worker(entry: Entry) -> bool:

@@ -24,6 +24,7 @@ from kubeledger.ingest.sources.items import (
     CgroupFiles,
     Fact,
     Facts,
+    FirstEvent,
     Item,
     PodList,
     ProbeCounters,
@@ -192,6 +193,16 @@ class ReasonAssembler(Assembler):
         return ApiReason.read(event.event), ()
 
     # The API server ---------------------------------------------------------------------
+
+    @takes(FirstEvent)
+    def _first(self, item: FirstEvent) -> None:
+        """A list without a log shows since when, too: the log's lines show more than that."""
+        api = ApiReason.read(item.event)
+        is_told = self.context.logged_until_ns is not None or self._counted.get(api.object_id)
+        if api.count > 1 and not is_told:
+            self._counted[api.object_id] = 1
+            body = self._body(msgspec.structs.replace(api, count=1), 1, item.ts_ns)
+            self.queue.add(shown(item, body))
 
     @takes(ApiEvent)
     def _api_event(self, item: ApiEvent) -> None:

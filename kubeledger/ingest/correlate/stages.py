@@ -9,13 +9,15 @@ process of the kubelet ends. Back-offs of restarts are records of their own
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Hashable, Iterable
 from functools import lru_cache
-from typing import Any, Literal, cast
+from itertools import islice
+from typing import Any, Literal, NamedTuple, cast
 
 from kubeledger.ingest.correlate.assembler import Assembler, Entry, ends, reads, reads_events
 from kubeledger.ingest.correlate.context import BundleContext, Subject
-from kubeledger.ingest.correlate.holdback import Holdback, Repeated
+from kubeledger.ingest.correlate.holdback import WAIT_NS, Holdback, Repeated
 from kubeledger.ingest.correlate.registers import PodAssembler, Registers
 from kubeledger.ingest.messages.containers import pleg_event
 from kubeledger.ingest.messages.podref import formatted_pod, structured_pod, structured_pods
@@ -33,6 +35,7 @@ from kubeledger.kubelet.lifecycle.stages import (
     failures_of_sync,
     order_of,
     shape_of,
+    status_message,
 )
 from kubeledger.model.bodies.node import ErrorsLogged, PodStageFailed, Stage
 from kubeledger.model.units import NS_PER_S
@@ -46,24 +49,90 @@ _POD_AND_UID = re.compile(r'\bpod \\*"([^"\\]+)\\*" \(UID: \\*"([^"\\]+)\\*"\)')
 _POD_DIRECTORY = re.compile(f"/pods/({UID})/")
 _NODE = Subject()
 
+_WRAPPED_MAX = 32
+"""Of so many lines before it is asked whether a line wraps them."""
+_MET_NS = 10 * NS_PER_S
+"""A runtime that is down is asked by many; a sync or a check says so every few seconds."""
+_TOLD_MAX = 8
+_ERROR_MIN = 16
+_ANYBODYS = frozenset({"context deadline exceeded", "timed out waiting for the condition"})
+_QUOTES = ("\\", '"', "'", "`")
+
+
+class _Heard(NamedTuple):
+    """A line, and what it says.
+
+    Attributes:
+        error: what went wrong, without quotes; empty where many lines say the same.
+    """
+
+    line: LogLine
+    shape: str
+    pod: Subject
+    error: str
+
 
 class ErrorsAssembler(Assembler):
-    """Counts them by shape, the pod that they name, and the kubelet process."""
+    """Counts them by shape, the pod that they name, and the kubelet process.
+
+    An error is logged where it came up, and again by each who wraps it, or meets it: what a line
+    says that is told, with the same error in it, is told, too. So each is counted a second later.
+    """
 
     def __init__(self, context: BundleContext) -> None:
         super().__init__(context)
         self._said = Repeated[Hashable](self.queue, _EVERY_NS, wait_ns=0)
         self._shapes: set[tuple[str, str]] = set()
+        self.hears: deque[_Heard] = deque()
+        self._told: deque[tuple[_Heard, str]] = deque(maxlen=_TOLD_MAX)
 
     def tell(self, line: LogLine, shape: str) -> Facts:
         """Take in a line that all others have read."""
+        facts = self.due(line.ts_ns)
+        heard = _Heard(line, shape, self._pod(line), _error_of(line))
+        if not line.is_told and heard.error:
+            since_ns = line.ts_ns - _MET_NS
+            line.is_told = any(
+                heard.error in text and told.line.ts_ns >= since_ns and _may_tell(told, heard)
+                for told, text in self._told
+            )
+        if line.is_told:
+            self._wraps(heard)
+        self.hears.append(heard)
+        return facts
+
+    def due(self, now_ns: int) -> Facts:
+        """What was heard a second before; all when the clock was set back."""
+        heard = self.hears
+        while heard and abs(now_ns - heard[0].line.ts_ns) > WAIT_NS:
+            self._count(heard.popleft())
+        return self.queue.release(now_ns)
+
+    def waiting_since(self) -> int | None:
+        """As of all; what was heard waits, too."""
+        since_ns = self.queue.waiting_since()
+        heard_ns = self.hears[0].line.ts_ns if self.hears else None
+        return min((each for each in (since_ns, heard_ns) if each is not None), default=None)
+
+    def _wraps(self, told: _Heard) -> None:
+        """A line is told: so is what came up before, up to it."""
+        whole = [_whole(told.line)]
+        self._told.append((told, whole[0]))
+        for each in islice(reversed(self.hears), _WRAPPED_MAX):
+            if not _may_tell(told, each):
+                continue
+            if each.line.is_told or (each.error and any(each.error in text for text in whole)):
+                each.line.is_told = True
+                whole.append(_whole(each.line))
+
+    def _count(self, heard: _Heard) -> None:
+        line, shape, pod, _ = heard
         self.before(line.ts_ns)
         if (line.file, shape) not in self._shapes:
             if len(self._shapes) < _SHAPES_MAX:
                 self._shapes.add((line.file, shape))
             else:
                 shape = _OTHER_SHAPES
-        pod = self._pod(line)
         key = (
             line.severity,
             line.file,
@@ -75,7 +144,7 @@ class ErrorsAssembler(Assembler):
             line.is_told,
         )
         if self._said.say_again(key, None, "log", line):
-            return self.queue.release(line.ts_ns)
+            return
         body = ErrorsLogged(
             severity=cast(Literal["W", "E", "F"], line.severity),
             source=line.file,
@@ -89,7 +158,6 @@ class ErrorsAssembler(Assembler):
             last_ts_ns=line.ts_ns,
         )
         self._said.say(key, None, body, "log", line)
-        return self.queue.release(line.ts_ns)
 
     def before(self, ts_ns: int, pid: int | None = None) -> None:
         """What goes on for long is recorded again."""
@@ -97,6 +165,8 @@ class ErrorsAssembler(Assembler):
 
     def end(self, ts_ns: int) -> None:
         """What was counted since."""
+        while self.hears:
+            self._count(self.hears.popleft())
         self._said.end(ts_ns)
 
     def _pod(self, line: LogLine) -> Subject:
@@ -104,6 +174,40 @@ class ErrorsAssembler(Assembler):
         values = line.values or {}
         subject = _in_values(values) or _in_text(line.message) or _in_paths(line.message, values)
         return _NODE if subject is None else self.context.completed(subject, line.ts_ns)
+
+
+def _error_of(line: LogLine) -> str:
+    """What went wrong, as those say it, too, who wrap it: ``err``, a path, or the end of a text."""
+    values = line.values or {}
+    text = dict.get(values, "err") or dict.get(values, "path")
+    if not isinstance(text, str):
+        _, code, text = line.message.partition(" desc = ")
+        _, _, text = ("", "", text) if code else line.message.partition(": ")
+    error = _plain(text)
+    return "" if len(error) < _ERROR_MIN or error in _ANYBODYS else error
+
+
+def _whole(line: LogLine) -> str:
+    texts = (text for text in dict.values(line.values or {}) if isinstance(text, str))
+    return _plain(" ".join((line.message, *texts)))
+
+
+@lru_cache(64)
+def _plain(text: str) -> str:
+    """A text as it is in whatever quotes, and without a runtime's codes."""
+    for quote in _QUOTES:
+        text = text.replace(quote, "")
+    return status_message(text, everywhere=True).strip()
+
+
+def _may_tell(told: _Heard, other: _Heard) -> bool:
+    """Whether both are of one process, and may be of one pod: a line that names none is of any."""
+    pod, its = told.pod, other.pod
+    if told.line.pid != other.line.pid or _NODE in (pod, its):
+        return told.line.pid == other.line.pid
+    if pod.uid is not None and its.uid is not None:
+        return pod.uid == its.uid
+    return pod.pod == its.pod
 
 
 def _in_values(values: dict[str, Any]) -> Subject | None:
@@ -158,6 +262,15 @@ _EARLIER_POD = "an earlier static pod of this name has not ended"
 _REFUSED = "Predicate failed on Pod"
 """Whole lines of it say why, and are refusals."""
 
+_SUBPATHS = (
+    "Failed to create subPath directory for volumeMount of the container",
+    "Failed to prepare subPath for volumeMount of the container",
+)
+_OF_SUBPATH = re.compile(
+    r'failed to (?:prepare subPath|create subPath directory) for volumeMount "([^"]+)" of '
+    r'container "([^"]+)"'
+)
+
 _EVENTS: dict[str, Stage] = {"Pulled": "image", "Created": "create", "Started": "start"}
 """Event -> the stage that it shows to be passed."""
 
@@ -181,6 +294,7 @@ class StagesAssembler(PodAssembler):
         self._runs = Repeated[_Run](self.queue)
         self._of_pods: dict[str, dict[_Run, None]] = {}
         self._uids: dict[tuple[str | None, str], str] = {}
+        self._subpaths: dict[tuple[str, str], LogLine] = {}
         self._process = 0
 
     def before(self, ts_ns: int, pid: int | None = None) -> None:
@@ -228,6 +342,21 @@ class StagesAssembler(PodAssembler):
         failure = failure_of("create", "CreateContainerError", error, container)
         self._fail(entry, subject, [failure])
 
+    @reads(*_SUBPATHS)
+    def _no_subpath(self, entry: Entry) -> None:
+        """Why: the error of the container that follows names the volume alone."""
+        self._subpaths[entry.text("volumeMountName"), entry.text("containerName")] = entry.line
+
+    def _with_cause(self, failure: StageFailure, ts_ns: int) -> StageFailure:
+        """A failure with what a line before it says of the same."""
+        named = _OF_SUBPATH.fullmatch(failure.message) if self._subpaths else None
+        line = None if named is None else self._subpaths.pop((named[1], named[2]), None)
+        if line is None or ts_ns - line.ts_ns > WAIT_NS:
+            return failure
+        line.is_told = True
+        error = (line.values or {}).get("err")
+        return failure._replace(message=f"{failure.message}: {error}") if error else failure
+
     @reads("No retries permitted")
     def _operation(self, entry: Entry) -> None:
         of_volume = failure_of_volume(entry.text("err"))
@@ -251,11 +380,14 @@ class StagesAssembler(PodAssembler):
         key, begun = getattr(line.values, "begun", None) or ("", "")
         subject, failures = Subject(), failures_of_sync("")
         whole = dict(line.values or {})
-        if line.message == "Error syncing pod, skipping":
+        if line.message.startswith("Error syncing pod"):
             error = whole.get("err") or (begun if key == "err" else "")
-            ref = structured_pod(whole.get("pod")) or formatted_pod(error.replace(" pod=", " "))
+            named = structured_pod(whole.get("pod")) or formatted_pod(error.replace(" pod=", " "))
+            ref = named or formatted_pod(line.message)
             subject = _named_in(error) if ref is None else Subject(*ref)
             failures = failures_of_sync(error)
+        elif key == "err" and (of_volume := failure_of_volume(begun)) is not None:
+            subject, failures = _of_volume(of_volume), (of_volume.failure,)
         elif line.message == _REFUSED and key == "pod" and "_" in begun:
             subject = Subject(pod=begun.partition("_")[0])
             failures = (StageFailure("admission", _REFUSED, ""),)
@@ -269,9 +401,7 @@ class StagesAssembler(PodAssembler):
         return self.queue.release(line.ts_ns)
 
     def _fail_named(self, entry: Entry, told: PodFailure) -> None:
-        ref = formatted_pod(told.pod or "")
-        subject = Subject(None, told.pod, told.uid) if ref is None else Subject(*ref)
-        self._fail(entry, subject, [told.failure])
+        self._fail(entry, _of_volume(told), [told.failure])
 
     def _fail(
         self,
@@ -288,6 +418,8 @@ class StagesAssembler(PodAssembler):
         for failure in failures:
             if failure.stage == "run" and not with_runs:
                 continue  # a record of its own
+            if failure.stage == "create":
+                failure = self._with_cause(failure, entry.ts_ns)
             if failure.stage not in TO_END:
                 self._pass(pod, failure.container, failure.stage, entry.ts_ns, before=True)
             body = PodStageFailed(
@@ -386,6 +518,11 @@ def _subject(entry: Entry, text: str) -> Subject:
     """The pod of a line; where no key names it, the text may."""
     subject = entry.subject
     return subject if subject.uid or subject.pod else _named_in(text)
+
+
+def _of_volume(told: PodFailure) -> Subject:
+    ref = formatted_pod(told.pod or "")
+    return Subject(None, told.pod, told.uid) if ref is None else Subject(*ref)
 
 
 def _named_in(text: str) -> Subject:

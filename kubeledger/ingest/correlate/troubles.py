@@ -53,6 +53,7 @@ _VALUE = regex(r"[0-9a-fA-F]*\d[\w.]*")
 
 _QUIET_NS = 120 * NS_PER_S
 """Kubelets say it at least once a minute while it lasts."""
+_WHY_NOT_FOUND: tuple[NodeTrouble, ...] = ("registration_failed", "api_unreachable", "certificate")
 _SYNCING: tuple[NodeTrouble, ...] = ("sync_skipped", "pleg_unhealthy", "runtime_down")
 _READY: tuple[NodeTrouble, ...] = (*_SYNCING, "network_not_ready", "storage_not_ready")
 
@@ -119,8 +120,27 @@ class TroublesAssembler(Assembler):
     def _storage(self, entry: Entry) -> None:
         self._say("storage_not_ready", entry.told("err"), entry)
 
+    @reads("Error getting node")
+    def _unknown(self, entry: Entry) -> None:
+        """It is not registered: its object is asked for many times a second until it is."""
+        error = entry.text("err")
+        if not error.endswith("not found"):
+            return
+        own = self._not_found()
+        said = [trouble for trouble, _ in self._said.keys() if trouble in _WHY_NOT_FOUND]  # noqa: SIM118 - no dict
+        if len(said) > len(own):
+            entry.line.is_told = True
+        else:
+            self._say("registration_failed", error, entry)
+
+    def _not_found(self) -> list[tuple[NodeTrouble, str]]:
+        """What is said of the node's object alone."""
+        return [each for each in self._said.keys() if each[1].startswith('node "')]  # noqa: SIM118 - it is no dict
+
     @reads("Unable to register node with API server")
     def _unregistered(self, entry: Entry) -> None:
+        for key in self._not_found():  # from now on it is known why
+            self._said.over(key, entry.ts_ns)
         self._say("registration_failed", entry.told("err") or entry.line.message, entry)
 
     @reads("Error updating node status, will retry", "Unable to update node status")

@@ -56,6 +56,14 @@ class CutValues(dict[str, Any]):
         return True
 
 
+def begun_values(values: dict[str, Any]) -> CutValues:
+    """Of free text that was cut: its last value is begun, the others are whole."""
+    found = CutValues(values)
+    last = next(reversed(values))
+    found.begun = last, str(found.pop(last))
+    return found
+
+
 class LineEnds(msgspec.Struct, frozen=True):
     """How the lines of a log end.
 

@@ -21,7 +21,7 @@ from kubeledger.ingest.klog.account import (
     shape_of,
     unknown_shape,
 )
-from kubeledger.ingest.klog.cut_lines import CutValues, LineEnds, begins_entry
+from kubeledger.ingest.klog.cut_lines import CutValues, LineEnds, begins_entry, begun_values
 from kubeledger.ingest.klog.forms import (
     Place,
     json_keys,
@@ -339,9 +339,13 @@ class EntryReader:
             route = self._router.structured("", FATAL)
         else:
             route = self._router.free_text(line.file, line.message)
-        if line.severity != "F" and route is not _NOISE and self._ends.is_cut(pending, route):
+        may_be_cut = line.severity != "F" and route is not _NOISE
+        is_cut = may_be_cut and self._ends.is_cut(pending, route)
+        if is_cut:
             self._cut(line)
-            route = _UNKNOWN
+            # What is left of an error tells whom it is about, and mostly why.
+            if not line.is_error or not isinstance(route, Handled) or route.match is None:
+                route = _UNKNOWN
         elif (
             pending.key is not None
             and route in (_NOISE, _UNDERSTOOD)
@@ -349,7 +353,7 @@ class EntryReader:
         ):
             self._learn(pending.key, route)
         if isinstance(route, Handled):
-            self._hand_on(line, route)
+            self._hand_on(line, route, is_cut=is_cut)
             route = _UNDERSTOOD
         elif line.is_error:
             self._hand_on(line, _NOBODY)
@@ -364,7 +368,7 @@ class EntryReader:
         """Report a line that was cut."""
         self._out.append(CutLine(line, self._ends.ends.cut_at))
 
-    def _hand_on(self, line: LogLine, handled: Handled) -> None:
+    def _hand_on(self, line: LogLine, handled: Handled, *, is_cut: bool = False) -> None:
         """An entry for its handlers; an event that was not sent, for those of events."""
         # Last words without a header are no line of klog's, whatever they end.
         is_klogs = line.file or line.severity != "F"
@@ -374,6 +378,8 @@ class EntryReader:
             handled = route if isinstance(route, Handled) else handled
         elif handled.row is not None:
             handled.row.read(line, handled.match)
+            if is_cut and line.values and handled.match is not None and handled.match.lastindex:
+                line.values = begun_values(line.values)
         self._out.append(LogEntry(line, handled.handlers, handled.needs, shape))
 
     def _repeated(self, place: Place) -> None:

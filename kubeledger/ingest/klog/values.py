@@ -204,7 +204,13 @@ _NUMBER = regex(r"-?(?:0|[1-9]\d{0,99})(\.\d+)?([eE][+-]?\d+)?")
 """Of a length that Python reads; what is longer stays a text."""
 _DECODER = json.JSONDecoder()
 
-_TIME_KEYS = frozenset({"detectTime", "firstDetected", "freeTime", "lastUsed", "startTime", "time"})
+_TIME_KEYS = frozenset(
+    {
+        *("detectTime", "firstDetected", "freeTime", "lastUsed", "startTime", "time"),
+        *("firstStartedPulling", "lastFinishedPulling", "observedRunningTime"),
+        *("pod.CreationTimestamp", "podCreationTimestamp", "watchObservedRunningTime"),
+    }
+)
 _HEADER_KEYS = frozenset({"ts", "caller", "msg", "v"})
 _ZERO_TIME = "0001-01-01 00:00:00 +0000 UTC"
 _MS_OF_YEAR_2000 = 946_684_800_000

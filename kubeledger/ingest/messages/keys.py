@@ -82,6 +82,7 @@ KEYS: Mapping[str, Keys] = {
         "Device plugin connected": "resourceName",
         _FULL: "usage highThreshold? lowThreshold? amountToFree?",
         "Endpoint became unhealthy": "resourceName",
+        "Error getting node": "err",
         "Error processing volume": "pod volumeName err?",
         "Error syncing pod, skipping": "err pod? podUID?",
         "Error updating node status, will retry": "err",
@@ -117,7 +118,13 @@ KEYS: Mapping[str, Keys] = {
         "Failed to execute PostStartHook": "pod podUID? containerName err?",
         "Failed to generate sandbox config for pod": "pod err?",
         "Failed to kill all the processes attached to cgroup": "cgroupName err?",
+        "Failed to create subPath directory for volumeMount of the container": (
+            "containerName volumeMountName err?"
+        ),
         "Failed to prepare dynamic resources": "pod err?",
+        "Failed to prepare subPath for volumeMount of the container": (
+            "containerName volumeMountName err?"
+        ),
         "Failed to remove image": "imageID",
         "Failed to remove orphaned pod dir": "podUID err?",
         "Found pre-allocated devices for resource on pod": f"{_HOLDER} devices",
@@ -153,6 +160,11 @@ KEYS: Mapping[str, Keys] = {
         "No sandbox for pod can be found. Need to start a new one": "pod podUID?",
         "Node became not ready": "condition",
         "Non-running container probed": "pod podUID? containerName",
+        "Observed pod startup duration": (
+            "pod podCreationTimestamp? pod.CreationTimestamp? observedRunningTime?"
+            " firstStartedPulling? lastFinishedPulling? totalImagesPullingTime?"
+            " podStartSLOduration?"
+        ),
         "Orphan pod": "err",
         "Patch status for pod": "pod podUID? patch? status?",
         "Pod Admit Result": "pod podUID? message",

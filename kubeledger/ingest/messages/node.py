@@ -97,8 +97,6 @@ MESSAGES = (
         "Creating Dynamic Resource Allocation (DRA) manager",
         "Creating device plugin manager",
         "Error getting machine info",
-        "Error getting node",
-        "Error getting the current node from lister",
         "Error updating pod CIDR",
         "Failed to ApplyOOMScoreAdj",
         "Failed to apply oom_score_adj to process",

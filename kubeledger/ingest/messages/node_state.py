@@ -11,12 +11,14 @@ STAGES = (
     klog("Failed to add volume to desiredStateOfWorld", since="1.21"),
     klog("Failed to create log directory for pod", since="1.21"),
     klog("Failed to create sandbox for pod", since="1.21"),
+    klog("Failed to create subPath directory for volumeMount of the container", since="1.21"),
     klog("Failed to delete cgroup paths", since="1.21"),
     klog("Failed to destroy orphaned pod cgroup", to="Failed to delete cgroup paths", since="1.34"),
     klog("Failed to execute PostStartHook", since="1.22"),
     klog("Failed to generate sandbox config for pod", since="1.21"),
     klog("Failed to kill all the processes attached to cgroup", since="1.21"),
     klog("Failed to prepare dynamic resources", since="1.26"),
+    klog("Failed to prepare subPath for volumeMount of the container", since="1.21"),
     klog("Failed to remove orphaned pod dir", since="1.21"),
     klog("Failed to remove orphaned pod subdir", to="Failed to remove orphaned pod dir"),
     klog("Kill container failed", since="1.21"),
@@ -70,6 +72,19 @@ STAGES = (
         {
             'Unable to make pod data directories for pod "{pod:pod}": {err}': (
                 "Unable to make pod data directories for pod"
+            ),
+        },
+    ),
+    *texts(
+        "kubelet_pods.go",
+        {
+            'failed to create subPath directory for volumeMount "{volumeMountName}" of container '
+            '"{containerName}": {err}': (
+                "Failed to create subPath directory for volumeMount of the container"
+            ),
+            'failed to prepare subPath for volumeMount "{volumeMountName}" of container '
+            '"{containerName}": {err}': (
+                "Failed to prepare subPath for volumeMount of the container"
             ),
         },
     ),
@@ -204,6 +219,9 @@ _API = (
     klog("Failed to watch", since="1.33"),
     klog("Node was previously registered", to="Successfully registered node", since="1.21"),
     klog("Successfully registered node", since="1.21"),
+    klog("Error getting node", since="1.21", until="1.26"),
+    klog("Error getting the current node from lister", to="Error getting node", since="1.25"),
+    text("kubelet.go", Regex(r'(?P<err>node "[^"]*" not found)$'), to="Error getting node"),
     klog("Unable to construct v1.Node object for kubelet", to=_NOT_READY, since="1.21"),
     klog(
         "Unable to reconcile node with API server,error updating node",

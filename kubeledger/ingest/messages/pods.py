@@ -159,6 +159,7 @@ PODS = (
         to="The kubelet gives up",
         since="1.21",
     ),
+    klog("Observed pod startup duration", since="1.26"),
     klog("Patch status for pod", since="1.21"),
     klog("Pod evicted successfully", since="1.21"),
     klog("Pod fully terminated and removed from etcd", since="1.21"),

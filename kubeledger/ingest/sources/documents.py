@@ -17,6 +17,7 @@ from kubeledger.ingest.sources.items import (
     CollectedAt,
     CpuManagerState,
     DraManagerState,
+    FirstEvent,
     ImageManagerRecord,
     Item,
     KernelReports,
@@ -154,6 +155,8 @@ def read_document(
     is_list, place = document.format in _POD_LISTS, _evidence(document)
     item: Callable[..., Item] = _listed if is_list else _PARSERS[document.format][1]
     items: list[Item] = [item(document.ts_ns, *values, place) for values in found]
+    firsts = (_first_of(each) for each in items if isinstance(each, ApiEvent))
+    items += [each for each in firsts if each is not None]
     items.sort(key=lambda each: each.ts_ns)
     return items, counts
 
@@ -251,6 +254,14 @@ def _events(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
             if isinstance(event.get(key), str):
                 event[key] = normal_message(event[key])
     return [(event,) for event in events]
+
+
+def _first_of(last: ApiEvent) -> FirstEvent | None:
+    """When an event was first sent that was sent again since."""
+    times = event_times(last.event)
+    if times is None or times[0] >= times[1]:
+        return None
+    return FirstEvent(times[0], last.event, last.evidence)
 
 
 def _event(ts_ns: int, event: dict[str, Any], evidence: Evidence) -> ApiEvent:

@@ -278,6 +278,14 @@ class ApiEvent(msgspec.Struct):
     evidence: Evidence
 
 
+class FirstEvent(msgspec.Struct):
+    """The first of several occurrences that one event object stands for."""
+
+    ts_ns: int
+    event: dict[str, Any]
+    evidence: Evidence
+
+
 class KubeletConfigFile(msgspec.Struct):
     """A KubeletConfiguration document.
 
@@ -430,6 +438,7 @@ Item = (
     | NodeObject
     | ObservedGap
     | ApiEvent
+    | FirstEvent
     | KubeletConfigFile
     | KubeletCounters
     | KernelReport

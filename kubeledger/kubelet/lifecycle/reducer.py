@@ -33,6 +33,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodEvicted,
     PodListed,
     PodRejected,
+    PodStarted,
     PodTerminated,
     PodTerminating,
     RestartBackedOff,
@@ -174,6 +175,12 @@ def _pod_terminating(state: LifecycleState, ts_ns: int, body: PodTerminating) ->
     pod = known(state, body.pod_uid, body.namespace, body.pod)
     if pod is not None and body.reason == "deleted":
         pod.deleting = True
+
+
+def _pod_started(state: LifecycleState, ts_ns: int, body: PodStarted) -> None:
+    pod = meet(state, ts_ns, body.pod_uid, body.namespace, body.pod)
+    if pod is not None and pod.phase not in TERMINAL_PHASES:
+        pod.phase = "Running"
 
 
 def _pod_terminated(state: LifecycleState, ts_ns: int, body: PodTerminated) -> None:
@@ -332,6 +339,7 @@ HANDLERS: Mapping[type[Body], Callable[[LifecycleState, int, Any], None]] = {
     PodListed: _pod_listed,
     PodRejected: _pod_rejected,
     PodStageFailed: _stage_failed,
+    PodStarted: _pod_started,
     PodTerminated: _pod_terminated,
     PodTerminating: _pod_terminating,
     KubernetesEvent: _reason_reported,

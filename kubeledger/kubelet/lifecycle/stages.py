@@ -25,9 +25,12 @@ NETWORK = "network is not ready"
 _GRPC = re.compile(r"rpc error: code = \w+ desc = ")
 
 
-def status_message(error: str) -> str:
-    """The message of a runtime's error, without its code (``grpcstatus.FromError``)."""
-    return _GRPC.sub("", error, count=1)
+def status_message(error: str, *, everywhere: bool = False) -> str:
+    """The message of a runtime's error, without its code (``grpcstatus.FromError``).
+
+    ``everywhere``: nor the codes of what it wraps.
+    """
+    return _GRPC.sub("", error, count=0 if everywhere else 1)
 
 
 def network_error(facts: StageFacts, message: str) -> str:
@@ -133,7 +136,7 @@ def failure_of(
         stage,
         reason,
         _peeled(message),
-        about or _about_of(message),
+        about or _about_of(message, stage),
         reason in _BACKED_OFF,
         container if stage in OF_CONTAINER else None,
     )
@@ -245,6 +248,9 @@ def _peeled(message: str) -> str:
     return _WITHIN.sub("", message[layers.end() :] if layers else message).strip()
 
 
+_ABOUT_VOLUME = re.compile(
+    r"unmounted volumes=\[(?P<list>[^\]]+)\]|volumes?(?:Mount)? \"(?P<one>[^\"]+)\""
+)
 _ABOUT = (
     re.compile(r"image \"(?P<one>[^\"]+)\"|image tag \"(?P<tag>[^\"]+)\""),
     # A search that ignores case, or begins with either of two letters, is ten times as slow.
@@ -252,7 +258,7 @@ _ABOUT = (
         r"(?:[Ss]ecret|[Cc]onfig[Mm]ap)s? \"(?P<one>[^\"]+)\""
         r"|(?:in|find) (?:[Ss]ecret|[Cc]onfig[Mm]ap) (?P<key>[^\s\",:]+)"
     ),
-    re.compile(r"unmounted volumes=\[(?P<list>[^\]]+)\]|volumes?(?:Mount)? \"(?P<one>[^\"]+)\""),
+    _ABOUT_VOLUME,
     re.compile(
         r"laim(?:(?<=esourceClaim)|(?<=esource claim)|(?<=volumeclaim)|(?<=for claim)"
         r"|(?<=^claim)) (?:with same name )?(?!not created)\"?(?P<one>[^\s(:,\"]+)"
@@ -260,9 +266,12 @@ _ABOUT = (
 )
 
 
-def _about_of(message: str) -> str | None:
-    """The image, secret, config map, volume or claim that a message names; None: it names none."""
-    for pattern in _ABOUT:
+def _about_of(message: str, stage: Stage) -> str | None:
+    """The image, secret, config map, volume or claim that a message names; None: it names none.
+
+    A volume that cannot be mounted may name the secret that it is made of.
+    """
+    for pattern in (_ABOUT_VOLUME, *_ABOUT) if stage == "volumes" else _ABOUT:
         found = pattern.search(message)
         if found is not None:
             named = next(each for each in found.groups() if each)

@@ -24,6 +24,7 @@ __all__ = [
     "PodListed",
     "PodRejected",
     "PodResized",
+    "PodStarted",
     "PodTerminated",
     "PodTerminating",
     "RestartBackedOff",
@@ -161,6 +162,32 @@ class PodRejected(Decision, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     pod_uid: str | None
     reason: str
     message: str
+
+
+class PodStarted(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All containers of a pod run, as the kubelet says that measures how long that took.
+
+    It is recorded where no line names a container of the pod that starts.
+
+    Attributes:
+        created_ts_ns: when the pod was created (whole seconds), and running_ts_ns: when its status
+            first showed all of them to run; None when the line does not hold it.
+        pull_started_ts_ns, pull_ended_ts_ns: of the first pull of an image, and of the last; None
+            when nothing was pulled, and since 1.34, which tells ``pulling_ns`` in their place.
+        pulling_ns: how long images were pulled; 0: not at all.
+        own_ns: how long it took without pulls, and since 1.34 without init containers.
+    """
+
+    kind: ClassVar[str] = "lifecycle.PodStarted"
+    namespace: str
+    pod: str
+    pod_uid: str | None
+    created_ts_ns: int | None = None
+    running_ts_ns: int | None = None
+    pull_started_ts_ns: int | None = None
+    pull_ended_ts_ns: int | None = None
+    pulling_ns: int | None = None
+    own_ns: int | None = None
 
 
 class PodTerminating(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):

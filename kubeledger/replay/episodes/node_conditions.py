@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import msgspec
@@ -18,6 +19,8 @@ from kubeledger.model.units import NS_PER_S
 
 PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 
+_NO_CAUSE = re.compile(r'node "[^"]*" not found')
+"""That the node's object is not there says that it is not registered, and not why."""
 _APART_NS = 120 * NS_PER_S
 """What is not said for so long was over: kubelets say it at least once a minute while it lasts."""
 _SILENT_NS = 30 * NS_PER_S
@@ -149,6 +152,8 @@ class NodeConditions:
                 last_ts_ns=body.last_ts_ns,
             )
             self._troubles.append(known)
+        if _NO_CAUSE.fullmatch(known.message):
+            known.message = body.message
         known.attempts += body.count
         known.last_ts_ns = max(known.last_ts_ns, body.last_ts_ns)
         known.passed_ts_ns = body.passed_ts_ns

@@ -30,6 +30,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodConfigChanged,
     PodListed,
     PodRejected,
+    PodStarted,
     PodTerminated,
     PodTerminating,
     RestartBackedOff,
@@ -104,9 +105,14 @@ class _Open(msgspec.Struct):
 
 
 class PodStages:
-    """The fold over the records of one node."""
+    """The fold over the records of one node.
+
+    Attributes:
+        told: episodes of which the record that was taken last tells a failure.
+    """
 
     def __init__(self) -> None:
+        self.told: list[StageEpisode] = []
         self._names = PodNames()
         self._done: list[StageEpisode] = []
         self._open: dict[str, dict[tuple[str | None, Stage], _Open]] = {}
@@ -118,6 +124,8 @@ class PodStages:
         """One more record, in the order of the ledger; kinds that tell nothing change nothing."""
         step = _STEPS.get(type(record.body))
         self._latest_ns = max(self._latest_ns, record.ts_ns)
+        if self.told:
+            self.told = []
         if step is None:
             return
         body: Any = record.body
@@ -171,6 +179,7 @@ class PodStages:
             several = [other for (whose, each), other in opened.items() if whose and each == stage]
             for other in several:  # which of them is not said: it is counted where one is named
                 other.episode.seqs = (*other.episode.seqs, record.seq)[-_SEQS_MAX:]
+                self.told.append(other.episode)
             if several:
                 return
         known = opened.get((container, stage))
@@ -186,32 +195,19 @@ class PodStages:
             else:
                 known.started = None
         if known is None:
-            body: Any = record.body
-            known = opened[container, stage] = _Open(
-                StageEpisode(
-                    seq=record.seq,
-                    namespace=body.namespace,
-                    pod=body.pod,
-                    pod_uid=body.pod_uid,
-                    container=container,
-                    stage=stage,
-                    reason=failure.reason,
-                    message=failure.message,
-                    about=failure.about,
-                    is_waiting=failure.is_waiting,
-                    ts_ns=first,
-                    last_ts_ns=last,
-                )
-            )
+            begun = _begun(record, failure._replace(container=container), first, last)
+            known = opened[container, stage] = _Open(begun)
         known.anew = False
         episode = known.episode
+        self.told.append(episode)
         if not failure.is_waiting:
             if stage in SIDE_BY_SIDE:
                 teller = f"{teller} {failure.about}"
             known.told[teller] = max(known.told.get(teller, 0) + count, 1)
             episode.attempts = max(known.told.values())
         if last >= episode.last_ts_ns:
-            if failure.message and not (failure.is_waiting and known.told):
+            says_more = failure.message and not episode.message.startswith(failure.message)
+            if says_more and not (failure.is_waiting and known.told):
                 episode.message = failure.message
             episode.reason, episode.is_waiting = failure.reason, failure.is_waiting
             episode.about = failure.about or episode.about
@@ -295,11 +291,35 @@ class PodStages:
         for key in [key for key, known in self._open.get(pod, {}).items() if known.anew]:
             self._close(pod, key, ts_ns, seq)
 
+    def all_run(self, pod: str, ts_ns: int, seq: int) -> None:
+        """Each of its containers has started."""
+        for container in {whose for whose, _ in self._open.get(pod, {})}:
+            self.passed(pod, container, "start", ts_ns, seq)
+        self.runs_anew(pod, ts_ns, seq)
+
     def _close(self, pod: str, key: tuple[str | None, Stage], ts_ns: int, seq: int) -> None:
         known = self._closed[pod, *key] = self._open[pod].pop(key)
         episode = known.episode
         episode.passed_ts_ns, episode.passed_seq = max(ts_ns, episode.ts_ns), seq
         self._done.append(episode)
+
+
+def _begun(record: Record, failure: StageFailure, first_ns: int, last_ns: int) -> StageEpisode:
+    body: Any = record.body
+    return StageEpisode(
+        seq=record.seq,
+        namespace=body.namespace,
+        pod=body.pod,
+        pod_uid=body.pod_uid,
+        container=failure.container,
+        stage=failure.stage,
+        reason=failure.reason,
+        message=failure.message,
+        about=failure.about,
+        is_waiting=failure.is_waiting,
+        ts_ns=first_ns,
+        last_ts_ns=last_ns,
+    )
 
 
 def _whose(
@@ -390,6 +410,11 @@ def _started(
     stages.runs_anew(pod, record.ts_ns, record.seq)
 
 
+def _all_run(stages: PodStages, pod: str, record: Record, body: PodStarted) -> None:
+    ts_ns = body.running_ts_ns or record.ts_ns
+    stages.all_run(pod, min(ts_ns, record.ts_ns), record.seq)
+
+
 def _died(stages: PodStages, pod: str, record: Record, body: ContainerDied) -> None:
     if body.sandbox or body.container is None:
         return
@@ -469,6 +494,7 @@ _STEPS: dict[type[Body], Callable[[PodStages, str, Record, Any], None]] = {
     PodConfigChanged: _configured,
     PodListed: _listed,
     PodRejected: _rejected,
+    PodStarted: _all_run,
     PodStageFailed: _stage_failed,
     PodTerminated: _terminated,
     PodTerminating: _terminating,

@@ -15,7 +15,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodListed,
     PodTerminated,
 )
-from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
+from kubeledger.model.bodies.node import ClockStepped, KubeletStarted, PodStageFailed, Stage
 from kubeledger.model.bodies.prober import ProbeTransitioned
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
@@ -48,10 +48,10 @@ _ONE_RELIST_NS: Final = NS_PER_S // 2
 """What one relist saw of a pod is told so soon after each other."""
 _LATE_NS: Final = 2 * NS_PER_S
 """An event may be logged so long after what it shows."""
-_QUIET: Final = frozenset({"Unhealthy", "ProbeWarning", "FailedPreStopHook"})
-"""Warnings about a container that are no failed start."""
-_OF_CREATED: Final = frozenset({"Failed", "FailedPostStartHook"})
-"""Warnings that may be about an instance that was created, and counted then."""
+_STARTING: Final[frozenset[Stage]] = frozenset({"image", "create", "start", "hook"})
+"""Stages that a start comes to once its back-off is over."""
+_OF_CREATED: Final[frozenset[Stage]] = frozenset({"start", "hook"})
+"""What fails in these was created, and counted then."""
 
 
 class Starts(RuleVerifier):
@@ -79,6 +79,7 @@ class Starts(RuleVerifier):
             ContainerDied: self._in_time(self._container_died),
             ContainerKilled: self._killed,
             KubernetesEvent: self._reported,
+            PodStageFailed: self._in_time(self._failed),
             ProbeTransitioned: self._causes.see,
         }
 
@@ -282,15 +283,19 @@ class Starts(RuleVerifier):
             if is_line and "created" in body.message.lower():
                 self._created(record, self._get(key, name))
             return
-        is_back_off = "restarting failed container" in body.message
-        if body.type != "Warning" or body.reason in _QUIET or is_back_off:
-            return
-        for container in self._of_pod(key):
-            newest = container.at(0)
-            created = newest is not None and newest.created_ns is not None
-            if name is None or (name == container.name
-                                and not (created and body.reason in _OF_CREATED)):  # fmt: skip
-                container.back_off.failed_start = True
+        self._failed(record, body, key)
+
+    def _failed(self, record: Record, body: OfPod, key: str) -> None:
+        """A start that the back-off let through, and counted, did not succeed."""
+        for episode in self.context.stages.told:
+            for container in self._of_pod(key) if episode.stage in _STARTING else ():
+                newest = container.at(0)
+                created = newest is not None and newest.created_ns is not None
+                if episode.container is None or (
+                    episode.container == container.name
+                    and not (created and episode.stage in _OF_CREATED)
+                ):
+                    container.back_off.failed_start = True
 
     def _created(self, record: Record, container: Container) -> None:
         """The event ``Created``: an instance whose ID is not known yet."""

@@ -74,6 +74,17 @@ CHAIN = "failed to run: could not start: could not restore state from x: policy 
             45,
             'failed to "Kill" with Err: … no such file',
         ),
+        # What is quoted or in brackets within a layer is no layer, nor does one begin with it.
+        (
+            'it failed: x509: it is unknown (perhaps of "rsa: no" while it was read)',
+            60,
+            'it failed: … it is unknown (perhaps of "rsa: no" while it…',
+        ),
+        (
+            'it failed: wrong: the driver: "a" is another than that of it: "b"',
+            50,
+            'it failed: … the driver: "a" is another than that…',
+        ),
         # Long paths and IDs go before layers do.
         (
             f"mount //srv/share on /var/lib/{'x' * 60}/globalmount failed: exit status 32",

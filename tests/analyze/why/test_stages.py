@@ -23,6 +23,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodEvicted,
     PodRejected,
     PodResized,
+    PodStarted,
     PodTerminating,
 )
 from kubeledger.model.bodies.node import ErrorsLogged, PodStageFailed
@@ -209,6 +210,35 @@ def test_a_restart_is_something_else_that_happened() -> None:
     calm = answer(PodAdmitted(**POD), started(), deleted)
     assert "no trouble of it is recorded" in calm.headline
     assert "no trouble" not in answer(PodAdmitted(**POD), started(), again, deleted).headline
+
+
+def test_a_pod_without_trouble_is_said_to_be_one() -> None:
+    """Since when it runs, how long that took, and that nothing else is recorded."""
+    begun = START_S * 10**9
+    measured = PodStarted(**POD, created_ts_ns=begun - 5 * 10**9, pulling_ns=3 * 10**9)
+    for found in (answer(measured), answer(PodAdmitted(**POD), measured)):
+        assert found.headline.startswith("all containers of pod default/web run since 1970-01-01")
+        assert "after it was created, 3s of it for images" in found.headline
+        assert "nothing that went wrong with it is recorded: no kill, evic" in found.headline
+    ran = answer(PodAdmitted(**POD), started()).headline
+    assert "pod default/web runs since" in ran
+    assert "nothing that went wrong with it is recorded" in ran
+    logged = ErrorsLogged(
+        **POD, severity="E", source="x.go", shape="it broke", recorded=False,
+        pid=None, first_ts_ns=begun, last_ts_ns=begun,
+    )  # fmt: skip
+    named = answer(PodAdmitted(**POD), started(), logged).headline
+    assert "it is named in an error: it broke" in named
+    assert "nothing that went wrong" not in named
+
+
+def test_containers_that_no_record_names_have_started_too() -> None:
+    """Of two one is no sandbox; of one it is open."""
+    unnamed = [ContainerStarted(**POD, container=None, container_id=each) for each in ("1", "2")]
+    both = answer(PodAdmitted(**POD), *unnamed).headline
+    assert "2 containers, its sandbox among them, started by 00:16:42Z" in both
+    one = answer(PodAdmitted(**POD), unnamed[0]).headline
+    assert "no start of a container is recorded" in one
 
 
 def test_the_deletion_leads_and_not_its_after_effect() -> None:

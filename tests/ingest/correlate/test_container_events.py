@@ -5,17 +5,30 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.lifecycle import (
     ContainerKilled,
     ContainerRestarted,
+    PodStarted,
     RestartBackedOff,
 )
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
 from tests.ingest.feeding import DATA
-from tests.ingest.pod_world import container, facts_of, ingest_lines, know_pod, of, values, world
+from tests.ingest.pod_world import (
+    at,
+    container,
+    facts_of,
+    ingest_lines,
+    klog,
+    know_pod,
+    of,
+    values,
+    world,
+)
 from tests.ingest.scenes import A, played_out
 
 POD = f"a_shop({A})"
@@ -35,12 +48,23 @@ WORDS = {
     "unkilled": 'kuberuntime_container.go Container "containerd://{id}" termination failed with '
     "gracePeriod 30: x",
     "fails": 'prober.go Liveness probe for "{A}:c" failed (failure): x',
+    "measured": 'pod_startup_latency_tracker.go "Observed pod startup duration" pod="shop/a" '
+    "podStartSLOduration=1.25",
     "waits": "event.go "
     '"Event occurred" object="shop/a" kind="Pod" apiVersion="v1" type="Warning" '
     'reason="BackOff" message="Back-off restarting failed container"',
 }
 
 SCENES = """
+a start that the PLEG tells needs no other sign
+    ~ spec c
+    0 sandbox 0 | 1 started 1 | 1.5 measured
+    = ContainerStarted container=c sandbox=False
+    = !PodStarted
+starts that name nobody may be anything's
+    ~ spec c d
+    1 started 1 | 1.1 started 0 | 1.5 measured
+    = PodStarted @1.5 pod=a
 names come from pod statuses
     ~ spec c d
     ~ ran d 1 {"restartCount":0}
@@ -329,3 +353,39 @@ def test_recorded_chain_from_ticks_to_restart() -> None:
         assert values(restart.body, "previous_container_id") == values(kill.body, "container_id")
     assert len(of(facts, ContainerKilled)) == 5
     assert len(of(facts, RestartBackedOff)) == 2
+
+
+MEASURED = "pod_startup_latency_tracker.go"
+_TIMES = (
+    'firstStartedPulling="2026-11-21 10:00:02 +0000 UTC m=+3" '
+    'lastFinishedPulling="2026-11-21 10:00:05 +0000 UTC m=+6"'
+)
+_NONE = "0001-01-01 00:00:00 +0000 UTC"
+_SPANS = 'podStartE2EDuration="6.5s" totalImagesPullingTime="3s" totalInitContainerRuntime="0s"'
+
+
+@pytest.mark.parametrize(
+    ("created", "pulls", "pulling_ns"),
+    [
+        ("pod.CreationTimestamp", _TIMES, 3_000_000_000),
+        ("podCreationTimestamp", _TIMES, 3_000_000_000),
+        ("podCreationTimestamp", _TIMES.replace("2026-11-21 10:00:02", _NONE[:19]), 0),
+        ("podCreationTimestamp", _SPANS, 3_000_000_000),
+    ],
+)
+def test_a_start_that_only_its_measurement_shows(created: str, pulls: str, pulling_ns: int) -> None:
+    """In the words of 1.26, of 1.27 on, of a pod without pulls, and of 1.34 on."""
+    (body,) = of(ingest_lines(world("1.36.2"), _measured(created, pulls)), PodStarted)
+    assert (body.created_ts_ns, body.running_ts_ns) == (at("10:00:00"), at("10:00:06"))
+    assert (body.pulling_ns, body.own_ns) == (pulling_ns, 2_250_000_000)
+    assert (body.pull_ended_ts_ns is None) == (pulls is _SPANS)
+
+
+def _measured(created: str, pulls: str) -> str:
+    return klog(
+        "10:00:06.500000",
+        MEASURED,
+        f'"Observed pod startup duration" pod="shop/a" podStartSLOduration=2.25 {pulls} '
+        f'{created}="2026-11-21 10:00:00 +0000 UTC" '
+        'observedRunningTime="2026-11-21 11:00:06 +0100 CET m=+7"',
+    )

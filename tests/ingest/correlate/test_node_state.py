@@ -321,3 +321,22 @@ def test_a_shutdown_that_is_cancelled() -> None:
 def test_the_independent_parser(line: str, is_ready: bool) -> None:
     """It reads each form."""
     assert [change.is_ready for change in ready_changes([line])] == [is_ready]
+
+
+def test_a_node_that_is_not_found_is_not_registered() -> None:
+    """In the words of each version; what says why takes the place of that."""
+    unknown = (
+        'kubelet.go:1] node "n" not found',
+        'kubelet.go:1] "Error getting node" err="node \\"n\\" not found"',
+        'kubelet_node_status.go:1] "Error getting the current node from lister" '
+        'err="node \\"n\\" not found"',
+    )
+    said = [(each, text) for each, text in enumerate(unknown, 1)]
+    alone = told(TroublesAssembler(NODE), log(said))
+    assert brief(alone, "trouble", "message", "count") == [
+        (1, "registration_failed", 'node "n" not found', 1),
+        (3000, "registration_failed", 'node "n" not found', 2),
+    ]
+    why = 'kubelet_node_status.go:1] "Unable to register node with API server" err="no" node="n"'
+    both = told(TroublesAssembler(NODE), log([*said[:1], (2, why), *said[1:]]))
+    assert brief(both, "message") == [(1, 'node "n" not found'), (2, "no")]

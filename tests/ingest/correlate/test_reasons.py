@@ -1,17 +1,22 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.correlate.context import BundleContext, IndexedEvent, KnownPod
 from kubeledger.ingest.correlate.reasons import ReasonAssembler
+from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ingest.sources.items import ApiEvent, Fact, LogLine
 from kubeledger.ingest.sources.shapes import COMBINED, ApiReason
+from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.bodies.lifecycle import KubernetesEvent
 from kubeledger.model.record import Evidence
-from kubeledger.model.units import parse_ts
+from kubeledger.model.units import format_ts, parse_ts
 from tests.ingest.pieces import feed_items, feed_log, klog, klog_json
 
 MESSAGE = "Liveness probe failed: cat: can't open '/tmp/l': No such file or directory"
@@ -361,3 +366,26 @@ def test_a_failed_sandbox(message: str, sizes: dict[str, int], found: bool) -> N
         line = LINE.replace("Unhealthy", reason).replace(MESSAGE, message.replace('"', '\\"'))
         (fact,) = feed_log(assembler, klog("event.go", line))
         assert fact.cause is cause
+
+
+@pytest.mark.parametrize(("has_log", "count", "expected"), [
+    (False, 14, [("T02:52:41Z", 1), ("T03:06:41Z", 13)]),
+    (False, 1, [("T03:06:41Z", 1)]),
+    (True, 14, [("T03:06:41Z", 14)]),
+])  # fmt: skip
+def test_a_list_without_a_log_shows_since_when(
+    tmp_path: Path, has_log: bool, count: int, expected: list[tuple[str, int]]
+) -> None:
+    """A log's lines show more of that than the first and the last time."""
+    (tmp_path / "in").mkdir()
+    items = [event(count, last="2026-11-21T03:06:41Z")]
+    events = {"apiVersion": "v1", "kind": "List", "items": items}
+    (tmp_path / "in" / "events.json").write_text(json.dumps(events))
+    if has_log:
+        (tmp_path / "in" / "kubelet.log").write_text(
+            klog("kubelet.go", "Starting kubelet main sync loop.")
+        )
+    ledger = Ledger.create(tmp_path / "ledger")
+    import_sources([str(tmp_path / "in")], ledger, ImportOptions(node="n"))
+    found = [each for each in ledger.records() if isinstance(each.body, KubernetesEvent)]
+    assert [(format_ts(each.ts_ns)[10:], each.body.count) for each in found] == expected  # type: ignore[attr-defined] # its body is one

@@ -7,6 +7,7 @@ from tests.ingest.scenes import A, played_out
 _SYNC = 'pod_workers.go "Error syncing pod, skipping" err="{*}" pod="shop/a" podUID="{a}"'
 _START = r"failed to \"StartContainer\" for \"c\" with"
 _BOX = r"failed to \"CreatePodSandbox\" for \"{A}\" with CreatePodSandboxError: \"Failed to create"
+_SUBPATH = 'failed to prepare subPath for volumeMount "work" of container "c"'
 _MOUNT = 'pod \\"a\\" (UID: \\"{a}\\") : secret not found"'
 WORDS = {
     "sync": _SYNC,
@@ -30,10 +31,24 @@ WORDS = {
     "cgroup": 'pod_container_manager_linux.go "Failed to delete cgroup paths" '
     'cgroupName=["kubepods","pod{a}"] err="{*}"',
     "boxid": 'kuberuntime_manager.go "Created PodSandbox for pod" podSandboxID="{id}" pod="shop/a"',
+    "subpath": 'kubelet_pods.go "Failed to prepare subPath for volumeMount of the container" '
+    'err="{*}" containerName="c" volumeMountName="{1}"',
+    "unmade": _SYNC.replace(
+        "{*}",
+        rf"{_START} CreateContainerConfigError: \"failed to prepare subPath for volumeMount "
+        r"\\\"{1}\\\" of container \\\"c\\\"\"",
+    ),
     "SECRET": r"secret \\\"key\\\" not found",
 }
 
 SCENES = r"""
+why a subPath is missing stands in a line before
+    0 subpath work lstat /x: too long | .1 unmade work
+    = PodStageFailed stage=create about=work message=<SUBPATH>: lstat /x: too long
+that line is of this try and of this volume alone
+    0 subpath other lstat /x: no | 1 subpath work lstat /x: no
+    5 unmade work
+    = PodStageFailed stage=create about=work message=<SUBPATH>
 a secret that is missing
     0 start CreateContainerConfigError secret \\\"key\\\" not found
     = PodStageFailed pod=a container=c stage=create reason=CreateContainerConfigError about=key @0
@@ -122,6 +137,6 @@ the runtime does not tell the state of the pod
 a resize in place is no stage
     0 sync failed to \"ResizePodInPlace\" for \"{A}\" with ResizePodInPlaceError: \"too much\"
     = !PodStageFailed
-"""
+""".replace("<SUBPATH>", _SUBPATH)
 
 test_scenes = played_out(SCENES, WORDS)

@@ -826,6 +826,16 @@ LINES: dict[str, tuple[Line, ...]] = {
             "lifecycle.PodTerminating",
         ),
         Line(
+            'I1128 10:00:06.350000    2000 pod_startup_latency_tracker.go:102] "Observed pod '
+            'startup duration" pod="default/web" podStartSLOduration=2.25 pod.CreationTimestamp='
+            '"2026-11-28 18:00:01 +0800 CST" firstStartedPulling="2026-11-28 18:00:02.1 +0800 CST '
+            'm=+3.1" lastFinishedPulling="2026-11-28 18:00:05.2 +0800 CST m=+6.2" '
+            'observedRunningTime="2026-11-28 18:00:06.2 +0800 CST m=+7.2"',
+            "Observed pod startup duration",
+            {"pod": "default/web", "podStartSLOduration": 2.25},
+            "lifecycle.PodStarted",
+        ),
+        Line(
             'I1122 08:07:07.630217   22260 kubelet.go:2038] "Pod terminating with grace '
             'period" pod="default/be-x" podUID="294f95c3-66e0-40cf-91c1-7eaf2bea06e4" '
             "gracePeriod=2",
@@ -1241,6 +1251,43 @@ LINES: dict[str, tuple[Line, ...]] = {
             "Unable to attach or mount volumes for pod; skipping pod",
             {"pod": "shop/web"},
             "lifecycle.PodStageFailed",
+        ),
+        Line(
+            "E0303 10:00:00.000001    2000 kubelet_pods.go:228] failed to create subPath directory "
+            'for volumeMount "work" of container "app": lstat /x: file name too long',
+            "Failed to create subPath directory for volumeMount of the container",
+            {
+                "volumeMountName": "work",
+                "containerName": "app",
+                "err": "lstat /x: file name too long",
+            },
+            None,
+        ),
+        Line(
+            'E0303 10:00:00.000001    2000 kubelet_pods.go:349] "Failed to create subPath '
+            'directory for volumeMount of the container" err="no" containerName="app" '
+            'volumeMountName="work"',
+            "Failed to create subPath directory for volumeMount of the container",
+            {"volumeMountName": "work", "containerName": "app", "err": "no"},
+            None,
+        ),
+        Line(
+            "E0303 10:00:00.000001    2000 kubelet_pods.go:228] failed to prepare subPath "
+            'for volumeMount "work" of container "app": lstat /x: file name too long',
+            "Failed to prepare subPath for volumeMount of the container",
+            {
+                "volumeMountName": "work",
+                "containerName": "app",
+                "err": "lstat /x: file name too long",
+            },
+            None,
+        ),
+        Line(
+            'E0303 10:00:00.000001    2000 kubelet_pods.go:349] "Failed to prepare subPath '
+            'for volumeMount of the container" err="no" containerName="app" volumeMountName="work"',
+            "Failed to prepare subPath for volumeMount of the container",
+            {"volumeMountName": "work", "containerName": "app", "err": "no"},
+            None,
         ),
         Line(
             'E0303 10:00:00.000001    2000 kubelet.go:1941] "Unable to make pod data directories '

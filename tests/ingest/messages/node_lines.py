@@ -206,6 +206,16 @@ NODE_STATE: dict[tuple[str, str], tuple[tuple[str, str, dict[str, Any]], ...]] =
         ("I kubelet_node_status.go", '"Successfully registered node" node="n"', {}),
         ("I kubelet_node_status.go", '"Node was previously registered" node="n"', {}),
     ),
+    ("Error getting node", _TROUBLED): (
+        ("E kubelet.go", 'node "n" not found', {"err": 'node "n" not found'}),
+        *(
+            (file, f'"{words}" err="node \\"n\\" not found"', {"err": 'node "n" not found'})
+            for file, words in (
+                ("E kubelet.go", "Error getting node"),
+                (_STATUS, "Error getting the current node from lister"),
+            )
+        ),
+    ),
     ("Unable to register node with API server", _TROUBLED): (
         *(
             (_STATUS, f'"{words}" err="forbidden" node="n"', {"err": "forbidden"})

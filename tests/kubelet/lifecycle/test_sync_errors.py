@@ -235,6 +235,9 @@ EVENTS = {
     ): "image ErrImageNeverPull web:1",
     ("Failed", 'Failed to pull image "web:1": not found'): "image ErrImagePull web:1",
     ("Failed", "Error: ErrImagePull"): "image ErrImagePull None",
+    ("FailedMount", 'MountVolume.SetUp failed for volume "data" : secret "key" not found'): (
+        "volumes FailedMount data"
+    ),
     ("Failed", "Error: ImagePullBackOff"): "image ImagePullBackOff None",
     ("Failed", 'Error: configmap "conf" not found'): "create CreateContainerConfigError conf",
     ("Failed", "Error: container has runAsNonRoot and image will run as root"): (
