@@ -178,13 +178,13 @@ class VerifyContext:
         return record
 
     def settle(self) -> None:
-        """The first reading is over."""
+        """Derive all evidence from what was noted of it."""
         self.pods.settle()
         self.recorded_pods.settle()
         self.times.settle()
         self.coverage.settle(self.times.two_clocks())
         self.timeline.settle()
-        self._next_process_ns = self.timeline.processes.next_ns(None)
+        self._next_process_ns = self.timeline.processes.next_ns(self.process)
         self.machine.settle()
 
     def observe(self, record: Record) -> None:
@@ -388,7 +388,8 @@ def _place(record: Record, piece: Evidence | None = None) -> dict[str, Any]:
 
 # The frame of a verifier: which records it wants to see, and when.
 #
-#     prescans   first reading, all of a ledger: facts that later records show earlier times
+#     prescans   first reading, ahead of the second: facts that later records show earlier times
+#     derive     the first reading came to the end of a stretch, or of the records
 #     sees       second reading, in the order of replay, before the record changes the state
 #     settle     after the last record
 #
@@ -417,6 +418,9 @@ class Verifier:
     def prescans(self) -> Mapping[type[Body], Prescan]:
         """Body type -> what to do with such a record in the first reading."""
         return {}
+
+    def derive(self) -> None:
+        """Make what is asked of what ``prescans`` noted, as often as more of it was."""
 
     def sees(self) -> Mapping[type[Body], See]:
         """Body type -> what to do with such a record just before it changes the state."""

@@ -121,7 +121,8 @@ class Processes:
                 self._accounts.append(_Account(record.ts_ns, record.seq, body, taken_ns))
 
     def settle(self, coverage: Coverage) -> None:
-        """The first reading is over; ``coverage`` is settled."""
+        """Find them by all that was noted; ``coverage`` is settled."""
+        self.all, self.of_none = [], set()
         self._noted.sort(key=lambda start: start[:2])
         for ts_ns, seq, body in self._noted:
             last = self.all[-1] if self.all else None

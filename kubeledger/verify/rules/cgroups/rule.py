@@ -254,6 +254,10 @@ class CgroupVerifier(RuleVerifier):
             QOSReserveComputed: self._writes.prescan,
         }
 
+    def derive(self) -> None:
+        """Explain the writes by all of them."""
+        self._writes.settle()
+
     def sees(self) -> Mapping[type[Body], See]:
         """Body type -> method."""
         return {
@@ -361,7 +365,6 @@ class CgroupVerifier(RuleVerifier):
 
     def _written(self, record: Record, body: QOSCgroupsUpdated, state: NodeState) -> None:
         rules = self._rules_of(self.context.process)
-        self._writes.settle()
         if rules is None:
             judgement = lacks([self.context.missing_profile])
         else:

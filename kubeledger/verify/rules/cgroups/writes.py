@@ -199,12 +199,13 @@ class Writes:
     """All writes of a node.
 
     Attributes:
-        all: in the order of time, once the first reading is over (``settle``).
+        all: in the order of time, of those that were noted (``settle``).
     """
 
     def __init__(self, context: VerifyContext) -> None:
         self._context = context
         self.all: list[Write] = []
+        self._noted: list[tuple[int, int, bool]] = []
         self._reserves: list[Record] = []
         self._times: list[int] = []
         self._by_seq: dict[int, Write] = {}
@@ -215,13 +216,12 @@ class Writes:
         if isinstance(body, QOSReserveComputed):
             self._reserves.append(record)
         else:
-            self.all.append(Write(record.seq, record.ts_ns, body.failed))
+            self._noted.append((record.ts_ns, record.seq, body.failed))
 
     def settle(self) -> None:
-        """The first reading is over."""
-        if len(self._by_seq) == len(self.all):
-            return
-        self.all.sort(key=lambda write: (write.ts_ns, write.seq))
+        """Explain all that were noted."""
+        self.all = [Write(seq, ts_ns, failed) for ts_ns, seq, failed in sorted(self._noted)]
+        self._runs = []
         self._times = [write.ts_ns for write in self.all]
         self._by_seq = {write.seq: write for write in self.all}
         self._give_reserves()
