@@ -184,6 +184,8 @@ class VerifyContext:
         self.times.settle()
         self.coverage.settle(self.times.two_clocks())
         self.timeline.settle()
+        if self.process is not None:
+            self._take(self.timeline.processes.known(self.process))
         self._next_process_ns = self.timeline.processes.next_ns(self.process)
         self.machine.settle()
 
@@ -201,8 +203,11 @@ class VerifyContext:
 
     def _use(self, process: Process) -> None:
         self.former_settings = Settings(self.variant, self.process)
-        self.process = process
         self._next_process_ns = self.timeline.processes.next_ns(process)
+        self._take(process)
+
+    def _take(self, process: Process) -> None:
+        self.process = process
         self.settings.use(process)
         self._use_version(process.version)
 
