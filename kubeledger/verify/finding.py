@@ -364,7 +364,9 @@ class Witnesses(Generic[V]):
         before = [row for row in rows if row.ts_ns <= from_ns][-1:]
         within = [row for row in rows if from_ns < row.ts_ns <= to_ns]
         for row in (*before, *within):
-            if row.value is None or reading.value is None or self._are_one(row.value, reading.value):
+            if row.value is None or reading.value is None:
+                return None
+            if self._are_one(row.value, reading.value):
                 return None
         return before[0]
 

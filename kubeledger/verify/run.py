@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kubeledger.model.record import Body
+import msgspec
+
+from kubeledger.model.record import Body, Record
 from kubeledger.replay.node.reducer import evolve, steps_without
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import Prescan, See, Verifier, VerifyContext
@@ -21,6 +23,10 @@ _STEPS: Final = steps_without("prober")
 
 
 OnQuestion = Callable[[int, "AdmissionCase"], None]
+
+
+def ask_nothing(seq: int, case: AdmissionCase) -> None:
+    """Nobody wants to know what an admission rests on."""
 
 
 class Verification:
@@ -93,12 +99,49 @@ class Verification:
         yield from self._context.pending.close()
 
 
+class Start(NamedTuple):
+    """A stretch begins with the first record, in the order of replay, that has this number or more.
+
+    Attributes:
+        seq: of its first record.
+        last_seq: of the last record that is written in the same order of time.
+    """
+
+    seq: int
+    last_seq: int
+
+
+class Seam(msgspec.Struct):
+    """Where all is decided for good that comes before a stretch.
+
+    Attributes:
+        seq: all records before this one were seen, and none else.
+        latest_ns: the latest time of these.
+        noted_seq, noted_ns: the same of those that evidence was noted from.
+        at: what is known then.
+    """
+
+    seq: int
+    latest_ns: int
+    noted_seq: int
+    noted_ns: int
+    at: Verification
+
+
+OnSeam = Callable[[Seam], None]
+
+
+def keep_nothing(seam: Seam) -> None:
+    """Nobody goes on from there another time."""
+
+
 def verify(
     read: Reader,
     variant: Variant = RECORDED,
     verifiers: Sequence[type[Verifier]] | None = None,
-    on_question: OnQuestion = lambda _, __: None,
-    ends: Sequence[int] = (),
+    on_question: OnQuestion = ask_nothing,
+    starts: Sequence[Start] = (),
+    on_seam: OnSeam = keep_nothing,
 ) -> Iterator[Outcome]:
     """Decide every decision of a node again.
 
@@ -108,11 +151,11 @@ def verify(
         verifiers: only these, for the decisions that they judge; all by default.
         on_question: is called with what each admission rests on, before its finding comes: seq of
             the decision, and the question.
-        ends: (n,) last records of stretches, ascending; the records come in the order of seq then.
-            What is decided in a stretch is judged by what is recorded up to the end of the next
-            one, and nothing later; in the last two by all.
+        starts: (n,) of stretches, ascending. What is decided before one is judged by what is
+            recorded before the next one, and nothing later; what comes then by all.
+        on_seam: as of :func:`carry_on`.
 
-    Yields:
+    Returns:
         one finding for each decision that is judged, in the order of replay, and between them
         decisions that had to be taken but were not, and contradictions. The same records
         give the same outcomes. Memory grows with the pods a ledger knows, and with nothing
@@ -124,34 +167,63 @@ def verify(
 
         verifiers = VERIFIERS
     state = read.state() if isinstance(read, BasedReader) else NodeState()
-    at = Verification(state, variant, verifiers, on_question)
     carried = read.carried if isinstance(read, BasedReader) else ()
-    ahead, records = _Stretches(read(at.kinds)), _Stretches(chain(carried, read(None)))
-    for end, next_end in pairwise(ends):
-        at.note(ahead.up_to(next_end))
-        yield from at.see(records.up_to(end))
-    at.note(ahead.up_to(None))
-    yield from at.see(records.up_to(None))
+    at = Verification(state, variant, verifiers, on_question)
+    return carry_on(at, read(at.kinds), chain(carried, read(None)), starts, on_seam)
+
+
+def carry_on(
+    at: Verification,
+    ahead: Iterator[Record],
+    records: Iterator[Record],
+    starts: Sequence[Start],
+    on_seam: OnSeam = keep_nothing,
+) -> Iterator[Outcome]:
+    """What follows on what is known at the beginning of a stretch.
+
+    Args:
+        at: what is known.
+        ahead: records of its ``kinds`` that were not noted yet, in the order of replay.
+        records: those that were not seen yet, in the order of replay.
+        starts: (n,) of the stretches that begin with those, as of :func:`verify`.
+        on_seam: is called where all before a stretch is decided for good; what it is given is used
+            further afterwards.
+    """
+    noted, seen = _Stretches(ahead), _Stretches(records)
+    for start, following in pairwise(starts):
+        at.note(noted.before(following))
+        yield from at.see(seen.before(start))
+        if noted.is_between and seen.is_between:
+            on_seam(Seam(start.seq, seen.latest_ns, following.seq, noted.latest_ns, at))
+    at.note(noted.before(None))
+    yield from at.see(seen.before(None))
     yield from at.close()
 
 
 class _Stretches:
-    """Records in the order of seq, taken up to one of them after the other."""
+    """Records in the order of replay, taken stretch by stretch.
+
+    Attributes:
+        is_between: all records before the stretch were taken, and none else.
+        latest_ns: the latest time of those that were taken.
+    """
 
     def __init__(self, records: Iterator[Record]) -> None:
         self._records = records
         self._next: Record | None = None
+        self.is_between = False
+        self.latest_ns = 0
 
-    def up_to(self, seq: int | None) -> Iterator[Record]:
-        """Those that were not taken; None: all."""
-        if seq is None:
-            return chain(() if self._next is None else (self._next,), self._records)
-        return self._some(seq)
+    def before(self, start: Start | None) -> Iterator[Record]:
+        """Those that were not taken, up to a stretch; None: all."""
+        rest = chain(() if self._next is None else (self._next,), self._records)
+        return rest if start is None else self._some(rest, start)
 
-    def _some(self, seq: int) -> Iterator[Record]:
-        for record in self.up_to(None):
-            self._next = None
-            if record.seq > seq:
-                self._next = record
+    def _some(self, rest: Iterator[Record], start: Start) -> Iterator[Record]:
+        self._next, self.is_between = None, False
+        for record in rest:
+            if record.seq >= start.seq:
+                self._next, self.is_between = record, record.seq <= start.last_seq
                 return
+            self.latest_ns = max(self.latest_ns, record.ts_ns)
             yield record
