@@ -424,8 +424,12 @@ class Verifier:
         """Body type -> what to do with such a record in the first reading."""
         return {}
 
-    def derive(self) -> None:
-        """Make what is asked of what ``prescans`` noted, as often as more of it was."""
+    def derive(self, state: NodeState) -> None:
+        """Make what is asked of what ``prescans`` noted, as often as more of it was.
+
+        Args:
+            state: to which the second reading has come.
+        """
 
     def sees(self) -> Mapping[type[Body], See]:
         """Body type -> what to do with such a record just before it changes the state."""

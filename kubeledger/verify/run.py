@@ -69,7 +69,7 @@ class Verification:
                 prescan(record, record.body)
         self._context.settle()
         for verifier in self._at_work:
-            verifier.derive()
+            verifier.derive(self._state)
 
     def see(self, records: Iterable[Record]) -> Iterator[Outcome]:
         """Decide again what records show: the second reading, as far as it goes now."""

@@ -28,8 +28,10 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.run import Seam, Start, Verification, ask_nothing
 
-STRETCH: Final = 1 << 14
+STRETCH = 1 << 13
 """Records of a stretch, at least."""
+_WORTH: Final = 3
+"""So many stretches are decided again rather than a new seam kept."""
 _OVERLAP_NS: Final = 60 * NS_PER_S
 """What an import tells again of the end of the one before it, where it goes on from that."""
 _LOGS: Final = frozenset({"klog-text", "klog-json", *ROW_FORMATS})
@@ -84,6 +86,11 @@ class Cut(NamedTuple):
         """First records of the stretches up to one, and what is superseded before that."""
         starts = [start.seq for start in self.starts if start.seq <= seq]
         return starts, clipped(self.superseded, 1, seq - 1)
+
+
+def worth_from(kept: KeptSeam) -> int:
+    """From which record on a new seam saves more than it costs to keep it."""
+    return kept.seq + _WORTH * STRETCH
 
 
 def kept_seam(seam: Seam, cut: Cut, blocks: int) -> KeptSeam | None:

@@ -263,6 +263,7 @@ class _Noting:
         self.verdicts = verdicts
         self._cut = cut
         self._some: list[Outcome] = []
+        self._worth_seq = 0
 
     def noted(self, outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
         """The same outcomes, noted."""
@@ -275,6 +276,9 @@ class _Noting:
 
     def go_on(self, before: Verdicts, seam: KeptSeam) -> Iterator[Outcome]:
         """What was found before a seam, which is kept until there is a later one."""
+        from kubeledger.analyze.histories.seams import worth_from
+
+        self._worth_seq = worth_from(seam)
         self.verdicts.seam = before.seam
         self.verdicts.blocks = before.blocks[: seam.blocks]
         return self.verdicts.outcomes()
@@ -283,7 +287,7 @@ class _Noting:
         """Keep the last one."""
         from kubeledger.analyze.histories.seams import kept_seam
 
-        if seam.noted_seq == self._cut.starts[-1].seq:
+        if seam.noted_seq == self._cut.starts[-1].seq and seam.seq >= self._worth_seq:
             self._pack()
             kept = kept_seam(seam, self._cut, len(self.verdicts.blocks))
             if kept is not None:

@@ -254,9 +254,10 @@ class CgroupVerifier(RuleVerifier):
             QOSReserveComputed: self._writes.prescan,
         }
 
-    def derive(self) -> None:
+    def derive(self, state: NodeState) -> None:
         """Explain the writes by all of them."""
-        self._writes.settle()
+        self._writes.settle(state)
+        self._rules.clear()
 
     def sees(self) -> Mapping[type[Body], See]:
         """Body type -> method."""

@@ -27,6 +27,7 @@ from kubeledger.model.bodies.cgroups import QOSCgroupsUpdated, QOSReserveCompute
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.evidence.pods import ListedPod
@@ -171,6 +172,8 @@ _KILLED_NS: Final = 10 * NS_PER_S
 _GRACE_NS: Final = 60 * NS_PER_S
 """The same where nothing says that its containers have ended."""
 _TRIED: Final = 8
+_ASKED_NS: Final = 60 * PERIOD_NS
+"""As far back what explains a write, and what it left, is looked for."""
 
 
 class Write(msgspec.Struct):
@@ -218,8 +221,13 @@ class Writes:
         else:
             self._noted.append((record.ts_ns, record.seq, body.failed))
 
-    def settle(self) -> None:
-        """Explain all that were noted."""
+    def settle(self, state: NodeState) -> None:
+        """Explain all that were noted; of those that were seen long ago none is asked for more."""
+        from_ns = (state.latest_ts_ns or 0) - _ASKED_NS
+        self._noted = [each for each in self._noted if each[1] > state.seq or each[0] >= from_ns]
+        self._reserves = [
+            each for each in self._reserves if each.seq > state.seq or each.ts_ns >= from_ns
+        ]
         self.all = [Write(seq, ts_ns, failed) for ts_ns, seq, failed in sorted(self._noted)]
         self._runs = []
         self._times = [write.ts_ns for write in self.all]

@@ -65,7 +65,7 @@ class DeviceVerifier(RuleVerifier):
         first_pass = self._model.first_pass
         return dict.fromkeys(first_pass.kinds, first_pass.note)
 
-    def derive(self) -> None:
+    def derive(self, state: NodeState) -> None:
         """Find the lists that hold at each time."""
         self._model.first_pass.settle()
 
