@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
+from importlib import import_module
 from typing import Final, NamedTuple
 
 import msgspec
@@ -36,6 +37,7 @@ _OVERLAP_NS: Final = 60 * NS_PER_S
 """What an import tells again of the end of the one before it, where it goes on from that."""
 _LOGS: Final = frozenset({"klog-text", "klog-json", *ROW_FORMATS})
 _ON_QUESTION: Final = "on_question"
+_RULES: Final = "kubeledger.verify.registry"
 
 
 class KeptSeam(msgspec.Struct):
@@ -65,6 +67,7 @@ class KeptSeam(msgspec.Struct):
             cut: as it is now, of a ledger whose last record that was there is the same.
         """
         if cut.before(self.noted_seq) == (self.starts, self.superseded):
+            import_module(_RULES)  # whose objects are among those that are kept
             with suppress(NotFrozenError):
                 at = thaw(self.at, {_ON_QUESTION: ask_nothing})
                 return at if isinstance(at, Verification) else None
