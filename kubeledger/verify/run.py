@@ -221,9 +221,12 @@ class _Stretches:
 
     def _some(self, rest: Iterator[Record], start: Start) -> Iterator[Record]:
         self._next, self.is_between = None, False
+        seq, latest_ns = start.seq, self.latest_ns
         for record in rest:
-            if record.seq >= start.seq:
+            if record.seq >= seq:
                 self._next, self.is_between = record, record.seq <= start.last_seq
-                return
-            self.latest_ns = max(self.latest_ns, record.ts_ns)
+                break
+            if record.ts_ns > latest_ns:
+                latest_ns = record.ts_ns
             yield record
+        self.latest_ns = latest_ns

@@ -29,9 +29,9 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.run import Seam, Start, Verification, ask_nothing
 
-STRETCH = 1 << 13
+STRETCH = 1 << 14
 """Records of a stretch, at least."""
-_WORTH: Final = 3
+_WORTH: Final = 2
 """So many stretches are decided again rather than a new seam kept."""
 _OVERLAP_NS: Final = 60 * NS_PER_S
 """What an import tells again of the end of the one before it, where it goes on from that."""
