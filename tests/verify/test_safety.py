@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import pytest
 
 from kubeledger.kubelet.devicemanager.checkpoint import checkpoint_document
@@ -169,6 +170,17 @@ def grouped(*groups: tuple[int, ...], split: int = 0) -> MemoryManagerStateRead:
     )  # fmt: skip
 
 
+def half(pods: int) -> MemoryManagerStateRead:
+    """Memory is taken of a group for several pods, and the entry of one is written."""
+    written = grouped(*[(0, 1)] * pods)
+    return msgspec.structs.replace(written, assignments=grouped((0, 1)).assignments)
+
+
+def test_a_split_that_counts_no_more() -> None:
+    """Since 1.32 the kubelet adds the nodes of a group up."""
+    assert met(grouped((0, 1), split=10), version="1.32.0") == []
+
+
 STARTED = CpuManagerStarted(policy="static", reserved_cpu_set="0-1", default_cpu_set="0-7")
 TWICE: dict[str, Any] = {
     "containerStatuses": [
@@ -206,8 +218,11 @@ TWICE: dict[str, Any] = {
         ([grouped((0, 1), (1,))], "memory_groups_overlap",
          "NUMA node 1 used in a group with 0 and alone: the next start of the kubelet may refuse",
          ("kubernetes#113035",)),
-        ([grouped((0, 1), split=10), grouped((0, 1), (0, 1), split=10)], "memory_state_refused",
+        ([half(2), half(3)], "memory_state_refused",
          "other memory reserved on its NUMA nodes than its entries give: the next start of the",
+         ("kubernetes#113130",)),
+        ([grouped((0, 1), split=10)], "memory_state_refused",
+         "on another of its nodes than the entries, counted anew, would have it: the next start",
          ("kubernetes#113130",)),
         ([listed("a", **TWICE)], "container_twice",
          "began at 2026-01-01T00:00:00Z, and the one before it ended at 2026-01-01T00:01:00Z", ()),
@@ -286,7 +301,7 @@ def test_bugs_are_those_of_the_version() -> None:
          checkpoint(entry("a", "app", "g0", "g1"), ids=("g0",))],
         [grouped((0,), (1,)), grouped((0, 1), (0, 1), (0, 1))],
         # Half of a change was written.
-        [grouped((0, 1), split=10), grouped((0, 1))],
+        [half(2), grouped((0, 1))],
         [cpus("0-7", policy="none")],
         [cpus("")],
         [memory(50)],

@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from kubeledger.ingest.sources.items import Finding
-from kubeledger.ingest.sources.sections import is_dump, take_apart
+from kubeledger.ingest.sources.kinds import holds_several, take_apart
 from kubeledger.ingest.sources.streams import SourceFile, permission_advice
 from kubeledger.ingest.sources.unpack import (
     FILES_MAX,
@@ -201,10 +201,10 @@ def _opened(text: str, source: SourceFile, spool: Path) -> Collected | None:
     """What a file holds that is a directory put into one; None for others."""
     if is_archive(source):
         return _from_tar(text, source, spool)
-    if not is_dump(source):
+    if not holds_several(source):
         return None
-    dump = take_apart(source, spool)
-    return Collected(text, True, dump.files, dump.skipped, source.plain_name.partition(".")[0])
+    parts = take_apart(source, spool)
+    return Collected(text, True, parts.files, parts.skipped, source.plain_name.partition(".")[0])
 
 
 def _why(error: OSError | ValueError) -> str:
@@ -258,24 +258,24 @@ def _from_directory(text: str, root: Path, spool: Path) -> Collected:
 
 
 def _take(collected: Collected, source: SourceFile, spool: Path) -> None:
-    """Take in a file, a dump of a cluster as the files that it stands for.
+    """Take in a file, objects of several kinds as a file for each.
 
     No archive is opened: a bundle in a bundle would be another node's.
     """
-    is_inner = is_of_a_cluster = False
+    is_inner = of_several_kinds = False
     with suppress(BadInputError):  # reported when the file is looked at
         is_inner = is_archive(source)
-        is_of_a_cluster = source.name.count("/") < _DUMP_DEPTH and is_dump(source)
+        of_several_kinds = source.name.count("/") < _DUMP_DEPTH and holds_several(source)
     if is_inner:
         why = "an archive inside is not opened; import it by itself"
         collected.skipped[source.name] = why
         message = f"is not read: {why}"
         collected.findings.append(Finding("archive_inside", source.name, message))
-    elif is_of_a_cluster:
+    elif of_several_kinds:
         where = source.name.rpartition(".")[0] or source.name
-        dump = take_apart(source, spool / f"dump-{len(collected.files)}")
-        collected.skipped |= {f"{where}/{name}": why for name, why in dump.skipped.items()}
-        for part in dump.files:
+        parts = take_apart(source, spool / f"parts-{len(collected.files)}")
+        collected.skipped |= {f"{where}/{name}": why for name, why in parts.skipped.items()}
+        for part in parts.files:
             part.name = f"{where}/{part.name}"
             collected.files.append(part)
     else:

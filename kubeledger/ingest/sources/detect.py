@@ -14,6 +14,7 @@ from kubeledger.ingest.sources.collect import place_of
 from kubeledger.ingest.sources.envelope.forms import ROW_FORMATS
 from kubeledger.ingest.sources.envelope.lines import HEAD, EnvelopeLines, layout_in
 from kubeledger.ingest.sources.kernel_log import is_kernel_log
+from kubeledger.ingest.sources.kinds import kind_of
 from kubeledger.ingest.sources.pasted import as_written
 from kubeledger.ingest.sources.prefix import (
     ANY_ENTRY,
@@ -318,7 +319,13 @@ def _detect_yaml(source: SourceFile) -> Detected:
 def _of_document(documents: list[Any], source: SourceFile) -> Detected:
     first = next((item for item in documents if isinstance(item, dict)), None)
     if first is None:
-        return Detected(None, "no object of the Kubernetes API")
+        listed = [item for value in documents if isinstance(value, list) for item in value]
+        of_api = next((item for item in listed if isinstance(item, dict)), None)
+        return (
+            _of_kind(of_api, source)
+            if of_api
+            else Detected(None, "no object of the Kubernetes API")
+        )
     if len(documents) > 1 and {"Checksum", "checksum", "pods"} & first.keys():
         return _half_written(source, "something follows its end")
     if "Data" in first and "Checksum" in first:
@@ -356,13 +363,13 @@ A_RECORDING = "a recording: it holds the records of an import, so it is not impo
 
 
 def _of_kind(document: dict[str, Any], source: SourceFile) -> Detected:
-    kind = document.get("kind")
-    if isinstance(document.get("object"), dict):  # one of a watch stream
-        kind = document["object"].get("kind")
+    if isinstance(document.get("object"), dict):  # one of a watch
+        document = document["object"]
+    kind = kind_of(document)
     items = document.get("items")
     if isinstance(items, list) or (items is None and str(kind).endswith("List")):
         first = next((item for item in items or () if isinstance(item, dict)), {})
-        kind = str(kind or "").removesuffix("List") or first.get("kind")
+        kind = kind.removesuffix("List") or kind_of(first)
         if kind == "Pod":
             return Detected("pod-list")
     match kind:

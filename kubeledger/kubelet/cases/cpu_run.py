@@ -43,8 +43,7 @@ from kubeledger.kubelet.kube.containermanager import text_of
 from kubeledger.kubelet.kube.maporder import MapOrder
 from kubeledger.kubelet.kube.pod import Container, Pod, lists_of_pods
 from kubeledger.kubelet.kube.resources import check_asked
-from kubeledger.kubelet.profile.facts import KubeletVersion
-from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve, with_gates
+from kubeledger.kubelet.profile.resolve import KubeletProfile, with_gates
 from kubeledger.kubelet.topologymanager.policy import ProviderHints, TopologyHint, bits_of, mask_of
 from kubeledger.model.errors import BadInputError
 
@@ -74,9 +73,7 @@ class Run:
         for uid, pod in case.pods.items():
             if pod.metadata.uid != uid:
                 raise BadInputError(f"{keyed('input.pods', uid)}.metadata.uid: it is another")
-        self._profile = profile
-        if case.feature_gates:
-            self._profile = _gated(profile.version, tuple(case.feature_gates.items()))
+        self._profile = with_gates(profile, case.feature_gates)
         self._order = order
         self._file = case.state_file
         self._listed = case.initial_containers
@@ -285,8 +282,3 @@ def _hints(hints: ProviderHints) -> dict[str, list[HintOutcome]] | None:
     if hints is None:
         return None
     return {name: [_hint(hint) for hint in found or ()] for name, found in hints.items()}
-
-
-@lru_cache(maxsize=256)
-def _gated(version: KubeletVersion, gates: tuple[tuple[str, bool], ...]) -> KubeletProfile:
-    return with_gates(resolve(str(version)), dict(gates))

@@ -10,8 +10,7 @@ import msgspec
 from kubeledger.kubelet.cases.fields import (
     ADMISSIBLE,
     Judgement,
-    are_sound,
-    check_amounts,
+    container_named,
     impossible,
     keyed,
     node_set,
@@ -20,9 +19,9 @@ from kubeledger.kubelet.devicemanager import allocate
 from kubeledger.kubelet.devicemanager.allocate import AllocateCall
 from kubeledger.kubelet.devicemanager.explain import Claim, admissible
 from kubeledger.kubelet.devicemanager.manager import Device, DevicesPerNUMA, ManagerImpl, RpcError
-from kubeledger.kubelet.kube.pod import ExtendedResourceClaimStatus
-from kubeledger.kubelet.kube.quantity import Quantity, value_of
-from kubeledger.kubelet.kube.resources import ResourceList
+from kubeledger.kubelet.devicemanager.topology_hints import device_limits
+from kubeledger.kubelet.kube.pod import Pod, is_sidecar, lists_of_pods
+from kubeledger.kubelet.kube.resources import check_asked
 from kubeledger.kubelet.profile.devices import DeviceFacts
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.policy import BITS_MAX, mask_of
@@ -63,69 +62,6 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     container: str = msgspec.field(name="containerName")
     resource: str = msgspec.field(name="resourceName")
     devices: dict[_NodeKey, list[str]] = msgspec.field(name="deviceIDs")
-
-
-class CaseResources(msgspec.Struct, frozen=True):
-    """The resources of a container in the API's form; its requests are only checked."""
-
-    limits: ResourceList | None = None
-    requests: ResourceList | None = None
-
-
-class CaseContainer(msgspec.Struct, frozen=True, rename="camel"):
-    """The slice of a Container that is read."""
-
-    name: str
-    resources: CaseResources | None = None
-    restart_policy: str | None = None
-
-    @property
-    def is_restartable(self) -> bool:
-        """As an init container: whether it keeps running (sidecar)."""
-        return self.restart_policy == "Always"
-
-
-class CaseMetadata(msgspec.Struct, frozen=True):
-    """The slice of ObjectMeta that is read."""
-
-    uid: str
-
-
-class CasePodSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """The slice of PodSpec that is read."""
-
-    containers: list[CaseContainer]
-    init_containers: list[CaseContainer] | None = None
-
-
-class CasePodStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """The slice of a PodStatus that is read."""
-
-    extended_resource_claim_status: ExtendedResourceClaimStatus | None = None
-
-
-class CasePod(msgspec.Struct, frozen=True):
-    """The slice of a Pod that is read."""
-
-    metadata: CaseMetadata
-    spec: CasePodSpec
-    status: CasePodStatus | None = None
-
-    def claimed(self, container: str) -> frozenset[str]:
-        """Resources of a container that a resource claim of the pod stands for."""
-        claim = self.status.extended_resource_claim_status if self.status is not None else None
-        mappings = claim.request_mappings if claim is not None else None
-        return frozenset(m.resource_name for m in mappings or () if m.container_name == container)
-
-    def container(self, name: str) -> tuple[CaseContainer, bool] | None:
-        """A container by name, and whether it is an init container; None if there is none."""
-        for container in self.spec.init_containers or ():
-            if container.name == name:
-                return container, True
-        for container in self.spec.containers:
-            if container.name == name:
-                return container, False
-        return None
 
 
 class ScriptedPlugin(msgspec.Struct, frozen=True):
@@ -173,40 +109,6 @@ def manager_of(
     return manager
 
 
-def check_pod(path: str, pod: CasePod) -> None:
-    """Make sure that all amounts of all containers are quantities, none of them negative.
-
-    Raises:
-        BadInputError: naming the field.
-    """
-    for kind, containers in (
-        ("containers", pod.spec.containers),
-        ("initContainers", pod.spec.init_containers or ()),
-    ):
-        for index, container in enumerate(containers):
-            resources = container.resources
-            if resources is None:
-                continue
-            if not (are_sound(resources.limits) and are_sound(resources.requests)):
-                where = f"{path}.spec.{kind}[{index}].resources"
-                check_amounts(f"{where}.limits", resources.limits)
-                check_amounts(f"{where}.requests", resources.requests)
-
-
-def counted_limits(container: CaseContainer) -> dict[str, int]:
-    """Resource -> limit in whole units, rounded up; of a container that was checked."""
-    return {
-        # The quick way for what nearly all limits are: a text that was seen before.
-        name: value_of(amount) if type(amount) is str else Quantity.from_api(amount).value()
-        for name, amount in _limits(container).items()
-    }
-
-
-def quantities(container: CaseContainer) -> dict[str, Quantity]:
-    """Resource -> limit; of a container that was checked."""
-    return {name: Quantity.from_api(amount) for name, amount in _limits(container).items()}
-
-
 def _devices(path: str, resource: ResourceCase) -> list[Device]:
     devices: dict[str, Device] = {}
     for index, d in enumerate(resource.devices):
@@ -218,14 +120,10 @@ def _devices(path: str, resource: ResourceCase) -> list[Device]:
     return list(devices.values())
 
 
-def _limits(container: CaseContainer) -> ResourceList:
-    return (container.resources.limits if container.resources else None) or {}
-
-
 class StepCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Allocate for one container, with the NUMA affinity stored for it (None for none)."""
 
-    pod: CasePod
+    pod: Pod
     container: str
     affinity: list[int] | None = None
 
@@ -305,30 +203,35 @@ def _manager(case: DevicesCase, profile: KubeletProfile) -> ManagerImpl:
 
 
 def _calls(case_input: DevicesCase) -> list[AllocateCall]:
+    check_asked(lists_of_pods(step.pod for step in case_input.steps))
     active = frozenset(case_input.active_pods or ()).union(
-        step.pod.metadata.uid for step in case_input.steps
+        step.pod.metadata.uid or "" for step in case_input.steps
     )
     return [_call(index, step, active) for index, step in enumerate(case_input.steps)]
 
 
 def _call(index: int, step: StepCase, active: frozenset[str]) -> AllocateCall:
-    path = f"input.steps[{index}]"
-    check_pod(f"{path}.pod", step.pod)
-    found = step.pod.container(step.container)
-    if found is None:
-        raise BadInputError(f"{path}.container: the pod has no {step.container!r}")
-    container, is_init = found
-    affinity = step.affinity
+    path, pod, affinity = f"input.steps[{index}]", step.pod, step.affinity
+    container = container_named(f"{path}.container", pod, step.container)
+    is_init = any(each is container for each in pod.spec.init_containers or ())
+    nodes = None if affinity is None else node_set(f"{path}.affinity", affinity)
     return AllocateCall(
-        pod=step.pod.metadata.uid,
+        pod=pod.metadata.uid or "",
         container=step.container,
-        limits=counted_limits(container),
-        claimed=step.pod.claimed(step.container),
+        limits=device_limits(container),
+        claimed=_claimed(pod, step.container),
         is_init=is_init,
-        is_restartable=is_init and container.is_restartable,
-        affinity=None if affinity is None else mask_of(node_set(f"{path}.affinity", affinity)),
+        is_restartable=is_init and is_sidecar(container),
+        affinity=None if nodes is None else mask_of(nodes),
         active_pods=active,
     )
+
+
+def _claimed(pod: Pod, container: str) -> frozenset[str]:
+    """Resources of a container that a resource claim of the pod stands for."""
+    claim = pod.status.extended_resource_claim_status if pod.status is not None else None
+    mappings = claim.request_mappings if claim is not None else None
+    return frozenset(m.resource_name for m in mappings or () if m.container_name == container)
 
 
 def _held(manager: ManagerImpl, call: AllocateCall) -> dict[str, DevicesPerNUMA]:

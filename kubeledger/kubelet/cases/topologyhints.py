@@ -9,24 +9,26 @@ from typing import Literal
 import msgspec
 
 from kubeledger.kubelet.cases.devices import (
-    CaseContainer,
-    CasePod,
     DevicesCase,
-    check_pod,
-    counted_limits,
     manager_of,
-    quantities,
 )
-from kubeledger.kubelet.cases.fields import ADMISSIBLE, Judgement, impossible, node_set
+from kubeledger.kubelet.cases.fields import (
+    ADMISSIBLE,
+    Judgement,
+    container_named,
+    impossible,
+    node_set,
+)
 from kubeledger.kubelet.devicemanager.topology_hints import (
-    ContainerLimits,
     Wanted,
+    device_limits,
     pod_device_request,
     topology_hints,
     wanted,
 )
+from kubeledger.kubelet.kube.pod import lists_of_pods
 from kubeledger.kubelet.kube.quantity import QuantityError
-from kubeledger.kubelet.profile.devices import DeviceFacts
+from kubeledger.kubelet.kube.resources import check_asked
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.policy import Hints, bits_of
 from kubeledger.model.errors import BadInputError
@@ -107,41 +109,27 @@ def _hints(
     if len(case_input.numa_nodes) > NODES_MAX:
         raise BadInputError(f"input.numaNodes: more than {NODES_MAX} nodes")
     facts, step = profile.devices, case_input.steps[0]
-    check_pod("input.steps[0].pod", step.pod)
+    check_asked(lists_of_pods((step.pod,)))
+    asked = container_named("input.steps[0].container", step.pod, step.container)
     node_set("input.steps[0].affinity", step.affinity or ())
     manager = manager_of(
         case_input.numa_nodes, case_input.resources or {}, case_input.allocated or (), facts
     )
-    uid = step.pod.metadata.uid
+    uid = step.pod.metadata.uid or ""
     active = {uid, *(case_input.active_pods or ())}
-    found = step.pod.container(step.container)
-    if found is None:
-        raise BadInputError(f"input.steps[0].container: the pod has no {step.container!r}")
     container = None if case_input.scope == "pod" else step.container
     if container is None:
         try:
-            requests = _pod_request(step.pod, facts)
+            requests = pod_device_request(step.pod.spec, facts)
         except QuantityError as error:
             raise BadInputError(f"input.steps[0].pod: the sum of its limits: {error}") from None
     else:
-        requests = counted_limits(found[0])
+        requests = device_limits(asked)
     hints = topology_hints(manager, uid, container, requests, active)
     return hints, lambda: {
         resource: wanted(manager, uid, container, resource, requested)
         for resource, requested in requests.items()
     }
-
-
-def _pod_request(pod: CasePod, facts: DeviceFacts) -> dict[str, int]:
-    return pod_device_request(
-        [_limits(container) for container in pod.spec.init_containers or ()],
-        [_limits(container) for container in pod.spec.containers],
-        facts,
-    )
-
-
-def _limits(container: CaseContainer) -> ContainerLimits:
-    return ContainerLimits(limits=quantities(container), is_restartable=container.is_restartable)
 
 
 def _outcomes(hints: Hints | None) -> list[HintOutcome] | None:

@@ -262,10 +262,10 @@ def take_by_topology_numa_distributed(
     Raises:
         AllocationError: there are too few.
 
-    Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go takeByTopologyNUMADistributed
-    Differs: 1.23, where the option is new and off, counts its balance otherwise.
+    Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go takeByTopologyNUMADistributed;
+        v1.23.0
     """
-    if count % group:
+    if count % group and facts.distribution_balances_machine:
         return take_by_topology_numa_packed(topo, available, count, options, facts)
     if count < 1:
         return 0
@@ -274,8 +274,8 @@ def take_by_topology_numa_distributed(
     nodes = topo.numa_nodes
     ordered = acc.sort_available(nodes)
     free = {node: (nodes[node] & acc.details).bit_count() for node in ordered}
-    for size in _range_needed(topo, len(free), count, group):
-        chosen = _best_combination(ordered, free, size, count, group)
+    for size in _range_needed(topo, free, count, group, facts):
+        chosen = _best_combination(ordered, free, size, count, group, facts)
         if chosen is None:
             continue
         combo, givers = chosen
@@ -289,9 +289,10 @@ def take_by_topology_numa_distributed(
         for node in combo:
             take_from(node, even)
         rest = count - even * size
-        for node in _in_turn(
+        in_turn = _in_turn(
             givers, lambda node: (nodes[node] & acc.details).bit_count(), rest, group
-        ):
+        )
+        for node in in_turn if facts.distribution_balances_machine else givers:
             take_from(node, group)
         if acc.needed:
             many = "not enough" if acc.needed > 0 else "too many"
@@ -302,15 +303,20 @@ def take_by_topology_numa_distributed(
     return take_by_topology_numa_packed(topo, available, count, options, facts)
 
 
-def _range_needed(topo: CPUTopology, nodes: int, count: int, group: int) -> range:
+def _range_needed(
+    topo: CPUTopology, free: Mapping[int, int], count: int, group: int, facts: ResourceManagerFacts
+) -> range:
     """Numbers of NUMA nodes that may do, of those with free CPUs.
 
-    Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go rangeNUMANodesNeededToSatisfy
+    Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go rangeNUMANodesNeededToSatisfy;
+        v1.23.0
     """
-    groups = (topo.cpus.bit_count() - 1) // group + 1
-    groups_of_node = (groups - 1) // len(topo.numa_nodes) + 1
+    cpus, nodes = topo.cpus.bit_count(), len(topo.numa_nodes)
+    if not facts.distribution_balances_machine:
+        cpus, nodes = sum(free.values()), len(free)
+    groups_of_node = ((cpus - 1) // group) // nodes + 1
     needed = (count - 1) // group + 1
-    return range((needed - 1) // groups_of_node + 1, min(needed, nodes) + 1)
+    return range((needed - 1) // groups_of_node + 1, min(needed, len(free)) + 1)
 
 
 def _in_turn(
@@ -328,7 +334,12 @@ def _in_turn(
 
 
 def _best_combination(
-    ordered: Sequence[int], free: Mapping[int, int], size: int, count: int, group: int
+    ordered: Sequence[int],
+    free: Mapping[int, int],
+    size: int,
+    count: int,
+    group: int,
+    facts: ResourceManagerFacts,
 ) -> tuple[Sequence[int], Sequence[int]] | None:
     """The NUMA nodes that leave the machine most evenly filled, and which of them give the rest.
 
@@ -338,6 +349,7 @@ def _best_combination(
         size: how many nodes.
         count: CPUs to take.
         group: CPUs that are taken together.
+        facts: of the kubelet's version.
     """
     best = inf
     found: list[int] | None = None
@@ -353,10 +365,14 @@ def _best_combination(
         enough = sum(free[node] for node in set(combo)) >= count and groups * group >= count
         if not enough or min(counts) < even:
             continue
-        after = dict(free)
-        for node in combo:
-            after[node] -= even
-        balance, of_combo = _best_remainder(after, combo, rest, group)
+        if facts.distribution_balances_machine:
+            after = dict(free)
+            for node in combo:
+                after[node] -= even
+            balance, of_combo = _best_remainder(after, combo, rest, group)
+        else:
+            after = {node: free[node] - even for node in combo}
+            balance, of_combo = _best_groups(after, combo, rest, group)
         if balance < best:
             best, found, givers = balance, kept, of_combo
     return None if found is None else (found[:size], givers)
@@ -385,6 +401,35 @@ def _best_remainder(
             if given >= rest and balance < best:
                 best, found = balance, (kept, size)
     return best, found[0][: found[1]]
+
+
+def _best_groups(
+    after: dict[int, int], combo: Sequence[int], rest: int, group: int
+) -> tuple[float, Sequence[int]]:
+    """The same in 1.23, of the chosen NUMA nodes alone, each of which gives a group or none.
+
+    For each of them a 0 is counted beside what is left on it.
+
+    Source: v1.23.0 pkg/kubelet/cm/cpumanager/cpu_assignment.go takeByTopologyNUMADistributed,
+        mapIntInt.Values, standardDeviation
+    """
+
+    def balance_of(left: Mapping[int, int]) -> float:
+        counts = [0] * len(left) + [*left.values()]
+        mean = sum(counts) / len(counts)
+        return sqrt(sum((n - mean) * (n - mean) for n in counts) / len(counts))
+
+    if not rest:
+        return balance_of(after), ()
+    best, found, size = inf, list[int](), rest // group
+    for kept in iterate_combinations(combo, size):
+        left = after.copy()
+        for node in kept[:size]:
+            left[node] -= group
+        balance = balance_of(left)
+        if balance < best:
+            best, found = balance, kept
+    return best, found[:size]
 
 
 def iterate_combinations(items: Sequence[int], size: int) -> Iterator[list[int]]:

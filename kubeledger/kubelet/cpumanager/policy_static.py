@@ -6,7 +6,7 @@ grows as CPUs are given and come back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -348,7 +348,7 @@ class StaticPolicy:
         if allocated is not None:
             fits = allocated.bit_count() == count
             return {CPU: self.generate_hints(allocated, 0, count) if fits else ()}
-        reusable = self.cpus_to_reuse.get(uid, 0)
+        reusable = self.cpus_to_reuse.get(uid, 0) if self._facts.hints_count_reusable_cpus else 0
         return {CPU: self.generate_hints(self.available(state), reusable, count)}
 
     def get_pod_topology_hints(self, state: State, pod: Pod) -> ProviderHints:
@@ -378,9 +378,11 @@ class StaticPolicy:
     def generate_hints(self, available: CPUSet, reusable: CPUSet, count: int) -> Hints:
         """Every set of NUMA nodes that has enough free CPUs, and all that are used again.
 
-        Preferred are those with as few nodes as would do if all CPUs were free.
+        Preferred are those with as few nodes as would do if all CPUs were free, with
+        align-by-socket also those on as few sockets.
 
-        Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go generateCPUTopologyHints
+        Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go generateCPUTopologyHints,
+            isHintSocketAligned
         """
         masks = self.topology.node_masks
         fewest = len(self.topology.numa_nodes)
@@ -391,26 +393,17 @@ class StaticPolicy:
             for hint in masks
             if (available & hint[1]).bit_count() >= missing and not reusable & ~hint[1]
         ]
-        if not self.options.align_by_socket and not self._facts.hints_prefer_fewest_sockets:
+        if not self.options.align_by_socket:
             return tuple([yes if size == fewest else no for size, _, no, yes in able])
-        prefers = self._preference(fewest, count)
-        return tuple([yes if prefers(size, cpus) else no for size, cpus, no, yes in able])
-
-    def _preference(self, fewest: int, count: int) -> Callable[[int, CPUSet], bool]:
-        """Whether a set of so many NUMA nodes with these CPUs is preferred, by its sockets.
-
-        Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go isHintSocketAligned; v1.19.0
-            generateCPUTopologyHints
-        """
         topology = self.topology
-        if self.options.align_by_socket:
-            per_socket = len(topology.numa_nodes) // (topology.num_sockets or 1)
-            sockets = -(-fewest // per_socket) if per_socket else None
-            return lambda size, cpus: size == fewest or topology.sockets_of(cpus) == sockets
-        masks = topology.node_masks
-        able = (cpus for size, cpus, *_ in masks if size == fewest and cpus.bit_count() >= count)
-        least = topology.sockets_of(next(able, topology.cpus))
-        return lambda size, cpus: size == fewest and topology.sockets_of(cpus) == least
+        per_socket = len(topology.numa_nodes) // (topology.num_sockets or 1)
+        sockets = -(-fewest // per_socket) if per_socket else None
+        return tuple(
+            [
+                yes if size == fewest or topology.sockets_of(cpus) == sockets else no
+                for size, cpus, no, yes in able
+            ]
+        )
 
 
 def returned_cpus(cpus: CPUSet, siblings: CPUSet, facts: ResourceManagerFacts) -> CPUSet:

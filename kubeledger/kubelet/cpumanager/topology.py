@@ -130,7 +130,7 @@ class CPUTopology:
             num_cores += len(node.cores)
             for core in node.cores:
                 listed += len(core.threads)
-                self._add(node.id, core)
+                self._add(node.id, core.socket if facts.sockets_are_known else node.id, core)
         self.cores = dict(sorted(self.cores.items()))
         num_cpus = listed if machine.num_cores is None else machine.num_cores
         if not num_cpus:
@@ -143,7 +143,7 @@ class CPUTopology:
         units = (*self.numa_nodes.values(), *self.sockets.values())
         self.smallest = min(map(int.bit_count, units), default=0)
 
-    def _add(self, node: int, core: Core) -> None:
+    def _add(self, node: int, socket: int, core: Core) -> None:
         cpus = 0
         for thread in core.threads:
             cpus |= 1 << thread
@@ -154,9 +154,7 @@ class CPUTopology:
         if cpus & self.cpus:
             self._forget(cpus)
         self.cpus |= cpus
-        socket, uncore = core.socket, core.uncore_cache
-        if uncore is None:
-            uncore = socket
+        uncore = socket if core.uncore_cache is None else core.uncore_cache
         first = (cpus & -cpus).bit_length() - 1
         self.cores[first] = self.cores.get(first, 0) | cpus
         self.numa_nodes[node] = self.numa_nodes.get(node, 0) | cpus

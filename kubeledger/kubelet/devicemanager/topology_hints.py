@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-import msgspec
-
 from kubeledger.kubelet.devicemanager.manager import ManagerImpl
-from kubeledger.kubelet.kube.quantity import Quantity
+from kubeledger.kubelet.kube.pod import Container, PodSpec, is_sidecar
+from kubeledger.kubelet.kube.quantity import Quantity, value_of
 from kubeledger.kubelet.profile.devices import DeviceFacts
 from kubeledger.kubelet.topologymanager.policy import (
     BITS_MAX,
@@ -50,7 +49,7 @@ class Wanted(NamedTuple):
 
     @property
     def nodes(self) -> tuple[int, ...]:
-        """Nodes that hints are made of: since 1.30 those that host devices of the resource.
+        """Nodes that hints are made of, all or those that host devices of the resource.
 
         Source: v1.36.2 pkg/kubelet/cm/devicemanager/topology_hints.go deviceNUMANodes
         """
@@ -165,23 +164,16 @@ def topology_hints(
     }
 
 
-class ContainerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of one container.
-
-    Attributes:
-        limits: resource -> amount.
-        is_restartable: an init container that keeps running.
-    """
-
-    limits: Mapping[str, Quantity]
-    is_restartable: bool = False
+def device_limits(container: Container) -> dict[str, int]:
+    """Resource -> limit of a container in whole units, rounded up."""
+    return {
+        # The quick way for what nearly all limits are: a text that was seen before.
+        name: value_of(amount) if type(amount) is str else Quantity.from_api(amount).value()
+        for name, amount in container.limits.items()
+    }
 
 
-def pod_device_request(
-    init_containers: Iterable[ContainerLimits],
-    containers: Iterable[ContainerLimits],
-    facts: DeviceFacts,
-) -> dict[str, int]:
+def pod_device_request(spec: PodSpec, facts: DeviceFacts) -> dict[str, int]:
     """Resource -> count: what app containers need together, or one init container needs.
 
     Since 1.28 restartable init containers count with the app containers, and those before
@@ -192,15 +184,15 @@ def pod_device_request(
     Differs: resources that are no devices are in the result as well.
     """
     total: dict[str, Quantity] = {}
-    for container in containers:
+    for container in spec.containers or ():
         _add(total, _counted(container, facts))
     sidecars: dict[str, Quantity] = {}
     peaks: list[dict[str, Quantity]] = []
-    for container in init_containers:
+    for container in spec.init_containers or ():
         limits, peak = _counted(container, facts), dict(sidecars)
         _add(peak, limits)
         peaks.append(peak)
-        if container.is_restartable and facts.pod_request_counts_sidecars:
+        if is_sidecar(container) and facts.pod_request_counts_sidecars:
             _add(total, limits)
             sidecars = peak
     for peak in peaks:
@@ -210,11 +202,11 @@ def pod_device_request(
     return {resource: amount.value() for resource, amount in total.items()}
 
 
-def _counted(container: ContainerLimits, facts: DeviceFacts) -> Mapping[str, Quantity]:
+def _counted(container: Container, facts: DeviceFacts) -> dict[str, Quantity]:
     """Limits as they are added up: as written, or up to 1.26 rounded up one by one."""
     if facts.pod_request_rounded_once:
-        return container.limits
-    return {name: Quantity.of(amount.value()) for name, amount in container.limits.items()}
+        return {name: Quantity.from_api(amount) for name, amount in container.limits.items()}
+    return {name: Quantity.of(count) for name, count in device_limits(container).items()}
 
 
 def _add(total: dict[str, Quantity], limits: Mapping[str, Quantity]) -> None:

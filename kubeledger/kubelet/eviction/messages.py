@@ -154,11 +154,21 @@ def _offenders(
             if (container.name or "") != (seen.name or ""):
                 continue
             requests = container.requests
+            if facts.message_reads_allocated_memory and resource == "memory":
+                requests = _allocated(pod, container)
             request = Quantity.from_api(requests[resource]) if resource in requests else ZERO
             if usage is not None and usage > request:
                 yield container.name or "", str(usage), request
             if facts.message_names_init_containers:
                 break
+
+
+def _allocated(pod: Pod, container: Container) -> ResourceList:
+    """What a container's status says it has been given; without a status what it requests."""
+    for each in (pod.status.container_statuses if pod.status is not None else None) or ():
+        if each.name == container.name:
+            return each.allocated_resources or {}
+    return container.requests
 
 
 def _usage(stats: ContainerStats, resource: str) -> Quantity | None:

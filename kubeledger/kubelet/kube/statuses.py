@@ -173,6 +173,17 @@ def container_should_restart(
     return policy_restarts(pod_policy, exit_code)
 
 
+def is_container_restartable(container: HasRestartPolicy, pod_policy: str) -> bool:
+    """Whether any exit of a container could have it restarted.
+
+    Source: v1.36.2 pkg/api/v1/pod/util.go IsContainerRestartable
+    """
+    if container.restart_policy is None:
+        return pod_policy != NEVER
+    rules = container.restart_policy_rules or ()
+    return container.restart_policy != NEVER or any(rule.action == RESTART for rule in rules)
+
+
 def policy_restarts(policy: str, exit_code: int) -> bool:
     """Whether a restart policy alone starts a container again; an unknown one is Always."""
     return policy != NEVER and (policy != ON_FAILURE or exit_code != 0)

@@ -180,8 +180,8 @@ def _exhausted(budget: Requested, exclusive: Requested, order: MapOrder) -> str:
 Reusable = Mapping[int, Mapping[str, int]]
 """Mask of NUMA nodes -> type of memory -> bytes that init containers left to reuse."""
 
-_Group = tuple[int, int, int, tuple[int, ...], TopologyHint, TopologyHint]
-"""Mask, mask without the last node, that node, all nodes, a hint not preferred, one that is."""
+_Group = tuple[int, tuple[int, ...], TopologyHint, TopologyHint]
+"""Mask, nodes, a hint not preferred, one that is."""
 
 
 class KubeletPanicError(Exception):
@@ -204,27 +204,30 @@ def calculate_hints(
     if not requested:
         return ()
     nodes = tuple(sorted(machine))
-    groups = _groups(nodes)
+    groups, shape = _groups(nodes)
     wanted = []
     for name, size in requested.items():
-        tables = {node: table_of(machine[node], name, node) for node in nodes}
-        wanted.append((size, *_sums(groups, tables), name))
+        tables = [table_of(machine[node], name, node) for node in nodes]
+        allocatable = _sums(shape, [table.allocatable_bytes for table in tables])
+        wanted.append((size, allocatable, _sums(shape, [t.free_bytes for t in tables]), name))
     busy = mask_of([node for node, state in machine.items() if state.assignments])
-    fewest = len(nodes)
+    sized_first, fewest = facts.sized_before_groups, len(nodes)
     found: list[tuple[int, TopologyHint, TopologyHint]] = []
-    for mask, _, _, group, no, yes in groups:
-        if not facts.sized_before_groups and is_taken(machine, mask, group, busy):
+    for at, (mask, group, no, yes) in enumerate(groups, start=1):
+        if not sized_first and is_taken(machine, mask, group, busy):
             continue
         for size, allocatable, _, _ in wanted:
-            if allocatable[mask] & UINT64 < size:
+            if allocatable[at] & UINT64 < size:
                 break
         else:
-            fewest = min(fewest, len(group))
-            if facts.sized_before_groups and is_taken(machine, mask, group, busy):
+            if len(group) < fewest:
+                fewest = len(group)
+            if sized_first and is_taken(machine, mask, group, busy):
                 continue
-            left = reusable.get(mask) or {}
+            left = reusable.get(mask) if reusable else None
             for size, _, free, name in wanted:
-                if free[mask] + left.get(name, 0) & UINT64 < size:
+                reused = left.get(name, 0) if left else 0
+                if free[at] + reused & UINT64 < size:
                     break
             else:
                 found.append((len(group), no, yes))
@@ -364,27 +367,30 @@ def table_of(state: NUMANodeState, name: str, node: int) -> MemoryTable:
     return table
 
 
-def _sums(
-    groups: Iterable[_Group], tables: Mapping[int, MemoryTable]
-) -> tuple[dict[int, int], dict[int, int]]:
-    """What is allocatable and what is free on the nodes of each group, by its mask."""
-    allocatable, free = {0: 0}, {0: 0}
-    for mask, rest, node, *_ in groups:
-        table = tables[node]
-        allocatable[mask] = allocatable[rest] + table.allocatable_bytes
-        free[mask] = free[rest] + table.free_bytes
-    return allocatable, free
+def _sums(shape: Iterable[tuple[int, int]], of_nodes: Sequence[int]) -> list[int]:
+    """0, then what all nodes of a group have together, group by group."""
+    sums = [0]
+    for rest, last in shape:
+        sums.append(sums[rest] + of_nodes[last])
+    return sums
 
 
 @lru_cache(maxsize=64)
-def _groups(nodes: tuple[int, ...]) -> tuple[_Group, ...]:
-    """Every group of nodes: by size, then by position."""
+def _groups(nodes: tuple[int, ...]) -> tuple[tuple[_Group, ...], tuple[tuple[int, int], ...]]:
+    """Every group of nodes, by size, then by position; and of what each is made.
+
+    That is another group (counted from 1; 0: none) and a node (counted from 0) beside it.
+    """
     groups: list[_Group] = []
+    shape: list[tuple[int, int]] = []
+    numbers = {0: 0}
     for mask in iterate_bit_masks(nodes):
         last = mask.bit_length() - 1
         hints = TopologyHint(mask, preferred=False), TopologyHint(mask, preferred=True)
-        groups.append((mask, mask ^ (1 << last), last, tuple(bits_of(mask)), *hints))
-    return tuple(groups)
+        groups.append((mask, tuple(bits_of(mask)), *hints))
+        shape.append((numbers[mask ^ (1 << last)], nodes.index(last)))
+        numbers[mask] = len(groups)
+    return tuple(groups), tuple(shape)
 
 
 def _extends(group: int, affinity: int, facts: ResourceManagerFacts) -> bool:

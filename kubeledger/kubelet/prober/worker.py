@@ -19,6 +19,7 @@ from kubeledger.kubelet.kube.statuses import (
     NEVER,
     RESTART_ALL,
     container_should_restart,
+    is_container_restartable,
     is_restartable_init_container,
     matching_restart_rule,
 )
@@ -345,10 +346,14 @@ def may_run_again(
 ) -> bool:
     """Whether a worker waits for the next instance of a container that does not run.
 
-    Source: v1.36.2 pkg/kubelet/prober/worker.go doProbe
+    Source: v1.36.2 pkg/kubelet/prober/worker.go doProbe; v1.34.9
     Differs: split off; the feature gates are facts.
     """
     terminated = status.state.terminated
+    if facts.exited_container_keeps_worker:
+        return terminated is not None or is_container_restartable(
+            container, pod.spec.restart_policy
+        )
     if terminated is None:
         return True
     if facts.container_restart_rules:

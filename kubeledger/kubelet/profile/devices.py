@@ -92,8 +92,10 @@ class DeviceFacts(msgspec.Struct, frozen=True, kw_only=True):
     )
     hints_on_device_nodes_only: bool = fact(
         since=36,
+        backports={35: 6},
         text="Hints are made of NUMA nodes that host devices of the resource, used or not.",
-        source="topology_hints.go deviceNUMANodes, PR 138244 (in the notes of v1.36.0)",
+        source="topology_hints.go deviceNUMANodes, PR 138244 (in the notes of v1.36.0): v1.34.9 "
+        "and v1.35.6 differ",
         proof="conformance",
     )
     end_of_old_stream_ignored: bool = fact(

@@ -98,6 +98,15 @@ class EvictionFacts(msgspec.Struct, frozen=True, kw_only=True):
         source=f"{_HELPERS} evictionMessage: v1.31.0 and v1.32.0 differ",
         proof="source",
     )
+    message_reads_allocated_memory: bool = fact(
+        since=27,
+        until=32,
+        gate="InPlacePodVerticalScaling",
+        text="What a container's status says is allocated of memory stands for its request in the "
+        "message, be it nothing.",
+        source=f"{_HELPERS} evictionMessage: v1.26.0 and v1.27.1, v1.31.14 and v1.32.13 differ",
+        proof="source",
+    )
     message_names_pod_request: bool = fact(
         since=34,
         text="Under memory pressure the message has usage and request of a pod that requests "

@@ -102,7 +102,6 @@ class ImageFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 _IMAGE_MANAGER = "pkg/kubelet/images/image_manager.go"
 _ENSURE = f"{_IMAGE_MANAGER} EnsureImageExists"
-_PULL = f"{_IMAGE_MANAGER} pullImage"
 _RECORDS = "pkg/kubelet/images/pullmanager/fs_pullrecords.go"
 
 

@@ -40,6 +40,16 @@ class ProberFacts(msgspec.Struct, frozen=True, kw_only=True):
         source="worker.go doProbe (#134631); ContainerRestartRules on",
         proof="conformance",
     )
+    exited_container_keeps_worker: bool = fact(
+        since=34,
+        until=35,
+        gate="ContainerRestartRules",
+        text="Every worker outlives its container's exit, and one of a container that waits to "
+        "run ends if no policy or rule may restart that.",
+        source="worker.go doProbe, api/v1/pod/util.go IsContainerRestartable: v1.33.13 and v1.34.9,"
+        " v1.34.9 and v1.35.6 differ",
+        proof="source",
+    )
     restart_all_containers: bool = fact(
         since=36,
         text="Rules may restart all containers, which keeps every worker of the pod.",

@@ -19,7 +19,7 @@ from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts, TopologyFacts
 
 
-class KubeletProfile(msgspec.Struct, frozen=True, kw_only=True):
+class KubeletProfile(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
     """What one kubelet version does, wherever versions differ: facts by subsystem.
 
     Attributes:
@@ -156,6 +156,9 @@ GATED_FACTS: Final = (
     GatedFact("PodLevelResources", "admission", "pod_level_resources", 32),
     GatedFact("PodLevelResources", "cgroups", "pod_level_resources", 32),
     GatedFact("PodLevelResources", "eviction", "message_names_pod_request", 34),
+    GatedFact(
+        "InPlacePodVerticalScaling", "eviction", "message_reads_allocated_memory", 27, until=32
+    ),
     GatedFact("DisableCPUQuotaWithExclusiveCPUs", "cgroups", "exclusive_cpus_unlimited", 33),
     GatedFact("InPlacePodVerticalScaling", "admission", "resized_requests_count", 27),
     GatedFact("InPlacePodVerticalScaling", "kuberuntime", "resizes_in_place", 33),
@@ -194,7 +197,8 @@ GATED_FACTS: Final = (
     GatedFact("ExecProbeTimeout", "prober", "exec_timeout_fails", 20),
     GatedFact("GRPCContainerProbe", "prober", "grpc_probes", 23),
     GatedFact("ContainerRestartRules", "kuberuntime", "container_restart_rules", 34),
-    GatedFact("ContainerRestartRules", "prober", "container_restart_rules", 34),
+    GatedFact("ContainerRestartRules", "prober", "exited_container_keeps_worker", 34, until=35),
+    GatedFact("ContainerRestartRules", "prober", "container_restart_rules", 35),
     GatedFact("RestartAllContainersOnContainerExits", "kuberuntime", "restart_all_containers", 35),
     GatedFact("RestartAllContainersOnContainerExits", "prober", "restart_all_containers", 35),
     GatedFact(
@@ -236,9 +240,26 @@ def with_gates(profile: KubeletProfile, gates: Mapping[str, object] | None) -> K
     """
     if not gates:
         return profile
-    given = {name: value for name, value in gates.items() if isinstance(value, bool)}
-    values = tuple((name, _value(name, profile.version.minor, given)) for name in GATES)
-    return _applied(profile, tuple((name, on) for name, on in values if on is not None))
+    given = tuple((name, on) for name, on in gates.items() if isinstance(on, bool))
+    return _with_gates(profile, given)
+
+
+@lru_cache(maxsize=256)
+def _with_gates(profile: KubeletProfile, given: tuple[tuple[str, bool], ...]) -> KubeletProfile:
+    set_ones = dict(given)
+    values = {name: _value(name, profile.version.minor, set_ones) for name in GATES}
+    by_group: dict[str, dict[str, bool]] = {}
+    for fact in GATED_FACTS:
+        on = values[fact.gate]
+        if on is not None and fact.is_asked(profile.version.minor):
+            value = fact.when_on if on else fact.when_off
+            if value is not None:
+                by_group.setdefault(fact.group, {})[fact.name] = value
+    groups = {
+        group: msgspec.structs.replace(getattr(profile, group), **facts)
+        for group, facts in by_group.items()
+    }
+    return msgspec.structs.replace(profile, **groups)
 
 
 def _value(name: str, minor: int, given: Mapping[str, bool]) -> bool | None:
@@ -253,19 +274,3 @@ def _value(name: str, minor: int, given: Mapping[str, bool]) -> bool | None:
     if stages.alpha is not None and minor >= stages.alpha:
         return given.get("AllAlpha")
     return None
-
-
-@lru_cache(maxsize=64)
-def _applied(profile: KubeletProfile, values: tuple[tuple[str, bool], ...]) -> KubeletProfile:
-    by_group: dict[str, dict[str, bool]] = {}
-    given = dict(values)
-    for fact in GATED_FACTS:
-        if fact.gate in given and fact.is_asked(profile.version.minor):
-            value = fact.when_on if given[fact.gate] else fact.when_off
-            if value is not None:
-                by_group.setdefault(fact.group, {})[fact.name] = value
-    groups = {
-        group: msgspec.structs.replace(getattr(profile, group), **facts)
-        for group, facts in by_group.items()
-    }
-    return msgspec.structs.replace(profile, **groups)

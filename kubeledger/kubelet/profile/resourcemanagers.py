@@ -49,10 +49,11 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
     )
     pending_admission_pod: bool = fact(
         since=23,
+        backports={22: 1},
         until=32,
         text="The last pod that was to be admitted counts as active until another one is.",
         source="memory_manager.go, cpu_manager.go pendingAdmissionPod: v1.22.0 and v1.23.0, "
-        "v1.31.14 and v1.32.13 differ",
+        "v1.31.14 and v1.32.13 differ; for 1.22 #104267",
         proof="conformance",
     )
     allocated_resources_win: bool = fact(
@@ -140,17 +141,27 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
         proof="conformance",
     )
 
-    hints_prefer_fewest_sockets: bool = fact(
-        until=20,
-        text="Of the CPU manager's hints with the fewest NUMA nodes only those on the fewest "
-        "sockets are preferred.",
+    sockets_are_known: bool = fact(
+        since=20,
+        backports={19: 9},
+        text="A CPU's socket is what cAdvisor says; before, its NUMA node.",
+        source="cpumanager/topology/topology.go Discover: v1.19.0 and v1.20.0 differ (#90980, for "
+        "1.19 #99276)",
+        proof="source",
+    )
+    hints_count_reusable_cpus: bool = fact(
+        since=20,
+        text="CPUs that init containers leave to the pod's later containers count for the CPU "
+        "manager's hints; before, for the allocation alone.",
         source="cpumanager/policy_static.go generateCPUTopologyHints: v1.19.0 and v1.20.0 differ",
         proof="source",
     )
     sockets_counted_by_cadvisor: bool = fact(
         since=21,
+        backports={19: 9, 20: 5},
         text="A machine has as many sockets as cAdvisor says; before, as many as NUMA nodes.",
-        source="cpumanager/topology/topology.go Discover",
+        source="cpumanager/topology/topology.go Discover (#99464, for 1.20 #99493, for 1.19 "
+        "#99771)",
         proof="source",
     )
     units_sorted_by_free_cpus: bool = fact(
@@ -175,8 +186,10 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
     )
     ended_containers_leave_the_map: bool = fact(
         since=25,
+        backports={24: 2, 23: 8, 22: 10, 21: 13},
         text="The CPU manager forgets the IDs of containers of pods that are not active.",
-        source="cpumanager/cpu_manager.go removeStaleState",
+        source="cpumanager/cpu_manager.go removeStaleState: v1.24.0 and v1.24.12, v1.25.0 differ "
+        "(#109103, for 1.24 #110307, for 1.23 #109156, for 1.22 #109157, for 1.21 #109158)",
         proof="source",
     )
     free_cores_must_suffice: bool = fact(
@@ -247,6 +260,14 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
         text="distribute-cpus-across-numa is beta; before, alpha.",
         source=f"{_OPTIONS} betaOptions: v1.32.13 and v1.33.13 differ",
         proof="conformance",
+    )
+    distribution_balances_machine: bool = fact(
+        since=24,
+        text="distribute-cpus-across-numa balances what is left on all NUMA nodes; before, on the "
+        "chosen ones, of which each gave at most one CPU or core more than the others.",
+        source="cpumanager/cpu_assignment.go takeByTopologyNUMADistributed: v1.23.0 and v1.24.0 "
+        "differ",
+        proof="source",
     )
     align_by_socket_option: bool = fact(
         since=25,

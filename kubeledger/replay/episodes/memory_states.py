@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from kubeledger.kubelet.memorymanager.checkpoint import recorded_state
 from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
+from kubeledger.kubelet.memorymanager.machine import State
 from kubeledger.kubelet.memorymanager.memory_manager import restarts
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.model.bodies.resourcemanagers import MemoryBlock, MemoryManagerStateRead
@@ -37,11 +40,20 @@ class MemoryStates:
         yield from _more_than_there_is(body)
         if body.policy == "Static" and body.machine:
             with suppress(KubeletPanicError):
-                fits = restarts(recorded_state(body), facts)
+                state = recorded_state(body)
+                fits = restarts(state, facts)
                 # A file is written twice for a change: what one shows may be half of it.
                 twice, self._unfit = self._unfit and fits == {False}, fits == {False}
                 if fits != {True} and (overlap := _overlap(body)):
                     yield overlap
+                elif self._unfit and _is_whole(state, facts):
+                    yield MemoryFlaw(
+                        "memory_state_refused",
+                        "memory_state_refused",
+                        "memory_manager_state shows memory of a group of NUMA nodes on another of "
+                        "its nodes than the entries, counted anew, would have it: the next start "
+                        "of the kubelet refuses it",
+                    )
                 elif twice:
                     yield MemoryFlaw(
                         "memory_state_refused",
@@ -49,6 +61,12 @@ class MemoryStates:
                         "memory_manager_state shows other memory reserved on its NUMA nodes than "
                         "its entries give: the next start of the kubelet refuses it",
                     )
+
+
+def _is_whole(state: State, facts: ResourceManagerFacts) -> bool:
+    """Whether a file that is refused shows all of a change: its groups of nodes, as sums, fit."""
+    by_sums = msgspec.structs.replace(facts, groups_compared_by_sums=True)
+    return not facts.groups_compared_by_sums and restarts(state, by_sums) == {True}
 
 
 def _more_than_there_is(body: MemoryManagerStateRead) -> Iterator[MemoryFlaw]:

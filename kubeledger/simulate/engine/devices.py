@@ -10,14 +10,13 @@ from kubeledger.kubelet.devicemanager.allocate import AllocateCall, Served, deci
 from kubeledger.kubelet.devicemanager.checkpoint import checkpoint_content, writes_checkpoint
 from kubeledger.kubelet.devicemanager.manager import Device, ManagerImpl, NoContainers, RpcError
 from kubeledger.kubelet.devicemanager.topology_hints import (
-    ContainerLimits,
+    device_limits,
     pod_device_request,
     topology_hints,
     wanted,
 )
 from kubeledger.kubelet.kube.containermanager import AllocationError
 from kubeledger.kubelet.kube.pod import Container, Pod, is_sidecar
-from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.topologymanager.policy import Hints, ProviderHints, TopologyHint
 from kubeledger.model.bodies.devicemanager import (
     NO_HINTS,
@@ -268,17 +267,13 @@ class DeviceLoop:
 
     def container_hints(self, pod: SimPod, spec: Container) -> Offer:
         """Hints for a container, and what there is too little of."""
-        name, limits, active = spec.name or "", _limits(spec), self._collecting(pod)
+        name, limits, active = spec.name or "", device_limits(spec), self._collecting(pod)
         hints = topology_hints(self.manager, pod.uid, name, limits, active)
         return hints, list(self._shortages(pod, name, limits, hints))
 
     def pod_hints(self, pod: SimPod) -> Offer:
         """The same for a pod as a whole."""
-        requests = pod_device_request(
-            [_quantities(c) for c in pod.api.spec.init_containers or ()],
-            [_quantities(c) for c in pod.api.spec.containers or ()],
-            self._facts,
-        )
+        requests = pod_device_request(pod.api.spec, self._facts)
         active = self._collecting(pod)
         hints = topology_hints(self.manager, pod.uid, None, requests, active)
         return hints, list(self._shortages(pod, None, requests, hints))
@@ -318,7 +313,7 @@ class DeviceLoop:
 
     def allocate(self, pod: SimPod, spec: Container, affinity: int | None) -> str:
         """Give a container its devices; why not, or empty."""
-        limits = _limits(spec)
+        limits = device_limits(spec)
         if any(self.manager.is_device_plugin_resource(resource) for resource in limits):
             self._collecting(pod)
         container = pod.container(spec.name or "")
@@ -410,12 +405,3 @@ class Provider:
 
 def _texts(counts: Mapping[str, int]) -> dict[str, str]:
     return {resource: str(count) for resource, count in counts.items()}
-
-
-def _limits(spec: Container) -> dict[str, int]:
-    return {name: Quantity.from_api(amount).value() for name, amount in spec.limits.items()}
-
-
-def _quantities(spec: Container) -> ContainerLimits:
-    limits = {name: Quantity.from_api(amount) for name, amount in spec.limits.items()}
-    return ContainerLimits(limits=limits, is_restartable=is_sidecar(spec))

@@ -79,3 +79,22 @@ def test_a_log_that_begins_within_a_line(tmp_path: Path) -> None:
     survey = survey_log(SourceFile(path.name, path, 0), [])
     assert survey.first_stamp is not None
     assert survey.caller_version == "1.36.2"
+
+
+@pytest.mark.parametrize(
+    ("zone", "lag_s", "offset_s"),
+    [("Z", 1, 0), ("+02:00", 1, 7200), ("-03:30", 9, -12600), ("+02:00", 300, None)],
+)
+def test_lines_between_the_entries_show_their_zone(
+    tmp_path: Path, zone: str, lag_s: int, offset_s: int | None
+) -> None:
+    """As k3s writes them; one of some other moment shows nothing."""
+    entry = 'I0812 10:{:02}:{:02}.000000    1234 server.go:467] "Kubelet version" x="y"\n'
+    k3s = 'time="2024-08-12T10:{:02}:00{}" level=info msg="Running kubelet"\n'
+    text = "".join(
+        k3s.format(minute, zone) + 2 * entry.format(minute + lag_s // 60, lag_s % 60)
+        for minute in range(5)
+    )
+    write(tmp_path / "k3s.log", text)
+    found = survey_log(SourceFile("k3s.log", tmp_path / "k3s.log", 0), [])
+    assert list(found.offsets_ns) == ([] if offset_s is None else [offset_s * NS_PER_S])

@@ -86,6 +86,36 @@ def test_a_list_of_several_kinds(tmp_path: Path, form: str, indent: int | None) 
         assert formats == ["events", "node", "pod-list"]
 
 
+def without_kind(item: dict[str, object]) -> dict[str, object]:
+    """As the API server lists it."""
+    return {key: value for key, value in item.items() if key != "kind"}
+
+
+OF_THREE = [{**NODE, "status": {"nodeInfo": {}}}, pod(), EVENT]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [[{"kind": "List", "items": [item]} for item in OF_THREE]],
+        [{"kind": "List", "items": [item], "apiVersion": "v1"} for item in OF_THREE],
+        [OF_THREE],
+        [[without_kind(item) for item in OF_THREE]],
+        [{"kind": "List", "items": [without_kind(item) for item in OF_THREE]}],
+        OF_THREE,
+        [{"type": "ADDED", "object": item} for item in OF_THREE],
+    ],
+)
+@pytest.mark.parametrize("indent", [None, 1])
+def test_values_of_several_kinds(tmp_path: Path, values: list[object], indent: int | None) -> None:
+    """Below each other or in an array; what an API server lists has no kind of its own."""
+    text = "\n".join(json.dumps(value, indent=indent) for value in values)
+    plan = one(tmp_path, write(tmp_path / "all.json", text))
+    assert plan.context.node == "node-x"
+    formats = sorted(str(file.format) for file in plan.bundle.files)
+    assert formats == ["events", "node", "pod-list"]
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -93,12 +93,37 @@ def test_released_cpus_that_a_sibling_has(version: str, default: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "held"), [("1.22.0", {}), ("1.23.0", {"u": {"c": "1"}}), ("1.32.0", {})]
+    ("version", "held"), [("1.22.0", {}), ("1.22.1", {"u": {"c": "1"}}), ("1.32.0", {})]
 )
 def test_the_pod_that_is_admitted_is_active(version: str, held: dict[str, Any]) -> None:
-    """From 1.23 to 1.31, until another one is."""
+    """From 1.22.1 to 1.31, until another one is."""
     of = case(
         allocate("u"), {"op": "removeStaleState"}, pods=(pod("u", ("c", "1")),), activePods=[]
+    )
+    assert outcomes(version, of, "entries")[-1] == held
+
+
+@pytest.mark.parametrize(("version", "nodes"), [("1.19.0", []), ("1.20.0", [[0]])])
+def test_hints_of_what_init_containers_leave(version: str, nodes: list[list[int]]) -> None:
+    """Their CPUs count since 1.20; before, a container that can have them has no hint."""
+    of = case(
+        allocate("u", "i"),
+        {"op": "hints", "pod": "u", "container": "c"},
+        pods=(pod("u", ("c", "7"), init=(("i", "7"),)),),
+    )
+    hints = outcomes(version, of, "hints")[-1]["cpu"]
+    assert [each["numaNodes"] for each in hints] == nodes
+
+
+@pytest.mark.parametrize(("version", "held"), [("1.24.1", {}), ("1.24.2", {"u": {"c": "2-3"}})])
+def test_ids_of_containers_that_are_gone(version: str, held: dict[str, Any]) -> None:
+    """Forgotten since 1.24.2; before, the end of an old one takes what a new one has."""
+    of = case(
+        {"op": "removeStaleState", "activePods": []},
+        {**allocate("u"), "activePods": ["u"]},
+        {"op": "removeContainer", "containerID": "old"},
+        pods=(pod("u", ("c", "2")),),
+        initialContainers=[["u", "c", "old"]],
     )
     assert outcomes(version, of, "entries")[-1] == held
 

@@ -91,6 +91,22 @@ def test_before_1_23_numa_nodes_do_not_count() -> None:
     assert taken(FOUR_NODES, "0-1,4-15", 4, version="1.23.0") == "4-7"
 
 
+@pytest.mark.parametrize(("version", "expected"), [("1.19.8", "4-7"), ("1.19.9", "0-1,4-5")])
+def test_before_1_19_9_each_numa_node_is_a_socket(version: str, expected: str) -> None:
+    """Until then the kubelet took cAdvisor's NUMA nodes for sockets."""
+    assert taken(FOUR_NODES, "0-1,4-15", 4, version=version) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [("1.19.8", 4), ("1.19.9", 8), ("1.20.4", 4), ("1.20.5", 8)],
+)
+def test_cpus_of_a_socket(version: str, expected: int) -> None:
+    """Four NUMA nodes on two sockets."""
+    topology = CPUTopology(FOUR_NODES, resolve(version).resourcemanagers)
+    assert topology.cpus_per_socket == expected
+
+
 @pytest.mark.parametrize(
     ("options", "count", "expected"),
     [
@@ -104,6 +120,29 @@ def test_before_1_23_numa_nodes_do_not_count() -> None:
 def test_spread(options: StaticPolicyOptions, count: int, expected: str) -> None:
     """Over as few NUMA nodes as do, in whole cores where these are wanted."""
     assert taken(FOUR_NODES, "0-15", count, options) == expected
+
+
+@pytest.mark.parametrize(("version", "expected"), [("1.23.0", "0-2,8-10"), ("1.24.0", "0-2,4-6")])
+def test_what_is_balanced(version: str, expected: str) -> None:
+    """In 1.23 the NUMA nodes that are chosen, since then the machine, of which one is nearly full.
+
+    With 4, 4, 3 and 1 CPUs free nodes 0 and 2 are left with 1 and 0, or 0 and 1 with 1 each.
+    """
+    options = StaticPolicyOptions(distribute_cpus_across_numa=True)
+    assert taken(FOUR_NODES, "0-10,12", 6, options, version) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        ("1.23.0", "accounting error, not enough CPUs allocated, remaining: 1"),
+        ("1.24.0", "0-2,8,12"),
+    ],
+)
+def test_who_gives_the_rest(version: str, expected: str) -> None:
+    """In 1.23 each chosen NUMA node gives one CPU more or none, also one that has no more."""
+    options = StaticPolicyOptions(distribute_cpus_across_numa=True)
+    assert taken(FOUR_NODES, "0-2,4,8,12", 5, options, version) == expected
 
 
 def test_a_combination_that_is_kept_is_overwritten() -> None:

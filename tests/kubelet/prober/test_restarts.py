@@ -15,6 +15,7 @@ from kubeledger.kubelet.prober.objects import (
     Terminated,
 )
 from kubeledger.kubelet.prober.worker import may_run_again, should_all_containers_restart
+from kubeledger.kubelet.profile.resolve import resolve, with_gates
 from tests.kubelet.prober.worlds import facts_of, pod
 
 
@@ -103,3 +104,24 @@ def test_before_the_rules_the_pod_policy_alone_decides() -> None:
     of = pod(one, restart_policy="OnFailure")
     assert may_run_again(of, one, found, seen, facts_of("1.34.0"))
     assert not may_run_again(of, one, found, seen, facts_of("1.35.0"))
+
+
+@pytest.mark.parametrize(
+    ("state", "own", "rules", "stays"),
+    [
+        pytest.param(ended(0), "Never", [], True, id="ended for good"),
+        pytest.param(State(), "Never", [], False, id="waits, and may never run again"),
+        pytest.param(State(), "Never", [rule("Restart", "In", 1)], True, id="waits, with a rule"),
+        pytest.param(State(), "OnFailure", [], True, id="waits, with a policy of its own"),
+        pytest.param(State(), None, [], False, id="waits, by the pod's policy"),
+    ],
+)
+def test_the_rules_as_they_came(
+    state: State, own: str | None, rules: list[RestartRule], stays: bool
+) -> None:
+    """1.34 with the gate asks whether a container that did not end might be restarted."""
+    facts = with_gates(resolve("1.34.9"), {"ContainerRestartRules": True}).prober
+    one = Container(name="app", restart_policy=own, restart_policy_rules=rules)
+    found = ContainerStatus("app", "c://1", state)
+    of = pod(one, restart_policy="Never")
+    assert may_run_again(of, one, found, PodStatus(container_statuses=[found]), facts) is stays
