@@ -157,7 +157,7 @@ def _verdicts(outcomes: Iterator[Outcome]) -> dict[tuple[int, str, str], str]:
     return {(each.seq, each.kind, each.subject): each.verdict for each in found}
 
 
-@pytest.mark.parametrize("recording", RECORDED)
+@pytest.mark.parametrize("recording", ["node-b", *slow("node-a", "node-e-evictions", "node-f")])
 def test_stretches_make_verdicts_less_certain_at_most(
     recording: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
