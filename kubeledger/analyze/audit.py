@@ -79,7 +79,7 @@ def _prove_derived(ledger: Ledger, history: History) -> Iterator[Finding]:
     with ledger.reading(history.node) as look:
         wrong += ((SUBJECT_INDEX.place, seq) for seq in prove(ledger, look, SUBJECT_INDEX))
         wrong += ((NAMES_KNOWN.place, seq) for seq in prove(ledger, look, NAMES_KNOWN))
-    if history.kept is not None and (false := history.kept.disproved(history.verified)):
+    if history.kept is not None and (false := history.kept.disproved(history.decided)):
         wrong.append((VERDICTS, false))
     for place, seq in wrong:
         yield Finding(

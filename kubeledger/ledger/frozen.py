@@ -4,7 +4,8 @@ What a reading of records or of files knows at one place is many objects that re
 They are kept as a table: texts and numbers once each, and for each object its class and what it
 holds, as places in the table. Nothing of it is run when it is read: a class has to be one of this
 program's, of a module that is loaded, and an object is given the fields that it had. What cannot be
-kept so (a function, an open file) is an error when it is frozen; the caller does without.
+kept so (a function within a function, an open file) is an error when it is frozen; the caller does
+without.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import repeat
-from types import MethodType
-from typing import Any, Final
+from types import FunctionType, MethodType
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -27,11 +28,14 @@ _DICTS: Final[tuple[type, ...]] = (dict, Counter, OrderedDict, defaultdict)
 _BUILT_IN: Final = {kind.__name__: kind for kind in (tuple, *_LISTS, *_SETS, *_DICTS)}
 _FACTORIES: Final = {kind.__name__: kind for kind in (list, set, dict, int)}
 _OUTSIDE, _CLASS, _METHOD, _MEMBER, _BYTES = "outside", "class", "method", "member", "bytes"
+_FUNCTION: Final = "function"
+_LONG: Final = 1 << 63
 _LETTER_A_BYTE: Final = "latin-1"
 _NO_FIELDS: Final = ("__orig_class__", "__dict__", "__weakref__")
 """Attributes that are no state: the type arguments with which an object was made."""
 
 Atom = bool | int | str | float | None
+T = TypeVar("T")
 
 
 class NotFreezableError(Exception):
@@ -46,13 +50,13 @@ class Frozen(msgspec.Struct, frozen=True):
     """Objects as a table.
 
     Attributes:
-        atoms: texts and numbers, each once.
+        atoms: texts and numbers, each once; one of more than 64 bits as a list of its text.
         shapes: kind of an object, or its module and class, and the names of what it holds.
         objects: of each its shape and then what it holds: n is object n, -n-1 is atom n. Whatever
             cannot be changed once it is made comes after what of that sort it holds.
     """
 
-    atoms: list[Atom]
+    atoms: list[Atom | list[str]]
     shapes: list[tuple[str, str, tuple[str, ...]]]
     objects: list[list[int]]
 
@@ -144,7 +148,8 @@ class _Freezer:
                 else places[id(part)]
                 for part in parts
             ]
-        return Frozen([atom for _, atom in atoms], list(self._shapes), self._objects)
+        written = [[str(atom)] if _is_long(atom) else atom for _, atom in atoms]
+        return Frozen(written, list(self._shapes), self._objects)
 
     def _shape(self, module: str, name: str, names: tuple[str, ...] = ()) -> int:
         return self._shapes.setdefault((module, name, names), len(self._shapes))
@@ -167,6 +172,8 @@ class _Freezer:
             found = lambda each: (shape, [each.decode(_LETTER_A_BYTE)], True)  # noqa: E731
         elif kind is MethodType:
             found = lambda each: (self._shape(_METHOD, each.__name__), [each.__self__], True)  # noqa: E731
+        elif kind is FunctionType:
+            found = lambda each: (self._shape(_FUNCTION, *_one_name(each)), [], True)  # noqa: E731
         elif issubclass(kind, type):
             found = self._class
         elif issubclass(kind, Enum):
@@ -195,7 +202,10 @@ class _Freezer:
         if issubclass(kind, tuple):
             shape = self._shape(module, name)
             return lambda each: (shape, [*each], True)
-        if issubclass(kind, list | dict | set | frozenset | int | str | bytes | float):
+        if issubclass(kind, dict) and kind not in _DICTS:
+            shape = self._shape(module, name)
+            return lambda each: (shape, [part for pair in each.items() for part in pair], False)
+        if issubclass(kind, list | set | frozenset | int | str | bytes | float):
             raise NotFreezableError(f"{module}.{name}")
         fields, is_fixed = _fields(kind), _is_fixed(kind)
         if issubclass(kind, msgspec.Struct):
@@ -212,12 +222,21 @@ class _Freezer:
         return shaped
 
 
+def _is_long(atom: Atom) -> bool:
+    return type(atom) is int and not -_LONG <= atom < _LONG
+
+
 def _member(each: Enum) -> tuple[str, tuple[str, ...]]:
     module, name = _named(type(each))
     return module, (name, each.name)
 
 
-def _named(kind: type) -> tuple[str, str]:
+def _one_name(each: FunctionType) -> tuple[str, tuple[str, ...]]:
+    module, name = _named(each)
+    return module, (name,)
+
+
+def _named(kind: type | FunctionType) -> tuple[str, str]:
     module, name = kind.__module__, kind.__qualname__
     if not module.startswith(_PROGRAM) or "<" in name:
         raise NotFreezableError(f"{module}.{name}")
@@ -236,6 +255,7 @@ class _Thawer:
         self._frozen = frozen
         self._outside = outside
         self._made: list[Any] = [None] * len(frozen.objects)
+        self._atoms = [int(one[0]) if type(one) is list else one for one in frozen.atoms]
         self._makers = [self._maker(*shape) for shape in frozen.shapes]
 
     def root(self) -> Any:  # noqa: ANN401 - as it was frozen
@@ -261,7 +281,7 @@ class _Thawer:
         return root
 
     def _all(self, parts: Sequence[int]) -> list[Any]:
-        made, atoms = self._made, self._frozen.atoms
+        made, atoms = self._made, self._atoms
         return [made[part] if part >= 0 else atoms[-1 - part] for part in parts]
 
     def _maker(self, module: str, name: str, names: tuple[str, ...]) -> _Maker:
@@ -275,6 +295,9 @@ class _Thawer:
         if module == _CLASS:
             kind = _class(name, names[0])
             return _Maker(fixed=lambda _: kind)
+        if module == _FUNCTION:
+            function = _of_module(name, names[0], FunctionType)
+            return _Maker(fixed=lambda _: function)
         if module == _MEMBER:
             member = getattr(_class(name, names[0]), names[1])
             return _Maker(fixed=lambda _: member)
@@ -297,13 +320,17 @@ class _Maker(msgspec.Struct):
 
 
 def _class(module: str, name: str) -> type:
+    return _of_module(module, name, type)
+
+
+def _of_module(module: str, name: str, kind: type[T]) -> T:
     if not module.startswith(_PROGRAM):
         raise ValueError(f"{module} is no module of this program")
     found: object = sys.modules[module]
     for part in name.split("."):
         found = getattr(found, part)
-    if not isinstance(found, type):
-        raise ValueError(f"{module}.{name} is no class")
+    if not isinstance(found, kind):
+        raise ValueError(f"{module}.{name} is no {kind.__name__}")
     return found
 
 
@@ -330,6 +357,8 @@ def _fill_dict(into: dict[Any, Any], parts: list[Any]) -> None:
 def _of_class(kind: Any, names: tuple[str, ...]) -> _Maker:  # noqa: ANN401 - any class of ours
     if issubclass(kind, tuple):
         return _Maker(fixed=lambda parts: tuple.__new__(kind, parts))
+    if issubclass(kind, dict):
+        return _Maker(empty=lambda: kind.__new__(kind), fill=_fill_dict, is_keyed=True)
     if _is_fixed(kind):
         return _Maker(fixed=lambda parts: kind(**dict(zip(names, parts, strict=True))))
 

@@ -13,6 +13,8 @@ from heapq import heappop, heappush
 from itertools import groupby, islice, pairwise
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from kubeledger.ledger.base import BaseContent, Begin, begin_of, load_content
 from kubeledger.ledger.manifest import (
     INDEXED_KINDS,
@@ -241,6 +243,24 @@ class Reading:
             lambda seq: self.records(seq, verify=verify),
             upto_ts_ns,
             info.superseded,
+        )
+
+    def replay_from(
+        self, seq: int, latest_ns: int, *, verify: Verify = "chain"
+    ) -> Iterator[Record]:
+        """The rest of a replay, from a record on before which come all those of lower numbers.
+
+        Args:
+            latest_ns: the latest time of those.
+        """
+        info = self.info()
+        rest = [
+            replace(run, first_seq=seq, first_ts_ns=latest_ns) if run.first_seq < seq else run
+            for run in info.runs
+            if run.last_seq >= seq
+        ]
+        yield from replay_runs(
+            rest, lambda after: self.records(after, verify=verify), None, info.superseded
         )
 
     def content(self) -> BaseContent | None:

@@ -181,13 +181,15 @@ class VerifyContext:
         return record
 
     def settle(self) -> None:
-        """The first reading is over."""
+        """Derive all evidence from what was noted of it."""
         self.pods.settle()
         self.recorded_pods.settle()
         self.times.settle()
         self.coverage.settle(self.times.two_clocks())
         self.timeline.settle()
-        self._next_process_ns = self.timeline.processes.next_ns(None)
+        if self.process is not None:
+            self._take(self.timeline.processes.known(self.process))
+        self._next_process_ns = self.timeline.processes.next_ns(self.process)
         self.machine.settle()
 
     def observe(self, record: Record) -> None:
@@ -205,8 +207,11 @@ class VerifyContext:
 
     def _use(self, process: Process) -> None:
         self.former_settings = Settings(self.variant, self.process)
-        self.process = process
         self._next_process_ns = self.timeline.processes.next_ns(process)
+        self._take(process)
+
+    def _take(self, process: Process) -> None:
+        self.process = process
         self.settings.use(process)
         self._use_version(process.version)
 
@@ -392,7 +397,8 @@ def _place(record: Record, piece: Evidence | None = None) -> dict[str, Any]:
 
 # The frame of a verifier: which records it wants to see, and when.
 #
-#     prescans   first reading, all of a ledger: facts that later records show earlier times
+#     prescans   first reading, ahead of the second: facts that later records show earlier times
+#     derive     the first reading came to the end of a stretch, or of the records
 #     sees       second reading, in the order of replay, before the record changes the state
 #     settle     after the last record
 #
@@ -421,6 +427,13 @@ class Verifier:
     def prescans(self) -> Mapping[type[Body], Prescan]:
         """Body type -> what to do with such a record in the first reading."""
         return {}
+
+    def derive(self, state: NodeState) -> None:
+        """Make what is asked of what ``prescans`` noted, as often as more of it was.
+
+        Args:
+            state: to which the second reading has come.
+        """
 
     def sees(self) -> Mapping[type[Body], See]:
         """Body type -> what to do with such a record just before it changes the state."""

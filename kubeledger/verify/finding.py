@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
-from operator import eq
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -312,10 +311,10 @@ class Witnesses(Generic[V]):
 
     Args:
         reach_ns: a reading is of some time up to so long before or after its own.
-        agree: whether two accounts may be of one value.
+        agree: whether two accounts may be of one value; None: equal ones.
     """
 
-    def __init__(self, reach_ns: int, agree: Callable[[V, V], bool] = eq) -> None:
+    def __init__(self, reach_ns: int, agree: Callable[[V, V], bool] | None = None) -> None:
         self._reach_ns = reach_ns
         self._agree = agree
         self._rows: dict[tuple[str, Hashable], list[Row[V]]] = {}
@@ -365,6 +364,11 @@ class Witnesses(Generic[V]):
         before = [row for row in rows if row.ts_ns <= from_ns][-1:]
         within = [row for row in rows if from_ns < row.ts_ns <= to_ns]
         for row in (*before, *within):
-            if row.value is None or reading.value is None or self._agree(row.value, reading.value):
+            if row.value is None or reading.value is None:
+                return None
+            if self._are_one(row.value, reading.value):
                 return None
         return before[0]
+
+    def _are_one(self, value: V, other: V) -> bool:
+        return value == other if self._agree is None else self._agree(value, other)

@@ -1,11 +1,12 @@
-"""What a node costs while it grows, as ratios: questions, verification, an import a day.
+"""What a node costs while it grows, as ratios: questions, and a day more, recorded or imported.
 
     python -m tests.benchmarks.bench_grow [DAYS] [LEDGER]
 
 Processor time of this process; of commands, that of theirs, start-up included. The first is a
 simulated day (or the first node of LEDGER), asked before anything is kept of it, then again, then
-after 5 % more records; the second a recording's log cut into DAYS pieces of equally many lines,
-imported one after the other.
+after 5 % more records; the second that day recorded DAYS times by a kubelet that goes on, verified
+each evening; the third a recording's log cut into DAYS pieces of equally many lines, imported one
+after the other.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -24,6 +26,9 @@ from kubeledger.analyze.histories.history import histories_of_ledger
 from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.tail import Draft
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodConfigChanged, PodListed
+from kubeledger.model.bodies.node import KubeletStarted, SettingsObserved
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Outcome
 from tests.recordings import extract
 
@@ -109,6 +114,36 @@ def bench_questions(whole: Ledger, scratch: Path) -> None:
     print(f"findings as of one verification of all: {equal}")
 
 
+_ONCE: Final = (KubeletStarted, PodAdmitted, PodConfigChanged, PodListed, SettingsObserved)
+_DAY_NS: Final = 24 * 3600 * NS_PER_S
+
+
+def bench_recorded_days(whole: Ledger, days: int, scratch: Path) -> None:
+    """Print what verification costs each evening, and whether it says what one of all says."""
+    (node,) = whole.nodes()
+    ledger = Ledger.create(scratch / "recorded")
+    costs: list[float] = []
+    for day in range(days):
+        drafts: list[Draft] = []
+        with ledger.writer() as writer:
+            for record in whole.records(node):
+                if not day or not isinstance(record.body, _ONCE):
+                    later_ns = record.ts_ns + day * _DAY_NS
+                    drafts.append(Draft(later_ns, record.body, record.evidence))
+                if len(drafts) == 1000:
+                    writer.append(node, drafts)
+                    drafts.clear()
+            writer.append(node, drafts)
+        costs.append(seconds(lambda: outcomes(ledger)))
+    (history,) = histories_of_ledger(ledger)
+    at_once: list[Outcome] = []
+    taken = seconds(lambda: at_once.extend(history.verified()))
+    print(f"{days} days, {ledger.info(node).last_seq:,} records; all at once {taken:.1f} s")
+    print(f"verify of the first, the last  {costs[0]:8.2f} s {costs[-1]:8.2f} s"
+          f" {costs[-1] / costs[0]:8.2f} x")  # fmt: skip
+    print(f"findings as of one verification of all: {at_once == outcomes(ledger)}")
+
+
 def bench_days(days: int, scratch: Path) -> None:
     """Print what the first and the last piece of a log cost, and whether the whole is the same."""
     lines = (extract(_LOG, scratch) / "kubelet.log").read_bytes().splitlines(keepends=True)
@@ -137,7 +172,7 @@ def bench_days(days: int, scratch: Path) -> None:
 
 
 def main(days: int = 30, directory: str | None = None) -> None:
-    """Both."""
+    """All three."""
     with tempfile.TemporaryDirectory(prefix="kubeledger-bench-") as place:
         scratch = Path(place)
         if directory is None:
@@ -146,6 +181,7 @@ def main(days: int = 30, directory: str | None = None) -> None:
                 [*_COMMAND, "simulate", str(_DAY), "--quiet", "--ledger", directory], check=True
             )
         bench_questions(Ledger.open(directory), scratch)
+        bench_recorded_days(Ledger.open(directory), days, scratch)
         bench_days(days, scratch)
 
 

@@ -13,6 +13,8 @@ from kubeledger.ingest.correlate.holdback import Holdback, Waiting
 from kubeledger.ingest.klog.router import Verdict
 from kubeledger.ingest.klog.stamps import Clock, Doubt
 from kubeledger.ingest.sources.items import Fact
+from kubeledger.kubelet.kube.containermanager import ContainerMap
+from kubeledger.kubelet.kube.resources import name_key
 from kubeledger.ledger.frozen import Frozen, NotFreezableError, freeze, thaw
 from kubeledger.model.bodies.lifecycle import PodAdmitted
 from kubeledger.model.bodies.node import Setting
@@ -32,7 +34,8 @@ def again(root: object, **outside: object) -> object:
         *([1, [2]], {1: {"a": b"b"}}, {"a", 1}, frozenset({(1, "a")}), (1, (b"a", True))),
         *(Counter("aab"), OrderedDict(b=1, a=2), defaultdict(list, a=[1])),
         *(deque([1, 2], maxlen=2), Doubt(1, 2, 3), Setting(value="1", source="flag"), PodAdmitted),
-        *(Verdict.NOISE, Evidence(file="a", line=1)),
+        *(Verdict.NOISE, Evidence(file="a", line=1), -(1 << 200), [1 << 63], name_key),
+        ContainerMap({"a": ("b", "c")}),
     ],
 )
 def test_values_come_again(value: object) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kubeledger.analyze.histories.verdicts import Verdicts
     from kubeledger.verify import Outcome, Variant
     from kubeledger.verify.context import Verifier
+    from kubeledger.verify.run import OnSeam, Start
 
 
 T = TypeVar("T")
@@ -64,6 +65,7 @@ class History(msgspec.Struct, frozen=True):
         span: first and last time of the records, ns.
         derive: what was derived from all of them before.
         kept: what was found of all of them before; None: nothing is kept.
+        starts: of the stretches in which they are verified; none: all are one.
     """
 
     node: str
@@ -73,6 +75,7 @@ class History(msgspec.Struct, frozen=True):
     span: Callable[[], tuple[int, int]]
     derive: Derive = _derive_nothing
     kept: KeptVerdicts | None = None
+    starts: Callable[[], list[Start]] = list
 
     def record(self, seq: int) -> Record | None:
         """One record by its seq; None when there is no such one."""
@@ -115,8 +118,12 @@ class History(msgspec.Struct, frozen=True):
 
     def up_to(self, seq: int) -> History:
         """The same history without the records after one, which a writer may append meanwhile."""
-        through = self._through(lambda records: (r for r in records if r.seq <= seq))
-        return msgspec.structs.replace(through, derive=_derive_nothing, kept=None)
+        return msgspec.structs.replace(
+            self._through(lambda records: (r for r in records if r.seq <= seq)),
+            derive=_derive_nothing,
+            kept=None if self.kept is None else self.kept.up_to(seq),
+            starts=lambda: [start for start in self.starts() if start.seq <= seq],
+        )
 
     def _through(self, each: Callable[[Iterator[Record]], Iterator[Record]]) -> History:
         based = self.read if isinstance(self.read, BasedReader) else None
@@ -141,12 +148,12 @@ class History(msgspec.Struct, frozen=True):
     ) -> Iterator[Outcome]:
         """Decide every decision again, as recorded by default; see ``kubeledger.verify.verify``."""
         if variant is None and verifiers is None and self.kept is not None:
-            return self.kept.verified(self.verified)
+            return self.kept.verified(self.decided)
         return self.verified(variant, verifiers)
 
     def findings(self) -> Verdicts | None:
         """What is kept of :meth:`verify`, or comes to be now; None where some must be asked for."""
-        return None if self.kept is None else self.kept.newest(self.verified)
+        return None if self.kept is None else self.kept.newest(self.decided)
 
     def verified(
         self,
@@ -156,7 +163,14 @@ class History(msgspec.Struct, frozen=True):
         """As :meth:`verify`, whatever was found before."""
         from kubeledger.verify import RECORDED, verify  # who only reads records needs no rules
 
-        return verify(self.read, RECORDED if variant is None else variant, verifiers)
+        decide = RECORDED if variant is None else variant
+        return verify(self.read, decide, verifiers, starts=self.starts())
+
+    def decided(self, on_seam: OnSeam) -> Iterator[Outcome]:
+        """As :meth:`verified`, as recorded; see ``verify.run.carry_on``."""
+        from kubeledger.verify import verify
+
+        return verify(self.read, starts=self.starts(), on_seam=on_seam)
 
 
 def history_of_reader(node: str, label: str, read: Reader) -> History:
@@ -253,16 +267,21 @@ def _history_of_node(ledger: Ledger, node: str, verify: Verify) -> History:
                 kept[fold.place] = stand, stretches_of(ledger, look, fold)
         return kept[fold.place][1]
 
+    def starts() -> list[Start]:
+        from kubeledger.analyze.histories.seams import stretches
+
+        with ledger.reading(node) as look:
+            return stretches(look, look.info().last_seq).starts
+
     verdicts = KeptVerdicts(ledger, node)
     if content is None:
-        return History(node, str(ledger.path), read, pick, span, derive, verdicts)
+        return History(node, str(ledger.path), read, pick, span, derive, verdicts, starts)
 
     def state() -> NodeState:
         return decoded_base(ledger.path / NODES / node_directory(node), content)
 
-    return History(
-        node, str(ledger.path), BasedReader(read, carried, state), pick, span, derive, verdicts
-    )
+    based = BasedReader(read, carried, state)
+    return History(node, str(ledger.path), based, pick, span, derive, verdicts, starts)
 
 
 def _refuse_another_base(look: Reading, content: BaseContent | None) -> None:

@@ -2,14 +2,16 @@
 
 It is bound to the ledger by the chain digest of its last record, and to the rules by
 :func:`rules_version`; another end of the ledger, or other rules, and it is not used. Only what was
-decided as recorded, by all verifiers, is kept.
+decided as recorded, by all verifiers, is kept. Beside it stands the last seam
+(:mod:`.seams`), from which a ledger that has grown is verified further.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from itertools import islice, zip_longest
+from itertools import chain, zip_longest
+from typing import TYPE_CHECKING
 
 import msgspec
 import zstandard
@@ -21,9 +23,17 @@ from kubeledger.ledger.storage import VERDICTS
 from kubeledger.model.errors import LedgerUnavailableError
 from kubeledger.verify.finding import Contradiction, Finding, Outcome, Violation
 
+if TYPE_CHECKING:  # who only asks for what is kept needs no rules
+    from kubeledger.analyze.histories.seams import Cut, KeptSeam
+    from kubeledger.verify.run import OnSeam, Seam
+
 _BLOCK = 500
 _GROWN = 10
 """All is verified for a question where one part of so many of the records came since that was."""
+
+Verify = Callable[["OnSeam"], Iterator[Outcome]]
+"""Verifies all records; what it is given is called at each seam."""
+NO_SEAM = msgspec.Raw(msgspec.msgpack.encode(None))
 
 _LEVEL = 3
 _BLOCK_BYTES_MAX = 1 << 28
@@ -52,10 +62,12 @@ class Verdicts(msgspec.Struct):
     Attributes:
         first_seq: the first record that was verified; those before were dropped.
         blocks: one after the other.
+        seam: the last one, if it could be kept.
     """
 
     first_seq: int
     blocks: list[_Block] = []
+    seam: msgspec.Raw = NO_SEAM
 
     def outcomes(self) -> Iterator[Outcome]:
         """In the order in which they were found."""
@@ -76,14 +88,22 @@ class Verdicts(msgspec.Struct):
 class KeptVerdicts:
     """The verdicts on one node of a ledger, kept beside its records."""
 
-    def __init__(self, ledger: Ledger, node: str) -> None:
-        """Nothing is read yet."""
+    def __init__(self, ledger: Ledger, node: str, upto_seq: int | None = None) -> None:
+        """Nothing is read yet; ``upto_seq`` as of :meth:`up_to`."""
         self._ledger = ledger
         self._node = node
+        self._upto_seq = upto_seq
         self._store = ledger.snapshots(node, VERDICTS)
 
-    def verified(self, verify: Callable[[], Iterator[Outcome]]) -> Iterator[Outcome]:
+    def up_to(self, seq: int) -> KeptVerdicts:
+        """The verdicts on the records up to one, after which a writer may append others."""
+        return KeptVerdicts(self._ledger, self._node, seq)
+
+    def verified(self, verify: Verify) -> Iterator[Outcome]:
         """What ``verify`` finds, or found of the same records; these are proved all the same.
+
+        Of records that were decided for good when there were fewer, only the first digest of the
+        chain after them is proved; ``audit`` proves all.
 
         Raises:
             KubeledgerError: the records cannot be read, or are not as they were written.
@@ -106,7 +126,7 @@ class KeptVerdicts:
         with self._ledger.reading(self._node) as look:
             return self._newest(look)
 
-    def newest(self, verify: Callable[[], Iterator[Outcome]]) -> Verdicts | None:
+    def newest(self, verify: Verify) -> Verdicts | None:
         """What is kept of all records, or was found now because they have become many.
 
         Returns:
@@ -128,40 +148,100 @@ class KeptVerdicts:
             kept = self.held()
         return kept
 
-    def disproved(self, verify: Callable[[], Iterator[Outcome]]) -> int | None:
+    def disproved(self, verify: Verify) -> int | None:
         """The record up to which verdicts are kept that are not those of ``verify``.
+
+        What follows from the seam that is kept has to be the same, too.
 
         Raises:
             KubeledgerError: as :meth:`verified`.
         """
+        from kubeledger.verify.run import keep_nothing
+
         with self._ledger.reading(self._node) as look:
             kept, last_seq = self._newest(look), look.info().last_seq
         if kept is None:
             return None
         encode = msgspec.json.Encoder(order="sorted").encode
-        pairs = zip_longest(kept.outcomes(), verify())
-        return None if all(encode(one) == encode(other) for one, other in pairs) else last_seq
+        triples = zip_longest(kept.outcomes(), verify(keep_nothing), self._carried(kept))
+        is_so = all(encode(one) == encode(other) == encode(more) for one, other, more in triples)
+        return None if is_so else last_seq
 
     def _newest(self, look: Reading) -> Verdicts | None:
-        last_seq = look.info().last_seq
-        snapshot = loaded(self._store, look, last_seq)
+        return self._loaded(look, self._last(look))
+
+    def _loaded(self, look: Reading, seq: int) -> Verdicts | None:
+        snapshot = loaded(self._store, look, seq)
         verdicts = None if snapshot is None else decoded(snapshot.state, Verdicts)
         is_whole = verdicts is not None and verdicts.first_seq == look.begin.seq + 1
         return verdicts if is_whole else None
 
-    def _noted(self, verify: Callable[[], Iterator[Outcome]]) -> Iterator[Outcome]:
-        before = self._ledger.info(self._node).last_seq
-        with self._ledger.reading(self._node, before) as look:
-            verdicts = Verdicts(look.begin.seq + 1)
-        rest = verify()
-        while some := list(islice(rest, _BLOCK)):
-            verdicts.blocks.append(_packed(some))
-            yield from some
+    def _last(self, look: Reading) -> int:
+        last_seq = look.info().last_seq
+        return last_seq if self._upto_seq is None else min(last_seq, self._upto_seq)
+
+    def _before(self, look: Reading) -> Verdicts | None:
+        """What is kept of fewer records than there are now."""
+        seqs = [seq for seq in self._store.seqs() if look.begin.seq < seq <= self._last(look)]
+        found = (self._loaded(look, seq) for seq in reversed(seqs))
+        return next((verdicts for verdicts in found if verdicts is not None), None)
+
+    def _noted(self, verify: Verify) -> Iterator[Outcome]:
+        from kubeledger.analyze.histories.seams import KeptSeam, stretches
+
         with self._ledger.reading(self._node) as look:
-            is_still = (look.begin.seq + 1, look.info().last_seq) == (verdicts.first_seq, before)
-            if is_still and before - look.begin.seq >= KEPT_FROM:
+            first_seq, last_seq = look.begin.seq + 1, self._last(look)
+            cut = stretches(look, last_seq)
+            before = self._before(look)
+        noting = _Noting(Verdicts(first_seq), cut)
+        seam = None if before is None else decoded(before.seam, KeptSeam)
+        rest = None if seam is None else self._rest(seam, cut, last_seq, noting.at_seam)
+        if before is None or seam is None or rest is None:
+            rest = verify(noting.at_seam)
+        else:
+            yield from noting.go_on(before, seam)
+        yield from noting.noted(rest)
+        with self._ledger.reading(self._node) as look:
+            is_still = (look.begin.seq + 1, self._last(look)) == (first_seq, last_seq)
+            if is_still and last_seq - look.begin.seq >= KEPT_FROM:
                 with suppress(LedgerUnavailableError):
-                    self._keep(look, before, verdicts)
+                    self._keep(look, last_seq, noting.verdicts)
+
+    def _rest(
+        self, seam: KeptSeam, cut: Cut, last_seq: int, on_seam: OnSeam
+    ) -> Iterator[Outcome] | None:
+        """What comes after a seam; None where that does not fit."""
+        from kubeledger.analyze.histories.seams import records_from
+        from kubeledger.verify.run import carry_on
+
+        at = seam.verification(cut)
+        if at is None:
+            return None
+        of_kinds = seam.noted_seq, seam.noted_ns, last_seq
+        of_all = seam.seq, seam.latest_ns, last_seq
+        return carry_on(
+            at,
+            records_from(self._ledger, self._node, at.kinds, *of_kinds),
+            records_from(self._ledger, self._node, None, *of_all),
+            [start for start in cut.starts if start.seq >= seam.noted_seq],
+            on_seam,
+        )
+
+    def _carried(self, kept: Verdicts) -> Iterator[Outcome]:
+        """What is kept, but what comes after the seam is decided again from there."""
+        from kubeledger.analyze.histories.seams import KeptSeam, stretches
+        from kubeledger.verify.run import keep_nothing
+
+        if kept.seam == NO_SEAM:
+            return kept.outcomes()
+        with self._ledger.reading(self._node) as look:
+            last_seq = self._last(look)
+            cut = stretches(look, last_seq)
+        seam = decoded(kept.seam, KeptSeam)
+        rest = None if seam is None else self._rest(seam, cut, last_seq, keep_nothing)
+        if seam is None or rest is None:
+            return iter(())
+        return chain(chain.from_iterable(map(_unpacked, kept.blocks[: seam.blocks])), rest)
 
     def _keep(self, look: Reading, last_seq: int, verdicts: Verdicts) -> None:
         """In place of older ones."""
@@ -169,6 +249,54 @@ class KeptVerdicts:
             for seq in self._store.seqs():
                 if seq != last_seq:
                     self._store.drop(seq, seq)
+
+
+class _Noting:
+    """Outcomes as they are found.
+
+    Attributes:
+        verdicts: what was found up to now.
+    """
+
+    def __init__(self, verdicts: Verdicts, cut: Cut) -> None:
+        """Nothing is found yet."""
+        self.verdicts = verdicts
+        self._cut = cut
+        self._some: list[Outcome] = []
+        self._worth_seq = 0
+
+    def noted(self, outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
+        """The same outcomes, noted."""
+        for outcome in outcomes:
+            self._some.append(outcome)
+            if len(self._some) == _BLOCK:
+                self._pack()
+            yield outcome
+        self._pack()
+
+    def go_on(self, before: Verdicts, seam: KeptSeam) -> Iterator[Outcome]:
+        """What was found before a seam, which is kept until there is a later one."""
+        from kubeledger.analyze.histories.seams import worth_from
+
+        self._worth_seq = worth_from(seam)
+        self.verdicts.seam = before.seam
+        self.verdicts.blocks = before.blocks[: seam.blocks]
+        return self.verdicts.outcomes()
+
+    def at_seam(self, seam: Seam) -> None:
+        """Keep the last one."""
+        from kubeledger.analyze.histories.seams import kept_seam
+
+        if seam.noted_seq == self._cut.starts[-1].seq and seam.seq >= self._worth_seq:
+            self._pack()
+            kept = kept_seam(seam, self._cut, len(self.verdicts.blocks))
+            if kept is not None:
+                self.verdicts.seam = msgspec.Raw(msgspec.msgpack.encode(kept))
+
+    def _pack(self) -> None:
+        if self._some:
+            self.verdicts.blocks.append(_packed(self._some))
+            self._some = []
 
 
 def _packed(some: list[Outcome]) -> _Block:

@@ -213,12 +213,14 @@ class Coverage:
             self._stamps.append((seq, stamps))
 
     def settle(self, two_clocks: Iterable[tuple[int, int, int | None]] = ()) -> None:
-        """The first reading is over.
+        """Find what is missing by all that was noted; as often as more of it was.
 
         Args:
             two_clocks: spans in which lines and files may go by two clocks: the record of the
                 step, from, to; see ``Times.two_clocks``.
         """
+        self._poison, self._missing, self._gaps = [], [], []
+        self._two_clocks = list(two_clocks)
         self._starts.sort()
         self._start_times = [ts_ns for ts_ns, _, _ in self._starts]
         self._classes.settle(self._start_times)
@@ -238,9 +240,8 @@ class Coverage:
         for seq, stamps in self._stamps:
             around = min(stamps) - _STAMP_AROUND_NS, max(stamps) + _STAMP_AROUND_NS
             self._add(seq, _STAMP, poison=around)
-        for seq, from_ns, to_ns in two_clocks:
+        for seq, from_ns, to_ns in self._two_clocks:
             self._add(seq, _STEP, poison=(from_ns, to_ns))
-            self._two_clocks.append((seq, from_ns, to_ns))
         for pod in self._pods_without_add.found():
             span = pod.from_ts_ns, pod.to_ts_ns
             phrase = f"the log's lines about pod {pod.name}, which are lost"

@@ -266,7 +266,7 @@ class LoggedClasses:
         minutes[ts_ns // (60 * NS_PER_S)] = min(first_ns, ts_ns), max(last_ns, ts_ns)
 
     def settle(self, starts: Sequence[int]) -> None:
-        """The first reading is over; ``starts``: when processes began, ascending."""
+        """Find what each process logs; ``starts``: when processes began, ascending."""
         self._bounds = list(starts)
         for of, minutes in self._seen.items():
             times = sorted(ns for ends in minutes.values() for ns in ends)

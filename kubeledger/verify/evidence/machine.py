@@ -69,7 +69,8 @@ class Machine:
                     self._pids.setdefault(limit, (record.ts_ns, record.seq))
 
     def settle(self) -> None:
-        """The first reading is over."""
+        """Find what it had by all that was noted."""
+        self._capacities, self.disputes = [], {}
         listed: dict[str, str] = {}
         for ts_ns, seq, body in sorted(self._noted, key=lambda noted: noted[:2]):
             logged = {"cpu": body.cpus, "memory": body.memory_capacity_bytes}

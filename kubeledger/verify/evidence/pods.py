@@ -255,7 +255,7 @@ class PodRegister:
         return ListedPod(seq, ts_ns, body, shared, typed)
 
     def settle(self) -> None:
-        """All lists were noted: put versions in the order of time."""
+        """Put versions in the order of time."""
         for versions in self._versions.values():
             versions.sort(key=lambda version: (version.ts_ns, version.seq))
         for keys in self._names.values():

@@ -12,7 +12,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 from contextlib import suppress
-from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -29,8 +28,6 @@ _ALIKE_MIN: Final = 2
 """So many accounts that agree hold for a process that gives none."""
 _RIGHT_BEFORE_NS: Final = NS_PER_S
 """An account that the log gives may stand right before the record of the start."""
-
-_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Process(msgspec.Struct):
@@ -56,7 +53,7 @@ class Process(msgspec.Struct):
     started_ns: int
     from_start: bool
     ended_ns: int | None = None
-    settings: Mapping[str, Any] = _NOTHING
+    settings: Mapping[str, Any] = {}
     settings_seq: int | None = None
     disputed: frozenset[str] = frozenset()
 
@@ -121,7 +118,8 @@ class Processes:
                 self._accounts.append(_Account(record.ts_ns, record.seq, body, taken_ns))
 
     def settle(self, coverage: Coverage) -> None:
-        """The first reading is over; ``coverage`` is settled."""
+        """Find them by all that was noted; ``coverage`` is settled."""
+        self.all, self.of_none = [], set()
         self._noted.sort(key=lambda start: start[:2])
         for ts_ns, seq, body in self._noted:
             last = self.all[-1] if self.all else None
@@ -148,6 +146,10 @@ class Processes:
             return None
         return self.all[max(bisect_right(self._starts, ts_ns) - 1, 0)]
 
+    def known(self, process: Process) -> Process:
+        """A process as it is known now."""
+        return next((each for each in self.all if is_one(each, process)), process)
+
     def next_ns(self, process: Process | None) -> int | None:
         """When the process after another one starts, the first after None; None without one."""
         number = 0 if process is None else process.number + 1
@@ -169,13 +171,13 @@ class Processes:
                 process = self._other(process, account)
             own[process.number] = account  # a later one corrects it
         settings: dict[str, Setting] = {}
-        decoded: Mapping[str, Any] = _NOTHING
+        decoded: Mapping[str, Any] = {}
         for process in self.all:
             found = own.get(process.number)
             if found is not None:
                 conflicts = found.body.conflicts
                 if found.body.settings != settings:
-                    settings, decoded = found.body.settings, MappingProxyType(_decoded(found.body))
+                    settings, decoded = found.body.settings, _decoded(found.body)
                 process.settings = decoded
                 process.settings_seq = found.seq
                 process.disputed = frozenset(text.partition(":")[0] for text in conflicts)
@@ -212,7 +214,7 @@ class Processes:
         # What several records show from the same snapshot is reported once.
         apart = {a.seq if a.taken_ns is None else -a.taken_ns: a for a in self._accounts}
         if len(apart) < _ALIKE_MIN:
-            return _NOTHING, None
+            return {}, None
         first, *others = self._accounts
         alike = {
             name: setting
@@ -221,7 +223,12 @@ class Processes:
         }
         before = [a.seq for a in self._accounts if a.ts_ns <= process.started_ns]
         seq = before[-1] if before else first.seq
-        return MappingProxyType({n: s.decoded() for n, s in alike.items()}), seq
+        return {n: s.decoded() for n, s in alike.items()}, seq
+
+
+def is_one(process: Process | None, other: Process | None) -> bool:
+    """Whether they are the same process, as it was known at two times."""
+    return (process and process.seq) == (other and other.seq)
 
 
 def is_same_process(pid: int | None, body: KubeletStarted) -> bool:

@@ -145,9 +145,10 @@ class LoopIterations:
     def __init__(self, times: Times) -> None:
         """None is known yet."""
         self._times = times
-        self._config: set[int] | list[int] = set()
-        self._relists: set[int] | list[int] = set()
-        self._preempted: set[int] | list[int] = set()
+        self._noted: dict[str, set[int]] = {"config": set(), "relists": set(), "preempted": set()}
+        self._config: list[int] = []
+        self._relists: list[int] = []
+        self._preempted: list[int] = []
         self._waits: list[tuple[int, int]] = []
         self._waits_on_ns: int | None = None
         self._unbroken_from: Callable[[int], int] = lambda _: 0
@@ -165,23 +166,21 @@ class LoopIterations:
     def note(self, record: Record) -> None:
         """Take in a record; one of another kind changes nothing."""
         body = record.body
-        assert isinstance(self._config, set)
-        assert isinstance(self._relists, set)
-        assert isinstance(self._preempted, set)
         if isinstance(body, PodConfigChanged):
-            self._config.add(record.ts_ns)
-            self._relists.add(record.ts_ns)
+            self._noted["config"].add(record.ts_ns)
+            self._noted["relists"].add(record.ts_ns)
         elif isinstance(body, PodPreempted):
-            self._preempted.add(record.ts_ns)
+            self._noted["preempted"].add(record.ts_ns)
         elif isinstance(body, self.KINDS) and not (isinstance(body, PodAdmitted) and body.inferred):
-            self._relists.add(record.ts_ns)
+            self._noted["relists"].add(record.ts_ns)
 
     def settle(self, unbroken_from: Callable[[int], int]) -> None:
-        """The first reading is over; see :meth:`Coverage.unbroken_from`."""
+        """Find the turns by all that was noted; see :meth:`Coverage.unbroken_from`."""
         self._unbroken_from = unbroken_from
-        self._config = sorted(self._config)
-        self._relists = sorted(self._relists)
-        self._preempted = sorted(self._preempted)
+        self._config = sorted(self._noted["config"])
+        self._relists = sorted(self._noted["relists"])
+        self._preempted = sorted(self._noted["preempted"])
+        self._waits, self._waits_on_ns = [], None
         for ts_ns in self._preempted:
             if self._waits and ts_ns <= self._waits[-1][1]:
                 continue
@@ -199,7 +198,6 @@ class LoopIterations:
         The next config line is another turn. Without one, half a minute is enough, unless
         victims are killed meanwhile.
         """
-        assert isinstance(self._config, list)
         index = bisect_right(self._config, ts_ns)
         next_ns = self._config[index] if index < len(self._config) else None
         latest_ns = ts_ns + SETTLING_NS
@@ -209,7 +207,6 @@ class LoopIterations:
 
     def waits_in(self, start_ns: int, end_ns: int) -> bool:
         """Whether the loop waits for a preemption at some time of a span."""
-        assert isinstance(self._preempted, list)
         index = bisect_left(self._preempted, start_ns)
         return index < len(self._preempted) and self._preempted[index] <= end_ns
 
@@ -227,7 +224,6 @@ class LoopIterations:
 
     def _is_first(self, ts_ns: int) -> bool:
         """Whether the loop shows nothing before it since lines are missing: it may have waited."""
-        assert isinstance(self._relists, list)
         from_ns = self._unbroken_from(ts_ns)
         index = bisect_left(self._relists, from_ns)
         shown = index < len(self._relists) and self._relists[index] < ts_ns - _BURST_NS

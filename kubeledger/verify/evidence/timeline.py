@@ -97,19 +97,19 @@ class Timeline:
             of_name.setdefault(uid, []).append(entry)
 
     def settle(self) -> None:
-        """The first reading is over; ``coverage`` and ``specs`` are settled."""
+        """Make it of all that was noted; ``coverage`` and ``specs`` are settled."""
         self.processes.settle(self.coverage)
         self.iterations.settle(self.coverage.unbroken_from)
         lists = {source: sorted(times) for source, times in self._lists.items()}
         self._gathered = gather(
             self._entries, lists, self.processes, self.iterations, self.coverage, self.specs
         )
-        self._entries.clear()
-        self.pods = self._gathered.pods
-        for key, pod in self.pods.items():
+        self.pods = {**self.pods, **self._gathered.pods}  # one whose UID is known now keeps its key
+        self._by_name, self._window = {}, {}
+        for key, pod in self._gathered.pods.items():
             self._by_name.setdefault(f"{pod.namespace}/{pod.name}", []).append(key)
         self._intervals = [[] for _ in range(max(len(self.processes.all), 1))]
-        for pod in self.pods.values():
+        for pod in self._gathered.pods.values():
             for interval in pod.intervals:
                 self._intervals[interval.process].append(interval)
         for intervals in self._intervals:

@@ -117,7 +117,8 @@ class Times:
                 self._told.append(_Told(ts_ns, body.container_id, name, died))
 
     def settle(self) -> None:
-        """The first reading is over."""
+        """Find how late lines were by all that was noted; as often as more of it was."""
+        self._told_early_ns, self._apart = 0, []
         self._processes.sort()
         self._steps.sort()
         for times in self._events.values():
@@ -140,7 +141,6 @@ class Times:
             if late_ns > RELIST_NS:
                 end_ns = told.ts_ns + _AROUND_NS
                 spans.append((told.ts_ns - late_ns - _AROUND_NS, end_ns, late_ns))
-        self._told.clear()
         self._find_apart(known)
         self._find_early(known, by_lists)
         self._late = _most(sorted(spans))

@@ -34,7 +34,7 @@ from kubeledger.verify.belief import (
     open_to,
     same,
 )
-from kubeledger.verify.context import Prescan, See
+from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.evidence.pod_intervals import ContainerRun, PodHistory
 from kubeledger.verify.rules.oom_variants import OomVariant, World, decisions, memory_limit
 from kubeledger.verify.variant import RECORDED
@@ -54,11 +54,14 @@ class OomVerifier(RuleVerifier):
     decides = (ProcessKilled,)
     rule: ClassVar[str] = "Linux mm/oom_kill.c out_of_memory, oom_badness"
 
-    def prescans(self) -> Mapping[type[Body], Prescan]:
-        """A variant asks which version the node's cgroups have."""
+    def __init__(self, context: VerifyContext) -> None:
+        super().__init__(context)
         self._shortages: dict[int, OutOfMemory] = {}
         self._killed: deque[tuple[int, int]] = deque(maxlen=256)
-        self._variant = None if self.context.variant == RECORDED else OomVariant(self.context)
+        self._variant = None if context.variant == RECORDED else OomVariant(context)
+
+    def prescans(self) -> Mapping[type[Body], Prescan]:
+        """A variant asks which version the node's cgroups have."""
         return {} if self._variant is None else {CgroupUpdated: self._variant.seen}
 
     def sees(self) -> Mapping[type[Body], See]:

@@ -95,7 +95,7 @@ class Counts:
         self._context = context
         self._workers = workers
         self._readings: list[_Reading] = []
-        self._report: Tell = lambda _, __: None
+        self._report: Tell | None = None
         self.logged_later = False
 
     def tick(self, worker: Worker, ts_ns: int, result: Result) -> None:
@@ -153,6 +153,7 @@ class Counts:
         near = [at for at in candidates if at <= record.ts_ns + _AT_ONCE_NS]
         sure = all(tally.off(counted, ns) == (0, 0) for at in near for ns in (at, at + _NEAR_NS))
         if known and agreed and sure and self._workers.logs_all:
+            assert self._report is not None
             self._report(worker, record.ts_ns - _EARLY_NS)
             self._count_anew(worker, record.ts_ns, since_start=True)
             offs = {(0, 0)}

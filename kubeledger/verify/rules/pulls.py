@@ -39,7 +39,7 @@ from kubeledger.verify.belief import (
 )
 from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.evidence.container_specs import PodSpec, specs_of
-from kubeledger.verify.evidence.processes import Process
+from kubeledger.verify.evidence.processes import Process, is_one
 from kubeledger.verify.rules.containers import subject_of
 from kubeledger.verify.rules.pull_turns import PullTurns, PullUsers, User
 
@@ -158,7 +158,7 @@ class PullVerifier(RuleVerifier):
 
     def _follow(self) -> None:
         """Back-offs and turns are in the memory of one process."""
-        if self.context.process is not self._process:
+        if not is_one(self.context.process, self._process):
             self._process = self.context.process
             self._failures.clear()
             self._tried.clear()

@@ -22,7 +22,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import RuleVerifier
 from kubeledger.verify.context import See, VerifyContext
-from kubeledger.verify.evidence.processes import Process
+from kubeledger.verify.evidence.processes import Process, is_one
 from kubeledger.verify.evidence.times import RELIST_NS
 from kubeledger.verify.rules.back_off import BackOff, policy_of
 from kubeledger.verify.rules.containers import (
@@ -138,7 +138,7 @@ class Starts(RuleVerifier):
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
         """What runs was started by the process before; entries were in its memory."""
         self._seen_ns = record.ts_ns
-        if self.context.process is not self._process:
+        if not is_one(self.context.process, self._process):
             self._process, self._relisted_ns = self.context.process, None
             self._added.clear()
             for container in self._all():

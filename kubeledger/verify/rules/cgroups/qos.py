@@ -159,7 +159,6 @@ class QOSLevels:
             rules: of the kubelet process that runs.
             before: what the one before showed.
         """
-        self._writes.settle()
         percent, missing = rules.reserve_percent, []
         if percent is None:
             missing = ["the settings qosReserved and featureGates"]

@@ -253,6 +253,11 @@ class CgroupVerifier(RuleVerifier):
             QOSReserveComputed: self._writes.prescan,
         }
 
+    def derive(self, state: NodeState) -> None:
+        """Explain the writes by all of them."""
+        self._writes.settle(state)
+        self._rules.clear()
+
     def sees(self) -> Mapping[type[Body], See]:
         """Body type -> method."""
         return {
@@ -360,7 +365,6 @@ class CgroupVerifier(RuleVerifier):
 
     def _written(self, record: Record, body: QOSCgroupsUpdated, state: NodeState) -> None:
         rules = self._rules_of(self.context.process)
-        self._writes.settle()
         if rules is None:
             judgement = lacks([self.context.missing_profile])
         else:

@@ -27,6 +27,7 @@ from kubeledger.model.bodies.cgroups import QOSCgroupsUpdated, QOSReserveCompute
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
+from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.evidence.pods import ListedPod
@@ -171,6 +172,8 @@ _KILLED_NS: Final = 10 * NS_PER_S
 _GRACE_NS: Final = 60 * NS_PER_S
 """The same where nothing says that its containers have ended."""
 _TRIED: Final = 8
+_ASKED_NS: Final = 60 * PERIOD_NS
+"""As far back what explains a write, and what it left, is looked for."""
 
 
 class Write(msgspec.Struct):
@@ -199,12 +202,13 @@ class Writes:
     """All writes of a node.
 
     Attributes:
-        all: in the order of time, once the first reading is over (``settle``).
+        all: in the order of time, of those that were noted (``settle``).
     """
 
     def __init__(self, context: VerifyContext) -> None:
         self._context = context
         self.all: list[Write] = []
+        self._noted: list[tuple[int, int, bool]] = []
         self._reserves: list[Record] = []
         self._times: list[int] = []
         self._by_seq: dict[int, Write] = {}
@@ -215,13 +219,17 @@ class Writes:
         if isinstance(body, QOSReserveComputed):
             self._reserves.append(record)
         else:
-            self.all.append(Write(record.seq, record.ts_ns, body.failed))
+            self._noted.append((record.ts_ns, record.seq, body.failed))
 
-    def settle(self) -> None:
-        """The first reading is over."""
-        if len(self._by_seq) == len(self.all):
-            return
-        self.all.sort(key=lambda write: (write.ts_ns, write.seq))
+    def settle(self, state: NodeState) -> None:
+        """Explain all that were noted; of those that were seen long ago none is asked for more."""
+        from_ns = (state.latest_ts_ns or 0) - _ASKED_NS
+        self._noted = [each for each in self._noted if each[1] > state.seq or each[0] >= from_ns]
+        self._reserves = [
+            each for each in self._reserves if each.seq > state.seq or each.ts_ns >= from_ns
+        ]
+        self.all = [Write(seq, ts_ns, failed) for ts_ns, seq, failed in sorted(self._noted)]
+        self._runs = []
         self._times = [write.ts_ns for write in self.all]
         self._by_seq = {write.seq: write for write in self.all}
         self._give_reserves()

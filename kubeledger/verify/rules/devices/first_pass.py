@@ -182,7 +182,7 @@ class FirstPass:
         self.lists.listed(when, body.registered)
 
     def settle(self) -> None:
-        """The first reading ended; once."""
+        """Put in order all that was noted; as often as more of it was."""
         self.lists.settle()
         self._writes.sort()
         for entries in self.entries.values():
@@ -190,8 +190,7 @@ class FirstPass:
         for late in self.late.values():
             for grants in late.values():
                 grants.sort(key=lambda grant: grant[0])
-        if len(self._machines) == 1:
-            self.numa_nodes = next(iter(self._machines))
+        self.numa_nodes = next(iter(self._machines)) if len(self._machines) == 1 else None
 
     def late_grants(self) -> Iterator[tuple[Holder, When, DevicesAllocated]]:
         """Of each container the first grant that only a checkpoint shows, and when that came."""

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.model.bodies.devicemanager import DevicesReported
 from kubeledger.model.units import NS_PER_S
@@ -77,7 +78,7 @@ class _Span(msgspec.Struct):
 
 
 class DeviceLists:
-    """Device lists of all resources over time: filled, settled, then asked.
+    """Device lists of all resources over time: noted, settled, and asked then.
 
     Attributes:
         clashes: seq of the later record -> resource and two sides, where counts and IDs differ.
@@ -128,20 +129,27 @@ class DeviceLists:
         self._known.setdefault(resource, set()).update(ids)
 
     def settle(self) -> None:
-        """All is noted: find what holds in each span."""
+        """Find what holds in each span, by all that was noted; as often as more of it was."""
+        self.clashes, self._settled = {}, {}
         self.reads.sort()
         read_at = {ts_ns for ts_ns, _ in self.reads}
-        for resource in self._readings.keys() & self._spans.keys():
-            # What a checkpoint showed is no message of a plugin.
-            spans = self._spans[resource]
-            reported = [s for s in spans if s.cause != "sent" or s.begin[0] not in read_at]
-            self._spans[resource] = reported
-        sent = [s.begin for spans in self._spans.values() for s in spans if s.cause == "sent"]
+        told = {
+            resource: [
+                replace(span, readings=[])
+                for span in spans
+                # What a checkpoint showed is no message of a plugin.
+                if span.cause != "sent"
+                or resource not in self._readings
+                or span.begin[0] not in read_at
+            ]
+            for resource, spans in self._spans.items()
+        }
+        sent = [s.begin for spans in told.values() for s in spans if s.cause == "sent"]
         self._logs_requests = frozenset(map(self._process, self._asked))
         self._logs_lists = self._logs_requests.union(map(self._process, sent))
         holes = [_Span((end_ns, 0), "unseen") for end_ns in self._holes()]
-        for resource in sorted(self._spans.keys() | self._readings.keys()):
-            self._settled[resource] = self._settle(resource, holes)
+        for resource in sorted(told.keys() | self._readings.keys()):
+            self._settled[resource] = self._settle(resource, told.get(resource, []), holes)
 
     def _holes(self) -> Iterator[int]:
         """Ends of times of which the log shows nothing."""
@@ -184,14 +192,14 @@ class DeviceLists:
         # A reading after a restart or a stop shows a message that was lost, not of no device.
         readings = [] if listed.endpoint_grace_period else [at for at, _ in span.readings]
         if span.count is not None or (readings and min(readings) <= when <= max(readings)):
-            listed = msgspec.structs.replace(listed, observed_at_instant=True)
+            listed = replace(listed, observed_at_instant=True)
         if (
             listed.endpoint_grace_period
             and listed.registered
             and span.begin[0] < when[0] - _GRACE_NS
         ):
             # The grace of the stopped endpoint ran out; when that was looked at is not known.
-            return msgspec.structs.replace(listed, registered=None)
+            return replace(listed, registered=None)
         return listed
 
     @property
@@ -199,9 +207,11 @@ class DeviceLists:
         """All resources that any list names."""
         return self._settled.keys()
 
-    def _settle(self, resource: str, holes: list[_Span]) -> list[tuple[_Span, Listed]]:
+    def _settle(
+        self, resource: str, told: list[_Span], holes: list[_Span]
+    ) -> list[tuple[_Span, Listed]]:
         common = [_Span(each.begin, each.cause) for each in (*self._starts, *holes)]
-        spans = [_Span(_BEGIN, "unseen"), *self._spans.get(resource, ()), *common]
+        spans = [_Span(_BEGIN, "unseen"), *told, *common]
         spans.sort(key=lambda span: span.begin)
         ends = [span.begin for span in spans[1:]]
         for when, ids in sorted(self._readings.get(resource, ())):

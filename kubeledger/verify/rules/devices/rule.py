@@ -65,6 +65,10 @@ class DeviceVerifier(RuleVerifier):
         first_pass = self._model.first_pass
         return dict.fromkeys(first_pass.kinds, first_pass.note)
 
+    def derive(self, state: NodeState) -> None:
+        """Find the lists that hold at each time."""
+        self._model.first_pass.settle()
+
     def sees(self) -> Mapping[type[Body], See]:
         """Decisions, and what they rest on."""
         sees: dict[type[Body], See] = {
@@ -94,7 +98,6 @@ class DeviceVerifier(RuleVerifier):
         model, when = self._model, when_of(record)
         if self._read_ns is None:
             model.log_began_ns = self._read_ns = record.ts_ns
-            model.first_pass.settle()
         hole = self.context.coverage.hole(self._read_ns, record.ts_ns)
         if hole is not None and hole[1] <= record.ts_ns:
             self._read_ns = hole[1]

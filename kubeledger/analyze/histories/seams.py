@@ -1,0 +1,173 @@
+"""How a node's records are cut into stretches, and what verification knows where one begins.
+
+What is decided in a stretch rests on what is recorded up to the end of the next one. So a ledger
+that grows need not be verified from its beginning: at a seam all that came before is decided for
+good, and what is known there is kept (:mod:`kubeledger.ledger.frozen`) and gone on from.
+
+Stretches begin at numbers of records that are multiples of :data:`STRETCH`. Lists and files that
+come with a log tell of all of it: an import that holds some is never cut, only where it ends. From
+where imports overlap by more than a moment all is one stretch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+import msgspec
+
+from kubeledger.analyze.histories.derived import clipped
+from kubeledger.ingest.sources.envelope.forms import ROW_FORMATS
+from kubeledger.ledger.frozen import Frozen, NotFreezableError, NotFrozenError, freeze, thaw
+from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.manifest import Run, Span, is_superseded
+from kubeledger.ledger.reading import Reading
+from kubeledger.model.bodies.ledger import ImportStarted
+from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
+from kubeledger.verify.registry import verifiers_for
+from kubeledger.verify.run import Seam, Start, Verification, ask_nothing
+
+STRETCH = 1 << 14
+"""Records of a stretch, at least."""
+_WORTH: Final = 2
+"""So many stretches are decided again rather than a new seam kept."""
+_OVERLAP_NS: Final = 60 * NS_PER_S
+"""What an import tells again of the end of the one before it, where it goes on from that."""
+_LOGS: Final = frozenset({"klog-text", "klog-json", *ROW_FORMATS})
+_ON_QUESTION: Final = "on_question"
+
+
+class KeptSeam(msgspec.Struct):
+    """A seam, and what has to be as it was for it to fit.
+
+    Attributes:
+        seq, latest_ns, noted_seq, noted_ns: as the seam's.
+        starts: of the stretches up to ``noted_seq``.
+        superseded: spans of records before ``noted_seq``.
+        blocks: so many of the outcomes' blocks come before it.
+        at: a :class:`~kubeledger.verify.run.Verification`.
+    """
+
+    seq: int
+    latest_ns: int
+    noted_seq: int
+    noted_ns: int
+    starts: list[int]
+    superseded: list[Span]
+    blocks: int
+    at: Frozen
+
+    def verification(self, cut: Cut) -> Verification | None:
+        """What is known there; None where it does not fit the ledger as it is now, or the program.
+
+        Args:
+            cut: as it is now, of a ledger whose last record that was there is the same.
+        """
+        if cut.before(self.noted_seq) == (self.starts, self.superseded):
+            verifiers_for(None)  # objects of their modules are among those that are kept
+            with suppress(NotFrozenError):
+                at = thaw(self.at, {_ON_QUESTION: ask_nothing})
+                return at if isinstance(at, Verification) else None
+        return None
+
+
+class Cut(NamedTuple):
+    """A node's records as they are cut.
+
+    Attributes:
+        starts: of the stretches after the first one.
+        superseded: spans of records that are left out.
+    """
+
+    starts: list[Start]
+    superseded: list[Span]
+
+    def before(self, seq: int) -> tuple[list[int], list[Span]]:
+        """First records of the stretches up to one, and what is superseded before that."""
+        starts = [start.seq for start in self.starts if start.seq <= seq]
+        return starts, clipped(self.superseded, 1, seq - 1)
+
+
+def worth_from(kept: KeptSeam) -> int:
+    """From which record on a new seam saves more than it costs to keep it."""
+    return kept.seq + _WORTH * STRETCH
+
+
+def kept_seam(seam: Seam, cut: Cut, blocks: int) -> KeptSeam | None:
+    """A seam as it is kept; None where something that waits there cannot be."""
+    with suppress(NotFreezableError, OverflowError, UnicodeEncodeError):
+        at = freeze(seam.at, {_ON_QUESTION: ask_nothing})
+        places = seam.seq, seam.latest_ns, seam.noted_seq, seam.noted_ns
+        return KeptSeam(*places, *cut.before(seam.noted_seq), blocks, at)
+    return None
+
+
+def stretches(look: Reading, upto_seq: int) -> Cut:
+    """How a node's records up to one are cut."""
+    begin_seq = look.begin.seq
+    runs = [run for run in look.info().runs if begin_seq < run.last_seq]
+    runs = [run for run in runs if run.first_seq <= upto_seq]
+    end_seq = min(_apart(runs), upto_seq + 1)
+    found: list[Start] = []
+    for run, following in zip(runs, [*runs[1:], None], strict=True):
+        cut_from = _cut_from(look, run, begin_seq)
+        multiples = range(-(-run.first_seq // STRETCH) * STRETCH, run.last_seq + 1, STRETCH)
+        cuts = [Start(seq, run.last_seq) for seq in multiples if seq >= cut_from]
+        if following is not None and len(cuts) < len(multiples):
+            cuts.append(Start(following.first_seq, following.last_seq))
+        for cut in cuts:
+            before_seq = found[-1].seq if found else begin_seq
+            if before_seq + STRETCH <= cut.seq < end_seq:
+                found.append(cut)
+    return Cut(found, look.superseded)
+
+
+def _apart(runs: Sequence[Run]) -> int:
+    """The first record from which on imports overlap by more than a moment."""
+    for at, run in enumerate(runs):
+        for before, other in enumerate(runs[:at]):
+            beyond_ns = other.max_ts_ns - run.first_ts_ns
+            if beyond_ns > (_OVERLAP_NS if before == at - 1 else 0):
+                return other.first_seq
+    return 1 << 63
+
+
+def _cut_from(look: Reading, run: Run, begin_seq: int) -> int:
+    """From which record on a run may be cut: from none of an import of documents on."""
+    if run.digest is None:
+        return run.first_seq
+    started = look.record(run.first_seq) if run.first_seq > begin_seq else None
+    body = None if started is None else started.body
+    if isinstance(body, ImportStarted) and all(one.format in _LOGS for one in body.sources):
+        return run.first_seq
+    return run.end_seq + 1 if run.end_seq else run.last_seq + 1
+
+
+def records_from(
+    ledger: Ledger,
+    node: str,
+    kinds: Collection[str] | None,
+    seq: int,
+    latest_ns: int,
+    last_seq: int,
+) -> Iterator[Record]:
+    """Records in the order of replay, from a seam on, that are there now.
+
+    Args:
+        kinds: only these, which are not proved; None: all, proved by their chain.
+        seq: the first; all before it come before it.
+        latest_ns: the latest time of these.
+        last_seq: the last one.
+    """
+    with ledger.reading(node, seq - 1) as look:
+        if kinds is not None and look.is_in_order:
+            superseded = look.superseded
+            for record in look.records(seq - 1, verify="crc", kinds=kinds):
+                if record.seq <= last_seq and not is_superseded(record.seq, superseded):
+                    yield record
+            return
+        for record in look.replay_from(seq, latest_ns, verify="crc" if kinds else "chain"):
+            if record.seq <= last_seq and (kinds is None or record.kind in kinds):
+                yield record
