@@ -255,7 +255,7 @@ class ClaimVerifier(RuleVerifier):
         ts_ns = record.ts_ns
         return any(
             other.namespace == body.namespace
-            and other.uid != body.pod_uid
+            and not self._witnesses.knows(_FILE, (other.uid, body.claim_uid))
             and (listed := self.context.pods.at(ts_ns, other.uid, other.namespace, other.name))
             and body.claim in (_names_of(listed) or ())
             for other in self.context.timeline.active(ts_ns, ts_ns).may.values()

@@ -79,7 +79,7 @@ class Starts(RuleVerifier):
             ContainerDied: self._in_time(self._container_died),
             ContainerKilled: self._killed,
             KubernetesEvent: self._reported,
-            ProbeTransitioned: self._causes.see,
+            ProbeTransitioned: self._probe_changed,
         }
 
     def _in_time(self, see: Callable[[Record, Any, str], None]) -> See:
@@ -272,6 +272,14 @@ class Starts(RuleVerifier):
             back_off.reset()  # another definition has no entry yet
             back_off.failed_start = False
 
+    def _probe_changed(self, record: Record, body: ProbeTransitioned, state: NodeState) -> None:
+        self._causes.see(record, body)
+        container = self._find(key_for(state, body), body.container)
+        newest = None if container is None else container.at(0)
+        fails = body.to_result == "failure" and body.probe_type != "readiness"
+        if fails and newest and body.container_id in (None, newest.container_id):
+            newest.is_to_be_killed = True
+
     def _reported(self, record: Record, body: KubernetesEvent, state: NodeState) -> None:
         key, name = key_for(state, body), body.container
         if body.object_kind != "Pod":
@@ -347,6 +355,8 @@ class Starts(RuleVerifier):
         """Whether the sync that killed the newest instance starts the next; None: not known."""
         before = container.at(0)
         killed = before is not None and before.killed_ns is not None
+        if before is not None and before.is_to_be_killed and not killed:
+            return None  # the line of its kill may be lost
         if before is None or not killed or back_off.held_back or container.was_inherited:
             return False
         if set(before.reasons) == {_HOOK}:
