@@ -251,14 +251,14 @@ class ClaimVerifier(RuleVerifier):
         return same(False, denied, inputs=(interval.seq,))
 
     def _is_named_by_others(self, record: Record, body: ClaimReleased) -> bool:
-        """Whether another pod may run whose spec names the claim: the line that gave it is lost."""
+        """Whether another pod runs whose spec names the claim: the line that gave it is lost."""
         ts_ns = record.ts_ns
         return any(
             other.namespace == body.namespace
             and not self._witnesses.knows(_FILE, (other.uid, body.claim_uid))
             and (listed := self.context.pods.at(ts_ns, other.uid, other.namespace, other.name))
             and body.claim in (_names_of(listed) or ())
-            for other in self.context.timeline.active(ts_ns, ts_ns).may.values()
+            for other in self.context.timeline.active(ts_ns, ts_ns).must.values()
         )
 
     def _ended(

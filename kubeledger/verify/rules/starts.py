@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import takewhile
 from typing import Any, Final
 
 from kubeledger.kubelet.kube.flowcontrol import BackOffPolicy
@@ -171,15 +172,20 @@ class Starts(RuleVerifier):
         found = container.find(container_id)
         if found is not None:
             return found
-        newest = container.at(0)
-        if newest is None or newest.container_id is not None:
+        unnamed = list(takewhile(lambda each: each.container_id is None, container.instances[::-1]))
+        if not unnamed:
             self._start(container, record, is_event=False)
-            newest = Instance(None, record.seq)
-            container.push(newest)
-        newest.container_id = container_id
-        newest.count = self.context.instances.count(container_id)
-        self._came_before(container, newest.count)
-        return newest
+            unnamed = [Instance(None, record.seq)]
+            container.push(unnamed[0])
+        # Of several that events showed to be created, relists that stalled show the first first.
+        began = self.context.times.listed_start(container_id)
+        before = (i for i in unnamed if began is not None and (i.created_ns or 0) <= began.to_ns)
+        found = next(before, unnamed[-1])
+        found.container_id = container_id
+        found.count = self.context.instances.count(container_id)
+        if found is container.at(0):
+            self._came_before(container, found.count)
+        return found
 
     def _came_before(self, container: Container, count: int | None) -> None:
         """A restart count may show instances before the first that was shown."""
