@@ -267,7 +267,7 @@ class ClaimVerifier(RuleVerifier):
         """Other pods of its namespace that ended in a span, with their claims if known."""
         for other in self.context.timeline.active(since_ns, until_ns).may.values():
             ending_ns = other.ending_ns
-            if ending_ns is None or not since_ns <= ending_ns <= until_ns:
+            if ending_ns is None or ending_ns > until_ns:
                 continue
             if other.namespace == interval.namespace and other.key != interval.key:
                 who = other.uid, other.namespace, other.name

@@ -16,12 +16,15 @@ from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.kube.resources import is_extended_resource
 from kubeledger.model.bodies.lifecycle import PodResized
 from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.evidence.pods import ListedPod, PodRegister
 from kubeledger.verify.evidence.times import ROUND_NS
 
 _REMEMBERED_MAX: Final = 4096
+_STATUS_NS: Final = 5 * NS_PER_S
+"""So long a decision may take, with a status that comes back meanwhile."""
 
 _Resources = dict[str, ResourceRequirements]
 """By container."""
@@ -145,7 +148,9 @@ class PodObjects:
         if not untold and not self._allocated.get(listed.uid):
             return ()
         index = versions.index(listed) if listed in versions else 0
-        statuses = [each.as_(Pod).status for each in versions[max(index - 1, 0) : index + 2]]
+        last = 1 + sum(each.ts_ns <= ts_ns + _STATUS_NS for each in versions)  # and the one after
+        shown = versions[max(index - 1, 0) : max(last, index + 2)]
+        statuses = [each.as_(Pod).status for each in shown]
         found, counted = list[Pod](), [_counted(now.pod)]
         for spec, status in product(
             (now.pod.spec, *(asked if untold else ())), (now.pod.status, *statuses)
