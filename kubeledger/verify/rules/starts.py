@@ -223,6 +223,8 @@ class Starts(RuleVerifier):
         if run is None or run.died_ns is None or process is None:
             return
         late_ns = max(RELIST_NS, times.late(record.ts_ns), times.late(run.died_ns))
+        if run.died_seq > record.seq:
+            return  # the line stands later, by a clock that was set back
         if process.started_ns <= run.died_ns < record.ts_ns - late_ns:
             why = "a container runs after it was seen to have ended"
             name = f"container {(body.container_id or '')[:12]}"
