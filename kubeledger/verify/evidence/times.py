@@ -182,7 +182,7 @@ class Times:
     def _late_by(self, told: _Told, began_ns: int) -> tuple[int, bool] | None:
         """How late a line is at least, and whether a list says so; None where nothing does.
 
-        A process shows at its start what happened before it.
+        A process shows at its start what happened before it; later that shows two clocks.
         """
         instance = self._instances.instance(told.container_id)
         happened_ns = None if instance is None else instance.began_ns
@@ -203,7 +203,10 @@ class Times:
         known = [ts_ns for ts_ns in kills if began_ns <= ts_ns < told.ts_ns]
         if known and (happened_ns is None or happened_ns < began_ns):
             happened_ns = min(known)
-        if happened_ns is None or happened_ns < began_ns or self.stepped(happened_ns, told.ts_ns):
+        is_old = happened_ns is not None and happened_ns < began_ns
+        if happened_ns is None or (is_old and told.ts_ns - began_ns < _STEP_NS):
+            return None
+        if self.stepped(happened_ns, told.ts_ns):
             return None
         return told.ts_ns - happened_ns - _SECOND_NS, happened_ns == listed_ns
 

@@ -229,18 +229,14 @@ def _hidden(
     return changed
 
 
-def _renamed(*, all_files: bool) -> Change:
+def _renamed(bundle: Path, random: Random) -> None:
     """Pods have pseudonyms."""
-
-    def changed(bundle: Path, random: Random) -> None:
-        names = sorted({found[1] for line in read(bundle) for found in _POD.finditer(line)})
-        given = {name: b"redacted-%d" % n for n, name in enumerate(names)}
-        if given:
-            each = rb"|".join(map(re.escape, sorted(given, key=len, reverse=True)))
-            pattern = re.compile(rb"(?<![\w.-])(?:" + each + rb")(?![\w.-])")
-            _hidden(pattern, lambda name: given[name], all_files=all_files)(bundle, random)
-
-    return changed
+    names = sorted({found[1] for line in read(bundle) for found in _POD.finditer(line)})
+    given = {name: b"redacted-%d" % n for n, name in enumerate(names)}
+    if given:
+        each = rb"|".join(map(re.escape, sorted(given, key=len, reverse=True)))
+        pattern = re.compile(rb"(?<![\w.-])(?:" + each + rb")(?![\w.-])")
+        _hidden(pattern, lambda name: given[name], all_files=True)(bundle, random)
 
 
 def _some_pods(lines: Lines, random: Random) -> Lines:
@@ -255,7 +251,7 @@ def _some_pods(lines: Lines, random: Random) -> Lines:
 
 
 def _far_lists(bundle: Path, random: Random) -> None:
-    """The only lists are of long before the log, or of long after it."""
+    """The only lists are of long before the log, or of long after it; nothing shows settings."""
     lines, paths = read(bundle), sorted((bundle / "snapshots").iterdir())
     is_late = random.random() < 0.5
     third = len(lines) // 3
@@ -264,6 +260,8 @@ def _far_lists(bundle: Path, random: Random) -> None:
     for path in paths:
         if path != kept:
             shutil.rmtree(path)
+    for path in [*bundle.rglob("configz.json"), *bundle.glob("kubelet-config*")]:
+        path.unlink()
 
 
 def _others(node: Callable[[str], Path]) -> Change:
@@ -285,19 +283,30 @@ def _others(node: Callable[[str], Path]) -> Change:
     return changed
 
 
+_DEFAULTS = {
+    "cgroupsPerQOS": True,
+    "containerLogMaxFiles": 5,
+    "cpuManagerPolicy": "none",
+    "evictionPressureTransitionPeriod": "5m0s",
+    "imageGCHighThresholdPercent": 85,
+    "imageGCLowThresholdPercent": 80,
+    "maxPods": 110,
+    "memoryManagerPolicy": "None",
+    "podPidsLimit": -1,
+    "topologyManagerPolicy": "none",
+    "topologyManagerScope": "container",
+}
+
+
 def _sparse_settings(bundle: Path, random: Random) -> None:
-    """The configuration file holds only some settings, and nothing shows the others."""
+    """The configuration file holds only what is no default, and nothing else shows settings."""
     for path in bundle.rglob("configz.json"):
         path.unlink()
     path = bundle / "kubelet-config.yaml"
     if path.exists():
         settings = yaml.safe_load(path.read_bytes())
         path.unlink()
-        kept = {
-            k: v
-            for k, v in settings.items()
-            if k in ("kind", "apiVersion") or random.random() < 0.5
-        }
+        kept = {k: v for k, v in settings.items() if k not in _DEFAULTS or v != _DEFAULTS[k]}
         path.write_text(yaml.safe_dump(kept))
 
 
@@ -343,9 +352,7 @@ def transports(node: Callable[[str], Path], quiet: Change) -> Iterator[tuple[str
     yield "kernel-off", _kernel_off
     yield "short-ids", _hidden(_ID, lambda found: found[:12], all_files=False)
     yield "masked-uids", _hidden(_UID, lambda _: b"x" * 8, all_files=False)
-    yield "masked-everywhere", _hidden(_UID, lambda _: b"x" * 8, all_files=True)
-    yield "renamed", _renamed(all_files=True)
-    yield "renamed-log", _renamed(all_files=False)
+    yield "renamed", _renamed
     yield "some-pods", of_lines(_some_pods)
     yield "far-lists", _far_lists
     yield "others", _others(node)
