@@ -85,9 +85,9 @@ class ProbeWitnesses:
 
         for worker, record in list(self._unlogged.items()):
             if record.ts_ns + _KILLED_WITHIN_NS < now_ns:
-                self._deny(worker, self._unlogged.pop(worker))
+                self._miss_line(worker, self._unlogged.pop(worker))
 
-    def _deny(self, worker: Worker, record: Record) -> None:
+    def _miss_line(self, worker: Worker, record: Record) -> None:
         """A change has neither a line nor what follows from it."""
         body = record.body
         assert isinstance(body, ProbeTransitioned)
