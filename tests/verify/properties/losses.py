@@ -147,7 +147,12 @@ def tail(truth: Truth, random: Random) -> list[Record]:
 def log_ends(truth: Truth, random: Random) -> list[Record]:
     """The log ends early; files beside it are younger."""
     end = random.randrange(len(truth.records) // 4, len(truth.records)) + 1
-    return _finish(truth, (r for i, r in enumerate(truth.records) if i < end or not _is_line(r)))
+    younger = (
+        record
+        for record in truth.records[end:]
+        if not _is_line(record) and not isinstance(record.body, KubeletStarted)
+    )
+    return _finish(truth, (*truth.records[:end], *younger))
 
 
 def without(*sources: Source) -> Degrade:
