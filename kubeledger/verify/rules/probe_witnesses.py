@@ -28,6 +28,8 @@ from kubeledger.verify.rules.probe_workers import Workers
 _ENOUGH: Final = 3
 """So often a log has to hold what belongs together before it is missed."""
 _EVENT_WITHIN_NS: Final = 2 * NS_PER_S
+_RUN_NS: Final = 300 * NS_PER_S
+"""A run of failures is hardly longer."""
 _KILLED_WITHIN_NS: Final = 20 * NS_PER_S
 _DENIED_WITHIN_NS: Final = NS_PER_S // 2
 _BLOCKED_NS: Final = 120 * NS_PER_S
@@ -119,6 +121,9 @@ class ProbeWitnesses:
         self, worker: Worker, record: Record, body: ProbeExecuted, *, possible: bool
     ) -> None:
         """A worker ticked; ``possible``: it can have."""
+        startup = self._workers.known(worker.key, worker.container, "startup")
+        if startup is not None and startup is not worker:
+            self._unlogged.pop(startup, None)  # it had succeeded, or nothing else would be probed
         if body.result == "failure":
             self._failed.append((record, worker))
             for report in self._reports:  # in a log of coarse stamps it may stand before its tick
@@ -145,8 +150,9 @@ class ProbeWitnesses:
             )
         if spec is None or profile is None:
             return None
-        if not possible and self._context.times.late(record.ts_ns):
-            return None  # the new one may not have been told yet
+        late_ns, ts_ns = self._context.times.late(record.ts_ns), record.ts_ns
+        if not possible and (late_ns or self._context.coverage.missing(ts_ns - _RUN_NS, ts_ns)):
+            return None  # the new one may not have been told yet, or in lines that are lost
         if not possible:
             return (
                 f"the worker waits for a new container after a {name} probe that ended its "
