@@ -8,7 +8,7 @@ start, end of a container   the PLEG's line says that a relist saw it: it was no
 a status in a list          the runtime's own time, to the second; it narrows the line's, and shows
                             how late lines were
 an event "Started", a kill  follow the start: they show how late lines were, too
-a back-off, a pod's end     follow the end, as its worker sees it, whatever the sync loop tells
+the end of a pod            follows the end, as its worker sees it, whatever the sync loop tells
 a file of a snapshot        was read some time in its round, which begins at the snapshot's time
 a step of the clock         times before it and after it are apart by more, or less, than they say
 ==========================  =====================================================================
@@ -30,7 +30,6 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerStarted,
     KubernetesEvent,
     PodTerminated,
-    RestartBackedOff,
 )
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
 from kubeledger.model.record import Body, Record
@@ -85,7 +84,6 @@ class Times:
         KubeletStarted,
         KubernetesEvent,
         PodTerminated,
-        RestartBackedOff,
     )
     """Kinds of the records that this needs."""
 
@@ -95,7 +93,7 @@ class Times:
         self._told: list[_Told] = []
         self._kills: dict[str, list[int]] = {}
         self._events: dict[tuple[str | None, str | None], list[int]] = {}
-        self._over: dict[tuple[str | None, str | None], list[int]] = {}
+        self._over: dict[str | None, list[int]] = {}
         self._begun: dict[str, int] = {}
         self._processes: list[int] = []
         self._steps: list[tuple[int, int, int]] = []
@@ -115,9 +113,8 @@ class Times:
                 self._steps.append((ts_ns, body.from_ts_ns - body.to_ts_ns, record.seq))
             case KubernetesEvent() if body.reason == "Started":
                 self._events.setdefault((body.pod_uid, body.container), []).append(ts_ns)
-            case PodTerminated() | RestartBackedOff():
-                of = body.pod_uid, getattr(body, "container", None)
-                self._over.setdefault(of, []).append(ts_ns)
+            case PodTerminated():
+                self._over.setdefault(body.pod_uid, []).append(ts_ns)
             case ContainerKilled() if body.container_id:
                 self._kills.setdefault(body.container_id, []).append(ts_ns)
             case ContainerStarted() | ContainerDied() if body.container_id and not body.sandbox:
@@ -197,7 +194,7 @@ class Times:
             happened_ns = events[index - 1] if index else None
         begun_ns = self._begun.get(told.container_id)
         if happened_ns is None and told.died and begun_ns is not None:
-            over = (*self._over.get(told.name, ()), *self._over.get((told.name[0], None), ()))
+            over = self._over.get(told.name[0], ())
             happened_ns = min((ns for ns in over if begun_ns < ns < told.ts_ns), default=None)
         kills = [] if told.died else self._kills.get(told.container_id, [])
         known = [ts_ns for ts_ns in kills if began_ns <= ts_ns < told.ts_ns]

@@ -28,8 +28,6 @@ from kubeledger.verify.rules.probe_workers import Workers
 _ENOUGH: Final = 3
 """So often a log has to hold what belongs together before it is missed."""
 _EVENT_WITHIN_NS: Final = 2 * NS_PER_S
-_RUN_NS: Final = 300 * NS_PER_S
-"""A run of failures is hardly longer."""
 _KILLED_WITHIN_NS: Final = 20 * NS_PER_S
 _DENIED_WITHIN_NS: Final = NS_PER_S // 2
 _BLOCKED_NS: Final = 120 * NS_PER_S
@@ -150,8 +148,10 @@ class ProbeWitnesses:
             )
         if spec is None or profile is None:
             return None
-        late_ns, ts_ns = self._context.times.late(record.ts_ns), record.ts_ns
-        if not possible and (late_ns or self._context.coverage.missing(ts_ns - _RUN_NS, ts_ns)):
+        times, ts_ns = self._context.times, record.ts_ns
+        run_ns = (worker.gap_ns or 0) * spec.failures
+        lost = self._context.coverage.hole(ts_ns - run_ns, ts_ns) is not None
+        if not possible and (lost or times.late(ts_ns)):
             return None  # the new one may not have been told yet, or in lines that are lost
         if not possible:
             return (
