@@ -253,13 +253,15 @@ class VerifyContext:
 
         Where the log lost lines, ``impossible`` becomes ``unverifiable`` with those lines as
         the missing input, unless it is ``certain``: it rests on values of this very record
-        against settings or a pod's spec, and on nothing that was logged before.
+        against settings or a pod's spec, and on nothing that was logged before. Which settings
+        were there then is not known around a step of the clock.
 
         ``place`` is the piece of evidence that the finding is about, where it is not the first.
         """
         loss = (
             None
-            if certain or verdict != "impossible"
+            if (certain and not self.coverage.has_two_clocks(record.ts_ns))
+            or verdict != "impossible"
             else self.coverage.at(record.ts_ns, record.kind)
         )
         if loss is not None:

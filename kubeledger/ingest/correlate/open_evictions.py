@@ -120,7 +120,8 @@ class PressureConditions:
         """All of the round's conditions were reported: a fact, if they are others than before."""
         observed, self._observed = self._observed, None
         reported, self._reported = self._reported, None
-        conditions = _conditions_in(reported)
+        is_lost = observed is not None and reported is None  # what is observed is reported
+        conditions = self._conditions if is_lost else _conditions_in(reported)
         concluded, self._concluded = self._concluded, True
         if concluded or conditions == self._conditions:
             return

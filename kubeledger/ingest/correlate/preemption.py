@@ -16,7 +16,7 @@ from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Waiting, shown
 from kubeledger.ingest.correlate.registers import Pod, PodAssembler, Registers, about_pod
 from kubeledger.ingest.correlate.rejections import RECOVERY, failed_status
-from kubeledger.ingest.messages.podref import PodRef, structured_pod
+from kubeledger.ingest.messages.podref import PodRef, shown_uid, structured_pod
 from kubeledger.ingest.sources.items import Fact
 from kubeledger.model.bodies.eviction import InsufficientResource, PodPreempted, PreemptionFailed
 from kubeledger.model.units import NS_PER_S
@@ -77,7 +77,9 @@ class PreemptionAssembler(PodAssembler):
     @reads("Attempting to evict pods in order to free up resources")
     def _attempt(self, entry: Entry) -> None:
         dumped = _DUMPED.finditer(entry.text("pods"))
-        victims = [PodRef(each["namespace"], each["name"], each["uid"] or None) for each in dumped]
+        victims = [
+            PodRef(each["namespace"], each["name"], shown_uid(each["uid"])) for each in dumped
+        ]
         self._preempt(entry, victims or entry.pods, entry.get("insufficientResources"))
 
     @reads("Preempting pod to free up resources")

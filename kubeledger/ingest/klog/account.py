@@ -13,7 +13,7 @@ from kubeledger.ingest.klog.cut_lines import CutValues, LineEnds, ends_open
 from kubeledger.ingest.klog.forms import Place, go_text
 from kubeledger.ingest.klog.router import Handled, LineHandler, Needs, Route, Router, Verdict
 from kubeledger.ingest.klog.stamps import Doubt
-from kubeledger.ingest.klog.values import split_structured, text_values
+from kubeledger.ingest.klog.values import split_structured, text_values, without_masks
 from kubeledger.ingest.sources.items import CutLine, Fact, LogLine
 from kubeledger.ingest.sources.plain import normal_message
 from kubeledger.model.bodies.ledger import LinesNotUnderstood, SourceAccount
@@ -320,7 +320,7 @@ class EntryEnds:
         """Those of a structured entry that are whole."""
         line, torn = pending.line, self.ends.torn
         text = rest if pending.cut else pending.whole(rest)
-        values = text_values(text, cut=pending.cut, torn=torn)
+        values = without_masks(text_values(text, cut=pending.cut, torn=torn))
         if torn:
             # A call logs the same keys each time.
             call, count = (line.file, line.caller_line), len(values)

@@ -28,6 +28,7 @@ from typing import Any
 
 import msgspec
 
+from kubeledger.ingest.klog.values import without_masks
 from kubeledger.ingest.sources.items import LogLine
 
 FORMATTED_POD = r'[^_\s",()]+_[^_\s",()]+\([^\s")]*\)'
@@ -93,10 +94,12 @@ class Row(msgspec.Struct, frozen=True):
         """
         if match is not None:
             found = {key: value for key, value in match.groupdict().items() if value is not None}
-            line.values = {
-                **{key: self._constant(key, found) for key in self.constants},
-                **{k: int(v) if k in self.integers else v for k, v in found.items()},
-            }
+            line.values = without_masks(
+                {
+                    **{key: self._constant(key, found) for key in self.constants},
+                    **{k: int(v) if k in self.integers else v for k, v in found.items()},
+                }
+            )
         elif line.values is not None:
             for key, other in self.keys.items():
                 if other in line.values:

@@ -20,7 +20,7 @@ from typing import Any
 
 from kubeledger.ingest.klog.cut_lines import CutLineError
 from kubeledger.ingest.klog.stamps import stamp_ns
-from kubeledger.ingest.klog.values import unquote_go
+from kubeledger.ingest.klog.values import unquote_go, without_masks
 from kubeledger.ingest.sources.items import LogLine
 from kubeledger.ingest.sources.times import go_date, go_time
 from kubeledger.model.patterns import regex
@@ -129,7 +129,7 @@ class SentEvents:
         late_ns = _late_ns(line, fields["time"])
         if late_ns is not None and 0 <= late_ns <= _LATE_NS:
             line.ts_ns -= late_ns
-        line.message, line.values = OCCURRED, _values(fields)
+        line.message, line.values = OCCURRED, without_masks(_values(fields))
         return True
 
 

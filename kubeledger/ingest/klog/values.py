@@ -406,13 +406,29 @@ def _bare(text: str) -> Any:  # noqa: ANN401 - a JSON scalar or text
     return float(text) if number[1] or number[2] else int(text)
 
 
+_MASK = re.compile(r"(.)(?:\1|-){3,}|[<\[(*].*|(?i:redacted|masked|hidden).*")
+
+
+def is_mask(uid: str) -> bool:
+    """Whether a UID was hidden, and stands for every pod: it tells none from another."""
+    return _MASK.fullmatch(uid) is not None
+
+
+def without_masks(values: dict[str, Any]) -> dict[str, Any]:
+    """The same without the UID of a pod that somebody has hidden."""
+    uid = dict.get(values, "podUID")
+    if isinstance(uid, str) and is_mask(uid):
+        del values["podUID"]
+    return values
+
+
 def json_values(entry: dict[str, Any]) -> dict[str, Any]:
     """Key -> value of one klog JSON entry, as its text form would have given them."""
     values: dict[str, Any] = {}
     for key, value in entry.items():
         if key not in _HEADER_KEYS:
             values[key] = _go_time(value) if key in _TIME_KEYS else _normal(value)
-    return values
+    return without_masks(values)
 
 
 def _normal(value: Any) -> Any:  # noqa: ANN401 - any JSON value

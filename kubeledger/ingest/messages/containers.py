@@ -17,6 +17,7 @@ from kubeledger.ingest.klog.rows import (
     text,
     texts,
 )
+from kubeledger.ingest.messages.podref import shown_uid
 from kubeledger.model.bodies.prober import ProbeType, TickResult
 
 _EVENT = re.compile(r'ID:"?([^\s",]+)"?,? Type:"?(\w+)"?,? Data:"?([^\s",}]+)')
@@ -26,9 +27,9 @@ def pleg_event(event: Any) -> tuple[str | None, str, str]:  # noqa: ANN401 - dec
     """Pod UID, type and container ID of a ``PodLifecycleEvent``, as JSON or as Go text."""
     if isinstance(event, dict):
         uid, data = event.get("ID"), event.get("Data")
-        return uid or None, str(event.get("Type") or ""), data if isinstance(data, str) else ""
+        return shown_uid(uid), str(event.get("Type") or ""), data if isinstance(data, str) else ""
     match = _EVENT.search(str(event))
-    return (match[1], match[2], match[3]) if match else (None, "", "")
+    return (shown_uid(match[1]), match[2], match[3]) if match else (None, "", "")
 
 
 CONTAINERS = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kubeledger.ingest.klog.forms import text_of
+from kubeledger.ingest.klog.values import is_mask
 from kubeledger.ingest.sources.items import LogLine
 from kubeledger.model.patterns import regex
 
@@ -45,13 +46,18 @@ def formatted_pod(text: str) -> PodRef | None:
     for match in _NAMESPACE_AND_UID.finditer(text) if "(" in text else ():
         name = _NO_NAME.split(text[max(0, match.start() - _NAME_MAX) : match.start()])[-1]
         if name:
-            return PodRef(match[1], name, match[2] or None)
+            return PodRef(match[1], name, shown_uid(match[2]))
     return None
 
 
 def formatted_pods(text: str) -> list[PodRef]:
     """All ``name_namespace(uid)`` in the text, in order."""
-    return [PodRef(m[2], m[1], m[3] or None) for m in _FORMATTED.finditer(text)]
+    return [PodRef(m[2], m[1], shown_uid(m[3])) for m in _FORMATTED.finditer(text)]
+
+
+def shown_uid(uid: str | None) -> str | None:
+    """A UID as a line shows it; None for one that somebody has hidden."""
+    return uid if uid and not is_mask(uid) else None
 
 
 def structured_pod(value: Any, uid: Any = None) -> PodRef | None:  # noqa: ANN401 - decoded JSON

@@ -14,7 +14,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from kubeledger.model.bodies.devicemanager import DevicesAllocated
+from kubeledger.model.bodies.devicemanager import (
+    ClaimPrepared,
+    ClaimReleased,
+    DevicesAllocated,
+)
 from kubeledger.model.bodies.eviction import NodeConditionsChanged
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
@@ -163,6 +167,8 @@ KILLS: Final = LineClass("the lines about kills of containers", (ContainerKilled
 CPUS: Final = LineClass("the lines with which CPUs are given back", (CpusReleased,))
 MEMORY: Final = LineClass("the lines with which memory is given back", (MemoryReleased,))
 MEMORY_GIVEN: Final = LineClass("the lines with which memory is given", (MemoryAllocated,))
+CLAIMS: Final = LineClass("the lines with which claims are given back", (ClaimReleased,))
+CLAIMS_GIVEN: Final = LineClass("the lines with which claims are prepared", (ClaimPrepared,))
 DEVICES: Final = LineClass("the lines with which devices are given", (DevicesAllocated,))
 RESIZES: Final = LineClass("the lines about resizes in place", (PodResized,))
 REFUSALS: Final = LineClass("the lines about refused pods", (PodRejected,))
@@ -173,8 +179,8 @@ COLLECTIONS: Final = (
     LineClass("the lines with which image collections end", (GarbageCollected,)),
 )
 REMOVALS: Final = LineClass("the lines about removed images", (ImageDeleted,))
-_CLASSES: Final = (PODS, RUNS, KILLS, RESIZES, REFUSALS, CPUS, DEVICES, MEMORY, MEMORY_GIVEN,
-                   SIGNALS, CONDITIONS, *COLLECTIONS, REMOVALS)  # fmt: skip
+_CLASSES: Final = (PODS, RUNS, KILLS, RESIZES, REFUSALS, CPUS, CLAIMS, CLAIMS_GIVEN, DEVICES,
+                   MEMORY, MEMORY_GIVEN, SIGNALS, CONDITIONS, *COLLECTIONS, REMOVALS)  # fmt: skip
 
 _PODS: Final = (PODS, RUNS)
 RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
@@ -187,6 +193,9 @@ RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
     "cpumanager.CpusAllocated": (*_PODS, CPUS),
     "cpumanager.CpusReleased": _PODS,
     "topologymanager.HintsGenerated": (*_PODS, MEMORY, MEMORY_GIVEN),
+    "dra.ClaimPrepared": (*_PODS, CLAIMS),
+    "dra.ClaimReleased": (*_PODS, CLAIMS_GIVEN),
+    "dra.DraManagerStateRead": (CLAIMS,),
     "devicemanager.AllocationFailed": _PODS,
     "devicemanager.DevicesAllocated": _PODS,
     "devicemanager.DevicesReleased": (*_PODS, DEVICES),

@@ -230,7 +230,7 @@ class LoopIterations:
         return from_ns > 0 and not shown
 
 
-# Pods that a kubelet lists, and whose arrival is not in its log: lines of it are lost.
+# Pods that a kubelet lists, or preempts, and whose arrival is not in its log: lines of it are lost.
 #
 # A kubelet learns of each of its pods by a config line (``SyncLoop ADD``), after a restart once
 # more. Where a log begins with its process and shows other pods, the line of a pod that the
@@ -238,14 +238,14 @@ class LoopIterations:
 # where a list was read later.
 
 _READ_NS = 10 * NS_PER_S
-"""A list may be of the process before, or after, if it was read so near to a start."""
+"""A list may be of the process before, or after, if it was read so near to a start; a line not."""
 
 
 class PodWithoutAdd(NamedTuple):
     """A pod whose config line is missing, and the kubelet process of which it is missing.
 
     Attributes:
-        seq: the list that shows it.
+        seq: the list, or line, that shows it.
         from_ts_ns, to_ts_ns: of the process; None: to the end.
     """
 
@@ -258,7 +258,7 @@ class PodWithoutAdd(NamedTuple):
 class PodsWithoutAdd:
     """Gathered in the first reading, in any order."""
 
-    KINDS: tuple[type[Body], ...] = (KubeletStarted, PodConfigChanged, PodListed)
+    KINDS: tuple[type[Body], ...] = (KubeletStarted, PodConfigChanged, PodListed, PodPreempted)
     """Kinds of the records that this needs."""
 
     def __init__(self) -> None:
@@ -267,6 +267,9 @@ class PodsWithoutAdd:
         self._last_line_ns = 0
         self._adds: dict[str, list[int]] = {}
         self._listed: dict[tuple[str | None, str], list[tuple[int, int]]] = {}
+        self._unlisted: dict[tuple[str | None, str], list[int]] = {}
+        self._lists: set[int] = set()
+        self._victims: dict[tuple[str | None, str], list[tuple[int, int]]] = {}
         self._created: dict[tuple[str | None, str], int] = {}
 
     def note(self, record: Record) -> None:
@@ -281,12 +284,18 @@ class PodsWithoutAdd:
                 self.logged(record.ts_ns)
                 for key in _keys(body.pod_uid, f"{body.namespace}/{body.pod}"):
                     self._adds.setdefault(key, []).append(record.ts_ns)
-            case PodListed() as body if body.listed_by == "kubelet" and not body.gone:
-                if (body.status or {}).get("phase") not in TERMINAL_PHASES:
-                    pod = body.pod_uid, f"{body.namespace}/{body.pod}"
-                    self._listed.setdefault(pod, []).append((record.ts_ns, record.seq))
-                    if body.created_ts_ns is not None:
-                        self._created[pod] = body.created_ts_ns
+            case PodListed() as body if body.listed_by == "kubelet":
+                self._lists.add(record.ts_ns)
+                pod = body.pod_uid, f"{body.namespace}/{body.pod}"
+                if body.gone or (body.status or {}).get("phase") in TERMINAL_PHASES:
+                    self._unlisted.setdefault(pod, []).append(record.ts_ns)
+                    return
+                self._listed.setdefault(pod, []).append((record.ts_ns, record.seq))
+                if body.created_ts_ns is not None:
+                    self._created[pod] = body.created_ts_ns
+            case PodPreempted() as body:
+                pod = body.victim_uid, f"{body.victim_namespace}/{body.victim_pod}"
+                self._victims.setdefault(pod, []).append((record.ts_ns, record.seq))
 
     def logged(self, ts_ns: int) -> None:
         """The log has a line of that time."""
@@ -295,6 +304,7 @@ class PodsWithoutAdd:
     def found(self) -> Iterator[PodWithoutAdd]:
         """The pods, one a process at most for each."""
         starts: list[tuple[int, bool] | None] = [*sorted(self._starts), None]
+        lists, pods = sorted(self._lists), sorted(self._shown(), key=lambda each: each[1])
         for start, following in pairwise(starts):
             assert start is not None
             began_ns, from_start = start
@@ -302,13 +312,32 @@ class PodsWithoutAdd:
             if not from_start or not _any_in(began_ns, end_ns, *self._adds.values()):
                 continue
             last_ns = None if end_ns is None else end_ns - _READ_NS
-            for (uid, name), listed in sorted(self._listed.items(), key=lambda pod: pod[1]):
+            for (uid, name), rows in pods:
                 if self._created.get((uid, name), 0) > self._last_line_ns:
                     continue
-                seqs = [seq for ts_ns, seq in listed if _is_in(ts_ns, began_ns + _READ_NS, last_ns)]
+                seqs = [
+                    seq
+                    for from_ns, to_ns, seq in rows
+                    for index in (bisect_left(lists, max(from_ns, began_ns + _READ_NS)),)
+                    if index < len(lists)
+                    and lists[index] < to_ns
+                    and _is_in(lists[index], began_ns, last_ns)
+                ]
+                killed = self._victims.get((uid, name), ())
+                seqs += [seq for ts_ns, seq in killed if _is_in(ts_ns, began_ns, end_ns)]
                 adds = [self._adds.get(key, []) for key in _keys(uid, name)]
                 if seqs and not _any_in(began_ns, end_ns, *adds):
                     yield PodWithoutAdd(min(seqs), name, began_ns, end_ns)
+
+    def _shown(self) -> Iterator[tuple[tuple[str | None, str], list[tuple[int, int, int]]]]:
+        """Pods, and from which list until before which: a record is made of what changed alone."""
+        for pod in {**self._listed, **self._victims}:
+            ends = [(ts_ns, 0) for ts_ns in self._unlisted.get(pod, ())]
+            rows = sorted([*ends, *self._listed.get(pod, ()), (1 << 62, 0)])
+            yield (
+                pod,
+                [(from_ns, to_ns, seq) for (from_ns, seq), (to_ns, _) in pairwise(rows) if seq],
+            )
 
 
 def _keys(uid: str | None, name: str) -> Iterable[str]:

@@ -8,6 +8,7 @@ start, end of a container   the PLEG's line says that a relist saw it: it was no
 a status in a list          the runtime's own time, to the second; it narrows the line's, and shows
                             how late lines were
 an event "Started", a kill  follow the start: they show how late lines were, too
+the end of a pod            follows the end, as its worker sees it, whatever the sync loop tells
 a file of a snapshot        was read some time in its round, which begins at the snapshot's time
 a step of the clock         times before it and after it are apart by more, or less, than they say
 ==========================  =====================================================================
@@ -28,6 +29,7 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerKilled,
     ContainerStarted,
     KubernetesEvent,
+    PodTerminated,
 )
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
 from kubeledger.model.record import Body, Record
@@ -81,6 +83,7 @@ class Times:
         ContainerStarted,
         KubeletStarted,
         KubernetesEvent,
+        PodTerminated,
     )
     """Kinds of the records that this needs."""
 
@@ -90,6 +93,8 @@ class Times:
         self._told: list[_Told] = []
         self._kills: dict[str, list[int]] = {}
         self._events: dict[tuple[str | None, str | None], list[int]] = {}
+        self._over: dict[str | None, list[int]] = {}
+        self._begun: dict[str, int] = {}
         self._processes: list[int] = []
         self._steps: list[tuple[int, int, int]] = []
         self._told_early_ns = 0
@@ -109,12 +114,18 @@ class Times:
                 self._steps.append((ts_ns, body.from_ts_ns - body.to_ts_ns, record.seq))
             case KubernetesEvent() if body.reason == "Started":
                 self._events.setdefault((body.pod_uid, body.container), []).append(ts_ns)
+            case PodTerminated():
+                self._over.setdefault(body.pod_uid, []).append(ts_ns)
             case ContainerKilled() if body.container_id:
                 self._kills.setdefault(body.container_id, []).append(ts_ns)
             case ContainerStarted() | ContainerDied() if body.container_id and not body.sandbox:
                 name = body.pod_uid, body.container
                 died = isinstance(body, ContainerDied)
                 self._told.append(_Told(ts_ns, body.container_id, name, died))
+                if not died:
+                    self._begun[body.container_id] = min(
+                        self._begun.get(body.container_id, ts_ns), ts_ns
+                    )
 
     def settle(self) -> None:
         """Find how late lines were by all that was noted; as often as more of it was."""
@@ -184,7 +195,7 @@ class Times:
     def _late_by(self, told: _Told, began_ns: int) -> tuple[int, bool] | None:
         """How late a line is at least, and whether a list says so; None where nothing does.
 
-        A process shows at its start what happened before it.
+        A process shows at its start what happened before it; later that shows two clocks.
         """
         instance = self._instances.instance(told.container_id)
         happened_ns = None if instance is None else instance.began_ns
@@ -197,11 +208,18 @@ class Times:
             events = self._events.get(told.name, [])
             index = bisect_right(events, told.ts_ns)
             happened_ns = events[index - 1] if index else None
+        begun_ns = self._begun.get(told.container_id)
+        if happened_ns is None and told.died and begun_ns is not None:
+            over = self._over.get(told.name[0], ())
+            happened_ns = min((ns for ns in over if begun_ns < ns < told.ts_ns), default=None)
         kills = [] if told.died else self._kills.get(told.container_id, [])
         known = [ts_ns for ts_ns in kills if began_ns <= ts_ns < told.ts_ns]
         if known and (happened_ns is None or happened_ns < began_ns):
             happened_ns = min(known)
-        if happened_ns is None or happened_ns < began_ns or self.stepped(happened_ns, told.ts_ns):
+        is_old = happened_ns is not None and happened_ns < began_ns
+        if happened_ns is None or (is_old and told.ts_ns - began_ns < _STEP_NS):
+            return None
+        if self.stepped(happened_ns, told.ts_ns):
             return None
         return told.ts_ns - happened_ns - _SECOND_NS, happened_ns == listed_ns
 

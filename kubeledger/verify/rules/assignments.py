@@ -266,7 +266,9 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
             return wrong
         if listed is None or listed.uid != body.pod_uid or body.container is None:
             return None
-        if not any(specs_in(listed)) or self.specs(record):
+        versions = self.context.pods.versions(listed)
+        names = {spec.container.name for version in versions for spec in specs_in(version)}
+        if not names or body.container in names:
             return None
         why = f"the pod has no container {body.container}"
         return same(False, why, inputs=[listed.seq], certain=True)
@@ -538,11 +540,13 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         return [spec for spec in found if spec.container.name == name]
 
     def versions(self, record: Record) -> Sequence[ListedPod]:
-        """The record's pod in each version of its spec."""
+        """The record's pod in each version of its spec; none where it may have had another one."""
         pods = self.context.pods
         names = (getattr(record.body, name) for name in ("pod_uid", "namespace", "pod"))
         listed = pods.at(record.ts_ns, *names)
-        return pods.versions(listed) if listed is not None else ()
+        if listed is None or pods.changed_unseen(record.ts_ns, listed):
+            return ()
+        return pods.versions(listed)
 
     def pod(self, holder: Holder) -> str:
         """The name of a holder's pod, or its UID."""

@@ -110,7 +110,10 @@ class ClaimVerifier(RuleVerifier):
             why = f"{_FILE} shows another claim than the DRA manager prepared"
             lost = self.context.coverage.missing(told.ts_ns, shown.ts_ns)
             if lost is None or shown.value:
-                self.context.contradict(shown.ts_ns, "node", why, *sides)
+                absent, kind = not shown.value, DraManagerStateRead.kind
+                self.context.contradict(
+                    shown.ts_ns, "node", why, *sides, by_absence=absent, kind=kind
+                )
 
     def _prepared(self, record: Record, body: ClaimPrepared, state: NodeState) -> None:
         self._compare(record.ts_ns)
@@ -213,7 +216,8 @@ class ClaimVerifier(RuleVerifier):
         why = "no other pod refers to the claim, so its drivers unprepare it"
         coverage = self.context.coverage
         until_ns = min(record.ts_ns, coverage.last_line_ns)
-        if unprepared > body.unprepared and coverage.missing(0, until_ns) is not None:
+        lost = coverage.missing(0, until_ns) is not None or self._is_named_by_others(record, body)
+        if unprepared > body.unprepared and lost:
             return open_to("the other pods that refer to the claim", denied=why)
         if not unprepared:
             why = f"{others} refers to the claim, so only the reference goes"
@@ -246,13 +250,24 @@ class ClaimVerifier(RuleVerifier):
             return open_to("the claims of all other pods", denied=denied, inputs=(interval.seq,))
         return same(False, denied, inputs=(interval.seq,))
 
+    def _is_named_by_others(self, record: Record, body: ClaimReleased) -> bool:
+        """Whether another pod runs whose spec names the claim: the line that gave it is lost."""
+        ts_ns = record.ts_ns
+        return any(
+            other.namespace == body.namespace
+            and not self._witnesses.knows(_FILE, (other.uid, body.claim_uid))
+            and (listed := self.context.pods.at(ts_ns, other.uid, other.namespace, other.name))
+            and body.claim in (_names_of(listed) or ())
+            for other in self.context.timeline.active(ts_ns, ts_ns).must.values()
+        )
+
     def _ended(
         self, interval: PodActiveInterval, since_ns: int, until_ns: int
     ) -> Iterator[tuple[PodActiveInterval, set[str] | None]]:
         """Other pods of its namespace that ended in a span, with their claims if known."""
         for other in self.context.timeline.active(since_ns, until_ns).may.values():
             ending_ns = other.ending_ns
-            if ending_ns is None or not since_ns <= ending_ns <= until_ns:
+            if ending_ns is None or ending_ns > until_ns:
                 continue
             if other.namespace == interval.namespace and other.key != interval.key:
                 who = other.uid, other.namespace, other.name

@@ -96,6 +96,7 @@ class Instance(msgspec.Struct):
         killed_ns: when the kubelet decided to kill it, last; ``first_killed_ns``: first.
         reasons: what a restart after it may name as the reason of its end; empty: not known.
         is_reported: its start was logged, not only its end.
+        is_to_be_killed: a probe of it failed for which it is to be killed.
         count: how often the container had been restarted; None when not known.
         after_ns: a sync had held its start back then; None where none did.
     """
@@ -114,6 +115,7 @@ class Instance(msgspec.Struct):
     exit_code: int | None = None
     out_of_memory: bool = False
     is_reported: bool = False
+    is_to_be_killed: bool = False
     count: int | None = None
     after_ns: int | None = None
 

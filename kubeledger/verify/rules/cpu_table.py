@@ -121,11 +121,15 @@ class CpuTable(AssignmentVerifier[CPUSet]):
         assert isinstance(record.body, CpuManagerStateRead)
         super().adopt(record, reading)
         self.pool, self.complete = parse(record.body.default_cpu_set), True
+        granted: set[Holder] = set()
         for holder, change in self.meanwhile(record):
             if isinstance(change.body, CpusAllocated):
+                granted.add(holder)
                 self.pool |= reading.get(holder, 0) & ~self.siblings(holder)
-            elif holder not in reading and (
-                cpus := set_or_none(getattr(change.body, "cpu_set", None))
+            elif (
+                holder not in reading
+                and holder not in granted
+                and (cpus := set_or_none(getattr(change.body, "cpu_set", None)))
             ):
                 super().take(record, holder, cpus)
                 self.pool &= ~cpus

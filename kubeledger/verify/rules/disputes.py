@@ -154,7 +154,7 @@ class SourceDisputes(Verifier):
         self._sources: Witnesses[Parts] = Witnesses(0, _may_be_one)
         self._victims: dict[str, Row[Parts]] = {}
         self._died: dict[str, str] = {}
-        self._pods: dict[str, tuple[str, int]] = {}
+        self._pods: dict[str, tuple[str, str | None, int]] = {}
         self._machine: Row[Parts] | None = None
 
     def sees(self) -> Mapping[type[Body], See]:
@@ -253,9 +253,9 @@ class SourceDisputes(Verifier):
         if not (container_id and body.namespace and body.pod):
             return
         pod = name_key(body.namespace, body.pod)
-        first, seq = self._pods.setdefault(container_id, (pod, record.seq))
-        if first != pod:
-            self._pods[container_id] = pod, record.seq
+        first, uid, seq = self._pods.setdefault(container_id, (pod, body.pod_uid, record.seq))
+        if first != pod and (uid is None or uid != body.pod_uid):  # else one source hides its name
+            self._pods[container_id] = pod, body.pod_uid, record.seq
             says = f"container {container_id} is of pod "
             sides = (seq, f"{says}{first}"), (record.seq, f"{says}{pod}")
             why = "one container is shown as that of two pods"

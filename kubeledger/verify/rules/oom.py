@@ -109,7 +109,8 @@ class OomVerifier(RuleVerifier):
         if run is not None and run.name and body.container and run.name != body.container:
             why = f"container {run.container_id} is {run.name}, not {body.container}"
             yield same(False, why, inputs=(run.started_seq or run.died_seq,))
-        if run is None and (ran := self._elsewhere(body.container_id)) is not None:
+        named = body.pod is not None or body.pod_uid is not None
+        if run is None and named and (ran := self._elsewhere(body.container_id)) is not None:
             other, run = ran
             why = f"container {run.container_id} is of pod {other.namespace}/{other.name}"
             yield same(False, why, inputs=(run.started_seq or run.died_seq,))

@@ -28,6 +28,7 @@ from kubeledger.verify.rules.probe_workers import Workers
 _ENOUGH: Final = 3
 """So often a log has to hold what belongs together before it is missed."""
 _EVENT_WITHIN_NS: Final = 2 * NS_PER_S
+_KILLED_WITHIN_NS: Final = 20 * NS_PER_S
 _DENIED_WITHIN_NS: Final = NS_PER_S // 2
 _BLOCKED_NS: Final = 120 * NS_PER_S
 _LISTED_WITHIN_NS: Final = 30 * NS_PER_S
@@ -48,11 +49,13 @@ class ProbeWitnesses:
         self._pushed: Counter[str] = Counter()
         self._blocked_ns = _LONG_AGO_NS
         self._changed_ns: dict[Worker, int] = {}
+        self._unlogged: dict[Worker, Record] = {}
         self._ready: Witnesses[bool] = Witnesses(_LISTED_WITHIN_NS)
 
     def forget(self) -> None:
         """The kubelet process ended."""
-        for each in (self._failed, self._reports, self._without, self._pushed, self._changed_ns):
+        for each in (self._failed, self._reports, self._without, self._pushed, self._changed_ns,
+                     self._unlogged):  # fmt: skip
             each.clear()
         self._ready.forget()
 
@@ -80,6 +83,21 @@ class ProbeWitnesses:
                 (is_reported.seq, is_reported.text), (reading.seq, reading.text), by_absence=True,
             )  # fmt: skip
 
+        for worker, record in list(self._unlogged.items()):
+            if record.ts_ns + _KILLED_WITHIN_NS < now_ns:
+                self._miss_line(worker, self._unlogged.pop(worker))
+
+    def _miss_line(self, worker: Worker, record: Record) -> None:
+        """A change has neither a line nor what follows from it."""
+        body = record.body
+        assert isinstance(body, ProbeTransitioned)
+        self._contradict(
+            worker, record, f"by its ticks the {body.probe_type} result became {body.to_result} "
+            f"at {format_ts(record.ts_ns)}, and the sync loop did not log it as it does others",
+            (record.seq, f"{body.from_result} to {body.to_result}"),
+            (record.seq, "no line of the sync loop"), by_absence=True,
+        )  # fmt: skip
+
     def _contradict(
         self,
         worker: Worker,
@@ -101,6 +119,9 @@ class ProbeWitnesses:
         self, worker: Worker, record: Record, body: ProbeExecuted, *, possible: bool
     ) -> None:
         """A worker ticked; ``possible``: it can have."""
+        startup = self._workers.known(worker.key, worker.container, "startup")
+        if startup is not None and startup is not worker:
+            self._unlogged.pop(startup, None)  # it had succeeded, or nothing else would be probed
         if body.result == "failure":
             self._failed.append((record, worker))
             for report in self._reports:  # in a log of coarse stamps it may stand before its tick
@@ -127,8 +148,11 @@ class ProbeWitnesses:
             )
         if spec is None or profile is None:
             return None
-        if not possible and self._context.times.late(record.ts_ns):
-            return None  # the new one may not have been told yet
+        times, ts_ns = self._context.times, record.ts_ns
+        run_ns = (worker.gap_ns or 0) * spec.failures
+        lost = self._context.coverage.hole(ts_ns - run_ns, ts_ns) is not None
+        if not possible and (lost or times.late(ts_ns)):
+            return None  # the new one may not have been told yet, or in lines that are lost
         if not possible:
             return (
                 f"the worker waits for a new container after a {name} probe that ended its "
@@ -250,13 +274,11 @@ class ProbeWitnesses:
             and not self._context.times.late(record.ts_ns)
             and record.ts_ns < self._context.coverage.last_line_ns
         ):
-            self._contradict(
-                worker, record, f"by its ticks the {body.probe_type} result became "
-                f"{body.to_result} at {format_ts(record.ts_ns)}, and the sync loop did not log "
-                "it as it does others",
-                (record.seq, f"{body.from_result} to {body.to_result}"),
-                (record.seq, "no line of the sync loop"), by_absence=True,
-            )  # fmt: skip
+            self._unlogged[worker] = record
+
+    def killed(self, worker: Worker) -> None:
+        """A container was killed for its probe: the change came, and only its line is lost."""
+        self._unlogged.pop(worker, None)
 
     # -- lists -----------------------------------------------------------------------------------
 

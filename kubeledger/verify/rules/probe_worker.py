@@ -19,6 +19,7 @@ from kubeledger.model.units import format_ts
 from kubeledger.verify.belief import Belief, World
 
 _STREAK_MAX: Final = 32
+_PROBED: Final = "which container was probed before"
 _WORLDS_MAX: Final = 1024
 _STEPS_MAX: Final = 512
 """With more worlds and missing ticks than that, nothing is known of the worker."""
@@ -119,6 +120,12 @@ class Worker:
                 ),
                 most=_WORLDS_MAX,
             ).worlds
+
+    def may_follow(self, container_id: str | None, first: Result) -> None:
+        """Probe a container that may have been probed before, or another one was."""
+        self.container_id = container_id
+        for belief in self.beliefs():
+            belief.widen(lambda state: (Machine.follow(state, first),), _PROBED)
 
     def miss(self, span: Span, phrase: str, ts_ns: int, *, surely: bool = False) -> None:
         """Ticks may be missing, or are."""

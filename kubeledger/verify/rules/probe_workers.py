@@ -63,16 +63,25 @@ class Instance(msgspec.Struct):
 
     Attributes:
         started_ns: as records show, which is up to a relist late; None: not seen.
-        ended_ns: when it was killed or died.
-        follows: the one before it, which was seen; ``before_ns``: when that ended.
+        ended_ns: when it was killed or died; ``died_ns``: when it surely ran no more.
+        follows: the one before it was seen; ``before_id``, ``before_ns``: its ID and end.
     """
 
     container_id: str | None
     seq: int
     started_ns: int | None = None
     ended_ns: int | None = None
+    died_ns: int | None = None
     follows: bool = False
+    before_id: str | None = None
     before_ns: int | None = None
+
+    def next(self, container_id: str | None, seq: int, started_ns: int | None = None) -> Instance:
+        """The one that ran after it; what it was itself, where its own line comes late."""
+        known = self.container_id is not None
+        before_id = self.container_id if known else self.before_id
+        before_ns = self.ended_ns or (None if known else self.before_ns)
+        return Instance(container_id, seq, started_ns, None, None, True, before_id, before_ns)
 
 
 class Workers:
@@ -142,28 +151,32 @@ class Workers:
             self._first_reported_ns = record.ts_ns
         name = key, body.container
         before = self._instances.get(name)
-        if before is None or before.container_id != body.container_id:
-            self._instances[name] = Instance(
-                body.container_id,
-                record.seq,
-                record.ts_ns,
-                follows=before is not None,
-                before_ns=None if before is None else before.ended_ns,
-            )
+        if before is None:
+            self._instances[name] = Instance(body.container_id, record.seq, record.ts_ns)
+        elif before.container_id != body.container_id:
+            self._instances[name] = before.next(body.container_id, record.seq, record.ts_ns)
 
     def ended(self, record: Record, body: ContainerDied | ContainerKilled, key: str) -> None:
         """A container was killed or died."""
         if body.container is not None:
-            self.end(record, key, body.container, body.container_id)
+            died = isinstance(body, ContainerDied)
+            self.end(record, key, body.container, body.container_id, died=died)
 
     def end(
-        self, record: Record, key: str, container: str, container_id: str | None = None
+        self,
+        record: Record,
+        key: str,
+        container: str,
+        container_id: str | None = None,
+        *,
+        died: bool = True,
     ) -> None:
         """An instance has ended, the newest where none is named."""
         name = key, container
         instance = self._instances.setdefault(name, Instance(container_id, record.seq))
         if container_id in (instance.container_id, None):
             instance.ended_ns = instance.ended_ns or record.ts_ns
+            instance.died_ns = instance.died_ns or (record.ts_ns if died else None)
 
     def listed(self, record: Record, body: PodListed, key: str) -> None:
         """A list shows containers that have ended, of which no line may tell."""
@@ -171,7 +184,7 @@ class Workers:
             instance = self._instances.get((key, shown.name))
             is_it = instance is not None and instance.container_id == shown.container_id
             if instance is not None and is_it and shown.state == "terminated":
-                instance.ended_ns = instance.ended_ns or record.ts_ns
+                self.end(record, key, shown.name, shown.container_id)
 
     def instance(self, worker: Worker) -> Instance | None:
         """The newest run of a worker's container."""
@@ -253,8 +266,23 @@ class Workers:
         if result == SUCCESS:
             self.successes_logged = True
         if worker.spec is not None:
-            self._take_up(worker, body.container_id, record.ts_ns)
+            self._take_up(worker, self._probed(worker, record, body), record.ts_ns)
         return worker.tick(record, result)
+
+    def _probed(self, worker: Worker, record: Record, body: ProbeExecuted) -> str | None:
+        """The container of a tick; none is probed that had died: the next one's start is lost."""
+        instance, spec = self.instance(worker), worker.spec
+        if instance is None or spec is None:
+            return body.container_id
+        if body.container_id is not None and body.container_id == instance.before_id:
+            return instance.container_id
+        over_ns = spec.timeout_s * NS_PER_S + NS_PER_S
+        if instance.died_ns is None or record.ts_ns <= instance.died_ns + over_ns or (
+            body.container_id not in (None, instance.container_id)
+        ):  # fmt: skip
+            return body.container_id
+        self._instances[worker.key, worker.container] = instance.next(None, record.seq)
+        return None
 
     def _take_up(self, worker: Worker, listed_id: str | None, ts_ns: int) -> None:
         """Let a worker take up the container that runs now, over ticks that may be missing."""
@@ -284,8 +312,7 @@ class Workers:
         elif since_ns is not None:
             missing_ticks = worker.missing_ticks(since_ns, ts_ns, is_first=True)
             assert instance is not None
-            assert instance.started_ns is not None
-            told_ns = instance.started_ns
+            told_ns = instance.started_ns or instance.before_ns or 0
             late_ns = told_ns - self._context.times.told(told_ns).from_ns
             early_ns = min(worker.spec.delay_ns, late_ns)
             least_ns = since_ns - worker.spec.break_ns + worker.spec.period_ns - early_ns
@@ -331,7 +358,7 @@ class Workers:
         ) > self._kubelet_ns  # fmt: skip
         is_known = worker.newest is not None or worker.key in self._added or is_new
         if not is_known or worker.machine is None:
-            worker.container_id = container_id
+            worker.may_follow(container_id, first)
             return
         if older and worker.machine.keeps_results:
             first = absent
@@ -366,9 +393,10 @@ class Workers:
         """When the last tick would come that has none before it; None: not known."""
         spec = worker.spec
         assert spec is not None
-        if instance is None or instance.started_ns is None:
+        began_ns = None if instance is None else instance.started_ns or instance.before_ns
+        if began_ns is None:
             return None
-        since_ns = max(instance.started_ns, self._kubelet_ns) + spec.delay_ns
+        since_ns = max(began_ns, self._kubelet_ns) + spec.delay_ns
         startup = self.known(worker.key, worker.container, "startup")
         if worker.after_startup and startup is not None:
             since_ns = max(since_ns, startup.newest_ns)

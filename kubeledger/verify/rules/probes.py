@@ -149,6 +149,7 @@ class ProbeVerifier(ChangeJudge):
         worker = probe_type and self._workers.known(key, body.container, probe_type)
         if worker and worker.container_id in (None, body.container_id):
             self._kill = worker, record.seq
+            self._witnesses.killed(worker)
 
     def _backed_off(self, record: Record, body: RestartBackedOff, state: NodeState) -> None:
         """What waits for its back-off has ended, if the line of that is lost, too."""

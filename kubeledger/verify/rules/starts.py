@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import takewhile
 from typing import Any, Final
 
 from kubeledger.kubelet.kube.flowcontrol import BackOffPolicy
@@ -44,6 +45,8 @@ _SYNC_KILLS: Final = frozenset({"liveness_probe", "startup_probe", "spec_changed
 """A sync that kills for these starts the container again itself."""
 _HOOK: Final = "post_start_hook"
 """The start has failed with it: the next sync tries again."""
+_TERMINATED: Final = 143
+"""The exit code of what a kill ended."""
 _ONE_RELIST_NS: Final = NS_PER_S // 2
 """What one relist saw of a pod is told so soon after each other."""
 _LATE_NS: Final = 2 * NS_PER_S
@@ -80,7 +83,7 @@ class Starts(RuleVerifier):
             ContainerKilled: self._killed,
             KubernetesEvent: self._reported,
             PodStageFailed: self._in_time(self._failed),
-            ProbeTransitioned: self._causes.see,
+            ProbeTransitioned: self._probe_changed,
         }
 
     def _in_time(self, see: Callable[[Record, Any, str], None]) -> See:
@@ -172,15 +175,20 @@ class Starts(RuleVerifier):
         found = container.find(container_id)
         if found is not None:
             return found
-        newest = container.at(0)
-        if newest is None or newest.container_id is not None:
+        unnamed = list(takewhile(lambda each: each.container_id is None, container.instances[::-1]))
+        if not unnamed:
             self._start(container, record, is_event=False)
-            newest = Instance(None, record.seq)
-            container.push(newest)
-        newest.container_id = container_id
-        newest.count = self.context.instances.count(container_id)
-        self._came_before(container, newest.count)
-        return newest
+            unnamed = [Instance(None, record.seq)]
+            container.push(unnamed[0])
+        # Of several that events showed to be created, relists that stalled show the first first.
+        began = self.context.times.listed_start(container_id)
+        before = (i for i in unnamed if began is not None and (i.created_ns or 0) <= began.to_ns)
+        found = next(before, unnamed[-1])
+        found.container_id = container_id
+        found.count = self.context.instances.count(container_id)
+        if found is container.at(0):
+            self._came_before(container, found.count)
+        return found
 
     def _came_before(self, container: Container, count: int | None) -> None:
         """A restart count may show instances before the first that was shown."""
@@ -218,6 +226,8 @@ class Starts(RuleVerifier):
         if run is None or run.died_ns is None or process is None:
             return
         late_ns = max(RELIST_NS, times.late(record.ts_ns), times.late(run.died_ns))
+        if run.died_seq > record.seq:
+            return  # the line stands later, by a clock that was set back
         if process.started_ns <= run.died_ns < record.ts_ns - late_ns:
             why = "a container runs after it was seen to have ended"
             name = f"container {(body.container_id or '')[:12]}"
@@ -272,6 +282,14 @@ class Starts(RuleVerifier):
         if "spec_changed" in killed.reasons:
             back_off.reset()  # another definition has no entry yet
             back_off.failed_start = False
+
+    def _probe_changed(self, record: Record, body: ProbeTransitioned, state: NodeState) -> None:
+        self._causes.see(record, body)
+        container = self._find(key_for(state, body), body.container)
+        newest = None if container is None else container.at(0)
+        fails = body.to_result == "failure" and body.probe_type != "readiness"
+        if fails and newest and body.container_id in (None, newest.container_id):
+            newest.is_to_be_killed = True
 
     def _reported(self, record: Record, body: KubernetesEvent, state: NodeState) -> None:
         key, name = key_for(state, body), body.container
@@ -352,6 +370,10 @@ class Starts(RuleVerifier):
         """Whether the sync that killed the newest instance starts the next; None: not known."""
         before = container.at(0)
         killed = before is not None and before.killed_ns is not None
+        if before is not None and before.is_to_be_killed and not killed and (
+            before.exit_code == _TERMINATED
+        ):  # fmt: skip
+            return None  # the line of its kill may be lost
         if before is None or not killed or back_off.held_back or container.was_inherited:
             return False
         if set(before.reasons) == {_HOOK}:

@@ -21,6 +21,7 @@ from kubeledger.model.record import Record
 from tests.recordings import extract
 from tests.verify.properties import clocks
 from tests.verify.properties.filters import FILTERS
+from tests.verify.properties.transports import transports
 from tests.verify.properties.verbosity import LOGGED_AT
 
 NODES = ("node-a", "node-b", "node-e-evictions", "node-e-oom", "node-f")
@@ -329,6 +330,7 @@ BUNDLES: dict[str, Change] = {
     "no-metrics": _without("metrics-probes.txt"),
     "no-log": _without("kubelet.log"),
     **FILTERS,
+    **dict(transports(unpacked, _quiet(2))),
 }
 _SINGLE = tuple(BUNDLES)
 

@@ -81,6 +81,23 @@ def one_container(truth: Truth, random: Random) -> list[Record]:
     )
 
 
+def short_ids(truth: Truth, random: Random) -> list[Record]:
+    """Lines have the first twelve digits of a container's ID."""
+    return [
+        msgspec.structs.replace(record, body=msgspec.structs.replace(record.body, **short))
+        if source_of(record) in _LINES
+        and (
+            short := {
+                name: found[:12]
+                for name in ("container_id", "previous_container_id")
+                if (found := getattr(record.body, name, None))
+            }
+        )
+        else record
+        for record in truth.records
+    ]
+
+
 def _uid(record: Record) -> str | None:
     uid = getattr(record.body, "pod_uid", None)
     return uid if isinstance(uid, str) else None
@@ -130,7 +147,12 @@ def tail(truth: Truth, random: Random) -> list[Record]:
 def log_ends(truth: Truth, random: Random) -> list[Record]:
     """The log ends early; files beside it are younger."""
     end = random.randrange(len(truth.records) // 4, len(truth.records)) + 1
-    return _finish(truth, (r for i, r in enumerate(truth.records) if i < end or not _is_line(r)))
+    younger = (
+        record
+        for record in truth.records[end:]
+        if not _is_line(record) and not isinstance(record.body, KubeletStarted)
+    )
+    return _finish(truth, (*truth.records[:end], *younger))
 
 
 def without(*sources: Source) -> Degrade:
@@ -186,6 +208,7 @@ LOSSES: dict[str, Degrade] = {
     "line": one_line,
     "pod": one_pod,
     "container": one_container,
+    "short-ids": short_ids,
     "head": head,
     "start": from_a_start,
     "tail": tail,

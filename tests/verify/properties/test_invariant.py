@@ -56,6 +56,22 @@ drawn = settings(suppress_health_check=list(HealthCheck))
 @example(case=Case("random/10649", "whole", 0))
 @example(case=Case("random/72395", "whole", 0))
 @example(case=Case("random/16267", "line", 8628))
+@example(case=Case("random/51575", "drop1", 9263))
+@example(case=Case("random/55989", "pod", 6811))
+@example(case=Case("random/942498", "pod", 37977))
+@example(case=Case("random/9218", "head", 9837))
+@example(case=Case("random/20067", "head", 9107))
+@example(case=Case("random/25689", "not-kinds", 9837))
+@example(case=Case("random/84464", "line", 4287))
+@example(case=Case("random/427491", "line", 96060))
+@example(case=Case("random/459745", "line", 72538))
+@example(case=Case("random/861918", "line", 78425))
+@example(case=Case("scenario/node-b/2684", "line", 36175))
+@example(case=Case("random/4964", "whole", 0))
+@example(case=Case("random/24551", "whole", 0))
+@example(case=Case("random/339358", "whole", 0))
+@example(case=Case("random/567598", "whole", 0))
+@example(case=Case("random/804887", "whole", 0))
 def test_any_loss_of_records(case: Case) -> None:
     """Drawn, so that a case that fails is one of the simplest."""
     assert wrong(case) == []
@@ -87,7 +103,7 @@ _DECIDED = {
 """(recording, way) -> percentage of its decisions that is decided, at least."""
 
 _ALL = tuple(sorted(BUNDLES))
-_DAILY = ("whole", "cut200", "torn", "drop10", "grep")
+_DAILY = ("whole", "cut200", "torn", "drop10", "grep", "masked-uids", "short-ids", "json")
 _SOME = ("drop1", "drop10", "head", "torn", "v2", "other-settings", "sorted", "not-files", "grep")
 
 
@@ -99,10 +115,15 @@ _SOME = ("drop1", "drop10", "head", "torn", "v2", "other-settings", "sorted", "n
             *_files(("node-e-oom",), tuple(way for way in _ALL if way not in _DAILY), 0),
             *_files(("node-a",), _SOME, 1),
             *_files(("node-b",), ("drop1", "drop10", "torn", "v2"), 1),
-            *_files(("node-f",), ("drop10", "start", "clock+90", "snapshots"), 0),
+            *_files(("node-f",), ("drop10", "start", "clock+90", "snapshots", "summer"), 0),
+            Case("files/node-e-evictions", "drop1", 40),
+            Case("files/node-e-evictions", "winter", 0),
+            Case("files/node-e-oom", "relists", 5),
+            Case("files/node-f", "clock-90", 40),
+            Case("files/node-f", "relists", 6),
         ),
     ],
-    ids=lambda case: f"{case.truth.partition('/')[2]} {case.how}",
+    ids=lambda case: f"{case.truth.partition('/')[2]} {case.how} {case.seed}",
 )
 def test_lost_files_and_lines(case: Case) -> None:
     """Recorded nodes whose files were degraded before the import; much is decided yet."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, Final
 
 import msgspec
@@ -17,13 +16,15 @@ from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.kube.resources import is_extended_resource
 from kubeledger.model.bodies.lifecycle import PodResized
 from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.evidence.pods import ListedPod, PodRegister
+from kubeledger.verify.evidence.times import ROUND_NS
 
 _REMEMBERED_MAX: Final = 4096
-_DECIDED: Final = ("allocated", "infeasible")
-"""What becomes of a resize in the end; that it is deferred is told again and again."""
+_STATUS_NS: Final = 5 * NS_PER_S
+"""So long a decision may take, with a status that comes back meanwhile."""
 
 _Resources = dict[str, ResourceRequirements]
 """By container."""
@@ -56,21 +57,25 @@ class PodObjects:
         self._objects: dict[tuple[ListedPod, str | None, str, int], PodObject | None] = {}
         self._allocated: dict[str | None, list[tuple[int, _Resources]]] = {}
         self._told: dict[str | None, list[int]] = {}
-        self._decided: Counter[tuple[str | None, str]] = Counter()
+        self._decided: dict[str | None, list[int]] = {}
 
     def foresee(self, record: Record, body: PodResized) -> None:
         """Take in a record of the first reading: what became of a resize."""
+        if (
+            body.outcome != "allocated" or body.resources is not None
+        ):  # else nobody says what it got
+            self._decided.setdefault(body.pod_uid, []).append(record.ts_ns)
         self._told.setdefault(body.pod_uid, []).append(record.ts_ns)
-        if body.outcome == "allocated" and body.resources is None:
-            return  # nobody says what it got
-        key = body.pod_uid, body.outcome
-        self._decided[key] += body.outcome in _DECIDED or not self._decided[key]
 
     def resized(self, record: Record, body: PodResized, state: NodeState) -> None:
         """A resize in place, which may have been allocated."""
         if body.outcome == "allocated" and body.resources is not None:
             given = msgspec.convert(body.resources, _Resources)
             self._allocated.setdefault(body.pod_uid, []).append((record.ts_ns, given))
+
+    def is_resized(self, uid: str | None) -> bool:
+        """Whether anything is told of resizes of a pod."""
+        return uid in self._told
 
     def at(self, ts_ns: int, interval: PodActiveInterval, node: str) -> PodObject | None:
         """A pod as admission got it; None where no list shows it as it was, or no readable one."""
@@ -132,12 +137,17 @@ class PodObjects:
         versions = self._lists.versions(listed)
         specs = [_as_admitted(each.as_(Pod), interval, {}).spec for each in versions]
         asked = [spec for n, spec in enumerate(specs) if spec not in specs[:n]]
-        decided = sum(self._decided[listed.uid, outcome] for outcome in (*_DECIDED, "deferred"))
-        untold = len(asked) > 1 + decided
+        told = self._decided.get(listed.uid, ())
+        untold = any(
+            one != other and not any(a.ts_ns - ROUND_NS <= at_ns <= b.ts_ns for at_ns in told)
+            for (a, one), (b, other) in pairwise(zip(versions, specs, strict=True))
+        )
         if not untold and not self._allocated.get(listed.uid):
             return ()
         index = versions.index(listed) if listed in versions else 0
-        statuses = [each.as_(Pod).status for each in versions[max(index - 1, 0) : index + 2]]
+        last = 1 + sum(each.ts_ns <= ts_ns + _STATUS_NS for each in versions)  # and the one after
+        shown = versions[max(index - 1, 0) : max(last, index + 2)]
+        statuses = [each.as_(Pod).status for each in shown]
         found, counted = list[Pod](), [_counted(now.pod)]
         for spec, status in product(
             (now.pod.spec, *(asked if untold else ())), (now.pod.status, *statuses)

@@ -141,19 +141,18 @@ class PodLevels:
 
     Attributes:
         creators: must see all snapshots first.
-        resized_ns: pod -> when it was resized first.
+        resized_ns: pod -> when it was resized, as lines tell it.
     """
 
     def __init__(self, context: VerifyContext, rules_of: Callable[[Process], Rules | None]) -> None:
         self._context = context
         self.creators = Creators(context)
-        self.resized_ns: dict[str | None, int] = {}
+        self.resized_ns: dict[str | None, list[int]] = {}
         self._rules_of = rules_of
 
     def prescan(self, record: Record, body: PodResized) -> None:
         """Take in a resize in place of the first reading."""
-        first_ns = self.resized_ns.get(body.pod_uid, record.ts_ns)
-        self.resized_ns[body.pod_uid] = min(first_ns, record.ts_ns)
+        self.resized_ns.setdefault(body.pod_uid, []).append(record.ts_ns)
 
     def level(
         self, record: Record, body: CgroupUpdated, now: Rules, state: NodeState
@@ -216,7 +215,7 @@ class PodLevels:
                 return [NO_VALUES]
             if not compared.ruling.allowed and rules.resizes(listed):
                 first = self._context.pods.versions(listed)[0]
-                if self.resized_ns.get(listed.uid, first.ts_ns) < first.ts_ns:
+                if min(self.resized_ns.get(listed.uid, ()), default=first.ts_ns) < first.ts_ns:
                     return [_BEFORE_RESIZE]
                 resized = self._resized(body, listed, rules)
                 if resized is None and self._had_others(listed):

@@ -59,10 +59,10 @@ _Moment = tuple[int, int, Write | None]
 class QOSLevels:
     """Judges ``burstable`` and ``besteffort``, and the writes."""
 
-    def __init__(self, context: VerifyContext, writes: Writes) -> None:
+    def __init__(self, context: VerifyContext, writes: Writes, summer: Summer) -> None:
         self._context = context
         self._writes = writes
-        self._summer = Summer(context)
+        self._summer = summer
 
     # Writes -------------------------------------------------------------------------------
 

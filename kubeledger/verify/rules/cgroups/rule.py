@@ -42,7 +42,7 @@ from kubeledger.verify.rules.cgroups.files import (
 from kubeledger.verify.rules.cgroups.options import Rules, node_option, rules_of
 from kubeledger.verify.rules.cgroups.pods import PodLevels, differing_resources
 from kubeledger.verify.rules.cgroups.qos import QOSLevels
-from kubeledger.verify.rules.cgroups.writes import Writes
+from kubeledger.verify.rules.cgroups.writes import Summer, Writes
 
 # Cgroups that went: the kubelet and the runtime remove them only after what ran in them.
 #
@@ -235,8 +235,9 @@ class CgroupVerifier(RuleVerifier):
         super().__init__(context)
         self._writes = Writes(context)
         self._removals = Removals(context)
-        self._qos = QOSLevels(context, self._writes)
         self._pods = PodLevels(context, self._rules_of)
+        summer = Summer(context, self._pods.resized_ns)
+        self._qos = QOSLevels(context, self._writes, summer)
         self._rules: dict[int | None, Rules | None] = {}
         self._changes: set[tuple[str, int]] = set()
         self._reported: set[str] = set()

@@ -10,7 +10,7 @@ Source: v1.36.2 pkg/kubelet/cm/qos_container_manager_linux.go Start, pkg/kubelet
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby, pairwise
 from operator import add
@@ -73,8 +73,12 @@ class Sums(msgspec.Struct, frozen=True):
 class Summer:
     """Sums what active pods request."""
 
-    def __init__(self, context: VerifyContext) -> None:
+    def __init__(
+        self, context: VerifyContext, resized_ns: Mapping[str | None, Sequence[int]]
+    ) -> None:
+        """``resized_ns``: when pods were resized, as lines tell it."""
         self._context = context
+        self._resized_ns = resized_ns
 
     def between(self, start_ns: int, end_ns: int, rules: Rules) -> Sums:
         """The sums of a write at some instant of a span."""
@@ -126,9 +130,11 @@ class Summer:
     def _was_resized(self, listed: ListedPod, start_ns: int) -> bool:
         """Whether the lists around show other resources, so that it may have had any between.
 
-        So may a pod that was changed since a time, and before any list.
+        So may a pod that was changed since a time, and before any list; or after the last.
         """
-        if self._context.pods.changed_unseen(start_ns, listed):
+        told = self._resized_ns.get(listed.uid, ())
+        resized = any(listed.ts_ns < at_ns <= start_ns + PERIOD_NS for at_ns in told)
+        if resized or self._context.pods.changed_unseen(start_ns, listed):
             return True
         versions = self._context.pods.versions(listed)
         at = versions.index(listed) if listed in versions else 0

@@ -34,6 +34,7 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Judgement, open_to, same
 from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.rules.admission.podspecs import PodObjects
 
 _NANOS: Final = 10**9
 
@@ -212,6 +213,7 @@ class Usages:
         self._context = context
         self._rows: dict[str, list[_Row]] = {}
         self._stated: dict[str, tuple[str | None, int, int]] = {}
+        self.objects = PodObjects(context.pods)
 
     def note(self, ts_ns: int, body: PodEvicted, used: int | None) -> None:
         """What the message of an eviction shows of the containers of its pod, if anything."""
@@ -228,8 +230,13 @@ class Usages:
         self._rows = {key: rows for key, rows in self._rows.items() if rows[-1].ts_ns >= past_ns}
 
     def spec(self, ts_ns: int, pod: _Who) -> tuple[Pod | None, int | None]:
-        """The pod's spec then, and the record that shows it."""
-        listed = self._context.pods.at(ts_ns, pod.pod_uid, pod.namespace, pod.pod)
+        """The pod's spec then, and the record that shows it: of a resize, what was allocated."""
+        who = pod.pod_uid, pod.namespace, pod.pod
+        listed = self._context.pods.at(ts_ns, *who)
+        interval = self._context.timeline.interval(ts_ns, *who)
+        if interval is not None and self.objects.is_resized(pod.pod_uid):
+            given = self.objects.at(ts_ns, interval, "")
+            return (None, None) if given is None else (given.pod, given.seq)
         try:
             return (None, None) if listed is None else (listed.as_(Pod), listed.seq)
         except msgspec.ValidationError:

@@ -131,9 +131,7 @@ class Rounds(NodePressure):
         if self._stepped or self.last is None:
             return
         self._stepped = True
-        settings, observed = self._context.settings, self._observed
-        if self._context.coverage.is_of_log:
-            observed = observed | ALWAYS_READ  # lines about one may have been filtered out
+        settings, observed = self._context.settings, self._observed | ALWAYS_READ
         for each in self._accounts:
             own = settings if each is self.current else settings.once(Settings.as_recorded)
             period_ns = own.once(transition_period_ns) or _TRANSITION_NS

@@ -22,13 +22,13 @@ from kubeledger.model.bodies.eviction import (
     ReclaimAttempted,
 )
 from kubeledger.model.bodies.images import EvictionSignalObserved
-from kubeledger.model.bodies.lifecycle import PodEvicted
+from kubeledger.model.bodies.lifecycle import PodEvicted, PodResized
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, all_of, open_to, same
-from kubeledger.verify.context import See, VerifyContext
+from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.evidence.times import UNSEEN_STEP_NS
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.evictions.grace_and_message import (
@@ -87,9 +87,14 @@ class EvictionVerifier(RuleVerifier):
         self._waiting: list[tuple[int, Callable[[], None]]] = []
         self._reclaim: _Reclaim | None = None
 
+    def prescans(self) -> Mapping[type[Body], Prescan]:
+        """What became of resizes."""
+        return {PodResized: self._usages.objects.foresee}
+
     def sees(self) -> Mapping[type[Body], See]:
         """All that the eviction manager reads and decides."""
         return {
+            PodResized: self._usages.objects.resized,
             KubeletStarted: self._kubelet_started,
             ClockStepped: self._clock_stepped,
             EvictionSignalObserved: self._signal,

@@ -187,13 +187,21 @@ class Disk:
         self._sizes: dict[int, _Size] = {}
         self._bits = 0
         self._step = 0
+        self._after: dict[int, Sample] = {}
+        self._started: Record | None = None
+
+    def prescan_start(self, record: Record, body: object) -> None:
+        """First reading: the sample that follows shows what the run read, less what it freed."""
+        self._started = record
 
     def prescan(self, record: Record, body: object) -> None:
         """First reading: learn the capacities and the block size."""
         sample = _sample_of(record)
         if sample is None:
             return
-        capacity, ts_ns = sample.usage.capacity_bytes, record.ts_ns
+        capacity, ts_ns, start = sample.usage.capacity_bytes, record.ts_ns, self._started
+        if start is not None and 0 <= ts_ns - start.ts_ns <= _NEAR_NS:
+            self._after[start.seq], self._started = sample, None
         self._bits |= capacity | sample.usage.available_bytes
         if capacity in self._sizes or len(self._sizes) < _CAPACITIES_MAX:
             seq, first_ns, last_ns = self._sizes.get(capacity, (record.seq, ts_ns, ts_ns))
@@ -212,10 +220,17 @@ class Disk:
         self._last = sample or last
         return sample
 
-    def is_far(self, sample: Sample, usage: DiskUsage) -> bool:
-        """Whether the disk changed more within seconds than it does between any two samples."""
-        step = abs(sample.usage.available_bytes - usage.available_bytes)
-        return step > max(2 * self._step, usage.capacity_bytes // 100)
+    def is_far(self, sample: Sample, usage: DiskUsage, start: int, freed_bytes: int) -> bool:
+        """Whether the disk changed more within seconds than it does between any two samples.
+
+        The one before a start, and the one after it: a disk may fill in seconds, and stays so.
+        """
+        after = self._after.get(start)
+        steps = [sample.usage.available_bytes - usage.available_bytes]
+        if after is not None:
+            more = after.usage.available_bytes - usage.available_bytes
+            steps += (more, more - freed_bytes)
+        return min(map(abs, steps)) > max(2 * self._step, usage.capacity_bytes // 100)
 
     def near(self, ts_ns: int) -> Sample | None:
         """The last sample, if it is near enough."""

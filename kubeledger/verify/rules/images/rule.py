@@ -75,6 +75,7 @@ class ImageVerifier(RuleVerifier):
         """Sizes of the disk, which the log of a run does not hold; uses of images."""
         return {
             EvictionSignalObserved: self._disk.prescan,
+            GarbageCollectionStarted: self._disk.prescan_start,
             ImageFsObserved: self._disk.prescan,
             PodListed: self._use.prescan,
         }

@@ -69,8 +69,9 @@ def judge_start(run: Run, disk: Disk) -> Judgement:
         if disk.is_steady(ts_ns):
             return same(False, why, expected=expected, inputs=inputs)
         return open_to("the size of the image filesystem", denied=why, inputs=inputs)
-    usage = run.disk.usage
-    if run.seen is not None and disk.is_far(run.seen, usage):
+    usage, end = run.disk.usage, run.end_body
+    freed = 0 if end is None else end.bytes_freed or 0
+    if run.seen is not None and disk.is_far(run.seen, usage, run.start.seq, freed):
         seen = run.seen.usage.available_bytes
         why = (
             f"{body.bytes_to_free} bytes to free mean {usage.available_bytes} available bytes, and "
