@@ -157,14 +157,17 @@ TROUBLES: Mapping[NodeTrouble, Wording] = {
     "storage_not_ready": Wording("storage", "is not ready", "was not ready"),
     "sync_skipped": Wording("no pod", "is synchronized", "was synchronized", ""),
 }
+_NOT_KNOWN = Wording("the node", "is not registered", "was not registered yet", "")
 _NOT_VALID = Wording("a certificate", "is not valid", "was not valid", "")
 _IS_NOT_VALID = re.compile(r"x509:|expired")
 
 
 def trouble_wording(trouble: NodeTrouble, message: str) -> Wording:
-    """What is wrong with the node; of certificates what the message says."""
+    """What is wrong with the node; of certificates and of its registration by the message."""
     if trouble == "certificate" and _IS_NOT_VALID.search(message):
         return _NOT_VALID
+    if trouble == "registration_failed" and message.endswith("not found"):
+        return _NOT_KNOWN  # as at each first start, until it is registered
     return TROUBLES[trouble]
 
 

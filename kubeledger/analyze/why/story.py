@@ -428,10 +428,18 @@ def _is_told(group: Group) -> bool:
     return group.weight == DELAY or group.records[-1].kind in _TOLD
 
 
+_AFTER_EFFECTS = frozenset({"orphaned", "removed"})
+"""Why a pod was stopped that may have been stopped for another reason before."""
+
+
+def _reason(group: Group) -> str | None:
+    return getattr(group.records[-1].body, "reason", None)
+
+
 def _leading(stops: list[Group]) -> Group:
-    """The stop that leads; that no source knows a pod is the after-effect of one before."""
+    """The stop that leads."""
     first = stops[0]
-    if getattr(first.records[-1].body, "reason", None) != "orphaned":
+    if _reason(first) not in _AFTER_EFFECTS:
         return first
     before = (group for group in stops[1:] if group.first_ts_ns < first.first_ts_ns)
     return next(before, first)
@@ -447,7 +455,8 @@ def _without_trouble(
     if stops:
         lead = _leading(stops)
         first = msgspec.structs.replace(lead, count=1, records=lead.records[:1])
-        else_ = "" if any(map(_is_told, ranked)) else "; no trouble of it is recorded"
+        is_said = _reason(lead) == "shutdown" or any(map(_is_told, ranked))
+        else_ = "" if is_said else "; no trouble of it is recorded"
         return f"{_sentence(target, first, 150)}{else_}."
     own = target.parts[2] if target.kind == "container" else None
     runs = [run for run in facts.runs.values() if own in (None, run.container)]

@@ -258,6 +258,17 @@ def test_the_deletion_leads_and_not_its_after_effect() -> None:
     assert "no source knows it" in answer(PodAdmitted(**POD), started(), stops[1]).headline
 
 
+def test_a_shutdown_leads_and_not_the_removal_after_it() -> None:
+    """The pod's object is removed when its containers have long ended."""
+    down, removed = (
+        PodTerminating(**POD, reason=reason, grace_period_s=17)
+        for reason in ("shutdown", "removed")
+    )
+    found = answer(PodAdmitted(**POD), started(), down, removed).headline
+    assert found.endswith(": the node shut down, with a 17 s grace period.")
+    assert "no trouble of it" in answer(PodAdmitted(**POD), started(), removed).headline
+
+
 @pytest.mark.parametrize(
     ("message", "about", "cause"),
     [
