@@ -241,7 +241,8 @@ def _newest(process: _Process) -> str:
 def _of_deaths(died: list[_Process], length: int) -> str:
     """How often the kubelet died, when, and what it said at last, cut to the length."""
     ends = [process.end for process in died if process.end is not None]
-    who = "the kubelet" if len(ends) > 1 or died[0].pid is None else f"process {died[0].pid}"
+    pid = None if len(ends) > 1 else died[0].pid
+    who = "the kubelet" if pid is None else f"kubelet process {pid}"
     why = getattr(ends[-1].body, "message", None) or "killed by the kernel's OOM killer"
     already = f"{who} died {times(ends[0].ts_ns, ends[-1].ts_ns, len(ends))}: "
     return already + cut_chain(cause_in(why), length - len(already))
