@@ -190,7 +190,7 @@ def with_besides(
     headline, first = answer.headline, next(iter(worst), "")
     if answer.is_quiet and first:
         begin = f"node {answer.node}: "
-        own = "" if had_trouble else "; it had no lasting trouble of its own"
+        own = "" if had_trouble else "; the node itself had no lasting trouble"
         headline = begin + cut_chain(first, HEADLINE_MAX - 1 - len(begin))
         headline = ended(headline + own * (len(headline) + len(own) < HEADLINE_MAX))
         worst = worst[1:]
@@ -339,8 +339,9 @@ def _texts_of_others(about: list[Record]) -> Iterator[str]:
             before, after = format_ts(body.from_ts_ns), format_ts(body.to_ts_ns)
             yield f"the clock went back from {before} to {after}"
         elif isinstance(body, LogThinned):
+            what = "lost lines" if body.beats_missing else "has cut lines"
             yield (
-                f"the log lost lines between {format_ts(body.from_ts_ns)} and "
+                f"the log {what} between {format_ts(body.from_ts_ns)} and "
                 f"{format_ts(body.to_ts_ns)}"
             )
         elif isinstance(body, KubernetesEvent) and body.reason == "Rebooted":

@@ -138,6 +138,7 @@ def test_the_headline_names_deaths(bodies: list[Body], says: str) -> None:
         ([SHUTDOWN, SHUTDOWN], "the node shut down: 2 pods were stopped from 1970-01-01T00:16:41Z"),
         ([CLOCK], "the clock went back from 1970-01-01T00:16:42Z to 1970-01-01T00:16:41Z"),
         ([THIN], "the log lost lines between"),
+        ([msgspec.structs.replace(THIN, beats_missing=0, lines_cut=1)], "the log has cut lines"),
         ([msgspec.structs.replace(OOM, process="java")], "the kernel killed a process (java)"),
     ],
 )
