@@ -474,8 +474,9 @@ def _without_trouble(
     if runs:
         return f"{name} runs since {time(runs[0].since_ts_ns)}{quiet}."
     if facts.started is not None:
-        since_ns, took = start_measured(facts.started)
-        return f"all containers of {name} run since {time(since_ns)}{took}{quiet}."
+        since_ns, took = start_measured(facts.started, facts)
+        since = "run, seen first at" if facts.is_static else "run since"
+        return f"all containers of {name} {since} {time(since_ns)}{took}{quiet}."
     admitted = next((r for r in records if r.kind == "lifecycle.PodAdmitted"), None)
     if admitted is not None:
         begun = f"{name} was admitted at {time(admitted.ts_ns)}"
