@@ -481,5 +481,9 @@ def _without_trouble(
     if admitted is not None:
         begun = f"{name} was admitted at {time(admitted.ts_ns)}"
         return f"{begun}; {_unnamed_starts(records)}{_errors_of(ranked)}."
+    match records[-1:]:
+        case [Record(ts_ns=ts_ns, body=ContainerStarted(container=None, sandbox=None))]:
+            either = f"its sandbox or a container of it started at {time(ts_ns)}"
+            return f"{name}: {either}; no record says which."
     said = f"; at last, at {time(records[-1].ts_ns)}: {words_of(records[-1])[1]}" if records else ""
     return ended(cut_clause(f"no start of {name} is recorded{said}", HEADLINE_ROOM - 1))

@@ -243,6 +243,11 @@ def test_containers_that_no_record_names_have_started_too() -> None:
     assert "2 containers, its sandbox among them, started by 00:16:42Z" in both
     one = answer(PodAdmitted(**POD), unnamed[0]).headline
     assert "no start of a container is recorded" in one
+    alone = answer(unnamed[0]).headline
+    assert alone == (
+        "pod default/web: its sandbox or a container of it started at 1970-01-01T00:16:40Z; "
+        "no record says which."
+    )
 
 
 def test_the_deletion_leads_and_not_its_after_effect() -> None:
