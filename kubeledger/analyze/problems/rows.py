@@ -38,7 +38,10 @@ WHERE c.condition = 'Ready' AND c.status <> 'True' AND NOT (
     SELECT 1 FROM events AS e WHERE e.node = c.node AND e.kind = 'node.ShutdownProgressed'
         AND e.ts BETWEEN c.ts - INTERVAL 1 MINUTE AND c.ts + INTERVAL 1 MINUTE)"""
 """Not those that a start or a shutdown brings along."""
-_GOES_ON = f"t.passed_ts IS NULL AND {_heard_at_the_end('t')}"
+_GOES_ON = f"""t.passed_ts IS NULL AND {_heard_at_the_end("t")} AND NOT EXISTS (
+        SELECT 1 FROM kubelet_starts AS k
+            WHERE k.node = t.node AND k.from_start AND k.ts > t.last_ts)"""
+"""Of a process that ended, what the next one does not say is over."""
 TROUBLES = f"""SELECT t.*, epoch_ns(coalesce(t.passed_ts, t.last_ts)) - epoch_ns(t.ts) AS lasted_ns,
     {_GOES_ON} AS is_open
 FROM node_troubles AS t

@@ -156,7 +156,8 @@ def clauses_of(
         if trouble in _OF_REGISTERED and _during(alike[-1], unregistered):
             weights = (_AT_START, _AT_START)
         words = _words_of(trouble, alike[-1].message)
-        intervals = [_troubled(each, _goes_on(each, troubles, end_ts_ns)) for each in alike]
+        begun = starts[-1] if starts else None
+        intervals = [_troubled(each, _goes_on(each, troubles, begun, end_ts_ns)) for each in alike]
         yield from _clauses(words, intervals, starts, *((_IN_OTHERS,) * 2 if is_told else weights))
     yield from _reclaims(records)
     yield from _shutdowns(records)
@@ -244,8 +245,15 @@ def _not_ready(condition: ConditionEpisode, troubles: Iterable[TroubleEpisode]) 
     return _interval(condition, ", ".join(words) or condition.reason or "")
 
 
-def _goes_on(trouble: TroubleEpisode, troubles: Iterable[TroubleEpisode], end_ts_ns: int) -> bool:
-    """Whether it still is so at the end, as far as is known."""
+def _goes_on(
+    trouble: TroubleEpisode,
+    troubles: Iterable[TroubleEpisode],
+    begun_ts_ns: int | None,
+    end_ts_ns: int,
+) -> bool:
+    """Whether it still is so at the end, as far as is known: the last kubelet says it, too."""
+    if begun_ts_ns is not None and trouble.last_ts_ns < begun_ts_ns:
+        return False
     is_answered = trouble.trouble in _OVER_API and any(
         each.trouble in _OVER_API and (each.passed_ts_ns or 0) >= trouble.last_ts_ns
         for each in troubles

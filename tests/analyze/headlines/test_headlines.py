@@ -528,6 +528,17 @@ def test_a_trouble_that_came_again_did_not_last_all_the_time(tmp_path: Path) -> 
     assert told.startswith("the API server cannot be reached 2× (1m50s in all), said 6×:")
 
 
+def test_a_trouble_of_a_kubelet_that_ended_does_not_go_on(tmp_path: Path) -> None:
+    """What lasted is told as past; what did not, not at all."""
+    story = Story("node-a")
+    _trouble(story, "api_unreachable", 100, 160, "no route")
+    _trouble(story, "lease_update_failed", 170, 175, "refused")
+    story.add(KubeletStarted(pid=8, kubelet_version="1.30.14", version_source="log"))
+    story.records[-1] = msgspec.structs.replace(story.records[-1], ts_ns=START_NS + 200 * NS_PER_S)
+    (told,) = [each.text for each in _found(tmp_path, story) if "restarted" not in each.text]
+    assert told.startswith("the API server could not be reached for 1m")
+
+
 @pytest.mark.parametrize("trouble", ["lease_update_failed", "storage_not_ready"])
 def test_what_a_node_lacks_that_is_not_registered_is_no_trouble_of_its_own(
     tmp_path: Path, trouble: NodeTrouble

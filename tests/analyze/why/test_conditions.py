@@ -153,6 +153,15 @@ def test_a_trouble_goes_on_unless_the_server_answered(answered_s: int | None, sa
     assert f"its lease {says} renewed" in found.sentence
 
 
+def test_a_trouble_that_the_next_kubelet_does_not_say_is_over() -> None:
+    """Nothing shows that it passed; the process that said it ended."""
+    lease = troubled("lease_update_failed", "connection refused", 200, count=90)
+    assert "cannot be renewed since" in answer((0, BEGAN), (290, lease)).headline
+    anew = KubeletStarted(pid=8, kubelet_version="1.30.14", version_source="log")
+    found = answer((0, BEGAN), (290, lease), (300, anew))
+    assert "could not be renewed" in found.sentence
+
+
 def test_where_the_node_had_no_trouble_its_pods_lead() -> None:
     """The worst of them; else that nothing is recorded, and for which time."""
     quiet = answer(
