@@ -30,6 +30,7 @@ from kubeledger.verify.evidence.line_classes import (
 )
 from kubeledger.verify.registry import verifiers_for, verifiers_of
 from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
+from kubeledger.verify.rules.claims import ClaimVerifier
 from kubeledger.verify.rules.cpus import CpuVerifier
 from kubeledger.verify.rules.evictions.rule import EvictionVerifier
 from kubeledger.verify.rules.images.rule import ImageVerifier
@@ -46,6 +47,7 @@ CLASSES = tuple(
     dict.fromkeys(c for names in (RESTS_ON, OWED) for each in names.values() for c in each)
 )
 OBSERVED: Mapping[str, type[Verifier]] = {
+    "dra.DraManagerStateRead": ClaimVerifier,
     "lifecycle.ContainerStarted": SyncVerifier,
     "lifecycle.PodTerminating": ShutdownVerifier,
     "topologymanager.HintsGenerated": MemoryVerifier,
@@ -57,6 +59,7 @@ WIDENS: Mapping[tuple[type[Verifier], LineClass], str] = {
     (CgroupVerifier, RESIZES): "a resize is one more version of what a pod asks for",
     (CpuVerifier, REFUSALS): "a refusal ends what was never given",
     (MemoryVerifier, REFUSALS): "a refusal ends what was never given",
+    (EvictionVerifier, RESIZES): "where no resize is told, the pod is taken as lists show it",
     (ImageVerifier, SIGNALS): "the disk is taken from a collection's own amounts, too",
     (ProbeVerifier, KILLS): "a kill says that a failure is cached",
     (PullVerifier, REMOVALS): "where a log was read, any image may be gone",
