@@ -6,7 +6,9 @@ import json
 from collections.abc import Iterable, Iterator
 
 from kubeledger.analyze.completeness import log_gaps
+from kubeledger.analyze.problems.rows import HARMLESS_S
 from kubeledger.kubelet.kube.quantity import value_of
+from kubeledger.model.units import NS_PER_S
 from kubeledger.timeline.drawing import Curve, Limit, NodeView, Row, Section, ViewRow
 
 _POINTS_MAX = 4000
@@ -270,17 +272,24 @@ def _conditions(view: NodeView) -> list[Row]:
 
 
 def _troubles(view: NodeView) -> list[Row]:
-    """A row for each thing that did not work, for several do at a time."""
+    """A row for each thing that did not work, for several do at a time.
+
+    None for what each start brings along: it was over at once.
+    """
     found: dict[str, Row] = {}
+    told: set[str] = set()
     for each in view.rows(
         "node_troubles",
-        "trouble, message, attempts, epoch_ns(coalesce(passed_ts, last_ts)) AS until_ns",
+        "trouble, message, attempts, epoch_ns(coalesce(passed_ts, last_ts)) AS until_ns, "
+        "passed_ts IS NULL AS is_open",
     ):
         name = each["trouble"].replace("_", " ")
+        if each["is_open"] or each["until_ns"] - each["ts_ns"] >= HARMLESS_S * NS_PER_S:
+            told.add(name)
         row = found.setdefault(name, Row(label=name))
         label = f"{each['attempts']}×: {each['message']}"
         row.bar("trouble", each["ts_ns"], each["until_ns"], label, each["seq"])
-    return list(found.values())
+    return [row for name, row in found.items() if name in told]
 
 
 def _oom_kills(view: NodeView) -> Row:

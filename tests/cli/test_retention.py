@@ -190,9 +190,9 @@ def test_a_recorded_node(tmp_path: Path, recorded: Ledger) -> None:
     (node,) = ledger.nodes()
     segments = ledger.info(node).segments
     before = verdicts(ledger)
-    boundary_ns = segments[1].min_ts_ns
-    assert boundary_ns is not None
-    drop_by_policy(ledger, Policy(before_ns=boundary_ns, words="test"), 10**18)
+    latest_ns = segments[0].max_ts_ns
+    assert latest_ns is not None
+    drop_by_policy(ledger, Policy(before_ns=latest_ns + 1, words="test"), 10**18)
     assert ledger.begin(node).seq == segments[0].last_seq
     after = verdicts(ledger)
     assert after.keys() == {seq for seq in before if seq > segments[0].last_seq}

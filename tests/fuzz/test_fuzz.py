@@ -50,6 +50,11 @@ FOUND: tuple[tuple[str, bytes], ...] = (
     ),
     (
         "log-text",
+        b"I0120 11:42:15.343260    9223372036854775808 plugins.go:631] Loaded volume plugin "
+        b'"kubernetes.io/azure-file"\n',
+    ),
+    (
+        "log-text",
         b"I0510 20:26:56.833148 2689 flags.go:64] FLAG: "
         b'--container-runtime-endpoint="/var/\\ud800/crio.sock"\n'
         b'I0510 20:26:56.833151 2689 flags.go:64] FLAG: --containerd="/run/containerd.sock"\n',

@@ -59,7 +59,7 @@ WIDENS: Mapping[tuple[type[Verifier], LineClass], str] = {
     (CgroupVerifier, RESIZES): "a resize is one more version of what a pod asks for",
     (CpuVerifier, REFUSALS): "a refusal ends what was never given",
     (MemoryVerifier, REFUSALS): "a refusal ends what was never given",
-    (EvictionVerifier, RESIZES): "where no resize is told, the pod is taken as lists show it",
+    (EvictionVerifier, RESIZES): "a resize is one more version of what a pod asks for",
     (ImageVerifier, SIGNALS): "the disk is taken from a collection's own amounts, too",
     (ProbeVerifier, KILLS): "a kill says that a failure is cached",
     (PullVerifier, REMOVALS): "where a log was read, any image may be gone",

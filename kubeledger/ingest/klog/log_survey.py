@@ -39,10 +39,10 @@ _SAMPLE_EVERY = 4096
 _SAMPLE_ALL = 1 << 16
 """Of a part of a log that is no longer, sixteen times as many lines are looked at."""
 _ENDS = 1 << 17
-_BARE_SECOND = regex(rb"[IWEF](\d{4} \d\d:\d\d:\d\d)\.\d{6} +\d{1,19} [^\s:\]]+:\d+\]")
+_BARE_SECOND = regex(rb"[IWEF](\d{4} \d\d:\d\d:\d\d)\.\d{6} +\d{1,18} [^\s:\]]+:\d+\]")
 """At the begin of a line, where it stands without a carrier's prefix: it need not be searched."""
 _SECOND = regex(
-    rb"(?m:^)(?:[^\n]{0,200}? )??[IWEF](\d{4} \d\d:\d\d:\d\d)\.\d{6} +\d{1,19} [^\s:\]]+:\d+\]"
+    rb"(?m:^)(?:[^\n]{0,200}? )??[IWEF](\d{4} \d\d:\d\d:\d\d)\.\d{6} +\d{1,18} [^\s:\]]+:\d+\]"
     rb'|\{"ts":(\d{10})'
 )
 _SHARED = b"kubeletVersion"

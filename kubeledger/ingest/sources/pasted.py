@@ -90,7 +90,7 @@ def between(chunks: Iterable[bytes], begin: int, end: int) -> Iterator[bytes]:
 _HEAD = 64 << 10
 _PARTS_MAX = 64
 """Lines that one may have been wrapped into."""
-_CORE = rb"\d{4} \d\d:\d\d:\d\d\.\d{6} +\d{1,19} [^\s:\]]+\.go:\d{1,9}\] "
+_CORE = rb"\d{4} \d\d:\d\d:\d\d\.\d{6} +\d{1,18} [^\s:\]]+\.go:\d{1,9}\] "
 _ESCAPES = regex(rb"(?:\x1b|\^\[)\[[\d;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\(B")
 _ENTITIES = regex(rb"&(?:quot|apos|lt|gt|amp|nbsp|#\d{1,4}|#x[\dA-Fa-f]{1,4});")
 _LETTERS = {

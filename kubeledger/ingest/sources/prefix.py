@@ -12,14 +12,14 @@ from functools import lru_cache
 from typing import NamedTuple
 
 HEADER = re.compile(
-    rb"([IWEF])(\d{4} \d\d:\d\d:\d\d\.\d{6}) +(\d{1,19}) ([^\s:\]]+):(\d{1,9})\] ?", re.DOTALL
+    rb"([IWEF])(\d{4} \d\d:\d\d:\d\d\.\d{6}) +(\d{1,18}) ([^\s:\]]+):(\d{1,9})\] ?", re.DOTALL
 )
 """klog's text header: severity, stamp, pid, file, line."""
 
 JSON_START = b'{"ts":'
 
 ANY_ENTRY = re.compile(
-    rb"[IWEF{](?:(?<=[IWEF])\d{4} \d\d:\d\d:\d\d\.\d{6} +\d{1,19} [^\s:\]]+:\d{1,9}\]"
+    rb"[IWEF{](?:(?<=[IWEF])\d{4} \d\d:\d\d:\d\d\.\d{6} +\d{1,18} [^\s:\]]+:\d{1,9}\]"
     rb'|(?<=\{)\\?"ts\\?":)'
 )
 """A klog entry of either form, anywhere in a text; one class of first letters is searched fast."""
@@ -288,7 +288,7 @@ reconciler remote_image remote_runtime run runtime server state_file tcp worker
 """Those that log what concerns pods in a kubelet, and log elsewhere, too."""
 
 _CALLER = re.compile(
-    rb"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d{1,19} (?:[^\s:\]]*/)?([^\s:\]/]+)\.go:\d{1,9}\]"
+    rb"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d{1,18} (?:[^\s:\]]*/)?([^\s:\]/]+)\.go:\d{1,9}\]"
     rb'|\{"ts":[^,]{1,40},"caller":"(?:[^"]*/)?([^"/]+)\.go:'
 )
 _KUBELETS_WORDS = re.compile(

@@ -35,14 +35,19 @@ class ShownInstance(NamedTuple):
     shown: dict[str, Any]
 
     def time(self, field: str) -> int | None:
-        """A time of the state; None where it has none, as of one that never began.
+        """As :func:`time_in`, of what is shown."""
+        return time_in(self.shown, field)
 
-        Runtimes write 1970 or the year 1 for that.
-        """
-        try:
-            return max(parse_ts(str(self.shown.get(field) or "")), 0) or None
-        except ValueError:
-            return None
+
+def time_in(state: Mapping[str, Any], field: str) -> int | None:
+    """A time of a container's state; None where it has none, as of one that never began.
+
+    Runtimes write 1970 or the year 1 for that.
+    """
+    try:
+        return max(parse_ts(str(state.get(field) or "")), 0) or None
+    except ValueError:
+        return None
 
 
 def objects_of(value: object) -> Iterator[dict[str, Any]]:

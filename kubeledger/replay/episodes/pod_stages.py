@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.kubelet.kube.statuses import statuses_in
+from kubeledger.kubelet.kube.statuses import statuses_in, time_in
 from kubeledger.kubelet.lifecycle.stages import (
     OF_CONTAINER,
     SIDE_BY_SIDE,
@@ -38,7 +38,7 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.node import PodStageFailed, Stage
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTicksFolded, ProbeTransitioned
 from kubeledger.model.record import Body, Record
-from kubeledger.model.units import NS_PER_S, parse_ts
+from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.episodes.subjects import PodNames
 
 SETTLED_NS = 600 * NS_PER_S
@@ -399,8 +399,8 @@ def _container_listed(stages: PodStages, pod: str, record: Record, status: dict[
         if failure is not None:
             stages.fail(pod, record, failure, "lists", count=0)  # each shows the state, no try
     elif isinstance(running, dict):
-        started_ns = parse_ts(running["startedAt"]) if running.get("startedAt") else record.ts_ns
-        stages.passed(pod, name, "start", max(started_ns, 0), record.seq)
+        started_ns = time_in(running, "startedAt")
+        stages.passed(pod, name, "start", started_ns or record.ts_ns, record.seq)
         if status.get("ready"):
             stages.passed(pod, name, "ready", record.ts_ns, record.seq)
 
