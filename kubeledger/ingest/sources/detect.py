@@ -323,7 +323,7 @@ def _of_document(documents: list[Any], source: SourceFile) -> Detected:
         of_api = next((item for item in listed if isinstance(item, dict)), None)
         if not of_api:
             return Detected(None, "no object of the Kubernetes API")
-        return _of_kind(of_api, source)
+        return _of_kind(of_api)
     if len(documents) > 1 and {"Checksum", "checksum", "pods"} & first.keys():
         return _half_written(source, "something follows its end")
     if "Data" in first and "Checksum" in first:
@@ -350,7 +350,7 @@ def _of_document(documents: list[Any], source: SourceFile) -> Detected:
         return Detected(None, NOT_USED)
     if is_pod_resources(first):
         return Detected("pod-resources")
-    return _of_kind(first, source)
+    return _of_kind(first)
 
 
 _RECORD_KEYS = frozenset({"node", "seq", "ts_ns", "role", "kind", "body", "chain"})
@@ -360,7 +360,7 @@ A_RECORDING = "a recording: it holds the records of an import, so it is not impo
 """Why a recording is not read."""
 
 
-def _of_kind(document: dict[str, Any], source: SourceFile) -> Detected:
+def _of_kind(document: dict[str, Any]) -> Detected:
     if isinstance(document.get("object"), dict):  # one of a watch
         document = document["object"]
     kind = kind_of(document)
