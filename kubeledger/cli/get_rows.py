@@ -104,9 +104,9 @@ def _pods(state: NodeState, records: Records) -> list[Item]:
         shown = {
             "namespace": pod.namespace,
             "name": pod.name,
-            "ready": f"{printed.ready}/{printed.total}",
+            "ready": f"{printed.ready}/{printed.total}" if printed.total else None,
             "status": printed.status,
-            "restarts": printed.restarts,
+            "restarts": printed.restarts if printed.total else None,
         }
         since = {"since_ts_ns": seen[key].since_ts_ns}
         found.append({**shown, "node": state.node, **plain[key], **since})
@@ -116,6 +116,7 @@ def _pods(state: NodeState, records: Records) -> list[Item]:
 def _pod_row(item: Item, now_ns: int) -> Sequence[Any]:
     age = _age(item["since_ts_ns"], now_ns)
     shown = [item[name] for name in ("namespace", "name", "ready", "status", "restarts")]
+    shown[2:] = (_UNKNOWN if each is None else each for each in shown[2:])
     return *shown, age, item["node"], item["qos_class"] or _UNKNOWN, item["uid"] or _UNKNOWN
 
 

@@ -143,7 +143,7 @@ class VerifyContext:
                 self._notes.setdefault(kind, []).append(part.note)
         self._notes.setdefault(PodConfigChanged, []).append(self.pods.note_update)
         self.alignment = Alignment()
-        self.stages = PodStages()
+        self.stages = PodStages(only_told=True)
         self.cached_results = CachedResults()
         self.node_pressure = NodePressure()
         self.pending = PendingFindings()

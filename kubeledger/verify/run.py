@@ -57,7 +57,7 @@ class Verification:
         noted = (kind for verifier in self._at_work for kind in verifier.prescans())
         return {kind.kind for kind in (*noted, *VerifyContext.KINDS)}
 
-    def note(self, records: Iterable[Record]) -> None:
+    def note(self, records: Iterable[Record], *, is_last: bool = False) -> None:
         """What records show of any time: the first reading, as far as it goes now."""
         prescans: dict[type[Body], list[Prescan]] = {}
         for verifier in self._at_work:
@@ -70,6 +70,8 @@ class Verification:
         self._context.settle()
         for verifier in self._at_work:
             verifier.derive(self._state)
+        if is_last:
+            self._context.timeline.let_go()
 
     def see(self, records: Iterable[Record]) -> Iterator[Outcome]:
         """Decide again what records show: the second reading, as far as it goes now."""
@@ -196,7 +198,7 @@ def carry_on(
         yield from at.see(seen.before(start))
         if noted.is_between and seen.is_between:
             on_seam(Seam(start.seq, seen.latest_ns, following.seq, noted.latest_ns, at))
-    at.note(noted.before(None))
+    at.note(noted.before(None), is_last=True)
     yield from at.see(seen.before(None))
     yield from at.close()
 

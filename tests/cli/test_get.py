@@ -27,13 +27,13 @@ from tests.analyze.sql.fixture_ledger import START_NS, Story, of, write_ledger
 from tests.cli.conftest import Run
 
 PODS = """\
-NAMESPACE  NAME   READY  STATUS            RESTARTS
-default    big    0/0    OutOfcpu          0
-default    brief  0/1    Terminating       0
-default    serve  0/0    Pending           0
-default    slow   0/1    ImagePullBackOff  0
-default    train  0/0    Pending           0
-default    web    1/1    Running           1
+NAMESPACE  NAME   READY      STATUS            RESTARTS
+default    big    <unknown>  OutOfcpu          <unknown>
+default    brief  0/1        Terminating       0
+default    serve  <unknown>  Pending           <unknown>
+default    slow   0/1        ImagePullBackOff  0
+default    train  <unknown>  Pending           <unknown>
+default    web    1/1        Running           1
 """
 
 

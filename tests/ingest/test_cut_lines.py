@@ -8,7 +8,7 @@ import pytest
 
 from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.model.bodies.node import ErrorsLogged, NodeTroubled, PodStageFailed
+from kubeledger.model.bodies.node import ErrorsLogged, KubeletExited, NodeTroubled, PodStageFailed
 from kubeledger.model.record import Body
 
 UID = "ca0d5836-1435-497e-9a41-547fbcc10484"
@@ -101,3 +101,12 @@ def test_a_trouble_of_the_node_is_told_as_far_as_it_goes(
     found = [body for body in bodies if isinstance(body, NodeTroubled)]
     assert [(each.trouble, each.message) for each in found] == [(trouble, message)]
     assert [body.recorded for body in bodies if isinstance(body, ErrorsLogged)] == [True]
+
+
+def test_a_kubelet_that_gives_up_says_why_as_far_as_it_goes(tmp_path: Path) -> None:
+    """Its end is an end, and not one without a word."""
+    line = 'server.go:294] "Failed to run kubelet" err="failed to run Kubelet: no reserved CPU re'
+    bodies = told(tmp_path, f"E1121 03:00:01.000001    7 {line}")
+    (found,) = [body for body in bodies if isinstance(body, KubeletExited)]
+    assert (found.pid, found.reason) == (7, "error")
+    assert found.message == "Failed to run kubelet: failed to run Kubelet: no reserved CPU re…"

@@ -42,11 +42,13 @@ def trouble(row: Row) -> str:
     """What does not work, or did not, for how long, how often that was said, and why."""
     words = trouble_wording(row["subject"], row["message"]).of("the node's")
     said = times_text(row["attempts"])
+    often = times_text(row["count"])
     span = span_text(row["lasted_ns"]) if row["lasted_ns"] >= NS_PER_S else ""
     if row["is_open"]:
-        how = f"{words.now}{span and f' ({span} so far)'}"
+        until_now = "in all" if often else "so far"
+        how = f"{words.now}{often}{span and f' ({span} {until_now})'}"
     else:
-        how = f"{words.then}{span and f' for {span}'}"
+        how = f"{words.then}{often}{span and f' for {span}'}"
     return f"{words.what} {how}{said and f', said{said}'}: {_cause(row['message'])}"
 
 

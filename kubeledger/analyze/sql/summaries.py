@@ -205,7 +205,7 @@ TEMPLATES: Mapping[str, str] = {
     "node.SettingsObserved": "{settings#} settings",
     "node.ShutdownProgressed": "shutdown {step}[, priority {priority}][: {message}]",
     "node.Troubled": "{trouble}[, {count} times]: {message}",
-    "oom.OutOfMemory": "out of memory: {usage_bytes} of {limit_bytes} bytes used[ by {cgroup}]",
+    "oom.OutOfMemory": "out of memory[: {usage_bytes} of {limit_bytes} bytes used][ in {cgroup}]",
     "oom.ProcessKilled": (
         "killed by the kernel, out of memory[ ({reason})][: {process}][, process {pid}]"
     ),

@@ -118,6 +118,7 @@ class Facts(msgspec.Struct):
         main: the decision that explains the target; None where nothing was decided about it.
         runs: container ID -> instance.
         started: of the pod as a whole, as the kubelet measured it.
+        is_static: from a file or a server of its own: measured from when the API had its mirror.
         resized: the last that is known of a resize in place.
         claims: names of the pod's resource claims.
         held_by_images: containers of which a stage tells that their image was not pulled.
@@ -131,6 +132,7 @@ class Facts(msgspec.Struct):
     became_ready: set[str] = set()
     runs: dict[str, ContainerRun] = {}
     started: Record | None = None
+    is_static: bool = False
     passed_startup: set[str] = set()
     not_given: str = ""
     stopped_ts_ns: int | None = None
@@ -204,6 +206,8 @@ def facts_of(records: Sequence[Record], facts: Facts) -> Facts:
                     facts.passed_startup.add(body.container)
             case "lifecycle.PodResized":
                 facts.resized = record
+            case "lifecycle.PodConfigChanged":
+                facts.is_static |= body.source in {"file", "http"}
             case "lifecycle.PodStarted":
                 facts.started = record
             case "lifecycle.PodRejected":

@@ -192,19 +192,19 @@ def _died(records: Sequence[Record], facts: Facts) -> Words:
     return Words(body.container or "", how_it_ended(body.exit_code), why)
 
 
-def start_measured(record: Record) -> tuple[int, str]:
+def start_measured(record: Record, facts: Facts) -> tuple[int, str]:
     """Since when all containers of a pod run, and how long that took, in brackets."""
     body: Any = record.body
     since_ns = body.running_ts_ns or record.ts_ns
-    if body.created_ts_ns is None or since_ns < body.created_ts_ns:
+    if facts.is_static or body.created_ts_ns is None or since_ns < body.created_ts_ns:
         return since_ns, ""
     took = f"{span_text(since_ns - body.created_ts_ns)} after it was created"
     pulled = f", {span_text(body.pulling_ns)} of it for images" if body.pulling_ns else ""
     return since_ns, f" ({took}{pulled})"
 
 
-def _all_run(records: Sequence[Record], _: Facts) -> Words:
-    return Words("", f"had all its containers running{start_measured(records[-1])[1]}")
+def _all_run(records: Sequence[Record], facts: Facts) -> Words:
+    return Words("", f"had all its containers running{start_measured(records[-1], facts)[1]}")
 
 
 def _put_off(records: Sequence[Record], _: Facts) -> Words:

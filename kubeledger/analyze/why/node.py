@@ -190,7 +190,7 @@ def with_besides(
     headline, first = answer.headline, next(iter(worst), "")
     if answer.is_quiet and first:
         begin = f"node {answer.node}: "
-        own = "" if had_trouble else "; it had no lasting trouble of its own"
+        own = "" if had_trouble else "; the node itself had no lasting trouble"
         headline = begin + cut_chain(first, HEADLINE_MAX - 1 - len(begin))
         headline = ended(headline + own * (len(headline) + len(own) < HEADLINE_MAX))
         worst = worst[1:]
@@ -241,7 +241,8 @@ def _newest(process: _Process) -> str:
 def _of_deaths(died: list[_Process], length: int) -> str:
     """How often the kubelet died, when, and what it said at last, cut to the length."""
     ends = [process.end for process in died if process.end is not None]
-    who = "the kubelet" if len(ends) > 1 or died[0].pid is None else f"process {died[0].pid}"
+    pid = None if len(ends) > 1 else died[0].pid
+    who = "the kubelet" if pid is None else f"kubelet process {pid}"
     why = getattr(ends[-1].body, "message", None) or "killed by the kernel's OOM killer"
     already = f"{who} died {times(ends[0].ts_ns, ends[-1].ts_ns, len(ends))}: "
     return already + cut_chain(cause_in(why), length - len(already))
@@ -338,8 +339,9 @@ def _texts_of_others(about: list[Record]) -> Iterator[str]:
             before, after = format_ts(body.from_ts_ns), format_ts(body.to_ts_ns)
             yield f"the clock went back from {before} to {after}"
         elif isinstance(body, LogThinned):
+            what = "lost lines" if body.beats_missing else "has cut lines"
             yield (
-                f"the log lost lines between {format_ts(body.from_ts_ns)} and "
+                f"the log {what} between {format_ts(body.from_ts_ns)} and "
                 f"{format_ts(body.to_ts_ns)}"
             )
         elif isinstance(body, KubernetesEvent) and body.reason == "Rebooted":

@@ -474,11 +474,16 @@ def _without_trouble(
     if runs:
         return f"{name} runs since {time(runs[0].since_ts_ns)}{quiet}."
     if facts.started is not None:
-        since_ns, took = start_measured(facts.started)
-        return f"all containers of {name} run since {time(since_ns)}{took}{quiet}."
+        since_ns, took = start_measured(facts.started, facts)
+        since = "run, seen first at" if facts.is_static else "run since"
+        return f"all containers of {name} {since} {time(since_ns)}{took}{quiet}."
     admitted = next((r for r in records if r.kind == "lifecycle.PodAdmitted"), None)
     if admitted is not None:
         begun = f"{name} was admitted at {time(admitted.ts_ns)}"
         return f"{begun}; {_unnamed_starts(records)}{_errors_of(ranked)}."
+    match records[-1:]:
+        case [Record(ts_ns=ts_ns, body=ContainerStarted(container=None, sandbox=None))]:
+            either = f"its sandbox or a container of it started at {time(ts_ns)}"
+            return f"{name}: {either}; no record says which."
     said = f"; at last, at {time(records[-1].ts_ns)}: {words_of(records[-1])[1]}" if records else ""
     return ended(cut_clause(f"no start of {name} is recorded{said}", HEADLINE_ROOM - 1))

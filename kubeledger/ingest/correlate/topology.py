@@ -64,6 +64,8 @@ class TopologyAssembler(Assembler):
         super().__init__(context)
         self._policy: str | None = None
         self._policy_logged = False
+        self._pid: int | None = None
+        self._served = False  # the policy is what a process said of itself
         self._open: _Open | None = None
         self._unanswered: list[_Open] = []
 
@@ -73,7 +75,14 @@ class TopologyAssembler(Assembler):
         return min((ts_ns for ts_ns in since if ts_ns is not None), default=None)
 
     def before(self, ts_ns: int, pid: int | None = None) -> None:
-        """Hints that nothing has been said about for a while are complete."""
+        """Hints that nothing has been said about for a while are complete.
+
+        What a process answered before another one wrote lines is not that one's policy.
+        """
+        if pid is not None and pid != self._pid:
+            if self._served:
+                self._policy, self._served = None, False
+            self._pid = pid
         since_ns = self._hints_since()
         if since_ns is not None and ts_ns - since_ns > WAIT_NS:
             self._generate()
@@ -94,18 +103,18 @@ class TopologyAssembler(Assembler):
         # that says nothing may be laid over another one.
         policy = item.config.get("topologyManagerPolicy")
         if not self._policy_logged and (policy or item.served):
-            self._policy = str(policy or "none")
+            self._policy, self._served = str(policy or "none"), item.served
 
     @reads(_WITH_POLICY, "Creating topology manager with none policy")
     def _created(self, entry: Entry) -> None:
-        self._policy_logged = True
+        self._policy_logged, self._served = True, False
         self._policy = entry.get("topologyPolicyName") or "none"
 
     @reads("Creating Container Manager object based on Node Config")
     def _configured(self, entry: Entry) -> None:
         policy = _CONFIGURED.search(str(entry.values.get("nodeConfig")))
         if policy is not None:
-            self._policy_logged, self._policy = True, policy[1]
+            self._policy_logged, self._served, self._policy = True, False, policy[1]
 
     # -- hints ----------------------------------------------------------------------------
 

@@ -214,8 +214,11 @@ class TroublesAssembler(Assembler):
         self._said.say((trouble, cause), None, body, entry.message, entry)
 
     def _pass(self, troubles: tuple[NodeTrouble, ...], entry: Entry) -> None:
+        """A certificate that nobody was there to sign is asked for again, and fails anew or not."""
+        is_there = "api_unreachable" in troubles
         for key in self._said.keys():  # noqa: SIM118 - it is no dict
-            if key[0] in troubles:
+            unsigned = is_there and key[0] == "certificate" and _UNREACHABLE.search(key[1])
+            if unsigned or key[0] in troubles:
                 self._said.over(key, entry.ts_ns, entry.evidence, passed_ts_ns=entry.ts_ns)
 
 

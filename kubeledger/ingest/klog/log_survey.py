@@ -63,6 +63,8 @@ _NODE = regex(
 )
 _GO_TIME = regex(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})(?: [A-Z+-]\w*)? m=[+-]")
 _OBSERVED = regex(rb'time[:=] ?"?(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})')
+_WATCHED = regex(rb'watchObservedRunningTime="(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})')
+"""When the line itself was written; the times before it may be minutes older."""
 _CREATED = regex(rb"Log file created at: (\d{4})[/-](\d\d)[/-](\d\d) (\d\d):(\d\d):(\d\d)")
 _JOURNAL = regex(
     rb"-- (?:Logs begin|Journal begins) at .{10,40}, ends? at "
@@ -423,7 +425,7 @@ class LogLook:
 
     def _note_time(self, stamp: bytes, body: bytes) -> None:
         """A Go time in a line shows the year of its stamp, and the zone it is in."""
-        match = _GO_TIME.search(body) or _OBSERVED.search(body)
+        match = _WATCHED.search(body) or _GO_TIME.search(body) or _OBSERVED.search(body)
         if match is None:
             return
         with suppress(ValueError):

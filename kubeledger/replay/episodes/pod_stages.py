@@ -131,8 +131,14 @@ class PodStages:
         told: episodes of which the record that was taken last tells a failure.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, only_told: bool = False) -> None:
+        """Nothing is taken yet.
+
+        Args:
+            only_told: nobody asks for the episodes, so that those that are over are let go.
+        """
         self.told: list[StageEpisode] = []
+        self._lets_go = only_told
         self._names = PodNames()
         self._done: list[StageEpisode] = []
         self._open: dict[str, dict[tuple[str | None, Stage], _Open]] = {}
@@ -238,7 +244,8 @@ class PodStages:
         if is_over and (passed_ns is not None or pod not in self._stopped):
             return None
         if passed_ns is not None and last_ts_ns > passed_ns:
-            self._done.remove(known.episode)
+            if not self._lets_go:
+                self._done.remove(known.episode)
             known.episode.passed_ts_ns = known.episode.passed_seq = None
             self._open[pod][key] = known
         return known
@@ -280,7 +287,7 @@ class PodStages:
             else:
                 known = self._closed[pod, *key] = opened.pop(key)
                 known.episode.ended_ts_ns = max(ts_ns, known.episode.last_ts_ns)
-                self._done.append(known.episode)
+                self._over(known.episode)
 
     def begins(self, pod: str) -> None:
         """The kubelet has taken it in: a static pod comes back with the UID that it had.
@@ -306,7 +313,11 @@ class PodStages:
         known = self._closed[pod, *key] = self._open[pod].pop(key)
         episode = known.episode
         episode.passed_ts_ns, episode.passed_seq = max(ts_ns, episode.ts_ns), seq
-        self._done.append(episode)
+        self._over(episode)
+
+    def _over(self, episode: StageEpisode) -> None:
+        if not self._lets_go:
+            self._done.append(episode)
 
 
 def _begun(record: Record, failure: StageFailure, first_ns: int, last_ns: int) -> StageEpisode:

@@ -192,6 +192,11 @@ class LoopIterations:
                 self._waits_on_ns = since_ns
             self._waits.append((since_ns, until_ns + _BURST_NS))
 
+    def let_go(self) -> None:
+        """As :meth:`Timeline.let_go`."""
+        for times in self._noted.values():
+            times.clear()
+
     def over_by(self, ts_ns: int) -> int | None:
         """When the turn that begins at a time was surely over; None when nothing says.
 

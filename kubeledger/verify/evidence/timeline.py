@@ -118,6 +118,11 @@ class Timeline:
             [interval.since_ns for interval in intervals] for intervals in self._intervals
         ]
 
+    def let_go(self) -> None:
+        """Nothing more will be noted, so that what was is not needed again."""
+        self._entries = {}
+        self.iterations.let_go()
+
     # Second reading ----------------------------------------------------------------------
 
     def process(self, ts_ns: int) -> Process | None:

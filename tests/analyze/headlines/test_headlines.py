@@ -457,10 +457,23 @@ def _ready(story: Story, status: str, message: str | None, at_s: int) -> None:
     story.records[-1] = msgspec.structs.replace(story.records[-1], ts_ns=ts_ns)
 
 
-def _trouble(story: Story, trouble: NodeTrouble, first: int, last: int, message: str) -> None:
+def _trouble(
+    story: Story,
+    trouble: NodeTrouble,
+    first: int,
+    last: int,
+    message: str,
+    *,
+    is_over: bool = False,
+) -> None:
     first_ns, last_ns = (START_NS + at_s * NS_PER_S for at_s in (first, last))
     told = NodeTroubled(
-        trouble=trouble, message=message, count=3, first_ts_ns=first_ns, last_ts_ns=last_ns
+        trouble=trouble,
+        message=message,
+        count=3,
+        first_ts_ns=first_ns,
+        last_ts_ns=last_ns,
+        passed_ts_ns=last_ns if is_over else None,
     )
     story.add(told)
     story.records[-1] = msgspec.structs.replace(story.records[-1], ts_ns=first_ns)
@@ -504,6 +517,15 @@ def test_a_certificate_that_is_not_there_or_not_valid(
     _trouble(story, "api_unreachable", 110, 160, "connection refused")
     told = [each.text for each in _found(tmp_path / "b", story)]
     assert len(told) == 1 + ("x509" in message)
+
+
+def test_a_trouble_that_came_again_did_not_last_all_the_time(tmp_path: Path) -> None:
+    """Between the two all was well: what they lasted is said to be of both."""
+    story = Story("node-a")
+    _trouble(story, "api_unreachable", 100, 160, "no route", is_over=True)
+    _trouble(story, "api_unreachable", 400, 450, "no route")
+    (told,) = [each.text for each in _found(tmp_path, story)]
+    assert told.startswith("the API server cannot be reached 2× (1m50s in all), said 6×:")
 
 
 @pytest.mark.parametrize("trouble", ["lease_update_failed", "storage_not_ready"])

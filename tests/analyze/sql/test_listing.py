@@ -135,6 +135,7 @@ def test_every_kind_has_a_template_over_its_own_fields() -> None:
         ("images.ImageDeleted", {"image_id": "i", "size_bytes": None}, "i deleted"),
         ("lifecycle.ContainerDied", {"exit_code": None}, "container died"),
         ("lifecycle.ContainerDied", {"exit_code": 137}, "container died, exit code 137"),
+        ("oom.OutOfMemory", {"cgroup": "kubepods/podu"}, "out of memory in kubepods/podu"),
         ("preemption.PreemptionFailed", {"error": None}, "no victims found"),
         ("lifecycle.RestartBackedOff", {"back_off_s": None}, "restart put off for ? s"),
         ("unknown.Kind", {}, ""),

@@ -160,14 +160,14 @@ def test_where_the_node_had_no_trouble_its_pods_lead() -> None:
     )
     told = with_besides(quiet, "1 stuck, 1 refused", ("a/b has not started", "a/c rejected"))
     assert told.headline == (
-        "node node-t: a/b has not started; it had no lasting trouble of its own."
+        "node node-t: a/b has not started; the node itself had no lasting trouble."
     )
     assert told.worst == ("a/c rejected",)
     short = with_besides(quiet, "1 trouble of the node, 1 stuck", ("a/b has not started",), True)
     assert short.headline == "node node-t: a/b has not started."
     anew = answer((0, BEGAN), (5, KubeletExited(pid=7, reason="stopped", message="")), (9, BEGAN))
     assert with_besides(anew, "1 stuck", ("a/b has not started",)).headline == (
-        "node node-t: a/b has not started; it had no lasting trouble of its own."
+        "node node-t: a/b has not started; the node itself had no lasting trouble."
     )
     assert with_besides(anew, "", ()).headline == anew.headline
     nothing = with_besides(quiet, "", ()).headline

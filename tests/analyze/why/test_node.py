@@ -101,7 +101,7 @@ LONG = KubeletExited(pid=7, reason="error", message="Failed to start: " + "very 
     [
         (
             [LONG, _began(8), _reports("DiskPressure")],
-            "node node-t: process 7 died at 1970-01-01T00:16:41Z: very very ",
+            "node node-t: kubelet process 7 died at 1970-01-01T00:16:41Z: very very ",
         ),
         (
             [LONG, _began(8), _ended("fatal", 8)],
@@ -110,8 +110,8 @@ LONG = KubeletExited(pid=7, reason="error", message="Failed to start: " + "very 
         ),
         (
             [OOM, _began(8, from_start=False)],
-            "node node-t: process 7 died at 1970-01-01T00:16:41Z: killed by the kernel's OOM "
-            "killer; process 8 first seen at 1970-01-01T00:16:42Z.",
+            "node node-t: kubelet process 7 died at 1970-01-01T00:16:41Z: killed by the kernel's "
+            "OOM killer; process 8 first seen at 1970-01-01T00:16:42Z.",
         ),
         (
             [_ended("stopped"), _began(8)],
@@ -138,6 +138,7 @@ def test_the_headline_names_deaths(bodies: list[Body], says: str) -> None:
         ([SHUTDOWN, SHUTDOWN], "the node shut down: 2 pods were stopped from 1970-01-01T00:16:41Z"),
         ([CLOCK], "the clock went back from 1970-01-01T00:16:42Z to 1970-01-01T00:16:41Z"),
         ([THIN], "the log lost lines between"),
+        ([msgspec.structs.replace(THIN, beats_missing=0, lines_cut=1)], "the log has cut lines"),
         ([msgspec.structs.replace(OOM, process="java")], "the kernel killed a process (java)"),
     ],
 )

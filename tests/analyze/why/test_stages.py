@@ -222,6 +222,10 @@ def test_a_pod_without_trouble_is_said_to_be_one() -> None:
         assert "nothing that went wrong with it is recorded: no kill, evic" in found.headline
     ran = answer(PodAdmitted(**POD), started()).headline
     assert "pod default/web runs since" in ran
+    added = PodConfigChanged(**POD, operation="ADD", source="file")
+    static = answer(added, PodAdmitted(**POD), measured).headline
+    assert static.startswith("all containers of pod default/web run, seen first at 1970-01-01")
+    assert "after it was created" not in static  # that was its mirror in the API
     assert "nothing that went wrong with it is recorded" in ran
     logged = ErrorsLogged(
         **POD, severity="E", source="x.go", shape="it broke", recorded=False,
@@ -239,6 +243,11 @@ def test_containers_that_no_record_names_have_started_too() -> None:
     assert "2 containers, its sandbox among them, started by 00:16:42Z" in both
     one = answer(PodAdmitted(**POD), unnamed[0]).headline
     assert "no start of a container is recorded" in one
+    alone = answer(unnamed[0]).headline
+    assert alone == (
+        "pod default/web: its sandbox or a container of it started at 1970-01-01T00:16:40Z; "
+        "no record says which."
+    )
 
 
 def test_the_deletion_leads_and_not_its_after_effect() -> None:

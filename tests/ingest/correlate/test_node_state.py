@@ -225,6 +225,24 @@ def test_client_go_only_tells_what_it_says() -> None:
     assert facts[0].body.message == REFUSED  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(
+    ("why", "passes"), [(f"Post https://10.0.0.1:6443: {REFUSED}", True), ("no signer", False)]
+)
+def test_a_certificate_that_nobody_signed_is_had_when_the_server_answers(
+    why: str, *, passes: bool
+) -> None:
+    """Not where the server had refused it."""
+    asked = "Failed while requesting a signed certificate from the control plane: cannot create: "
+    lines = log(
+        [
+            (0, f"certificate_manager.go:1] {asked}{why}"),
+            (4, 'kubelet_node_status.go:1] "Successfully registered node" node="n"'),
+        ]
+    )
+    facts = told(TroublesAssembler(NODE), lines)
+    assert [fact.body.passed_ts_ns is not None for fact in facts] == [False, *[True] * passes]  # type: ignore[attr-defined]
+
+
 PODS = {
     uid: KnownPod("shop", uid, uid, 0, "api", Evidence(file="pods.json"))
     for uid in ("web", "db", "dns")

@@ -118,6 +118,7 @@ _SOME = ("drop1", "drop10", "head", "torn", "v2", "other-settings", "sorted", "n
             *_files(("node-f",), ("drop10", "start", "clock+90", "snapshots", "summer"), 0),
             Case("files/node-e-evictions", "drop1", 40),
             Case("files/node-e-evictions", "winter", 0),
+            Case("files/node-e-oom", "other-settings", 1),
             Case("files/node-e-oom", "relists", 5),
             Case("files/node-f", "clock-90", 40),
             Case("files/node-f", "relists", 6),
@@ -135,7 +136,7 @@ def test_lost_files_and_lines(case: Case) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(2, 8))
-@pytest.mark.parametrize("how", [how for how in _ALL if how != "other-settings"])
+@pytest.mark.parametrize("how", _ALL)
 @pytest.mark.parametrize("node", [node for node in NODES if node != "node-e-evictions"])
 def test_many_lost_files_and_lines(node: str, how: str, seed: int) -> None:
     """All ways, on all nodes."""
