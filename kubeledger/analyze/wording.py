@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from kubeledger.analyze.sql.summaries import cut, layers_of, short_words, unquoted_end
 from kubeledger.model.bodies.node import NodeTrouble, Stage
+from kubeledger.model.patterns import regex
 from kubeledger.model.units import NS_PER_S
 
 _UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
@@ -159,7 +160,7 @@ TROUBLES: Mapping[NodeTrouble, Wording] = {
 }
 _NOT_KNOWN = Wording("the node", "is not registered", "was not registered yet", "")
 _NOT_VALID = Wording("a certificate", "is not valid", "was not valid", "")
-_IS_NOT_VALID = re.compile(r"x509:|expired")
+_IS_NOT_VALID = regex(r"x509:|expired")
 
 
 def trouble_wording(trouble: NodeTrouble, message: str) -> Wording:
@@ -173,7 +174,7 @@ def trouble_wording(trouble: NodeTrouble, message: str) -> Wording:
 
 _SYNC = Wording("synchronization", "fails", "failed")
 _SUBPATH = Wording("subPath of its volume", "cannot be made", "could not be made")
-_OF_THE_RUNTIME = re.compile(r"rpc error|deadline exceeded|desc = ")
+_OF_THE_RUNTIME = regex(r"rpc error|deadline exceeded|desc = ")
 
 
 def stage_wording(
@@ -200,20 +201,20 @@ def stage_wording(
     return words._replace(thing=f"{words.thing} {about}")
 
 
-_SEGMENT = re.compile(r"\s*: ")
-_CODE = re.compile(r"(?:rpc error: )?code = \S+ desc = |^Container image \"[^\"]*\" (?:is )?")
-_WRAPPER = re.compile(
+_SEGMENT = regex(r"\s*: ")
+_CODE = regex(r"(?:rpc error: )?code = \S+ desc = |^Container image \"[^\"]*\" (?:is )?")
+_WRAPPER = regex(
     r"(?:[Ee]rror|[Ff]ailed to|[Uu]nable to|Back-off|Err[A-Z]\w+|unmounted volumes=|\S+ failed for)"
     r"(?!.* not found)"
 )
-_WORDLESS = re.compile(r": (?:unknown|<nil>)$")
-_MOUNTS_OUTPUT = re.compile(r"Mounting command: .*?\sOutput: (?P<said>[^\n]+)", re.DOTALL)
+_WORDLESS = regex(r": (?:unknown|<nil>)$")
+_MOUNTS_OUTPUT = regex(r"Mounting command: .*?\sOutput: (?P<said>[^\n]+)", re.DOTALL)
 """What ``mount`` says stands below the command, which is long."""
-_BACK_OFF = re.compile(r"[Bb]ack-off( \S+)? restarting failed container.*")
+_BACK_OFF = regex(r"[Bb]ack-off( \S+)? restarting failed container.*")
 """Whose name and UID follow."""
-_NO_ACCESS = re.compile(r"(pull access denied)(?: for \S+)?(, repository .*? require [^:]+): .*")
+_NO_ACCESS = regex(r"(pull access denied)(?: for \S+)?(, repository .*? require [^:]+): .*")
 """As registries say it: the image is named before, and the codes after it say no more."""
-_MOUNTED = re.compile(r"(?:volume\(\S+\) )?mount \S+ on \S+ failed with ")
+_MOUNTED = regex(r"(?:volume\(\S+\) )?mount \S+ on \S+ failed with ")
 """As CSI drivers say it: the volume is named before, and paths are long."""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
 import textwrap
@@ -29,6 +28,7 @@ from kubeledger.cli.options import (
 from kubeledger.cli.output import counted, printable, write_document
 from kubeledger.cli.screen import paged
 from kubeledger.cli.table import verdict_text
+from kubeledger.model.patterns import regex
 from kubeledger.model.units import format_ts
 from kubeledger.verify import Finding
 
@@ -40,7 +40,7 @@ _WORST_MAX = 3
 _WORST_LINES_MAX = 5
 _RANKING_SHOWN = 2
 _NAMESAKES_SHOWN = 2
-_LAST = re.compile(r", last [^)]*")
+_LAST = regex(r", last [^)]*")
 _CHAINS = frozenset(
     {
         "lifecycle.PodListed",
@@ -52,13 +52,13 @@ _CHAINS = frozenset(
     }
 )
 """Kinds of steps whose text ends with the cause: the middle is cut out, if anything."""
-_ERROR = re.compile(r"\"?err(?:or)?\"?[=:]|failed to |[Ee]rror")
-_KLOG = re.compile(r"^(?:.{0,99}?(?:\[\d+\])?: )?[IWEF]\d{4} [\d:.]+ +\d+ [^ \]]+\] ")
-_CIRCUMSTANCES = frozenset({"node.NodeObserved", "node.SettingsObserved"})
+_ERROR = regex(r"\"?err(?:or)?\"?[=:]|failed to |[Ee]rror")
+_KLOG = regex(r"^(?:.{0,99}?(?:\[\d+\])?: )?[IWEF]\d{4} [\d:.]+ +\d+ [^ \]]+\] ")
 """What stands before the message, journald's prefix included."""
-_OPENED = re.compile(r" \w+=<$")
+_CIRCUMSTANCES = frozenset({"node.NodeObserved", "node.SettingsObserved"})
+_OPENED = regex(r" \w+=<$")
 _PROOFS = tuple(
-    re.compile(pattern)
+    regex(pattern)
     for pattern in (
         r"→ ",
         r"containerMessage=",

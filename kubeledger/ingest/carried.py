@@ -28,7 +28,7 @@ from kubeledger.ingest.klog.reorder import begins_after
 from kubeledger.ingest.klog.stamps import Clock
 from kubeledger.ingest.planning.bundle import FoundFile
 from kubeledger.ingest.planning.plan import KubeletVersion, Plan
-from kubeledger.ingest.sources.detect import LOG_FORMATS
+from kubeledger.ingest.sources.envelope.forms import LOG_FORMATS
 from kubeledger.ingest.sources.items import Finding
 from kubeledger.ingest.sources.streams import Digests, SourceFile
 from kubeledger.ledger.frozen import Frozen, NotFreezableError, NotFrozenError, freeze, thaw

@@ -17,7 +17,8 @@ from kubeledger.ingest.carried import Surveys, is_plain
 from kubeledger.ingest.klog.log_survey import survey_log
 from kubeledger.ingest.planning.bundle import Bundle, FoundFile, ImportOptions, drop_copies
 from kubeledger.ingest.planning.plan import Plan, has_version, make_plan
-from kubeledger.ingest.sources.detect import LOG_FORMATS, opened
+from kubeledger.ingest.sources.detect import opened
+from kubeledger.ingest.sources.envelope.forms import LOG_FORMATS
 from kubeledger.ingest.sources.streams import SourceFile, digest_chunks
 from kubeledger.ingest.standing import same_name
 from kubeledger.ledger.kept import REREAD_BYTES_MAX, KeptImport, KeptSource, KeptSources

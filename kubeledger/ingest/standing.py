@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 import msgspec
 
 from kubeledger.ingest.planning.bundle import FoundFile
-from kubeledger.ingest.sources.detect import LOG_FORMATS
+from kubeledger.ingest.sources.envelope.forms import LOG_FORMATS
 from kubeledger.ingest.sources.items import Fact
 from kubeledger.ingest.sources.packing import without_suffix
 from kubeledger.ledger.manifest import Span, spans_of

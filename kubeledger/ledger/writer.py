@@ -119,7 +119,7 @@ class LedgerWriter:
         batch = encode_batch(node, drafts, tail.info.last_seq + 1, tail.info.head)
         if batch.seqs:
             tail.append(batch)
-            self._account(node, tail, batch)
+            self._account(tail, batch)
         return list(batch.seqs)
 
     def append_batches(self, node: str, batches: Iterable[Iterable[Draft]]) -> Iterator[list[int]]:
@@ -144,16 +144,16 @@ class LedgerWriter:
                 batch = encode_batch(node, drafts, seq, digest)
                 if pending is not None:
                     done, pending = pending, None
-                    yield self._acknowledge(node, tail, done)
+                    yield self._acknowledge(tail, done)
                 seq, digest = batch.seqs.stop, batch.digest
                 if batch.seqs:
                     pending = (batch, self._syncing.submit(tail.append, batch))
             if pending is not None:
                 done, pending = pending, None
-                yield self._acknowledge(node, tail, done)
+                yield self._acknowledge(tail, done)
         finally:
             if pending is not None:  # the next batch was bad; this one is on its way
-                self._acknowledge(node, tail, pending)
+                self._acknowledge(tail, pending)
 
     def seal_open(self) -> int:
         """Leave and compress the open segment of every node, however small; how many there were.
@@ -234,13 +234,13 @@ class LedgerWriter:
     def _segments(self, node: str) -> Path:
         return self._directory / NODES / node_directory(node) / SEGMENTS
 
-    def _acknowledge(self, node: str, tail: Tail, pending: tuple[Batch, Future[None]]) -> list[int]:
+    def _acknowledge(self, tail: Tail, pending: tuple[Batch, Future[None]]) -> list[int]:
         batch, future = pending
         future.result()
-        self._account(node, tail, batch)
+        self._account(tail, batch)
         return list(batch.seqs)
 
-    def _account(self, node: str, tail: Tail, batch: Batch) -> None:
+    def _account(self, tail: Tail, batch: Batch) -> None:
         """Roll the segment over and write the manifest, where it is time to."""
         self.appended_bytes += len(batch.data)
         self._bytes_uncounted += len(batch.data)

@@ -21,9 +21,6 @@ from kubeledger.replay.node.state import PARTS, document
 
 ROWS_MAX = 1000
 _LINE_MAX = 400
-_VERSIONS = (
-    "SELECT kubelet_version FROM kubelet_starts WHERE node = $node ORDER BY ts DESC, seq DESC"
-)
 _TARGET_KINDS = frozenset({"pod", "container", "image", "device", "cgroup", "node"})
 
 

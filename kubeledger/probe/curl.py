@@ -47,7 +47,7 @@ def differences(
         case "http":
             found = [
                 *_of_timeout(plan, last),
-                *_of_http(plan, last),
+                *_of_http(last),
                 *_of_tls(last),
                 *_of_proxies(last, environ),
                 *_of_place(target, plan, last),
@@ -102,7 +102,7 @@ def _of_timeout(plan: ProbePlan, last: Attempt) -> Iterator[Difference]:
         )
 
 
-def _of_http(plan: ProbePlan, last: Attempt) -> Iterator[Difference]:
+def _of_http(last: Attempt) -> Iterator[Difference]:
     if not last.exchanges:
         return
     first, final = last.exchanges[0], last.exchanges[-1]

@@ -68,6 +68,7 @@ class Accounting:
         self._metrics.loop_turned()
 
     def read(self, captured_ns: int) -> None:
+        """What had been captured by then is read."""
         self._metrics.raise_to(READ, captured_ns / NS_PER_S)
 
     def appended(self, drafts: Sequence[Draft], size_bytes: int) -> None:

@@ -10,7 +10,8 @@ import msgspec
 from kubeledger.model.units import parse_api_ts
 from kubeledger.timeline.drawing import Item, NodeView, ViewRow
 
-_PLACE = "namespace, pod, pod_uid, container"
+_NAMES = ("namespace", "pod", "pod_uid", "container")
+_PLACE = ", ".join(_NAMES)
 _KINDS = {"success": "tick_success", "failure": "tick_failure"}
 _RUN_GAP = 2
 """Runs of one probe with the same result are one, unless more than this many periods pass."""
@@ -36,7 +37,6 @@ class _Run(msgspec.Struct):
 
     def drawn(self) -> tuple[ViewRow, Item]:
         """A row that names the container, and the item."""
-        names = ("namespace", "pod", "pod_uid", "container")
         item = Item(
             kind=self.kind,
             start_ns=self.start_ns,
@@ -45,7 +45,7 @@ class _Run(msgspec.Struct):
             seq=self.seq,
             count=self.count,
         )
-        return dict(zip(names, self.place, strict=True)), item
+        return dict(zip(_NAMES, self.place, strict=True)), item
 
 
 def add_ticks(view: NodeView) -> Iterator[tuple[ViewRow, Item]]:

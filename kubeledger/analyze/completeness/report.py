@@ -179,18 +179,14 @@ def completeness(
     )
 
 
-def log_gaps(history: History, span: Span = ALWAYS) -> GapReport:
+def log_gaps(history: History) -> GapReport:
     """Section 3 alone, without the counters and the gaps between snapshots: one reading.
-
-    Args:
-        history: the records of one node.
-        span: what is listed.
 
     Raises:
         KubeledgerError: as reading the history.
     """
     log = LogReading()
-    gaps = GapPart(span, _pods(history), _no_time)
+    gaps = GapPart(ALWAYS, _pods(history), _no_time)
     for record in history.read(BODY_TYPES.keys() - _NO_LOG):
         gaps.see(log.entry(record))
     return gaps.report()

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from kubeledger.ingest.sources.envelope.forms import ROW_FORMATS
+from kubeledger.ingest.sources.envelope.forms import LOG_FORMATS
 from kubeledger.model.bodies.ledger import ImportStarted
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Evidence, Record
 from kubeledger.verify.evidence.processes import is_same_process
-
-_LOG_FORMATS = ("klog-text", "klog-json", *ROW_FORMATS)
 
 
 class LoggedProcess(msgspec.Struct):
@@ -75,4 +73,4 @@ class LogReading:
         if evidence.line is None:
             return False
         known = self._formats.get(evidence.file)
-        return known in _LOG_FORMATS if known else "log" in evidence.file
+        return known in LOG_FORMATS if known else "log" in evidence.file

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from kubeledger.analyze.histories.derived import clipped
-from kubeledger.ingest.sources.envelope.forms import ROW_FORMATS
+from kubeledger.ingest.sources.envelope.forms import LOG_FORMATS
 from kubeledger.ledger.frozen import Frozen, NotFreezableError, NotFrozenError, freeze, thaw
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import Run, Span, is_superseded
@@ -35,7 +35,6 @@ _WORTH: Final = 2
 """So many stretches are decided again rather than a new seam kept."""
 _OVERLAP_NS: Final = 60 * NS_PER_S
 """What an import tells again of the end of the one before it, where it goes on from that."""
-_LOGS: Final = frozenset({"klog-text", "klog-json", *ROW_FORMATS})
 _ON_QUESTION: Final = "on_question"
 
 
@@ -140,7 +139,7 @@ def _cut_from(look: Reading, run: Run, begin_seq: int) -> int:
         return run.first_seq
     started = look.record(run.first_seq) if run.first_seq > begin_seq else None
     body = None if started is None else started.body
-    if isinstance(body, ImportStarted) and all(one.format in _LOGS for one in body.sources):
+    if isinstance(body, ImportStarted) and all(one.format in LOG_FORMATS for one in body.sources):
         return run.first_seq
     return run.end_seq + 1 if run.end_seq else run.last_seq + 1
 

@@ -187,20 +187,19 @@ class KeptVerdicts:
         return next((verdicts for verdicts in found if verdicts is not None), None)
 
     def _noted(self, verify: Verify) -> Iterator[Outcome]:
-        from kubeledger.analyze.histories.seams import KeptSeam, stretches
+        from kubeledger.analyze.histories.seams import stretches
 
         with self._ledger.reading(self._node) as look:
             first_seq, last_seq = look.begin.seq + 1, self._last(look)
             cut = stretches(look, last_seq)
             before = self._before(look)
         noting = _Noting(Verdicts(first_seq), cut)
-        seam = None if before is None else decoded(before.seam, KeptSeam)
-        rest = None if seam is None else self._rest(seam, cut, last_seq, noting.at_seam)
-        if before is None or seam is None or rest is None:
-            rest = verify(noting.at_seam)
+        found = None if before is None else self._rest(before, cut, last_seq, noting.at_seam)
+        if before is None or found is None:
+            yield from noting.noted(verify(noting.at_seam))
         else:
-            yield from noting.go_on(before, seam)
-        yield from noting.noted(rest)
+            yield from noting.go_on(before, found[0])
+            yield from noting.noted(found[1])
         with self._ledger.reading(self._node) as look:
             is_still = (look.begin.seq + 1, self._last(look)) == (first_seq, last_seq)
             if is_still and last_seq - look.begin.seq >= KEPT_FROM:
@@ -208,18 +207,19 @@ class KeptVerdicts:
                     self._keep(look, last_seq, noting.verdicts)
 
     def _rest(
-        self, seam: KeptSeam, cut: Cut, last_seq: int, on_seam: OnSeam
-    ) -> Iterator[Outcome] | None:
-        """What comes after a seam; None where that does not fit."""
-        from kubeledger.analyze.histories.seams import records_from
+        self, kept: Verdicts, cut: Cut, last_seq: int, on_seam: OnSeam
+    ) -> tuple[KeptSeam, Iterator[Outcome]] | None:
+        """The seam that is kept, and what comes after it; None where none fits."""
+        from kubeledger.analyze.histories.seams import KeptSeam, records_from
         from kubeledger.verify.run import carry_on
 
-        at = seam.verification(cut)
-        if at is None:
+        seam = decoded(kept.seam, KeptSeam)
+        at = None if seam is None else seam.verification(cut)
+        if seam is None or at is None:
             return None
         of_kinds = seam.noted_seq, seam.noted_ns, last_seq
         of_all = seam.seq, seam.latest_ns, last_seq
-        return carry_on(
+        return seam, carry_on(
             at,
             records_from(self._ledger, self._node, at.kinds, *of_kinds),
             records_from(self._ledger, self._node, None, *of_all),
@@ -229,7 +229,7 @@ class KeptVerdicts:
 
     def _carried(self, kept: Verdicts) -> Iterator[Outcome]:
         """What is kept, but what comes after the seam is decided again from there."""
-        from kubeledger.analyze.histories.seams import KeptSeam, stretches
+        from kubeledger.analyze.histories.seams import stretches
         from kubeledger.verify.run import keep_nothing
 
         if kept.seam == NO_SEAM:
@@ -237,10 +237,10 @@ class KeptVerdicts:
         with self._ledger.reading(self._node) as look:
             last_seq = self._last(look)
             cut = stretches(look, last_seq)
-        seam = decoded(kept.seam, KeptSeam)
-        rest = None if seam is None else self._rest(seam, cut, last_seq, keep_nothing)
-        if seam is None or rest is None:
+        found = self._rest(kept, cut, last_seq, keep_nothing)
+        if found is None:
             return iter(())
+        seam, rest = found
         return chain(chain.from_iterable(map(_unpacked, kept.blocks[: seam.blocks])), rest)
 
     def _keep(self, look: Reading, last_seq: int, verdicts: Verdicts) -> None:

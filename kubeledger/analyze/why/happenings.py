@@ -23,6 +23,7 @@ from kubeledger.analyze.wording import span_text
 from kubeledger.kubelet.cgroups.paths import is_of_pods
 from kubeledger.kubelet.lifecycle.stages import failure_of_event
 from kubeledger.kubelet.lifecycle.state import UNKNOWN_KILLER, how_it_ended, killer_unknown
+from kubeledger.model.patterns import regex
 from kubeledger.model.record import Record
 
 POD_END = 100
@@ -62,9 +63,9 @@ _SAID_BY_DECISIONS = frozenset(
     {"Evicted", "FailedPostStartHook", "Killing", "Preempting", "Unhealthy"}
 )
 _OTHERS_END = "the end of another pod that names the claim unprepares it (kubernetes#140212)"
-_THRESHOLD = re.compile(r"(of eviction(?:Hard|Soft)) [\w.]+<\S+?(?=[,; ]|$)")
+_THRESHOLD = regex(r"(of eviction(?:Hard|Soft)) [\w.]+<\S+?(?=[,; ]|$)")
 """The threshold as it was set, which its amount stands before."""
-_REFUSED_AS = re.compile(r"^the pod is refused (?:as \w+|before any predicate is asked): ")
+_REFUSED_AS = regex(r"^the pod is refused (?:as \w+|before any predicate is asked): ")
 
 
 class Words(NamedTuple):

@@ -7,7 +7,6 @@ what kept a container from starting; what every pod goes through weighs least.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -44,6 +43,7 @@ from kubeledger.analyze.why.pieces import (
 )
 from kubeledger.analyze.wording import cause_in, stage_wording
 from kubeledger.model.bodies.lifecycle import ContainerStarted
+from kubeledger.model.patterns import regex
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_go_duration
 from kubeledger.replay.episodes.pod_stages import StageEpisode
@@ -189,7 +189,7 @@ _WHY_MIN = 15
 _REASON_LONG = 40
 _SENTENCE_MIN = 135
 _ERROR_MAX = 120
-_CLAUSE_END = re.compile(r"[;,] | \(\w+ \d")
+_CLAUSE_END = regex(r"[;,] | \(\w+ \d")
 
 
 class Story(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import msgspec
@@ -32,6 +31,7 @@ from kubeledger.model.bodies.resourcemanagers import (
     MemoryStateRefused,
     MemoryTable,
 )
+from kubeledger.model.patterns import regex
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
@@ -264,7 +264,7 @@ _MANAGER = "memory_manager.go"
 _MEMORY_POLICY = "policy_static.go"
 _MEMORY_START_NS = 5 * NS_PER_S
 _TABLE_KEYS = ("total", "systemReserved", "allocatable", "reserved", "free")
-_TABLE_TEXT = re.compile(
+_TABLE_TEXT = regex(
     r"\{TotalMemSize:(\d+) SystemReserved:(\d+) Allocatable:(\d+) Reserved:(\d+) Free:(\d+)\}"
 )
 Blocks = tuple[MemoryBlock, ...]

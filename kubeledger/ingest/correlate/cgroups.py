@@ -7,7 +7,6 @@ for a container, the runtime at its behest) wrote in between, or what the kernel
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, cast, get_args
@@ -28,6 +27,7 @@ from kubeledger.model.bodies.cgroups import (
     QOSClass,
     QOSReserveComputed,
 )
+from kubeledger.model.patterns import regex
 from kubeledger.model.record import Evidence
 
 _WEIGHTS = {
@@ -44,8 +44,8 @@ _V1_INTS = {
     "cpu.cfs_period_us": "cpu_period_us",
     "memory.limit_in_bytes": "memory_limit_bytes",
 }
-_HUGETLB = re.compile(r"hugetlb\.(?P<size>[0-9]+[KMG]B)\.(?:limit_in_bytes|max)")
-_V1_ONLY = re.compile(r"cpu\.(?:shares|cfs_.+)|.+_in_bytes|memory\.oom_control|cpuacct\..+")
+_HUGETLB = regex(r"hugetlb\.(?P<size>[0-9]+[KMG]B)\.(?:limit_in_bytes|max)")
+_V1_ONLY = regex(r"cpu\.(?:shares|cfs_.+)|.+_in_bytes|memory\.oom_control|cpuacct\..+")
 
 
 class _Values(msgspec.Struct, frozen=True):

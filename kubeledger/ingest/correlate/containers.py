@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from kubeledger.ingest.correlate.assembler import Entry, reads, reads_events
 from kubeledger.ingest.correlate.container_names import ContainerNames
 from kubeledger.ingest.correlate.context import BundleContext, Instance, is_later, is_next, ran_by
@@ -28,6 +26,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodStarted,
     RestartBackedOff,
 )
+from kubeledger.model.patterns import regex
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S, parse_go_duration
 
@@ -233,10 +232,8 @@ class ContainerStarts:
 # The PLEG shows an ID and no name (see ``container_names``), and starts only of what a relist found
 # running: other lines show the rest (above).
 
-_BACK_OFF = re.compile(
-    rf"[Bb]ack-off (\S+) restarting failed container=(\S+) pod=({FORMATTED_POD})"
-)
-_UNSTARTED = re.compile(r'failed to \\*"StartContainer\\*" for \\*"([^"\\]+)\\*" with (\w+)')
+_BACK_OFF = regex(rf"[Bb]ack-off (\S+) restarting failed container=(\S+) pod=({FORMATTED_POD})")
+_UNSTARTED = regex(r'failed to \\*"StartContainer\\*" for \\*"([^"\\]+)\\*" with (\w+)')
 _MADE_IN_VAIN = "RunContainerError"
 _STARTED = "ContainerStarted"
 _ZERO_DAY = "0001-01-01"

@@ -8,7 +8,6 @@ for the next sign: another request of the same pod, a checkpoint written, or a r
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import msgspec
@@ -34,6 +33,7 @@ from kubeledger.model.bodies.devicemanager import (
     DevicesReported,
 )
 from kubeledger.model.bodies.ledger import FindingReported
+from kubeledger.model.patterns import regex
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
@@ -178,7 +178,7 @@ _CALL_NS = NS_PER_S
 
 _CALL_WAIT_NS = 2 * NS_PER_S
 _SAME_MOMENT_NS = 5 * NS_PER_S
-_NODE = re.compile(r"(-?\d+):\[([^\]]*)\]")
+_NODE = regex(r"(-?\d+):\[([^\]]*)\]")
 
 
 def numa_of(value: Any) -> Numa:  # noqa: ANN401 - any decoded value

@@ -30,10 +30,11 @@ from kubeledger.model.bodies.devicemanager import (
     EndpointStopped,
     PluginRegistered,
 )
+from kubeledger.model.patterns import regex
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
-_DIAL_FAILED_RESOURCE = re.compile(r"ResourceName:([^,\s]+)")
+_DIAL_FAILED_RESOURCE = regex(r"ResourceName:([^,\s]+)")
 
 
 class PluginLines:
@@ -144,7 +145,7 @@ def _resource(entry: Entry) -> str:
 # noticed while it made topology hints. The first of them opens the fact, the others join.
 
 _REASONS = frozenset({"UnexpectedAdmissionError", "TopologyAffinityError"})
-_REFUSAL = re.compile(
+_REFUSAL = regex(
     r"(?:Allocate|Update plugin resources) failed due to .*?, which is unexpected"
     r"|Resources cannot be allocated with Topology locality",
     re.DOTALL,

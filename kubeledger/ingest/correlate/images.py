@@ -23,6 +23,7 @@ from kubeledger.model.bodies.images import (
     ImageDeleted,
     ImageFsObserved,
 )
+from kubeledger.model.patterns import regex
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
@@ -44,11 +45,9 @@ _EVENT_REASONS = ("FreeDiskSpaceFailed", "ImageGCFailed", "InvalidDiskCapacity")
 _REMOVAL_NS = 60 * NS_PER_S
 _EVENT_NS = NS_PER_S // 2
 _MAX_EVENTS = 16
-_FREED = re.compile(
-    r"but freed (\d+) bytes|\(freed (\d+) bytes\)|but only found (\d+) bytes eligible"
-)
-_USAGE = re.compile(r"image filesystem \((\d+)% of ")
-_WANTED = re.compile(r"[Ww]anted to free (\d+) bytes|Attempted to free (\d+) bytes")
+_FREED = regex(r"but freed (\d+) bytes|\(freed (\d+) bytes\)|but only found (\d+) bytes eligible")
+_USAGE = regex(r"image filesystem \((\d+)% of ")
+_WANTED = regex(r"[Ww]anted to free (\d+) bytes|Attempted to free (\d+) bytes")
 _OF_START = ("usage_percent", "high_threshold_percent", "low_threshold_percent", "bytes_to_free")
 """What the end of a run repeats of its start."""
 _BEFORE_A_RUN = ("invalid capacity", "failed to get image", "imageFs information")

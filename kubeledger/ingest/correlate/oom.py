@@ -12,7 +12,6 @@ A kubelet that starts reads the whole ring buffer again, so its first lines repo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -36,10 +35,11 @@ from kubeledger.model.bodies.eviction import (
     Task,
 )
 from kubeledger.model.bodies.lifecycle import ContainerDied
+from kubeledger.model.patterns import regex
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
-_SYSTEM = re.compile(r"System OOM encountered(?:, victim process: (.*), pid: (\d+))?")
+_SYSTEM = regex(r"System OOM encountered(?:, victim process: (.*), pid: (\d+))?")
 _WAIT_NS = 5 * NS_PER_S
 """The status follows when the PLEG has looked and the pod was synced."""
 _SAME_NS = 3 * NS_PER_S

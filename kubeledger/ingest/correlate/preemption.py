@@ -9,8 +9,6 @@ lost these lines, a victim's status or event reports it.
 
 from __future__ import annotations
 
-import re
-
 from kubeledger.ingest.correlate.assembler import Entry, reads
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.holdback import Waiting, shown
@@ -19,13 +17,14 @@ from kubeledger.ingest.correlate.rejections import RECOVERY, failed_status
 from kubeledger.ingest.messages.podref import PodRef, shown_uid, structured_pod
 from kubeledger.ingest.sources.items import Fact
 from kubeledger.model.bodies.eviction import InsufficientResource, PodPreempted, PreemptionFailed
+from kubeledger.model.patterns import regex
 from kubeledger.model.units import NS_PER_S
 
-_DUMPED = re.compile(
+_DUMPED = regex(
     r"(?:^|\} )&Pod\{ObjectMeta:\{(?P<name>\S+) (?P<generate>\S*) (?P<namespace>\S*) "
     r"(?P<link>\S*) (?P<uid>\S*) (?P<version>\S*) (?P<generation>\d+) "
 )
-_RESOURCE = re.compile(r"\(res: (?P<resource>[^,\s]+), q: (?P<quantity>-?\d+)\)")
+_RESOURCE = regex(r"\(res: (?P<resource>[^,\s]+), q: (?P<quantity>-?\d+)\)")
 _CRITICAL_PRIORITY = 2_000_000_000
 _REASON = "Preempting"
 _MESSAGE = "Preempted in order to admit critical pod"

@@ -9,7 +9,6 @@ verbose) becomes a fact of its own, which says how many it stands for.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import msgspec
@@ -41,6 +40,7 @@ from kubeledger.ingest.sources.shapes import (
 )
 from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.bodies.lifecycle import KubernetesEvent
+from kubeledger.model.patterns import regex
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
@@ -51,7 +51,7 @@ COVER_NS = NS_PER_S + NS_PER_S // 5
 written by another goroutine."""
 
 _SANDBOX_FAILED = "FailedCreatePodSandBox"
-_SANDBOX_IMAGE = re.compile(
+_SANDBOX_IMAGE = regex(
     r"(?:failed to get sandbox image|failed pulling image|unable to pull image) "
     r"\\?\"(?P<image>[^\"\\]+)"
     r"|initializing source docker://(?P<source>[^\s:]+:[^\s:]+)"

@@ -141,7 +141,7 @@ def effective_settings(sources: SettingsSources) -> SettingsObserved:
         chosen.put(field, value, "config")
     _apply_defaults(sources, file, chosen)
     _apply_flags(sources, file, chosen)
-    _apply_dump(sources, file, chosen)
+    _apply_dump(sources, chosen)
     _apply_node_config(sources, chosen)
     for field, statement in sources.replaced.items():
         chosen.put(field, statement.value, "log")
@@ -246,7 +246,7 @@ def _apply_flags(sources: SettingsSources, file: dict[str, Any], chosen: _Chosen
         _set(chosen, row.field, value, "flag")
 
 
-def _apply_dump(sources: SettingsSources, file: dict[str, Any], chosen: _Chosen) -> None:
+def _apply_dump(sources: SettingsSources, chosen: _Chosen) -> None:
     if sources.full is None:
         return
     whence = "the kubelet's dump of its configuration"

@@ -9,7 +9,6 @@ with none that it fits, what it says otherwise is a conflict, and nothing else o
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,6 +34,7 @@ from kubeledger.ingest.messages.settings_text import (
 from kubeledger.ingest.sources.items import Fact, KubeletConfigFile, LogLine
 from kubeledger.ingest.sources.plain import plain
 from kubeledger.model.bodies.node import SettingsObserved
+from kubeledger.model.patterns import regex
 from kubeledger.replay.node.state import time_in_name
 
 _ROOT_DEFAULTED = "--cgroups-per-qos enabled, but --cgroup-root was not specified.  Defaulting to /"
@@ -52,7 +52,7 @@ _STATED = {
     "topologyManagerPolicy": "topologyPolicyName",
     "topologyManagerScope": "topologyScopeName",
 }
-_GO_MAP = re.compile(r"([\w./-]+):(\S+?)(?=[\s\]])")
+_GO_MAP = regex(r"([\w./-]+):(\S+?)(?=[\s\]])")
 
 
 class SettingsCollector:

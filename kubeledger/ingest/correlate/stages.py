@@ -8,7 +8,6 @@ process of the kubelet ends. Back-offs of restarts are records of their own
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Hashable, Iterable
 from functools import lru_cache
@@ -38,6 +37,7 @@ from kubeledger.kubelet.lifecycle.stages import (
     status_message,
 )
 from kubeledger.model.bodies.node import ErrorsLogged, PodStageFailed, Stage
+from kubeledger.model.patterns import regex
 from kubeledger.model.units import NS_PER_S
 
 _EVERY_NS = 3600 * NS_PER_S
@@ -45,8 +45,8 @@ _SHAPES_MAX = 1000
 """Lines of more shapes than this are counted together: memory must stay flat."""
 _OTHER_SHAPES = "(more shapes)"
 
-_POD_AND_UID = re.compile(r'\bpod \\*"([^"\\]+)\\*" \(UID: \\*"([^"\\]+)\\*"\)')
-_POD_DIRECTORY = re.compile(f"/pods/({UID})/")
+_POD_AND_UID = regex(r'\bpod \\*"([^"\\]+)\\*" \(UID: \\*"([^"\\]+)\\*"\)')
+_POD_DIRECTORY = regex(f"/pods/({UID})/")
 _NODE = Subject()
 
 _WRAPPED_MAX = 32
@@ -266,7 +266,7 @@ _SUBPATHS = (
     "Failed to create subPath directory for volumeMount of the container",
     "Failed to prepare subPath for volumeMount of the container",
 )
-_OF_SUBPATH = re.compile(
+_OF_SUBPATH = regex(
     r'failed to (?:prepare subPath|create subPath directory) for volumeMount "([^"]+)" of '
     r'container "([^"]+)"'
 )
@@ -274,10 +274,10 @@ _OF_SUBPATH = re.compile(
 _EVENTS: dict[str, Stage] = {"Pulled": "image", "Created": "create", "Started": "start"}
 """Event -> the stage that it shows to be passed."""
 
-_UID = re.compile(rf"(?:\bpod[_\"]?|orphaned pod \"|\"KillPodSandbox\\*\" for \\*\")({UID})")
+_UID = regex(rf"(?:\bpod[_\"]?|orphaned pod \"|\"KillPodSandbox\\*\" for \\*\")({UID})")
 """Where a text names a pod by its UID alone: a cgroup, a sandbox, a directory."""
 
-_DOCKERS_NAME = re.compile(r"/k8s_(?!POD_)([^_\s\"]+)_([^_\s\"]+)_([^_\s\"]+)_[0-9a-f]")
+_DOCKERS_NAME = regex(r"/k8s_(?!POD_)([^_\s\"]+)_([^_\s\"]+)_([^_\s\"]+)_[0-9a-f]")
 """Container, pod and namespace in the name that dockershim gave to a container."""
 
 _Run = tuple[str, str | None, Stage, str | None]

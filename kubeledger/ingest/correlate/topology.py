@@ -10,8 +10,6 @@ the next admission.
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
 from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, reads_events, takes
@@ -23,6 +21,7 @@ from kubeledger.ingest.messages.container_manager import Hints, hint_of, hints_o
 from kubeledger.ingest.messages.noise import HEARTBEAT
 from kubeledger.ingest.sources.items import Fact, KubeletConfigFile
 from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint, HintsGenerated
+from kubeledger.model.patterns import regex
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 
@@ -32,7 +31,7 @@ _EVENT_NS = 5 * NS_PER_S
 _UNANSWERED_MAX = 64
 _NO_PREFERENCE = "Hint Provider has no preference for NUMA affinity with resource"
 _IMPOSSIBLE = "Hint Provider has no possible NUMA affinities for resource"
-_CONFIGURED = re.compile(r"TopologyManagerPolicy[\"']?: ?[\"']?([\w-]+)")
+_CONFIGURED = regex(r"TopologyManagerPolicy[\"']?: ?[\"']?([\w-]+)")
 _WITH_POLICY = "Creating topology manager with policy per scope"
 
 

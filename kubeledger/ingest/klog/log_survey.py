@@ -71,7 +71,7 @@ _JOURNAL = regex(
     rb"\w+ (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: (?:[A-Z]{1,5}|[+-]\d{2,4}))?)"
 )
 """What ``journalctl`` of systemd before 250 writes first: its end is when it was asked."""
-_OF_LOGRUS = re.compile(rb'time="(\d{4}-\d\d-\d\dT[^"]+)" level=')
+_OF_LOGRUS = regex(rb'time="(\d{4}-\d\d-\d\dT[^"]+)" level=')
 _LEAP_YEAR = 2000
 _QUARTER_NS = 900 * NS_PER_S
 _CLOSE_NS = 30 * NS_PER_S

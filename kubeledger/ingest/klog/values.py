@@ -406,7 +406,7 @@ def _bare(text: str) -> Any:  # noqa: ANN401 - a JSON scalar or text
     return float(text) if number[1] or number[2] else int(text)
 
 
-_MASK = re.compile(r"(.)(?:\1|-){3,}|[<\[(*].*|(?i:redacted|masked|hidden).*")
+_MASK = regex(r"(.)(?:\1|-){3,}|[<\[(*].*|(?i:redacted|masked|hidden).*")
 
 
 def is_mask(uid: str) -> bool:

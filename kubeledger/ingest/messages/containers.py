@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, cast
 
@@ -19,8 +18,9 @@ from kubeledger.ingest.klog.rows import (
 )
 from kubeledger.ingest.messages.podref import shown_uid
 from kubeledger.model.bodies.prober import ProbeType, TickResult
+from kubeledger.model.patterns import regex
 
-_EVENT = re.compile(r'ID:"?([^\s",]+)"?,? Type:"?(\w+)"?,? Data:"?([^\s",}]+)')
+_EVENT = regex(r'ID:"?([^\s",]+)"?,? Type:"?(\w+)"?,? Data:"?([^\s",}]+)')
 
 
 def pleg_event(event: Any) -> tuple[str | None, str, str]:  # noqa: ANN401 - decoded value

@@ -7,8 +7,9 @@ import re
 import msgspec
 
 from kubeledger.ingest.klog.rows import Regex, ignore, ignore_text, klog, text, texts
+from kubeledger.model.patterns import regex
 
-_ADMISSION = re.compile(
+_ADMISSION = regex(
     r"(?:Allocate|Update plugin resources) failed due to (?P<error>.*), which is unexpected",
     re.DOTALL,
 )
@@ -55,9 +56,9 @@ class DeviceError(msgspec.Struct, frozen=True):
 
 
 _KINDS = (
-    *((re.compile(pattern), False) for pattern in _BEFORE_CALL),
-    *((re.compile(pattern, re.DOTALL), True) for pattern in _IN_CALL),
-    *((re.compile(pattern), False) for pattern in _AFTER_CALL),
+    *((regex(pattern), False) for pattern in _BEFORE_CALL),
+    *((regex(pattern, re.DOTALL), True) for pattern in _IN_CALL),
+    *((regex(pattern), False) for pattern in _AFTER_CALL),
 )
 
 

@@ -12,7 +12,6 @@ from kubeledger.ingest.sources.collect import COLLECTIONS, Collected, Place, pla
 from kubeledger.ingest.sources.detect import (
     A_RECORDING,
     FORMATS,
-    LOG_FORMATS,
     NOTES,
     Detected,
     detect,
@@ -20,6 +19,7 @@ from kubeledger.ingest.sources.detect import (
     opened,
 )
 from kubeledger.ingest.sources.documents import HELD_BYTES_MAX, Document, DocumentContents
+from kubeledger.ingest.sources.envelope.forms import LOG_FORMATS
 from kubeledger.ingest.sources.items import Finding
 from kubeledger.ingest.sources.node_lines import lines_of_nodes, same_machine
 from kubeledger.ingest.sources.sections import kubelets_sections

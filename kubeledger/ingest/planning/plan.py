@@ -16,8 +16,8 @@ from kubeledger.ingest.planning.bundle import Bundle, FoundFile, ImportOptions
 from kubeledger.ingest.planning.kernel_dates import date_kernel_logs
 from kubeledger.ingest.planning.time_order import put_in_order
 from kubeledger.ingest.planning.timing import Timing, mark_time, starts_of, timing_of
-from kubeledger.ingest.sources.detect import LOG_FORMATS
 from kubeledger.ingest.sources.documents import DocumentContents, read_document
+from kubeledger.ingest.sources.envelope.forms import LOG_FORMATS
 from kubeledger.ingest.sources.items import (
     ApiEvent,
     Finding,

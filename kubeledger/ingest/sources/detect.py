@@ -11,7 +11,7 @@ import msgspec
 
 from kubeledger.ingest.sources.answers import NOT_USED, is_crictl, is_pod_resources, is_usage
 from kubeledger.ingest.sources.collect import place_of
-from kubeledger.ingest.sources.envelope.forms import ROW_FORMATS
+from kubeledger.ingest.sources.envelope.forms import LOG_FORMATS, ROW_FORMATS
 from kubeledger.ingest.sources.envelope.lines import HEAD, EnvelopeLines, layout_in
 from kubeledger.ingest.sources.kernel_log import is_kernel_log
 from kubeledger.ingest.sources.kinds import kind_of
@@ -27,7 +27,6 @@ from kubeledger.ingest.sources.prefix import (
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.model.patterns import regex
 
-LOG_FORMATS = ("klog-text", "klog-json", *ROW_FORMATS)
 _OF_LINES = ("klog-text", "klog-json", "kernel-log")
 DOCUMENT_FORMATS = (
     "collected-at",
@@ -322,11 +321,9 @@ def _of_document(documents: list[Any], source: SourceFile) -> Detected:
     if first is None:
         listed = [item for value in documents if isinstance(value, list) for item in value]
         of_api = next((item for item in listed if isinstance(item, dict)), None)
-        return (
-            _of_kind(of_api, source)
-            if of_api
-            else Detected(None, "no object of the Kubernetes API")
-        )
+        if not of_api:
+            return Detected(None, "no object of the Kubernetes API")
+        return _of_kind(of_api)
     if len(documents) > 1 and {"Checksum", "checksum", "pods"} & first.keys():
         return _half_written(source, "something follows its end")
     if "Data" in first and "Checksum" in first:
@@ -353,7 +350,7 @@ def _of_document(documents: list[Any], source: SourceFile) -> Detected:
         return Detected(None, NOT_USED)
     if is_pod_resources(first):
         return Detected("pod-resources")
-    return _of_kind(first, source)
+    return _of_kind(first)
 
 
 _RECORD_KEYS = frozenset({"node", "seq", "ts_ns", "role", "kind", "body", "chain"})
@@ -363,7 +360,7 @@ A_RECORDING = "a recording: it holds the records of an import, so it is not impo
 """Why a recording is not read."""
 
 
-def _of_kind(document: dict[str, Any], source: SourceFile) -> Detected:
+def _of_kind(document: dict[str, Any]) -> Detected:
     if isinstance(document.get("object"), dict):  # one of a watch
         document = document["object"]
     kind = kind_of(document)

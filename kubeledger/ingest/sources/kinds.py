@@ -115,20 +115,19 @@ def _lists(text: bytes) -> Iterator[tuple[str, bytes]]:
 
 def _kinds(content: bytes) -> set[str]:
     """The kinds that stand in the file; none where nothing is gained by taking it apart."""
-    if content.lstrip()[:1] not in (b"{", b"["):
+    if _is_yaml(content):
         found = {kind.decode() for kind in _KIND_IN_YAML.findall(content)} - {""}
         if len(found & _READ) < 2 and b"\nkind: List\n" not in content:
             return set()
     try:
         kinds = {kind for kind, _ in _values(content)}
-    except (
-        ValueError,
-        TypeError,
-        RecursionError,
-        msgspec.MsgspecError,
-    ):  # whoever reads it says what is wrong with it
-        return set()
+    except (ValueError, TypeError, RecursionError, msgspec.MsgspecError):
+        return set()  # whoever reads it says what is wrong with it
     return kinds if kinds & _READ else set()
+
+
+def _is_yaml(content: bytes) -> bool:
+    return content.lstrip()[:1] not in (b"{", b"[")
 
 
 def _values(content: bytes) -> Iterator[tuple[str, bytes]]:
@@ -137,7 +136,7 @@ def _values(content: bytes) -> Iterator[tuple[str, bytes]]:
     Raises:
         ValueError, TypeError, RecursionError, msgspec.MsgspecError: it is neither JSON nor YAML.
     """
-    if content.lstrip()[:1] not in (b"{", b"["):
+    if _is_yaml(content):
         from kubeledger.ingest.sources.yaml_text import load_yaml  # few files need it
 
         texts = [msgspec.json.encode(value) for value in load_yaml(content) if value]

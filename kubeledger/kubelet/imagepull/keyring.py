@@ -24,6 +24,7 @@ from kubeledger.kubelet.kube.gotypes import STRING, Map, Struct, UnmarshalError,
 from kubeledger.kubelet.kube.maporder import MapOrder
 from kubeledger.kubelet.kube.urls import URL, URLError, parse_url
 from kubeledger.kubelet.profile.images import ImagePullFacts
+from kubeledger.model.patterns import regex
 
 _NAME_MAX: Final = 255
 _DEFAULT_DOMAIN: Final = "docker.io"
@@ -40,15 +41,15 @@ _REFERENCE: Final = (
 
 
 def _compiled(ipv6: str) -> re.Pattern[str]:
-    return re.compile(_REFERENCE.replace("{ipv6}", ipv6), re.ASCII)
+    return regex(_REFERENCE.replace("{ipv6}", ipv6), re.ASCII)
 
 
 _OLD: Final = _compiled("")
 _NEW: Final = _compiled(r"|\[[a-fA-F0-9:]+\]")
-_IDENTIFIER: Final = re.compile(r"[a-f0-9]{64}")
+_IDENTIFIER: Final = regex(r"[a-f0-9]{64}")
 _HEX_DIGITS: Final = {"sha256": 64, "sha384": 96, "sha512": 128}
-_LOWER_HEX: Final = re.compile(r"[a-f0-9]+")
-_ANY_DIGEST: Final = re.compile(r"[a-z0-9]+(?:[.+_-][a-z0-9]+)*:[a-zA-Z0-9=_-]+")
+_LOWER_HEX: Final = regex(r"[a-f0-9]+")
+_ANY_DIGEST: Final = regex(r"[a-z0-9]+(?:[.+_-][a-z0-9]+)*:[a-zA-Z0-9=_-]+")
 
 
 class ImageNameError(ValueError):
@@ -193,7 +194,7 @@ _TYPES: Final = {
     "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
     "kubernetes.io/dockercfg": ".dockercfg",
 }
-_SCHEME: Final = re.compile("https?://")
+_SCHEME: Final = regex("https?://")
 _ESCAPED: Final = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 

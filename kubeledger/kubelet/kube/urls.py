@@ -14,16 +14,17 @@ from urllib.parse import quote, unquote_to_bytes
 import msgspec
 
 from kubeledger.kubelet.kube.gotexts import quoted
+from kubeledger.model.patterns import regex
 
 _PATH_SAFE: Final = "$&+,/:;=@-_.~"
 _FRAGMENT_SAFE: Final = _PATH_SAFE + "?!()*"
 _ALSO_WRITTEN: Final = frozenset(string.ascii_letters + string.digits + "!'()*[]%")
 """Stand in a proper escaping, though the safe ones alone would be written."""
-_CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
-_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
-_BAD_ESCAPE: Final = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
-_HOST_REFUSES: Final = re.compile(r"[ \\^`{|}%/?#@]")
-_PORT: Final = re.compile(r"(?::[0-9]*)?")
+_CONTROL: Final = regex("[\x00-\x1f\x7f]")
+_SCHEME: Final = regex(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
+_BAD_ESCAPE: Final = regex(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
+_HOST_REFUSES: Final = regex(r"[ \\^`{|}%/?#@]")
+_PORT: Final = regex(r"(?::[0-9]*)?")
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 

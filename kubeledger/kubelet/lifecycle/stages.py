@@ -13,6 +13,7 @@ from typing import NamedTuple, get_args
 
 from kubeledger.kubelet.profile.lifecycle import StageFacts
 from kubeledger.model.bodies.node import Stage
+from kubeledger.model.patterns import regex
 
 # What a kubelet says of what it waits for, in the words of its version.
 #
@@ -22,7 +23,7 @@ from kubeledger.model.bodies.node import Stage
 NETWORK = "network is not ready"
 """Begins the error of a sync that waits for the network (``NetworkNotReadyErrorMsg``)."""
 
-_GRPC = re.compile(r"rpc error: code = \w+ desc = ")
+_GRPC = regex(r"rpc error: code = \w+ desc = ")
 
 
 def status_message(error: str, *, everywhere: bool = False) -> str:
@@ -186,11 +187,11 @@ _BY_WORDS: dict[str, tuple[tuple[str, Stage, str], ...]] = {
 }
 """The same of reasons that stand for several things, which the message's first words tell."""
 
-_STARTS = re.compile(
+_STARTS = regex(
     r"failed to (?:start container|create (?:containerd|shim) task|start containerd task)"
     r"|OCI runtime start failed|container create failed"
 )
-_CONFIGURES = re.compile(
+_CONFIGURES = regex(
     r"(?:secret|configmap)s? \"[^\"]+\" (?:not found|is forbidden)|couldn't find key|non-existent"
     r"|failed to sync (?:secret|configmap) cache|services have not yet been read|runAsNonRoot"
     r"|run as root|failed to prepare subPath|subPath|host IP|has runAsUser|unset env",
@@ -224,7 +225,7 @@ def failure_of_event(
 
 
 _POD = r"\"?[^\s\",()]+(?:_[^\s\",()]+\([^\s\")]*\)|/[^\s\",():]+)?\"?"
-_LAYERS = re.compile(
+_LAYERS = regex(
     rf"(?:Failed to (?:create|generate) sandbox(?: config)? for pod {_POD}: "
     rf"|Failed to create log directory for pod {_POD}: |Failed to create pod sandbox: "
     rf"|(?:[Cc]reatePodSandbox|Create pod log directory) for pod {_POD} failed: "
@@ -236,7 +237,7 @@ _LAYERS = re.compile(
     rf"|Exec lifecycle hook \(.*?\) for Container {_POD} in Pod {_POD} failed - error: )+",
     re.DOTALL,
 )
-_WITHIN = re.compile(
+_WITHIN = regex(
     r" \((?:UniqueName|spec\.Name): \"[^\"]*\"\)| pod \"[^\"]*\" \(UID: \"[^\"]*\"\)"
     r"|; skipping pod$|, message: \"\"$"
 )
@@ -248,18 +249,18 @@ def _peeled(message: str) -> str:
     return _WITHIN.sub("", message[layers.end() :] if layers else message).strip()
 
 
-_ABOUT_VOLUME = re.compile(
+_ABOUT_VOLUME = regex(
     r"unmounted volumes=\[(?P<list>[^\]]+)\]|volumes?(?:Mount)? \"(?P<one>[^\"]+)\""
 )
 _ABOUT = (
-    re.compile(r"image \"(?P<one>[^\"]+)\"|image tag \"(?P<tag>[^\"]+)\""),
+    regex(r"image \"(?P<one>[^\"]+)\"|image tag \"(?P<tag>[^\"]+)\""),
     # A search that ignores case, or begins with either of two letters, is ten times as slow.
-    re.compile(
+    regex(
         r"(?:[Ss]ecret|[Cc]onfig[Mm]ap)s? \"(?P<one>[^\"]+)\""
         r"|(?:in|find) (?:[Ss]ecret|[Cc]onfig[Mm]ap) (?P<key>[^\s\",:]+)"
     ),
     _ABOUT_VOLUME,
-    re.compile(
+    regex(
         r"laim(?:(?<=esourceClaim)|(?<=esource claim)|(?<=volumeclaim)|(?<=for claim)"
         r"|(?<=^claim)) (?:with same name )?(?!not created)\"?(?P<one>[^\s(:,\"]+)"
     ),
@@ -299,7 +300,7 @@ class PodFailure(NamedTuple):
 
 
 _QUOTED = r"[^\"\\]*(?:\\.[^\"\\]*)*"
-_RESULT = re.compile(
+_RESULT = regex(
     rf"failed to \"(?P<action>\w+)\" for \"(?P<target>{_QUOTED})\" with (?P<reason>\w+)"
     rf"(?:[^\"]*?: \"(?P<message>{_QUOTED}))?",
     re.DOTALL,
@@ -378,7 +379,7 @@ def _of_result(action: str, target: str, reason: str, message: str) -> StageFail
     return known or failure_of("start", reason, message, target)
 
 
-_START = re.compile(
+_START = regex(
     r"(?:init |ephemeral )?container (?:&Container\{Name:(?P<name>[^,]*),.*|(?P<bare>\S+))"
     r" start failed in pod (?P<pod>\S+?\([^)]*\)): (?P<reason>\w+): (?P<message>.*)",
     re.DOTALL,
@@ -397,18 +398,18 @@ def failure_of_start(error: str) -> PodFailure | None:
     return PodFailure(found["pod"], None, failure)
 
 
-_OPERATION = re.compile(
+_OPERATION = regex(
     r"(?:Operation for .*? failed\. No retries permitted until .*? \(durationBeforeRetry [^)]*\)\."
     r" Error: )?(?P<quote>\"?)(?P<error>.*)",
     re.DOTALL,
 )
-_OF_VOLUME = re.compile(
+_OF_VOLUME = regex(
     r"(?:operationExecutor\.)?(?P<operation>[\w.]+|error cleaning subPath mounts).*?"
     r" for volume \"(?P<volume>[^\"]*)\" \((?:UniqueName|spec\.Name): \"[^\"]*\"\)"
     r" pod \"(?P<pod>[^\"]*)\" \(UID: \"(?P<uid>[^\"]*)\"\)",
     re.DOTALL,
 )
-_UNDONE = re.compile(r"Unm|Detach|error cleaning")
+_UNDONE = regex(r"Unm|Detach|error cleaning")
 _OF_OPERATION = {"MapVolume": "FailedMapVolume", "AttachVolume": "FailedAttachVolume"}
 
 
@@ -433,8 +434,8 @@ def failure_of_volume(error: str) -> PodFailure | None:
     return PodFailure(pod if pod != uid else None, uid or None, failure)
 
 
-_LIST = re.compile(r"volumes=\[[^\]]*\]")
-_VALUE = re.compile(r"(?<![\w.:/@-])[a-zA-Z_.:/@-]*\d[\w.:/@-]*")
+_LIST = regex(r"volumes=\[[^\]]*\]")
+_VALUE = regex(r"(?<![\w.:/@-])[a-zA-Z_.:/@-]*\d[\w.:/@-]*")
 
 
 @lru_cache(maxsize=64)

@@ -21,7 +21,6 @@ def container_grace_s(
     probe_grace_s: int | None,
     *,
     gate_is_on: bool = False,
-    deletion_grace_s: int | None = None,
 ) -> int:
     """Grace period of a kill without one of its own.
 
@@ -30,14 +29,12 @@ def container_grace_s(
         probe_grace_s: the same field of the probe whose failure kills; None for none, and
             for any other kill.
         gate_is_on: ProbeTerminationGracePeriod, where the kubelet asks it.
-        deletion_grace_s: the object's ``deletionGracePeriodSeconds``.
 
     Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container.go setTerminationGracePeriod
-    Differs: the minimum, which follows in killContainer, is applied here.
+    Differs: the minimum, which follows in killContainer, is applied here; of an object that is
+        deleted the period is the caller's to know.
     """
-    if deletion_grace_s is not None:
-        grace_s = deletion_grace_s
-    elif pod_grace_s is None:
+    if pod_grace_s is None:
         grace_s = MINIMUM_GRACE_S
     else:
         honoured = facts.probe_grace_period or (facts.probe_grace_period_gate and gate_is_on)

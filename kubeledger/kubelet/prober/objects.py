@@ -224,8 +224,8 @@ class Results:
 
     __slots__ = ("cache", "updates")
 
-    def __init__(self, cache: dict[str, Result] | None = None) -> None:
-        self.cache: dict[str, Result] = {} if cache is None else cache
+    def __init__(self) -> None:
+        self.cache: dict[str, Result] = {}
         self.updates: list[Update] = []
 
     def set(self, container_id: str, result: Result) -> None:

@@ -342,7 +342,6 @@ def pieces_of(
     node: str,
     after_seq: int,
     path: Path,
-    piece_bytes: int = PART_BYTES,
     upto_seq: int | None = None,
     verify: Verify = "chain",
 ) -> Generator[Piece, None, None]:
@@ -361,7 +360,7 @@ def pieces_of(
     while raw is not None:
         first, size = raw, 0
         with path.open("wb") as file:
-            while raw is not None and raw.file == first.file and size < piece_bytes:
+            while raw is not None and raw.file == first.file and size < PART_BYTES:
                 size += file.write(raw.line)
                 last, raw = raw, next(lines, None)
         yield Piece(path, first.file, first.seq, last.seq, chain_of(last.line).hex())

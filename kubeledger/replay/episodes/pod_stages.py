@@ -103,6 +103,26 @@ class _Open(msgspec.Struct):
     started: tuple[int, int] | None = None
     anew: bool = False
 
+    def take(
+        self, seq: int, failure: StageFailure, teller: str, count: int, first_ns: int, last_ns: int
+    ) -> None:
+        """Take in a record of a failure; arguments as of :meth:`PodStages.fail`."""
+        self.anew, episode = False, self.episode
+        if not failure.is_waiting:
+            if failure.stage in SIDE_BY_SIDE:
+                teller = f"{teller} {failure.about}"
+            self.told[teller] = max(self.told.get(teller, 0) + count, 1)
+            episode.attempts = max(self.told.values())
+        if last_ns >= episode.last_ts_ns:
+            says_more = failure.message and not episode.message.startswith(failure.message)
+            if says_more and not (failure.is_waiting and self.told):
+                episode.message = failure.message
+            episode.reason, episode.is_waiting = failure.reason, failure.is_waiting
+            episode.about = failure.about or episode.about
+        episode.ts_ns = min(episode.ts_ns, first_ns)
+        episode.last_ts_ns = max(episode.last_ts_ns, last_ns)
+        episode.seqs = (*episode.seqs, seq)[-_SEQS_MAX:]
+
 
 class PodStages:
     """The fold over the records of one node.
@@ -203,24 +223,9 @@ class PodStages:
         if known is None:
             begun = _begun(record, failure._replace(container=container), first, last)
             known = opened[container, stage] = _Open(begun)
-        known.anew = False
-        episode = known.episode
-        self.told.append(episode)
-        if not failure.is_waiting:
-            if stage in SIDE_BY_SIDE:
-                teller = f"{teller} {failure.about}"
-            known.told[teller] = max(known.told.get(teller, 0) + count, 1)
-            episode.attempts = max(known.told.values())
-        if last >= episode.last_ts_ns:
-            says_more = failure.message and not episode.message.startswith(failure.message)
-            if says_more and not (failure.is_waiting and known.told):
-                episode.message = failure.message
-            episode.reason, episode.is_waiting = failure.reason, failure.is_waiting
-            episode.about = failure.about or episode.about
-        episode.ts_ns = min(episode.ts_ns, first)
-        episode.last_ts_ns = max(episode.last_ts_ns, last)
-        episode.seqs = (*episode.seqs, record.seq)[-_SEQS_MAX:]
-        if pod in self._stopped and stage not in TO_END and episode.is_open:
+        known.take(record.seq, failure, teller, count, first, last)
+        self.told.append(known.episode)
+        if pod in self._stopped and stage not in TO_END and known.episode.is_open:
             self.stopped(pod, last, stages=lambda each: each == stage)
 
     def _resumed(

@@ -173,7 +173,7 @@ class CgroupLoop:
                 values = self._container_values(pod, instance.container)
                 self.tree[self._container_path(pod, instance.container_id)] = values
 
-    def pod_killed(self, pod: SimPod, cause: int | None = None) -> None:
+    def pod_killed(self, cause: int | None = None) -> None:
         """The containers of a pod were killed: the QoS level is written.
 
         Source: v1.36.2 pkg/kubelet/kubelet_pods.go killPod; v1.20.2

@@ -399,7 +399,7 @@ class PodLoop:
                 facts = self._kubelet.sim.profile.admission
                 if pod.deleting and changes.died and not facts.terminating_pods_count:
                     # Such kubelets sync it again, and kill what is dead.
-                    self._kubelet.cgroups.pod_killed(pod)
+                    self._kubelet.cgroups.pod_killed()
             elif pod.admitted and (worker.ending is not None or pod.phase not in _FINAL):
                 worker.wake()
         yield from ()

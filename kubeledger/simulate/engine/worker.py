@@ -349,7 +349,7 @@ class PodWorker:
         if not keeps_phase:
             self._settle(ending)
         yield from self._stop_sandbox_with(ending)
-        kubelet.cgroups.pod_killed(pod, ending.cause)
+        kubelet.cgroups.pod_killed(ending.cause)
         if error := kubelet.claims.unprepare(pod, ending.cause):
             kubelet.told.stage(pod, failures_of_sync(error)[0])
             self._retry_ns = RETRY_NS

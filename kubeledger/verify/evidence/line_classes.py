@@ -36,6 +36,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodResized,
 )
 from kubeledger.model.bodies.resourcemanagers import CpusReleased, MemoryAllocated, MemoryReleased
+from kubeledger.model.patterns import regex
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.model.units import NS_PER_S
 
@@ -61,29 +62,29 @@ _STATUS: Final = r"\{Failed \[\] (?P<message>.*) (?P<reason>\w+)    \["
 _ERROR: Final = r' err="(?P<message>(?:[^"\\]|\\.)*)"$'
 
 ENDS: Final[tuple[Form, ...]] = (
-    (_EVENT, re.compile(_SAYS)),
-    ("Pod admission denied", re.compile(_SAYS)),
-    ("Status Manager: adding pod", re.compile(_STATUS)),
-    ("Predicate failed on Pod", re.compile(_ERROR)),
+    (_EVENT, regex(_SAYS)),
+    ("Pod admission denied", regex(_SAYS)),
+    ("Status Manager: adding pod", regex(_STATUS)),
+    ("Predicate failed on Pod", regex(_ERROR)),
 )
 """Reason and message of a pod's end."""
 
 KILL_TEXTS: Final[tuple[Form, ...]] = (
-    (_EVENT, re.compile(r' message="Container (?P<container>\S+) failed (?P<probe>\w+) probe')),
+    (_EVENT, regex(r' message="Container (?P<container>\S+) failed (?P<probe>\w+) probe')),
 )
 """The probe for which a container is killed."""
 
 VICTIMS: Final[tuple[Form, ...]] = (
-    (_EVENT, re.compile(r' object="(?P<namespace>[^/" ]+)/(?P<name>[^/" ]+)"')),
-    (_EVICTED, re.compile(r' pod="(?P<namespace>[^/" ]+)/(?P<name>[^/" ]+)"')),
-    (_EVICTED, re.compile(r" pod (?P<name>[^ _]+)_(?P<namespace>[^ _(]+)\(")),
+    (_EVENT, regex(r' object="(?P<namespace>[^/" ]+)/(?P<name>[^/" ]+)"')),
+    (_EVICTED, regex(r' pod="(?P<namespace>[^/" ]+)/(?P<name>[^/" ]+)"')),
+    (_EVICTED, regex(r" pod (?P<name>[^ _]+)_(?P<namespace>[^ _(]+)\(")),
 )
 """The victim of a preemption."""
 
-_RESOURCES: Final[tuple[Form, ...]] = ((NO_HINT, re.compile(r"'(?P<resource>[^' ]+)'")),)
+_RESOURCES: Final[tuple[Form, ...]] = ((NO_HINT, regex(r"'(?P<resource>[^' ]+)'")),)
 _CUT_FROM: Final = 512
-_PLAIN: Final = re.compile(r"[\n\t -~]*")
-_ESCAPED: Final = re.compile(r"\\(.)")
+_PLAIN: Final = regex(r"[\n\t -~]*")
+_ESCAPED: Final = regex(r"\\(.)")
 _ESCAPES: Final = {"n": "\n", "t": "\t"}
 _UNESCAPED: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\t": r"\t"})
 

@@ -129,7 +129,7 @@ class Times:
 
     def settle(self) -> None:
         """Find how late lines were by all that was noted; as often as more of it was."""
-        self._told_early_ns, self._apart = 0, []
+        self._told_early_ns, self._apart, self._early = 0, [], {}
         self._processes.sort()
         self._steps.sort()
         for times in self._events.values():

@@ -85,14 +85,14 @@ class ProbeWitnesses:
 
         for worker, record in list(self._unlogged.items()):
             if record.ts_ns + _KILLED_WITHIN_NS < now_ns:
-                self._miss_line(worker, self._unlogged.pop(worker))
+                self._miss_line(self._unlogged.pop(worker))
 
-    def _miss_line(self, worker: Worker, record: Record) -> None:
+    def _miss_line(self, record: Record) -> None:
         """A change has neither a line nor what follows from it."""
         body = record.body
         assert isinstance(body, ProbeTransitioned)
         self._contradict(
-            worker, record, f"by its ticks the {body.probe_type} result became {body.to_result} "
+            record, f"by its ticks the {body.probe_type} result became {body.to_result} "
             f"at {format_ts(record.ts_ns)}, and the sync loop did not log it as it does others",
             (record.seq, f"{body.from_result} to {body.to_result}"),
             (record.seq, "no line of the sync loop"), by_absence=True,
@@ -100,7 +100,6 @@ class ProbeWitnesses:
 
     def _contradict(
         self,
-        worker: Worker,
         record: Record,
         why: str,
         *sides: tuple[int, str],
@@ -134,7 +133,7 @@ class ProbeWitnesses:
         if why is not None:
             worker.is_reported = True
             self._contradict(
-                worker, record, why,
+                record, why,
                 (record.seq, f"a {worker.probe_type} tick at {format_ts(record.ts_ns)}"),
                 (worker.spec_seq, "the pod's spec"), by_absence=not worker.has_no_probe,
             )  # fmt: skip
@@ -211,7 +210,7 @@ class ProbeWitnesses:
                     torn = self._context.coverage.is_out_of_step
                     for each in () if torn else self._without.get(worker, ()):
                         self._contradict(
-                            worker, each, f"the {worker.probe_type} probe failed at "
+                            each, f"the {worker.probe_type} probe failed at "
                             f"{format_ts(each.ts_ns)}, and the kubelet sent no event, as it does "
                             "for its other failures",
                             (each.seq, "failure"), (each.seq, "no event beside it"),
@@ -246,7 +245,7 @@ class ProbeWitnesses:
         worker.is_reported = True
         worker.forget(f"whether the {worker.probe_type} probe failed at {format_ts(tick.ts_ns)}")
         self._contradict(
-            worker, tick, f"the {worker.probe_type} tick at {format_ts(tick.ts_ns)} was a "
+            tick, f"the {worker.probe_type} tick at {format_ts(tick.ts_ns)} was a "
             f"{result}, and the kubelet's event says that the probe failed",
             (tick.seq, result), (record.seq, body.message),
         )  # fmt: skip

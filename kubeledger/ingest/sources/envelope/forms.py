@@ -332,6 +332,8 @@ ROW_FORMATS = tuple(
     sorted({form.name for form in _ROWS} | {each.name for each in (_EXPORT, _VERBOSE, _CSV)})
 )
 """Names of the formats."""
+LOG_FORMATS = ("klog-text", "klog-json", *ROW_FORMATS)
+"""Those of a kubelet's log."""
 
 _TRIED = 50
 """Rows at the beginning of a file by which its form is known."""

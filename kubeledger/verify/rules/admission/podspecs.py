@@ -61,9 +61,7 @@ class PodObjects:
 
     def foresee(self, record: Record, body: PodResized) -> None:
         """Take in a record of the first reading: what became of a resize."""
-        if (
-            body.outcome != "allocated" or body.resources is not None
-        ):  # else nobody says what it got
+        if body.outcome != "allocated" or body.resources is not None:  # else it is not said what
             self._decided.setdefault(body.pod_uid, []).append(record.ts_ns)
         self._told.setdefault(body.pod_uid, []).append(record.ts_ns)
 

@@ -220,12 +220,12 @@ class Disk:
         self._last = sample or last
         return sample
 
-    def is_far(self, sample: Sample, usage: DiskUsage, start: int, freed_bytes: int) -> bool:
+    def is_far(self, sample: Sample, usage: DiskUsage, start_seq: int, freed_bytes: int) -> bool:
         """Whether the disk changed more within seconds than it does between any two samples.
 
         The one before a start, and the one after it: a disk may fill in seconds, and stays so.
         """
-        after = self._after.get(start)
+        after = self._after.get(start_seq)
         steps = [sample.usage.available_bytes - usage.available_bytes]
         if after is not None:
             more = after.usage.available_bytes - usage.available_bytes
