@@ -8,7 +8,7 @@ import pytest
 
 from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.model.bodies.node import ErrorsLogged, NodeTroubled, PodStageFailed
+from kubeledger.model.bodies.node import ErrorsLogged, KubeletExited, NodeTroubled, PodStageFailed
 from kubeledger.model.record import Body
 
 UID = "ca0d5836-1435-497e-9a41-547fbcc10484"
@@ -101,3 +101,15 @@ def test_a_trouble_of_the_node_is_told_as_far_as_it_goes(
     found = [body for body in bodies if isinstance(body, NodeTroubled)]
     assert [(each.trouble, each.message) for each in found] == [(trouble, message)]
     assert [body.recorded for body in bodies if isinstance(body, ErrorsLogged)] == [True]
+
+
+def test_why_a_kubelet_gave_up_is_told_as_far_as_it_goes(tmp_path: Path) -> None:
+    """It ended by its own account, so nothing says that its end is not recorded."""
+    bodies = told(
+        tmp_path,
+        'E1121 03:00:01.000001    7 server.go:294] "Failed to run kubelet" '
+        'err="failed to run Kubelet: [cpumanager] unable to determine reserved CPU resources',
+    )
+    (ended,) = (body for body in bodies if isinstance(body, KubeletExited))
+    assert ended.reason == "error"
+    assert ended.message.endswith("unable to determine reserved CPU resources…")

@@ -138,7 +138,7 @@ class EndingsAssembler(PodAssembler):
         line.is_told = True
         if last is not None and _is_same(line, last):
             return
-        error = entry.text("err")
+        error = entry.told("err")
         message = f"{line.message}: {error}" if error else first_line(line.message)
         body = KubeletExited(pid=line.pid, reason=reason, message=message)
         refused = [each.refused_state for each in self._managers if each.refused_state is not None]

@@ -200,6 +200,7 @@ class PodStages:
         known.anew = False
         episode = known.episode
         self.told.append(episode)
+        is_known = bool(known.told)
         if not failure.is_waiting:
             if stage in SIDE_BY_SIDE:
                 teller = f"{teller} {failure.about}"
@@ -207,7 +208,7 @@ class PodStages:
             episode.attempts = max(known.told.values())
         if last >= episode.last_ts_ns:
             says_more = failure.message and not episode.message.startswith(failure.message)
-            if says_more and not (failure.is_waiting and known.told):
+            if says_more and (failure.names_cause or not is_known):
                 episode.message = failure.message
             episode.reason, episode.is_waiting = failure.reason, failure.is_waiting
             episode.about = failure.about or episode.about
