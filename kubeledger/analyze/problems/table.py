@@ -156,7 +156,7 @@ PROBLEMS: tuple[Problem, ...] = (
         of="lifecycle.ContainerKilled",
     ),
     Problem(
-        "crashed", 3, "crashing container", "crashing containers", rows.CRASHED, CONTAINER,
+        "crashed", 3, "crashing container", "series of crashes", rows.CRASHED, CONTAINER,
         sentences.crashed,
         """max(back_off_s) AS back_off_s, any_value(deaths) AS deaths, any_value(exit_code)
         AS exit_code, sum(attempts)::BIGINT AS attempts, arg_min(reason, (ts, seq)) AS reason,

@@ -97,7 +97,20 @@ class StageFailure(NamedTuple):
     is_waiting: bool = False
     container: str | None = None
 
+    @property
+    def names_cause(self) -> bool:
+        """Something was tried and failed: a sync that only waited for its volumes does not say why.
 
+        Source: pkg/kubelet/volumemanager/volume_manager.go, WaitForAttachAndMount.
+        """
+        return not self.is_waiting and _WAITED.search(self.message) is None
+
+
+_WAITED = re.compile(
+    r"\bunmounted volumes=\[.*: "
+    r"(?:timed out waiting for the condition|context deadline exceeded)\Z",
+    re.DOTALL,
+)
 _WAITING: dict[str, Stage] = {
     "CrashLoopBackOff": "run",
     "CreateContainerConfigError": "create",

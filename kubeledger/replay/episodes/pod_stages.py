@@ -107,7 +107,7 @@ class _Open(msgspec.Struct):
         self, seq: int, failure: StageFailure, teller: str, count: int, first_ns: int, last_ns: int
     ) -> None:
         """Take in a record of a failure; arguments as of :meth:`PodStages.fail`."""
-        self.anew, episode = False, self.episode
+        self.anew, episode, is_known = False, self.episode, bool(self.told)
         if not failure.is_waiting:
             if failure.stage in SIDE_BY_SIDE:
                 teller = f"{teller} {failure.about}"
@@ -115,7 +115,7 @@ class _Open(msgspec.Struct):
             episode.attempts = max(self.told.values())
         if last_ns >= episode.last_ts_ns:
             says_more = failure.message and not episode.message.startswith(failure.message)
-            if says_more and not (failure.is_waiting and self.told):
+            if says_more and (failure.names_cause or not is_known):
                 episode.message = failure.message
             episode.reason, episode.is_waiting = failure.reason, failure.is_waiting
             episode.about = failure.about or episode.about

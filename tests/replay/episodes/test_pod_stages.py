@@ -130,6 +130,20 @@ def test_volumes_are_tried_side_by_side() -> None:
     assert found.attempts == 5
 
 
+def test_a_wait_in_vain_for_volumes_hides_no_cause() -> None:
+    """A sync that waited for its volumes says which are missing, not why; the mount did."""
+    mount = 'MountVolume.SetUp failed for volume "keys" : secret "tls" not found'
+    wait = "unattached volumes=[keys]: timed out waiting for the condition"
+    waited = event("FailedMount", f"unmounted volumes=[keys], {wait}", container=None)
+    failing = failed("volumes", "FailedMount", 0, 100, count=9, message=mount, about="keys")
+    (found,) = episodes((0, failing), (123, waited))
+    assert (found.message, found.last_ts_ns) == (mount, (START_S + 123) * NS_PER_S)
+    (found,) = episodes((0, waited))
+    assert found.message.endswith("timed out waiting for the condition")
+    (found,) = episodes((0, waited), (1, failed("volumes", "FailedMount", 1, message=mount)))
+    assert found.message == mount
+
+
 def test_an_event_without_container_tells_of_those_that_failed() -> None:
     """1.20 logs events without the container: of one it is that one's, of two each one's."""
     never: tuple[Stage, str] = "image", "ErrImageNeverPull"
