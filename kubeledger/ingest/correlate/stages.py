@@ -93,7 +93,7 @@ class ErrorsAssembler(Assembler):
         if not line.is_told and heard.error:
             since_ns = line.ts_ns - _MET_NS
             line.is_told = any(
-                heard.error in text and told.line.ts_ns >= since_ns and _may_tell(told, heard)
+                told.line.ts_ns >= since_ns and _may_tell(told, heard) and heard.error in text
                 for told, text in self._told
             )
         if line.is_told:
