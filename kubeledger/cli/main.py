@@ -174,7 +174,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
 COMMANDS = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 
 
-_COLLECT_AFTER = 50_000
+_COLLECT_AFTER = 200_000
 """New objects, after which reference cycles are looked for: commands make many, and few cycles."""
 
 _MAY_ABANDON = ("kubeledger.analyze.sql.api", "kubeledger.record.shipping")

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-_COLLECT_AFTER = 50_000
+_COLLECT_AFTER = 200_000
 """New objects after which reference cycles are looked for."""
 
 

@@ -273,7 +273,7 @@ class Dispatcher:
     def _read(self, entry: LogEntry) -> list[Fact]:
         line = entry.line
         facts: list[Fact] = []
-        if (key := entry.lacks()) is not None:
+        if entry.needs and (key := entry.lacks()) is not None:
             return [*self._not_understood(line, f" (without {key})")]
         for handler in entry.handlers:
             try:

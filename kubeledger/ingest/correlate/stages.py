@@ -93,7 +93,7 @@ class ErrorsAssembler(Assembler):
         if not line.is_told and heard.error:
             since_ns = line.ts_ns - _MET_NS
             line.is_told = any(
-                heard.error in text and told.line.ts_ns >= since_ns and _may_tell(told, heard)
+                told.line.ts_ns >= since_ns and _may_tell(told, heard) and heard.error in text
                 for told, text in self._told
             )
         if line.is_told:
@@ -111,8 +111,10 @@ class ErrorsAssembler(Assembler):
     def waiting_since(self) -> int | None:
         """As of all; what was heard waits, too."""
         since_ns = self.queue.waiting_since()
-        heard_ns = self.hears[0].line.ts_ns if self.hears else None
-        return min((each for each in (since_ns, heard_ns) if each is not None), default=None)
+        if not self.hears:
+            return since_ns
+        heard_ns = self.hears[0].line.ts_ns
+        return heard_ns if since_ns is None else min(since_ns, heard_ns)
 
     def _wraps(self, told: _Heard) -> None:
         """A line is told: so is what came up before, up to it."""

@@ -148,15 +148,21 @@ class _Check:
             forbid_unknown_fields=True,
         )
         self.decode = msgspec.json.Decoder(of_kind).decode
-        hints = get_type_hints(body)
+        hints = _hints_of(body)
         names = body.__struct_fields__
         self.numbers = tuple(name for name in names if _holds_numbers(hints[name]))
         self.times = tuple(name for name in names if name.endswith("ts_ns"))
 
 
+@cache
+def _hints_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    return get_type_hints(struct)
+
+
+@cache
 def _holds_numbers(hint: Any) -> bool:  # noqa: ANN401 - any type hint
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        return any(_holds_numbers(inner) for inner in get_type_hints(hint).values())
+        return any(_holds_numbers(inner) for inner in _hints_of(hint).values())
     return hint is int or any(_holds_numbers(part) for part in get_args(hint))
 
 
