@@ -136,7 +136,8 @@ def _preempted(records: Sequence[Record], facts: Facts) -> Words:
     why = why.partition(" was killed because ")[2] or why
     inferred = " (inferred)" if body.preemptor_inferred else ""
     what = f"was preempted for {who}{inferred}" if body.preemptor_pod else "was preempted"
-    return Words("", what, re.sub(rf"^{re.escape(who)} \(priority -?\d+\) ", "it ", why))
+    begin = re.match(rf"{re.escape(who)} \(priority -?\d+\) ", why)
+    return Words("", what, f"{body.preemptor_pod} {why[begin.end() :]}" if begin else why)
 
 
 def _rejected(records: Sequence[Record], facts: Facts) -> Words:
