@@ -51,9 +51,10 @@ def kind_of(document: Mapping[str, Any]) -> str:
         return str(document["kind"])
     if "involvedObject" in document or "regarding" in document:
         return "Event"
-    if "containers" in (document.get("spec") or ()):
+    spec, status = document.get("spec"), document.get("status")
+    if isinstance(spec, dict) and "containers" in spec:
         return "Pod"
-    return "Node" if "nodeInfo" in (document.get("status") or ()) else ""
+    return "Node" if isinstance(status, dict) and "nodeInfo" in status else ""
 
 
 def holds_several(source: SourceFile) -> bool:

@@ -78,6 +78,8 @@ FORMAT_ROWS = [
     ("a.json", json.dumps([EVENT, EVENT], indent=1), "events"),
     ("a.json", json.dumps([pod(), pod()]), "pod-list"),
     ("a.json", "[7, null]", None),
+    ("a.json", '{"spec": 7, "status": "x"}', None),
+    ("a.json", '[{"spec": true, "status": 7}]', None),
     ("n.json", '{"kind":"Node","metadata":{"name":"n"}}', "node"),
     ("stats", '{"node":{"nodeName":"n"},"pods":[]}', "stats-summary"),
     ("c.yaml", "kind: KubeletConfiguration\nmaxPods: 40\n", "kubelet-config"),
