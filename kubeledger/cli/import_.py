@@ -163,10 +163,10 @@ def report_import(directory: Path, nodes: list[str], *, advise: bool = True) -> 
             _paragraph(f"What happened on {node}: {in_a_sentence(found).rstrip('.')}.")
             if happened(found[:1]):
                 _paragraph(f"Worst: {found[0].text.rstrip('.')}.")
-            cut = int(queryable.sql(_LINES_CUT, {"node": node}).dicts()[0]["cut"])
-            if advise and cut >= _CUT_MIN:
-                _paragraph(f"The ends of {cut:,} lines are missing{_UNCUT}")
             if advise:
+                cut = int(queryable.sql(_LINES_CUT, {"node": node}).dicts()[0]["cut"])
+                if cut >= _CUT_MIN:
+                    _paragraph(f"The ends of {cut:,} lines are missing{_UNCUT}")
                 which = f" --node {quote(node)}" if len(nodes) > 1 else ""
                 more = [f"why {quote(each.target)}" for each in found if each.target]
                 if happened(found[:1]):

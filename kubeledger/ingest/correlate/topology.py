@@ -10,6 +10,8 @@ the next admission.
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from kubeledger.ingest.correlate.assembler import Assembler, Entry, reads, reads_events, takes
@@ -63,9 +65,8 @@ class TopologyAssembler(Assembler):
     def __init__(self, context: BundleContext) -> None:
         super().__init__(context)
         self._policy: str | None = None
-        self._policy_logged = False
+        self._policy_by: Literal["log", "process", "file"] | None = None
         self._pid: int | None = None
-        self._served = False  # the policy is what a process said of itself
         self._open: _Open | None = None
         self._unanswered: list[_Open] = []
 
@@ -80,8 +81,8 @@ class TopologyAssembler(Assembler):
         What a process answered before another one wrote lines is not that one's policy.
         """
         if pid is not None and pid != self._pid:
-            if self._served:
-                self._policy, self._served = None, False
+            if self._policy_by == "process":
+                self._policy = self._policy_by = None
             self._pid = pid
         since_ns = self._hints_since()
         if since_ns is not None and ts_ns - since_ns > WAIT_NS:
@@ -102,19 +103,19 @@ class TopologyAssembler(Assembler):
         # The log shows what is in force; the file is only asked when the log does not, and one
         # that says nothing may be laid over another one.
         policy = item.config.get("topologyManagerPolicy")
-        if not self._policy_logged and (policy or item.served):
-            self._policy, self._served = str(policy or "none"), item.served
+        if self._policy_by != "log" and (policy or item.served):
+            self._policy = str(policy or "none")
+            self._policy_by = "process" if item.served else "file"
 
     @reads(_WITH_POLICY, "Creating topology manager with none policy")
     def _created(self, entry: Entry) -> None:
-        self._policy_logged, self._served = True, False
-        self._policy = entry.get("topologyPolicyName") or "none"
+        self._policy, self._policy_by = entry.get("topologyPolicyName") or "none", "log"
 
     @reads("Creating Container Manager object based on Node Config")
     def _configured(self, entry: Entry) -> None:
         policy = _CONFIGURED.search(str(entry.values.get("nodeConfig")))
         if policy is not None:
-            self._policy_logged, self._served, self._policy = True, False, policy[1]
+            self._policy, self._policy_by = policy[1], "log"
 
     # -- hints ----------------------------------------------------------------------------
 

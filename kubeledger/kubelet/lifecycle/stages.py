@@ -106,7 +106,7 @@ class StageFailure(NamedTuple):
         return not self.is_waiting and _WAITED.search(self.message) is None
 
 
-_WAITED = re.compile(
+_WAITED = regex(
     r"\bunmounted volumes=\[.*: "
     r"(?:timed out waiting for the condition|context deadline exceeded)\Z",
     re.DOTALL,
