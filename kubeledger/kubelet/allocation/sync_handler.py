@@ -32,7 +32,6 @@ class SyncHandler:
 
     Attributes:
         pods: by UID, in the order in which they were added.
-        manager: of their allocations.
         sources_ready: all sources of pods have told all they have.
     """
 

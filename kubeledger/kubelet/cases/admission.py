@@ -32,8 +32,6 @@ class AdmissionCase(
     """The input of a case.
 
     Attributes:
-        node: the node.
-        pod: the pod to admit.
         active_pods: (n,) in the order the kubelet lists them, which decides between equals.
     """
 

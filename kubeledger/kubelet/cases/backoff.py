@@ -55,7 +55,6 @@ class StepOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What came of one sync.
 
     Attributes:
-        held: the start is held back.
         message: of the error then; else empty.
         entry: the entry's value after it, as a Go duration.
         until: when the back-off ends, or empty; only in versions whose cases have it.

@@ -23,7 +23,6 @@ class CgroupV2Input(
     """A pod, the node's memory and swap in bytes, and settings; both gates are on.
 
     Attributes:
-        memory_qos: whether MemoryQoS is enforced.
         memory_reservation_policy: since 1.36.
         swap_behavior: empty is the version's default.
     """

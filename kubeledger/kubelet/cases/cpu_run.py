@@ -55,7 +55,6 @@ class Run:
     """One run of a case.
 
     Attributes:
-        case: the input.
         started: what came of the start, without steps.
         manager: of the process that runs; None after a start that failed.
     """

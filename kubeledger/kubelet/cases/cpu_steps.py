@@ -121,7 +121,6 @@ class CpuCase(
     """Input: a machine, a configuration, pods, and steps.
 
     Attributes:
-        pods: by UID.
         active_pods: UIDs, until a step names others; so with ``sources_ready``.
         initial_containers: what the runtime lists at the start.
         state_file: text of ``cpu_manager_state``; None: no file.

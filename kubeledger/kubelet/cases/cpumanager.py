@@ -106,8 +106,6 @@ def reason_of(manager: Manager, step: Step, pods: Mapping[str, Pod]) -> str:
 
     Args:
         manager: before the step.
-        step: that follows.
-        pods: of the case, by UID.
     """
     match step:
         case Allocate() | Hints():

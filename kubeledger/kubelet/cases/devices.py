@@ -43,7 +43,6 @@ class ResourceCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """A resource and what its plugin answers.
 
     Attributes:
-        devices: as last reported.
         preferred_order: device IDs, best first; None if the plugin offers no preference.
         allocate_error: what Allocate fails with, or empty.
         no_endpoint: the plugin is gone.
@@ -132,11 +131,8 @@ class DevicesCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Input of a run of allocations.
 
     Attributes:
-        numa_nodes: of the machine.
-        resources: name -> devices and plugin.
         allocated: what containers hold from the start.
         active_pods: UIDs, besides those of the pods in ``steps``.
-        steps: in this order.
     """
 
     numa_nodes: list[int] = msgspec.field(name="numaNodes")

@@ -74,15 +74,7 @@ def why_not_so(
     manager: EvictionManager,
     ranks: Mapping[str, Ranked],
 ) -> str:
-    """The first difference to what can have been, with the reason.
-
-    Args:
-        claim: a round that cannot have been.
-        outcomes: (n,) all that can.
-        found: what the round saw.
-        decisions: (n,) of the outcomes.
-        manager: after the round.
-    """
+    """The first difference to what can have been, with the reason."""
     decided = outcomes[0]
     for condition in sorted(set(claim.node_conditions) ^ set(decided.node_conditions)):
         return condition_reason(condition, found, manager.thresholds)

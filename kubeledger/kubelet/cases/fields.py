@@ -198,8 +198,6 @@ def compared(decided: object, claimed: object, explain: Callable[[Path], str]) -
     """Whether a claim of any shape is the only possible outcome.
 
     Args:
-        decided: as plain dicts, lists and values.
-        claimed: of any shape.
         explain: the rule for the value at a path, or for its absence; empty where none is known.
 
     Returns:

@@ -201,7 +201,6 @@ class _World:
     """A kubelet process after some steps.
 
     Attributes:
-        runs: whether it started.
         manager: of the process that runs, or that was to start.
     """
 

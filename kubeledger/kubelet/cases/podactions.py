@@ -37,7 +37,6 @@ class PodActionsCase(msgspec.Struct, frozen=True, rename="camel", forbid_unknown
         sandboxes, containers: as the runtime lists them, newest first.
         liveness, startup: container ID -> cached result.
         actuated: container name -> resources last given to the runtime.
-        restart_all_containers: the pod is marked so.
     """
 
     pod: Pod

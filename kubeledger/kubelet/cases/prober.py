@@ -54,10 +54,7 @@ class TickOutcome(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc
     """The worker after one step.
 
     Attributes:
-        keep_going: whether it continues.
-        attempts: executions used.
         result: cached for the worker's container; empty for none.
-        updates: sent in this step.
         events: none; see the module.
     """
 

@@ -64,7 +64,6 @@ def field_at_fault(line: bytes, message: str) -> str:
     """Path of the first invalid amount or time, e.g. ``input.pod.spec…requests.cpu``.
 
     Args:
-        line: the case.
         message: the refusal; only those about quantities, times and numbers beyond 64 bits are
             looked into.
 
@@ -103,8 +102,6 @@ def schema_fault(line: bytes, line_type: type, message: str) -> str:
     """The decoder's message with the path in front, and the keys of maps by name.
 
     Args:
-        line: the case.
-        line_type: what it was decoded as.
         message: of the decoder: ``Expected … - at `$.input.resources[...].devices` ``.
     """
     match = _PLACED.fullmatch(message)
@@ -252,7 +249,6 @@ def decider_of(subsystem: str, on_version: OnVersion | None = None) -> LineFunct
     """A function from a case's line to the line of its outcome.
 
     Args:
-        subsystem: one of ``SUBSYSTEMS``.
         on_version: called with each version that is known by its source alone.
 
     Raises:
@@ -277,11 +273,6 @@ def judge_of(
     on_version: OnVersion | None = None,
 ) -> LineFunction:
     """A function from a claim's line to the line of its verdict.
-
-    Args:
-        subsystem: one of ``SUBSYSTEMS``.
-        on_verdict: called with each verdict.
-        on_version: as for ``decider_of``.
 
     Raises:
         BadQuestionError: no such subsystem.

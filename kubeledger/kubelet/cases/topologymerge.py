@@ -37,8 +37,6 @@ class MergeCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Input of a merge.
 
     Attributes:
-        policy: name of the policy.
-        numa_nodes: of the machine.
         providers_hints: a provider -> resource -> hints; None at either level, or an empty
             list, as the kubelet's providers answer.
         prefer_closest: the option prefer-closest-numa-nodes is on.

@@ -59,7 +59,6 @@ class CgroupsState(msgspec.Struct, kw_only=True):
     Attributes:
         cgroups: path below the controller -> values.
         qos_updated_ts_ns: last time the kubelet wrote the QoS level; None when not seen.
-        qos_updates: how often it did so in the records.
         reserves: QoS class -> its reserve.
     """
 

@@ -23,7 +23,6 @@ class CPUAccumulator:
     Attributes:
         details: CPUs that may be taken.
         needed: how many are still to be taken; below 0 where a unit was taken twice.
-        result: those taken.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go cpuAccumulator
     """
@@ -110,7 +109,6 @@ class CPUAccumulator:
         """Take units that are free, while they fit.
 
         Args:
-            units: all of the level.
             ordered: those with free CPUs.
             size: of a free unit; None: that of the unit itself. Where units differ in size, one
                 may count as free that is not; up to 1.21 only its free CPUs are taken.
@@ -252,12 +250,7 @@ def take_by_topology_numa_distributed(
     """So many CPUs, evenly out of as few NUMA nodes as have them.
 
     Args:
-        topo: of the machine.
-        available: CPUs that may be taken.
-        count: how many are.
         group: CPUs that are taken together.
-        options: of the policy.
-        facts: of the kubelet's version.
 
     Raises:
         AllocationError: there are too few.
@@ -345,11 +338,7 @@ def _best_combination(
 
     Args:
         ordered: NUMA nodes in the order in which combinations are tried.
-        free: NUMA node -> free CPUs.
-        size: how many nodes.
-        count: CPUs to take.
         group: CPUs that are taken together.
-        facts: of the kubelet's version.
     """
     best = inf
     found: list[int] | None = None

@@ -37,11 +37,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """What a CPU manager is made of.
 
     Attributes:
-        machine: as cAdvisor reports it.
         reserved_cpu: CPU in the node's reservation; None: there is none.
         reserved_system_cpus: CPUs to reserve; none: any.
-        options: ``cpuManagerPolicyOptions``.
-        topology_policy: name of the topology manager's policy.
     """
 
     machine: MachineInfo
@@ -58,8 +55,6 @@ def configuration_of(
 
     Args:
         setting: name of a KubeletConfiguration field -> its JSON value; None where it is not set.
-        machine: as cAdvisor reports it.
-        reserved_cpu: CPU in the node's reservation; None: there is none.
 
     Raises:
         ValueError: ``reservedSystemCPUs`` is not a set of CPUs; with Go's words.
@@ -99,10 +94,6 @@ def new_policy(
 class Manager(ResourceManager):
     """The CPU manager.
 
-    Attributes:
-        policy: the static one.
-        state: who has which CPUs.
-
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go manager
     Differs: an allocation's NUMA affinity is an argument, where the kubelet asks the topology
         manager's store.
@@ -119,11 +110,8 @@ class Manager(ResourceManager):
         """Make and start a manager.
 
         Args:
-            configuration: what it is made of.
-            profile: of the kubelet.
             state_file: text of ``cpu_manager_state``; None: there is none.
             containers: ID -> pod UID and container, of those that the runtime lists.
-            order: of Go's maps.
 
         Raises:
             ValueError: the kubelet does not start with this; the text is its own.
@@ -164,8 +152,6 @@ class Manager(ResourceManager):
         """Give a container its CPUs, if it gets any alone.
 
         Args:
-            pod: that is admitted.
-            container: of the pod.
             affinity: what the topology manager stored for it; only its nodes count.
 
         Raises:
@@ -180,7 +166,6 @@ class Manager(ResourceManager):
         """Give a pod with resources of its own its CPUs, and its containers parts of them.
 
         Args:
-            pod: that is admitted.
             affinity: as for ``allocate``, stored for its first container.
 
         Raises:
@@ -233,7 +218,6 @@ class Manager(ResourceManager):
         """Tell the runtime of the CPUs of running containers.
 
         Args:
-            statuses: of pods.
             failing: IDs of containers whose update fails.
 
         Returns:
@@ -268,11 +252,7 @@ class Manager(ResourceManager):
 
 
 def _reserved_count(reserved: Amount) -> int:
-    """CPUs to reserve, rounded up.
-
-    Raises:
-        PolicyError: none are.
-    """
+    """CPUs to reserve, rounded up."""
     if reserved is None:
         raise PolicyError(
             "[cpumanager] unable to determine reserved CPU resources for static policy"

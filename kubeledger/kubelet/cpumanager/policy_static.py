@@ -55,13 +55,7 @@ def new_static_policy(
     """Make the policy.
 
     Args:
-        topology: of the machine.
-        reserved_count: CPUs to reserve.
         reserved: which ones; none: any.
-        options: ``cpuManagerPolicyOptions``.
-        topology_policy: name of the topology manager's policy.
-        profile: of the kubelet.
-        order: of maps.
 
     Raises:
         PolicyError: options or reserved CPUs are refused.
@@ -94,8 +88,6 @@ class StaticPolicy:
     """The policy of one kubelet process.
 
     Attributes:
-        topology: of the machine.
-        options: as configured.
         reserved: CPUs that no container gets.
         reserved_physical: all CPUs of their cores.
         cpus_to_reuse: pod UID -> CPUs that init containers of the pod that was last allocated
@@ -182,8 +174,6 @@ class StaticPolicy:
 
         Args:
             state: changed in place.
-            pod: whose.
-            container: of the pod.
             affinity: mask of NUMA nodes that the topology manager stored for it; None for any.
 
         Raises:
@@ -410,8 +400,6 @@ def returned_cpus(cpus: CPUSet, siblings: CPUSet, facts: ResourceManagerFacts) -
     """What a container gives back to the shared pool.
 
     Args:
-        cpus: those that it had.
         siblings: those of its pod's other containers.
-        facts: of the kubelet's version.
     """
     return cpus & ~siblings if facts.release_spares_siblings else cpus

@@ -26,10 +26,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One device limit of one container.
 
     Attributes:
-        pod: UID.
-        container: name.
-        resource: name of the device plugin resource.
-        required: devices asked for.
         affinity: mask of NUMA nodes stored by the topology manager; None for none.
         reusable: devices that the pod's init containers are done with.
         runs_already: config sources are not ready, and the container ran at kubelet start.

@@ -34,7 +34,6 @@ class HeldDevices(msgspec.Struct, kw_only=True):
         namespace, pod: the pod's name, which may be gone from the node; None when not known.
         device_ids: sorted IDs.
         numa: NUMA node (decimal text) -> sorted IDs; None when no checkpoint shows it.
-        since_ts_ns: when they were allocated.
     """
 
     namespace: str | None
@@ -50,7 +49,6 @@ class ResourceState(msgspec.Struct, kw_only=True):
     Attributes:
         registered_ts_ns: last registration of a plugin; None when none was seen.
         stopped_ts_ns: when the endpoint stopped; None while it runs.
-        error: why it stopped; None without a reason.
         reported_ts_ns: last time anything was seen of its devices.
         total, healthy: devices in the plugin's last list; None when not known.
         device_ids: sorted IDs of the last list that showed them; None when none did.

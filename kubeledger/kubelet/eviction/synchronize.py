@@ -55,11 +55,7 @@ class EvictionManager:
     """The manager and what it remembers from round to round."""
 
     def __init__(self, config: EvictionConfig, profile: KubeletProfile) -> None:
-        """Begin without memory.
-
-        Args:
-            config: settings.
-        """
+        """Begin without memory."""
         self.config = config
         self.profile = profile
         self._facts = profile.eviction
@@ -80,9 +76,7 @@ class EvictionManager:
         """One round.
 
         Args:
-            summary: the statistics.
             pods: active ones, in the kubelet's order.
-            reclaim: reclaims node-level resources.
 
         Raises:
             BadInputError: an amount or a number that no kubelet can have met.
@@ -233,7 +227,6 @@ class EvictionManager:
 
         Args:
             threshold: one of ``choices``.
-            reclaim: reclaims node-level resources.
             first: UID of the pod that comes first among its equals; None: the list's order.
 
         Raises:

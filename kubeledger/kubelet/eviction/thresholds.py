@@ -49,7 +49,6 @@ class Threshold(msgspec.Struct, frozen=True, kw_only=True):
     """One threshold: it is met when less than ``value`` is available.
 
     Attributes:
-        signal: what it watches.
         value: amount, or fraction of the capacity.
         minimum: to be reclaimed on top of it before it counts as resolved; None for none.
         grace_ns: how long it must be met before anything follows; 0 makes it a hard one.
@@ -236,11 +235,7 @@ def _each(
     parse: Callable[[str, str], ValueT],
     profile: KubeletProfile,
 ) -> dict[str, ValueT]:
-    """All entries of a map read.
-
-    Raises:
-        ThresholdConfigError: with the error of each entry that is refused.
-    """
+    """All entries of a map read."""
     found: dict[str, ValueT] = {}
     errors: list[str] = []
     for signal, text in texts.items():

@@ -67,7 +67,6 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
     Attributes:
         unscaled: signed; within 64 bits unless ``wide``.
         exponent: power of ten, negative for fractions.
-        format: notation.
         wide: held as a decimal of any size by the kubelet; see the module.
         text: as written, where the kubelet keeps that; otherwise empty.
 

@@ -160,8 +160,6 @@ def container_should_restart(
     Rules count only in a container that has a policy of its own.
 
     Args:
-        container: the container that ended.
-        pod_policy: ``restartPolicy`` of the pod.
         restart_all: whether the action RestartAllContainers is known.
 
     Source: v1.36.2 pkg/api/v1/pod/util.go ContainerShouldRestart

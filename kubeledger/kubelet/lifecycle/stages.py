@@ -87,7 +87,6 @@ class StageFailure(NamedTuple):
     Attributes:
         about: the image, volume, claim or the like that the stage waits for; None if not named.
         is_waiting: nothing was tried, because the back-off has not passed.
-        container: where the words name it.
     """
 
     stage: Stage

@@ -77,10 +77,7 @@ def validate_state(
     where the kubelet compares them.
 
     Args:
-        state: as read.
         default: the machine by its settings; entries are counted on it.
-        facts: of the kubelet version.
-        order: of pods and containers.
 
     Raises:
         MemoryManagerError: it does not fit.
@@ -234,11 +231,7 @@ class MachineSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manager(ResourceManager):
-    """One kubelet process's memory manager.
-
-    Attributes:
-        state: what its state file holds.
-    """
+    """One kubelet process's memory manager."""
 
     def __init__(self, profile: KubeletProfile) -> None:
         self.policy = StaticPolicy(profile)

@@ -31,7 +31,6 @@ class StaticPolicy:
     """Gives memory to containers and takes it back.
 
     Attributes:
-        requested: what pods ask for.
         reusable: memory of init containers that later ones of the pod may use again.
     """
 
@@ -47,9 +46,6 @@ class StaticPolicy:
         """Give a container what it requests; one that has an entry keeps it.
 
         Args:
-            state: that changes.
-            pod: that is admitted.
-            container: of the pod.
             affinity: what the topology manager stored for the container.
 
         Raises:

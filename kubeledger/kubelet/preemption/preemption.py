@@ -167,7 +167,6 @@ def decide(
     """Choose victims for a critical pod that only lacks resources.
 
     Args:
-        preemptor: the critical pod.
         pods: (n,) active pods in the order the kubelet lists them.
         insufficient: (r,) what is missing, in the order the fit check found it.
 
@@ -196,7 +195,6 @@ def pods_to_preempt(
 
     Args:
         candidates: their order decides between equals.
-        requirements: (r,) what is missing.
         claimed: victims to take in place of the kubelet's choice, whether or not it could.
 
     Source: v1.20.2 pkg/kubelet/preemption/preemption.go getPodsToPreempt
@@ -242,7 +240,6 @@ def to_string(requirements: Requirements) -> str:
     """As the kubelet's errors and log lines write it.
 
     Source: v1.20.2 pkg/kubelet/preemption/preemption.go toString
-    Differs: no.
     """
     entries = (f"(res: {r.resource}, q: {r.quantity}), " for r in requirements)
     return f"[{''.join(entries)}]"
@@ -263,7 +260,6 @@ class _Freed(dict[str, list[int]]):
     """Resource -> what killing each pod frees of it.
 
     Source: v1.20.2 pkg/api/v1/resource/helpers.go GetResourceRequest
-    Differs: no.
     """
 
     def __init__(self, pods: Sequence[Pod], facts: AdmissionFacts) -> None:

@@ -88,7 +88,6 @@ class ProbeManager:
         The kubelet does this when it begins to terminate a pod; readiness is probed on.
 
         Source: v1.36.2 pkg/kubelet/prober/prober_manager.go StopLivenessAndStartup
-        Differs: nothing.
         """
         for container in pod.spec.containers:
             for probe_type in ("liveness", "startup"):
@@ -98,7 +97,6 @@ class ProbeManager:
         """Ask all workers of a pod to stop, once its containers are dead.
 
         Source: v1.36.2 pkg/kubelet/prober/prober_manager.go RemovePod
-        Differs: nothing.
         """
         for container in self._probed_containers(pod):
             for probe_type in _ADD_ORDER:
@@ -178,9 +176,7 @@ def update_pod_status(
 
     Args:
         pod: spec, and status as the API server last had it.
-        status: as read from the runtime; not changed.
         workers: (container name, probe type) of the workers of this pod that exist.
-        caches: results by probe type and container ID.
         kubelet_started_ns: when the probe manager was made.
 
     Source: v1.36.2 pkg/kubelet/prober/prober_manager.go UpdatePodStatus
@@ -299,7 +295,6 @@ class KnownOfPod(msgspec.Struct, frozen=True, kw_only=True):
     """What the kubelet knows when an update arrives.
 
     Attributes:
-        pod: the pod is still there.
         status: the status manager has a status of it.
         container: that status has the ID of the container.
     """

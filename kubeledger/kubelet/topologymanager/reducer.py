@@ -27,7 +27,6 @@ class AffinityState(msgspec.Struct, kw_only=True):
         preferred: the hint was a preferred one.
         policy: the policy that merged it; None when not known.
         admit: None when not known.
-        since_ts_ns: when it was settled.
     """
 
     numa_nodes: tuple[int, ...] | None

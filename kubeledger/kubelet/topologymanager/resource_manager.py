@@ -141,7 +141,6 @@ class ResourceManager(HintProvider):
         sources_ready: all sources of pods were heard, so what no active pod has is stale.
         containers: IDs that it knows.
         pending: the pod that was last to be admitted, where the version keeps it.
-        order: of Go's maps.
     """
 
     def __init__(self, amounts: PodAmounts[T], order: MapOrder = FIRST_ORDER) -> None:

@@ -375,7 +375,6 @@ def predicates(kubelet: Kubelet, pod: SimPod, wanted: Pod | None = None) -> Answ
     """Whether a pod fits, and for a critical one which pods to kill.
 
     Args:
-        kubelet: that asks.
         wanted: as it is to be, where it is to be resized; None: as it is.
 
     Raises:

@@ -42,7 +42,6 @@ class SimPlugin:
     """One plugin: its devices as they are now, and its answers.
 
     Attributes:
-        resource: it serves.
         up: it runs and wants to be registered.
     """
 
@@ -141,11 +140,7 @@ _BEFORE_NEED = (
 
 
 class DeviceLoop:
-    """Devices of one kubelet process.
-
-    Attributes:
-        manager: the device manager's memory.
-    """
+    """Devices of one kubelet process."""
 
     def __init__(self, kubelet: Kubelet) -> None:
         self._kubelet = kubelet

@@ -310,14 +310,10 @@ class Kubelet:
     """A kubelet process.
 
     Attributes:
-        sim: the simulation: world, clock, journal, profile, settings, draws.
         run: 0 for the first process.
-        started_ns: when it began.
         alive: False once it was stopped; its timers do nothing any more.
         recorder: what it remembers of events that it sent.
         told: what it says again and again.
-        devices, cpus, numa_memory, pods, probes, images, cgroups, claims, eviction, health,
-            resizes, shutdown: its loops.
     """
 
     devices: Devices

@@ -45,10 +45,6 @@ class PodLoop:
 
     Attributes:
         sources_ready: every config source has sent its pods.
-        loop: what is done one after the other.
-        pleg: what is known of containers.
-        back_offs: what is remembered of restarts.
-        pulls: has images for containers.
     """
 
     def __init__(self, kubelet: Kubelet) -> None:

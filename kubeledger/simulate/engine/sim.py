@@ -68,18 +68,9 @@ class Sim:
     """One run of a plan.
 
     Attributes:
-        plan: what is to happen.
-        schedule, journal, draws, world, runtime, memory: clock, records, numbers, and what is
-            outside of the kubelet.
         failures, api_server: what outside of the kubelet fails, and what that keeps from it.
-        settings: effective settings: field -> value.
-        profile: of the kubelet version that runs.
-        machine: what the node has for pods.
-        plugins: device plugins.
         checkpoint: the device manager's file; None before the first write.
         cpu_manager_state, memory_manager_state: text of these managers' files; None: there is none.
-        allocated: what is allocated to pods, and its file.
-        claims: what is known of resource claims, and its file.
         offered: UID -> pod that a config source has, whether or not a kubelet knows of it.
         newest_kubelet: the last process that was started, perhaps not alive any more.
     """

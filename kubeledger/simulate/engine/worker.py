@@ -57,7 +57,6 @@ class PodWorker:
     """Syncs one pod in this kubelet process.
 
     Attributes:
-        busy: a sync is under way.
         ending: why it is taken down; None while it is to run.
         started: IDs of containers that this process started.
         end_recorded: the pod's end is on record.

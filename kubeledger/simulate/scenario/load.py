@@ -31,7 +31,6 @@ class Loaded(msgspec.Struct, kw_only=True):
     """A scenario that can be run.
 
     Attributes:
-        scenario: the models.
         manifests: for each of ``scenario.pod_types``: its pods.
         given: fields of the configuration as written.
         settings: effective KubeletConfiguration, defaults of the version included.

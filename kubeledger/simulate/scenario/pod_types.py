@@ -368,12 +368,7 @@ def with_resources(container: dict[str, Any], asked: Resources) -> dict[str, Any
 
 
 def check_pod(pod: Any, path: Path, problems: Problems) -> None:  # noqa: ANN401  (what a user wrote)
-    """Note all that is wrong with a manifest.
-
-    Args:
-        pod: the manifest.
-        path: where it stands.
-    """
+    """Note all that is wrong with a manifest."""
     if not isinstance(pod, dict):
         problems.add(path, "must be a pod", "write `metadata:` and `spec:` below it")
     elif pod.get("kind", "Pod") != "Pod":

@@ -51,8 +51,6 @@ class Document(msgspec.Struct):
     """One document of a file.
 
     Attributes:
-        file: its name as the user gave it.
-        data: what it says.
         places: path of a value -> where its key (of a member) or the value itself begins.
         problems: what is wrong with it as a text: a key twice, a key that is not text.
     """
@@ -283,8 +281,6 @@ def read(
     """An object without what is wrong in it; None when that was needed.
 
     Args:
-        path: where it stands.
-        problems: where what is wrong is noted.
         end_ns: of the simulation, where it is known.
     """
     left, is_first, rules = data, True, True
