@@ -45,11 +45,7 @@ OUTCOME: Final = PodAdmitResult
 
 
 def decide(case_input: AdmissionCase, profile: KubeletProfile) -> PodAdmitResult:
-    """Admit or reject; scalar resources are taken sorted by name.
-
-    Raises:
-        BadInputError: a quantity anywhere in the case is none.
-    """
+    """Admit or reject; scalar resources are taken sorted by name."""
     _check_node(case_input.node)
     facts = profile.admission
     info = NodeInfo(case_input.node, case_input.active_pods, facts)

@@ -77,11 +77,7 @@ OUTCOME = Outcome
 
 
 def decide(case_input: BackoffCase, profile: KubeletProfile) -> Outcome:
-    """Go through all syncs.
-
-    Raises:
-        BadInputError: no such container, or an invalid duration or time.
-    """
+    """Go through all syncs."""
     return Outcome([outcome for outcome, _ in _syncs(case_input, profile)])
 
 

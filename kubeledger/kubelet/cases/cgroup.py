@@ -63,11 +63,7 @@ OUTCOME = object
 
 
 def decide(case_input: CgroupInput, profile: KubeletProfile) -> CgroupOutcome:
-    """The outcome that a kubelet of this version gives.
-
-    Raises:
-        BadInputError: a quantity cannot be asked for, or the UID not be read.
-    """
+    """The outcome that a kubelet of this version gives."""
     return _outcome(_decision(case_input, profile))
 
 

@@ -42,11 +42,7 @@ OUTCOME = object
 
 
 def decide(case_input: CgroupV2Input, profile: KubeletProfile) -> dict[str, object]:
-    """The outcome that a kubelet of this version gives.
-
-    Raises:
-        BadInputError: a quantity cannot be read, or asked for.
-    """
+    """The outcome that a kubelet of this version gives."""
     decision = _decision(case_input, profile)
     containers: dict[str, _Files] = {
         name: {"unified": files} for name, files in decision.containers.items()

@@ -60,11 +60,7 @@ class Run:
     """
 
     def __init__(self, case: CpuCase, profile: KubeletProfile, order: MapOrder) -> None:
-        """Start.
-
-        Raises:
-            BadInputError: a bad quantity, set or NUMA node, or a pod that is not there.
-        """
+        """Start."""
         _check_machine("input.topology", case.topology)
         check_amounts("input", {"reservedCPU": case.reserved_cpu})
         check_asked(lists_of_pods(case.pods.values()))
@@ -96,11 +92,7 @@ class Run:
         return self._file if self.manager is None else self.manager.state_file
 
     def steps(self) -> Iterator[StepOutcome]:
-        """Go through the steps, until the kubelet stops.
-
-        Raises:
-            BadInputError: a step is about a pod, a container or a NUMA node that is not there.
-        """
+        """Go through the steps, until the kubelet stops."""
         for index, step in enumerate(self.case.steps):
             if self.manager is None:
                 self._check(index, step)

@@ -33,11 +33,7 @@ OUTCOME = Outcome
 
 
 def decide(case_input: CpuCase, profile: KubeletProfile) -> Outcome:
-    """Start, and go through the steps; where the kubelet has a choice, by the order of the case.
-
-    Raises:
-        BadInputError: a pod or container that is not there, a bad quantity, set or NUMA node.
-    """
+    """Start, and go through the steps; where the kubelet has a choice, by the order of the case."""
     run = Run(case_input, profile, FIRST_ORDER)
     outcome = run.started
     outcome.steps.extend(run.steps())

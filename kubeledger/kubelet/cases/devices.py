@@ -89,12 +89,7 @@ def manager_of(
     allocated: Iterable[Allocation],
     facts: DeviceFacts,
 ) -> ManagerImpl:
-    """The device manager after its plugins reported and its ledger was restored.
-
-    Raises:
-        BadInputError: a NUMA node outside of 0 to 63 or there twice, or a device
-            reported twice.
-    """
+    """The device manager after its plugins reported and its ledger was restored."""
     manager = ManagerImpl(node_set("input.numaNodes", numa_nodes), facts)
     for name, resource in resources.items():
         manager.report(name, _devices(f"{keyed('input.resources', name)}.devices", resource))
@@ -160,11 +155,7 @@ OUTCOME = DevicesOutcome
 
 
 def decide(case_input: DevicesCase, profile: KubeletProfile) -> DevicesOutcome:
-    """Allocate step by step; where the kubelet has a choice, in the order of the case.
-
-    Raises:
-        BadInputError: a container that its pod has not, a bad quantity or NUMA node.
-    """
+    """Allocate step by step; where the kubelet has a choice, in the order of the case."""
     manager, calls = _manager(case_input, profile), _calls(case_input)
     steps = []
     for call in calls:

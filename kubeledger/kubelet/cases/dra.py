@@ -106,11 +106,7 @@ OUTCOME = Outcome
 
 
 def decide(case_input: DraCase, profile: KubeletProfile) -> Outcome:
-    """Run the steps; what is left to chance goes as it most often does.
-
-    Raises:
-        BadInputError: a step lacks what it needs, or the kubelet crashes over it.
-    """
+    """Run the steps; what is left to chance goes as it most often does."""
     manager = Manager(profile.dra, case_input.drivers)
     return Outcome(
         [_run(manager, step, at, FIRST_ORDER) for at, step in enumerate(case_input.steps)]

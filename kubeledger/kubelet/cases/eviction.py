@@ -234,11 +234,7 @@ OUTCOME = Outcome
 
 
 def decide(case_input: EvictionInput, profile: KubeletProfile) -> Outcome:
-    """The outcome; of thresholds and pods that may come first the first listed does.
-
-    Raises:
-        BadInputError: naming the field.
-    """
+    """The outcome; of thresholds and pods that may come first the first listed does."""
     return _Case(case_input, profile).decide()
 
 

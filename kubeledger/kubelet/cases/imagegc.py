@@ -104,11 +104,7 @@ OUTCOME = Outcome
 
 
 def decide(case_input: ImageGCInput, profile: KubeletProfile) -> Outcome:
-    """The outcome; ties between images are decided by their IDs.
-
-    Raises:
-        BadInputError: naming the field.
-    """
+    """The outcome; ties between images are decided by their IDs."""
     manager = _manager(case_input, profile)
     # Also what an invalid policy leaves unused must be sound.
     observed = [_observed(step, at) for at, step in enumerate(case_input.steps)]

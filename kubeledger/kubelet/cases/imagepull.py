@@ -208,11 +208,7 @@ OUTCOME = Outcome
 
 
 def decide(case_input: ImagePullInput, profile: KubeletProfile) -> Outcome:
-    """The outcome, of several the first.
-
-    Raises:
-        BadInputError: naming the field.
-    """
+    """The outcome, of several the first."""
     return _Case(case_input, profile.imagepull).run(FIRST_ORDER)
 
 

@@ -46,11 +46,7 @@ Machine = dict[str, dict[str, Any]]
 
 
 def node_of(path: str, node: int, memory: int, hugepages: HugePagesCase | None) -> NUMANode:
-    """A NUMA node.
-
-    Raises:
-        BadInputError: a number is too large.
-    """
+    """A NUMA node."""
     if memory > UINT64:
         raise BadInputError(f"{path}.memory: it does not fit 64 bits")
     for at, (_, pages) in enumerate(hugepages or ()):
@@ -60,22 +56,14 @@ def node_of(path: str, node: int, memory: int, hugepages: HugePagesCase | None) 
 
 
 def check_nodes(path: str, nodes: Sequence[int]) -> None:
-    """Make sure that a machine has these nodes.
-
-    Raises:
-        BadInputError: there are too many, or one is there twice.
-    """
+    """Make sure that a machine has these nodes."""
     if len(nodes) > NODES_MAX:
         raise BadInputError(f"{path}: more than {NODES_MAX} nodes")
     node_set(path, nodes)
 
 
 def reservations_of(path: str, listed: Sequence[ReservationCase]) -> tuple[MemoryReservation, ...]:
-    """``reservedMemory``.
-
-    Raises:
-        BadInputError: naming an invalid amount.
-    """
+    """``reservedMemory``."""
     for index, entry in enumerate(listed):
         check_amounts(f"{path}[{index}].limits", entry.limits)
     return tuple(MemoryReservation(entry.numa_node, entry.limits) for entry in listed)

@@ -151,11 +151,7 @@ OUTCOME = MemoryOutcome
 
 
 def decide(case_input: MemoryCase, profile: KubeletProfile) -> MemoryOutcome:
-    """Call after call; maps are walked in the order of the case.
-
-    Raises:
-        BadInputError: naming the field; or the kubelet crashes.
-    """
+    """Call after call; maps are walked in the order of the case."""
     world = _World(case_input, profile)
     begun = world.call(-1, FIRST_ORDER)
     steps = []

@@ -54,11 +54,7 @@ _RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
 
 
 def decide(case_input: NodeAllocatableInput, profile: KubeletProfile) -> NodeAllocatableOutcome:
-    """The outcome that a kubelet of this version gives.
-
-    Raises:
-        BadInputError: a quantity or a threshold cannot be read.
-    """
+    """The outcome that a kubelet of this version gives."""
     decision = _decision(case_input, profile)
     config = decision.config
     return NodeAllocatableOutcome(

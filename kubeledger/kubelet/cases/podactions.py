@@ -75,11 +75,7 @@ OUTCOME = Outcome
 
 
 def decide(case_input: PodActionsCase, profile: KubeletProfile) -> Outcome:
-    """The actions of one sync.
-
-    Raises:
-        BadInputError: an invalid time or amount.
-    """
+    """The actions of one sync."""
     facts = profile.kuberuntime
     return _outcome(_actions(case_input, facts), case_input, facts)
 
@@ -93,11 +89,7 @@ def judge(
 
 
 def check_times(containers: Sequence[ContainerStatus]) -> None:
-    """Make sure that all times of containers that the runtime lists are times.
-
-    Raises:
-        BadInputError: one is none.
-    """
+    """Make sure that all times of containers that the runtime lists are times."""
     for container in containers:
         for text in (container.created_at, container.started_at, container.finished_at):
             if text is not None:

@@ -66,11 +66,7 @@ OUTCOME = Outcome
 
 
 def decide(case_input: PodStatusCase, profile: KubeletProfile) -> Outcome:
-    """Update the status.
-
-    Raises:
-        BadInputError: an invalid time.
-    """
+    """Update the status."""
     return _outcome(_readiness(case_input, profile))
 
 

@@ -93,12 +93,7 @@ OUTCOME = Outcome
 
 
 def decide(case_input: ProberCase, profile: KubeletProfile) -> Outcome:
-    """Step the worker through all ticks, also after it said that it ends.
-
-    Raises:
-        BadInputError: no such container or probe, an invalid time, or an execution that
-            is not given.
-    """
+    """Step the worker through all ticks, also after it said that it ends."""
     check_pod_times(case_input.pod)
     for tick in case_input.ticks:
         check_status_times(tick.pod_status)

@@ -38,11 +38,7 @@ OUTCOME = object
 
 
 def decide(case_input: QOSInput, profile: KubeletProfile) -> dict[str, LevelValues]:
-    """The outcome that a kubelet of this version gives, by level.
-
-    Raises:
-        BadInputError: a quantity cannot be read, or asked for.
-    """
+    """The outcome that a kubelet of this version gives, by level."""
     decision = _decision(case_input, profile)
     config = decision.config
     levels = {

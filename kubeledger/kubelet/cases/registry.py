@@ -234,7 +234,9 @@ SUBSYSTEMS: tuple[str, ...] = (
 
 A module holds ``INPUT``, ``OUTCOME`` and two functions: ``decide(input, profile)`` gives the
 outcome, ``judge(input, profile, decided, claimed)`` what is to be said of a claim that has the
-shape of an outcome and is another than the decided one.
+shape of an outcome and is another than the decided one. Both raise ``BadInputError`` for what no
+kubelet can meet (a bad quantity, time, set or NUMA node, a pod or container that is not there), or
+would crash over; it names the field.
 """
 
 _SHOWN_MAX: Final = 1000

@@ -131,11 +131,7 @@ OUTCOME = Outcome
 
 
 def decide(case_input: ResizeCase, profile: KubeletProfile) -> Outcome:
-    """Run the steps.
-
-    Raises:
-        BadInputError: an invalid time or amount.
-    """
+    """Run the steps."""
     return Outcome([outcome for outcome, _ in _walk(case_input, profile)])
 
 

@@ -164,11 +164,7 @@ _RULES: Final = {
 
 
 def decide(case_input: TopologyCase, profile: KubeletProfile) -> TopologyOutcome:
-    """Admit pod after pod; maps are walked in the order of the case.
-
-    Raises:
-        BadInputError: naming the field; or the kubelet crashes.
-    """
+    """Admit pod after pod; maps are walked in the order of the case."""
     node = _Node(case_input, profile, FIRST_ORDER)
     return TopologyOutcome(start_error=node.error, steps=list(node.steps()))
 

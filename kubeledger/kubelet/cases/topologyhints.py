@@ -67,12 +67,7 @@ OUTCOME = HintsOutcome
 
 
 def decide(case_input: HintsCase, profile: KubeletProfile) -> HintsOutcome:
-    """The hints that the device manager gives.
-
-    Raises:
-        BadInputError: not one step, a container that its pod has not, a bad quantity, a bad
-            NUMA node or too many of them, a scope that the version has not.
-    """
+    """The hints that the device manager gives."""
     hints, _ = _hints(case_input, profile)
     return HintsOutcome(
         steps=[HintsStep(hints={name: _outcomes(hints[name]) for name in sorted(hints)})]

@@ -67,11 +67,7 @@ OUTCOME = MergeOutcome
 
 
 def decide(case_input: MergeCase, profile: KubeletProfile) -> MergeOutcome:
-    """The hint that the topology manager settles on.
-
-    Raises:
-        BadInputError: an unknown policy, an invalid NUMA node, distances that are missing.
-    """
+    """The hint that the topology manager settles on."""
     hint, admit = merge(_policy(case_input, profile), _providers(case_input), profile.topology)
     affinity = None if hint.affinity is None else bits_of(hint.affinity)
     return MergeOutcome(affinity=affinity, preferred=hint.preferred, admit=admit)

@@ -204,9 +204,6 @@ def take_by_topology_numa_packed(
 ) -> CPUSet:
     """So many CPUs, as close together as possible.
 
-    Raises:
-        AllocationError: there are too few.
-
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go takeByTopologyNUMAPacked
     Differs: up to 1.21 the kubelet compares cores by a rule that is no order, so that which it
         takes depends on how Go sorts; here the order of 1.22 stands for it.
@@ -251,9 +248,6 @@ def take_by_topology_numa_distributed(
 
     Args:
         group: CPUs that are taken together.
-
-    Raises:
-        AllocationError: there are too few.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go takeByTopologyNUMADistributed;
         v1.23.0

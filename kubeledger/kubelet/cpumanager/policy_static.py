@@ -197,9 +197,6 @@ class StaticPolicy:
     def enforce_smt_alignment(self, state: State, count: int) -> None:
         """With full-pcpus-only, refuse what cannot be given as whole cores.
 
-        Raises:
-            AllocationError: it cannot.
-
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go enforceSMTAlignment
         """
         if not self.options.full_physical_cpus_only:
@@ -235,9 +232,6 @@ class StaticPolicy:
         self, state: State, count: int, affinity: int | None, reusable: CPUSet
     ) -> CPUSet:
         """Take CPUs out of the shared pool: those of the affinity's NUMA nodes first.
-
-        Raises:
-            AllocationError: there are too few.
 
         Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go allocateCPUs
         """

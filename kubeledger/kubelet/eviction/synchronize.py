@@ -89,11 +89,7 @@ class EvictionManager:
         return found, next(self.possible(found, reclaim))
 
     def possible(self, found: Round, reclaim: Reclaim) -> Iterator[Decision]:
-        """Every decision that chance in the kubelet can lead to, the most likely first.
-
-        Raises:
-            BadInputError: as ``synchronize``.
-        """
+        """Every decision that chance in the kubelet can lead to, the most likely first."""
         if (over := self.over_own_limits(found)) is not None:
             yield over
             return
@@ -115,11 +111,7 @@ class EvictionManager:
     # -- first half ----------------------------------------------------------------------------
 
     def observe(self, now_ns: int, summary: Summary, pods: Sequence[Pod]) -> Round:
-        """Read the signals, and remember.
-
-        Raises:
-            BadInputError: as ``synchronize``.
-        """
+        """Read the signals, and remember."""
         thresholds = self.thresholds
         if not thresholds and not self.config.local_storage_isolation:
             return Round(now_ns=now_ns, pods=tuple(pods), node_conditions=self.node_conditions)
@@ -181,11 +173,7 @@ class EvictionManager:
     # -- second half ---------------------------------------------------------------------------
 
     def over_own_limits(self, found: Round) -> Decision | None:
-        """Evictions of pods over their own limits; None where there are none.
-
-        Raises:
-            BadInputError: as ``synchronize``.
-        """
+        """Evictions of pods over their own limits; None where there are none."""
         if not self.config.local_storage_isolation or found.error:
             return None
         evicted: list[Eviction] = []
@@ -228,9 +216,6 @@ class EvictionManager:
         Args:
             threshold: one of ``choices``.
             first: UID of the pod that comes first among its equals; None: the list's order.
-
-        Raises:
-            BadInputError: as ``synchronize``.
         """
         signal = threshold.signal
         resource = RESOURCE_OF[signal]

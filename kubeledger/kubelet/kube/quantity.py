@@ -175,11 +175,7 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
         return self._add_wide(other.unscaled, other) if narrow is None else narrow
 
     def sub(self, other: Quantity) -> Quantity:
-        """The difference, in this format; in the other's if this is zero.
-
-        Raises:
-            QuantityError: as for ``add``.
-        """
+        """The difference, in this format; in the other's if this is zero."""
         # The most negative integer is its own negative in 64 bits, as in the kubelet.
         narrow = self._add_narrow(wrapped(-other.unscaled), other)
         return self._add_wide(-other.unscaled, other) if narrow is None else narrow

@@ -201,11 +201,7 @@ class Nanos(dict[Amount, int]):
     __slots__ = ()
 
     def __missing__(self, written: Amount) -> int:
-        """Work out an amount.
-
-        Raises:
-            BadInputError: it cannot be asked for.
-        """
+        """Work out an amount."""
         _asked(written)
         amount = nanos_of(written)
         if len(self) >= _REMEMBERED_MAX:

@@ -276,20 +276,12 @@ class Manager(ResourceManager):
         return self.state, self.policy.reusable, self.containers, self.pending
 
     def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
-        """Give a container memory before its pod is admitted.
-
-        Raises:
-            AllocationError, KubeletPanicError: as the policy's ``allocate``.
-        """
+        """Give a container memory before its pod is admitted."""
         self.begin(pod)
         self.policy.allocate(self.state, pod, container, affinity)
 
     def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
-        """Give a pod with resources of its own memory as a whole.
-
-        Raises:
-            AllocationError, KubeletPanicError: as the policy's ``allocate_pod``.
-        """
+        """Give a pod with resources of its own memory as a whole."""
         self.remove_stale_state()
         self.policy.allocate_pod(self.state, pod, affinity, self.order)
 

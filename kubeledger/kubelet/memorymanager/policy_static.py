@@ -146,11 +146,7 @@ class StaticPolicy:
     def get_topology_hints(
         self, state: State, pod: Pod, container: Container
     ) -> dict[str, Hints] | None:
-        """Where a container's request fits; None for no preference.
-
-        Raises:
-            KubeletPanicError: as for ``calculate_hints``.
-        """
+        """Where a container's request fits; None for no preference."""
         if not self.requested.is_guaranteed(pod):
             return None
         try:
@@ -166,11 +162,7 @@ class StaticPolicy:
         return self._calculate_hints(state, uid, requested)
 
     def get_pod_topology_hints(self, state: State, pod: Pod) -> dict[str, Hints] | None:
-        """The same for a pod as a whole; by the entry of its first container that has one.
-
-        Raises:
-            KubeletPanicError: as for ``calculate_hints``.
-        """
+        """The same for a pod as a whole; by the entry of its first container that has one."""
         if not self.requested.is_guaranteed(pod):
             return None
         try:

@@ -54,11 +54,7 @@ class PodAmounts(ABC, Generic[T]):
         return amount
 
     def of_pod(self, pod: Pod) -> T:
-        """What a pod needs at the worst moment.
-
-        Raises:
-            BadInputError, AllocationError: an amount of the spec cannot be counted.
-        """
+        """What a pod needs at the worst moment."""
         known = self._known(pod)
         if known.whole is None:
             known.whole = self.count_pod(pod)

@@ -190,11 +190,7 @@ class HintProvider(Protocol):
         """
 
     def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
-        """Give a pod that asks for resources as a whole what it asks for.
-
-        Raises:
-            AllocationError: there is none for it.
-        """
+        """Give a pod that asks for resources as a whole what it asks for."""
 
 
 class Aligned(msgspec.Struct, frozen=True):

@@ -381,11 +381,7 @@ class Provider:
         return self._noted(self._devices.pod_hints(self._pod))
 
     def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
-        """Give a container its devices.
-
-        Raises:
-            AllocationError: there are none.
-        """
+        """Give a container its devices."""
         if error := self._devices.allocate(self._pod, container, affinity.affinity):
             raise AllocationError(error)
 

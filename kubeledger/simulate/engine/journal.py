@@ -38,9 +38,6 @@ class Journal:
             cause: seq of the record that led to it.
             source: place in the scenario that made it happen, e.g. ``pods[3]``; None for what
                 the kubelet does by itself.
-
-        Returns:
-            its seq.
         """
         self.last_seq += 1
         evidence = () if source is None else (Evidence(file=_EVIDENCE_FILE, text=source),)

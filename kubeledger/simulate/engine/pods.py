@@ -138,9 +138,6 @@ class PodLoop:
     ) -> int:
         """Kill a pod for the eviction manager; ``grace_s`` is what that gives it.
 
-        Returns:
-            seq of the record.
-
         Source: v1.36.2 pkg/kubelet/pod_workers.go killPodNow
         """
         sim, wait_ns = self._kubelet.sim, preemption.kill_wait_s(grace_s) * NS_PER_S

@@ -91,11 +91,7 @@ class Schedule:
         return self.at(self.now_ns + delay_ns, action)
 
     def every(self, period_ns: int, action: Action, *, first_ns: int | None = None) -> None:
-        """Do something again and again, first after ``first_ns`` (a period, by default).
-
-        Raises:
-            ValueError: the period is not positive.
-        """
+        """Do something again and again, first after ``first_ns`` (a period, by default)."""
         if period_ns <= 0:
             raise ValueError("a period is positive")
 

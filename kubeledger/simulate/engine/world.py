@@ -239,11 +239,7 @@ class SimPod(msgspec.Struct, kw_only=True):
         return bool(self.admitted)
 
     def container(self, name: str) -> SimContainer:
-        """A container by its name.
-
-        Raises:
-            KeyError: there is none.
-        """
+        """A container by its name."""
         for container in self.containers:
             if container.name == name:
                 return container

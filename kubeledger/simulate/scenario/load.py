@@ -64,11 +64,7 @@ def load_scenario(file: FilePath | str, data: bytes | None = None) -> Loaded:
 
 
 def load_data(document: Document, directory: FilePath) -> Loaded:
-    """As :func:`load_scenario`, for data from elsewhere; files are relative to ``directory``.
-
-    Raises:
-        ScenarioError: as :func:`load_scenario`.
-    """
+    """As :func:`load_scenario`, for data from elsewhere; files are relative to ``directory``."""
     problems = Problems(document.places, Place(document.file, 1))
     problems.found += document.problems
     if not isinstance(document.data, dict):
