@@ -27,7 +27,7 @@ from kubeledger.simulate.engine.failures import Failures
 from kubeledger.simulate.engine.health import ApiServer, HealthLoop, ShutdownLoop
 from kubeledger.simulate.engine.images import ImageLoop
 from kubeledger.simulate.engine.journal import Journal
-from kubeledger.simulate.engine.kubelet import Kubelet, Pods
+from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.machine import Machine, machine_of
 from kubeledger.simulate.engine.memory import Memory
 from kubeledger.simulate.engine.plan import (
@@ -303,7 +303,7 @@ class Sim:
 
         return change
 
-    def with_pods(self, action: Callable[[Pods], None]) -> None:
+    def with_pods(self, action: Callable[[PodLoop], None]) -> None:
         """Do something with the pods of the kubelet that runs, if there is one."""
         kubelet = self.running_kubelet()
         if kubelet is not None:
