@@ -2,6 +2,8 @@
 
 Order is by how many CPUs of a unit are free, fewest first, and then by number, so that no choice
 is left to chance.
+
+Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go, under the names there
 """
 
 from __future__ import annotations
@@ -23,8 +25,6 @@ class CPUAccumulator:
     Attributes:
         details: CPUs that may be taken.
         needed: how many are still to be taken; below 0 where a unit was taken twice.
-
-    Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go cpuAccumulator
     """
 
     __slots__ = ("_facts", "_first", "_second", "_topo", "details", "needed", "result")
@@ -204,7 +204,6 @@ def take_by_topology_numa_packed(
 ) -> CPUSet:
     """So many CPUs, as close together as possible.
 
-    Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go takeByTopologyNUMAPacked
     Differs: up to 1.21 the kubelet compares cores by a rule that is no order, so that which it
         takes depends on how Go sorts; here the order of 1.22 stands for it.
     """
@@ -421,8 +420,6 @@ def iterate_combinations(items: Sequence[int], size: int) -> Iterator[list[int]]
     A combination that is kept changes as long as the next ones differ from it in their last
     entries only: so in the kubelet, where they share an array that append had made too large.
     It then takes other NUMA nodes than it chose.
-
-    Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go iterateCombinations
     """
 
     def below(start: int, array: list[int], length: int) -> Iterator[list[int]]:

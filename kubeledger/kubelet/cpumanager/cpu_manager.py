@@ -1,4 +1,7 @@
-"""The CPU manager of one kubelet process, with the static policy behind it."""
+"""The CPU manager of one kubelet process, with the static policy behind it.
+
+Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go, under the names there
+"""
 
 from __future__ import annotations
 
@@ -94,7 +97,6 @@ def new_policy(
 class Manager(ResourceManager):
     """The CPU manager.
 
-    Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go manager
     Differs: an allocation's NUMA affinity is an argument, where the kubelet asks the topology
         manager's store.
     """
@@ -156,8 +158,6 @@ class Manager(ResourceManager):
 
         Raises:
             AllocationError: there are too few.
-
-        Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go Allocate
         """
         self.begin(pod)
         self.policy.allocate(self.state, pod, container, affinity.affinity)
@@ -170,8 +170,6 @@ class Manager(ResourceManager):
 
         Raises:
             AllocationError: there are too few, or nothing is left for a container that shares.
-
-        Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go AllocatePod
         """
         self.remove_stale_state()
         self.policy.allocate_pod(self.state, pod, affinity.affinity)
@@ -191,10 +189,7 @@ class Manager(ResourceManager):
         return self.state.get_or_default(pod, container)
 
     def add_container(self, pod: str, container: str, container_id: str) -> None:
-        """A container is started, on its CPUs.
-
-        Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go AddContainer
-        """
+        """A container is started, on its CPUs."""
         ref = (pod, container)
         cpus = self.state.get(pod, container)
         if cpus is not None:
@@ -203,10 +198,7 @@ class Manager(ResourceManager):
             self.containers[container_id] = ref
 
     def remove_container(self, container_id: str) -> None:
-        """A container is gone; one that is not known changes nothing.
-
-        Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go RemoveContainer
-        """
+        """A container is gone; one that is not known changes nothing."""
         ref = self.containers.get(container_id)
         if ref is not None:
             self.release(ref)
@@ -222,8 +214,6 @@ class Manager(ResourceManager):
 
         Returns:
             (n,) container IDs and CPUs that the runtime took, in order.
-
-        Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go reconcileState
         """
         self.remove_stale_state()
         updates: list[tuple[str, CPUSet]] = []

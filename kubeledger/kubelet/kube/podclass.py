@@ -1,4 +1,7 @@
-"""How much a pod counts: its QoS class, whether it is critical, whom it may preempt."""
+"""How much a pod counts: its QoS class, whether it is critical, whom it may preempt.
+
+Source: v1.20.2 pkg/kubelet/types/pod_update.go, under the names there
+"""
 
 from __future__ import annotations
 
@@ -93,10 +96,7 @@ SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
 
 
 def is_static_pod(pod: Pod) -> bool:
-    """Whether the pod came from a file or a URL, so from any source but the API server.
-
-    Source: v1.20.2 pkg/kubelet/types/pod_update.go IsStaticPod
-    """
+    """Whether the pod came from a file or a URL, so from any source but the API server."""
     annotations = pod.metadata.annotations
     if not annotations:
         return False
@@ -104,10 +104,7 @@ def is_static_pod(pod: Pod) -> bool:
 
 
 def is_critical_pod(pod: Pod) -> bool:
-    """Whether the pod is static, the mirror of a static one, or of system-critical priority.
-
-    Source: v1.20.2 pkg/kubelet/types/pod_update.go IsCriticalPod
-    """
+    """Whether the pod is static, the mirror of a static one, or of system-critical priority."""
     priority = pod.spec.priority
     if priority is not None and priority >= SYSTEM_CRITICAL_PRIORITY:
         return True
@@ -123,8 +120,6 @@ def preemptable(preemptor: Pod, preemptee: Pod) -> bool:
     A critical pod may preempt any that is not, whatever their priorities. Between two of the
     same kind both need a priority, and the preemptor's must be higher: a static pod without
     priority is safe from all.
-
-    Source: v1.20.2 pkg/kubelet/types/pod_update.go Preemptable
     """
     if is_critical_pod(preemptor) and not is_critical_pod(preemptee):
         return True

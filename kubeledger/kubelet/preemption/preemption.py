@@ -7,6 +7,8 @@ equally near ones the one that asks for less memory, then less cpu.
 
 One walk over these turns, by the kubelet's own choice or along a claim, serves :func:`decide`
 as well as ``explain``.
+
+Source: v1.20.2 pkg/kubelet/preemption/preemption.go, under the names there
 """
 
 from __future__ import annotations
@@ -91,7 +93,6 @@ class Candidates:
     ) -> Requirements:
         """What is still missing after some pods are gone, or all.
 
-        Source: v1.20.2 pkg/kubelet/preemption/preemption.go subtract
         Differs: no. Requests are not negative, so nothing changes once a requirement is met.
         """
         missing = []
@@ -197,7 +198,6 @@ def pods_to_preempt(
         candidates: their order decides between equals.
         claimed: victims to take in place of the kubelet's choice, whether or not it could.
 
-    Source: v1.20.2 pkg/kubelet/preemption/preemption.go getPodsToPreempt
     Differs: the caller has made sure that all candidates together free enough.
     """
     qos_of = candidates.qos
@@ -237,10 +237,7 @@ def pods_to_preempt(
 
 
 def to_string(requirements: Requirements) -> str:
-    """As the kubelet's errors and log lines write it.
-
-    Source: v1.20.2 pkg/kubelet/preemption/preemption.go toString
-    """
+    """As the kubelet's errors and log lines write it."""
     entries = (f"(res: {r.resource}, q: {r.quantity}), " for r in requirements)
     return f"[{''.join(entries)}]"
 
