@@ -24,7 +24,7 @@ from kubeledger.model.bodies.devicemanager import (
     EndpointStopped,
     PluginRegistered,
 )
-from kubeledger.model.record import Body, Record
+from kubeledger.model.record import Body
 
 
 class HeldDevices(msgspec.Struct, kw_only=True):
@@ -97,14 +97,6 @@ class DeviceManagerState(msgspec.Struct, kw_only=True):
     last_failure: FailureState | None = None
     allocations: int = 0
     failures: int = 0
-
-
-def evolve(state: DeviceManagerState, record: Record) -> DeviceManagerState:
-    """Apply one record in place; a kind of another subsystem changes nothing."""
-    handler = HANDLERS.get(type(record.body))
-    if handler is not None:
-        handler(state, record.ts_ns, record.body)
-    return state
 
 
 def rename_pod(state: DeviceManagerState, old: str, new: str) -> None:

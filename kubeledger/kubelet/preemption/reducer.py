@@ -13,7 +13,7 @@ import msgspec
 
 from kubeledger.kubelet.kube.resources import name_key, pod_key
 from kubeledger.model.bodies.eviction import InsufficientResource, PodPreempted, PreemptionFailed
-from kubeledger.model.record import Body, Record
+from kubeledger.model.record import Body
 
 
 class VictimState(msgspec.Struct, kw_only=True):
@@ -59,14 +59,6 @@ class PreemptionState(msgspec.Struct, kw_only=True):
     last_failure: PreemptionFailureState | None = None
     preempted: int = 0
     failed: int = 0
-
-
-def evolve(state: PreemptionState, record: Record) -> PreemptionState:
-    """Apply one record in place; a kind of another subsystem changes nothing."""
-    handler = HANDLERS.get(type(record.body))
-    if handler is not None:
-        handler(state, record.ts_ns, record.body)
-    return state
 
 
 def pod_ended(state: PreemptionState, key: str) -> None:

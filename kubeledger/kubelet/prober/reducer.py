@@ -22,7 +22,7 @@ from kubeledger.model.bodies.prober import (
     ProbeType,
     TickResult,
 )
-from kubeledger.model.record import Body, Record
+from kubeledger.model.record import Body
 
 INITIAL_RESULT: Final[dict[ProbeType, ProbeResult]] = {
     "liveness": "success",
@@ -85,14 +85,6 @@ class ProberState(msgspec.Struct, kw_only=True):
 
     pods: dict[str, dict[str, dict[ProbeType, WorkerState]]] = {}
     transitions: int = 0
-
-
-def evolve(state: ProberState, record: Record) -> ProberState:
-    """Apply one record in place; a kind of another subsystem changes nothing."""
-    handler = HANDLERS.get(type(record.body))
-    if handler is not None:
-        handler(state, record.ts_ns, record.body)
-    return state
 
 
 def container_started(state: ProberState, key: str, container: str, container_id: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kubeledger.kubelet.devicemanager.reducer import (
+    HANDLERS,
     DeviceManagerState,
-    evolve,
     rename_pod,
     stop_endpoints,
 )
@@ -21,7 +21,10 @@ from kubeledger.model.bodies.devicemanager import (
     PluginRegistered,
 )
 from kubeledger.model.record import Body
+from tests.kubelet.reducing import evolver
 from tests.replay.strategies import record
+
+evolve = evolver(HANDLERS)
 
 GPU, NIC = "example.com/gpu", "vendor.io/nic"
 

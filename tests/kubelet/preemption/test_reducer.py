@@ -5,16 +5,19 @@ from __future__ import annotations
 import pytest
 
 from kubeledger.kubelet.preemption.reducer import (
+    HANDLERS,
     PreemptionFailureState,
     PreemptionState,
     VictimState,
-    evolve,
     forget_pod,
     pod_ended,
     rename_pod,
 )
 from kubeledger.model.bodies.eviction import InsufficientResource, PodPreempted, PreemptionFailed
+from tests.kubelet.reducing import evolver
 from tests.replay.strategies import record
+
+evolve = evolver(HANDLERS)
 
 MISSING = (InsufficientResource(resource="cpu", quantity=270),)
 

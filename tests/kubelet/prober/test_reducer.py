@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kubeledger.kubelet.prober.reducer import (
+    HANDLERS,
     ProberState,
     WorkerState,
     container_started,
-    evolve,
     forget_all,
     forget_pod,
     rename_pod,
@@ -22,7 +22,10 @@ from kubeledger.model.bodies.prober import (
     TickResult,
 )
 from kubeledger.model.record import Body
+from tests.kubelet.reducing import evolver
 from tests.replay.strategies import record
+
+evolve = evolver(HANDLERS)
 
 
 def tick(
