@@ -6,9 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, permutations
 from typing import Final
 
-import msgspec
-
-from kubeledger.kubelet.cases.fields import ADMISSIBLE, Judgement, check_amounts, impossible
+from kubeledger.kubelet.cases.fields import ADMISSIBLE, Judgement, Strict, check_amounts, impossible
 from kubeledger.kubelet.kube.pod import Node, Pod
 from kubeledger.kubelet.lifecycle import predicate as lifecycle
 from kubeledger.kubelet.lifecycle.nodeinfo import InsufficientResourceError, NodeInfo
@@ -26,9 +24,7 @@ _ORDERS_MAX: Final = 5040
 """Orders of scalar resources that are tried: all of seven."""
 
 
-class AdmissionCase(
-    msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True
-):
+class AdmissionCase(Strict, frozen=True):
     """The input of a case.
 
     Attributes:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import Bytes, Judgement, check_amounts, compared
+from kubeledger.kubelet.cases.fields import Bytes, Judgement, Strict, check_amounts, compared
 from kubeledger.kubelet.cgroups.decider import PodUnifiedDecision, decide_pod_unified
 from kubeledger.kubelet.cgroups.unified import LIMITED_SWAP, TIERED_RESERVATION, UnifiedSettings
 from kubeledger.kubelet.kube.pod import Pod
@@ -17,9 +17,7 @@ _Fraction = Annotated[float, msgspec.Meta(gt=0, le=1)]
 _Files = dict[str, dict[str, str]]
 
 
-class CgroupV2Input(
-    msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel", forbid_unknown_fields=True
-):
+class CgroupV2Input(Strict, frozen=True, kw_only=True):
     """A pod, the node's memory and swap in bytes, and settings; both gates are on.
 
     Attributes:

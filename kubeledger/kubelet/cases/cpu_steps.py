@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from kubeledger.kubelet.cases.fields import Strict
 from kubeledger.kubelet.cpumanager.cpu_manager import ContainerState
 from kubeledger.kubelet.cpumanager.topology import MachineInfo
 from kubeledger.kubelet.kube.pod import Pod
@@ -115,9 +116,7 @@ Entries = dict[str, dict[str, str]]
 """Pod UID -> container -> its CPUs."""
 
 
-class CpuCase(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
-):
+class CpuCase(Strict, frozen=True, kw_only=True):
     """Input: a machine, a configuration, pods, and steps.
 
     Attributes:
@@ -141,10 +140,10 @@ class CpuCase(
     feature_gates: dict[str, bool] | None = None
 
 
-class HintOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
+class HintOutcome(Strict, frozen=True):
     """One hint."""
 
-    numa_nodes: tuple[int, ...] = msgspec.field(name="numaNodes")
+    numa_nodes: tuple[int, ...]
     preferred: bool
 
 

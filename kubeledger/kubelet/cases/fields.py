@@ -27,6 +27,11 @@ from kubeledger.model.errors import BadInputError
 
 Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
+
+class Strict(msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
+    """A part of a case or an outcome: keys in camel case, and none that is not known."""
+
+
 _SHOWN_MAX: Final = 80
 _REMEMBERED_MAX: Final = 1 << 12
 _sound: Final[set[Amount]] = set()

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import check_amounts, node_set
+from kubeledger.kubelet.cases.fields import Strict, check_amounts, node_set
 from kubeledger.kubelet.kube.pod import Int32
 from kubeledger.kubelet.kube.resources import ResourceList
 from kubeledger.kubelet.memorymanager.machine import (
@@ -30,9 +30,7 @@ NODES_MAX: Final = 16
 """More nodes than this are refused: the kubelet would look at 2**n groups and hang."""
 
 
-class ReservationCase(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel", gc=False
-):
+class ReservationCase(Strict, frozen=True, kw_only=True):
     """An entry of ``reservedMemory``."""
 
     numa_node: Int32

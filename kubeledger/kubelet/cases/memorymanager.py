@@ -11,6 +11,7 @@ import msgspec
 from kubeledger.kubelet.cases.fields import (
     ADMISSIBLE,
     Judgement,
+    Strict,
     check_amounts,
     compared,
     container_named,
@@ -66,11 +67,7 @@ _RULES: Final = {
 """By the part of an outcome."""
 
 
-class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    pass
-
-
-class NodeCase(_Strict, frozen=True, kw_only=True):
+class NodeCase(Strict, frozen=True, kw_only=True):
     """A NUMA node; huge pages are page size in KiB and number of pages."""
 
     id: int
@@ -78,7 +75,7 @@ class NodeCase(_Strict, frozen=True, kw_only=True):
     hugepages: HugePagesCase | None = None
 
 
-class StepCase(_Strict, frozen=True, kw_only=True, rename="camel"):
+class StepCase(Strict, frozen=True, kw_only=True):
     """A call, with what it needs; ``active_pods`` and ``sources_ready`` hold from then on."""
 
     op: Literal[
@@ -105,7 +102,7 @@ class StepCase(_Strict, frozen=True, kw_only=True, rename="camel"):
     initial_containers: Initial | None = None
 
 
-class MemoryCase(_Strict, frozen=True, kw_only=True, rename="camel"):
+class MemoryCase(Strict, frozen=True, kw_only=True):
     """Input: the machine, its settings, the pods, and what happens."""
 
     nodes: tuple[NodeCase, ...]

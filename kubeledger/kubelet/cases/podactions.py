@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kubeledger.kubelet.cases.fields import Judgement, check_amounts, impossible, keyed
+from kubeledger.kubelet.cases.fields import Judgement, Strict, check_amounts, impossible, keyed
 from kubeledger.kubelet.kube.gotexts import instant_ns
 from kubeledger.kubelet.kube.pod import ResourceRequirements
 from kubeledger.kubelet.kuberuntime.kuberuntime_manager import compute_pod_actions
@@ -30,7 +30,7 @@ from kubeledger.kubelet.profile.lifecycle import KuberuntimeFacts
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 
 
-class PodActionsCase(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class PodActionsCase(Strict, frozen=True):
     """One case.
 
     Attributes:
@@ -48,7 +48,7 @@ class PodActionsCase(msgspec.Struct, frozen=True, rename="camel", forbid_unknown
     restart_all_containers: bool = False
 
 
-class Outcome(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class Outcome(Strict, frozen=True):
     """What is to be done; indices are those of the spec's lists.
 
     Attributes:

@@ -13,6 +13,7 @@ from kubeledger.kubelet.cases import memory_node
 from kubeledger.kubelet.cases.fields import (
     ADMISSIBLE,
     Judgement,
+    Strict,
     check_amounts,
     compared,
     cpu_set,
@@ -51,11 +52,7 @@ from kubeledger.kubelet.topologymanager.scope import (
 from kubeledger.model.errors import BadInputError
 
 
-class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    pass
-
-
-class NodeCase(_Strict, frozen=True, kw_only=True):
+class NodeCase(Strict, frozen=True, kw_only=True):
     """A NUMA node; ``distances`` is its row of the table, None where cAdvisor reports none."""
 
     id: int
@@ -65,14 +62,14 @@ class NodeCase(_Strict, frozen=True, kw_only=True):
     distances: tuple[memory_node.Uint64, ...] | None = None
 
 
-class HintCase(_Strict, frozen=True, kw_only=True, rename="camel"):
+class HintCase(Strict, frozen=True, kw_only=True):
     """A hint; NUMA nodes None: any."""
 
     numa_nodes: tuple[int, ...] | None
     preferred: bool
 
 
-class StepCase(_Strict, frozen=True, kw_only=True):
+class StepCase(Strict, frozen=True, kw_only=True):
     """A pod is admitted, or is not active any more."""
 
     op: Literal["admit", "remove"]
@@ -83,7 +80,7 @@ HintsCase = dict[str, dict[str, dict[str, tuple[HintCase, ...] | None] | None]]
 """Pod UID -> container, "" for the pod -> resource -> hints."""
 
 
-class TopologyCase(_Strict, frozen=True, kw_only=True, rename="camel"):
+class TopologyCase(Strict, frozen=True, kw_only=True):
     """Input: a machine, the settings of all three managers, pods, and what becomes of them.
 
     Attributes:

@@ -6,8 +6,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal
 
-import msgspec
-
 from kubeledger.kubelet.cases.devices import (
     DevicesCase,
     manager_of,
@@ -15,6 +13,7 @@ from kubeledger.kubelet.cases.devices import (
 from kubeledger.kubelet.cases.fields import (
     ADMISSIBLE,
     Judgement,
+    Strict,
     container_named,
     impossible,
     node_set,
@@ -43,20 +42,20 @@ class HintsCase(DevicesCase, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     scope: Literal["container", "pod"]
 
 
-class HintOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class HintOutcome(Strict, frozen=True, kw_only=True):
     """One hint."""
 
-    numa_nodes: list[int] = msgspec.field(name="numaNodes")
+    numa_nodes: list[int]
     preferred: bool
 
 
-class HintsStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class HintsStep(Strict, frozen=True, kw_only=True):
     """Resource -> hints in the order generated; None for a resource without topology."""
 
     hints: dict[str, list[HintOutcome] | None]
 
 
-class HintsOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class HintsOutcome(Strict, frozen=True, kw_only=True):
     """What came of the one step."""
 
     steps: list[HintsStep]

@@ -6,7 +6,7 @@ from typing import Annotated, get_args
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import Judgement, impossible, keyed, node_set
+from kubeledger.kubelet.cases.fields import Judgement, Strict, impossible, keyed, node_set
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.explain import admissible
 from kubeledger.kubelet.topologymanager.policy import (
@@ -26,14 +26,14 @@ _Node = Annotated[int, msgspec.Meta(ge=0, lt=BITS_MAX)]
 _Distance = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
-class HintCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class HintCase(Strict, frozen=True, kw_only=True):
     """One hint; nodes None mean any."""
 
-    numa_nodes: list[int] | None = msgspec.field(name="numaNodes")
+    numa_nodes: list[int] | None
     preferred: bool
 
 
-class MergeCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MergeCase(Strict, frozen=True, kw_only=True):
     """Input of a merge.
 
     Attributes:
@@ -44,17 +44,13 @@ class MergeCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """
 
     policy: str
-    numa_nodes: list[int] = msgspec.field(name="numaNodes")
-    providers_hints: list[dict[str, list[HintCase] | None] | None] | None = msgspec.field(
-        name="providersHints"
-    )
+    numa_nodes: list[int]
+    providers_hints: list[dict[str, list[HintCase] | None] | None] | None
     prefer_closest: bool = msgspec.field(name="preferClosestNUMANodes", default=False)
-    numa_distances: dict[_Node, list[_Distance] | None] | None = msgspec.field(
-        name="numaDistances", default=None
-    )
+    numa_distances: dict[_Node, list[_Distance] | None] | None = None
 
 
-class MergeOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MergeOutcome(Strict, frozen=True, kw_only=True):
     """The merged hint, and whether the policy admits with it."""
 
     affinity: list[int] | None
