@@ -72,11 +72,7 @@ class Swept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lake:
-    """A lake, for readers and writers.
-
-    Attributes:
-        store: its objects.
-    """
+    """A lake, for readers and writers."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -310,9 +306,6 @@ class Lake:
         Args:
             prefix: whole segments.
             known: path -> marker that need not be read again unless its tag changed.
-
-        Raises:
-            StorageError: markers change faster than they can be read.
         """
         for _ in range(_LOOKS):
             tags = {each.path: each.tag for each in filter(_is_json, self.store.list(prefix))}

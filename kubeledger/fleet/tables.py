@@ -66,7 +66,6 @@ class DateFile(NamedTuple):
 
     Attributes:
         date: ``YYYY-MM-DD``.
-        path: the Parquet file.
     """
 
     date: str

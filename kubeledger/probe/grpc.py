@@ -88,11 +88,7 @@ def grpc_attempt(
 def _connected(
     to: GRPCConnection, watch: Watch, exchange: Exchange, *, lingers: bool
 ) -> tuple[Connection, UnaryCall]:
-    """A connection to a server of HTTP/2; whatever else comes, it is tried until the timeout.
-
-    Raises:
-        TransportError: the time is over; ``exchange.received`` says what came instead.
-    """
+    """A connection to a server of HTTP/2; whatever else comes, it is tried until the timeout."""
     from kubeledger.record.sources.grpc_call import GRPCStatusError, UnaryCall
 
     for retry in count():

@@ -103,8 +103,6 @@ class OrderedLines(SourceView):
         """Nothing is read yet.
 
         Args:
-            source: the log as it stands.
-            parts: all of it, in the order of time.
             open_end: its size, if its last line has no end: it gets one before another part.
         """
         super().__init__(source)

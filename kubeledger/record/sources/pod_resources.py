@@ -132,11 +132,7 @@ class PodResourcesSource(BackgroundSource):
                 yield snapshot(method.document, "pod-resources", data, ts_ns)
 
     def _answered(self, method: _Method) -> bytes:
-        """A method's answer as JSON.
-
-        Raises:
-            _NoAnswerError: there is none.
-        """
+        """A method's answer as JSON."""
         try:
             return _json(decode(_MESSAGES, method.response, self._called(method.name)))
         except GRPCStatusError as error:
