@@ -39,13 +39,7 @@ from kubeledger.fleet.layout import (
 )
 from kubeledger.fleet.types import Compacted, Failure, Head, LakeFile
 from kubeledger.model.errors import BadQuestionError, DamagedLedgerError, KubeledgerError
-from kubeledger.remote.store import (
-    StorageError,
-    Store,
-    StoredObject,
-    absolute_url,
-    digest_of_file,
-)
+from kubeledger.remote.store import StorageError, Store, StoredObject, absolute_url, digest_of_file
 
 R = TypeVar("R")
 

@@ -10,12 +10,7 @@ import msgspec
 from kubeledger.kubelet.kube.pod import GRACE_PERIOD_S, HTTP_GET, PROBE
 from kubeledger.kubelet.kube.statuses import ALWAYS
 from kubeledger.kubelet.prober.objects import Container, Pod, Probe
-from kubeledger.kubelet.prober.prober import (
-    ContainerPort,
-    Handler,
-    ProbeHandler,
-    handler_of,
-)
+from kubeledger.kubelet.prober.prober import ContainerPort, Handler, ProbeHandler, handler_of
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.prober import ProbeType

@@ -258,10 +258,7 @@ def sources_of(wanted: Wanted) -> dict[str, Make]:
         from kubeledger.record.sources.endpoints import KubeletClient, KubeletEndpoints
 
         client = KubeletClient(
-            wanted.kubelet,
-            token_file=wanted.token,
-            ca_file=wanted.ca,
-            insecure=wanted.insecure,
+            wanted.kubelet, token_file=wanted.token, ca_file=wanted.ca, insecure=wanted.insecure
         )
         makes[KubeletEndpoints.name] = lambda _: KubeletEndpoints(client)
     path = wanted.pod_resources or _socket_below(wanted.state)

@@ -179,10 +179,7 @@ _RANKS: Final[tuple[tuple[str, str, DiskLayout], ...]] = (
     ("nodefs", "nodefs.available", "shared"),
     ("nodefs-dedicated-imagefs", "nodefs.available", "dedicated"),
 )
-_RECLAIMS: Final = {
-    ReclaimFunction.CONTAINERS: "containers",
-    ReclaimFunction.IMAGES: "images",
-}
+_RECLAIMS: Final = {ReclaimFunction.CONTAINERS: "containers", ReclaimFunction.IMAGES: "images"}
 
 
 class Config(Strict, frozen=True, kw_only=True):

@@ -28,12 +28,7 @@ from kubeledger.kubelet.imagepull.image_pull_manager import (
     Requires,
     new_policy,
 )
-from kubeledger.kubelet.imagepull.keyring import (
-    Coordinates,
-    Credential,
-    PullSecret,
-    key_of,
-)
+from kubeledger.kubelet.imagepull.keyring import Coordinates, Credential, PullSecret, key_of
 from kubeledger.kubelet.imagepull.puller import new_puller
 from kubeledger.kubelet.imagepull.pullrecords import (
     CachedPullRecords,

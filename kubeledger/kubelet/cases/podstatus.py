@@ -110,9 +110,7 @@ def _outcome(readiness: PodReadiness) -> Outcome:
         return {name: Published(one.started, one.ready) for name, one in found.items()}
 
     return Outcome(
-        published(readiness.containers),
-        published(readiness.init_containers),
-        readiness.triggered,
+        published(readiness.containers), published(readiness.init_containers), readiness.triggered
     )
 
 

@@ -29,11 +29,7 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.prober import ProbeType, TickResult
 from kubeledger.model.errors import BadInputError
 
-_NAMES = {
-    "keep_going": "continue",
-    "on_hold": "onHold",
-    "result_run": "resultRun",
-}
+_NAMES = {"keep_going": "continue", "on_hold": "onHold", "result_run": "resultRun"}
 
 
 class Tick(msgspec.Struct, rename="camel", forbid_unknown_fields=True):

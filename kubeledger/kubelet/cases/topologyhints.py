@@ -6,10 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal
 
-from kubeledger.kubelet.cases.devices import (
-    DevicesCase,
-    manager_of,
-)
+from kubeledger.kubelet.cases.devices import DevicesCase, manager_of
 from kubeledger.kubelet.cases.fields import (
     ADMISSIBLE,
     Judgement,

@@ -222,12 +222,7 @@ BEST_EFFORT_OOM_SCORE_ADJ: Final = 1000
 
 
 def container_oom_score_adj(
-    pod: Pod,
-    container: Container,
-    qos_class: QOSClass,
-    facts: CgroupFacts,
-    *,
-    memory_capacity: int,
+    pod: Pod, container: Container, qos_class: QOSClass, facts: CgroupFacts, *, memory_capacity: int
 ) -> tuple[int, str]:
     """The adjustment of one container, and its rule as users see it.
 

@@ -34,10 +34,7 @@ from kubeledger.kubelet.profile.eviction import EvictionFacts
 
 Quantities = Mapping[str, Quantity]
 
-_RESOURCE_OF_SIGNAL: Final = {
-    "memory.available": "memory",
-    "nodefs.available": "ephemeral-storage",
-}
+_RESOURCE_OF_SIGNAL: Final = {"memory.available": "memory", "nodefs.available": "ephemeral-storage"}
 
 _SIGNALS: Final = (
     "memory.available",

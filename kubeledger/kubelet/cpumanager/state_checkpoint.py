@@ -287,11 +287,7 @@ class _LoadError(ValueError):
 
 
 def restore_state(
-    text: str,
-    policy: str,
-    containers: ContainerMap,
-    facts: ResourceManagerFacts,
-    order: MapOrder,
+    text: str, policy: str, containers: ContainerMap, facts: ResourceManagerFacts, order: MapOrder
 ) -> State:
     """What a file holds.
 

@@ -245,10 +245,7 @@ def _grant_fault(
 
 
 def _record_fault(
-    manager: ManagerImpl,
-    call: AllocateCall,
-    claim: Claim,
-    ends: Mapping[str, _Ends],
+    manager: ManagerImpl, call: AllocateCall, claim: Claim, ends: Mapping[str, _Ends]
 ) -> str:
     """Where the devices that are claimed may be held, but are recorded otherwise."""
     before = manager.pod_devices.held_by(call.pod, call.container)

@@ -183,10 +183,7 @@ def is_short(threshold: Threshold, available: int, capacity: int, *, minimum: bo
 
 
 def thresholds_met(
-    thresholds: Iterable[Threshold],
-    observations: Mapping[str, SignalObservation],
-    *,
-    minimum: bool,
+    thresholds: Iterable[Threshold], observations: Mapping[str, SignalObservation], *, minimum: bool
 ) -> tuple[Threshold, ...]:
     """Those under which a signal is; with ``minimum``, under their minimum above them.
 
@@ -231,9 +228,7 @@ def _grace_ns(_: str, text: str) -> int:
 
 
 def _each(
-    texts: Mapping[str, str],
-    parse: Callable[[str, str], ValueT],
-    profile: KubeletProfile,
+    texts: Mapping[str, str], parse: Callable[[str, str], ValueT], profile: KubeletProfile
 ) -> dict[str, ValueT]:
     """All entries of a map read."""
     found: dict[str, ValueT] = {}

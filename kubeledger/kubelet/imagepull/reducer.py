@@ -96,6 +96,6 @@ def _file_read(state: ImagePullState, ts_ns: int, body: PullRecordRead) -> None:
 
 
 HANDLERS: Mapping[type[Body], Callable[[ImagePullState, int, Any], None]] = {
-    PullRecordRead: _file_read,
+    PullRecordRead: _file_read
 }
 """Body type -> what it does to the state; decisions go by way of the pod that they are about."""

@@ -114,10 +114,7 @@ class MemoryLimit(NamedTuple):
 
 
 def validate_memory_resize(
-    pod_name: str,
-    pod: MemoryLimit,
-    containers: Mapping[str, MemoryLimit],
-    facts: KuberuntimeFacts,
+    pod_name: str, pod: MemoryLimit, containers: Mapping[str, MemoryLimit], facts: KuberuntimeFacts
 ) -> str:
     """Why limits of memory cannot be lowered now; empty where they can.
 

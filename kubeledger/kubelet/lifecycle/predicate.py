@@ -282,9 +282,7 @@ def _claimed_resources(pod: Pod) -> frozenset[tuple[str, str]]:
 
 
 def _filtered(
-    containers: tuple[Container, ...] | None,
-    info: NodeInfo,
-    claimed: frozenset[tuple[str, str]],
+    containers: tuple[Container, ...] | None, info: NodeInfo, claimed: frozenset[tuple[str, str]]
 ) -> tuple[Container, ...] | None:
     if not containers or not any(map(_names_a_domain, containers)):
         return containers

@@ -239,10 +239,7 @@ class Manager(ResourceManager):
         self.state = State()
 
     def start(
-        self,
-        machine: NUMANodeMap,
-        stored: State | None,
-        initial: Mapping[str, ContainerRef],
+        self, machine: NUMANodeMap, stored: State | None, initial: Mapping[str, ContainerRef]
     ) -> None:
         """Start from what the state file holds.
 

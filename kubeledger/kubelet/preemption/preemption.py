@@ -188,9 +188,7 @@ def decide(
 
 
 def pods_to_preempt(
-    candidates: Candidates,
-    requirements: Requirements,
-    claimed: Sequence[Pick] | None = None,
+    candidates: Candidates, requirements: Requirements, claimed: Sequence[Pick] | None = None
 ) -> Iterator[Turn]:
     """Choose the victims, who together free what is missing: turn by turn, class by class.
 

@@ -172,10 +172,7 @@ def _probe_transitioned(state: ProberState, ts_ns: int, body: ProbeTransitioned)
 
 def _probe_counters_read(state: ProberState, ts_ns: int, body: ProbeCountersRead) -> None:
     _worker(state, body, None).counters = CountersState(
-        read_ts_ns=ts_ns,
-        successful=body.successful,
-        failed=body.failed,
-        unknown=body.unknown,
+        read_ts_ns=ts_ns, successful=body.successful, failed=body.failed, unknown=body.unknown
     )
 
 

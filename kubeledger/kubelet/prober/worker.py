@@ -79,8 +79,7 @@ POD_DELETED = SkipReason(
 INITIAL_DELAY = SkipReason("the initial delay is not over")
 STARTED = SkipReason("the container has started, so its startup probe rests")
 STARTED_ENDS = SkipReason(
-    "the container has started, which ends the startup worker in this version",
-    keep_going=False,
+    "the container has started, which ends the startup worker in this version", keep_going=False
 )
 NOT_STARTED = SkipReason("the container has not started, so only its startup probe runs")
 ERRORED = SkipReason("the probe errored, which is thrown away")

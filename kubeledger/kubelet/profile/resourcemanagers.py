@@ -219,9 +219,7 @@ class ResourceManagerFacts(msgspec.Struct, frozen=True, kw_only=True):
         source="pkg/features/kube_features.go CPUManagerPolicyAlphaOptions",
     )
     full_pcpus_stable: bool = fact(
-        "full-pcpus-only is stable; before, beta.",
-        since=33,
-        source=f"{_OPTIONS} stableOptions",
+        "full-pcpus-only is stable; before, beta.", since=33, source=f"{_OPTIONS} stableOptions"
     )
     distribute_numa_option: bool = fact(
         "There is an option distribute-cpus-across-numa.",

@@ -37,10 +37,7 @@ def hint_text(hint: TopologyHint) -> str:
 
 
 def merge_reason(
-    policy: Policy,
-    providers: Iterable[ProviderHints],
-    facts: TopologyFacts,
-    merged: TopologyHint,
+    policy: Policy, providers: Iterable[ProviderHints], facts: TopologyFacts, merged: TopologyHint
 ) -> str:
     """The rule by which a policy comes to its hint."""
     if policy.name == "none":

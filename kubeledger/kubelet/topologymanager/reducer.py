@@ -77,6 +77,6 @@ def _affinity_decided(state: TopologyManagerState, ts_ns: int, body: AffinityDec
 
 
 HANDLERS: Mapping[type[Body], Callable[[TopologyManagerState, int, Any], None]] = {
-    AffinityDecided: _affinity_decided,
+    AffinityDecided: _affinity_decided
 }
 """Body type -> what it does to the state; hints are input of a decision, no state."""

@@ -81,9 +81,7 @@ class _Method(NamedTuple):
 _METHODS = (
     _Method("List", "ListPodResourcesResponse", "pod-resources.json"),
     _Method(
-        "GetAllocatableResources",
-        "AllocatableResourcesResponse",
-        "pod-resources-allocatable.json",
+        "GetAllocatableResources", "AllocatableResourcesResponse", "pod-resources-allocatable.json"
     ),
 )
 

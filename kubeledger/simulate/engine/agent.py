@@ -142,13 +142,7 @@ class Agent:
         )
 
     def _listed_no_more(self, pod: SimPod) -> None:
-        gone = PodListed(
-            **pod.identity,
-            spec=None,
-            status=None,
-            listed_by="kubelet",
-            gone=True,
-        )
+        gone = PodListed(**pod.identity, spec=None, status=None, listed_by="kubelet", gone=True)
         self._sim.journal.write(gone)
 
     def look_at_node(self, kubelet: Kubelet) -> None:

@@ -44,23 +44,14 @@ from kubeledger.simulate.engine.resizes import ResizeLoop
 from kubeledger.simulate.engine.resource_managers import ClaimLoop, CpuLoop, NumaMemoryLoop
 from kubeledger.simulate.engine.runtime import Runtime
 from kubeledger.simulate.engine.schedule import Draws, Schedule
-from kubeledger.simulate.engine.world import (
-    DeviceCheckpoint,
-    Disk,
-    SimImage,
-    SimPod,
-    World,
-)
+from kubeledger.simulate.engine.world import DeviceCheckpoint, Disk, SimImage, SimPod, World
 
 _SETTINGS_NS, _NODE_NS, _LOOPS_NS = 100 * NS_PER_MS, 300 * NS_PER_MS, 800 * NS_PER_MS
 _FIRST_PID = 1000
 _HOUSEKEEPING_NS = 2 * NS_PER_S
 _GROWTH_NS = 60 * NS_PER_S
 _GROWTHS_PER_HOUR = 60
-_FLAGS = {
-    "--maximum-dead-containers": "-1",
-    "--maximum-dead-containers-per-container": "1",
-}
+_FLAGS = {"--maximum-dead-containers": "-1", "--maximum-dead-containers-per-container": "1"}
 """Flags without a field in the configuration that bear on what a kubelet decides."""
 
 

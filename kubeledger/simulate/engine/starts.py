@@ -252,9 +252,7 @@ class BackOffs:
         died, killed = sim.runtime.died.get(newest), sim.runtime.killed.get(newest)
         sim.journal.write(
             RestartBackedOff(
-                **pod.identity,
-                container=container.name,
-                back_off_s=held.value_ns // NS_PER_S,
+                **pod.identity, container=container.name, back_off_s=held.value_ns // NS_PER_S
             ),
             cause=died if died is not None else None if killed is None else killed.seq,
         )

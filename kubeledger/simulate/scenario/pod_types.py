@@ -35,10 +35,7 @@ from kubeledger.simulate.scenario.models import Resources
 from kubeledger.simulate.scenario.problems import Fault, Path, Problems, refuse
 from kubeledger.simulate.scenario.validate import read
 
-PRIORITY_CLASSES = {
-    "system-cluster-critical": 2_000_000_000,
-    "system-node-critical": 2_000_001_000,
-}
+PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """Those that every cluster has."""
 
 _TYPES = """

@@ -107,11 +107,7 @@ class ScenarioError(BadInputError):
         lines = [str(each) for each in self.problems[:_SHOWN_MAX]]
         if len(self.problems) > _SHOWN_MAX:
             lines.append(f"and {len(self.problems) - _SHOWN_MAX} problems more")
-        super().__init__(
-            "\n".join(lines),
-            file=first.place.file,
-            line=first.place.line or None,
-        )
+        super().__init__("\n".join(lines), file=first.place.file, line=first.place.line or None)
 
     def __str__(self) -> str:
         return self.message

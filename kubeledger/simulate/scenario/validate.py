@@ -272,11 +272,7 @@ def _end_of(data: dict[str, Any]) -> int | None:
 
 
 def read(
-    model: type[ModelT],
-    data: object,
-    path: Path,
-    problems: Problems,
-    end_ns: int | None = None,
+    model: type[ModelT], data: object, path: Path, problems: Problems, end_ns: int | None = None
 ) -> ModelT | None:
     """An object without what is wrong in it; None when that was needed.
 
