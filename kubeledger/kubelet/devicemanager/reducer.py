@@ -99,13 +99,6 @@ class DeviceManagerState(msgspec.Struct, kw_only=True):
     failures: int = 0
 
 
-def rename_pod(state: DeviceManagerState, old: str, new: str) -> None:
-    """The UID of a pod became known: what stood under its name moves there."""
-    held = state.pods.pop(old, None)
-    if held is not None:
-        state.pods[new] = held | state.pods.get(new, {})
-
-
 def stop_endpoints(state: DeviceManagerState, ts_ns: int) -> None:
     """A new kubelet process knows resources from its checkpoint, but no running plugin."""
     for resource in state.resources.values():

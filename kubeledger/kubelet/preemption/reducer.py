@@ -1,7 +1,7 @@
 """Preemptions whose victims are still on the node, and how many there were: records to state.
 
-A victim stays until its pod is gone from the node (:func:`forget_pod`); it is awaited until
-its containers are known to be down (:func:`pod_ended`).
+A victim stays until its pod is gone from the node; it is awaited until its containers are known to
+be down (:func:`pod_ended`).
 """
 
 from __future__ import annotations
@@ -66,18 +66,6 @@ def pod_ended(state: PreemptionState, key: str) -> None:
     victim = state.victims.get(key)
     if victim is not None:
         victim.awaiting = False
-
-
-def forget_pod(state: PreemptionState, key: str) -> None:
-    """Drop a victim that is gone from the node."""
-    state.victims.pop(key, None)
-
-
-def rename_pod(state: PreemptionState, old: str, new: str) -> None:
-    """The UID of a pod became known: what stood under its name moves there."""
-    victim = state.victims.pop(old, None)
-    if victim is not None:
-        state.victims.setdefault(new, victim)
 
 
 def _pod_preempted(state: PreemptionState, ts_ns: int, body: PodPreempted) -> None:

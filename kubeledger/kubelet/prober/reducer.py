@@ -1,8 +1,8 @@
 """What the prober holds, one worker a container and probe type: records to state.
 
-Workers live in the kubelet's memory: they end with their pod (:func:`forget_pod`) or with
-the process (:func:`forget_all`). A new container ID puts the cached result back to the
-initial value and ends the hold, but keeps the run, as the kubelet does.
+Workers live in the kubelet's memory: they end with their pod or with the process. A new container
+ID puts the cached result back to the initial value and ends the hold, but keeps the run, as the
+kubelet does.
 """
 
 from __future__ import annotations
@@ -91,23 +91,6 @@ def container_started(state: ProberState, key: str, container: str, container_id
     """A container of a probed name runs under a new ID: its workers take it up."""
     for probe_type, worker in state.pods.get(key, {}).get(container, {}).items():
         _take_up(worker, probe_type, container_id)
-
-
-def forget_pod(state: ProberState, key: str) -> None:
-    """Drop the workers of a pod that ended."""
-    state.pods.pop(key, None)
-
-
-def forget_all(state: ProberState) -> None:
-    """A new kubelet process begins without workers."""
-    state.pods.clear()
-
-
-def rename_pod(state: ProberState, old: str, new: str) -> None:
-    """The UID of a pod became known: what stood under its name moves there."""
-    workers = state.pods.pop(old, None)
-    if workers is not None:
-        state.pods[new] = workers | state.pods.get(new, {})
 
 
 def _worker(

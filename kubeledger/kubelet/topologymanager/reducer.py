@@ -1,7 +1,6 @@
 """Topology manager: the affinities that it holds in memory, from records.
 
-An affinity lives as long as its pod and its kubelet process: :func:`forget_pod` and
-:func:`forget_all` are called when either ends.
+An affinity lives as long as its pod and its kubelet process.
 """
 
 from __future__ import annotations
@@ -44,23 +43,6 @@ class TopologyManagerState(msgspec.Struct, kw_only=True):
     """
 
     pods: dict[str, dict[str, AffinityState]] = {}
-
-
-def forget_pod(state: TopologyManagerState, key: str) -> None:
-    """Drop the affinities of a pod that ended."""
-    state.pods.pop(key, None)
-
-
-def forget_all(state: TopologyManagerState) -> None:
-    """A new kubelet process begins with no affinity."""
-    state.pods.clear()
-
-
-def rename_pod(state: TopologyManagerState, old: str, new: str) -> None:
-    """The UID of a pod became known: what stood under its name moves there."""
-    held = state.pods.pop(old, None)
-    if held is not None:
-        state.pods[new] = held | state.pods.get(new, {})
 
 
 def _affinity_decided(state: TopologyManagerState, ts_ns: int, body: AffinityDecided) -> None:

@@ -9,9 +9,6 @@ from kubeledger.kubelet.prober.reducer import (
     ProberState,
     WorkerState,
     container_started,
-    forget_all,
-    forget_pod,
-    rename_pod,
 )
 from kubeledger.model.bodies.prober import (
     ProbeCountersRead,
@@ -151,16 +148,3 @@ def test_counters_are_the_kubelets_own() -> None:
     assert kept.counters is not None
     assert (kept.counters.successful, kept.counters.failed, kept.counters.unknown) == (1, 2, 3)
     assert kept.ticks == {}
-
-
-def test_workers_end_with_pod_and_process() -> None:
-    """And move when a UID becomes known."""
-    state = after(tick("success", uid=None))
-    assert worker(state, key="ns/p").run == 1
-    rename_pod(state, "ns/p", "u")
-    assert worker(state).run == 1
-    forget_pod(state, "u")
-    assert state.pods == {}
-    evolve(state, record(2, tick("success")))
-    forget_all(state)
-    assert state.pods == {}
