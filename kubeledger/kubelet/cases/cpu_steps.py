@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from kubeledger.kubelet.cases.fields import Strict
+from kubeledger.kubelet.cases.hints import HintOutcome
 from kubeledger.kubelet.cpumanager.cpu_manager import ContainerState
 from kubeledger.kubelet.cpumanager.topology import MachineInfo
 from kubeledger.kubelet.kube.pod import Pod
@@ -138,13 +139,6 @@ class CpuCase(Strict, frozen=True, kw_only=True):
     state_file: str | None = None
     steps: list[Step]
     feature_gates: dict[str, bool] | None = None
-
-
-class HintOutcome(Strict, frozen=True):
-    """One hint."""
-
-    numa_nodes: tuple[int, ...]
-    preferred: bool
 
 
 class StepOutcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):

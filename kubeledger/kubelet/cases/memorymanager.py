@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from copy import copy
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -17,9 +17,9 @@ from kubeledger.kubelet.cases.fields import (
     container_named,
     error_of,
     impossible,
-    node_set,
     shortened,
 )
+from kubeledger.kubelet.cases.hints import HintOutcome, hint_of, hints_shown
 from kubeledger.kubelet.cases.memory_node import (
     Blocks,
     Entries,
@@ -49,7 +49,6 @@ from kubeledger.kubelet.memorymanager.memory_manager import (
     default_machine,
 )
 from kubeledger.kubelet.profile.resolve import KubeletProfile, with_gates
-from kubeledger.kubelet.topologymanager.policy import Hints, TopologyHint, bits_of, mask_of
 from kubeledger.model.errors import BadInputError
 
 Initial = tuple[tuple[str, str, str], ...]
@@ -130,7 +129,7 @@ class StepOutcome(_StateOutcome, kw_only=True, rename="camel", forbid_unknown_fi
 
     error: str | Unset = msgspec.UNSET
     numa_nodes: list[int] | Unset | None = msgspec.UNSET
-    hints: dict[str, list[dict[str, Any]]] | Unset | None = msgspec.UNSET
+    hints: dict[str, list[HintOutcome]] | Unset | None = msgspec.UNSET
 
 
 class MemoryOutcome(_StateOutcome, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -247,19 +246,19 @@ class _World:
         manager = self.manager
         match step.op:
             case "podHints":
-                outcome.hints = _hints(manager.get_pod_topology_hints(pod))
+                outcome.hints = hints_shown(manager.get_pod_topology_hints(pod))
             case "allocatePod":
-                hint = _hint(step, path)
+                hint = hint_of(f"{path}.affinity", step.affinity, step.preferred)
                 outcome.error = error_of(manager.allocate_pod, pod, hint)
             case "hints":
                 container = container_named(f"{path}.container", pod, step.container)
-                outcome.hints = _hints(manager.get_topology_hints(pod, container))
+                outcome.hints = hints_shown(manager.get_topology_hints(pod, container))
             case "addContainer":
                 container = container_named(f"{path}.container", pod, step.container)
                 manager.add_container(pod, container, step.container_id)
             case _:
                 container = container_named(f"{path}.container", pod, step.container)
-                hint = _hint(step, path)
+                hint = hint_of(f"{path}.affinity", step.affinity, step.preferred)
                 outcome.error = error_of(manager.allocate, pod, container, hint)
                 outcome.numa_nodes = manager.get_memory_numa_nodes(step.pod, step.container)
 
@@ -359,22 +358,6 @@ def _as_stored(state: State) -> State:
         },
         pod_entries=dict(sorted(state.pod_entries.items())),
     )
-
-
-def _hint(step: StepCase, path: str) -> TopologyHint:
-    if step.affinity is None:
-        return TopologyHint(None, step.preferred)
-    return TopologyHint(mask_of(node_set(f"{path}.affinity", step.affinity)), step.preferred)
-
-
-def _hints(hints: dict[str, Hints] | None) -> dict[str, list[dict[str, Any]]] | None:
-    return None if hints is None else {name: _hint_list(each) for name, each in hints.items()}
-
-
-def _hint_list(hints: Hints) -> list[dict[str, Any]]:
-    return [
-        {"numaNodes": bits_of(hint.affinity or 0), "preferred": hint.preferred} for hint in hints
-    ]
 
 
 def _in_order(claim: StepOutcome) -> StepOutcome:

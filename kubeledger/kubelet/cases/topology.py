@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Final, Literal
 
@@ -19,9 +19,9 @@ from kubeledger.kubelet.cases.fields import (
     cpu_set,
     impossible,
     keyed,
-    node_set,
     shortened,
 )
+from kubeledger.kubelet.cases.hints import HintCase, hints_of
 from kubeledger.kubelet.cgroups.pod_config import Path
 from kubeledger.kubelet.cpumanager.cpu_manager import Configuration
 from kubeledger.kubelet.cpumanager.cpu_manager import Manager as CPUManager
@@ -37,11 +37,9 @@ from kubeledger.kubelet.memorymanager.memory_manager import MachineSettings, def
 from kubeledger.kubelet.memorymanager.memory_manager import Manager as MemoryManager
 from kubeledger.kubelet.profile.resolve import KubeletProfile, with_gates
 from kubeledger.kubelet.topologymanager.policy import (
-    Hints,
     ProviderHints,
     TopologyHint,
     bits_of,
-    mask_of,
 )
 from kubeledger.kubelet.topologymanager.scope import (
     ConfigurationError,
@@ -60,13 +58,6 @@ class NodeCase(Strict, frozen=True, kw_only=True):
     memory: memory_node.Uint64
     hugepages: memory_node.HugePagesCase | None = None
     distances: tuple[memory_node.Uint64, ...] | None = None
-
-
-class HintCase(Strict, frozen=True, kw_only=True):
-    """A hint; NUMA nodes None: any."""
-
-    numa_nodes: tuple[int, ...] | None
-    preferred: bool
 
 
 class StepCase(Strict, frozen=True, kw_only=True):
@@ -314,8 +305,8 @@ class _Scripted:
         self._hints: dict[tuple[str, str], ProviderHints] = {}
         for uid, containers in case.other_hints.items():
             for name, resources in containers.items():
-                path = f"{keyed('input.otherHints', uid)}"
-                self._hints[uid, name] = _hints_of(f"{keyed(path, name)}", resources or {})
+                path = keyed("input.otherHints", uid)
+                self._hints[uid, name] = hints_of(keyed(path, name), resources or {})
 
     def get_topology_hints(self, pod: Pod, container: Container) -> ProviderHints:
         return self._hints.get((pod.metadata.uid or "", container.name or ""))
@@ -331,29 +322,6 @@ class _Scripted:
 
     def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
         """Devices are not given to a pod as a whole."""
-
-
-def _hints_of(
-    path: str, resources: Mapping[str, tuple[HintCase, ...] | None]
-) -> dict[str, Hints | None]:
-    found: dict[str, Hints | None] = {}
-    for name, hints in resources.items():
-        found[name] = (
-            None
-            if hints is None
-            else tuple(
-                TopologyHint(
-                    None
-                    if hint.numa_nodes is None
-                    else mask_of(
-                        node_set(f"{keyed(path, name)}[{index}].numaNodes", hint.numa_nodes)
-                    ),
-                    hint.preferred,
-                )
-                for index, hint in enumerate(hints)
-            )
-        )
-    return found
 
 
 def _rule(path: Path) -> str:

@@ -6,7 +6,8 @@ from typing import Annotated, get_args
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import Judgement, Strict, impossible, keyed, node_set
+from kubeledger.kubelet.cases.fields import Judgement, Strict, impossible, node_set
+from kubeledger.kubelet.cases.hints import HintCase, hints_of
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.explain import admissible
 from kubeledger.kubelet.topologymanager.policy import (
@@ -24,13 +25,6 @@ from kubeledger.model.errors import BadInputError
 
 _Node = Annotated[int, msgspec.Meta(ge=0, lt=BITS_MAX)]
 _Distance = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-
-
-class HintCase(Strict, frozen=True, kw_only=True):
-    """One hint; nodes None mean any."""
-
-    numa_nodes: list[int] | None
-    preferred: bool
 
 
 class MergeCase(Strict, frozen=True, kw_only=True):
@@ -86,7 +80,7 @@ def judge(
 
 def _providers(case_input: MergeCase) -> list[ProviderHints]:
     return [
-        _provider(f"input.providersHints[{index}]", provider)
+        None if provider is None else hints_of(f"input.providersHints[{index}]", provider)
         for index, provider in enumerate(case_input.providers_hints or ())
     ]
 
@@ -115,24 +109,3 @@ def _distances(case_input: MergeCase) -> dict[int, list[int]]:
         if len(row) <= farthest:
             raise BadInputError(f"input.numaDistances[{node}]: no distance to node {farthest}")
     return rows
-
-
-def _provider(path: str, provider: dict[str, list[HintCase] | None] | None) -> ProviderHints:
-    if provider is None:
-        return None
-    return {
-        resource: None if hints is None else _hints(keyed(path, resource), hints)
-        for resource, hints in provider.items()
-    }
-
-
-def _hints(path: str, hints: list[HintCase]) -> tuple[TopologyHint, ...]:
-    return tuple(
-        TopologyHint(
-            None
-            if hint.numa_nodes is None
-            else mask_of(node_set(f"{path}[{index}].numaNodes", hint.numa_nodes)),
-            hint.preferred,
-        )
-        for index, hint in enumerate(hints)
-    )
