@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from msgspec import UNSET, UnsetType
 
-from kubeledger.kubelet.cases.fields import MATCH, Judgement, Strict, impossible, shortened
+from kubeledger.kubelet.cases.fields import LAST_NS, MATCH, Judgement, Strict, impossible, shortened
 from kubeledger.kubelet.cases.podactions import check_times
 from kubeledger.kubelet.kube.flowcontrol import Backoff, BackOffPolicy
 from kubeledger.kubelet.kube.gotexts import ZERO_TIME_NS, instant_ns
@@ -20,11 +20,10 @@ from kubeledger.kubelet.kuberuntime.kuberuntime_manager import (
 from kubeledger.kubelet.kuberuntime.objects import ContainerStatus, Pod
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
-from kubeledger.model.units import format_go_duration, format_ts, parse_go_duration, parse_ts
+from kubeledger.model.units import format_go_duration, format_ts, parse_go_duration
 
 _DURATION_MAX_NS = 2**62 - 1
 """A longer back-off cannot be doubled in 64 bits."""
-_LAST_NS = parse_ts("9999-12-31T23:59:59.999999999Z")
 
 
 class Step(Strict, frozen=True):
@@ -149,7 +148,7 @@ def _ended_ns(exited: ContainerStatus | None) -> int | None:
 
 
 def _until(held: BackedOff, index: int) -> str:
-    if held.until_ns > _LAST_NS:
+    if held.until_ns > LAST_NS:
         raise BadInputError(f"input.steps[{index}]: the back-off ends after the year 9999")
     return format_ts(held.until_ns)
 

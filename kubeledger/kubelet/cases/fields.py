@@ -16,7 +16,7 @@ import msgspec
 
 from kubeledger.kubelet.cgroups.pod_config import Path
 from kubeledger.kubelet.kube.containermanager import AllocationError, CPUSet, parse
-from kubeledger.kubelet.kube.gotexts import instant_ns
+from kubeledger.kubelet.kube.gotexts import ZERO_TIME_NS, instant_ns
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.kube.resources import Amount, ResourceList
@@ -24,6 +24,7 @@ from kubeledger.kubelet.prober.objects import Pod as ProbedPod
 from kubeledger.kubelet.prober.objects import PodStatus
 from kubeledger.kubelet.topologymanager.policy import BITS_MAX
 from kubeledger.model.errors import BadInputError
+from kubeledger.model.units import parse_api_ts, parse_ts
 
 Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
@@ -116,6 +117,21 @@ def check_amounts(path: str, amounts: ResourceList | None) -> None:
         if len(_sound) >= _REMEMBERED_MAX:
             _sound.clear()
         _sound.add(amount)
+
+
+LAST_NS: Final = parse_ts("9999-12-31T23:59:59.999999999Z")
+"""The last instant that can be written."""
+
+
+def time_of(text: str, field: str) -> int:
+    """An instant in nanoseconds since the epoch; a zone can move one out of what can be written."""
+    try:
+        ts_ns = parse_api_ts(text)
+    except ValueError:
+        ts_ns = LAST_NS + 1
+    if not ZERO_TIME_NS <= ts_ns <= LAST_NS:
+        raise BadInputError(f"{field}: no time from year 1 to 9999: {shortened(text)}")
+    return ts_ns
 
 
 # Times in pods and statuses that nothing may depend on, but that must be times.

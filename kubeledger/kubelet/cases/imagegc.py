@@ -14,6 +14,7 @@ from kubeledger.kubelet.cases.fields import (
     Strict,
     impossible,
     shortened,
+    time_of,
 )
 from kubeledger.kubelet.images import image_gc_manager
 from kubeledger.kubelet.images.explain import admissible
@@ -29,10 +30,9 @@ from kubeledger.kubelet.kube.gotexts import DURATION_MAX_NS, ZERO_TIME_NS
 from kubeledger.kubelet.kube.pod import Int32
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
-from kubeledger.model.units import format_ts, parse_api_ts, parse_go_duration, parse_ts
+from kubeledger.model.units import format_ts, parse_go_duration
 
 _UINT64_MAX = 2**64 - 1
-_LAST_NS = parse_ts("9999-12-31T23:59:59.999999999Z")
 _Uint64 = Annotated[int, msgspec.Meta(ge=0)]
 
 
@@ -167,7 +167,7 @@ def _manager(case_input: ImageGCInput, profile: KubeletProfile) -> RealImageGCMa
         policy=policy,
         facts=profile.images,
         sandbox_image=case_input.sandbox_image,
-        began_ns=None if started is None else _time(started, "input.kubeletStartedAt"),
+        began_ns=None if started is None else time_of(started, "input.kubeletStartedAt"),
     )
 
 
@@ -179,7 +179,7 @@ def _observed(step: Step, at: int) -> Observed:
         _fits(step.image_fs.available_bytes, f"{where}.imageFs.availableBytes")
         stats = ImageFsStats(step.image_fs.capacity_bytes, step.image_fs.available_bytes)
     return Observed(
-        now_ns=_time(step.at, f"{where}.at"),
+        now_ns=time_of(step.at, f"{where}.at"),
         images=tuple(RuntimeImage(i.id, i.size, i.pinned) for i in step.images),
         images_in_use=frozenset(step.images_in_use),
         image_fs=stats,
@@ -200,17 +200,6 @@ def _records(manager: RealImageGCManager) -> dict[str, tuple[str, str, str]]:
 
 def _format_time(ts_ns: int) -> str:
     return "" if ts_ns == ZERO_TIME_NS else format_ts(ts_ns)
-
-
-def _time(text: str, field: str) -> int:
-    try:
-        ts_ns = parse_api_ts(text)
-    except ValueError:
-        ts_ns = _LAST_NS + 1
-    # A zone can move a time out of the years that can be written.
-    if not ZERO_TIME_NS <= ts_ns <= _LAST_NS:
-        raise BadInputError(f"{field}: no time from year 1 to 9999: {shortened(text)}")
-    return ts_ns
 
 
 @lru_cache(maxsize=256)

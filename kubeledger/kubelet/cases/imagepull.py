@@ -17,6 +17,7 @@ from kubeledger.kubelet.cases.fields import (
     compared,
     impossible,
     shortened,
+    time_of,
 )
 from kubeledger.kubelet.cgroups.pod_config import Path
 from kubeledger.kubelet.imagepull.image_manager import Answer, Attempt, ImageManager, Request
@@ -45,17 +46,10 @@ from kubeledger.kubelet.kube.pod import Int32, Int64
 from kubeledger.kubelet.profile.images import ImagePullFacts
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
-from kubeledger.model.units import (
-    format_go_duration,
-    format_ts,
-    parse_api_ts,
-    parse_go_duration,
-    parse_ts,
-)
+from kubeledger.model.units import format_go_duration, format_ts, parse_go_duration
 
 _DURATION_MAX_NS = 2**62 - 1
 """A longer back-off cannot be doubled in 64 bits."""
-_FIRST_NS, _LAST_NS = parse_ts("0001-01-01T00:00:00Z"), parse_ts("9999-12-31T23:59:59.999999999Z")
 _time_text = lru_cache(maxsize=1 << 8)(format_ts)
 _Size = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -247,7 +241,7 @@ class _Case:
     def run(self, order: MapOrder) -> Outcome:
         given = self._given
         steps: list[StepOutcome] = []
-        started_ns = _time(given.kubelet_started_at, "input.kubeletStartedAt")
+        started_ns = time_of(given.kubelet_started_at, "input.kubeletStartedAt")
         if self._verifies:
             try:
                 self._requires = new_policy(given.policy or "", given.allowlist or (), self._facts)
@@ -255,7 +249,7 @@ class _Case:
                 return Outcome(policy_error=str(error), steps=[])
         manager = self._start(given.images, started_ns, order)
         for index, step in enumerate(given.steps):
-            now_ns = _time(step.at, f"input.steps[{index}].at")
+            now_ns = time_of(step.at, f"input.steps[{index}].at")
             attempts: list[Attempt] = []
             if step.op == "restart":
                 manager = self._start(step.images, now_ns, order)
@@ -263,7 +257,7 @@ class _Case:
                 requests = [_request(call, index) for call in step.calls or ()]
                 attempts = manager.ensure_images_exist(requests, now_ns)
             elif manager.pull_manager is not None:
-                until_ns = _time(step.until or "", f"input.steps[{index}].until")
+                until_ns = time_of(step.until or "", f"input.steps[{index}].until")
                 manager.pull_manager.prune_unknown_records(step.image_list or (), until_ns)
             self._attempts.append(attempts)
             steps.append(_step_outcome(attempts, manager.back_off))
@@ -423,16 +417,6 @@ def _secret(given: Secret, step: int) -> PullSecret:
         where = f"input.steps[{step}].calls: pull secret {shortened(meta.name)}"
         raise BadInputError(f"{where}: what it holds is not Base64") from None
     return PullSecret(Coordinates(meta.uid, meta.namespace, meta.name), given.type, content)
-
-
-def _time(text: str, field: str) -> int:
-    try:
-        ts_ns = parse_api_ts(text)
-    except ValueError:
-        ts_ns = _LAST_NS + 1
-    if not _FIRST_NS <= ts_ns <= _LAST_NS:
-        raise BadInputError(f"{field}: no time from year 1 to 9999: {shortened(text)}")
-    return ts_ns
 
 
 def _duration(text: str, field: str) -> int:

@@ -36,11 +36,7 @@ from kubeledger.kubelet.memorymanager.machine import MemoryManagerError
 from kubeledger.kubelet.memorymanager.memory_manager import MachineSettings, default_machine
 from kubeledger.kubelet.memorymanager.memory_manager import Manager as MemoryManager
 from kubeledger.kubelet.profile.resolve import KubeletProfile, with_gates
-from kubeledger.kubelet.topologymanager.policy import (
-    ProviderHints,
-    TopologyHint,
-    bits_of,
-)
+from kubeledger.kubelet.topologymanager.policy import ProviderHints, TopologyHint, bits_of
 from kubeledger.kubelet.topologymanager.scope import (
     ConfigurationError,
     Scope,
