@@ -31,6 +31,7 @@ import pytest
 from kubeledger.ingest.correlate.assembler import Assembler
 from kubeledger.ingest.correlate.context import BundleContext, ContainerRef
 from kubeledger.ingest.sources.items import ApiEvent, Fact, PodList
+from kubeledger.ingest.sources.shapes import ApiReason
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 from tests.ingest.feeding import feed, log_line
@@ -261,7 +262,8 @@ def _item(word: str, time: str, text: str) -> PodList | ApiEvent:
     about = {"kind": "Pod", "namespace": "shop", "name": name, "uid": UIDS[name]}
     event = {"involvedObject": about, "reason": reason, "message": message, "count": 1}
     metadata = {"name": f"{name}.{at(time):x}", "uid": f"{time}/{message}"}
-    return ApiEvent(at(time[:8]), {"metadata": metadata, **event}, Evidence(file="events.json"))
+    read = ApiReason.read({"metadata": metadata, **event})
+    return ApiEvent(at(time[:8]), read, Evidence(file="events.json"))
 
 
 def check(facts: Iterable[Fact], rows: Iterable[str]) -> None:
