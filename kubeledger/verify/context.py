@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
@@ -11,6 +11,7 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodConfigChanged, PodListed
 from kubeledger.model.bodies.prober import ProbeResult, ProbeType
 from kubeledger.model.record import Body, Decision, Evidence, Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.episodes.pod_stages import PodStages
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.debts import Debt, Debts
@@ -25,6 +26,9 @@ from kubeledger.verify.variant import RECORDED, Settings, Variant, profile_of
 
 if TYPE_CHECKING:
     from kubeledger.verify.rules.admission.case import AdmissionCase
+
+
+_ASKED_NS: Final = 3600 * NS_PER_S
 
 
 class CachedResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -180,8 +184,15 @@ class VerifyContext:
             self.instances.note(record)
         return record
 
-    def settle(self) -> None:
-        """Derive all evidence from what was noted of it."""
+    def settle(self, seen_ns: int | None = None) -> None:
+        """Derive all evidence from what was noted of it.
+
+        Args:
+            seen_ns: to which the second reading has come: rules ask an hour back from there.
+        """
+        if seen_ns is not None:
+            self.timeline.forget(seen_ns - _ASKED_NS)
+            self.times.forget(seen_ns - _ASKED_NS)
         self.pods.settle()
         self.recorded_pods.settle()
         self.times.settle()

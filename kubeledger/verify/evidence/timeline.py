@@ -23,7 +23,7 @@ import msgspec
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.record import Body, Record
 from kubeledger.verify.evidence.coverage import Coverage, Loss
-from kubeledger.verify.evidence.gather import Gathered, gather
+from kubeledger.verify.evidence.gather import Gathered, gather, still_asked
 from kubeledger.verify.evidence.history_entries import ENTRY_KINDS, HistoryEntry, entry_of
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval, PodHistory
 from kubeledger.verify.evidence.pods import PodRegister
@@ -95,6 +95,13 @@ class Timeline:
             (uid, namespace, name), entry = found
             of_name = self._entries.setdefault(f"{namespace}/{name}", {})
             of_name.setdefault(uid, []).append(entry)
+
+    def forget(self, before_ns: int) -> None:
+        """Nobody asks for earlier times: what another state took the place of by then goes."""
+        self.iterations.forget(before_ns)
+        for of_name in self._entries.values():
+            for uid, entries in of_name.items():
+                of_name[uid] = still_asked(entries, before_ns)
 
     def settle(self) -> None:
         """Make it of all that was noted; ``coverage`` and ``specs`` are settled."""

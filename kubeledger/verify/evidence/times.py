@@ -127,6 +127,22 @@ class Times:
                         self._begun.get(body.container_id, ts_ns), ts_ns
                     )
 
+    def forget(self, before_ns: int) -> None:
+        """Nobody asks for earlier times: what ended by then, and no list shows, is not needed."""
+        over = {
+            told.container_id
+            for told in self._told
+            if told.died and told.ts_ns < before_ns
+            if self._instances.instance(told.container_id) is None
+        }
+        self._told = [told for told in self._told if told.container_id not in over]
+        for container_id in over:
+            self._begun.pop(container_id, None)
+            self._kills.pop(container_id, None)
+        for name, times in self._events.items():
+            last_ns = max((ts_ns for ts_ns in times if ts_ns < before_ns), default=before_ns)
+            self._events[name] = [ts_ns for ts_ns in times if ts_ns >= last_ns]
+
     def settle(self) -> None:
         """Find how late lines were by all that was noted; as often as more of it was."""
         self._told_early_ns, self._apart, self._early = 0, [], {}

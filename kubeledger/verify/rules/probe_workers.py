@@ -112,6 +112,12 @@ class Workers:
         if not body.inferred:
             self._told.append(record.ts_ns)
 
+    def derive(self) -> None:
+        """Of each process one change that was told will do."""
+        processes = [self._context.timeline.process(told_ns) for told_ns in self._told]
+        numbers = [-1 if process is None else process.number for process in processes]
+        self._told = [*dict(zip(numbers, self._told, strict=True)).values()]
+
     def tells_changes(self) -> bool:
         """Whether lines of this process tell of changes."""
         process = self._context.process

@@ -60,6 +60,10 @@ class ProbeVerifier(ChangeJudge):
         """For which pods the importer knew thresholds."""
         return {ProbeTransitioned: self._workers.foresee_change}
 
+    def derive(self, state: NodeState) -> None:
+        """Of changes that were told some are enough."""
+        self._workers.derive()
+
     def sees(self) -> Mapping[type[Body], See]:
         """All that a worker's memory depends on, and what else shows it."""
         return {
