@@ -174,6 +174,10 @@ class Workers:
         """An instance has ended, the newest where none is named."""
         name = key, container
         instance = self._instances.setdefault(name, Instance(container_id, record.seq))
+        if instance.ended_ns is not None and container_id not in (
+            None, instance.container_id, instance.before_id
+        ):  # fmt: skip
+            instance = self._instances[name] = instance.next(container_id, record.seq)
         if container_id in (instance.container_id, None):
             instance.ended_ns = instance.ended_ns or record.ts_ns
             instance.died_ns = instance.died_ns or (record.ts_ns if died else None)

@@ -72,6 +72,9 @@ drawn = settings(suppress_health_check=list(HealthCheck))
 @example(case=Case("random/339358", "whole", 0))
 @example(case=Case("random/567598", "whole", 0))
 @example(case=Case("random/804887", "whole", 0))
+@example(case=Case("random/526883", "drop1", 11258))
+@example(case=Case("random/601736", "head", 65991))
+@example(case=Case("random/246604", "line", 2827))
 def test_any_loss_of_records(case: Case) -> None:
     """Drawn, so that a case that fails is one of the simplest."""
     assert wrong(case) == []
