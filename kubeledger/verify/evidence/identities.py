@@ -15,6 +15,8 @@ UNJOINED: Final = "names, UIDs and container IDs that are the same in all files"
 _SEVERAL: Final = 2
 """A single line that names another pod is wrong by itself."""
 
+_MASKS: Final = ("<", "[", "(", "*")
+
 
 def are_unjoined(pods: Mapping[str, Mapping[str | None, Sequence[HistoryEntry]]]) -> bool:
     """Whether most identities that two sources share mean other pods or containers in each.
@@ -48,7 +50,7 @@ def are_unjoined(pods: Mapping[str, Mapping[str | None, Sequence[HistoryEntry]]]
     return (
         any(len(each) > _SEVERAL for each in names.values())
         or any(len(each) > _SEVERAL for each in holders.values())
-        or any(not container_id.isalnum() for container_id in holders)
+        or any(container_id.startswith(_MASKS) for container_id in holders)
         or apart >= max(_SEVERAL, together // 4)
         or _SEVERAL <= renamed > len(joined) - renamed
     )
