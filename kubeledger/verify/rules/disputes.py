@@ -145,9 +145,6 @@ _VICTIM: Final = ("Preempting", "Preempted in order to admit critical pod")
 """Reason and message that the kubelet gives every victim (pkg/kubelet/preemption)."""
 
 
-_FILE_SAYS: Final = "the configuration says"
-
-
 class SourceDisputes(Verifier):
     """Compares what is shown of one fact; memory grows with pods and their containers."""
 
@@ -321,8 +318,6 @@ class SourceDisputes(Verifier):
             return
         for conflict in body.conflicts:
             name, _colon, text = conflict.partition(": ")
-            if text.startswith(_FILE_SAYS):
-                continue  # it was written since the process read it, which says what it runs with
             sides = [(record.seq, side) for side in (text or conflict).split(", ", 1)]
             self.context.contradict(record.ts_ns, "node", f"sources disagree on {name}", *sides)
 
