@@ -33,6 +33,17 @@ from kubeledger.model.units import parse_go_duration
 _JSON = msgspec.json.Encoder(order="sorted")
 _FILE_FLAGS = ("config", "config-dir")
 _DROP_IN = ".conf"
+_UNSET_AT_ZERO = frozenset(
+    """
+    cpuManagerReconcilePeriod evictionPressureTransitionPeriod fileCheckFrequency httpCheckFrequency
+    imageMinimumGCAge nodeStatusReportFrequency nodeStatusUpdateFrequency runtimeRequestTimeout
+    streamingConnectionIdleTimeout syncFrequency volumeStatsAggPeriod
+    """.split()
+)
+"""Durations that a file cannot set to zero: the default is taken instead.
+
+Source: v1.19.0 to v1.36.2 pkg/kubelet/apis/config/v1beta1 SetDefaults_KubeletConfiguration
+"""
 _MASKED = frozenset({"staticPodURLHeader"})
 """Fields whose values the dump hides."""
 
@@ -185,7 +196,7 @@ def _merged_files(sources: SettingsSources, chosen: _Chosen) -> dict[str, Any]:
                 )
         merged = _merge_patch(merged, patch)
         owner |= dict.fromkeys(patch, name)
-    return merged
+    return {k: v for k, v in merged.items() if k not in _UNSET_AT_ZERO or not _same(v, "0s")}
 
 
 def _merge_patch(base: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
