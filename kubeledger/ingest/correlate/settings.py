@@ -34,11 +34,12 @@ _JSON = msgspec.json.Encoder(order="sorted")
 _FILE_FLAGS = ("config", "config-dir")
 _DROP_IN = ".conf"
 _UNSET_AT_ZERO = frozenset(
-    """
-    cpuManagerReconcilePeriod evictionPressureTransitionPeriod fileCheckFrequency httpCheckFrequency
-    imageMinimumGCAge nodeStatusReportFrequency nodeStatusUpdateFrequency runtimeRequestTimeout
-    streamingConnectionIdleTimeout syncFrequency volumeStatsAggPeriod
-    """.split()
+    {
+        *("cpuManagerReconcilePeriod", "evictionPressureTransitionPeriod", "fileCheckFrequency"),
+        *("httpCheckFrequency", "imageMinimumGCAge", "nodeStatusReportFrequency"),
+        *("nodeStatusUpdateFrequency", "runtimeRequestTimeout", "streamingConnectionIdleTimeout"),
+        *("syncFrequency", "volumeStatsAggPeriod"),
+    }
 )
 """Durations that a file cannot set to zero: the default is taken instead.
 
