@@ -392,6 +392,11 @@ class Coverage:
             for seq, start, end in self._two_clocks
         )
 
+    def is_watched(self, ts_ns: int) -> bool:
+        """Whether periodic lines around a time would show that lines before it are lost."""
+        first_ns, last_ns = self._signals.ends() or (0, -1)
+        return not self.is_of_log or first_ns <= ts_ns <= last_ns
+
     def missing(self, start_ns: int, end_ns: int) -> Loss | None:
         """Whether a line of the kubelet's log, or a record, may be missing in a span.
 
