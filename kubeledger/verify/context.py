@@ -196,7 +196,7 @@ class VerifyContext:
         self.pods.settle()
         self.recorded_pods.settle()
         self.times.settle()
-        self.coverage.settle(self.times.two_clocks())
+        self.coverage.settle(self.times.two_clocks(), unjoined=self.timeline.are_unjoined())
         self.timeline.settle()
         if self.process is not None:
             self._take(self.timeline.processes.known(self.process))
@@ -271,8 +271,7 @@ class VerifyContext:
         """
         loss = (
             None
-            if (certain and not self.coverage.has_two_clocks(record.ts_ns))
-            or verdict != "impossible"
+            if (certain and not self.coverage.is_apart(record.ts_ns)) or verdict != "impossible"
             else self.coverage.at(record.ts_ns, record.kind)
         )
         if loss is not None:
@@ -379,7 +378,7 @@ class VerifyContext:
         """
         if by_absence and self.coverage.at(ts_ns, kind, by_lines=by_lines) is not None:
             return
-        if self.coverage.has_two_clocks(ts_ns, by_lines=by_lines):
+        if self.coverage.is_apart(ts_ns, by_lines=by_lines):
             return
         self.pending.add(
             Contradiction(

@@ -25,6 +25,7 @@ from kubeledger.model.record import Body, Record
 from kubeledger.verify.evidence.coverage import Coverage, Loss
 from kubeledger.verify.evidence.gather import Gathered, gather, still_asked
 from kubeledger.verify.evidence.history_entries import ENTRY_KINDS, HistoryEntry, entry_of
+from kubeledger.verify.evidence.identities import are_unjoined
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval, PodHistory
 from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process, Processes
@@ -124,6 +125,10 @@ class Timeline:
         self._starts = [
             [interval.since_ns for interval in intervals] for intervals in self._intervals
         ]
+
+    def are_unjoined(self) -> bool:
+        """Whether sources call the same pods by other names, as far as was noted."""
+        return are_unjoined(self._entries)
 
     def let_go(self) -> None:
         """Nothing more will be noted, so that what was is not needed again."""

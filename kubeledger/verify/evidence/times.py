@@ -22,6 +22,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import groupby, pairwise
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from kubeledger.model.bodies.lifecycle import (
@@ -154,7 +155,7 @@ class Times:
         known: list[tuple[int, int]] = []
         by_lists: list[_Told] = []
         seen: set[tuple[str, bool, int]] = set()
-        for told in sorted(self._told):
+        for told in sorted(self._told, key=attrgetter("ts_ns", "container_id", "died")):
             began_ns = self._began(told.ts_ns)
             key = told.container_id, told.died, began_ns
             found = None if key in seen else self._late_by(told, began_ns)

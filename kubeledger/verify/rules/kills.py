@@ -351,6 +351,9 @@ class KillVerifier(RuleVerifier):
             return None  # another one may have been made and killed before it was shown
         ran = before[-1]
         why = f"the container that ran was {ran.container_id}"
+        if not self.context.coverage.is_watched(record.ts_ns):
+            end = f"the end of container {ran.container_id}, whose line may be lost"
+            return open_to(end, denied=why, inputs=[ran.started_seq])
         expected = {"container_id": ran.container_id}
         return same(False, why, expected=expected, inputs=[ran.started_seq])
 

@@ -212,6 +212,8 @@ class ChangeJudge(RuleVerifier, CachedResults):
             self._waiting.append(_Waiting(due_ns, worker, record, cases, cut))
         else:
             self._conclude(record, cases, cut)
+        if body.inferred:
+            return  # what an importer worked out of the ticks shows nothing besides
         if allowed:
             worker.become([(case.state, case.ruling.assumes) for case in allowed])
         elif not all(case.state.was is not None for case in cases):

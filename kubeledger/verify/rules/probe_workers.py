@@ -180,6 +180,10 @@ class Workers:
         """An instance has ended, the newest where none is named."""
         name = key, container
         instance = self._instances.setdefault(name, Instance(container_id, record.seq))
+        if instance.ended_ns is not None and container_id not in (
+            None, instance.container_id, instance.before_id
+        ):  # fmt: skip
+            instance = self._instances[name] = instance.next(container_id, record.seq)
         if container_id in (instance.container_id, None):
             instance.ended_ns = instance.ended_ns or record.ts_ns
             instance.died_ns = instance.died_ns or (record.ts_ns if died else None)
@@ -260,9 +264,20 @@ class Workers:
         worker.spec_seq, worker.disputed = specs[0].seq, len(set(probes)) > 1
         worker.has_no_probe = spec is None
         if spec is not None:
-            fresh = worker.key in self._added
+            fresh = worker.key in self._added and not self._lost_runs(worker)
             unknown = None if fresh else f"the {worker.probe_type} ticks before the log begins"
             worker.begin(spec, context.profile.prober, unknown)
+
+    def _lost_runs(self, worker: Worker) -> bool:
+        """Whether a list counts more restarts of its container than records show runs.
+
+        So it is of a pod that came with this process: others were restarted before.
+        """
+        pod, count = self._context.timeline.pods.get(worker.key), self._context.instances.count
+        if pod is None or (pod.created_ns or 0) < self._kubelet_ns:
+            return False
+        runs = pod.runs_of(worker.container)
+        return any((count(run.container_id) or 0) > n for n, run in enumerate(runs))
 
     # -- ticks -------------------------------------------------------------------------------
 
