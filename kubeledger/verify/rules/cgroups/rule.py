@@ -72,15 +72,14 @@ class Removals:
         self._seen: dict[str, tuple[int, int]] = {}
         self._removed: dict[int, list[Record]] = {}
         self._judged: dict[int, Judgement] = {}
-        self._last_ns = 0
+        self._last = 0, 0
 
     def prescan(self, record: Record, body: Body) -> None:
         """Take in a snapshot of the first reading."""
-        self._last_ns = max(self._last_ns, record.ts_ns)
-        if isinstance(body, CgroupUpdated | CgroupObserved):
-            seen, path = (record.ts_ns, record.seq), body.cgroup
-            self._seen[path] = max(self._seen.get(path, seen), seen)
-        else:
+        seen, path = (record.ts_ns, record.seq), getattr(body, "cgroup", "")
+        self._seen[path] = max(self._seen.get(path, seen), seen)
+        self._last = max(self._last, (record.ts_ns, 0))
+        if isinstance(body, CgroupRemoved):
             self._removed.setdefault(record.ts_ns, []).append(record)
 
     def removed(self, record: Record, state: NodeState) -> Judgement:
@@ -109,7 +108,8 @@ class Removals:
             return lacks(["the records after the end of the ledger"])
         pod = self._context.timeline.pods.get(where.pod_uid or "")
         alive = None if pod is None else self._alive(where, pod, ts_ns)
-        if alive is not None:
+        below = [path for path in left if path.startswith(f"{body.cgroup}/")]
+        if (alive := alive or _holds(below, [self._seen.get(p, (0, 0)) for p in below], ts_ns)) is not None:
             return alive
         for at_ns, entry, seq in self._ends(where, pod, ts_ns) if pod is not None else ():
             if at_ns <= ts_ns + _BY_THEN_NS:
@@ -117,14 +117,8 @@ class Removals:
                 return same(True, why, inputs=(seq,) if seq else ())
         if where.container_id is not None:
             return self._still_there(record, body.cgroup, where)
-        below = next((path for path in left if path.startswith(f"{body.cgroup}/")), None)
-        if below is not None and self._last_ns > ts_ns:
-            child = below.rpartition("/")[2][:12]
-            why = (
-                f"the cgroup of its container {child} below it still exists: a cgroup goes "
-                "only after all below it"
-            )
-            return same(False, why)
+        if (held := _holds(below, [self._last] * len(below), ts_ns)) is not None:
+            return held
         end = f"the end of pod {pod.namespace}/{pod.name}" if pod else "the life of the pod"
         return lacks([end])
 
@@ -159,10 +153,9 @@ class Removals:
         told_by = timeline.process(at_ns)
         if told_by is None or at_ns < told_by.started_ns + _FOUND_NS:
             at_ns, seq = run.shown  # a process tells at its start what had ended before
-        sure = not times.late(ts_ns) and not times.late(at_ns)
-        if sure and at_ns and timeline.iterations.earliest(at_ns) > ts_ns + ROUND_NS:
-            return at_ns, seq
-        return 0, None
+        late_ns = max(times.late(ts_ns), times.late(at_ns))  # at least, so that twice is not sure
+        is_later = at_ns and timeline.iterations.earliest(at_ns) - late_ns > ts_ns + ROUND_NS
+        return (at_ns, seq) if is_later else (0, None)
 
     def _ends(self, where: CgroupPath, pod: PodHistory, ts_ns: int) -> Iterator[HistoryEntry]:
         """Signs that a container, or its pod, had ended."""
@@ -208,6 +201,16 @@ class Removals:
             return lacks([f"the end of container {own[:12]}"])
         why = f"container {own[:12]} had not ended, so its cgroup has to be there: {words}"
         return same(False, why, inputs=(seq,))
+
+
+def _holds(below: list[str], seen: list[tuple[int, int]], ts_ns: int) -> Judgement | None:
+    """What is below a cgroup that is gone: by a later snapshot, that shows its end, it was there."""
+    for path, (at_ns, seq) in zip(below, seen, strict=True):
+        if at_ns > ts_ns:
+            why = "a cgroup goes only after all below it, and that of its container "
+            inputs = (seq,) if seq else ()
+            return same(False, f"{why}{path.rpartition('/')[2][:12]} was there", inputs=inputs)
+    return None
 
 
 _REMOVAL_RULE: Final = "pkg/kubelet/kubelet_pods.go cleanupOrphanedPodCgroups"

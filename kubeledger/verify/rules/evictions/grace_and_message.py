@@ -108,6 +108,11 @@ def judge_outcome(
     wait_ns = _WAIT_NS
     if threshold is not None and not threshold.is_hard:
         wait_ns = max(wait_ns, (body.grace_period_s or 0) * NS_PER_S * 3 // 2)
+    for each in pod.calls if body.evicted else ():
+        waited_ns = each.ts_ns - record.ts_ns - wait_ns
+        if each.word == "ExceededGracePeriod" and abs(waited_ns) < _LATE_NS:
+            why = f"the kubelet said at {format_ts(each.ts_ns)} that it waits for its end no longer"
+            return same(False, why, expected={"evicted": False}, inputs=[each.seq])
     if not body.evicted and not any(run.name for run in ran):
         stops = [each for each in pod.calls if each.what == "terminating" and each.number]
         if any(0 < stop.ts_ns - wait_ns - record.ts_ns < _WORKER_NS for stop in stops):
