@@ -72,13 +72,13 @@ class Removals:
         self._seen: dict[str, tuple[int, int]] = {}
         self._removed: dict[int, list[Record]] = {}
         self._judged: dict[int, Judgement] = {}
-        self._last = 0, 0
+        self._last_ns = 0
 
     def prescan(self, record: Record, body: Body) -> None:
         """Take in a snapshot of the first reading."""
         seen, path = (record.ts_ns, record.seq), getattr(body, "cgroup", "")
         self._seen[path] = max(self._seen.get(path, seen), seen)
-        self._last = max(self._last, (record.ts_ns, 0))
+        self._last_ns = max(self._last_ns, record.ts_ns)
         if isinstance(body, CgroupRemoved):
             self._removed.setdefault(record.ts_ns, []).append(record)
 
@@ -109,7 +109,8 @@ class Removals:
         pod = self._context.timeline.pods.get(where.pod_uid or "")
         alive = None if pod is None else self._alive(where, pod, ts_ns)
         below = [path for path in left if path.startswith(f"{body.cgroup}/")]
-        if (alive := alive or _holds(below, [self._seen.get(p, (0, 0)) for p in below], ts_ns)) is not None:
+        seen = {path: self._seen.get(path, (0, 0)) for path in below}
+        if (alive := alive or _holds(seen, ts_ns)) is not None:
             return alive
         for at_ns, entry, seq in self._ends(where, pod, ts_ns) if pod is not None else ():
             if at_ns <= ts_ns + _BY_THEN_NS:
@@ -117,7 +118,7 @@ class Removals:
                 return same(True, why, inputs=(seq,) if seq else ())
         if where.container_id is not None:
             return self._still_there(record, body.cgroup, where)
-        if (held := _holds(below, [self._last] * len(below), ts_ns)) is not None:
+        if (held := _holds(dict.fromkeys(below, (self._last_ns, 0)), ts_ns)) is not None:
             return held
         end = f"the end of pod {pod.namespace}/{pod.name}" if pod else "the life of the pod"
         return lacks([end])
@@ -203,9 +204,9 @@ class Removals:
         return same(False, why, inputs=(seq,))
 
 
-def _holds(below: list[str], seen: list[tuple[int, int]], ts_ns: int) -> Judgement | None:
-    """What is below a cgroup that is gone: by a later snapshot, that shows its end, it was there."""
-    for path, (at_ns, seq) in zip(below, seen, strict=True):
+def _holds(below: dict[str, tuple[int, int]], ts_ns: int) -> Judgement | None:
+    """What is below a cgroup that is gone, where a later snapshot shows it, or shows its end."""
+    for path, (at_ns, seq) in below.items():
         if at_ns > ts_ns:
             why = "a cgroup goes only after all below it, and that of its container "
             inputs = (seq,) if seq else ()
