@@ -76,6 +76,10 @@ def subject_of(body: OfContainer) -> str:
     return f"container/{body.namespace}/{body.pod}/{body.container}"
 
 
+_SHOWN_NS: Final = 60 * NS_PER_S
+"""A sync loop that waits for a kill learns so late of what its lists show."""
+
+
 def lived_until(context: VerifyContext, shown: ListedInstance) -> int:
     """Until when lists surely show that an instance ran; 0: not known.
 
@@ -101,6 +105,9 @@ def ran_until(context: VerifyContext, run: ContainerRun, by_ns: int) -> tuple[in
         at_ns, seq = run.shown  # a process tells at its start what had ended before
     late_ns = max(times.late(by_ns), times.late(at_ns))  # at least, so that twice is not sure
     is_later = at_ns and timeline.iterations.earliest(at_ns) - late_ns > by_ns
+    shown = context.instances.instance(run.container_id)
+    if shown is not None and not is_later and shown.ran[0] > by_ns + _SHOWN_NS + late_ns:
+        return shown.ran
     return (at_ns, seq) if is_later else (0, 0)
 
 
