@@ -7,6 +7,7 @@ on, or is as good as gone, in the lists as well.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -65,7 +66,9 @@ def _container(spec: dict[str, Any], name: str) -> dict[str, Any] | None:
 
 
 def _in_lists(
-    records: Records, body: Any, change: Callable[[dict[str, Any]], dict[str, Any] | None]
+    records: Records,
+    body: Any,  # noqa: ANN401 # of a container
+    change: Callable[[dict[str, Any]], dict[str, Any] | None],
 ) -> Others:
     """Lists that show a container otherwise."""
     others: Others = {}
@@ -81,8 +84,8 @@ def _in_lists(
     return others
 
 
-def _one(record: Any, others: Others, records: Records, about: Any = None) -> Tale:
-    body = about or record.body
+def _one(record: Record, others: Others, records: Records) -> Tale:
+    body = record.body
     said = subjects_of(body) if pod_of(body)[1] else _ALL
     return Tale(f"{record.seq} {pod_of(body)}", told_with(records, others), said)
 
@@ -130,17 +133,17 @@ def _one_tick_early(records: Records, random: Random) -> Iterator[Tale]:
         yield _one(record, {**moved, ticks[-1].seq: None}, records)
 
 
+def _delayed(container: dict[str, Any], kind: str) -> dict[str, Any] | None:
+    probe = container.get(kind)
+    return None if probe is None else container | {kind: probe | {"initialDelaySeconds": 3600}}
+
+
 def _other_delay(records: Records, random: Random) -> Iterator[Tale]:
     """Lists show an initial delay that was far from over when the probe failed."""
     for record in of_kinds(records, ProbeTransitioned):
         if record.body.to_result == "failure" and not record.body.inferred:
-            kind = f"{record.body.probe_type}Probe"
-            others = _in_lists(
-                records, record.body,
-                lambda c, kind=kind: c | {kind: c[kind] | {"initialDelaySeconds": 3600}}
-                if kind in c else None,
-            )  # fmt: skip
-            if others:
+            change = partial(_delayed, kind=f"{record.body.probe_type}Probe")
+            if others := _in_lists(records, record.body, change):
                 yield _one(record, others, records)
 
 
@@ -150,15 +153,17 @@ def _kill_never_came(records: Records, random: Random) -> Iterator[Tale]:
         body = kill.body
         if body.reason != "liveness_probe" or not body.container_id:
             continue
+        who = pod_of(body), body.container
         again = next((r for r in of_kinds(records, ContainerStarted) if r.ts_ns > kill.ts_ns
-                      and pod_of(r.body) == pod_of(body) and r.body.container == body.container), None)  # fmt: skip
+                      and (pod_of(r.body), r.body.container) == who), None)  # fmt: skip
         if again is None or ends_ns(records, pod_of(body)) < again.ts_ns + 600 * NS_PER_S:
             continue
         gone = {
             r.seq
             for r in records
             if r.ts_ns >= kill.ts_ns and pod_of(r.body) == pod_of(body) and r.seq >= kill.seq
-            and (isinstance(r.body, PodListed) or getattr(r.body, "container", "") == body.container)
+            and (isinstance(r.body, PodListed)
+                 or getattr(r.body, "container", "") == body.container)
         }  # fmt: skip
         yield _one(kill, dict.fromkeys(gone), records)
 
@@ -170,7 +175,7 @@ def _second_evicted(records: Records, random: Random) -> Iterator[Tale]:
     """The second of the ranking is evicted in the place of the first: only its name is said."""
     for record in of_kinds(records, PodEvicted):
         rank = next((r for r in records if r.seq == record.cause), None)
-        ranked = getattr(getattr(rank, "body", None), "ranked", None) or ()
+        ranked: tuple[Any, ...] = getattr(getattr(rank, "body", None), "ranked", None) or ()
         if len(ranked) > 1:
             who = {n: getattr(ranked[-1], n) for n in ("namespace", "pod", "pod_uid")}
             told = told_with(records, {record.seq: with_fields(record, **who)})
@@ -222,7 +227,7 @@ def _cleared_early(records: Records, random: Random) -> Iterator[Tale]:
                 yield Tale(f"{record.seq}", told, ("node",))
 
 
-# -- admission, preemption ---------------------------------------------------------------------------
+# -- admission, preemption -------------------------------------------------------------------------
 
 
 def _refused(records: Records, random: Random) -> Iterator[Tale]:
@@ -314,7 +319,7 @@ def _inits_turned(records: Records, random: Random) -> Iterator[Tale]:
         names = {inits[0]: inits[1], inits[1]: inits[0]}
         kinds = ContainerStarted | ContainerDied | ContainerRestarted | RestartBackedOff
         others: Others = {
-            r.seq: with_fields(r, container=names[r.body.container])  # type: ignore[attr-defined]
+            r.seq: with_fields(r, container=names[r.body.container])
             for r in records
             if pod_of(r.body) == pod and isinstance(r.body, kinds)
             and r.body.container in names
@@ -378,8 +383,8 @@ def _again_though_well(records: Records, random: Random) -> Iterator[Tale]:
         for r in _lists(records, pod_of(body)):
             text = msgspec.json.encode(r.body.status or {}).decode()
             status = {"phase": "Running"} if body.previous_container_id in text else r.body.status
-            others[r.seq] = with_fields(r, status=status,
-                                        spec=r.body.spec | {"restartPolicy": "OnFailure"})  # fmt: skip
+            spec = r.body.spec | {"restartPolicy": "OnFailure"}
+            others[r.seq] = with_fields(r, status=status, spec=spec)
         yield _one(again, others, records)
 
 
@@ -406,8 +411,9 @@ def _pulled_at_once(records: Records, random: Random) -> Iterator[Tale]:
     """An image is pulled again two seconds after its pull was put off."""
     for record in of_kinds(records, PullDecided):
         body = record.body
-        pull = next((r for r in of_kinds(records, PullDecided) if r.ts_ns > record.ts_ns
-                     and r.body.image == body.image and pod_of(r.body) == pod_of(body)), None)  # fmt: skip
+        pulls = [r for r in of_kinds(records, PullDecided) if r.ts_ns > record.ts_ns]
+        who = pod_of(body), body.image
+        pull = next((r for r in pulls if (pod_of(r.body), r.body.image) == who), None)
         if body.decision != "back_off" or pull is None or pull.body.decision != "pull":
             continue
         if pull.ts_ns - record.ts_ns > 8 * NS_PER_S:
