@@ -176,7 +176,7 @@ def _second_evicted(records: Records, random: Random) -> Iterator[Tale]:
     for record in of_kinds(records, PodEvicted):
         rank = next((r for r in records if r.seq == record.cause), None)
         ranked: tuple[Any, ...] = getattr(getattr(rank, "body", None), "ranked", None) or ()
-        if len(ranked) > 1:
+        if len(ranked) > 1 and pod_of(ranked[-1]) != pod_of(record.body):
             who = {n: getattr(ranked[-1], n) for n in ("namespace", "pod", "pod_uid")}
             told = told_with(records, {record.seq: with_fields(record, **who)})
             yield Tale(f"{record.seq} {ranked[-1].pod}", told, _ALL)
