@@ -31,6 +31,7 @@ from kubeledger.model.units import NS_PER_S, format_ts, whole_number
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.container_specs import PodSpec, specs_of
+from kubeledger.verify.evidence.times import When
 from kubeledger.verify.rules.containers import key_for
 from kubeledger.verify.rules.probe_worker import Worker
 
@@ -39,6 +40,8 @@ About = ProbeExecuted | ProbeTransitioned | ProbeCountersRead | ProbeTicksFolded
 _MAKES_PROBER_NS: Final = 3 * NS_PER_S
 """So long after its first line, at most, a kubelet has its prober, whose start counts."""
 _AT_ONCE_NS: Final = NS_PER_S // 2
+_FOUND_NS: Final = 60 * NS_PER_S
+"""So long after its start a process tells of what ran before."""
 _SUCCESS_LEVEL: Final = 3
 """Verbosity at which a probe's success has its line."""
 _OUT_OF_TURN: Final = 3
@@ -217,17 +220,27 @@ class Workers:
         )  # fmt: skip
         return None if lost and alive_ns <= record.ts_ns else False
 
-    def is_starting(self, worker: Worker, ts_ns: int) -> bool:
-        """Whether the startup probe of its container surely had not succeeded by then.
+    def began(self, worker: Worker, ts_ns: int) -> When | None:
+        """When its container did, by lists, or by the line where this process started it."""
+        times, instance = self._context.times, self.instance(worker)
+        listed = times.listed_start(worker.container_id, ts_ns)
+        same = instance is not None and instance.container_id == worker.container_id
+        told_ns = instance.started_ns if instance is not None and same else None
+        if listed or told_ns is None or told_ns < self._kubelet_ns + _FOUND_NS:
+            return listed
+        return times.told(told_ns)
+
+    def is_starting(self, key: str, container: str, container_id: str | None, ts_ns: int) -> bool:
+        """Whether the startup probe of a container surely had not succeeded by then.
 
         It had just run, so that no later tick of it can be missing.
         """
-        startup = self.known(worker.key, worker.container, "startup")
-        instance = self.instance(worker)
-        if startup is None or startup.spec is None or instance is None:
+        startup = self.known(key, container, "startup")
+        instance = self._instances.get((key, container))
+        if startup is None or startup.spec is None or instance is None or container_id is None:
             return False
         is_new = (instance.started_ns or 0) > self._kubelet_ns
-        same = worker.container_id is not None and startup.container_id == worker.container_id
+        same = startup.container_id == container_id
         just_ran = 0 <= ts_ns - startup.newest_ns < startup.spec.period_ns * 2 // 5
         return is_new and same and just_ran and all(s.cached != SUCCESS for s in startup.states)
 
