@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerStarted
 from kubeledger.model.bodies.node import ClockStepped
@@ -121,7 +122,6 @@ class Debts:
         self._next_ns = min(self._next_ns, debt.due_ns)
 
     def owed(self, key: Key) -> Debt | None:
-        """What is owed under a key."""
         return self._owed.get(key)
 
     def pay(self, key: Key) -> Debt | None:
@@ -131,7 +131,7 @@ class Debts:
     def fall_due(self, *whole: str, now_ns: int) -> None:
         """What is owed under a key's beginning had to be paid by now."""
         for key in [key for key in self._owed if key[: len(whole)] == whole]:
-            self.call(msgspec.structs.replace(self._owed.pop(key), due_ns=now_ns))
+            self.call(replace(self._owed.pop(key), due_ns=now_ns))
 
     def void(self, *whole: str) -> None:
         """Nothing under a key's beginning is owed any more."""

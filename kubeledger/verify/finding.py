@@ -29,13 +29,11 @@ class BasedReader:
     def __init__(
         self, read: Reader, carried: Sequence[Record], state: Callable[[], NodeState]
     ) -> None:
-        """Nothing is read yet."""
         self.read = read
         self.carried = carried
         self.state = state
 
     def __call__(self, kinds: Collection[str] | None) -> Iterator[Record]:
-        """As :data:`Reader`."""
         if kinds is not None:
             yield from (record for record in self.carried if record.kind in kinds)
         yield from self.read(kinds)

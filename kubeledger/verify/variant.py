@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal, TypeVar, TypeVarTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve, with_gates
 from kubeledger.model.bodies.lifecycle import PodListed
@@ -171,16 +172,14 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
         if spec == body.spec:
             return record
         if not self.pods:
-            return msgspec.structs.replace(record, body=msgspec.structs.replace(body, spec=spec))
+            return replace(record, body=replace(body, spec=spec))
         status = {k: v for k, v in (body.status or {}).items() if k not in _FOLLOWS}
         for key in ("containerStatuses", "initContainerStatuses"):
             if key in status:
                 status[key] = [{k: v for k, v in one.items() if k not in _FOLLOWS}
                                for one in status[key] or ()]  # fmt: skip
-        body = msgspec.structs.replace(
-            body, spec=spec, status=None if body.status is None else status
-        )
-        return msgspec.structs.replace(record, body=body)
+        body = replace(body, spec=spec, status=None if body.status is None else status)
+        return replace(record, body=body)
 
 
 _FOLLOWS = frozenset({"qosClass", "resources", "allocatedResources"})

@@ -183,7 +183,6 @@ class IntervalBuilder:
     # Signs -------------------------------------------------------------------------------
 
     def add(self, entry: HistoryEntry, process: Process | None) -> None:
-        """A config source adds it."""
         interval = self._interval
         if interval is None or interval.removed_ns is not None or interval.ended_ns is not None:
             self._begin(entry, process)

@@ -105,13 +105,11 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     phrase: str
 
     def holds(self, ts_ns: int) -> bool:
-        """Whether it concerns a time."""
         return (self.from_ts_ns is None or self.from_ts_ns <= ts_ns) and (
             self.to_ts_ns is None or ts_ns < self.to_ts_ns
         )
 
     def touches(self, start_ns: int, end_ns: int) -> bool:
-        """Whether it concerns any time of a span."""
         return (self.from_ts_ns is None or self.from_ts_ns <= end_ns) and (
             self.to_ts_ns is None or start_ns < self.to_ts_ns
         )
@@ -141,7 +139,6 @@ class Coverage:
     """Kinds of the records that this needs."""
 
     def __init__(self) -> None:
-        """Nothing is known yet."""
         self._thinned: list[tuple[int, LogThinned]] = []
         self._starts: list[tuple[int, int, bool]] = []
         self._start_times: list[int] = []
@@ -167,7 +164,6 @@ class Coverage:
     # First reading -----------------------------------------------------------------------
 
     def note(self, record: Record) -> None:
-        """Take in a record; others than those it knows change nothing."""
         body, ts_ns = record.body, record.ts_ns
         self._classes.note(record)
         if isinstance(body, EvictionSignalObserved):
@@ -439,7 +435,6 @@ class Coverage:
         return bool(self._starts) and self._starts[0][2]
 
     def is_past(self, ts_ns: int) -> bool:
-        """Whether a time is after the last line of the log."""
         return self._line_ends is not None and ts_ns > self._line_ends[1]
 
     def unbroken_from(self, ts_ns: int) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.statuses import statuses_in
 from kubeledger.kubelet.lifecycle.state import TERMINAL_PHASES
@@ -118,7 +119,7 @@ def entry_of(record: Record) -> tuple[Who, HistoryEntry] | None:
         return None
     found = read(record.ts_ns, record.seq, record.body)
     if found is not None and found[1].what == "add" and record.evidence:
-        return found[0], msgspec.structs.replace(found[1], number=record.evidence[0].line)
+        return found[0], replace(found[1], number=record.evidence[0].line)
     return found
 
 

@@ -60,7 +60,6 @@ class Machine:
         self.disputes: dict[int, list[Contradiction]] = {}
 
     def note(self, record: Record) -> None:
-        """Take in a record of the first reading."""
         match record.body:
             case NodeObserved() as body:
                 self._noted.append((record.ts_ns, record.seq, body))
@@ -188,11 +187,9 @@ class FollowedMemory:
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known what the manager holds."""
         return self._manager is not None
 
     def forget(self) -> None:
-        """Nothing is known any more."""
         self._manager = None
 
     def restart(self) -> None:
@@ -241,14 +238,12 @@ class FollowedMemory:
             return None
 
     def give(self, pod: Pod, container: Container, nodes: frozenset[int]) -> None:
-        """A container got memory of these nodes."""
         if self._manager is not None:
             affinity = TopologyHint(mask_of(nodes), preferred=False)
             if _given(self._manager, pod, container, affinity) != tuple(sorted(nodes)):
                 self.forget()
 
     def take_back(self, pod: str, container: str) -> None:
-        """A container gave back what it had."""
         if self._manager is not None:
             try:
                 self._manager.policy.remove_container(self._manager.state, pod, container)
@@ -336,7 +331,6 @@ class Alignment:
         self._stored: dict[str, dict[str, Affinity]] = {}
 
     def restarted(self) -> None:
-        """A new process knows none."""
         self._offers.clear()
         self._stored.clear()
 
@@ -354,7 +348,6 @@ class Alignment:
         self._offers[offer.record.seq] = offer
 
     def offered(self, seq: int | None) -> Offer | None:
-        """The offer of a record."""
         return None if seq is None else self._offers.get(seq)
 
     def store(self, pod: str, container: str | None, affinity: Affinity) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.statuses import ALWAYS, NEVER, ON_FAILURE, policy_restarts
 from kubeledger.model.record import Record
@@ -129,12 +130,10 @@ class PodActiveInterval(msgspec.Struct, kw_only=True):
 
     @property
     def is_static(self) -> bool:
-        """Whether it came from a file or a URL."""
         return self.source in ("file", "http")
 
     @property
     def full_name(self) -> str:
-        """``namespace/name``."""
         return f"{self.namespace}/{self.name}"
 
     def may_count(self, start_ns: int, end_ns: int) -> bool:
@@ -250,7 +249,6 @@ class Restarting:
         return self._policy == ALWAYS and all(c.restart_policy in (None, ALWAYS) for c in each)
 
     def is_init(self, name: str) -> bool:
-        """Whether it is one of the initialization, a sidecar among them."""
         return name in self._inits
 
     @property
@@ -329,7 +327,7 @@ def inherited(
                 ),
                 None,
             )
-            last = msgspec.structs.replace(
+            last = replace(
                 last,
                 process=process.number,
                 since_ns=process.started_ns,

@@ -61,7 +61,6 @@ class ListedInstances:
         self._over: dict[str, tuple[int, int]] = {}
 
     def note(self, record: Record) -> None:
-        """Take in a list of the first reading."""
         body = record.body
         assert isinstance(body, PodListed)
         key = pod_key(body.pod_uid, body.namespace, body.pod) or ""
@@ -104,7 +103,6 @@ class ListedInstances:
         return found
 
     def of_pod(self, key: str) -> Mapping[str, ListedInstance]:
-        """ID -> instance, of the containers of a pod."""
         return self._of_pods.get(key, {})
 
     def instance(self, container_id: str | None) -> ListedInstance | None:
@@ -204,7 +202,6 @@ class ListedPod:
 
     @property
     def raw(self) -> bytes:
-        """JSON of metadata, spec and status."""
         return self._raw
 
 
@@ -255,7 +252,6 @@ class PodRegister:
         return ListedPod(seq, ts_ns, body, shared, typed)
 
     def settle(self) -> None:
-        """Put versions in the order of time."""
         for versions in self._versions.values():
             versions.sort(key=lambda version: (version.ts_ns, version.seq))
         for keys in self._names.values():

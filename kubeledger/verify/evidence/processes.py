@@ -101,7 +101,6 @@ class Processes:
     """Kinds of the records that this needs."""
 
     def __init__(self) -> None:
-        """None is known yet."""
         self.all: list[Process] = []
         self._starts: list[int] = []
         self._noted: list[tuple[int, int, KubeletStarted]] = []
@@ -109,7 +108,6 @@ class Processes:
         self.of_none: set[int] = set()
 
     def note(self, record: Record) -> None:
-        """Take in a record; one of another kind changes nothing."""
         match record.body:
             case KubeletStarted() as body:
                 self._noted.append((record.ts_ns, record.seq, body))

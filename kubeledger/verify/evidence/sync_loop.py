@@ -143,7 +143,6 @@ class LoopIterations:
     """The sync loops of a node, from the first reading."""
 
     def __init__(self, times: Times) -> None:
-        """None is known yet."""
         self._times = times
         self._noted: dict[str, set[int]] = {"config": set(), "relists": set(), "preempted": set()}
         self._config: list[int] = []
@@ -164,7 +163,6 @@ class LoopIterations:
     """Kinds of the records that this needs."""
 
     def note(self, record: Record) -> None:
-        """Take in a record; one of another kind changes nothing."""
         body = record.body
         if isinstance(body, PodConfigChanged):
             self._noted["config"].add(record.ts_ns)
@@ -267,7 +265,6 @@ class PodsWithoutAdd:
     """Kinds of the records that this needs."""
 
     def __init__(self) -> None:
-        """Nothing is known yet."""
         self._starts: list[tuple[int, bool]] = []
         self._last_line_ns = 0
         self._adds: dict[str, list[int]] = {}
@@ -278,7 +275,6 @@ class PodsWithoutAdd:
         self._created: dict[tuple[str | None, str], int] = {}
 
     def note(self, record: Record) -> None:
-        """Take in a record; one of another kind changes nothing."""
         match record.body:
             case KubeletStarted() as body:
                 self.logged(record.ts_ns)
@@ -303,7 +299,6 @@ class PodsWithoutAdd:
                 self._victims.setdefault(pod, []).append((record.ts_ns, record.seq))
 
     def logged(self, ts_ns: int) -> None:
-        """The log has a line of that time."""
         self._last_line_ns = max(self._last_line_ns, ts_ns)
 
     def found(self) -> Iterator[PodWithoutAdd]:

@@ -81,7 +81,6 @@ class Timeline:
     # First reading -----------------------------------------------------------------------
 
     def note(self, record: Record) -> None:
-        """Take in a record; one of another kind changes nothing."""
         kind = type(record.body)
         if kind in Processes.KINDS:
             self.processes.note(record)

@@ -105,7 +105,6 @@ class Times:
     # First reading -----------------------------------------------------------------------
 
     def note(self, record: Record) -> None:
-        """Take in a record; one of another kind changes nothing."""
         body, ts_ns = record.body, record.ts_ns
         match body:
             case KubeletStarted():
@@ -258,7 +257,6 @@ class Times:
         return None if instance is None else self._listed(instance.began_ns, told_ns)
 
     def listed_end(self, container_id: str | None, told_ns: int | None = None) -> When | None:
-        """The same of its end."""
         instance = self._instances.instance(container_id)
         return None if instance is None else self._listed(instance.ended_ns, told_ns)
 

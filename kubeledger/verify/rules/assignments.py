@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.pod import SIDECAR, Container, Pod
 from kubeledger.kubelet.kube.podtotals import is_pod_level
@@ -73,7 +74,6 @@ class Spec(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of the container."""
         return self.container.name or ""
 
     @property
@@ -149,7 +149,6 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         self._readings: dict[Holder, list[tuple[int, V]]] = {}
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
-        """What files show, and who ever got something."""
         return {
             self.grants: self._foresee_change,
             self.releases: self._foresee_change,
@@ -157,7 +156,6 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         }
 
     def sees(self) -> Mapping[type[Body], See]:
-        """Decisions about containers, the manager's file, and starts of the kubelet."""
         return {
             self.grants: self._decided,
             self.releases: self._decided,
@@ -172,7 +170,6 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         }
 
     def settle(self, state: NodeState) -> None:
-        """The records end."""
         self._compare(None)
 
     # -- what each manager says of itself -------------------------------------------------------
@@ -296,7 +293,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
             keeps = self.surely_has(holder, record.ts_ns)
             found = let_go(self.context, state, holder[0], keeps=keeps)
             why = f"{found.why}; {self.text(held.value)} given back"
-            return msgspec.structs.replace(found, why=why, inputs=(held.seq,))
+            return replace(found, why=why, inputs=(held.seq,))
         if self.complete and not inferred and not (asks and self.may_have_got(holder)):
             return same(False, "it had nothing that could be given back")
         return lacks(["what it had before"])
@@ -360,7 +357,6 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         self._witnesses.note_change(row)
 
     def _asked(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401 - either
-        """A pod was to be admitted."""
         self.pending = key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod)
 
     # -- state files ----------------------------------------------------------------------------
@@ -370,7 +366,6 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         self._changes.setdefault(holder, []).append(record)
 
     def foresee_file(self, record: Record, body: Any) -> None:  # noqa: ANN401 - any file
-        """First reading of a state file."""
         if body.checksum_ok is not False:
             for holder, value in self.contents_of(body).items():
                 self._readings.setdefault(holder, []).append((record.ts_ns, value))

@@ -60,7 +60,6 @@ class ClaimVerifier(RuleVerifier):
         self._witnesses: Witnesses[_Devices] = Witnesses(_SHOWN_NS)
 
     def sees(self) -> Mapping[type[Body], See]:
-        """Both, and starts: nothing counts as prepared after one."""
         return {
             KubeletStarted: self._kubelet_started,
             ClaimPrepared: self._prepared,
@@ -69,7 +68,6 @@ class ClaimVerifier(RuleVerifier):
         }
 
     def settle(self, state: NodeState) -> None:
-        """The records have ended."""
         self._compare(None)
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
@@ -104,7 +102,6 @@ class ClaimVerifier(RuleVerifier):
         self._witnesses.note_change(row)
 
     def _compare(self, ts_ns: int | None) -> None:
-        """Show what files denied."""
         for told, shown in self._witnesses.passed(ts_ns):
             sides = (told.seq, told.text), (shown.seq, shown.text)
             why = f"{_FILE} shows another claim than the DRA manager prepared"

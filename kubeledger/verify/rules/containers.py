@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final, Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.resources import pod_key
 from kubeledger.kubelet.kube.statuses import (
@@ -200,7 +201,6 @@ class Container(msgspec.Struct):
         return False
 
     def push(self, instance: Instance) -> None:
-        """Another instance."""
         self.was_inherited = False
         instance.after_ns, self.held_ns = self.held_ns, None
         self.shown += 1
@@ -250,7 +250,7 @@ class Causes:
 def corrected(body: B, wrong: Judgement | None) -> B:
     """The body as it must have been, so that one wrong name is found only once."""
     expected = None if wrong is None else wrong.expected
-    return body if expected is None else msgspec.structs.replace(body, **expected)
+    return body if expected is None else replace(body, **expected)
 
 
 def _names(cause: Body) -> Fields:

@@ -17,11 +17,7 @@ from kubeledger.kubelet.cpumanager.policy_options import (
     StaticPolicyOptions,
     new_static_policy_options,
 )
-from kubeledger.kubelet.cpumanager.policy_static import (
-    PolicyError,
-    StaticPolicy,
-    new_static_policy,
-)
+from kubeledger.kubelet.cpumanager.policy_static import PolicyError, StaticPolicy, new_static_policy
 from kubeledger.kubelet.cpumanager.state_checkpoint import Assignments, State, StateError
 from kubeledger.kubelet.cpumanager.topology import CPUTopology, machine_of
 from kubeledger.kubelet.kube.containermanager import AllocationError, CPUSet, parse
@@ -139,7 +135,6 @@ class CpuPolicy:
         return self.static.get_topology_hints(state, pod, container) or {}
 
     def free(self, pool: CPUSet, reusable: CPUSet, *, physical: bool) -> CPUSet:
-        """CPUs that count as free."""
         if physical:
             return pool & ~self.static.reserved_physical
         return pool & ~self.static.reserved | reusable

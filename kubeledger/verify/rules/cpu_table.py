@@ -12,7 +12,7 @@ from functools import reduce
 from operator import or_
 from typing import ClassVar, Final
 
-import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.cpumanager.policy_options import GuaranteedCPUs
 from kubeledger.kubelet.cpumanager.state_checkpoint import Assignments, State
@@ -34,13 +34,7 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, open_to, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.activity import is_active
-from kubeledger.verify.rules.assignments import (
-    AssignmentVerifier,
-    Holder,
-    OwnHints,
-    Spec,
-    specs_in,
-)
+from kubeledger.verify.rules.assignments import AssignmentVerifier, Holder, OwnHints, Spec, specs_in
 from kubeledger.verify.rules.cpu_policy import CpuPolicy, cpu_policy_of, is_varied
 
 _SLACK_NS: Final = 5 * NS_PER_S
@@ -77,16 +71,13 @@ class CpuTable(AssignmentVerifier[CPUSet]):
         self.last_file: CpuManagerStateRead | None = None
 
     def is_own(self, resource: str) -> bool:
-        """CPUs."""
         return resource == "cpu"
 
     @property
     def is_varied(self) -> bool:
-        """Whether a variant gives the policy other options or reserves."""
         return is_varied(self.context)
 
     def hints(self, pod: Pod, container: Container | None) -> OwnHints | None:
-        """What a variant's policy offers."""
         policy, _ = self.policy
         if policy is None or self.pool is None or not self.complete:
             return None
@@ -96,21 +87,17 @@ class CpuTable(AssignmentVerifier[CPUSet]):
         return policy.hints(state, pod, container, self.reusable(pod, holder))
 
     def text(self, value: CPUSet) -> str:
-        """What a container has."""
         return text_of(value)
 
     def contents_of(self, body: CpuManagerStateRead) -> dict[Holder, CPUSet]:
-        """Containers and their CPUs."""
         entries = ((uid, sets) for uid, sets in body.assignments.items() if uid)
         return {(uid, name): parse(text) for uid, sets in entries for name, text in sets.items()}
 
     def reset(self) -> None:
-        """Nothing is known of the table."""
         super().reset()
         self.pool, self.start = None, None
 
     def started(self, record: Record, body: CpuManagerStarted, state: NodeState) -> None:
-        """A new process has the file's assignments, or none."""
         pool, before = set_or_none(body.default_cpu_set), self.pool
         self.begin(body.restored, same=pool == before)
         self.start, self.start_seq, self.pool = body, record.seq, pool
@@ -149,7 +136,6 @@ class CpuTable(AssignmentVerifier[CPUSet]):
         self.overdue(record, lacking, noticed_ns)
 
     def given(self, body: CpusAllocated) -> CPUSet:
-        """The CPUs of a grant."""
         return parse(body.cpu_set)
 
     def take(self, record: Record, holder: Holder, value: CPUSet) -> None:
@@ -282,7 +268,6 @@ class CpuTable(AssignmentVerifier[CPUSet]):
         )
 
     def contents(self) -> Assignments:
-        """The table as the policy has it."""
         held: Assignments = {}
         for (pod, container), has in self.held.items():
             held.setdefault(pod, {})[container] = has.value
@@ -294,8 +279,8 @@ def _as_created(pod: Pod) -> Pod:
     if pod.status is None:
         return pod
     bare = {"container_statuses": None, "init_container_statuses": None}
-    status = msgspec.structs.replace(pod.status, **bare)
-    return msgspec.structs.replace(pod, status=status)
+    status = replace(pod.status, **bare)
+    return replace(pod, status=status)
 
 
 def union(sets: Iterable[CPUSet]) -> CPUSet:

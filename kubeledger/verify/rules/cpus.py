@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.cpumanager.policy_options import FULL_PCPUS_ONLY
 from kubeledger.kubelet.cpumanager.policy_static import returned_cpus
@@ -72,7 +72,6 @@ class CpuVerifier(CpuTable):
             )
 
     def judge(self, record: Record, holder: Holder, state: NodeState) -> Judgement:
-        """Judge a grant, a release, or that there was too little."""
         body = record.body
         if isinstance(body, CpusAllocated):
             return self._judge_grant(record, body, holder, state)
@@ -172,7 +171,7 @@ class CpuVerifier(CpuTable):
             found = self._late(record, holder, found)
         if expected["cpu_set"] != body.cpu_set:
             found = same(False, f"it had {expected['cpu_set']}", inputs=(held.seq,))
-        return msgspec.structs.replace(found, expected=expected)
+        return replace(found, expected=expected)
 
     def _late(self, record: Record, holder: Holder, found: Judgement) -> Judgement:
         """Say it where a pod has kept its CPUs for long as the last one that was to be admitted."""
@@ -182,7 +181,7 @@ class CpuVerifier(CpuTable):
         if not late or self.pending != holder[0]:
             return found
         kept = "it counted as active until another pod was to be admitted"
-        return msgspec.structs.replace(found, why=f"{found.why}; {kept}")
+        return replace(found, why=f"{found.why}; {kept}")
 
     def _judge_refusal(
         self, record: Record, body: CpuAllocationFailed, holder: Holder, state: NodeState

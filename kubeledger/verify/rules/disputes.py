@@ -149,7 +149,6 @@ class SourceDisputes(Verifier):
     """Compares what is shown of one fact; memory grows with pods and their containers."""
 
     def __init__(self, context: VerifyContext) -> None:
-        """No account of anything yet."""
         super().__init__(context)
         self._sources: Witnesses[Parts] = Witnesses(0, _may_be_one)
         self._victims: dict[str, Row[Parts]] = {}
@@ -158,7 +157,6 @@ class SourceDisputes(Verifier):
         self._machine: Row[Parts] | None = None
 
     def sees(self) -> Mapping[type[Body], See]:
-        """Every record that shows one of the facts."""
         return {
             ContainerDied: self._container_died,
             ContainerKilled: self._container_killed,
@@ -389,7 +387,6 @@ class SafetyVerifier(Verifier):
         self._safety = Safety()
 
     def sees(self) -> Mapping[type[Body], See]:
-        """All that the invariants are about."""
         return dict.fromkeys(TAKES, self._take)
 
     def _take(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401 - any body

@@ -227,7 +227,6 @@ class KillVerifier(RuleVerifier):
         self._thresholds[record.seq] = body.threshold_kind
 
     def sees(self) -> Mapping[type[Body], See]:
-        """What kills follow from, where the timeline does not show it."""
         return {
             **dict.fromkeys(_NAMED, self._names.see),
             ProbeTransitioned: self._transitioned,

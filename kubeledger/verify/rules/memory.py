@@ -42,7 +42,6 @@ class MemoryVerifier(MemoryTableVerifier):
     validated = f"{_FILE}policy_static.go validateState"
 
     def judge(self, record: Record, holder: Holder, state: NodeState) -> Judgement:
-        """Judge a grant, a release, or that there was too little."""
         body, held = record.body, self.held.get(holder)
         self.find_machine(record.ts_ns)
         if isinstance(body, MemoryReleased):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from itertools import takewhile
 from typing import ClassVar, Final
 
-import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.containermanager import AllocationError
 from kubeledger.kubelet.kube.pod import Container, Pod
@@ -37,13 +37,7 @@ from kubeledger.verify.evidence.machine import (
     reserves_of,
     with_reserves,
 )
-from kubeledger.verify.rules.assignments import (
-    AssignmentVerifier,
-    Holder,
-    OwnHints,
-    Spec,
-    specs_in,
-)
+from kubeledger.verify.rules.assignments import AssignmentVerifier, Holder, OwnHints, Spec, specs_in
 from kubeledger.verify.rules.devices.model import nodes_text
 from kubeledger.verify.variant import RECORDED
 
@@ -94,11 +88,9 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
             self._files.append((record.ts_ns, record.seq, body.machine))
 
     def text(self, value: Blocks) -> str:
-        """What a container has."""
         return sizes(value)
 
     def contents_of(self, body: MemoryManagerStateRead) -> dict[Holder, Blocks]:
-        """Containers and their blocks."""
         entries = body.assignments.items()
         return {(uid, name): blocks for uid, sets in entries for name, blocks in sets.items()}
 
@@ -128,11 +120,9 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
 
     @property
     def is_varied(self) -> bool:
-        """Whether a variant keeps another part of the NUMA nodes."""
         return self.context.settings.is_varied(_RESERVED)
 
     def started(self, record: Record, body: MemoryManagerStarted, state: NodeState) -> None:
-        """A new process has the file's assignments, or none."""
         self.begin(body.restored)
         self.followed.restart()
         if not self.complete:
@@ -143,7 +133,6 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
             self._begin_followed(record.ts_ns)
 
     def reset(self) -> None:
-        """Nothing is known of the table."""
         super().reset()
         self.followed.forget()
 
@@ -154,7 +143,7 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
             return
         if (reserves := self._reserves()) is not None:
             machine = with_reserves(body.machine, reserves)
-            body = msgspec.structs.replace(body, machine=machine)
+            body = replace(body, machine=machine)
         self.followed.adopt(profile, body)
         self._followed_ns, self._followed_seq = record.ts_ns, record.seq
 
@@ -165,7 +154,6 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
             self._followed_ns, self._followed_seq = ts_ns, self.seqs[0]
 
     def take(self, record: Record, holder: Holder, value: Blocks) -> None:
-        """A container has it from now on."""
         super().take(record, holder, value)
         nodes = frozenset(node for block in value for node in block.numa_nodes)
         specs = self.specs(record)
@@ -175,7 +163,6 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
             self.followed.forget()
 
     def lose(self, record: Record, holder: Holder) -> None:
-        """A container has nothing any more."""
         super().lose(record, holder)
         self.followed.take_back(*holder)
 
@@ -208,11 +195,9 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
         return (NO_AFFINITY,) if none else ()
 
     def is_own(self, resource: str) -> bool:
-        """Memory, and huge pages of each size."""
         return resource == MEMORY or resource.startswith(HUGE_PAGES)
 
     def hints(self, pod: Pod, container: Container | None) -> OwnHints | None:
-        """What the policy offers."""
         is_known = self.complete and self.followed.is_known
         return self.followed.hints(pod, container) if is_known else None
 

@@ -44,7 +44,6 @@ class PullTurns:
         self._turns: deque[_Turn] = deque(maxlen=_KEPT)
 
     def forget(self) -> None:
-        """Another process runs."""
         self._turns.clear()
 
     def judge(self, record: Record, body: PullEnded, slack_ns: int) -> Judgement:
@@ -243,12 +242,10 @@ class PullUsers:
         }
 
     def pulled(self, record: Record, body: PullEnded) -> None:
-        """An image is there from now on."""
         if body.image is not None:
             self._present[body.image] = record, "pulled"
 
     def used(self, record: Record, body: PullDecided) -> None:
-        """An image was there."""
         if body.image is not None:
             self._present.setdefault(body.image, (record, "used without a pull"))
 

@@ -111,7 +111,6 @@ class PullVerifier(RuleVerifier):
         return self._users.prescans()
 
     def sees(self) -> Mapping[type[Body], See]:
-        """The decisions."""
         return {
             PullDecided: self._decided,
             PullEnded: self._ended,

@@ -52,7 +52,6 @@ class ShutdownVerifier(RuleVerifier):
         self._stopped: dict[str, tuple[int, Record]] = {}
 
     def sees(self) -> Mapping[type[Body], See]:
-        """What shows a shutdown, and what it does to pods."""
         return {
             KubeletStarted: lambda record, body, state: self._restart(),
             ClockStepped: lambda record, body, state: self._restart(),

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.flowcontrol import BackOffPolicy
 from kubeledger.kubelet.kube.statuses import ALWAYS
@@ -100,7 +101,6 @@ class SyncVerifier(RuleVerifier):
         self._images: dict[str, tuple[str, int]] = {}
 
     def sees(self) -> Mapping[type[Body], See]:
-        """What runs and what ends pods; what says that a sync failed."""
         says = (RestartBackedOff, PodStageFailed, KubernetesEvent)
         return {
             **dict.fromkeys(says, self._deferred),
@@ -406,7 +406,7 @@ def _specs(versions: Iterable[ListedPod]) -> list[Pod]:
         except msgspec.ValidationError:
             return []
         spec = pod.spec
-        bare = msgspec.structs.replace(
+        bare = replace(
             spec,
             containers=_bare(spec.containers),
             init_containers=_bare(spec.init_containers),
@@ -424,4 +424,4 @@ def _specs(versions: Iterable[ListedPod]) -> list[Pod]:
 def _bare(containers: tuple[Container, ...] | None) -> tuple[Container, ...] | None:
     if containers is None:
         return None
-    return tuple(msgspec.structs.replace(c, resources=None, resize_policy=None) for c in containers)
+    return tuple(replace(c, resources=None, resize_policy=None) for c in containers)

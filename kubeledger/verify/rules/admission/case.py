@@ -15,6 +15,7 @@ from math import prod
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.pod import Node, Pod
 from kubeledger.kubelet.kube.podtotals import allocated
@@ -73,7 +74,7 @@ class CountedPod(msgspec.Struct, frozen=True):
         yield self
         assumes = f"what the status of pod {self.name} said of its resize"
         for pod in self.readings:
-            yield msgspec.structs.replace(self, pod=pod, assumes=assumes)
+            yield replace(self, pod=pod, assumes=assumes)
 
 
 class AdmissionOutcome(msgspec.Struct, frozen=True):
@@ -249,9 +250,7 @@ def capacities(resources: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"the node's capacity of {resource}" for resource in resources)
 
 
-def _orders(
-    reasons: list[PredicateFailureReason],
-) -> Iterator[list[PredicateFailureReason]]:
+def _orders(reasons: list[PredicateFailureReason]) -> Iterator[list[PredicateFailureReason]]:
     """Each scalar resource may come first: their order is that of a Go map."""
     random = lifecycle.insufficient_scalars(reasons)
     yield reasons

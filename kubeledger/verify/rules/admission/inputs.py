@@ -8,7 +8,7 @@ from itertools import product
 from math import prod
 from typing import Final
 
-import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.eviction.signals import CONDITION_OF
 from kubeledger.kubelet.kube.pod import Node, NodeSpec, NodeStatus, ObjectMeta, Pod
@@ -164,7 +164,7 @@ class AdmissionInputs:
         most = allocatable.amounts["pods"].value()
         if sum(not other.doubtful for other in others) > most and not context.variant.settings:
             # No kubelet has admitted so many: what showed their ends, or of the settings, is lost.
-            others = tuple(msgspec.structs.replace(other, doubtful=True) for other in others)
+            others = tuple(replace(other, doubtful=True) for other in others)
         unsized: tuple[str, ...] = ()
         if not allocatable.is_complete:
             unsized = tuple(sorted(found.asked - allocatable.amounts.keys() - {*found.extended}))
@@ -297,11 +297,7 @@ def _pressure_on(
     """
     if any(signal.read_ts_ns > since_ns for signal in state.images.signals.values()):
         return None  # it was admitted before, and what was read since shows nothing of that
-    qos = pod_qos(
-        pod,
-        status_wins=facts.qos_class_from_status,
-        pod_level=facts.pod_level_resources,
-    )
+    qos = pod_qos(pod, status_wins=facts.qos_class_from_status, pod_level=facts.pod_level_resources)
     keys = {toleration.key or _MEMORY_TAINT for toleration in pod.spec.tolerations or ()}
     by_memory = qos == "BestEffort" and _MEMORY_TAINT not in keys
     for condition in dict.fromkeys(CONDITION_OF.values()):

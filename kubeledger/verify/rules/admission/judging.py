@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.podclass import is_critical_pod
 from kubeledger.kubelet.lifecycle.nodeinfo import pod_request
@@ -98,8 +99,8 @@ def judged(
         else:
             decided = judgement.verdict != "unverifiable" and judgement.rule != RULE_DEVICES
             why = f"{judgement.why} ({_NOTE})" if case.inferred and decided else judgement.why
-            judgement = msgspec.structs.replace(judgement, why=why)
-    return msgspec.structs.replace(judgement, rule=judgement.rule or rule)
+            judgement = replace(judgement, why=why)
+    return replace(judgement, rule=judgement.rule or rule)
 
 
 def freely(rulings: Iterable[Ruling]) -> Ruling:
@@ -107,7 +108,7 @@ def freely(rulings: Iterable[Ruling]) -> Ruling:
     first: Ruling | None = None
     for ruling in rulings:
         if ruling.allowed:
-            return ruling if first is None else msgspec.structs.replace(ruling, chosen=False)
+            return ruling if first is None else replace(ruling, chosen=False)
         first = first or ruling
     assert first is not None
     return first
@@ -120,7 +121,7 @@ def by_its_numbers(
 
     ``unknown_inputs``: what no record shows and may have led to it.
     """
-    given = [msgspec.structs.replace(each, assumes=()) for each in rulings if each.allowed]
+    given = [replace(each, assumes=()) for each in rulings if each.allowed]
     others = [Ruling(allowed=True, why="", assumes=(phrase,)) for phrase in unknown_inputs]
     return judge(given or [*rulings, *others], cut=ENDS if case.is_cut and not given else None)
 

@@ -68,7 +68,6 @@ class Nodes:
         self._records_with: dict[tuple[str, ...], list[NodeRecord]] = {}
 
     def prescan(self, record: Record, body: NodeObserved) -> None:
-        """Take in what a record of the node says."""
         self._records.append(NodeRecord(record.ts_ns, record.seq, body))
         self._records_with.clear()
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Final, cast, get_args
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.cpumanager.policy_static import SMT_ALIGNMENT_REASON
 from kubeledger.kubelet.eviction.signals import CONDITION_OF
@@ -208,10 +209,7 @@ _LATE: Final = ("AppArmor", "NodeShutdown", "PodFeatureUnsupported")
 
 
 def judge_refused(
-    case: AdmissionCase,
-    body: PodRejected,
-    pressure: NodePressure,
-    shutdown: int | None = None,
+    case: AdmissionCase, body: PodRejected, pressure: NodePressure, shutdown: int | None = None
 ) -> Judgement:
     """Judge a recorded refusal; ``shutdown``: the record that shows that the node shuts down.
 
@@ -225,7 +223,7 @@ def judge_refused(
         return _by_pressure(case, body, pressure)
     if body.message.startswith(ALLOCATION) and body.reason == UNEXPECTED_REASON:
         missing = lacks(("what the device, CPU and memory managers held",))
-        return msgspec.structs.replace(missing, rule=RULE_DEVICES)
+        return replace(missing, rule=RULE_DEVICES)
     worlds = list(case.outcomes())
     likely = worlds[0][0]
     if likely.result.admit and shutdown is not None and body.reason == NOT_ADMITTED[0]:
@@ -239,7 +237,7 @@ def judge_refused(
     rulings = [freely(_refuses(case, each, recorded) for each in choices) for choices in worlds]
     if _misquotes(case, body):
         certain = not case.inferred
-        rulings = [msgspec.structs.replace(each, certain=certain) for each in rulings]
+        rulings = [replace(each, certain=certain) for each in rulings]
         return by_its_numbers(case, rulings, ())
     return by_its_numbers(case, rulings, _left_open(case, likely, body))
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.allocation.handlers import (
     DEFERRED,
@@ -257,7 +258,7 @@ def _in_world(case: AdmissionCase, body: PodResized, outcome: AdmissionOutcome) 
     result = outcome.result
     refusal = None if result.admit else Refusal(result.reason, result.message)
     ruling = _ruling(case, body, refusal, outcome)
-    return msgspec.structs.replace(ruling, assumes=outcome.assumes)
+    return replace(ruling, assumes=outcome.assumes)
 
 
 def _ruling(

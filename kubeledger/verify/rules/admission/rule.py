@@ -9,12 +9,7 @@ from kubeledger.kubelet.lifecycle.state import known
 from kubeledger.model.bodies.cgroups import PodsStateRead
 from kubeledger.model.bodies.devicemanager import AllocationFailed
 from kubeledger.model.bodies.eviction import PodPreempted, PreemptionFailed
-from kubeledger.model.bodies.lifecycle import (
-    PodAdmitted,
-    PodRejected,
-    PodResized,
-    PodTerminating,
-)
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected, PodResized, PodTerminating
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.bodies.resourcemanagers import (
     AffinityDecided,
@@ -65,7 +60,6 @@ class AdmissionVerifier(RuleVerifier):
         self._decided: set[int] = set()
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
-        """What managers refuse, and what the node has."""
         return {
             NodeObserved: self._inputs.nodes.prescan,
             HintsGenerated: self._inputs.refusals.note_hints,
@@ -77,7 +71,6 @@ class AdmissionVerifier(RuleVerifier):
         }
 
     def sees(self) -> Mapping[type[Body], See]:
-        """All that admission reads and decides."""
         return {
             KubeletStarted: self._kubelet_started,
             NodeObserved: self._inputs.node_observed,

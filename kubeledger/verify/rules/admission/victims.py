@@ -44,7 +44,6 @@ class Kill(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """``namespace/name`` of the victim."""
         return f"{self.body.victim_namespace}/{self.body.victim_pod}"
 
     @property

@@ -57,7 +57,6 @@ class Creators:
         self._made_ns: dict[str, int] = {}
 
     def prescan(self, record: Record, body: CgroupUpdated) -> None:
-        """Take in a snapshot of the first reading."""
         if body.level == "pod" and body.pod_uid:
             first_ns = self._made_ns.get(body.pod_uid, record.ts_ns)
             self._made_ns[body.pod_uid] = min(first_ns, record.ts_ns)
@@ -151,7 +150,6 @@ class PodLevels:
         self._rules_of = rules_of
 
     def prescan(self, record: Record, body: PodResized) -> None:
-        """Take in a resize in place of the first reading."""
         self.resized_ns.setdefault(body.pod_uid, []).append(record.ts_ns)
 
     def level(

@@ -75,7 +75,6 @@ class Removals:
         self._last_ns = 0
 
     def prescan(self, record: Record, body: Body) -> None:
-        """Take in a snapshot of the first reading."""
         self._last_ns = max(self._last_ns, record.ts_ns)
         if isinstance(body, CgroupUpdated | CgroupObserved):
             seen, path = (record.ts_ns, record.seq), body.cgroup
@@ -244,7 +243,6 @@ class CgroupVerifier(RuleVerifier):
         self._snapshot_ns: int | None = None
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
-        """All snapshots and writes."""
         return {
             CgroupObserved: self._removals.prescan,
             CgroupRemoved: self._removals.prescan,
@@ -255,12 +253,10 @@ class CgroupVerifier(RuleVerifier):
         }
 
     def derive(self, state: NodeState) -> None:
-        """Explain the writes by all of them."""
         self._writes.settle(state)
         self._rules.clear()
 
     def sees(self) -> Mapping[type[Body], See]:
-        """Body type -> method."""
         return {
             CgroupObserved: lambda record, _, state: self._stays(record, state),
             CgroupRemoved: self._removed,

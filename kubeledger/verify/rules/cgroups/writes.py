@@ -200,7 +200,6 @@ class Write(msgspec.Struct):
     inputs: tuple[int, ...] = ()
 
     def due(self, why: str, *inputs: int) -> None:
-        """Explain it."""
         self.explained, self.inputs = why, inputs
 
 
@@ -221,7 +220,6 @@ class Writes:
         self._runs: list[list[int]] = []
 
     def prescan(self, record: Record, body: QOSCgroupsUpdated | QOSReserveComputed) -> None:
-        """Take in a record of the first reading."""
         if isinstance(body, QOSReserveComputed):
             self._reserves.append(record)
         else:
@@ -253,7 +251,6 @@ class Writes:
                 self._explain_by_pods(writes, of.get(process.number, []))
 
     def of(self, seq: int) -> Write:
-        """The write that a record shows."""
         return self._by_seq[seq]
 
     def before(self, ts_ns: int) -> list[Write]:

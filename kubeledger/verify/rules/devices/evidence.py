@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.devicemanager.manager import ManagerImpl
 from kubeledger.kubelet.devicemanager.plans import Request
@@ -75,16 +76,13 @@ class Holdings:
         self._held: dict[Holder, Held] = {}
 
     def take(self, holder: Holder, held: Held) -> None:
-        """A container holds devices from now on."""
         held.run = self.run
         self._held[holder] = held
 
     def get(self, holder: Holder) -> Held | None:
-        """What a container holds of a resource."""
         return self._held.get(holder)
 
     def release(self, pod: str, container: str | None = None, resource: str | None = None) -> None:
-        """A pod, or a part of it, holds nothing any more."""
         for holder in self.of_pod(pod):
             if container in (None, holder[1]) and resource in (None, holder[2]):
                 del self._held[holder]
@@ -96,11 +94,9 @@ class Holdings:
             del self._held[holder]
 
     def of_pod(self, pod: str) -> list[Holder]:
-        """What the pod holds, in sorted order."""
         return sorted(holder for holder in self._held if holder[0] == pod)
 
     def __iter__(self) -> Iterator[tuple[Holder, Held]]:
-        """All holdings."""
         yield from self._held.items()
 
     def in_use(self, holder: Holder, keeps: Callable[[str], bool]) -> InUse:
@@ -187,7 +183,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def resource(self) -> str:
-        """What is asked for."""
         return self.holder[2]
 
     def opened(self) -> Evidence:
@@ -195,8 +190,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         in_use = self.in_use
         sure = frozenset(d for d in in_use.certain if any(map(self.surely, in_use.holders[d])))
         maybe = in_use.maybe | in_use.certain - sure
-        in_use = msgspec.structs.replace(in_use, certain=sure, maybe=maybe, unknown=True)
-        return msgspec.structs.replace(self, in_use=in_use, listed=self.listed.opened())
+        in_use = replace(in_use, certain=sure, maybe=maybe, unknown=True)
+        return replace(self, in_use=in_use, listed=self.listed.opened())
 
     @property
     def free(self) -> _Devices:

@@ -52,7 +52,6 @@ class Entry(NamedTuple):
 
     @property
     def ids(self) -> frozenset[str]:
-        """All devices of it."""
         return all_ids(self.numa)
 
 
@@ -124,7 +123,6 @@ class FirstPass:
         self._writes: list[When] = []
 
     def note(self, record: Record, body: Body) -> None:
-        """Take in one record of the first reading; they come in any order."""
         when = when_of(record)
         names = (getattr(body, name, None) or "" for name in ("namespace", "pod"))
         pod = getattr(body, "pod_uid", None) or "/".join(names)

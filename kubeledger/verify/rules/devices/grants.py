@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.devicemanager.explain import misfit
 from kubeledger.kubelet.devicemanager.manager import HEALTHY, Device, ManagerImpl
@@ -40,7 +40,7 @@ def granted(evidence: Evidence, claimed: _Devices) -> Judgement:
     are disputed, one is the stored one: the claim may go by any of them.
     """
     found = [
-        _granted(msgspec.structs.replace(evidence, affinities=masks), claimed)
+        _granted(replace(evidence, affinities=masks), claimed)
         for masks in ([(m,) for m in evidence.affinities] if evidence.affinities else [()])
     ]
     return max(found, key=lambda one: WORST_FIRST.index(one.verdict))
@@ -280,4 +280,4 @@ class Grants:
 
 def found_with(found: Judgement, inputs: tuple[int, ...] = (), **fields: Any) -> Judgement:  # noqa: ANN401
     """A judgement that rests on these records as well."""
-    return msgspec.structs.replace(found, inputs=(*found.inputs, *inputs), **fields)
+    return replace(found, inputs=(*found.inputs, *inputs), **fields)

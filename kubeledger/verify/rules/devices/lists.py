@@ -107,7 +107,6 @@ class DeviceLists:
         self._asked.append(when)
 
     def stopped(self, when: When, resource: str) -> None:
-        """A plugin's stream ended."""
         self._spans.setdefault(resource, []).append(_Span(when, "stopped"))
 
     def reported(self, when: When, body: DevicesReported) -> None:
@@ -118,7 +117,6 @@ class DeviceLists:
         self._spans.setdefault(body.resource, []).append(span)
 
     def listed(self, when: When, registered: Mapping[str, Collection[str]]) -> None:
-        """A sound checkpoint was read."""
         self.reads.append(when)
         for resource, ids in registered.items():
             self.exists(resource, ids)
@@ -163,7 +161,6 @@ class DeviceLists:
         return -1 if process is None else process.number
 
     def restarted(self, when: When, until: When) -> bool:
-        """Whether a kubelet process began in between."""
         return self._process(when) != self._process(until)
 
     def logs_requests(self, when: When) -> bool:
@@ -204,7 +201,6 @@ class DeviceLists:
 
     @property
     def resources(self) -> Collection[str]:
-        """All resources that any list names."""
         return self._settled.keys()
 
     def _settle(

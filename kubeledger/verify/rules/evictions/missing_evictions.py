@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeVar
 
-import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.eviction.ranking import Candidate, rank_key
 from kubeledger.kubelet.eviction.signals import ALLOCATABLE_MEMORY, RESOURCE_OF
@@ -79,7 +79,7 @@ def judge_met(
     what = f"{claim.threshold_kind or ''} threshold of {claim.signal or claim.resource}{amount}"
     why = f"no {what.strip()} is set" + ("" if claim.observed is None else " that fits")
     # Of which kind it was, and in which round, follows from lines that may be lost.
-    of_any_kind = msgspec.structs.replace(claim, threshold_kind=None, observed=None)
+    of_any_kind = replace(claim, threshold_kind=None, observed=None)
     certain = not any(_may_mean(of_any_kind, each, reading) for each, reading in read.items())
     return [(same(False, why, inputs=seqs, certain=certain), None)]
 
@@ -261,7 +261,7 @@ class MissingEvictions:
     ) -> None:
         """Say it at a round, which is the place of a decision that did not come."""
         debt = self._debt(last, kind, expected, why)
-        self._context.convict(msgspec.structs.replace(debt, subject=subject))
+        self._context.convict(replace(debt, subject=subject))
 
     def _debt(self, last: Round, kind: str, expected: dict[str, Any], why: str) -> Debt:
         inputs = [self._context.settings.seq or 0, *(each.seq for each in last.readings.values())]

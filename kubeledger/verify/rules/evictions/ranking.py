@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.eviction.local_storage import LocalStorageExcess, excesses
 from kubeledger.kubelet.eviction.ranking import candidates
@@ -149,12 +150,12 @@ def judge_first(places: Sequence[Place], resource: str, ts_ns: int) -> Judgement
         why += f"; next came pod {after.name}, which {after.text(resource)}"
     sampled = first
     if first.has_statistics is None:
-        sampled = msgspec.structs.replace(first, has_statistics=True)
+        sampled = replace(first, has_statistics=True)
     found = judge_order([(sampled, each) for each in others], why, resource, ts_ns)
     if sampled is not first and found.verdict != "match":
         had_none = f"whether the kubelet had statistics of pod {first.name}"
         found = open_to(had_none, denied=found.why)
-    return msgspec.structs.replace(found, inputs=first.inputs)
+    return replace(found, inputs=first.inputs)
 
 
 def places_text(places: Sequence[Place], spared: Sequence[bool], resource: str) -> dict[str, str]:
@@ -221,7 +222,6 @@ class Usages:
             self._stated[_key(body)] = (body.resource, ts_ns, used)
 
     def read(self, record: Record, body: PodUsageObserved) -> None:
-        """Take in a reading."""
         for usage in body.pods:
             rows = self._rows.setdefault(_key(usage), [])
             rows.append(_Row(record.ts_ns, record.seq, usage))
@@ -290,9 +290,7 @@ class Usages:
         # Before the first sample there may have been no statistics: such pods go first.
         if stated is None and samples[0].ts_ns + NS_PER_S <= ts_ns:
             has_statistics = self._has_statistics(ts_ns, who)
-        return msgspec.structs.replace(
-            place, likely=likely, possible=possible, has_statistics=has_statistics
-        )
+        return replace(place, likely=likely, possible=possible, has_statistics=has_statistics)
 
     def _samples(
         self, place: Place, pod: Pod, rows: Sequence[_Row], signal: str, layout: DiskLayout
@@ -313,11 +311,8 @@ class Usages:
             at_ns = row.usage.memory_ts_ns if is_memory else None
             found[at_ns or row.ts_ns] = one.usage or 0
         request = -1 if RESOURCE_OF[signal] == "pids" else spec.request_nanos
-        ranked = msgspec.structs.replace(
-            place,
-            priority=spec.priority,
-            request_nanos=request,
-            deducted_nanos=spec.deducted_nanos,
+        ranked = replace(
+            place, priority=spec.priority, request_nanos=request, deducted_nanos=spec.deducted_nanos
         )
         return ranked, [_Sample(at_ns, value) for at_ns, value in sorted(found.items())]
 

@@ -54,11 +54,7 @@ from kubeledger.verify.rules.evictions.ranking import (
     places_text,
 )
 from kubeledger.verify.rules.evictions.rounds import Rounds
-from kubeledger.verify.rules.evictions.thresholds import (
-    Round,
-    threshold_says,
-    transition_period_ns,
-)
+from kubeledger.verify.rules.evictions.thresholds import Round, threshold_says, transition_period_ns
 
 _TURNED: Final = "which of two rounds came first, around a step of the clock"
 _SURELY_NS: Final = 2 * NS_PER_S
@@ -88,11 +84,9 @@ class EvictionVerifier(RuleVerifier):
         self._reclaim: _Reclaim | None = None
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
-        """What became of resizes."""
         return {PodResized: self._usages.objects.foresee}
 
     def sees(self) -> Mapping[type[Body], See]:
-        """All that the eviction manager reads and decides."""
         return {
             PodResized: self._usages.objects.resized,
             KubeletStarted: self._kubelet_started,
@@ -134,7 +128,6 @@ class EvictionVerifier(RuleVerifier):
                 self._waiting.append((due_ns, conclude))
 
     def settle(self, state: NodeState) -> None:
-        """The records end."""
         self._decide(None)
 
     # -- conditions -------------------------------------------------------------------------
@@ -387,12 +380,7 @@ class EvictionVerifier(RuleVerifier):
         self._waiting.append((record.ts_ns + LATER_NS, conclude))
 
     def _ranking(
-        self,
-        record: Record,
-        body: PodEvicted,
-        cause: _Reclaim,
-        places: list[Place],
-        resource: str,
+        self, record: Record, body: PodEvicted, cause: _Reclaim, places: list[Place], resource: str
     ) -> Iterator[Judgement]:
         """Whether it was the pod's turn."""
         who, inputs = _ranked(body), (cause.record.seq,)

@@ -119,7 +119,6 @@ class Round(msgspec.Struct):
 
     @property
     def ts_ns(self) -> int:
-        """When it began."""
         return self.record.ts_ns
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.images.image_gc_manager import (
     EVERYTHING,
@@ -173,7 +174,7 @@ def _world(run: Run, own: DetectPass, times: _Times, assumes: tuple[str, ...]) -
 
     def decide(amount: int | None, ties: Mapping[str, int]) -> Pass:
         """The kubelet's pass from the list of candidates on."""
-        mine = msgspec.structs.replace(manager, records=dict(records))
+        mine = replace(manager, records=dict(records))
         in_use = frozenset(held)
         observed = Observed(
             now_ns=times.now_ns, images=(), images_in_use=in_use, image_fs=None, ties=ties
@@ -362,11 +363,7 @@ class _Walk:
     def _denied(self, why: str, instead: Sequence[str], *, certain: bool = False) -> Ruling:
         expected = self._expected(instead[0], None) if instead else None
         return Ruling(
-            allowed=False,
-            why=why,
-            expected=expected,
-            assumes=self._world.assumes,
-            certain=certain,
+            allowed=False, why=why, expected=expected, assumes=self._world.assumes, certain=certain
         )
 
     def _allowed(self, assumed: str) -> Ruling:

@@ -108,12 +108,10 @@ class MissingStart:
         self.restart()
 
     def restart(self) -> None:
-        """Another process, or another clock."""
         self._heard = False
         self._debts.void(*_OWED)
 
     def note_start(self) -> None:
-        """The log shows a run."""
         self._heard = True
         self._debts.void(*_OWED)
 
@@ -254,12 +252,7 @@ def _judge_without_space(run: Run, disk: Disk, body: GarbageCollected) -> Judgem
 
 
 def _judge_space(
-    run: Run,
-    disk: Disk,
-    body: GarbageCollected,
-    worlds: Sequence[World],
-    *,
-    doubtful: bool,
+    run: Run, disk: Disk, body: GarbageCollected, worlds: Sequence[World], *, doubtful: bool
 ) -> Judgement:
     start = run.begun
     if run.loose and (why := run.why_under()):
