@@ -178,11 +178,7 @@ WORST_FIRST: tuple[Verdict, ...] = ("impossible", "unverifiable", "admissible", 
 
 
 def all_of(judgements: Sequence[Judgement]) -> Judgement:
-    """The judgement of a decision of which several things are judged apart, and all must hold.
-
-    Args:
-        judgements: (n,) n >= 1, the one that explains most first.
-    """
+    """The judgement where all of several things must hold, the one that explains most first."""
     verdict = min((each.verdict for each in judgements), key=WORST_FIRST.index)
     worst = [each for each in judgements if each.verdict == verdict]
     reported = worst[:1] if verdict == "impossible" else worst
@@ -326,17 +322,7 @@ class RuleVerifier(Verifier):
         place: Evidence | None = None,
     ) -> None:
         """Give a decision its finding; ``rule`` where another function than the rule's decides."""
+        rule = rule or judgement.rule or self.rule
         self.context.find(
-            record,
-            judgement.verdict,
-            subject=subject,
-            why=judgement.why,
-            expected=judgement.expected,
-            recorded=recorded,
-            missing=judgement.missing,
-            rule=rule or judgement.rule or self.rule,
-            inputs=[seq for seq in judgement.inputs if seq],
-            certain=judgement.certain,
-            about=about,
-            place=place,
+            record, subject, judgement, rule=rule, recorded=recorded, about=about, place=place
         )

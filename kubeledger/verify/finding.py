@@ -221,11 +221,7 @@ class PendingFindings:
         self.waiting[record.seq] = record
 
     def find(self, finding: Finding) -> None:
-        """Give a decision its finding.
-
-        Raises:
-            ValueError: the decision was not met, or has one already.
-        """
+        """Give a decision its finding; ValueError where it was not met, or has one already."""
         if not isinstance(self.waiting.get(finding.seq), Record):
             raise ValueError(f"record {finding.seq} does not wait for a finding")
         self.waiting[finding.seq] = finding

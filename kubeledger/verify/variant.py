@@ -260,12 +260,7 @@ class Settings:
 def profile_of(
     version: str | None, gates: Mapping[str, Any] | Unknown | None
 ) -> KubeletProfile | None:
-    """The rules of a kubelet; of a version that this program does not know nothing is assumed.
-
-    Args:
-        version: None where it is not known.
-        gates: the setting ``featureGates``.
-    """
+    """The rules of a kubelet with these feature gates; of an unknown version nothing is assumed."""
     with suppress(BadQuestionError):
         if version is not None:
             return with_gates(resolve(version), gates if isinstance(gates, dict) else None)

@@ -134,12 +134,7 @@ class PodSpec(msgspec.Struct, frozen=True):
     def pulls(
         self, name: str | None, facts: ImagePullFacts | None
     ) -> dict[str | None, set[str | None]]:
-        """The images that may be pulled for a container, with their policies; empty without it.
-
-        Args:
-            name: of the container; None: any of the pod's.
-            facts: of the kubelet, which defaults what a manifest leaves out; None: not known.
-        """
+        """Images that may be pulled for a container (None: any), with policies by ``facts``."""
         found = dict[str | None, set[str | None]]()
 
         def add(image: str | None, policy: str | None) -> None:
@@ -185,11 +180,7 @@ class PodSpec(msgspec.Struct, frozen=True):
 def specs_of(
     pods: PodRegister, ts_ns: int, uid: str | None, namespace: str, name: str
 ) -> tuple[PodSpec, ...] | str:
-    """All versions of a pod's spec, the one that its lists showed at a time first.
-
-    Returns:
-        what is missing, where no list shows the pod, or not one that can be read.
-    """
+    """All versions of a pod's spec, that of the time first; or what is missing to read one."""
     listed = pods.at(ts_ns, uid, namespace, name)
     if listed is None:
         return "the pod's spec"

@@ -209,12 +209,7 @@ class Coverage:
             self._stamps.append((seq, stamps))
 
     def settle(self, two_clocks: Iterable[tuple[int, int, int | None]] = ()) -> None:
-        """Find what is missing by all that was noted; as often as more of it was.
-
-        Args:
-            two_clocks: spans in which lines and files may go by two clocks: the record of the
-                step, from, to; see ``Times.two_clocks``.
-        """
+        """Find what is missing by all that was noted; ``two_clocks``: of ``Times.two_clocks``."""
         self._poison, self._missing, self._gaps = [], [], []
         self._two_clocks = list(two_clocks)
         self._starts.sort()
@@ -380,12 +375,7 @@ class Coverage:
         )
 
     def missing(self, start_ns: int, end_ns: int) -> Loss | None:
-        """Whether a line of the kubelet's log, or a record, may be missing in a span.
-
-        Args:
-            start_ns: start of the span.
-            end_ns: its end; the same as the start for an instant.
-        """
+        """Whether a line of the kubelet's log, or a record, may be missing in a span."""
         return self._lost_in(self._missing, start_ns, end_ns)
 
     def silent(self, start_ns: int, end_ns: int) -> Loss | None:
@@ -438,11 +428,7 @@ class Coverage:
         return self._line_ends is not None and ts_ns > self._line_ends[1]
 
     def unbroken_from(self, ts_ns: int) -> int:
-        """The earliest time from which on no part is :meth:`silent` up to a time.
-
-        Args:
-            ts_ns: the end of the span.
-        """
+        """The earliest time from which on no part is :meth:`silent` up to a time."""
         if self._line_ends is None or ts_ns > self._line_ends[1]:
             return ts_ns + 1
         from_ns = 0 if self._begins_complete else self._line_ends[0]

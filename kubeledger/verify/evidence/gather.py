@@ -73,16 +73,7 @@ def gather(
     coverage: Coverage,
     specs: PodRegister,
 ) -> Gathered:
-    """Make the active intervals of all pods.
-
-    Args:
-        entries: of all pods.
-        lists: whose list -> times, in order.
-        processes: settled, like all that follow.
-        iterations: of the sync loops.
-        coverage: what may be missing.
-        specs: the pods' objects.
-    """
+    """The active intervals of all pods, by what is settled; ``lists``: whose -> times, in order."""
     found = Gathered(listed=lists["kubelet"])
     by_key: dict[str, tuple[str, str | None, list[HistoryEntry]]] = {}
     for full_name, of_name in entries.items():

@@ -128,12 +128,7 @@ def _who(body: Any) -> Who:  # noqa: ANN401  (any body about a pod)
 
 
 def _reads(what: What, word: str = "", number: str = "") -> Read:
-    """A reader of what happened to a pod, or to a container of it.
-
-    Args:
-        word: field of the body that holds the word; empty for none.
-        number: as ``word``.
-    """
+    """A reader of what happened to a pod, or a container; ``word``, ``number``: their fields."""
 
     def read(ts_ns: int, seq: int, body: Any) -> tuple[Who, HistoryEntry]:  # noqa: ANN401 # any body
         return _who(body), HistoryEntry(

@@ -108,13 +108,7 @@ def file_of_cgroup(text: str) -> str:
 def reduced(
     text: str, hide: Callable[[dict[str, str]], dict[str, str]], is_file: Callable[[str], bool]
 ) -> str:
-    """What is read of a line, and nothing else.
-
-    Args:
-        text: of the line.
-        hide: what takes the place of the parts of a fact, by their names in the forms above.
-        is_file: whether a name is one of a cgroup's files.
-    """
+    """What is read of a line; ``hide``: what takes the place of the named parts of a fact."""
     said = [words for words in (EVENT_SENT, SYNC_FAILED, HINTS_OF_A_POD, NO_HINT) if words in text]
     if HINTS in text and HINTS_OF_A_POD not in said:
         said.append(HINTS)

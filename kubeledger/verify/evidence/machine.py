@@ -212,23 +212,13 @@ class FollowedMemory:
     def would_give(
         self, pod: Pod, container: Container, affinity: TopologyHint
     ) -> tuple[int, ...] | str:
-        """NUMA nodes of which a container would get memory, or why it would get none.
-
-        Raises:
-            ValueError: nothing is known of the machine.
-        """
-        if self._manager is None:
-            raise ValueError("nothing is known of the machine")
+        """NUMA nodes of which a container would get memory, or why it would get none."""
+        assert self._manager is not None  # is_known
         return _given(self._manager.copy(), pod, container, affinity)
 
     def hints(self, pod: Pod, container: Container | None) -> Mapping[str, Hints] | None:
-        """Hints for a container, or for a pod as a whole; None where the kubelet crashes.
-
-        Raises:
-            ValueError: nothing is known of the machine.
-        """
-        if self._manager is None:
-            raise ValueError("nothing is known of the machine")
+        """Hints for a container, or for a pod as a whole; None where the kubelet crashes."""
+        assert self._manager is not None  # is_known
         policy, state = self._manager.policy, self._manager.state
         try:
             if container is None:

@@ -285,12 +285,7 @@ def _restarts(policy: str | None, exit_code: int | None) -> bool | None:
 
 
 def ran_out(ends: Mapping[str, HistoryEntry], policy: Restarting) -> bool:
-    """Whether a pod has ended, as none of its containers is started again.
-
-    Args:
-        ends: container -> its last death; all that started are among them.
-        policy: of the pod.
-    """
+    """Whether a pod has ended, by the last deaths (``ends``) of all its containers that started."""
     if policy.always or policy.has_sidecars:
         return False
     failed = [n for n, entry in ends.items() if policy.is_init(n) and entry.number not in (0, None)]

@@ -128,12 +128,7 @@ class ListedInstances:
         return counts.most_common(1)[0][0] if counts else None
 
     def disputed(self) -> Iterator[tuple[str, str, list[tuple[int, int, int]]]]:
-        """Instances of which lists count different restarts, though a restart makes another one.
-
-        Yields:
-            its container as a subject, its ID, and of each count the first list: (record, time,
-            count).
-        """
+        """Instances whose restarts lists count otherwise: container, ID, (record, time, count)."""
         for container_id, counts in self._restart_counts.items():
             if len(self._counts[container_id]) > 1:
                 sides = [(*first, count) for (_, count), first in counts.items()]

@@ -160,12 +160,7 @@ class Timeline:
         return come[-1] if come else None
 
     def goes_on(self, since: Record, until_ns: int) -> bool:
-        """Whether a pod that its process was handed, which a record is about, has not begun to end.
-
-        Args:
-            since: about a pod, or a part of it.
-            until_ns: by then, in the same process.
-        """
+        """Whether the pod of a record was handed over, and has not begun to end by then."""
         body: Any = since.body
         interval = self.interval(since.ts_ns, body.pod_uid, body.namespace, body.pod)
         process = self.process(until_ns)

@@ -31,6 +31,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, recorded, same
 from kubeledger.verify.context import Prescan, See, VerifyContext
+from kubeledger.verify.debts import Missed
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.finding import Row, Witnesses
 from kubeledger.verify.rules.activity import (
@@ -465,16 +466,17 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
             if self.may_be_pending(holder[0]):
                 continue
             value, seq, _ = self.held.pop(holder)
-            self.context.absent(
-                record,
-                self.releases.kind,
+            missed = Missed(
+                since=record,
+                kind=self.releases.kind,
                 subject=f"container/{self.pod(holder)}/{holder[1]}",
                 expected={"pod_uid": holder[0], "container": holder[1]},
                 why=f"pod {self.pod(holder)} ended, and {self.text(value)} of its container "
                 f"{holder[1]} was not given back",
                 rule=self.released,
-                inputs=[seq],
+                inputs=(seq,),
             )
+            self.context.absent(missed)
 
     def _ended_ns(self, ts_ns: int, uid: str) -> int | None:
         """When a pod of the API server ended, also in a process before; None: not known to have."""

@@ -102,14 +102,7 @@ class CpuPolicy:
     def give(
         self, pool: CPUSet, count: int, affinity: int | None, reusable: CPUSet
     ) -> CPUSet | str:
-        """The CPUs that a container gets, or why it gets none.
-
-        Args:
-            pool: the shared pool before.
-            count: how many it asks for.
-            affinity: mask of NUMA nodes; None for any.
-            reusable: CPUs that the pod's init containers leave.
-        """
+        """The CPUs that a container gets of the pool and of ``reusable`` ones, or why none."""
         state = State(pool)
         try:
             self.static.enforce_smt_alignment(state, count)
@@ -208,11 +201,7 @@ def _options(
 def _of_settings(
     topology: CPUTopology, reserved: CPUSet, context: VerifyContext, profile: KubeletProfile
 ) -> StaticPolicy:
-    """The policy that a variant's settings lead to.
-
-    Raises:
-        PolicyError: the kubelet does not start with them.
-    """
+    """The policy that a variant's settings lead to; PolicyError if no kubelet starts with them."""
     get, count = context.settings.get, reserved.bit_count()
     if is_varied(context, [_RESERVED]):
         reserved = parse(str(get(_RESERVED) or ""))

@@ -28,6 +28,7 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
+from kubeledger.verify.debts import Missed
 from kubeledger.verify.rules.assignments import Holder, Spec
 from kubeledger.verify.rules.cpu_policy import CpuPolicy, is_varied, told_by
 from kubeledger.verify.rules.cpu_table import CpuTable, set_or_none, union
@@ -61,15 +62,15 @@ class CpuVerifier(CpuTable):
             return
         errors = policy.state_errors(self.pool or 0, self.contents())
         if errors and (self.complete or "reserved" in errors[0]):
-            self.context.absent(
-                record,
-                CpuStateRefused.kind,
+            missed = Missed(
+                since=record,
+                kind=CpuStateRefused.kind,
                 subject="node",
                 expected={"error": errors[0]},
                 why=f"the kubelet would not start with this cpu_manager_state: {errors[0]}",
                 rule=self.validated,
-                certain=True,
             )
+            self.context.absent(missed, certain=True)
 
     def judge(self, record: Record, holder: Holder, state: NodeState) -> Judgement:
         body = record.body
@@ -302,16 +303,7 @@ def _choice(
     out_of: str,
     seqs: list[int],
 ) -> Judgement:
-    """Judge which of the free CPUs were taken.
-
-    Args:
-        body: the grant.
-        policy: of the process.
-        decided: (n,) what it decides for each affinity that may have been stored.
-        free: CPUs that may be given.
-        out_of: of those, in words.
-        seqs: records that it rests on.
-    """
+    """Judge which of the free CPUs were taken; ``decided``: by each affinity that may be stored."""
     given = parse(body.cpu_set)
     count, chosen = given.bit_count(), given in decided
     other = next((each for each in decided if each != given), given)

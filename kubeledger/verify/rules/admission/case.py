@@ -114,7 +114,7 @@ Choices = tuple[AdmissionOutcome, ...]
 
 
 class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
-    """One admission.
+    """One admission; outcomes raise BadInputError where a quantity of a pod is none.
 
     Attributes:
         interval: the pod's interval, which a config line began.
@@ -175,30 +175,18 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
         return ((node, pods) for pods in self._subsets() for node in self.nodes)
 
     def outcomes(self) -> Iterator[Choices]:
-        """What the kubelet may do, world by world; never empty.
-
-        Raises:
-            BadInputError: a quantity of a pod is none.
-        """
+        """What the kubelet may do, world by world; never empty."""
         return map(self._choices, self._subsets())
 
     def extremes(self) -> Iterator[Choices]:
-        """The same with all pods that may have counted, and with only those that must have.
-
-        Raises:
-            BadInputError: as :meth:`outcomes`.
-        """
+        """The same with all pods that may have counted, and with only those that must have."""
         for others in self._readings():
             yield self._choices(others)
             if any(other.doubtful for other in others):
                 yield self._choices(tuple(other for other in others if not other.doubtful))
 
     def outcome_in(self, node: Node, others: tuple[CountedPod, ...]) -> AdmissionOutcome:
-        """What the kubelet does on that node, with these pods; first order of what is short.
-
-        Raises:
-            BadInputError: as :meth:`outcomes`.
-        """
+        """What the kubelet does on that node, with these pods; first order of what is short."""
         return next(self._in_world(node, others, ()))
 
     def _subsets(self) -> Iterator[tuple[CountedPod, ...]]:

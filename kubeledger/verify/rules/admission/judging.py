@@ -137,11 +137,7 @@ def said_in(outcome: AdmissionOutcome) -> Fields:
 
 
 def judge_admitted(case: AdmissionCase, victims: Sequence[str]) -> Judgement:
-    """Judge a recorded admission; ``victims``: names of the pods recorded as killed for it.
-
-    Raises:
-        BadInputError: a quantity of a pod is none.
-    """
+    """Judge a recorded admission; ``victims``: names of the pods recorded as killed for it."""
     for seq, reason, message in case.refusals[-1:]:
         return same(
             False,
@@ -209,11 +205,7 @@ def _admits(case: AdmissionCase, outcome: AdmissionOutcome, victims: Sequence[st
 
 
 def judge_failed(case: AdmissionCase, body: PreemptionFailed) -> Judgement:
-    """Judge a recorded preemption that found no victims.
-
-    Raises:
-        BadInputError: a quantity of a pod is none.
-    """
+    """Judge a recorded preemption that found no victims."""
     recorded = failure_of(body)
     rulings = [
         freely(_fails(case, each, recorded) for each in choices) for choices in case.outcomes()

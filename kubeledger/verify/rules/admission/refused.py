@@ -211,11 +211,7 @@ _LATE: Final = ("AppArmor", "NodeShutdown", "PodFeatureUnsupported")
 def judge_refused(
     case: AdmissionCase, body: PodRejected, pressure: NodePressure, shutdown: int | None = None
 ) -> Judgement:
-    """Judge a recorded refusal; ``shutdown``: the record that shows that the node shuts down.
-
-    Raises:
-        BadInputError: a quantity of a pod is none.
-    """
+    """Judge a recorded refusal; ``shutdown``: the record that shows that the node shuts down."""
     recorded: Fields = {"reason": body.reason, "message": body.message}
     if case.refusals:
         return _by_managers(case, recorded)

@@ -151,14 +151,7 @@ class QOSLevels:
     def level(
         self, body: CgroupUpdated, ts_ns: int, rules: Rules, before: CgroupState | None
     ) -> tuple[Judgement, Compared | None]:
-        """Whether some write can have left what a level holds.
-
-        Args:
-            body: what a snapshot shows.
-            ts_ns: its time.
-            rules: of the kubelet process that runs.
-            before: what the one before showed.
-        """
+        """Whether some write can have left what a level holds; ``before``: what it held last."""
         percent, missing = rules.reserve_percent, []
         if percent is None:
             missing = ["the settings qosReserved and featureGates"]

@@ -27,6 +27,7 @@ from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, judge, lacks, same
 from kubeledger.verify.context import Prescan, See, VerifyContext
+from kubeledger.verify.debts import Missed
 from kubeledger.verify.evidence.pod_intervals import ContainerRun, PodHistory
 from kubeledger.verify.evidence.pods import LOST_EXIT_CODE
 from kubeledger.verify.evidence.processes import Process
@@ -339,15 +340,16 @@ class CgroupVerifier(RuleVerifier):
             )
             if judgement.verdict == "impossible" and compared is not None:
                 self._reported.add(path)
-                self.context.absent(
-                    record,
-                    CgroupUpdated.kind,
+                missed = Missed(
+                    since=record,
+                    kind=CgroupUpdated.kind,
                     subject=f"cgroup/{path}",
                     expected=nested(compared.differing),
                     why=f"the cgroup still holds what it did before: {judgement.why}",
                     rule=self.rule,
                     inputs=judgement.inputs,
                 )
+                self.context.absent(missed)
 
     # Removals and writes ------------------------------------------------------------------
 

@@ -79,11 +79,7 @@ def _granted(evidence: Evidence, claimed: _Devices) -> Judgement:
 def _try(
     evidence: Evidence, claimed: _Devices, suits: frozenset[Topic]
 ) -> tuple[bool, _Devices | None, str]:
-    """Whether a claim fits, with the topics in ``suits`` settled for it and others against it.
-
-    Returns:
-        whether it fits; what ``decide`` takes; why it does not fit.
-    """
+    """Whether a claim fits if only topics in ``suits`` suit it; what ``decide`` takes; why not."""
     affinities: Iterable[int | None] = evidence.affinities
     if not affinities:
         # Without an affinity any free device will do, which suits every claim; against one, each.

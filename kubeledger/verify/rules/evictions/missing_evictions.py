@@ -226,7 +226,7 @@ class MissingEvictions:
         why = f"the node had to report {names_of(current.sure)}"
         why += f", where it reported {names_of(reported)}"
         expected = {"conditions": sorted(current.sure)}
-        self._absent(last, NodeConditionsChanged.kind, "node", expected, why)
+        self._context.convict(self._debt(last, NodeConditionsChanged.kind, expected, why))
         return True
 
     def _would_evict(self, last: Round, due: Threshold) -> None:
@@ -254,13 +254,7 @@ class MissingEvictions:
             why += f"; by the usage sampled last pod {first.uid} comes first"
         if self._rounds.reclaims(due):
             why += ", unless deleting what is unused suffices"
-        self._absent(last, PodEvicted.kind, subject, expected, why)
-
-    def _absent(
-        self, last: Round, kind: str, subject: str, expected: dict[str, Any], why: str
-    ) -> None:
-        """Say it at a round, which is the place of a decision that did not come."""
-        debt = self._debt(last, kind, expected, why)
+        debt = self._debt(last, PodEvicted.kind, expected, why)
         self._context.convict(replace(debt, subject=subject))
 
     def _debt(self, last: Round, kind: str, expected: dict[str, Any], why: str) -> Debt:

@@ -295,11 +295,7 @@ class Usages:
     def _samples(
         self, place: Place, pod: Pod, rows: Sequence[_Row], signal: str, layout: DiskLayout
     ) -> tuple[Place, list[_Sample]]:
-        """The place with priority and request, and what each reading shows of the usage.
-
-        Raises:
-            KubeledgerError, QuantityError: an amount of the spec or the readings has no meaning.
-        """
+        """The place with priority and request, and what each reading shows of the usage."""
         profile, uid = self._context.profile, pod.metadata.uid or ""
         assert profile is not None
         is_memory, found = RESOURCE_OF[signal] == "memory", {}

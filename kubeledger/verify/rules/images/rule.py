@@ -238,12 +238,7 @@ class ImageVerifier(RuleVerifier):
             self._judge_removals(sweep)
 
     def _judge_removals(self, run: Run) -> tuple[list[World], bool]:
-        """Give the removals of a run their findings.
-
-        Returns:
-            the worlds that are left (none where no pass shows images), and whether lines of
-            other removals may be lost.
-        """
+        """Judge a run's removals: the worlds left, and whether lines of others may be lost."""
         missing = [*run.policy.missing_ages[: 1 if run.sweep else 2]]
         judgements = [lacks(missing if run.passes else [*missing, NO_PASS])] * len(run.removals)
         worlds = worlds_of(run, self._use.passes(run))
