@@ -102,16 +102,12 @@ class VerifyContext:
         pods: every pod that a list shows, ever.
         recorded_pods: those that the variant changes, as they are recorded.
         instances: what lists show of single instances of containers.
-        coverage: what the records lack, or may.
         times: when things can have happened.
-        timeline: processes, their settings, pods and containers.
         machine: what it has, as several sources show it.
         alignment: hints and affinities of the topology manager.
         stages: what pods did not get past, up to the record that is being read.
         cached_results: results of probes, as their rule believes them.
         node_pressure: conditions of the node, as the rule of evictions believes them.
-        pending: where findings go.
-        debts: what the kubelet owes.
         on_question: is called for each admission: seq of the decision that it is asked for, and
             what it rests on.
     """

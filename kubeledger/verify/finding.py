@@ -20,7 +20,6 @@ class BasedReader:
     """A reader of records that follow on a state, for those before them were dropped.
 
     Attributes:
-        read: opens the records that follow.
         carried: (n,) some of those dropped, on which later decisions rest. Who asks for their
             kinds is given them first; who asks for all records is not.
         state: gives a new copy of the state at each call; it holds what is carried already.
@@ -113,12 +112,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """What one source says.
-
-    Attributes:
-        seq: its record.
-        says: in words.
-    """
+    """What one source says."""
 
     seq: int
     says: str
@@ -130,7 +124,6 @@ class Contradiction(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         ts_ns: time of the later record.
         subject: as in :class:`Finding`.
-        why: one sentence.
         sides: (2 or more,) what each says.
     """
 
@@ -277,11 +270,7 @@ class Row(NamedTuple, Generic[V]):
     """One source's account of a fact.
 
     Attributes:
-        kind: of fact.
-        subject: what it is about.
         value: None where the source ends what was known, and the fact is open from then on.
-        seq: the record that shows it.
-        ts_ns: its time.
         text: the value in words.
     """
 

@@ -37,9 +37,7 @@ class ResourceChange(_Change, frozen=True, kw_only=True):
     """What a container would ask for instead.
 
     Attributes:
-        namespace, pod, container: which one; ``*`` stands for any characters.
         part: of its resources.
-        resource: e.g. ``memory``.
         amount: a quantity; None: nothing is asked for.
     """
 
@@ -116,7 +114,6 @@ class PodFieldChange(_Change, frozen=True, kw_only=True):
     """What a pod's spec would say instead.
 
     Attributes:
-        namespace, pod: which one; ``*`` stands for any characters.
         field: ``priority`` or ``terminationGracePeriodSeconds``.
         value: an integer.
     """
@@ -129,13 +126,9 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     """Settings that replace the recorded ones.
 
     Attributes:
-        name: for people.
         settings: KubeletConfiguration field -> value (as parsed from JSON).
         entries: field -> entries of ``settings`` that replace only themselves: each kubelet
             process keeps the others of its own map.
-        pods: what containers would ask for instead.
-        probes: what their probes would ask for instead.
-        pod_fields: what the specs of pods would say instead.
         kubelet_version: decide by the rules of this one; None: of the recorded one.
     """
 

@@ -48,11 +48,9 @@ class Listing(msgspec.Struct, frozen=True):
     """What a list shows of a pod.
 
     Attributes:
-        by: whose list it is.
         alive: it is there, in no final phase.
         final: it is there, in a final phase.
         running: (n,) names of containers that run.
-        created_ns: when the API server made it.
         mirror: it is the API's image of a static pod.
         failed: reason and words of a pod whose phase is Failed; None for any other.
     """
@@ -72,12 +70,10 @@ class HistoryEntry(msgspec.Struct, frozen=True):
     Attributes:
         what: the config line's operation, or what happened.
         word: reason, config source, or event; empty for none.
-        container: its name; None where none is named.
         container_id: bare ID; None as above.
         sandbox: the container is the pod's sandbox; None when not known.
         number: exit code, grace period in seconds, or line of the log that a config line is;
             None when not reported.
-        listing: of a list.
         other: the pod for which it is preempted; None as above.
     """
 

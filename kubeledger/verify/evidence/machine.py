@@ -285,9 +285,7 @@ class Offer(NamedTuple):
     """Hints that were generated for a pod or container.
 
     Attributes:
-        record: that shows them.
         pod: its key.
-        body: of the record.
         hints: what is merged, resource -> hints.
         missing: providers whose hints are not known, as noun phrases.
     """
@@ -303,7 +301,6 @@ class Affinity(NamedTuple):
     """What the topology manager stored for a container.
 
     Attributes:
-        seq: of the decision.
         hints: (n,) that it may have stored; more than one where sources differ.
         without_topology: resources that had no hints: their devices have no NUMA nodes.
     """

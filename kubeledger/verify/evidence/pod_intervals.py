@@ -39,7 +39,6 @@ class ContainerRun(msgspec.Struct):
         sandbox: it is the pod's sandbox; None when not known.
         started_ns, killed_ns, died_ns: as records show; None where none does.
         started_seq, killed_seq, died_seq: their records; 0 for none.
-        exit_code: None when not known.
         shown: (time, record) of the last relist that showed it to run.
     """
 
@@ -86,7 +85,6 @@ class PodActiveInterval(msgspec.Struct, kw_only=True):
     Attributes:
         key: UID, or ``namespace/name`` where no record shows a UID.
         source: ``api``, ``file``, ``http``; None when not known.
-        process: number of the kubelet process.
         seq: the first record that shows it.
         add_seq, added_ns: the line that added it; None where no line shows that. ``add_line`` is
             its place in the log: what one line adds is admitted in one iteration, older pods first.

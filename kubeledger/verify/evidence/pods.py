@@ -31,7 +31,6 @@ class ListedInstance(msgspec.Struct):
     """One instance of a container as lists show it.
 
     Attributes:
-        name: of the container.
         seen_ns: when it is shown first, by the record ``seq``.
         began_ns, ended_ns: when it was started and ended, to the second; None when no list says.
         ended: (time, record) of the first list that shows it ended; None when none does.
@@ -158,7 +157,6 @@ class ListedPod:
 
     Attributes:
         seq: record that showed it first.
-        ts_ns: its time.
         namespace, name, uid: identity; ``uid`` None when the list held none.
         created_ns: when the pod was made; None when it does not say.
         is_manifest: a static pod's manifest, in which nothing is defaulted.

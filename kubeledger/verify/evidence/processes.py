@@ -37,7 +37,6 @@ class Process(msgspec.Struct):
         number: of the process, from 0.
         pid: None when the form of the log has none.
         version: ``1.36.2``; None when nothing says.
-        seq: record of its start.
         started_ns: when its log begins.
         from_start: its log begins at its start; else it ran before ``started_ns``, too.
         ended_ns: when the next process started, at the latest; None for the last one.

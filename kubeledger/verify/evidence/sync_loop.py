@@ -29,13 +29,7 @@ _SLACK_NS = 15 * NS_PER_S
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
-    """A time in which occurrences are missing.
-
-    Attributes:
-        activity: what should have been there.
-        period_ns: its period.
-        missing: occurrences that are not there.
-    """
+    """A time in which occurrences are missing."""
 
     activity: str
     period_ns: int
@@ -56,8 +50,6 @@ class PeriodicActivity(msgspec.Struct):
     """One regular act. Memory grows with its gaps, not with its occurrences.
 
     Attributes:
-        name: for people.
-        period_ns: how often it comes.
         longest_ns: the longest step between two of which the later follows.
     """
 

@@ -50,15 +50,7 @@ class Active(msgspec.Struct, frozen=True):
 
 
 class Timeline:
-    """Everything that lives on one node.
-
-    Attributes:
-        coverage: what the records may lack.
-        processes: all kubelet processes.
-        specs: the pods' objects as lists show them.
-        iterations: of the sync loop.
-        pods: key -> pod.
-    """
+    """Everything that lives on one node."""
 
     KINDS: tuple[type[Body], ...] = (*Processes.KINDS, *ENTRY_KINDS)
     """Kinds of the records that this needs."""

@@ -91,7 +91,6 @@ class Instance(msgspec.Struct):
 
     Attributes:
         container_id: None until a record shows it.
-        seq: of the record that showed it first.
         created_ns: when the event showed its creation; None without one, 0 when it came late.
         started_ns, died_ns: up to a relist late; None when not shown.
         killed_ns: when the kubelet decided to kill it, last; ``first_killed_ns``: first.

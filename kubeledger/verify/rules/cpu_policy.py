@@ -76,7 +76,6 @@ class CpuPolicy:
     """The policy of one process.
 
     Attributes:
-        static: the policy itself.
         exact: which CPUs it takes is known for this version.
     """
 

@@ -46,7 +46,6 @@ class CpuTable(AssignmentVerifier[CPUSet]):
     Attributes:
         pool: the shared pool; None where it is not known.
         start: what the process that runs logged when it began; ``start_seq`` its record.
-        last_file: the last state file that was read.
     """
 
     decides: ClassVar[tuple[type[Decision], ...]] = (

@@ -55,8 +55,6 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
 
     Attributes:
         nodes: the process's machine, under the variant; ``seqs``: the record that shows it.
-        followed: the policy itself.
-        last_file: the last state file that was read.
     """
 
     decides: ClassVar[tuple[type[Decision], ...]] = (

@@ -64,7 +64,6 @@ class _Failures(msgspec.Struct):
         last_ns, seq: of the last one, by its line.
         first_ns: when it failed at the earliest.
         seen_ns: when anything was last recorded of it.
-        count: how many were recorded.
         is_open: one may have failed since, which no record shows.
     """
 

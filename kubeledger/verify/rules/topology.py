@@ -51,9 +51,6 @@ class _Merged(NamedTuple):
     """What one policy makes of the hints.
 
     Attributes:
-        policy: that merges.
-        hint: merged.
-        judgement: of what was recorded.
         logged: fields of the record that are compared.
     """
 

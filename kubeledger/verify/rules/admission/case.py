@@ -51,11 +51,8 @@ class CountedPod(msgspec.Struct, frozen=True):
     """A pod that counted.
 
     Attributes:
-        name: ``namespace/name``.
-        seq: record that shows its spec.
         doubtful: it may also not have counted.
         extended: extended resources that it requests.
-        alive_later: it is shown alive later.
         readings: (n,) the same pod, with what else of a resize its status may have said.
         assumes: which of them it is, as a missing input; empty for the likeliest.
     """
@@ -81,7 +78,6 @@ class AdmissionOutcome(msgspec.Struct, frozen=True):
     """What the kubelet does in one world.
 
     Attributes:
-        result: of admission, with victims.
         insufficient: what is missing, in the order of the fit check.
         info: the node of that world with the pods that count in it; ``pods`` are these.
         assumes: what the world assumes and no record shows, as noun phrases.
@@ -119,7 +115,6 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         interval: the pod's interval, which a config line began.
         pod: its object; ``spec_seq`` the record that shows it.
-        facts: rules of the version.
         nodes: the node, the most likely first.
         node_inputs: records that show the node and the settings.
         others: (n,) pods that counted, in the order of their admission.
@@ -127,9 +122,7 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
         complete: no pod can have counted that no record names.
         refusals: seq, reason and message of what refused it before the predicates.
         blame: whose hints the topology manager refused it for; empty where nothing says.
-        labels_known, taints_known: the node's labels and taints are known.
         unsized: (n,) resources it requests of which the node's capacity is not known.
-        named: the node's name is known.
         inferred: the machine's size is in no record, but follows from what is.
         pressure: record and words that show that the eviction manager admitted critical pods
             only; None when nothing does.

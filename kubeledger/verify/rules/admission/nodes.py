@@ -160,7 +160,6 @@ class Allocatable(msgspec.Struct, frozen=True):
     Attributes:
         amounts: resource -> quantity; without extended resources.
         missing: what is not known of cpu, memory and pods, as inputs to name.
-        inputs: seqs of the records it comes from.
         inferred: the machine's size is in no record, but follows from what is.
         is_complete: of what is not in ``amounts`` there is nothing; else it is not known.
     """

@@ -33,9 +33,7 @@ class Kill(msgspec.Struct, frozen=True):
     """A recorded victim.
 
     Attributes:
-        body: the decision.
         failed: why the kill cannot have led to what is recorded; empty if it can.
-        inputs: records that show it.
     """
 
     body: PodPreempted

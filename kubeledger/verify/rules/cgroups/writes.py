@@ -189,7 +189,6 @@ class Write(msgspec.Struct):
         failed: the kernel refused some of it.
         reserves: QoS class -> (seq, bytes, percent) as logged right before it.
         explained: what it was due for; empty where nothing explains it.
-        inputs: records that this rests on.
     """
 
     seq: int

@@ -29,7 +29,6 @@ class Held(msgspec.Struct):
 
     Attributes:
         devices: IDs; None where only their number is certain.
-        seq: record that shows it.
         certain: False while it is only possible.
         run: number of the kubelet process that showed it last.
         disputed: another source shows other devices.
@@ -46,12 +45,10 @@ class InUse(msgspec.Struct, frozen=True):
     """Devices of one resource in use just before a request, but for the one who asks.
 
     Attributes:
-        certain: IDs.
         maybe: perhaps in use, besides.
         unknown: somebody may hold devices whose IDs are not known.
         holders: device -> (n,) who holds it, certainly or perhaps; several where an init
             container's was taken over.
-        seqs: (n,) records that show so.
     """
 
     certain: frozenset[str]
@@ -155,16 +152,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         holder: who asks for what; ``required``: for how many.
         held: what the container holds already; None for nothing.
         reuse: devices that the pod's init containers are done with.
-        listed: the plugin's devices.
         in_use: devices of others, those of ``reuse`` among them.
         nodes_of: device -> whether its NUMA nodes are known, and which; None for no topology.
-        name_of: pod key -> its name, for people.
         affinities: (n,) masks that may be stored for the container, None for none; empty
             when nothing says.
-        numa_nodes: of the machine.
-        facts: of the kubelet version.
         surely: whether a container certainly holds its devices, whatever lines were lost.
-        seqs: (n,) records that show it.
     """
 
     holder: Holder

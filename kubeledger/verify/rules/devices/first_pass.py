@@ -81,8 +81,6 @@ class FirstPass:
     """All that a first reading finds; bounded by the pods and changes of device lists.
 
     Attributes:
-        kinds: records it needs.
-        lists: device lists over time.
         entries: holder -> (n,) what checkpoints hold for it, in order, changes only.
         late: pod -> holder -> (n,) grants that only a checkpoint shows, in order.
         asked: holder -> times at which it asked.

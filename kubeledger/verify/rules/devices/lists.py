@@ -33,7 +33,6 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of the devices of one resource at an instant.
 
     Attributes:
-        healthy: certainly healthy.
         maybe: perhaps healthy; holds ``healthy``.
         known: every device that any source names.
         count, total: healthy devices and all, as the kubelet counted; None when not known.
@@ -43,7 +42,6 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
             are over.
         observed_at_instant: sources show this very instant; else a line that was lost may have
             shown a change since, or until, they do.
-        seqs: (n,) records it rests on.
     """
 
     healthy: frozenset[str] = frozenset()

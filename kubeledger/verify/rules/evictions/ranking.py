@@ -51,7 +51,6 @@ class Place(msgspec.Struct, frozen=True):
     """A pod's place in a recorded ranking, as far as it can be judged.
 
     Attributes:
-        name: ``namespace/name``.
         pod: its spec; None when no list shows it.
         inputs: seqs of records: its spec (0 where none shows it), then its usage around.
         request_nanos, deducted_nanos: as in ``kubelet.eviction.ranking.Candidate``; a request

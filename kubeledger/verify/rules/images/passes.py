@@ -64,7 +64,6 @@ class DetectPass(msgspec.Struct, frozen=True):
     """One detect pass.
 
     Attributes:
-        record: its record.
         in_use: image ID -> why it is kept, of those in use.
         known: image ID -> what is known after it.
     """

@@ -104,18 +104,15 @@ class Run(msgspec.Struct, kw_only=True):
     """Records of one run of the GC loop, or of one deletion of all unused images.
 
     Attributes:
-        facts, policy: of the kubelet that ran.
         loose: under other settings or another version than the recorded ones: removals are no
             evidence of what was known.
         pressure: of a deletion for the eviction manager, whether it had to be; None for a run.
         start: None when it had no space pass, or none is recorded.
         start_denied: there can have been none such: the end shows better what was to be freed.
-        removals: in their order.
         passes: of which one is its own, oldest first; None until its first removal or its end.
         end: None while it runs, and when no end is recorded.
         previous: end of the one before it in the same process.
         began_ns: start of the kubelet process; None when it is not known.
-        last_ns: time of its newest record.
         listed: images that a pass of the process listed, and that were not removed.
         disk: as it read it; None when nothing says.
         exact: its start shows it; else it is a sample near in time.
