@@ -66,14 +66,6 @@ class ContainerRun(msgspec.Struct):
         """Whether that says that it was killed, or died."""
         return self.is_dead(by) or _is_known(self.killed_ns, self.killed_seq, by)
 
-    def is_observed(self, by: Record) -> bool:
-        """Whether that, and not only a kill, shows it."""
-        return self.is_started(by) or self.is_dead(by)
-
-    def is_known_by(self, by: Record) -> bool:
-        """Whether that shows it."""
-        return self.is_started(by) or self.has_ended(by)
-
 
 def _is_known(ts_ns: int | None, seq: int, by: Record) -> bool:
     return ts_ns is not None and seq > 0 and (ts_ns, seq) < (by.ts_ns, by.seq)
@@ -126,6 +118,11 @@ class PodActiveInterval(msgspec.Struct, kw_only=True):
     returned: bool = False
     start_time_unknown: bool = False
 
+    def note_add(self, entry: HistoryEntry) -> None:
+        """A config source adds it."""
+        self.add_seq, self.added_ns, self.add_line = entry.seq, entry.ts_ns, entry.number
+        self.source = entry.word or None
+
     @property
     def is_static(self) -> bool:
         return self.source in ("file", "http")
@@ -133,10 +130,6 @@ class PodActiveInterval(msgspec.Struct, kw_only=True):
     @property
     def full_name(self) -> str:
         return f"{self.namespace}/{self.name}"
-
-    def may_count(self, start_ns: int, end_ns: int) -> bool:
-        """Whether it can have been active at some instant of a span."""
-        return self.since_ns <= end_ns and (self.ended_ns is None or self.ended_ns >= start_ns)
 
     def must_count(self, start_ns: int, end_ns: int) -> bool:
         """Whether it was active through the whole of a span, if no line of its end is lost."""

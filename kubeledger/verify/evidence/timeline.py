@@ -307,7 +307,8 @@ class Timeline:
             ]
         self._window[number] = (past_ns, index, window)
         for interval in window:
-            if interval.may_count(start_ns, end_ns):
+            is_over = interval.ended_ns is not None and interval.ended_ns < start_ns
+            if interval.since_ns <= end_ns and not is_over:
                 yield interval
 
 

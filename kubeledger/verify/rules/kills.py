@@ -221,10 +221,8 @@ class KillVerifier(RuleVerifier):
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
         """Evictions may be logged only when the pod has been stopped."""
-        return {PodEvicted: self._foresee_eviction}
-
-    def _foresee_eviction(self, record: Record, body: PodEvicted) -> None:
-        self._thresholds[record.seq] = body.threshold_kind
+        kinds = self._thresholds
+        return {PodEvicted: lambda record, body: kinds.update({record.seq: body.threshold_kind})}
 
     def sees(self) -> Mapping[type[Body], See]:
         return {
@@ -335,7 +333,8 @@ class KillVerifier(RuleVerifier):
         """The judgement of a kill of another container than what led to it, or than ran."""
         pod = self._pod(record, body)
         runs = [] if pod is None else pod.runs_of(body.container)
-        observed = any(r.container_id == body.container_id and r.is_observed(record) for r in runs)
+        own = (run for run in runs if run.container_id == body.container_id)
+        observed = any(run.is_started(record) or run.is_dead(record) for run in own)
         if self.context.instances.knows(body.container_id, subject_of(body)) or (
             observed and body.container_id is not None and body.pod_uid is not None
         ):

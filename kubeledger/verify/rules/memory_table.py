@@ -128,7 +128,9 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
         elif body.restored is False:
             self.followed.forget()
             self.find_machine(record.ts_ns)
-            self._begin_followed(record.ts_ns)
+            if self.context.profile is not None and self.nodes:
+                self.followed.begin(self.context.profile, self.nodes)
+                self._followed_ns, self._followed_seq = record.ts_ns, self.seqs[0]
 
     def reset(self) -> None:
         super().reset()
@@ -144,12 +146,6 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
             body = replace(body, machine=machine)
         self.followed.adopt(profile, body)
         self._followed_ns, self._followed_seq = record.ts_ns, record.seq
-
-    def _begin_followed(self, ts_ns: int) -> None:
-        profile = self.context.profile
-        if profile is not None and self.nodes:
-            self.followed.begin(profile, self.nodes)
-            self._followed_ns, self._followed_seq = ts_ns, self.seqs[0]
 
     def take(self, record: Record, holder: Holder, value: Blocks) -> None:
         super().take(record, holder, value)

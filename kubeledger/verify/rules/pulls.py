@@ -7,7 +7,7 @@ fell at some time before, and others may have failed meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -85,10 +85,6 @@ class _Failures(msgspec.Struct):
         if self.count == 1:
             return f"its last pull {when}"
         return f"{self.count} pulls of it had failed, the last at {when.removeprefix('failed at ')}"
-
-
-def _greater(value_ns: int) -> Iterable[int]:
-    return (each for each in series(BACK_OFF) if each > value_ns)
 
 
 class PullVerifier(RuleVerifier):
@@ -315,7 +311,8 @@ class PullVerifier(RuleVerifier):
             failed.count += 1
         failed.is_open |= body.after_ts_ns is not None
         if failed.is_open:
-            failed.back_off.widen(_greater, _BEFORE)
+            greater = series(BACK_OFF)
+            failed.back_off.widen(lambda ns: (each for each in greater if each > ns), _BEFORE)
             failed.is_open = False
 
     def _passed_ns(self, since_ns: int, record: Record) -> int:

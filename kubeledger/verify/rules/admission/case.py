@@ -30,7 +30,7 @@ from kubeledger.kubelet.preemption import preemption
 from kubeledger.kubelet.preemption.preemption import Requirements
 from kubeledger.kubelet.profile.admission import AdmissionFacts
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
-from kubeledger.verify.rules.admission.podspecs import requests_of
+from kubeledger.verify.evidence.pod_objects import requests_of
 
 UNCOUNTED: Final = 1 << 30
 """Stands on a node for devices whose number is not known: there are as many as it takes."""

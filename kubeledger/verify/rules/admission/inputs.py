@@ -22,6 +22,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
+from kubeledger.verify.evidence.pod_objects import PodObject, PodObjects
 from kubeledger.verify.evidence.timeline import Active
 from kubeledger.verify.rules.admission.case import (
     UNCOUNTED,
@@ -38,7 +39,6 @@ from kubeledger.verify.rules.admission.nodes import (
     device_counts,
     hostname,
 )
-from kubeledger.verify.rules.admission.podspecs import PodObject, PodObjects
 from kubeledger.verify.rules.admission.refused import Refusals, node_name
 from kubeledger.verify.variant import UNKNOWN
 

@@ -34,6 +34,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, same
 from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.evidence.pod_objects import PodObject
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome, capacities
 from kubeledger.verify.rules.admission.inputs import AdmissionInputs
@@ -46,7 +47,6 @@ from kubeledger.verify.rules.admission.judging import (
     freely,
 )
 from kubeledger.verify.rules.admission.nodes import absolute_at
-from kubeledger.verify.rules.admission.podspecs import PodObject
 from kubeledger.verify.rules.admission.refused import CONDITION_MESSAGE, OUT_OF
 from kubeledger.verify.variant import UNKNOWN
 

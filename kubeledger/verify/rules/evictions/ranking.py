@@ -35,7 +35,7 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Judgement, open_to, same
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.rules.admission.podspecs import PodObjects
+from kubeledger.verify.evidence.pod_objects import PodObjects
 
 _NANOS: Final = 10**9
 
