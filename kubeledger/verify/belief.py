@@ -145,18 +145,11 @@ def same(
     rule: str = "",
 ) -> Judgement:
     """Judge a decision on which all worlds agree; arguments as in :class:`Ruling`."""
-    return judge(
-        [
-            Ruling(
-                allowed=allowed,
-                why=why,
-                expected=expected,
-                inputs=tuple(inputs),
-                certain=certain,
-                rule=rule,
-            )
-        ]
+    seqs = tuple(inputs)
+    ruling = Ruling(
+        allowed=allowed, why=why, expected=expected, inputs=seqs, certain=certain, rule=rule
     )
+    return judge([ruling])
 
 
 def open_to(assumes: str, *, denied: str, inputs: Sequence[int] = ()) -> Judgement:
@@ -249,16 +242,12 @@ class Belief(Generic[S]):
 
     def widen(self, others: Callable[[S], Iterable[S]], assumes: str) -> None:
         """Add the worlds in which something happened that no record shows."""
-        self._set(
-            (
-                *self.worlds,
-                *(
-                    World(state, tuple(dict.fromkeys((*world.assumes, assumes))))
-                    for world in self.worlds
-                    for state in others(world.state)
-                ),
-            )
+        more = (
+            World(state, tuple(dict.fromkeys((*world.assumes, assumes))))
+            for world in self.worlds
+            for state in others(world.state)
         )
+        self._set((*self.worlds, *more))
 
     def keep(self, may: Callable[[S], bool]) -> None:
         """A recorded decision is evidence, too: drop the worlds that do not allow it."""

@@ -324,14 +324,8 @@ class VerifyContext:
             return
         if self.coverage.has_two_clocks(ts_ns, by_lines=by_lines):
             return
-        self.pending.add(
-            Contradiction(
-                ts_ns=ts_ns,
-                subject=subject,
-                why=why,
-                sides=tuple(Side(seq=seq, says=says) for seq, says in sides),
-            )
-        )
+        said = tuple(Side(seq=seq, says=says) for seq, says in sides)
+        self.pending.add(Contradiction(ts_ns=ts_ns, subject=subject, why=why, sides=said))
 
 
 def _is_inferred(body: Body, verdict: Verdict) -> bool:

@@ -202,11 +202,8 @@ def _failed(status: dict[str, Any]) -> tuple[str, str] | None:
 
 
 def _running(status: dict[str, Any]) -> list[str]:
-    return [
-        str(entry.get("name"))
-        for entry in statuses_in(status)
-        if (entry.get("state") or {}).get("running")
-    ]
+    runs = (each for each in statuses_in(status) if (each.get("state") or {}).get("running"))
+    return [str(each.get("name")) for each in runs]
 
 
 Read = Callable[[int, int, Any], tuple[Who, HistoryEntry] | None]

@@ -110,15 +110,9 @@ class Machine:
             if Quantity.from_api(written).value() != logged:
                 line = self._capacities[0].seq if self._capacities else seq
                 why = f"the node object and the kubelet's log have different capacities of {name}"
-                found = Contradiction(
-                    ts_ns=ts_ns,
-                    subject="node",
-                    why=why,
-                    sides=(
-                        Side(seq=seq, says=f"the node object has a capacity of {written}"),
-                        Side(seq=line, says=f"the machine has {logged}"),
-                    ),
-                )
+                written_side = Side(seq=seq, says=f"the node object has a capacity of {written}")
+                sides = written_side, Side(seq=line, says=f"the machine has {logged}")
+                found = Contradiction(ts_ns=ts_ns, subject="node", why=why, sides=sides)
                 self.disputes.setdefault(seq, []).append(found)
 
 

@@ -160,10 +160,11 @@ class ListedPod:
         namespace, name, uid: identity; ``uid`` None when the list held none.
         created_ns: when the pod was made; None when it does not say.
         is_manifest: a static pod's manifest, in which nothing is defaulted.
+        raw: JSON of metadata, spec and status.
     """
 
     __slots__ = (
-        *("_raw", "_typed", "created_ns", "is_manifest", "name", "namespace", "seq", "ts_ns"),
+        *("_typed", "created_ns", "is_manifest", "name", "namespace", "raw", "seq", "ts_ns"),
         "uid",
     )
 
@@ -177,7 +178,7 @@ class ListedPod:
         self.uid = body.pod_uid
         self.created_ns = body.created_ts_ns
         self.is_manifest = body.listed_by == "manifest"
-        self._raw = raw
+        self.raw = raw
         self._typed = typed
 
     def as_(self, cls: type[T]) -> T:
@@ -190,12 +191,8 @@ class ListedPod:
         """
         found = self._typed.get(cls)
         if found is None:
-            found = self._typed[cls] = msgspec.json.decode(self._raw, type=cls)
+            found = self._typed[cls] = msgspec.json.decode(self.raw, type=cls)
         return found
-
-    @property
-    def raw(self) -> bytes:
-        return self._raw
 
 
 class PodRegister:
@@ -304,10 +301,8 @@ def _object_of(body: PodListed) -> dict[str, Any]:
     kept = {key: status[key] for key in _STATUS_KEYS if key in status}
     for key in ("containerStatuses", "initContainerStatuses"):
         statuses = status.get(key)
-        resources = (
-            [_resources_of(entry) for entry in statuses] if isinstance(statuses, list) else []
-        )
-        if given := [entry for entry in resources if len(entry) > 1]:
+        each = map(_resources_of, statuses if isinstance(statuses, list) else ())
+        if given := [entry for entry in each if len(entry) > 1]:
             kept[key] = given
     return {"metadata": metadata, "spec": body.spec, "status": kept}
 

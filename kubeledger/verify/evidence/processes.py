@@ -214,13 +214,12 @@ class Processes:
             return {}, None
         first, *others = self._accounts
         alike = {
-            name: setting
+            name: setting.decoded()
             for name, setting in first.body.settings.items()
             if all(_setting(other, name) == setting.value for other in others)
         }
         before = [a.seq for a in self._accounts if a.ts_ns <= process.started_ns]
-        seq = before[-1] if before else first.seq
-        return {n: s.decoded() for n, s in alike.items()}, seq
+        return alike, before[-1] if before else first.seq
 
 
 def is_one(process: Process | None, other: Process | None) -> bool:

@@ -104,15 +104,8 @@ class PeriodicActivity(msgspec.Struct):
         for _, (first_ns, until_ns) in pairwise(runs):
             if first_ns - last_ns > self._step_max_ns:
                 missing = max(1, round((first_ns - last_ns) / self.period_ns) - 1)
-                found.append(
-                    Gap(
-                        activity=self.name,
-                        period_ns=self.period_ns,
-                        from_ts_ns=last_ns,
-                        to_ts_ns=first_ns,
-                        missing=missing,
-                    )
-                )
+                ends = {"from_ts_ns": last_ns, "to_ts_ns": first_ns, "missing": missing}
+                found.append(Gap(activity=self.name, period_ns=self.period_ns, **ends))
             last_ns = max(last_ns, until_ns)
         return found
 
@@ -326,10 +319,7 @@ class PodsWithoutAdd:
         for pod in {**self._listed, **self._victims}:
             ends = [(ts_ns, 0) for ts_ns in self._unlisted.get(pod, ())]
             rows = sorted([*ends, *self._listed.get(pod, ()), (1 << 62, 0)])
-            yield (
-                pod,
-                [(from_ns, to_ns, seq) for (from_ns, seq), (to_ns, _) in pairwise(rows) if seq],
-            )
+            yield pod, [(at_ns, to_ns, seq) for (at_ns, seq), (to_ns, _) in pairwise(rows) if seq]
 
 
 def _keys(uid: str | None, name: str) -> Iterable[str]:
