@@ -182,13 +182,9 @@ class SourceDisputes(Verifier):
         for change, reading in self._sources.passed(None):
             sides = (change.seq, change.text), (reading.seq, reading.text)
             # An event goes to a victim that no event names: where lines are lost that is a guess.
-            self.context.contradict(
-                reading.ts_ns,
-                str(reading.subject),
-                _WHY[reading.kind],
-                *sides,
-                by_absence=reading.kind == "victim",
-            )
+            why, is_guess = _WHY[reading.kind], reading.kind == "victim"
+            subject = str(reading.subject)
+            self.context.contradict(reading.ts_ns, subject, why, *sides, by_absence=is_guess)
 
     def _pod_rejected(self, record: Record, body: PodRejected, _: NodeState) -> None:
         subject = f"pod/{body.namespace}/{body.pod}"
@@ -197,12 +193,7 @@ class SourceDisputes(Verifier):
         rows = [*_lines("refusal", subject, record, ENDS, _end_of)]
         who, timeline = (body.pod_uid, body.namespace, body.pod), self.context.timeline
         interval, pod = timeline.interval(record.ts_ns, *who), timeline.pod(record.ts_ns, *who)
-        listed = (
-            pod.failure(interval, record.ts_ns)
-            if pod is not None and interval is not None
-            else None
-        )
-        if listed is not None:
+        if pod and interval and (listed := pod.failure(interval, record.ts_ns)) is not None:
             seq, reason, words = listed
             account = f"{reason}: {words}"
             reading = (reason, STATUS_PREFIX.sub("", words).rstrip())

@@ -258,13 +258,9 @@ class KillVerifier(RuleVerifier):
         if pod is None or failure is None or (process and failure.ts_ns < process.started_ns):
             return None
         assert isinstance(failure.body, ProbeTransitioned)
-        again = any(
-            run.is_started(record)
-            and not run.is_started(failure)
-            and run.container_id != failure.body.container_id
-            for run in pod.runs_of(container)
-        )
-        return None if again else failure
+        runs, own = pod.runs_of(container), failure.body.container_id
+        since = [run for run in runs if run.is_started(record) and not run.is_started(failure)]
+        return failure if all(run.container_id == own for run in since) else None
 
     def _owe(self, record: Record, body: ProbeTransitioned, pod: PodHistory) -> None:
         """A kill follows a failure, unless the container ends or another comes in its place."""
@@ -277,6 +273,7 @@ class KillVerifier(RuleVerifier):
             return
         if any(ts_ns is not None and ts_ns <= due_ns for ts_ns in over):
             return
+        who = {"container": body.container, "container_id": body.container_id}
         debt = Debt(
             since=record,
             of_pod=True,
@@ -284,11 +281,7 @@ class KillVerifier(RuleVerifier):
             shown_by=ProbeTransitioned,
             kind=ContainerKilled.kind,
             subject=subject_of(body),
-            expected={
-                "container": body.container,
-                "container_id": body.container_id,
-                "reason": f"{body.probe_type}_probe",
-            },
+            expected={**who, "reason": f"{body.probe_type}_probe"},
             why=f"the {body.probe_type} probe of container {body.container} failed, and the "
             f"kubelet did not kill it within {_ABSENT_AFTER_NS // NS_PER_S} s",
             rule=_SYNC_RULE,

@@ -98,11 +98,10 @@ class AdmissionOutcome(msgspec.Struct, frozen=True):
     def specs(self) -> tuple[int, ...]:
         """Records that show the pods which take of what is missing; of all where nothing is."""
         missing = {i.resource_name for i in self.insufficient}
-        return tuple(
-            other.seq
-            for other in self.pods
-            if not missing or "pods" in missing or missing & dict(requests_of(other.pod)).keys()
-        )
+        if not missing or "pods" in missing:
+            return tuple(other.seq for other in self.pods)
+        asking = ((other.seq, dict(requests_of(other.pod)).keys()) for other in self.pods)
+        return tuple(seq for seq, asked in asking if missing & asked)
 
 
 Choices = tuple[AdmissionOutcome, ...]
@@ -154,10 +153,8 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_cut(self) -> bool:
         """Whether so much is doubtful that :meth:`outcomes` does not try all worlds."""
-        return (
-            self._doubtful > _DOUBTS_MAX
-            or prod(1 + len(other.readings) for other in self.others) > _READINGS_MAX
-        )
+        readings = prod(1 + len(other.readings) for other in self.others)
+        return self._doubtful > _DOUBTS_MAX or readings > _READINGS_MAX
 
     @property
     def _doubtful(self) -> int:

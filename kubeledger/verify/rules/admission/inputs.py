@@ -101,13 +101,10 @@ class AdmissionInputs:
             written, amount = body.allocatable.get(name), reckoned.amounts.get(name)
             if written is None or amount is None or _reads_as(written, amount):
                 continue
-            context.contradict(
-                record.ts_ns,
-                "node",
-                f"the node object and the settings give different amounts of {name} for pods",
-                (record.seq, f"allocatable is {written}"),
-                (settings.seq, f"the settings leave {amount.canonical()}"),
-            )
+            why = f"the node object and the settings give different amounts of {name} for pods"
+            given = settings.seq, f"the settings leave {amount.canonical()}"
+            sides = (record.seq, f"allocatable is {written}"), given
+            context.contradict(record.ts_ns, "node", why, *sides)
 
     def case_of(
         self, interval: PodActiveInterval, node: str, by_ns: int, state: NodeState
@@ -130,11 +127,9 @@ class AdmissionInputs:
         """The case of a resize: the pod as it asks to be, beside all others; or what is missing."""
         since_ns = ts_ns - _SAID_NS
         active = self.context.timeline.active(since_ns, ts_ns)
-        others = Active(
-            {key: each for key, each in active.must.items() if key != interval.key},
-            {key: each for key, each in active.may.items() if key != interval.key},
-            active.loss,
-        )
+        must, may = ({key: each for key, each in pods.items() if key != interval.key}
+                     for pods in (active.must, active.may))  # fmt: skip
+        others = Active(must, may, active.loss)
         return self._case(interval, found, others, (ts_ns, since_ns, ts_ns), node, state)
 
     def _case(
@@ -218,17 +213,16 @@ class AdmissionInputs:
             later = self.objects.at(until_ns, other, node)
             if later is not None and later.pod.spec != found.pod.spec:
                 readings = (*readings, later.pod)  # it was resized meanwhile
-            pods.append(
-                CountedPod(
-                    name=other.full_name,
-                    pod=found.pod,
-                    seq=found.seq,
-                    doubtful=key not in active.must,
-                    extended=found.extended,
-                    alive_later=other.seen_ns > until_ns + _KILLED_NS,
-                    readings=readings,
-                )
+            counted = CountedPod(
+                name=other.full_name,
+                pod=found.pod,
+                seq=found.seq,
+                doubtful=key not in active.must,
+                extended=found.extended,
+                alive_later=other.seen_ns > until_ns + _KILLED_NS,
+                readings=readings,
             )
+            pods.append(counted)
         return tuple(pods), tuple(unread)
 
     def _tables(

@@ -230,10 +230,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     def lost(self) -> str:
         """What a line that was lost may have reported."""
-        topics: tuple[Topic, ...] = (
-            ("use",) if self.listed.observed_at_instant else ("health", "use")
-        )
-        return " and ".join(self.inputs(topics))
+        both: tuple[Topic, ...] = ("health", "use")
+        return " and ".join(self.inputs(both[self.listed.observed_at_instant :]))
 
     def request(self, affinity: int | None) -> Request:
         """What is asked of the device manager, with this mask stored."""

@@ -39,12 +39,11 @@ def _may_mean(claim: Decision, threshold: Threshold, reading: Reading | None) ->
     kind = "hard" if threshold.is_hard else "soft"
     if threshold.signal == ALLOCATABLE_MEMORY:
         kind = "allocatable"
-    if (
-        claim.signal not in (None, threshold.signal)
-        or claim.threshold_kind not in (None, kind)
-        or claim.resource not in (None, RESOURCE_OF[threshold.signal])
-        or (reading is not None and claim.observed not in (None, reading.available))
-    ):
+    said = (claim.signal, claim.threshold_kind, claim.resource)
+    meant = (threshold.signal, kind, RESOURCE_OF[threshold.signal])
+    if any(one not in (None, other) for one, other in zip(said, meant, strict=True)):
+        return False
+    if reading is not None and claim.observed not in (None, reading.available):
         return False
     if claim.threshold is None or (isinstance(threshold.value, float) and reading is None):
         return True

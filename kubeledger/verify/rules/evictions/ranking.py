@@ -147,11 +147,10 @@ def judge_first(places: Sequence[Place], resource: str, ts_ns: int) -> Judgement
     if after is not None:
         why = f"pod {first.name} {first.text(resource)}"
         why += f"; next came pod {after.name}, which {after.text(resource)}"
-    sampled = first
-    if first.has_statistics is None:
-        sampled = replace(first, has_statistics=True)
+    is_open = first.has_statistics is None
+    sampled = replace(first, has_statistics=True) if is_open else first
     found = judge_order([(sampled, each) for each in others], why, resource, ts_ns)
-    if sampled is not first and found.verdict != "match":
+    if is_open and found.verdict != "match":
         had_none = f"whether the kubelet had statistics of pod {first.name}"
         found = open_to(had_none, denied=found.why)
     return replace(found, inputs=first.inputs)
@@ -306,10 +305,11 @@ class Usages:
             at_ns = row.usage.memory_ts_ns if is_memory else None
             found[at_ns or row.ts_ns] = one.usage or 0
         request = -1 if RESOURCE_OF[signal] == "pids" else spec.request_nanos
+        deducted = spec.deducted_nanos
         ranked = replace(
-            place, priority=spec.priority, request_nanos=request, deducted_nanos=spec.deducted_nanos
+            place, priority=spec.priority, request_nanos=request, deducted_nanos=deducted
         )
-        return ranked, [_Sample(at_ns, value) for at_ns, value in sorted(found.items())]
+        return ranked, [_Sample(*sample) for sample in sorted(found.items())]
 
     def _has_statistics(self, ts_ns: int, who: _Who) -> bool | None:
         """Whether a container of the pod had run for a while; None: one ran, and died soon.
