@@ -146,9 +146,8 @@ class PodObjects:
         shown = versions[max(index - 1, 0) : max(last, index + 2)]
         statuses = [each.as_(Pod).status for each in shown]
         found, counted = list[Pod](), [_counted(now.pod)]
-        for spec, status in product(
-            (now.pod.spec, *(asked if untold else ())), (now.pod.status, *statuses)
-        ):
+        specs = [now.pod.spec, *(asked if untold else ())]
+        for spec, status in product(specs, (now.pod.status, *statuses)):
             pod = replace(now.pod, spec=spec, status=status)
             if (counts := _counted(pod)) not in counted:
                 found.append(pod)
@@ -207,11 +206,8 @@ def _as_admitted(pod: Pod, interval: PodActiveInterval, given: _Resources) -> Po
         resources = given.get(container.name or "") or container.resources
         return _defaulted(replace(container, resources=resources))
 
-    spec = replace(
-        spec,
-        containers=tuple(map(admitted, spec.containers or ())),
-        init_containers=None if inits is None else tuple(map(admitted, inits)),
-    )
+    own, inits = tuple(map(admitted, spec.containers or ())), inits and tuple(map(admitted, inits))
+    spec = replace(spec, containers=own, init_containers=inits)
     if interval.is_static and CONFIG_SOURCE not in (metadata.annotations or {}):
         annotations = {**(metadata.annotations or {}), CONFIG_SOURCE: interval.source or ""}
         metadata = replace(metadata, annotations=annotations)

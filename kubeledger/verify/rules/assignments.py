@@ -388,10 +388,10 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
             if value is None and not is_active(state, self.context.pods, holder[0])[0]:
                 continue  # the line of its release may be lost
             has = "no entry" if value is None else self.text(value)
-            row = (record.seq, record.ts_ns, f"the file has {has} for container {holder[1]}")
-            self._witnesses.note_reading(
-                Row(self.file, holder, self.compared(held.value, value), *row)
-            )
+            text = f"the file has {has} for container {holder[1]}"
+            shown = self.compared(held.value, value)
+            row = Row(self.file, holder, shown, record.seq, record.ts_ns, text)
+            self._witnesses.note_reading(row)
         self.overdue(record, reading.keys(), self._granted_ns)
 
     def _miss_releases(self, record: Record, reading: Mapping[Holder, V]) -> None:
@@ -428,9 +428,8 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         at_ns = 0
         for given, reading in self._witnesses.passed(ts_ns):
             at_ns = max(at_ns, reading.ts_ns)
-            sides.setdefault(reading.seq, [(reading.seq, reading.text)]).append(
-                (given.seq, given.text)
-            )
+            both = sides.setdefault(reading.seq, [(reading.seq, reading.text)])
+            both.append((given.seq, given.text))
         for reading_sides in sides.values():
             self.context.contradict(at_ns, "node", self.denied, *reading_sides)
 
@@ -459,11 +458,9 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         """
         for holder in sorted(self.held.keys() & set(still)):
             ended_ns = self._ended_ns(record.ts_ns, holder[0])
-            if not self.complete or ended_ns is None:
+            if not self.complete or ended_ns is None or self.may_be_pending(holder[0]):
                 continue
             if noticed_ns - max(ended_ns, self._started_ns) < _NOTICED_NS:
-                continue
-            if self.may_be_pending(holder[0]):
                 continue
             value, seq, _ = self.held.pop(holder)
             missed = Missed(
@@ -517,15 +514,10 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
     def is_of_a_whole(self, record: Record) -> bool:
         """Whether the record's pod is given something as a whole, which only the file shows."""
         profile = self.context.profile
-        return (
-            profile is not None
-            and profile.resourcemanagers.pod_level_managers
-            and any(
-                is_pod_level(spec.pod.spec.resources)
-                for version in self.versions(record)
-                for spec in specs_in(version)
-            )
-        )
+        if profile is None or not profile.resourcemanagers.pod_level_managers:
+            return False
+        specs = (spec for version in self.versions(record) for spec in specs_in(version))
+        return any(is_pod_level(spec.pod.spec.resources) for spec in specs)
 
     def specs(self, record: Record) -> list[Spec]:
         """The container in each version of its pod's spec; none where no list shows it.

@@ -112,12 +112,10 @@ class CpuTable(AssignmentVerifier[CPUSet]):
             if isinstance(change.body, CpusAllocated):
                 granted.add(holder)
                 self.pool |= reading.get(holder, 0) & ~self.siblings(holder)
-            elif (
-                holder not in reading
-                and holder not in granted
-                and (cpus := set_or_none(getattr(change.body, "cpu_set", None)))
-            ):
-                super().take(record, holder, cpus)
+            elif holder not in granted.union(reading):
+                cpus = set_or_none(getattr(change.body, "cpu_set", None)) or 0
+                if cpus:
+                    super().take(record, holder, cpus)
                 self.pool &= ~cpus
 
     def _file_read(self, record: Record, body: CpuManagerStateRead, state: NodeState) -> None:
@@ -141,9 +139,8 @@ class CpuTable(AssignmentVerifier[CPUSet]):
         """The pool is what the line says, or what is left of it."""
         super().take(record, holder, value)
         pool_after = set_or_none(getattr(record.body, "default_cpu_set", None))
-        self.pool = (
-            self.pool & ~value if pool_after is None and self.pool is not None else pool_after
-        )
+        is_told = pool_after is not None or self.pool is None
+        self.pool = pool_after if is_told else (self.pool or 0) & ~value
 
     def lose(self, record: Record, holder: Holder) -> None:
         """What no other container of the pod has goes back."""
@@ -260,11 +257,8 @@ class CpuTable(AssignmentVerifier[CPUSet]):
     def of_ended_pods(self, state: NodeState) -> CPUSet:
         """CPUs that are still those of pods which are not active any more."""
         pods = self.context.pods
-        return union(
-            held.value
-            for (pod, _), held in self.held.items()
-            if is_active(state, pods, pod)[0] is False
-        )
+        over = (key for key in self.held if is_active(state, pods, key[0])[0] is False)
+        return union(self.held[key].value for key in over)
 
     def contents(self) -> Assignments:
         held: Assignments = {}

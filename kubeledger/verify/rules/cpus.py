@@ -199,10 +199,8 @@ class CpuVerifier(CpuTable):
         if held is not None:
             return self._judge_refusal_of_own(record, body, policy, pool, holder, state)
         asked = counts[-1] if body.requested is None else body.requested
-        reused, seqs = (
-            self.reusable(specs[0].pod if specs else None, holder),
-            [specs[0].seq, self.start_seq],
-        )
+        seqs = [specs[0].seq, self.start_seq]
+        reused = self.reusable(specs[0].pod, holder)
         decided = [policy.give(pool, asked, affinity, reused)
                    for affinity in self._affinities(record, policy, holder)]  # fmt: skip
         told = told_by(body.error, asked)
@@ -242,10 +240,8 @@ class CpuVerifier(CpuTable):
         error = policy.refusal(pool, held.value.bit_count())
         if error and error == body.error:
             free = policy.free(pool, 0, physical=True).bit_count()
-            why = (
-                f"{has}, but {FULL_PCPUS_ONLY} asks for as many others before that is seen, and "
-                f"only {free} were free on cores without a reserved CPU{self._kept(pool, state)}"
-            )
+            why = f"{has}, but {FULL_PCPUS_ONLY} asks for as many others before that is seen, and "
+            why += f"only {free} were free on cores without a reserved CPU{self._kept(pool, state)}"
             rule = f"{_FILE}policy_static.go enforceSMTAlignment"
             return same(True, why, inputs=[held.seq, self.start_seq], rule=rule)
         why = f"{has}, and is left as it is"
@@ -321,10 +317,8 @@ def _choice(
         choice = "no others were free"
     elif policy.exact:
         choice = f"they are the first {policy.order}"
-    why = (
-        f"it requests {_cpus(count)} in a Guaranteed pod, so it gets {text_of(given)} alone, "
-        f"{out_of}: {choice}"
-    )
+    why = f"it requests {_cpus(count)} in a Guaranteed pod, so it gets {text_of(given)} alone, "
+    why += f"{out_of}: {choice}"
     ruling = Ruling(allowed=True, chosen=only or policy.exact, why=why, inputs=tuple(seqs),
                     expected={"cpu_set": body.cpu_set, "requested": body.requested})  # fmt: skip
     return judge([ruling])

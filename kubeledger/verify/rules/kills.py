@@ -337,13 +337,11 @@ class KillVerifier(RuleVerifier):
         wrong = self._names.judge(record, body)
         if wrong is not None or body.container_id is None or observed:
             return wrong
-        before = [run for run in runs if run.is_started(record)]
-        if not before or before[-1].has_ended(record) or before[-1].container_id is None:
+        *_, ran = (None, *(run for run in runs if run.is_started(record)))
+        if ran is None or ran.has_ended(record) or ran.container_id is None:
             return None  # another one may have been made and killed before it was shown
-        ran = before[-1]
-        why = f"the container that ran was {ran.container_id}"
-        expected = {"container_id": ran.container_id}
-        return same(False, why, expected=expected, inputs=[ran.started_seq])
+        why, expected = f"the container that ran was {ran.container_id}", ran.container_id
+        return same(False, why, expected={"container_id": expected}, inputs=[ran.started_seq])
 
     def _misplaced(self, record: Record, body: ContainerKilled) -> Judgement | None:
         """The judgement of a kill of what was started later, or is not killed by it."""
@@ -372,9 +370,7 @@ class KillVerifier(RuleVerifier):
             return same(False, f"the pod's spec has no container {name}", certain=True)
         pod = self._pod(record, body)
         stops = Stops(self.context, pod, record)
-        failed = {
-            why: self._failure(record, pod, name, PROBE_OF_KILL[why]) for why in PROBE_OF_KILL
-        }
+        failed = {why: self._failure(record, pod, name, of) for why, of in PROBE_OF_KILL.items()}
         other = next((why for why, failure in failed.items() if failure), None) or stops.other()
         words = kill_words(profile, spec, name, reason) if reason in REASONS else body.message
         if body.message not in (None, words):
@@ -398,12 +394,8 @@ class KillVerifier(RuleVerifier):
         if judged.verdict not in ("match", "admissible"):
             return replace(judged, inputs=inputs)
         reported = {"reason": reason} | ({} if body.message is None else {"message": words})
-        return replace(
-            judged,
-            why=f"{cause.why}, so it was killed{grace.why}",
-            expected={**reported, **(grace.expected or {})},
-            inputs=inputs,
-        )
+        why, expected = f"{cause.why}, so it was killed{grace.why}", grace.expected or {}
+        return replace(judged, why=why, expected=reported | expected, inputs=inputs)
 
     def _evicted_softly(self, stops: Stops) -> bool | None:
         """Whether a pod was evicted for a soft threshold; None: not known, or for several."""

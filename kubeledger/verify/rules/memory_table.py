@@ -209,9 +209,8 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
             subject = f"container/{pod}/{body.container}" if body.container else f"pod/{pod}"
             what = "lines offer other NUMA nodes for memory than the static policy does"
             sides = (self._followed_seq, f"it offers {_places(own)}"), (record.seq, _places(told))
-            self.context.contradict(
-                record.ts_ns, subject, what, *sides, by_absence=True, kind=body.kind
-            )
+            at_ns, kind = record.ts_ns, body.kind
+            self.context.contradict(at_ns, subject, what, *sides, by_absence=True, kind=kind)
         if body.container is None and self.is_of_a_whole(record):
             self.followed.forget()
 

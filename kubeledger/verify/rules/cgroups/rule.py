@@ -182,18 +182,13 @@ class Removals:
         who, over = f"pod {pod.namespace}/{pod.name}", self._context.instances.over(pod.key)
         if over is not None:
             yield over[0], f"{who} was over", over[1]
-        intervals = [
-            interval for interval in pod.intervals if interval.since_ns <= ts_ns + _BY_THEN_NS
-        ]
-        for interval in intervals[-1:]:
+        come = [each for each in pod.intervals if each.since_ns <= ts_ns + _BY_THEN_NS]
+        for interval in come[-1:]:
             if interval.ended_ns is not None:
                 yield interval.ended_ns, f"{who} was over", interval.seq
             if interval.ending_ns is not None and not pod.ran(ts_ns + _BY_THEN_NS):
-                yield (
-                    interval.ending_ns,
-                    f"the end of {who} had begun and nothing of it ran",
-                    interval.seq,
-                )
+                why = f"the end of {who} had begun and nothing of it ran"
+                yield interval.ending_ns, why, interval.seq
 
     def _still_there(self, record: Record, cgroup: str, where: CgroupPath) -> Judgement:
         """Of a container whose end nothing shows."""

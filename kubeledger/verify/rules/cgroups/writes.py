@@ -105,11 +105,8 @@ class Summer:
             if rules.resizes(listed) and self._was_resized(listed, start_ns):
                 unknown.append(f"the resources that pod {interval.full_name} had then")
             over = interval.ended_ns is not None and interval.ended_ns <= end_ns
-            if not (
-                interval.returned
-                or over
-                or (interval.start_time_unknown and interval.full_name in certain)
-            ):
+            is_double = interval.start_time_unknown and interval.full_name in certain
+            if not (interval.returned or over or is_double):
                 usual[key] = requests
             if requests != _NOTHING:
                 inputs.append(listed.seq)
@@ -228,9 +225,7 @@ class Writes:
         """Explain all that were noted; of those that were seen long ago none is asked for more."""
         from_ns = (state.latest_ts_ns or 0) - _ASKED_NS
         self._noted = [each for each in self._noted if each[1] > state.seq or each[0] >= from_ns]
-        self._reserves = [
-            each for each in self._reserves if each.seq > state.seq or each.ts_ns >= from_ns
-        ]
+        self._reserves = [r for r in self._reserves if r.seq > state.seq or r.ts_ns >= from_ns]
         self.all = [Write(seq, ts_ns, failed) for ts_ns, seq, failed in sorted(self._noted)]
         self._runs = []
         self._times = [write.ts_ns for write in self.all]
@@ -324,9 +319,7 @@ class Writes:
         ran = [run.started_ns for run in runs if run.started_ns is not None]
         refused = interval.admitted is False and not runs
         if not refused and (interval.start_time_unknown or min(ran, default=since_ns) >= since_ns):
-            logged_ns = (
-                since_ns if interval.add_seq is not None else max(since_ns, interval.seen_ns)
-            )
+            logged_ns = since_ns if interval.add_seq else max(since_ns, interval.seen_ns)
             until_ns = min((t for t in ran if t >= since_ns), default=logged_ns + _RETRIES_NS)
             until_ns = until_ns if interval.ended_ns is None else min(until_ns, interval.ended_ns)
             why = f"pod {interval.full_name} was new and had no cgroup yet when it was first synced"

@@ -57,14 +57,9 @@ def _granted(evidence: Evidence, claimed: _Devices) -> Judgement:
             return open_to(evidence.lost(), denied=why)
         return same(False, why, expected=expected)
     is_open = evidence.open_topics()
-    suited = Ruling(
-        allowed=True,
-        chosen=likely == claimed,
-        expected=expected,
-        why=taken(evidence, claimed),
-        assumes=evidence.inputs(is_open, claimed),
-    )
-    rulings = [suited]
+    why, assumes = taken(evidence, claimed), evidence.inputs(is_open, claimed)
+    chosen = likely == claimed
+    rulings = [Ruling(allowed=True, chosen=chosen, expected=expected, why=why, assumes=assumes)]
     for topic in is_open:
         fits, _, why = _try(evidence, claimed, _ALL - {topic})
         if not fits:

@@ -127,12 +127,8 @@ def worlds_of(run: Run, passes: Sequence[DetectPass]) -> list[World]:
     min_age_ns, max_age_ns = run.policy.min_age_ns, 0 if run.sweep else run.policy.max_age_ns
     if min_age_ns is None or max_age_ns is None:
         return []
-    policy = ImageGCPolicy(
-        high_threshold_percent=100,
-        low_threshold_percent=100,
-        min_age_ns=min_age_ns,
-        max_age_ns=max_age_ns,
-    )
+    ages = {"min_age_ns": min_age_ns, "max_age_ns": max_age_ns}
+    policy = ImageGCPolicy(high_threshold_percent=100, low_threshold_percent=100, **ages)
     found: list[World] = []
     for own in reversed(passes):
         assumes: tuple[str, ...] = ()
@@ -175,9 +171,9 @@ def _world(run: Run, own: DetectPass, times: _Times, assumes: tuple[str, ...]) -
     def decide(amount: int | None, ties: Mapping[str, int]) -> Pass:
         """The kubelet's pass from the list of candidates on."""
         mine = replace(manager, records=dict(records))
-        in_use = frozenset(held)
+        in_use, now_ns = frozenset(held), times.now_ns
         observed = Observed(
-            now_ns=times.now_ns, images=(), images_in_use=in_use, image_fs=None, ties=ties
+            now_ns=now_ns, images=(), images_in_use=in_use, image_fs=None, ties=ties
         )
         done = Pass()
         images = images_in_eviction_order(mine, observed, in_use, done)
@@ -316,10 +312,10 @@ class _Walk:
         chosen = world.plain[at] == image_id
         why = _why_right(self._run, world, image_id)
         if not chosen:
-            others = ", ".join(map(short, tied)) or "others"
-            why += (
-                f"; the kubelet leaves its order among {others} open, as their times are the same"
+            others = (
+                f"; the kubelet leaves its order among {', '.join(map(short, tied)) or 'others'}"
             )
+            why += f"{others} open, as their times are the same"
         yield Ruling(allowed=True, chosen=chosen, why=why, expected=expected, assumes=world.assumes)
         doubt = "" if self._run.passes else NO_PASS
         if not doubt and tied and any(world.known[each].before for each in (*tied, image_id)):
