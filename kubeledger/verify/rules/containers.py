@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final, Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.resources import pod_key
 from kubeledger.kubelet.kube.statuses import (
@@ -116,7 +117,6 @@ class Instance(msgspec.Struct):
 
     Attributes:
         container_id: None until a record shows it.
-        seq: of the record that showed it first.
         created_ns: when the event showed its creation; None without one, 0 when it came late.
         started_ns, died_ns: up to a relist late; None when not shown.
         killed_ns: when the kubelet decided to kill it, last; ``first_killed_ns``: first.
@@ -226,7 +226,6 @@ class Container(msgspec.Struct):
         return False
 
     def push(self, instance: Instance) -> None:
-        """Another instance."""
         self.was_inherited = False
         instance.after_ns, self.held_ns = self.held_ns, None
         self.shown += 1
@@ -276,7 +275,7 @@ class Causes:
 def corrected(body: B, wrong: Judgement | None) -> B:
     """The body as it must have been, so that one wrong name is found only once."""
     expected = None if wrong is None else wrong.expected
-    return body if expected is None else msgspec.structs.replace(body, **expected)
+    return body if expected is None else replace(body, **expected)
 
 
 def _names(cause: Body) -> Fields:

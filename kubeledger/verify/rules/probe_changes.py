@@ -9,11 +9,7 @@ from msgspec.structs import replace
 
 from kubeledger.kubelet.prober.machine import SAYS, Span, State
 from kubeledger.kubelet.prober.objects import FAILURE, INITIAL, ProbeSpec
-from kubeledger.model.bodies.prober import (
-    ProbeExecuted,
-    ProbeTransitioned,
-    ProbeType,
-)
+from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned, ProbeType
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
@@ -287,7 +283,6 @@ class ChangeJudge(RuleVerifier, CachedResults):
     def cached(
         self, key: str, container: str, probe_type: ProbeType, ts_ns: int
     ) -> CachedResult | None:
-        """See :meth:`CachedResults.cached`."""
         worker = self._workers.known(key, container, probe_type)
         if worker is None or worker.belief is None or worker.machine is None:
             startup = self._workers.known(key, container, "startup")
@@ -319,7 +314,6 @@ class ChangeJudge(RuleVerifier, CachedResults):
         return CachedResult(may_be=may_be, seqs=tuple(worker.streak), missing=tuple(missing))
 
     def hole(self, start_ns: int, end_ns: int) -> bool:
-        """See :meth:`CachedResults.hole`."""
         late_ns = self.context.times.late(end_ns)
         return not self._counts.logged_later and self._workers.are_overdue(
             start_ns, end_ns - late_ns

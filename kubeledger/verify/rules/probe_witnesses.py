@@ -53,7 +53,6 @@ class ProbeWitnesses:
         self._ready: Witnesses[bool] = Witnesses(_LISTED_WITHIN_NS)
 
     def forget(self) -> None:
-        """The kubelet process ended."""
         for each in (self._failed, self._reports, self._without, self._pushed, self._changed_ns,
                      self._unlogged):  # fmt: skip
             each.clear()
@@ -99,11 +98,7 @@ class ProbeWitnesses:
         )  # fmt: skip
 
     def _contradict(
-        self,
-        record: Record,
-        why: str,
-        *sides: tuple[int, str],
-        by_absence: bool = False,
+        self, record: Record, why: str, *sides: tuple[int, str], by_absence: bool = False
     ) -> None:
         body = record.body
         assert isinstance(body, ProbeExecuted | ProbeTransitioned)

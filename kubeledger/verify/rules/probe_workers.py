@@ -166,7 +166,6 @@ class Workers:
             self._instances[name] = before.next(body.container_id, record.seq, record.ts_ns)
 
     def ended(self, record: Record, body: ContainerDied | ContainerKilled, key: str) -> None:
-        """A container was killed or died."""
         if body.container is not None:
             died = isinstance(body, ContainerDied)
             self.end(record, key, body.container, body.container_id, died=died)
@@ -200,7 +199,6 @@ class Workers:
                 self.end(record, key, shown.name, shown.container_id)
 
     def instance(self, worker: Worker) -> Instance | None:
-        """The newest run of a worker's container."""
         return self._instances.get((worker.key, worker.container))
 
     def has_ended(self, worker: Worker, record: Record) -> bool | None:
@@ -249,11 +247,9 @@ class Workers:
         return self._workers.get((key, container, probe_type))
 
     def is_there(self, worker: Worker) -> bool:
-        """Whether it has not ended."""
         return self.known(worker.key, worker.container, worker.probe_type) is worker
 
     def of_pod(self, key: str) -> Iterator[Worker]:
-        """The workers of a pod that a record showed."""
         return (worker for name, worker in self._workers.items() if name[0] == key)
 
     def find(self, body: About, state: NodeState, ts_ns: int) -> Worker:

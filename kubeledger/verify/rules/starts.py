@@ -73,7 +73,6 @@ class Starts(RuleVerifier):
         self._seen_ns = 0
 
     def sees(self) -> Mapping[type[Body], See]:
-        """All that starts a container, ends it, or changes what it is."""
         return {
             KubeletStarted: self._kubelet_started,
             ClockStepped: lambda record, body, state: self._lose(),
@@ -104,7 +103,6 @@ class Starts(RuleVerifier):
         return self._pods.get(key, {}).values()
 
     def _find(self, key: str, name: str | None) -> Container | None:
-        """A container that was shown."""
         return self._pods.get(key, {}).get(name or "")
 
     def _before(self, key: str, container: Container, before_id: str | None) -> Instance | None:
@@ -113,7 +111,6 @@ class Starts(RuleVerifier):
         return container.at(1) or (None if was is None else was.find(before_id))
 
     def _get(self, key: str, name: str) -> Container:
-        """A container, made when first seen."""
         containers = self._pods.setdefault(key, {})
         if name not in containers:
             is_first = key in self._added

@@ -27,6 +27,7 @@ from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, judge, lacks, same
 from kubeledger.verify.context import Prescan, See, VerifyContext
+from kubeledger.verify.debts import Missed
 from kubeledger.verify.evidence.pod_intervals import PodHistory
 from kubeledger.verify.evidence.pods import LOST_EXIT_CODE
 from kubeledger.verify.evidence.processes import Process
@@ -74,7 +75,6 @@ class Removals:
         self._last_ns = 0
 
     def prescan(self, record: Record, body: Body) -> None:
-        """Take in a snapshot of the first reading."""
         seen, path = (record.ts_ns, record.seq), getattr(body, "cgroup", "")
         self._seen[path] = max(self._seen.get(path, seen), seen)
         self._last_ns = max(self._last_ns, record.ts_ns)
@@ -161,18 +161,13 @@ class Removals:
         who, over = f"pod {pod.namespace}/{pod.name}", self._context.instances.over(pod.key)
         if over is not None:
             yield over[0], f"{who} was over", over[1]
-        intervals = [
-            interval for interval in pod.intervals if interval.since_ns <= ts_ns + _BY_THEN_NS
-        ]
-        for interval in intervals[-1:]:
+        come = [each for each in pod.intervals if each.since_ns <= ts_ns + _BY_THEN_NS]
+        for interval in come[-1:]:
             if interval.ended_ns is not None:
                 yield interval.ended_ns, f"{who} was over", interval.seq
             if interval.ending_ns is not None and not pod.ran(ts_ns + _BY_THEN_NS):
-                yield (
-                    interval.ending_ns,
-                    f"the end of {who} had begun and nothing of it ran",
-                    interval.seq,
-                )
+                why = f"the end of {who} had begun and nothing of it ran"
+                yield interval.ending_ns, why, interval.seq
 
     def _still_there(self, record: Record, cgroup: str, where: CgroupPath) -> Judgement:
         """Of a container whose end nothing shows."""
@@ -233,7 +228,6 @@ class CgroupVerifier(RuleVerifier):
         self._snapshot_ns: int | None = None
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
-        """All snapshots and writes."""
         return {
             CgroupObserved: self._removals.prescan,
             CgroupRemoved: self._removals.prescan,
@@ -244,12 +238,10 @@ class CgroupVerifier(RuleVerifier):
         }
 
     def derive(self, state: NodeState) -> None:
-        """Explain the writes by all of them."""
         self._writes.settle(state)
         self._rules.clear()
 
     def sees(self) -> Mapping[type[Body], See]:
-        """Body type -> method."""
         return {
             CgroupObserved: lambda record, _, state: self._stays(record, state),
             CgroupRemoved: self._removed,
@@ -332,15 +324,16 @@ class CgroupVerifier(RuleVerifier):
             )
             if judgement.verdict == "impossible" and compared is not None:
                 self._reported.add(path)
-                self.context.absent(
-                    record,
-                    CgroupUpdated.kind,
+                missed = Missed(
+                    since=record,
+                    kind=CgroupUpdated.kind,
                     subject=f"cgroup/{path}",
                     expected=nested(compared.differing),
                     why=f"the cgroup still holds what it did before: {judgement.why}",
                     rule=self.rule,
                     inputs=judgement.inputs,
                 )
+                self.context.absent(missed)
 
     # Removals and writes ------------------------------------------------------------------
 

@@ -171,11 +171,7 @@ def judge_message(
 
 
 def _stats_of(message: str, pod: Pod, threshold: Threshold) -> PodStats:
-    """The usage that a message says.
-
-    Raises:
-        QuantityError: an amount in it cannot be read.
-    """
+    """The usage that a message says; QuantityError where an amount cannot be read."""
     memory = RESOURCE_OF[threshold.signal] == "memory"
 
     def container(name: str, used: int) -> ContainerStats:
@@ -233,11 +229,7 @@ def judge_limit(
 
 
 def _limits(pod: Pod, profile: KubeletProfile) -> Iterator[LocalStorageExcess]:
-    """Every limit of local storage that the pod may exceed, as if it did.
-
-    Raises:
-        KubeledgerError, QuantityError: an amount of the spec has no meaning.
-    """
+    """Every limit of local storage that the pod may exceed, as if it did."""
     full, who = FsStats(used_bytes=_FULL), PodReference()
     shapes = [PodStats(who, ephemeral_storage=full)]
     for volume in pod.spec.volumes or ():
