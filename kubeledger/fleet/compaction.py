@@ -68,8 +68,6 @@ def files_to_read(lake: Lake, heads: Iterable[Head], room: str) -> list[ReadFile
     """The files that hold each node's rows once.
 
     Args:
-        lake: is asked for its compacted files.
-        heads: the newest markers.
         room: ``records``, ``verdicts`` or that of a table of episodes.
     """
     named = {

@@ -66,7 +66,6 @@ class DateFile(NamedTuple):
 
     Attributes:
         date: ``YYYY-MM-DD``.
-        path: the Parquet file.
     """
 
     date: str
@@ -218,8 +217,7 @@ class NodeTables:
         for day, rows in dates:
             path = self.directory / f"{table}-{day}.parquet"
             self._copy(
-                f"SELECT {columns} FROM {table} WHERE {date} = {quoted(day)} ORDER BY {order}",
-                path,
+                f"SELECT {columns} FROM {table} WHERE {date} = {quoted(day)} ORDER BY {order}", path
             )
             files.append(DateFile(day, path, rows))
         return files

@@ -26,11 +26,7 @@ from kubeledger.ingest.klog.stamps import exact_json_ns, stamp_ns
 from kubeledger.ingest.planning.bundle import Bundle, FoundFile
 from kubeledger.ingest.sources.items import Finding
 from kubeledger.ingest.sources.pasted import ReversedLines
-from kubeledger.ingest.sources.prefix import (
-    HEADER,
-    JSON_START,
-    Unwrapper,
-)
+from kubeledger.ingest.sources.prefix import HEADER, JSON_START, Unwrapper
 from kubeledger.ingest.sources.streams import SourceFile, SourceView
 from kubeledger.ingest.sources.times import carrier_time
 from kubeledger.model.units import NS_PER_S
@@ -126,8 +122,6 @@ class OrderedLines(SourceView):
         """Nothing is read yet.
 
         Args:
-            source: the log as it stands.
-            parts: all of it, in the order of time.
             open_end: its size, if its last line has no end: it gets one before another part.
         """
         super().__init__(source)

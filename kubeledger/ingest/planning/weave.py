@@ -51,7 +51,6 @@ class Excerpt(msgspec.Struct):
     """What is read of one log of a group.
 
     Attributes:
-        log: the log.
         parts: of it that are read, in its order.
         lines: how many are left out, because logs before it hold them.
         size_bytes: of the parts.
