@@ -19,7 +19,8 @@ from kubeledger.fleet.lake import Lake, lake_file
 from kubeledger.fleet.layout import COMPACT, compact_path
 from kubeledger.fleet.tables import NULLABLE
 from kubeledger.fleet.types import Compacted, Head, LakeFile
-from kubeledger.ledger.history.parts import engine, quoted
+from kubeledger.ledger.engine import engine
+from kubeledger.ledger.history.parts import quoted
 
 JSON_COLUMNS: dict[str, tuple[str, ...]] = {
     "records": ("body",),

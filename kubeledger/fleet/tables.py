@@ -19,10 +19,10 @@ from kubeledger.analyze.sql.ledger_tables import DERIVED, DerivedTable, folded
 from kubeledger.analyze.sql.tables import VERIFIED_COLUMNS
 from kubeledger.fleet.identity import digest_of_code
 from kubeledger.fleet.types import NodeSummary, columns_of
+from kubeledger.ledger.engine import engine
 from kubeledger.ledger.history.parts import (
     ROW_COLUMNS,
     create_lines,
-    engine,
     pieces_of,
     quoted,
     rows_sql,

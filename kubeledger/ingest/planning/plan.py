@@ -29,7 +29,6 @@ from kubeledger.ingest.sources.items import (
     StatsSummary,
 )
 from kubeledger.ingest.sources.node_lines import same_machine
-from kubeledger.ingest.sources.shapes import ApiReason
 from kubeledger.kubelet.profile.facts import NEWEST, OLDEST, by_source, is_known_version
 from kubeledger.model.bodies.ledger import Source
 from kubeledger.model.errors import BadInputError
@@ -119,9 +118,8 @@ def _take_names(names: NamesInside, item: Item) -> None:
                     pods = names.listed.setdefault(str(name), set())
                     pods.add(str((pod.get("metadata") or {}).get("name") or ""))
         case ApiEvent():
-            api = ApiReason.read(item.event)
-            if api.component == "kubelet" and api.host:
-                names.listed.setdefault(api.host, set()).add(api.key[2])
+            if item.event.component == "kubelet" and item.event.host:
+                names.listed.setdefault(item.event.host, set()).add(item.event.key[2])
         case KernelReports():
             hosts = {report.host: set[str]() for report in item.reports if report.host}
             if len(hosts) == 1:
