@@ -106,7 +106,6 @@ class BadCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         seq: the record that holds it.
         place: its file.
-        problem: one sentence.
     """
 
     node: str
@@ -144,7 +143,6 @@ def contents_of(histories: Iterable[History], *, by_kept: bool = False) -> Conte
     """Check the checkpoints and cgroups of these nodes.
 
     Args:
-        histories: of each node.
         by_kept: verdicts that are kept are those that the records give; they are not made again.
 
     Raises:
@@ -192,7 +190,6 @@ class SourcesAudit(msgspec.Struct, frozen=True, kw_only=True):
         nodes: of each ledger and recording.
         findings: what is not as it was written, caches included.
         missing_digests: digests that were expected, and that no proved record has.
-        contents: checkpoints and cgroups; None where they were not looked at.
     """
 
     nodes: tuple[NodeAudit, ...]
@@ -280,11 +277,7 @@ def _audit(
 
 
 def _check_chained(others: Iterable[Path]) -> None:
-    """Refuse what holds no chain, where nothing but that is proved.
-
-    Raises:
-        BadInputError: there is some.
-    """
+    """Refuse what holds no chain, where nothing but that is proved."""
     for path in others:
         if str(path) != "-" and not path.exists():
             raise BadInputError("no such file or directory", file=str(path))

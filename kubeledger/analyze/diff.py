@@ -25,12 +25,7 @@ from kubeledger.replay.episodes.pod_stages import PodStages, StageEpisode
 from kubeledger.replay.node.state import NodeState, canonical_json
 
 NAMING_KINDS = frozenset(
-    {
-        PodListed.kind,
-        "lifecycle.PodConfigChanged",
-        ContainerStarted.kind,
-        ContainerRestarted.kind,
-    }
+    {PodListed.kind, "lifecycle.PodConfigChanged", ContainerStarted.kind, ContainerRestarted.kind}
 )
 """Kinds of records that show which name an ID stands for."""
 

@@ -28,7 +28,6 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
             that the kubelet goes on.
         severity: 5 (the worst) to 1; 0: it happened, and is no headline.
         subject: whom it hit, as in ``default/web/app``; what headlines are put together by.
-        text: the sentence.
         count: how many records it stands for.
         ts_ns: of the first of them.
         seq: the record that shows it best.
@@ -243,11 +242,7 @@ def besides_on(answer: Answers, node: str) -> Besides:
 
 
 def headlines(found: Sequence[Incident]) -> list[Headline]:
-    """At most ``HEADLINES_MAX`` headlines, worst first.
-
-    Args:
-        found: incidents, worst first.
-    """
+    """At most ``HEADLINES_MAX`` headlines, worst first."""
     bad = [each for each in found if each.severity]
     groups = [list(group) for _, group in groupby(sorted(bad, key=_place), _place)]
     made = [headline for group in groups for headline in _of_kind(group, _SINGLE_MAX)]

@@ -134,7 +134,6 @@ def untold(rows: Iterable[Mapping[str, Any]], *, nothing_else: bool) -> list[Err
     """What is not harmless of what ``LOGGED`` gives, worst first: errors, and those about pods.
 
     Args:
-        rows: of the query.
         nothing_else: no record tells of anything that went wrong: then those are among them that
             records do tell.
     """
@@ -154,6 +153,5 @@ def excused(rows: Iterable[Mapping[str, Any]]) -> list[tuple[ErrorShape, str]]:
 def _shapes(rows: Iterable[Mapping[str, Any]]) -> list[ErrorShape]:
     shapes = (ErrorShape(**{**row, "pods": row["pods"] or ()}) for row in rows)
     return sorted(
-        shapes,
-        key=lambda each: ("FEW".index(each.severity), not each.pods, -each.count, each.seq),
+        shapes, key=lambda each: ("FEW".index(each.severity), not each.pods, -each.count, each.seq)
     )

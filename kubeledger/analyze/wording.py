@@ -183,8 +183,6 @@ def stage_wording(
     """What a pod waits for in a stage, with its name where the stage has one.
 
     Args:
-        stage: that it does not get past.
-        reason: of the failure.
         about: what it waits for; None where that is not named, or not the same of all.
         message: of the failure; None: one of the runtime.
     """

@@ -142,11 +142,7 @@ class OpenLedger:
         return Imported(report, tuple(summaries))
 
     def records(
-        self,
-        node: str | None = None,
-        after_seq: int = 0,
-        *,
-        kinds: Collection[str] | None = None,
+        self, node: str | None = None, after_seq: int = 0, *, kinds: Collection[str] | None = None
     ) -> Iterator[Record]:
         """Records in the order of their numbers, one node after the other, each proved.
 
@@ -308,11 +304,7 @@ class OpenLedger:
         return self.sql(shipped.sql, values)
 
     def _ns(self, at: Instant | None, node: str | None = None) -> int | None:
-        """Nanoseconds since the epoch; some texts count from the node's records.
-
-        Raises:
-            BadQuestionError: a text that is not a valid time, or a datetime without a zone.
-        """
+        """Nanoseconds since the epoch; some texts count from the node's records."""
         if isinstance(at, str):
             return parse_time(at, partial(self.ledger.span, node))
         if not isinstance(at, datetime):

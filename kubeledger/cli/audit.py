@@ -52,11 +52,7 @@ def _digests(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> t
 @output_option("table", "json")
 @reports_errors
 def audit(
-    sources: tuple[str, ...],
-    ledger: Path,
-    expected: tuple[str, ...],
-    chain_only: bool,
-    output: str,
+    sources: tuple[str, ...], ledger: Path, expected: tuple[str, ...], chain_only: bool, output: str
 ) -> None:
     """Check every CRC, the hash chain, the numbering and the manifest, then what is recorded.
 

@@ -123,11 +123,7 @@ def compact(
 def _policy(
     keep: str | None, before: str | None, keep_bytes: str | None, span: Span, *, unshipped: bool
 ) -> Policy | None:
-    """The policy that the options name; None when they name none.
-
-    Raises:
-        BadQuestionError: one of them is not a duration, time or size.
-    """
+    """The policy that the options name; None when they name none."""
     from kubeledger.ledger.dropping import Policy
 
     times: list[int] = []
@@ -162,11 +158,7 @@ def _span_ago(text: str) -> int:
 
 
 def _size(text: str) -> int:
-    """As ``parse_size``.
-
-    Raises:
-        BadQuestionError: it is none.
-    """
+    """As ``parse_size``."""
     try:
         return parse_size(text)
     except ValueError as error:

@@ -82,12 +82,7 @@ def _versions() -> Iterator[Callable[[str], object]]:
 
 
 def _stream(answer: Callable[[bytes], bytes], name: str, *, keep_going: bool) -> None:
-    """Answer line by line; what came before a bad line is written in any case.
-
-    Raises:
-        BadInputError: naming file, line and field, unless it is to continue; or the file cannot
-            be read.
-    """
+    """Answer line by line; what came before a bad line is written in any case."""
     from kubeledger.cli.files import STANDARD_INPUT, is_standard, open_input
 
     shown = STANDARD_INPUT if is_standard(name) else name

@@ -71,11 +71,7 @@ def demo(ledger: Path, page: Path) -> None:
 
 
 def _refuse_others(ledger: Path) -> None:
-    """The demo's records are no evidence of anybody's.
-
-    Raises:
-        BadQuestionError: there is a ledger of other nodes.
-    """
+    """The demo's records are no evidence of anybody's."""
     from kubeledger.analyze.histories.sources import is_ledger
     from kubeledger.ledger.ledger import Ledger
 

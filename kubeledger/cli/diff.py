@@ -85,11 +85,7 @@ def _split(side: str, ledger: Path) -> tuple[str, str | None]:
 
 @contextmanager
 def _history(source: str, node: str | None) -> Iterator[History]:
-    """The only history of a source.
-
-    Raises:
-        BadQuestionError: it holds several, or none of ``node``.
-    """
+    """The only history of a source."""
     from kubeledger.analyze.histories.sources import open_histories
 
     with open_histories([source], node=node) as histories:

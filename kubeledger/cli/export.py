@@ -188,10 +188,7 @@ def _write_trace(ledger: Ledger, wanted: Filter, out: Path) -> None:
     scope = Scope(
         pods=[wanted.pod] if wanted.pod else (), from_ns=wanted.since_ns, to_ns=wanted.until_ns
     )
-    with (
-        progress("reading and verifying the records") as bar,
-        connect(ledger.path) as queryable,
-    ):
+    with progress("reading and verifying the records") as bar, connect(ledger.path) as queryable:
         views = [NodeView(queryable, each.node, scope, each) for each in histories]
         bar.report("drawing")
         drawings = [(view, build_drawing(view, apart=True)) for view in views]

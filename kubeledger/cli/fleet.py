@@ -68,10 +68,7 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
         "kubeledger.cli.fleet_upkeep:compact",
         "Copy many small files of a lake into few large ones.",
     ),
-    "repair": (
-        "kubeledger.cli.fleet_upkeep:repair",
-        "Rebuild what is damaged in a lake.",
-    ),
+    "repair": ("kubeledger.cli.fleet_upkeep:repair", "Rebuild what is damaged in a lake."),
     "report": (
         "kubeledger.cli.fleet_report:report",
         "Draw the whole fleet as one HTML page, worst nodes first.",

@@ -50,12 +50,7 @@ _NEVER = {"admissible", "match", "inferred"}
 @engine_options
 @output_option("table", "json", "jsonl", "csv")
 @reports_errors
-def verify(
-    lake: str,
-    all_: bool,
-    running: Running,
-    output: str,
-) -> None:
+def verify(lake: str, all_: bool, running: Running, output: str) -> None:
     """Decide again what other rules than this program's have verified, and list the nodes.
 
     The rules change with each version of kubeledger. Nodes come worst first: those with decisions
@@ -127,10 +122,7 @@ _COLUMNS = (
 @click.option("--cluster", metavar="NAME", help="Cluster of the nodes.")
 @click.option("--pool", metavar="NAME", help="Pool of the nodes, where they do not name it.")
 @click.option(
-    "--node",
-    "name",
-    metavar="NAME",
-    help="Node of all sources; its key if there is one.",
+    "--node", "name", metavar="NAME", help="Node of all sources; its key if there is one."
 )
 @click.option("--kubelet-version", metavar="VERSION", help="Version of their kubelets.")
 @click.option("--year", type=int, help="Year of the first log line; klog writes none.")
@@ -190,11 +182,7 @@ def import_(
 
 
 def _split_key(known: dict[str, Any]) -> None:
-    """A key ``CLUSTER/NAME`` of ``--node`` names the cluster, too.
-
-    Raises:
-        BadQuestionError: and ``--cluster`` another one.
-    """
+    """A key ``CLUSTER/NAME`` of ``--node`` names the cluster, too."""
     cluster, separator, name = (known["name"] or "").partition("/")
     if not separator:
         return

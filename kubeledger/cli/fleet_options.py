@@ -42,10 +42,8 @@ class Tally:
 
     Attributes:
         outcomes: ``imported``, ``unchanged``, ``failed`` -> sources.
-        done: how many tasks have ended.
         changes: of ``_CHANGES`` -> nodes.
         nodes: key -> summary of each node of the lake, as far as this run has seen it.
-        failures: of the tasks that failed.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -134,10 +132,7 @@ def print_failures(failures: Iterable[Failure]) -> None:
         words = " ".join(cut(word, width // 2) for word in printable(reason).split())
         why = wrap(f"failed ({kind}): {words}", width, max_lines=2, placeholder=" …")
         advised = wrap(
-            printable(advice),
-            width - 2,
-            max_lines=_GROUP_LINES - len(why),
-            placeholder=" …",
+            printable(advice), width - 2, max_lines=_GROUP_LINES - len(why), placeholder=" …"
         )
         begin = f"  {counted(len(sources), 'source')}: "
         named = sorted(sources)[:_NAMED_MAX]
@@ -279,11 +274,7 @@ def node_settings(chosen: Engine, lake: str, **known: Any) -> Iterator[NodeSpec]
 
     with chosen.scratch() as scratch:
         yield NodeSpec(
-            lake=lake,
-            rules=rules_version(),
-            started_ns=time.time_ns(),
-            scratch=scratch,
-            **known,
+            lake=lake, rules=rules_version(), started_ns=time.time_ns(), scratch=scratch, **known
         )
 
 
@@ -291,13 +282,7 @@ def node_settings(chosen: Engine, lake: str, **known: Any) -> Iterator[NodeSpec]
 def watched_run(
     place: Lake, plan: Plan, chosen: Engine, running: Running, words: str
 ) -> Iterator[tuple[Tally, Iterator[NodeResult]]]:
-    """Run a plan: what came of it so far, and its results as they come.
-
-    Args:
-        plan: the tasks.
-        running: as the options have it.
-        words: what is done to the nodes.
-    """
+    """Run a plan: what came of it so far, and its results as they come."""
     from kubeledger.fleet.run import run_plan
     from kubeledger.fleet.task import node_task
 
@@ -322,11 +307,8 @@ def watched_results(
     On a terminal a bar shows it, elsewhere a line now and then.
 
     Args:
-        results: as they come.
-        words: what is done to the nodes.
         total: how many results there will be.
         failure_of: why a result is none.
-        now_s: a clock.
     """
     from kubeledger.cli.get_rows import human_duration
     from kubeledger.cli.progress import progress
@@ -362,12 +344,6 @@ def ask_lake(
     running: Running,
 ) -> Iterator[tuple[str, R | Failure]]:
     """Key of each node and its answer, or why there is none; as they come.
-
-    Args:
-        question: what a worker does.
-        task_of: and back.
-        words: what is done to the nodes.
-        running: as the options have it.
 
     Raises:
         KubeledgerError: no task can run.

@@ -99,13 +99,7 @@ def _worst(context: click.Context, parameter: click.Parameter, value: str) -> in
 )
 @engine_options
 @reports_errors
-def report(
-    lake: str,
-    out: Path,
-    pages: Path | None,
-    worst: int | None,
-    running: Running,
-) -> None:
+def report(lake: str, out: Path, pages: Path | None, worst: int | None, running: Running) -> None:
     """Draw all nodes of a lake as one HTML file that opens from disk, worst nodes first.
 
     A row a node: what went wrong, how often, when, and what stands out against the other nodes of

@@ -97,12 +97,7 @@ _REPAIR_COLUMNS = ("what", "outcome", "reason", "advice")
 @output_option("table", "json", "jsonl", "csv")
 @reports_errors
 def repair(
-    nodes: tuple[str, ...],
-    lake: str,
-    partly: bool,
-    check: bool,
-    running: Running,
-    output: str,
+    nodes: tuple[str, ...], lake: str, partly: bool, check: bool, running: Running, output: str
 ) -> None:
     """Read each file of a lake, or of some NODEs of it, and make again what is damaged or gone.
 

@@ -56,7 +56,6 @@ def write_answers(
     """Write all of it.
 
     Args:
-        variants: (v,) names.
         answers: (n,) of the nodes, in any order; those with an answer have v variants.
         output: ``table`` or one that ``write_rows`` takes.
         full: a table of all nodes.

@@ -148,8 +148,6 @@ def report_import(directory: Path, nodes: list[str], *, advise: bool = True) -> 
     """A paragraph a node, and the commands that show more.
 
     Args:
-        directory: of the ledger.
-        nodes: whose history.
         advise: name the commands.
     """
     from kubeledger.analyze.headlines import happened, in_a_sentence, incidents

@@ -142,12 +142,7 @@ def _is_sourced(words: Sequence[str]) -> bool:
 
 
 def _node_of(asked: Asked) -> str:
-    """The node that a question is about.
-
-    Raises:
-        BadInputError: kubectl does not run, or knows no such pod.
-        BadQuestionError: the question names no node, and no pod.
-    """
+    """The node that a question is about."""
     words = asked.words
     for option, value in zip(words, (*words[1:], ""), strict=True):
         if option == "--node" and value:
@@ -172,11 +167,7 @@ def _node_of(asked: Asked) -> str:
 
 
 def _kubectl(*args: str, context: str) -> str:
-    """What kubectl prints.
-
-    Raises:
-        BadInputError: it is not there, or fails.
-    """
+    """What kubectl prints."""
     command = ["kubectl", *(("--context", context) if context else ()), *args]
     try:
         done = subprocess.run(

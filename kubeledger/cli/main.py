@@ -159,14 +159,11 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "restore": ("kubeledger.cli.ship:restore", "Make a ledger of what was shipped."),
     },
     "Fleet": {
-        "fleet": ("kubeledger.cli.fleet:fleet", "Take in, verify and ask many nodes at once."),
+        "fleet": ("kubeledger.cli.fleet:fleet", "Take in, verify and ask many nodes at once.")
     },
     "Against the real kubelet": {
         "decide": ("kubeledger.cli.decide:decide", "Decide cases as the real kubelet decides."),
-        "judge": (
-            "kubeledger.cli.decide:judge",
-            "Judge claimed outcomes: is each a kubelet's?",
-        ),
+        "judge": ("kubeledger.cli.decide:judge", "Judge claimed outcomes: is each a kubelet's?"),
     },
 }
 """section of the help -> name -> (module:attribute, one-line help)."""
@@ -264,11 +261,7 @@ def _run(name: str) -> int:
 
 
 def _ended(name: str) -> int:
-    """How the command ends.
-
-    Raises:
-        ClosedPipeError: nobody reads what it writes.
-    """
+    """How the command ends."""
     try:
         ended = cli.main(prog_name=name, standalone_mode=False)
     except click.ClickException as error:

@@ -56,7 +56,6 @@ def write_rows(
     """Write a header and rows; on a terminal verdicts have their colors.
 
     Args:
-        columns: (n,) names.
         rows: each of n Python values; taken one after the other.
         format_: one of ``FORMATS``.
         stream: where to; None: standard output.

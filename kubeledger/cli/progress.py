@@ -27,7 +27,6 @@ class Progress:
     """How far the work has come.
 
     Attributes:
-        words: what is being done.
         done: how much of it; None where that is not counted.
         total: of how much; None where that is not known.
         unit: what is counted.
@@ -116,7 +115,6 @@ def watched(
     """The same histories; every reading of one is shown.
 
     Args:
-        histories: of some nodes.
         totals: node -> its last record, where that is known.
     """
     if sys.stderr is None or not sys.stderr.isatty():

@@ -49,11 +49,7 @@ class Asked(NamedTuple):
 
 
 def asking_options(complete: Complete) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """QUERY and all options about it, passed as ``asked: Asked``.
-
-    Args:
-        complete: names of shipped queries.
-    """
+    """QUERY and all options about it, passed as ``asked: Asked``."""
     options = (
         click.argument("query", required=False),
         output_option("table", "wide", "json", "jsonl", "csv"),
@@ -103,7 +99,6 @@ def answer(
     """Show what is asked for, of a ledger or of a lake.
 
     Args:
-        asked: the options.
         opened: gives the tables to ask, and the span of their records; called when rows are
             asked for.
         library: shipped queries over these tables.
@@ -179,7 +174,6 @@ def bound(shipped: ShippedQuery, given: dict[str, str], span: Span) -> dict[str,
 
     Args:
         given: name -> value as the user wrote it.
-        span: of the records that are asked about.
 
     Raises:
         BadQuestionError: a parameter is missing, unknown, or no time where it must be one.
@@ -225,9 +219,6 @@ class Shell:
 
     Args:
         show: runs a query with parameters and prints its rows.
-        span: of the records that are asked about.
-        views: that there are to ask.
-        library: shipped queries over them.
         ask: prints a prompt and returns a line; raises EOFError at the end.
     """
 

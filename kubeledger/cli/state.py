@@ -173,7 +173,6 @@ def _parts(only: str | None) -> list[str]:
     if unknown or not names:
         asked = ", ".join(unknown) or repr(only)
         raise BadQuestionError(
-            f"no such part of the state: {asked}",
-            advice=f"the parts are {', '.join(PARTS)}",
+            f"no such part of the state: {asked}", advice=f"the parts are {', '.join(PARTS)}"
         )
     return names

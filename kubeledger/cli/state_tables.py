@@ -30,7 +30,6 @@ def write_tables(state: NodeState, parts: Collection[str], width_max: int | None
     """Print the parts one after the other, each under its name.
 
     Args:
-        state: what is shown.
         parts: names of ``PARTS``.
         width_max: columns of the screen, for the narrow form; None is the wide form.
     """

@@ -152,11 +152,7 @@ def timeline(
     with progress("reading") as bar, ledger_for(sources, ledger) as directory:
         opened = Ledger.open(directory)
         span = partial(opened.span, node)
-        scope = Scope(
-            pods=pods,
-            from_ns=instant(from_, span),
-            to_ns=instant(to, span),
-        )
+        scope = Scope(pods=pods, from_ns=instant(from_, span), to_ns=instant(to, span))
         draw = partial(write_timeline, out=out, scope=scope, report=bar.report)
         if redact.key is None:
             count = draw(directory, node=node)
@@ -183,11 +179,8 @@ def write_timeline(
     """Write the page of a ledger's nodes.
 
     Args:
-        ledger: its directory.
         out: the file, or ``-``.
         node: only this one; None: all.
-        scope: what part of their histories.
-        report: called with what is being done.
 
     Returns:
         How many bytes.

@@ -320,12 +320,7 @@ def _queries(_: Asked) -> Reply:
 
 
 def _configs(asked: Asked) -> list[ConfigFile]:
-    """The KubeletConfiguration that the page sends along, if it does.
-
-    Raises:
-        BadQuestionError: it is not sent as name and text.
-        BadInputError: it is none.
-    """
+    """The KubeletConfiguration that the page sends along, if it does."""
     config = asked.values.get("config")
     if config is None:
         return []
@@ -347,9 +342,6 @@ def _options(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Settings and kubelet versions in words as the command line takes them.
 
     ``--set`` may be left out; ``--kubelet-version 1.31.0`` is another kubelet.
-
-    Raises:
-        BadQuestionError: a quotation mark stands alone, or an option has no value.
     """
     try:
         words = iter(shlex.split(text))

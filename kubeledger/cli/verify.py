@@ -161,10 +161,7 @@ def histories_for(
             totals = {each.node: opened.info(each.node).last_seq for each in histories}
             yield watched(histories, bar, totals)
         return
-    with (
-        progress("reading the sources") as bar,
-        open_histories(sources, node=node) as histories,
-    ):
+    with progress("reading the sources") as bar, open_histories(sources, node=node) as histories:
         if not histories and node is None:
             raise BadInputError("no source holds a record", advice="name other files")
         if not histories:

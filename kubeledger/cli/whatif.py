@@ -43,8 +43,6 @@ class Found(NamedTuple):
     """What a variant makes of a node.
 
     Attributes:
-        node: its name.
-        result: counts of decisions.
         changes: in the order of replay.
         summary: (n,) sentences, as the page has them.
     """
@@ -82,7 +80,6 @@ def text_of(found: Sequence[Found], *, full: bool) -> list[str]:
     """Lines: of each node what its variants share, then what each has alone.
 
     Args:
-        found: nodes, each with its variants one after the other.
         full: all changes with whole reasons; else as many as the screen shows.
     """
     width, height = screen_size()

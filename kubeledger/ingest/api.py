@@ -92,10 +92,7 @@ def import_sources(
     All bundles are looked at before the first record of any is written.
 
     Args:
-        paths: as the user gave them; ``-`` is standard input.
-        ledger: where the records go.
         options: overrides of detection.
-        progress: called now and then with how far it is.
         keep: keep the sources, so that a later import of more files of the node reads them
             together with these.
 
@@ -142,9 +139,7 @@ def plan_sources(paths: Sequence[str], spool: Path, options: ImportOptions) -> l
     """What an import of these paths would read; nothing is written.
 
     Args:
-        paths: as for ``import_sources``.
         spool: an empty directory for what has to be unpacked; the caller removes it.
-        options: overrides of detection.
 
     Raises:
         BadInputError: as ``import_sources``.

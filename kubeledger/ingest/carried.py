@@ -107,9 +107,6 @@ def seam_of(plan: Plan, state: ReadState, instant_ns: int, instant_seq: int | No
     """What is handed on from here; None where it cannot be kept.
 
     Args:
-        plan: of what is read; only plain logs.
-        state: at the end of one of its logs.
-        instant_ns: latest time of a fact.
         instant_seq: the last record of that time.
     """
     logs = plan.timing.logs[: state.logs]

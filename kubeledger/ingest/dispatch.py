@@ -175,7 +175,6 @@ class Dispatcher:
         """No item has come.
 
         Args:
-            plan: whose bundle, and what is known of it beforehand.
             accounts: file -> account of its lines; filled by the reader of the files.
             state: of another one, after the items that came before; it is used up.
         """
@@ -202,12 +201,7 @@ class Dispatcher:
         return DispatcherState(self._made, held, self._steps, self.last_ns, self.counters)
 
     def take(self, key: int, item: Ordered | Item) -> Iterator[Fact]:
-        """Take in the next item; gives out the facts that nothing to come can precede.
-
-        Args:
-            key: its time in the order of the bundle, ns; never before that of the last one.
-            item: of a log or a document, or a fact about one of these.
-        """
+        """Take in the next item; gives out the facts that nothing to come can precede."""
         if isinstance(item, LogEntry):  # as nearly always
             self.last_ns = key
             facts = self._entry(item)

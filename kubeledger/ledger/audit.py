@@ -53,7 +53,6 @@ def audit(ledger: Ledger, wanted: Collection[str] = ()) -> AuditReport:
     """Read and check everything: frames, CRCs, chains, numbers, schemas, the manifest.
 
     Args:
-        ledger: is read; nothing of it changes.
         wanted: chain digests to look for, 64 hex digits each.
 
     Raises:

@@ -51,12 +51,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tail(msgspec.Struct, frozen=True, kw_only=True):
-    """An unfinished write after the last record, as a crash leaves it: no damage.
-
-    Attributes:
-        file, offset: where it begins.
-        size_bytes: of it.
-    """
+    """An unfinished write after the last record, as a crash leaves it: no damage."""
 
     file: str
     offset: int
@@ -122,7 +117,6 @@ class NodeAudit(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         source: the ledger's directory, or the recording.
-        records: how many lines were read.
         first_seq, last_seq: numbers of the first one there and of the last.
         dropped: what was dropped before the first one, and by what; None when nothing was.
         head: its chain digest, 64 hex digits: keep it elsewhere, and a later audit can be
@@ -186,7 +180,6 @@ class ChainWalk:
         first_seq: of the first record; None before it.
         seq: of the last line.
         digest: the chain digest after it, 32 raw bytes; empty where it is not known.
-        records: lines taken.
         held: those of the digests looked for that stand in a line, with all before it sound.
         last_drop: number and body of the newest record of a drop.
         lost: seq of a record about lost ones -> what it says.
@@ -329,7 +322,6 @@ def audit_recording(path: Path, wanted: Collection[str] = ()) -> AuditReport:
     A node may begin at any record (an excerpt): its chain is proved from there on.
 
     Args:
-        path: of the file.
         wanted: chain digests to look for, 64 hex digits each.
 
     Raises:

@@ -34,7 +34,6 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
     """What stands in place of a node's first records.
 
     Attributes:
-        node: whose.
         record_seq: number of the drop's record.
         dropped: what the record says.
         previous: the base before this one; its own ``previous`` is None.

@@ -192,10 +192,8 @@ def prepare_drop(
     """Write all that must be on disk before the record of a drop.
 
     Args:
-        directory: of the node's segments.
         begin: where the records begin now.
         record_seq: the number that the record will have.
-        dropped: the record's body.
         data: what is kept in place of the records, as a file.
 
     Raises:
@@ -232,9 +230,7 @@ def settle(node: str, directory: Path, begin: Begin, info: NodeInfo) -> NodeInfo
     """Finish a drop that was recorded, take one back that was not.
 
     Args:
-        directory: of its segments, the ends of which are in order.
         begin: where the records begin by what is there.
-        info: counts of them.
 
     Returns:
         the counts afterwards.

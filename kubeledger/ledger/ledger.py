@@ -50,12 +50,7 @@ _LOST_MANIFEST = (
 
 
 class Ledger:
-    """A handle on a ledger directory; it holds no file open and no state of its own.
-
-    Attributes:
-        path: the directory.
-        options: how its writer keeps segments.
-    """
+    """A handle on a ledger directory; it holds no file open and no state of its own."""
 
     def __init__(self, path: Path, options: WriterOptions) -> None:
         self.path = path
@@ -213,8 +208,7 @@ class Ledger:
         ]
         if not times:
             raise BadQuestionError(
-                f"{self.path} holds no records yet",
-                advice="take some in with `kubeledger import`",
+                f"{self.path} holds no records yet", advice="take some in with `kubeledger import`"
             )
         return min(times), max(times)
 

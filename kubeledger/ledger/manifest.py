@@ -51,7 +51,6 @@ def is_superseded(seq: int, spans: Sequence[Span]) -> bool:
     """Whether a record is in one of the spans.
 
     Args:
-        seq: its number.
         spans: sorted, without overlaps.
     """
     if not spans:
@@ -277,7 +276,6 @@ def note_records(
         info: changed in place.
         records: (n,) time of each new record, and its body if that is of one of the indexed
             kinds (any other body may be given or left out).
-        size_bytes: of their lines.
         head: chain digest of the last one, or of the one before when n == 0.
         counted_seq: the runs count the records up to here already.
     """
@@ -305,7 +303,6 @@ def without_dropped(info: NodeInfo, begin: Begin) -> NodeInfo:
 
     Args:
         info: as a manifest has it, maybe from before the drop.
-        begin: where the records begin.
     """
     if begin.base is None or info.dropped_seq >= begin.seq:
         return info

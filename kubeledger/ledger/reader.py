@@ -108,8 +108,6 @@ class NodeReader:
     """One pass over the lines of one node.
 
     Attributes:
-        node: its name.
-        segments: its files, in the order of seq.
         acknowledged_seq: the manifest counts records up to here, so they must be there.
         begin: where the node's records begin.
         verify: what is proved of each line.

@@ -130,19 +130,11 @@ class Reading:
     """What a node held when it was opened, and what was appended to its last segment since.
 
     Attributes:
-        node: its name.
-        directory: the node's.
-        segments: its files, in the order of seq.
         begin: where its records begin.
     """
 
     def __init__(
-        self,
-        node: str,
-        directory: Path,
-        segments: list[Segment],
-        begin: Begin,
-        counted: NodeInfo,
+        self, node: str, directory: Path, segments: list[Segment], begin: Begin, counted: NodeInfo
     ) -> None:
         self.node = node
         self.directory = directory
@@ -239,10 +231,7 @@ class Reading:
             yield from islice(self.records(verify=verify), count)
             return
         yield from replay_runs(
-            info.runs,
-            lambda seq: self.records(seq, verify=verify),
-            upto_ts_ns,
-            info.superseded,
+            info.runs, lambda seq: self.records(seq, verify=verify), upto_ts_ns, info.superseded
         )
 
     def replay_from(
@@ -287,11 +276,7 @@ class Reading:
             raise
 
     def _refuse_if_dropped(self, error: DamagedLedgerError) -> None:
-        """What seems to be damage may be a drop that came since.
-
-        Raises:
-            DroppedMeanwhileError: it is.
-        """
+        """What seems to be damage may be a drop that came since."""
         begin = begin_of(self.node, self.directory, list_segments(self.directory / SEGMENTS))
         if begin.seq > self.begin.seq:
             raise DroppedMeanwhileError(
@@ -311,8 +296,6 @@ def reading(
     """Look at a node.
 
     Args:
-        ledger: its directory.
-        node: must be there.
         after_seq: no record before the one after this will be asked for, but one by one.
         held_max: how many files to hold at most; 1 is enough to look at one record.
 

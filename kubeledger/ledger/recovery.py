@@ -135,8 +135,6 @@ class RecoveryReport(msgspec.Struct, frozen=True, kw_only=True):
     """What recovery found at the end of a node's log.
 
     Attributes:
-        node: whose log.
-        file: the segment.
         last_seq: the last record that is there.
         dropped_bytes: of unfinished lines after it, cut off.
         lost_seq: the last record that was acknowledged; None when all of these are there.
@@ -167,7 +165,6 @@ class CountedAnew(msgspec.Struct, frozen=True, kw_only=True):
     """The manifest, or what it says of a node, was of no use.
 
     Attributes:
-        file: what it is about.
         problem: one sentence.
     """
 

@@ -121,10 +121,6 @@ def seal(plain: Path, level: int) -> tuple[int, str]:
 
     A crash leaves a ``.tmp`` file, or both forms; :func:`finish_seals` tidies up.
 
-    Args:
-        plain: the segment's ``.jsonl``.
-        level: of zstd.
-
     Returns:
         size of the sealed file in bytes, and its CRC (CRC-32, 8 hex digits).
 

@@ -124,7 +124,6 @@ class SnapshotStore:
 
         Args:
             version: form of the state that the caller can read.
-            runs: all runs of the node as of now.
             digest_at: chain digest of a record as the ledger holds it.
             after_seq: only snapshots of later records; those before were dropped.
             upto_seq: only snapshots of this record or an earlier one.
@@ -203,11 +202,7 @@ class SnapshotStore:
             self._pass_over(seq, f"it is of another form ({header.version})")
             return None
         return Snapshot(
-            seq=seq,
-            ts_ns=header.ts_ns,
-            version=version,
-            chain=header.chain,
-            state=state,
+            seq=seq, ts_ns=header.ts_ns, version=version, chain=header.chain, state=state
         )
 
     def _read(self, seq: int) -> tuple[_Header, bytes] | str:

@@ -35,7 +35,6 @@ def read_recording(path: str | Path, *, proved: bool = True) -> Iterator[Record]
     begin at any record (an excerpt): the chain is proved from there on.
 
     Args:
-        path: of the file.
         proved: CRC and chain of each line must fit; without, a line may have been changed by
             hand, and only its numbering and its types are checked.
 

@@ -44,8 +44,6 @@ class Batch(NamedTuple):
     """Lines that go to disk together.
 
     Attributes:
-        seqs: the records' numbers.
-        data: all lines.
         previous: chain digest before the first, 32 raw bytes.
         digest: chain digest of the last.
         facts: (n,) time and body of each.
@@ -100,7 +98,6 @@ class Tail:
     """The last segment of a node, open for appending.
 
     Attributes:
-        directory: of the node's segments.
         info: counts of what is acknowledged; changed only when a batch is on disk.
         broken: a write failed and could not be taken back; only recovery may continue.
     """
@@ -126,8 +123,7 @@ class Tail:
         """
         if self.broken:
             raise LedgerUnavailableError(
-                "an earlier write failed; the ledger must be opened again",
-                file=str(self.directory),
+                "an earlier write failed; the ledger must be opened again", file=str(self.directory)
             )
         assert (batch.seqs.start, batch.previous) == (self.info.last_seq + 1, self.info.head)
         with storage_errors("open a segment", self.directory):

@@ -104,7 +104,6 @@ class LedgerWriter:
         A crash before that leaves nothing, all, or the first records of the batch.
 
         Args:
-            node: whose records.
             drafts: (n,) in order; n == 0 does nothing.
 
         Returns:
@@ -126,7 +125,6 @@ class LedgerWriter:
         """Append batch after batch, each with one fsync, and prepare one while one is synced.
 
         Args:
-            node: whose records.
             batches: taken one ahead of what was yielded; causes may name seqs of batches
                 that are not acknowledged yet. No other append of the node may come between.
 
@@ -177,7 +175,6 @@ class LedgerWriter:
             dropped: what the record will say; its ``last_seq`` ends a segment that is not the
                 last one.
             content: what is kept in place of the records, whose digest the record holds.
-            ts_ns: time of the record.
 
         Returns:
             the record's number.

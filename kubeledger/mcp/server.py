@@ -53,7 +53,6 @@ def server_of(tools: Tools, *, is_redacted: bool) -> MCPServer:
     """A server with all tools; it asks one thing at a time.
 
     Args:
-        tools: what answers.
         is_redacted: whether names are pseudonyms.
     """
     server = MCPServer(

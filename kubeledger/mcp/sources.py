@@ -70,10 +70,7 @@ class LedgerSource:
         """Open it.
 
         Args:
-            path: the ledger's directory.
             key: of the pseudonyms; None: shown as it is.
-            connect: opens it for SQL.
-            stack: closes what was opened.
 
         Raises:
             KubeledgerError: it cannot be read.
@@ -124,11 +121,8 @@ class LakeSource:
         """Look what the lake holds.
 
         Args:
-            url: of the lake.
             key: of the pseudonyms; None: shown as it is.
-            connect: opens a ledger for SQL.
             scratch: where ledgers are unpacked; gone at the end.
-            stack: closes what was opened.
 
         Raises:
             KubeledgerError: there is no lake, or it cannot be read.

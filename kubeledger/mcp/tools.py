@@ -31,7 +31,6 @@ class Tools:
         """Nothing is asked yet.
 
         Args:
-            source: what is asked.
             memory_bytes: what a query may take.
         """
         self._source = source

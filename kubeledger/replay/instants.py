@@ -125,7 +125,6 @@ def state_at(
     """Rebuild the state of a node; without ``ts_ns`` and ``seq`` as of its last record.
 
     Args:
-        ledger: where its records are.
         node: its name; may be left out where the ledger holds only one.
         ts_ns: what was so at this time: all records up to it, itself included.
         seq: what was so after this record, in the order of time; 0 is before the first.
@@ -250,7 +249,6 @@ def records_after(
     """Records that follow on ``state`` in the order of replay.
 
     Args:
-        info: counts of the node.
         state: of records 1 to ``state.seq``, with which a replay begins.
         upto_ts_ns: stop after the last record of this time; None: all.
     """

@@ -19,10 +19,6 @@ class SnapshotProof:
     A snapshot whose bytes or chain digest do not fit is the audit's matter; one of another
     form is not used. Whoever reads the records for something else shows them to :meth:`take`.
 
-    Args:
-        ledger: its records are proved.
-        node: whose.
-
     Raises:
         KubeledgerError: the records cannot be read.
     """

@@ -116,7 +116,6 @@ def rewritten(
     """Records with other decisions, numbered again.
 
     Args:
-        records: of any number of nodes.
         wrong: (node, seq, whether the decision is missing) -> what is expected there.
     """
     return renumbered(_settled(records, wrong))

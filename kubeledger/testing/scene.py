@@ -51,8 +51,7 @@ class Scene:
         self._start_ts_ns = start_ts_ns
         if kubelet_version is not None:
             self.at(
-                0,
-                KubeletStarted(pid=1, kubelet_version=kubelet_version, version_source="option"),
+                0, KubeletStarted(pid=1, kubelet_version=kubelet_version, version_source="option")
             )
         if settings is not None:
             self.at(0, _observed(settings))

@@ -16,7 +16,6 @@ def build_drawing(view: NodeView, *, apart: bool = False) -> Drawing:
     """Draw one node's history, or the part of it that the view's scope names.
 
     Args:
-        view: the node's views; the node is verified.
         apart: a pod and its only container have a row each.
 
     Raises:

@@ -92,7 +92,6 @@ class NodeView:
     """The views of a ledger, of one node.
 
     Attributes:
-        node: whose.
         scope: what part of its history.
         history: the records themselves, for what no view shows: holes in the log; None: they
             are not looked for.
@@ -200,7 +199,6 @@ class Row(msgspec.Struct, kw_only=True):
     """A row with its items.
 
     Attributes:
-        label: its name.
         note: what stands after the name.
         depth: how far it is indented.
         shape: ``lane``, ``ticks`` or ``curve``.
@@ -275,8 +273,6 @@ class Section(msgspec.Struct, kw_only=True):
 
     Attributes:
         id: ``node``, ``problems``, ``pods``, ``devices``, ``cpus``, ``cgroups`` or ``images``.
-        title: the heading.
-        rows: in the order shown.
         folded: only the heading shows at first.
     """
 
@@ -290,7 +286,6 @@ class Drawing(msgspec.Struct, frozen=True, kw_only=True):
     """One node's drawing.
 
     Attributes:
-        node: its name.
         versions: of its kubelet, in the order they ran.
         start_ns, end_ns: the span that is drawn.
         only: pods that were asked for, as they were named; empty: all.

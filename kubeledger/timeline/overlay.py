@@ -29,7 +29,6 @@ class Overlay(msgspec.Struct, frozen=True, kw_only=True):
     """A variant's differences from what was recorded.
 
     Attributes:
-        result: counts of decisions.
         changes: decisions that would have differed, the first ``CHANGES_MAX``.
         counts: (what became of it, whether that is trusted, kind) -> decisions.
         undecided: decisions for which an input is missing.
@@ -48,7 +47,6 @@ class Overlay(msgspec.Struct, frozen=True, kw_only=True):
         """Decide everything under the variant.
 
         Args:
-            history: the node's records.
             variant: settings, or a version.
         """
         result = Outlook(variant=variant.name)

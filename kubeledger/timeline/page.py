@@ -140,13 +140,7 @@ def records_between(view: NodeView, first_seq: int, last_seq: int) -> list[dict[
 def _records(view: NodeView, first_seq: int, last_seq: int) -> Iterator[dict[str, Any]]:
     from_ns, to_ns = view.scope.between
     rows = view.tuples(
-        _RECORDS,
-        {
-            "first_seq": first_seq,
-            "last_seq": last_seq,
-            "from_ns": from_ns,
-            "to_ns": to_ns,
-        },
+        _RECORDS, {"first_seq": first_seq, "last_seq": last_seq, "from_ns": from_ns, "to_ns": to_ns}
     )
     return starmap(_record, rows)
 
@@ -410,8 +404,6 @@ def write_ledger_page(
     """Write the page of a ledger's nodes.
 
     Args:
-        ledger: its directory.
-        stream: where to, as UTF-8.
         node: only this one; None: all.
         scope: what part of their histories.
         report: called with what is done next; of a long ledger each step takes long.

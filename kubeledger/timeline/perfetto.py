@@ -15,11 +15,7 @@ import msgspec
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.timeline.drawing import Drawing, Item, NodeView, Row
 
-_CGROUP_VALUES = {
-    "memory_limit_bytes": "bytes",
-    "cpu_shares": "shares",
-    "cpu_quota_us": "µs",
-}
+_CGROUP_VALUES = {"memory_limit_bytes": "bytes", "cpu_shares": "shares", "cpu_quota_us": "µs"}
 
 
 class Counter(msgspec.Struct, frozen=True):
@@ -27,7 +23,6 @@ class Counter(msgspec.Struct, frozen=True):
 
     Attributes:
         name: of the quantity.
-        unit: of its values.
         points: (n,) time in nanoseconds and value, in the order of time.
         group: what it is one of.
     """

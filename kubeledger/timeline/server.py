@@ -98,7 +98,6 @@ class Server(ThreadingHTTPServer):
     """Serves on loopback until it is interrupted, a thread for each request.
 
     Attributes:
-        token: of this run.
         routes: (method, path) -> what answers it; ``("GET", "/")`` is the page.
         on_bug: called with what should not have happened.
     """
@@ -115,8 +114,6 @@ class Server(ThreadingHTTPServer):
 
         Args:
             port: 0 takes a free one.
-            routes: see above.
-            on_bug: see above.
 
         Raises:
             BadQuestionError: the port cannot be used.

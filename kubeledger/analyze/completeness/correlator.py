@@ -61,11 +61,7 @@ class _Similar(msgspec.Struct):
 
 
 class Correlator:
-    """The correlator of one kubelet process, with nothing in it at first.
-
-    Args:
-        minor: of the kubelet's version.
-    """
+    """The correlator of one kubelet process, with nothing in it at first."""
 
     def __init__(self, minor: int) -> None:
         self._type_in_key = minor >= _TYPE_IN_KEY_MINOR

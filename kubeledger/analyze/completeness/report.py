@@ -60,7 +60,6 @@ class MissingInput(msgspec.Struct, frozen=True, kw_only=True):
         what: as verification names it.
         decisions: how many lack it.
         kinds: of which kinds, sorted.
-        advice: one sentence.
     """
 
     what: str
@@ -143,7 +142,6 @@ def completeness(
 
     Args:
         history: its records; all are read, since what is before the span shows what runs.
-        span: what is counted and listed.
         source_time: when a source was taken, by its name; finds gaps between snapshots.
 
     Raises:

@@ -270,7 +270,6 @@ class LineStatus(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         level: verbosity that it takes; None when the version has no such line or is unknown.
         records: that rest on such a line.
-        lost: what is not known without it.
         source: where the kubelet logs it.
     """
 
@@ -362,12 +361,7 @@ class VerbosityPart:
         )
 
     def _judge(
-        self,
-        kind: LineKind,
-        seen: int,
-        level: int | None,
-        minor: int | None,
-        verbosity: int | None,
+        self, kind: LineKind, seen: int, level: int | None, minor: int | None, verbosity: int | None
     ) -> Status:
         if seen:
             return "there"

@@ -61,7 +61,6 @@ class Stretch(NamedTuple, Generic[T]):
     """What consecutive records give; those superseded are left out.
 
     Attributes:
-        first_seq, last_seq: of the records.
         value: the fold's.
     """
 
@@ -90,8 +89,6 @@ def stretches_of(
     """What all records of a node give, stretch by stretch; what is missing is made and kept.
 
     Args:
-        ledger: where it is kept, if it can be written.
-        fold: what is derived.
         missing_max: so many records may be missing; None: any number.
 
     Returns:
@@ -295,7 +292,6 @@ class Places(msgspec.Struct):
     """Where the records of one stretch name whom.
 
     Attributes:
-        count: of the records.
         seqs: subject -> for each record that names it which of the stretch it is, and its seq, as
             eight bytes each, the low one first.
         uids: subject -> UIDs of the pods that records name by it, in the order of replay.

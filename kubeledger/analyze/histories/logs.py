@@ -42,11 +42,7 @@ class LogEntry(msgspec.Struct, frozen=True):
 
 
 class LogReading:
-    """Follows the log through the records, which come in the order of replay.
-
-    Attributes:
-        processes: so far.
-    """
+    """Follows the log through the records, which come in the order of replay."""
 
     def __init__(self) -> None:
         self._formats: dict[str, str] = {}

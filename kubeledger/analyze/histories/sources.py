@@ -111,7 +111,6 @@ def open_histories(
         sources: ledger directories, recordings, or whatever an import takes; these are
             imported together into a ledger that is thrown away at the end. ``-`` is standard
             input, of a recording or of a file to import.
-        node: only this one's.
 
     Raises:
         BadQuestionError: a source has no name.

@@ -273,8 +273,6 @@ def collect(value: Any, pseudonyms: Pseudonyms, key: str = "") -> None:  # noqa:
     """Note the names in a body.
 
     Args:
-        value: the body, or a value in it.
-        pseudonyms: is told of them.
         key: the field that the value is of.
     """
     if isinstance(value, dict):

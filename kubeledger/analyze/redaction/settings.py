@@ -145,7 +145,6 @@ def in_own_words(text: str, others: Callable[[str], str]) -> str | None:
     """A text that consists of such sentences alone; None for any other.
 
     Args:
-        text: a message.
         others: what becomes of the words of others in it.
     """
     parts, at = [], 0

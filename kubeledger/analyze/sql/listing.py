@@ -45,7 +45,6 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         node: one node; None is all.
         pod: ``NAMESPACE/NAME``, ``NAME`` or UID; records that hold only the UID count too.
-        container: name of a container.
         kinds: (n,) glob patterns on the kind (``images.*``) or on its last part
             (``Pod*``), one of which must fit; empty is all.
         since_ns, until_ns: times, both included; None is open.
@@ -254,7 +253,6 @@ def similar_pods(records: Iterable[Record], asked: str) -> list[str]:
 
     Args:
         records: of any kinds.
-        asked: ``NAMESPACE/NAME`` or ``NAME``.
 
     Returns:
         (n,) n <= 3: of the same name in another namespace; of a name that it begins, as

@@ -141,9 +141,7 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
         everything = self.kinds is None or other.kinds is None
         kinds = None if everything else (self.kinds or frozenset()) | (other.kinds or frozenset())
         return Needs(
-            kinds=kinds,
-            evidence=self.evidence or other.evidence,
-            tables=self.tables | other.tables,
+            kinds=kinds, evidence=self.evidence or other.evidence, tables=self.tables | other.tables
         )
 
 
@@ -230,7 +228,6 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True):
         type: DuckDB type the text given is read as, or ``TIME``.
         required: it has no default.
         default: what is meant without it; None is NULL.
-        doc: what it is.
     """
 
     name: str

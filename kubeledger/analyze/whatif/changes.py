@@ -53,8 +53,6 @@ class Outlook(msgspec.Struct, kw_only=True):
     """A variant, seen to its end.
 
     Attributes:
-        variant: its name.
-        decisions: recorded ones.
         same: decided as recorded (or the recorded one is admissible), on inputs that hold.
         changed: would have differed, on inputs that hold.
         untrusted: whatever is decided: the world would have gone another way before.
@@ -84,8 +82,6 @@ def outlook(
     have come at all.
 
     Args:
-        read: opens the records of a node.
-        variant: settings and version that replace the recorded ones.
         result: is counted up while changes are taken.
         on_undecided: called with decisions for which an input is missing under the variant.
 
@@ -225,7 +221,6 @@ def following(read: Reader, gone: Collection[int]) -> list[Record]:
     """Ends, and what comes after them, that only came because of what would not have been.
 
     Args:
-        read: opens the records of a node.
         gone: seqs of decisions that would not have been.
     """
     followed, found = set(gone), []
@@ -242,8 +237,6 @@ def sentences(
     """The answer in words.
 
     Args:
-        result: counts of decisions.
-        counts: of the changes.
         followed: (n,) kinds of what only followed from decisions that would not have been.
         undecided: decisions for which an input is missing under the variant.
     """

@@ -144,7 +144,6 @@ class ProbedTwin:
     """See the module.
 
     Attributes:
-        probe_type: of the probe.
         awaited: the newest tick, until it is known which change it led to; None after that.
         ahead: a change that would have come, and that no record has shown yet.
         early: that change, once a record has shown it.

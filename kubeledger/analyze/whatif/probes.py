@@ -57,7 +57,6 @@ class _ProbedContainer(msgspec.Struct):
     """A container whose probes would differ.
 
     Attributes:
-        pod_uid: of the pod it is of.
         twins: by type of probe.
         container_id: the instance that runs; None when not known.
         since: seq of the first change after which the container diverges from its recorded history.

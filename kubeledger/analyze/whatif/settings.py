@@ -315,8 +315,6 @@ def refusal(changed: Settings, recorded: Settings, version: str | None = None) -
     """Why no kubelet starts with these settings, as a sentence; empty when one does.
 
     Args:
-        version: of the kubelet; None where it is not known.
-        changed: settings of a variant.
         recorded: those of the node, which hold where nothing is changed. They are not judged:
             a kubelet ran with them.
     """

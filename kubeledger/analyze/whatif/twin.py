@@ -107,10 +107,7 @@ class Twin:
         )
 
     def stepped(
-        self,
-        result: Result | None,
-        would_be: Sequence[Result | None],
-        optional: bool = False,
+        self, result: Result | None, would_be: Sequence[Result | None], optional: bool = False
     ) -> list[Step]:
         """What a tick does.
 

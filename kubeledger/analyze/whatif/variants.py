@@ -236,11 +236,7 @@ def setting_values(settings: dict[str, Setting]) -> dict[str, Any]:
 
 
 def _check_pods(history: History, variant: Variant) -> None:
-    """Every change is about a listed container, and no request goes above its limit.
-
-    Raises:
-        BadQuestionError: one is not.
-    """
+    """Every change is about a listed container, and no request goes above its limit."""
     of_containers: tuple[ResourceChange | ProbeChange, ...] = (*variant.pods, *variant.probes)
     unused: set[PodChange] = {*of_containers, *variant.pod_fields}
     for record in history.read({PodListed.kind}) if unused else ():

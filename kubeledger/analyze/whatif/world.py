@@ -112,7 +112,6 @@ class World:
         """A doubtful admission: the pod, and those that it may preempt.
 
         Args:
-            finding: of the decision.
             case: what it rests on; None where that is not known.
             seq: of the change that it follows.
             was_there: the pod that asks was admitted.
@@ -205,7 +204,6 @@ class World:
         """Whether an admission, or whom it preempts, would be what verification says.
 
         Args:
-            finding: of the decision, under the variant.
             case: what it rests on; None where that is not known.
             claims_sure: so were the decisions about the pod's devices, CPUs and memory.
         """

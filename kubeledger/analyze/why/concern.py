@@ -78,8 +78,6 @@ def main_of(
 
     Args:
         decisions: (n,) about it, n >= 1.
-        runs: the instances of its containers.
-        end: record of the end of a container that does not run any more.
     """
     own = [record for record in decisions if record.kind not in _POD_ONLY]
     ends = [record.seq for record in own if record.kind in _ENDS]
@@ -139,7 +137,6 @@ def concerns(target: Target, record: Record, uids: frozenset[str]) -> bool:
     """Whether a decision is about the target.
 
     Args:
-        record: a decision.
         uids: UIDs under which the target's pod was seen.
     """
     body: Any = record.body
@@ -162,12 +159,7 @@ def concerns(target: Target, record: Record, uids: frozenset[str]) -> bool:
 
 
 def tells_of(target: Target, record: Record, uids: frozenset[str]) -> bool:
-    """Whether any record, not only a decision, is about the target's pod or container.
-
-    Args:
-        target: a pod or container.
-        uids: as of ``concerns``.
-    """
+    """Whether any record, not only a decision, is about the target's pod or container."""
     if not _names_pod(record.body, target.parts[:2], uids):
         return False
     container = getattr(record.body, "container", None)
@@ -196,12 +188,7 @@ def _names_pod(body: Any, pod: tuple[str, ...], uids: frozenset[str]) -> bool:  
 
 
 def mentions(target: Target, record: Record, uids: frozenset[str]) -> bool:
-    """Whether a record names the target, be it one of many.
-
-    Args:
-        target: any but a node.
-        uids: as of ``concerns``.
-    """
+    """Whether a record names the target, be it one of many."""
     body: Any = record.body
     match target.kind:
         case "image":

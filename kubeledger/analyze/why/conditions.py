@@ -122,7 +122,6 @@ def clauses_of(
     """What a node went through, each kind of it in one clause.
 
     Args:
-        conditions: the fold over the node's records.
         records: (n,) starts of kubelets, reclaims, evictions, steps of shutdowns, in time.
         end_ts_ns: of the last record.
     """

@@ -153,8 +153,6 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """Why something is as it is, or how it fared.
 
     Attributes:
-        target: what was asked.
-        node: whose records answer.
         headline: the answer in at most ``HEADLINE_MAX`` characters.
         steps: (k,) what led to it and what came of it, oldest first.
         sentence: the answer with all its reasons.
@@ -232,12 +230,7 @@ class Scope(NamedTuple):
 
 
 def scope_of(target: Target, records: Sequence[Record], decisions: Sequence[Record]) -> Scope:
-    """The pod whose UID is asked for, else the last one that something was decided about.
-
-    Args:
-        records: (n,) that name the target's pod, in the order of seq.
-        decisions: (m,) those of them that are decisions about the target.
-    """
+    """The pod whose UID is asked for, else the last one that something was decided about."""
     pod = target.parts[:2]
     spans: dict[str, list[Record]] = {}
     for record in records:

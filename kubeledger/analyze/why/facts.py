@@ -55,8 +55,6 @@ def passes_about(target: Target, records: Iterable[Record], main: Record) -> lis
 
     Args:
         target: any; what is not an image has no pass.
-        records: those of the node.
-        main: the decision.
     """
     found: dict[str, Record] = {}
     for record in records:
@@ -280,11 +278,6 @@ def ending_attempt(main: Record, decisions: Sequence[Record], about: Sequence[Re
 
     The pod's status bears the message of the one that ended it; without a status it is the
     first one, for a pod that is being killed is not spared any more.
-
-    Args:
-        main: what explains the pod.
-        decisions: (n,) about it.
-        about: (m,) all about it.
     """
     attempts = _attempts(main, decisions)
     message = None
@@ -370,7 +363,6 @@ def failures_about(
 
     Args:
         target: an image or a pod; others get nothing.
-        seqs: of the decisions about the target.
         upto_ts_ns: as of this time; None: as of the last record.
     """
     found: dict[int, list[Record]] = {}

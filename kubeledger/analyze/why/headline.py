@@ -35,22 +35,13 @@ from kubeledger.replay.episodes.subjects import named_within
 from kubeledger.verify import Finding
 
 _WHOLE = frozenset(
-    {
-        "images.GarbageCollectionStarted",
-        "preemption.PodPreempted",
-        "preemption.PreemptionFailed",
-    }
+    {"images.GarbageCollectionStarted", "preemption.PodPreempted", "preemption.PreemptionFailed"}
 )
 """Kinds whose reasons name the subject and say what happened to it."""
 
 
 def clause(record: Record, finding: Finding) -> str:
-    """One decision in words that stand alone: subject, what happened, when and why.
-
-    Args:
-        record: the decision.
-        finding: what is found about it.
-    """
+    """One decision in words that stand alone: subject, what happened, when and why."""
     why = finding.why.rstrip(".")
     sound = finding.is_sound
     if sound and record.kind in _WHOLE:
@@ -82,9 +73,6 @@ def short_headline(
     """What the decision means for the target.
 
     Args:
-        target: an image, device or cgroup.
-        main: the decision that explains it.
-        finding: what is found about it.
         cause: what is found about the collection that it is part of.
         kept: why a collection left the image that is asked for; empty for any other decision.
     """
@@ -148,9 +136,7 @@ def undecided_answer(
     """The answer of observations alone.
 
     Args:
-        target: any but a node.
         about: (n,) records about it, none of them a decision, in the order of time.
-        scope: the pod that is meant.
         episodes: stages of its way that it did not get past at once.
 
     Returns:

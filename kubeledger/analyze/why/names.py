@@ -11,11 +11,7 @@ import msgspec
 
 from kubeledger.analyze.histories.derived import Fold
 from kubeledger.analyze.histories.history import History
-from kubeledger.analyze.why.concern import (
-    belongings_of,
-    containers_in,
-    weight_of,
-)
+from kubeledger.analyze.why.concern import belongings_of, containers_in, weight_of
 from kubeledger.analyze.why.explanation import FORMS, Target, TargetKind, parse_target
 from kubeledger.ledger.storage import NAMES
 from kubeledger.model.bodies.node import ErrorsLogged
@@ -97,7 +93,6 @@ def find_target(text: str, histories: Sequence[History]) -> Target:
     ``POD/CONTAINER``, a UID, an ID or what it begins with, an image's name, a device, a path.
 
     Args:
-        text: as typed.
         histories: of the nodes that may know it.
 
     Raises:

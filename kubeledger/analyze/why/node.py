@@ -110,7 +110,6 @@ def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) ->
     """How the node fared: the newest process first, then what else happened to the node.
 
     Args:
-        history: the records of a node.
         upto_ts_ns: as of this time; None: as of the last record.
 
     Returns:
@@ -182,7 +181,6 @@ def with_besides(
     """The answer about a node with what befell its pods; that leads where the node had no trouble.
 
     Args:
-        answer: of ``explain_node``.
         counts: of all that happened on it.
         worst: what befell its pods, worst first.
         had_trouble: of the node, that is counted, even if it was short.

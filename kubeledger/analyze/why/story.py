@@ -78,11 +78,6 @@ def stage_groups(
 
     What other records tell better is left out: a refusal, deaths and back-offs, probes; and what
     the pod lacked when it had been refused.
-
-    Args:
-        episodes: of the pod or container.
-        records: (n,) about it.
-        facts: of these records.
     """
     by_seq = {record.seq: record for record in records}
     told = {(record.kind, getattr(record.body, "container", None)) for record in records}
@@ -210,7 +205,6 @@ def story_of(
     """The story of a pod or container.
 
     Args:
-        records: (n,) about it, in the order of time.
         main: the decision that explains it; None where nothing was decided about it.
         findings: by seq, at least of the decisions that weigh most.
         episodes: stages of its way that it did not get past at once.

@@ -99,7 +99,6 @@ def answers_to(
 
     Args:
         text: the target as users write it.
-        histories: of the nodes that are asked.
         upto_ts_ns: as of this time; None: as of the last record.
 
     Raises:
@@ -122,7 +121,6 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
     """Why the target is as it is.
 
     Args:
-        history: the records of a node.
         upto_ts_ns: as of this time; None: as of the last record.
 
     Returns:

@@ -174,8 +174,6 @@ class Assembler:
     """Base of all assemblers; one instance a bundle.
 
     Attributes:
-        context: what a first look over the whole bundle found.
-        queue: where facts wait until they are settled.
         parts: objects whose methods declare what they read, besides the assembler's own.
     """
 

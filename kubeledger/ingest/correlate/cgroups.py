@@ -146,12 +146,7 @@ class CgroupAssembler(Assembler):
                 yield Fact(item.ts_ns, observed, _lines_of(lines, new & seen.keys()))
 
     def _body(
-        self,
-        path: str,
-        where: CgroupPath,
-        values: _Values,
-        created: bool,
-        changed: tuple[str, ...],
+        self, path: str, where: CgroupPath, values: _Values, created: bool, changed: tuple[str, ...]
     ) -> CgroupUpdated:
         container_id = where.container_id or ""
         known = self.context.container(container_id)

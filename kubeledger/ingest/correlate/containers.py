@@ -205,11 +205,7 @@ class ContainerStarts:
             of_pod.failures[name] = of_pod.failures.get(name, 0) + 1
 
     def _restarted(
-        self,
-        container: Container,
-        previous: str | None,
-        evidence: tuple[Evidence, ...],
-        ts_ns: int,
+        self, container: Container, previous: str | None, evidence: tuple[Evidence, ...], ts_ns: int
     ) -> None:
         instance, before = self._instance(container.container_id), self._containers.get(previous)
         count = None if instance is None else instance.restart_count
@@ -246,11 +242,7 @@ class ContainerEventsAssembler(PodAssembler):
     """Container starts, deaths, restarts and back-offs."""
 
     def __init__(
-        self,
-        context: BundleContext,
-        registers: Registers,
-        names: ContainerNames,
-        oom: OomAssembler,
+        self, context: BundleContext, registers: Registers, names: ContainerNames, oom: OomAssembler
     ) -> None:
         super().__init__(context, registers)
         self._names = names

@@ -30,7 +30,6 @@ class Holding(msgspec.Struct):
     Attributes:
         device_ids: sorted.
         since_ns: when it was seen first.
-        evidence: where.
         confirmed_ns: when a line of the log reported it last; 0 when none did again.
         in_checkpoint: a checkpoint agreed.
         disputed: device IDs that a checkpoint held instead, once that has been reported.
@@ -91,8 +90,6 @@ class DeviceManagerModel:
     """Shared by the readers of one bundle's device lines.
 
     Attributes:
-        queue: where their facts wait.
-        holdings: who holds what.
         requests: the newest request of a holder that nothing has answered yet.
         asking: the holder whose request came last, by pod.
     """
@@ -140,8 +137,6 @@ class DeviceManagerModel:
         """The fact that a container got devices; the caller queues it.
 
         Args:
-            holder: who got them.
-            device_ids: (n,) sorted.
             evidence: (n,) the first stands for the holding.
             numa: nodes, where the source shows them.
             name: namespace and name of the pod, where the source shows them.

@@ -228,7 +228,6 @@ class Repeated(Generic[K]):
         """Nothing has been said.
 
         Args:
-            queue: where facts go.
             every_ns: how long what goes on is not recorded again.
             quiet_ns: what is not said for so long is over; None: only what is told as over is.
             wait_ns: how long the first record of it takes the evidence of other tellers.
@@ -247,7 +246,6 @@ class Repeated(Generic[K]):
             same: equal for sayings that differ in nothing that counts.
             body: of the record, should it begin something new: count 1, first and last its time.
             teller: which kind of line or item says so.
-            seen: the line or item.
         """
         if self.say_again(key, same, teller, seen, body):
             return
@@ -278,8 +276,6 @@ class Repeated(Generic[K]):
         """It is not so any more: what is not recorded yet is recorded at ``ts_ns``.
 
         Args:
-            key: the subject.
-            ts_ns: when that is known.
             shows: what shows it, if anything does.
             known: fields of the body that only the end tells; they are recorded in any case.
         """

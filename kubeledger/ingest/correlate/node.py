@@ -171,10 +171,7 @@ class NodeAssembler(Assembler):
     @takes(ObservedGap)
     def _gap(self, gap: ObservedGap) -> None:
         body = GapObserved(
-            stream=gap.stream,
-            reason=gap.reason,
-            since_ts_ns=gap.since_ns,
-            until_ts_ns=gap.until_ns,
+            stream=gap.stream, reason=gap.reason, since_ts_ns=gap.since_ns, until_ts_ns=gap.until_ns
         )
         self.queue.add(shown(gap, body))
 

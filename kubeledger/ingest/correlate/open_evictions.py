@@ -256,9 +256,7 @@ class OpenEvictions:
         if done:
             return min(every, key=lambda each: each.fact.ts_ns, default=None)
         return min(
-            every,
-            key=lambda each: abs(ts_ns - each.fact.ts_ns - each.patience_ns),
-            default=None,
+            every, key=lambda each: abs(ts_ns - each.fact.ts_ns - each.patience_ns), default=None
         )
 
     def open(

@@ -329,11 +329,7 @@ class Admissions:
 
 
 class Registers(NamedTuple):
-    """Of one bundle. Each is kept by one assembler, ``containers`` by two, and read by others.
-
-    Attributes:
-        queue: where the facts of all of them wait until they are settled.
-    """
+    """Of one bundle. Each is kept by one assembler, ``containers`` by two, and read by others."""
 
     queue: Holdback
     pods: Pods

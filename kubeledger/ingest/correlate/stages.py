@@ -493,13 +493,7 @@ class StagesAssembler(PodAssembler):
             self._pass(key, container.name, "start", entry.ts_ns)
 
     def _pass(
-        self,
-        pod: str,
-        container: str | None,
-        stage: Stage,
-        ts_ns: int,
-        *,
-        before: bool = False,
+        self, pod: str, container: str | None, stage: Stage, ts_ns: int, *, before: bool = False
     ) -> None:
         """What was said of stages up to this one is over; ``before``: not of this one itself."""
         said_of = self._of_pods.get(pod, {})

@@ -126,7 +126,6 @@ class Account:
         file: path within the bundle.
         known_bytes: an earlier import has reported the lines of so many first bytes: those
             are counted here, but not reported again.
-        lines, understood, noise: counts of physical lines.
         repeated: lines of the noise that say again what another line of the bundle said.
         records: kind -> facts whose first evidence stands in this source.
     """

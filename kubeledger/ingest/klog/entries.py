@@ -72,11 +72,7 @@ _UNDERSTOOD, _MIXED = Verdict.UNDERSTOOD, Verdict.MIXED
 
 
 class EntryReader:
-    """Reads the lines of one log that cannot be passed over.
-
-    Attributes:
-        account: where each line went.
-    """
+    """Reads the lines of one log that cannot be passed over."""
 
     def __init__(self, account: Account, router: Router, clock: Clock, ends: LineEnds) -> None:
         self.account = account

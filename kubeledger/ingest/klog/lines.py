@@ -39,7 +39,6 @@ class LineStats:
         undecodable: lines that are no UTF-8.
         nul_bytes: NUL bytes (a log cut in place while its writer went on has runs of them).
         ends_with_newline: the last line is whole.
-        size: bytes read.
     """
 
     def __init__(self) -> None:

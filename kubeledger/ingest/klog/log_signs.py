@@ -19,11 +19,7 @@ from kubeledger.model.patterns import regex
 NamedContainer = tuple[str, str, str]
 """Bare container ID, pod UID, container's name."""
 
-NAMING = (
-    b"Killing container with a grace period",
-    b"Killing unwanted container ",
-    b'"}) of pod ',
-)
+NAMING = (b"Killing container with a grace period", b"Killing unwanted container ", b'"}) of pod ')
 """What the lines hold that show an ID and its name."""
 
 _MESSAGE = regex(
@@ -93,7 +89,6 @@ def is_last_words(text: str, tag: bytes | None, own_tag: bytes | None) -> bool:
     """Whether such a text may begin with this line.
 
     Args:
-        text: the line.
         tag: which program's it is, as the carrier says.
         own_tag: that of the kubelet's lines.
     """

@@ -115,7 +115,6 @@ class LogSurvey(msgspec.Struct):
             lines of a hundred.
         writers: who wrote its entries.
         ends: how its lines end, as some of each part of it do.
-        size: of what is read of it, in bytes.
         may_report: it may hold reports of the kernel; False where it was looked through before.
     """
 

@@ -66,7 +66,6 @@ class KlogReader(EntryReader):
         """Nothing is read yet.
 
         Args:
-            router: who asks for which lines.
             clock: shared by the logs of a node.
             place: that of the source, where its lines are reordered.
             ends: how its lines end.

@@ -45,7 +45,6 @@ class Overlap(msgspec.Struct, frozen=True):
 
     Attributes:
         offset: byte at which it begins.
-        lines: of it.
     """
 
     offset: int

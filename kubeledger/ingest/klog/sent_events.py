@@ -104,10 +104,6 @@ class SentEvents:
 
         A line that comes more than a second after its event keeps its own time.
 
-        Args:
-            line: changed in place.
-            text: that holds the event.
-
         Returns:
             Whether it is one that the log had not reported before, of a kubelet.
         """

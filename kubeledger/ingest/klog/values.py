@@ -186,15 +186,7 @@ _KEY_AHEAD = regex(r'\s+[^\s="]+=')
 _ESCAPE = regex(
     r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-7]{3})|(.))", re.DOTALL
 )
-_SIMPLE_ESCAPES = {
-    "a": "\a",
-    "b": "\b",
-    "f": "\f",
-    "n": "\n",
-    "r": "\r",
-    "t": "\t",
-    "v": "\v",
-}
+_SIMPLE_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _TAB_WIDTH = 8
 _CLOSING = regex(r" {0,7}>(?:\s*\Z|(?:\s+[^\s=\"]+=))")
 """The line that ends a block; what has more spaces is a line of it whose tab was expanded."""

@@ -387,7 +387,7 @@ TOPOLOGY = (
         _FILES,
         Regex(
             r"\[topologymanager\] TopologyHints for pod '(?P<pod>[^']*)'"
-            r"(?:, container '(?P<containerName>[^']*)')?: (?P<hints>map\[.*\])",
+            r"(?:, container '(?P<containerName>[^']*)')?: (?P<hints>map\[.*\])"
         ),
         to="TopologyHints",
     ),
@@ -398,16 +398,12 @@ TOPOLOGY = (
     ),
     text(
         _FILES,
-        Regex(
-            rf"\[topologymanager\] Best TopologyHint for {_SUBJECT}(?P<bestHint>\{{.*\}})",
-        ),
+        Regex(rf"\[topologymanager\] Best TopologyHint for {_SUBJECT}(?P<bestHint>\{{.*\}})"),
         to="ContainerTopologyHint",
     ),
     text(
         _FILES,
-        Regex(
-            rf"\[topologymanager\] Topology Affinity for {_SUBJECT}(?P<affinity>\{{.*\}})",
-        ),
+        Regex(rf"\[topologymanager\] Topology Affinity for {_SUBJECT}(?P<affinity>\{{.*\}})"),
         to="Topology Affinity",
     ),
     *texts(
@@ -439,8 +435,5 @@ TOPOLOGY = (
         r"\[topologymanager\] Hint Provider has no preference for NUMA affinity with any "
         r"resource",
     ),
-    *ignore_text(
-        "scope.go",
-        r"\[topologymanager\] RemoveContainer",
-    ),
+    *ignore_text("scope.go", r"\[topologymanager\] RemoveContainer"),
 )

@@ -135,11 +135,7 @@ CONTAINERS = (
         "Pod sandbox and network ready, invoking callback",
         "PreStop hook completed",
     ),
-    *ignore_text(
-        "generic.go",
-        r"GenericPLEG: \S+/\S+: ",
-        "PLEG: (?:Delete|Ignoring|Write|pod) ",
-    ),
+    *ignore_text("generic.go", r"GenericPLEG: \S+/\S+: ", "PLEG: (?:Delete|Ignoring|Write|pod) "),
     *ignore_text(
         "kuberuntime_manager.go",
         "checking backoff for container ",
@@ -148,10 +144,7 @@ CONTAINERS = (
         "Completed init container ",
         r"Container \S+ of pod \S+ is not in the desired state and shall be started",
     ),
-    *ignore_text(
-        "pod_workers.go",
-        "Error syncing pod ",
-    ),
+    *ignore_text("pod_workers.go", "Error syncing pod "),
     *ignore_text(
         "kuberuntime_container.go",
         'Container "[^"]*" exited normally',
@@ -193,12 +186,7 @@ class Tick(NamedTuple):
 
 
 def tick_of(message: str, values: Mapping[str, Any]) -> Tick | None:
-    """The tick of a line; None when it names no probe type.
-
-    Args:
-        message: that the line says.
-        values: of its keys.
-    """
+    """The tick of a line; None when it names no probe type."""
     result, output_key = TICK_MESSAGES[message]
     probe_type = str(values.get("probeType") or "").lower()
     if probe_type not in ("liveness", "readiness", "startup"):
@@ -300,18 +288,12 @@ PROBES = (
         r"\S+ probe for .* is nil$",
         "Failed to find probe builder for container: ",
     ),
-    *ignore_text(
-        "prober_manager.go",
-        "(?:Startup|Readiness|Liveness) probe already exists! ",
-    ),
+    *ignore_text("prober_manager.go", "(?:Startup|Readiness|Liveness) probe already exists! "),
     *ignore_text(
         "worker.go",
         "Probe target container not found: ",
         "No status for pod: ",
         "Pod .*, exiting probe worker$",
     ),
-    *ignore_text(
-        "kubelet.go",
-        r"SyncLoop \(container unhealthy\): ignore irrelevant update",
-    ),
+    *ignore_text("kubelet.go", r"SyncLoop \(container unhealthy\): ignore irrelevant update"),
 )

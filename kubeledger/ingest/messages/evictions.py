@@ -99,7 +99,6 @@ class EvictionRounds:
         """The threshold that caused a reclaim, as far as it can be determined.
 
         Args:
-            resource: that is reclaimed.
             message: of an evicted pod; from 1.26 on it has the quantity and the available amount.
         """
         threshold, observed = _amounts_in(message or "")

@@ -214,20 +214,8 @@ MESSAGES = (
         "eviction manager: eviction criteria not yet met for ",
         "eviction manager: failed to construct signal",
     ),
-    *ignore_text(
-        "eviction_manager.go",
-        "eviction manager: ",
-    ),
-    *ignore_text(
-        "memory_threshold_notifier.go",
-        "eviction manager: (?:created|setting) ",
-    ),
-    *ignore_text(
-        "threshold_notifier_linux.go",
-        "eviction manager: error ",
-    ),
-    *ignore_text(
-        "threshold_notifier_unsupported.go",
-        "cgroup notifications not supported",
-    ),
+    *ignore_text("eviction_manager.go", "eviction manager: "),
+    *ignore_text("memory_threshold_notifier.go", "eviction manager: (?:created|setting) "),
+    *ignore_text("threshold_notifier_linux.go", "eviction manager: error "),
+    *ignore_text("threshold_notifier_unsupported.go", "cgroup notifications not supported"),
 )

@@ -190,18 +190,9 @@ MESSAGES = (
         "(?:CPU|Memory)Accounting not enabled",
         r"(?:Found \d+ PIDs in root|Moving non-kernel processes)",
     ),
-    *ignore_text(
-        "feature_gate.go",
-        "feature gates: ",
-    ),
-    *ignore_text(
-        "flags.go",
-        "FLAG: ",
-    ),
-    *ignore_text(
-        "kubelet_network.go",
-        "Setting Pod CIDR",
-    ),
+    *ignore_text("feature_gate.go", "feature gates: "),
+    *ignore_text("flags.go", "FLAG: "),
+    *ignore_text("kubelet_network.go", "Setting Pod CIDR"),
     *ignore_text(
         "kubelet_network_linux.go",
         "Initialized IPv[46] iptables rules",
@@ -219,14 +210,8 @@ MESSAGES = (
         "Zero out resource",
         "Removing now unsupported huge page",
     ),
-    *ignore_text(
-        "manager.go",
-        r"Version: \{",
-    ),
-    *ignore_text(
-        "nodelease.go",
-        "failed to get node .* when trying to set owner ref",
-    ),
+    *ignore_text("manager.go", r"Version: \{"),
+    *ignore_text("nodelease.go", "failed to get node .* when trying to set owner ref"),
     *ignore_text(
         "server.go",
         "Version: ",
@@ -251,10 +236,7 @@ MESSAGES = (
         "Client rotation is on",
         "Use of insecure cipher",
     ),
-    *ignore_text(
-        "server_linux.go",
-        "(?:unable to|inotify)",
-    ),
+    *ignore_text("server_linux.go", "(?:unable to|inotify)"),
     *ignore_text(
         "setters.go",
         "Update (?:capacity|allocatable) for ",

@@ -72,7 +72,7 @@ STAGES = (
         {
             'Unable to make pod data directories for pod "{pod:pod}": {err}': (
                 "Unable to make pod data directories for pod"
-            ),
+            )
         },
     ),
     *texts(
@@ -120,7 +120,7 @@ STAGES = (
         {
             'CreateContainer in sandbox "{podSandboxID}" from runtime service failed: {err}': (
                 "CreateContainer in sandbox from runtime service failed"
-            ),
+            )
         },
     ),
     *texts(
@@ -224,9 +224,7 @@ _API = (
     text("kubelet.go", Regex(r'(?P<err>node "[^"]*" not found)$'), to="Error getting node"),
     klog("Unable to construct v1.Node object for kubelet", to=_NOT_READY, since="1.21"),
     klog(
-        "Unable to reconcile node with API server,error updating node",
-        to=_NOT_READY,
-        since="1.21",
+        "Unable to reconcile node with API server,error updating node", to=_NOT_READY, since="1.21"
     ),
     klog(_NOT_READY, since="1.21"),
     klog(f"{_NOT_READY}, error getting existing node", to=_NOT_READY, since="1.21"),

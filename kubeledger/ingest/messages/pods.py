@@ -24,9 +24,7 @@ EVENTS = (
     ),
     text(
         "event.go",
-        Regex(
-            rf'{_OF_KIND}Namespace:"(?P<namespace>[^"]*)", Name:"(?P<name>[^"]*)", {_SAYING}',
-        ),
+        Regex(rf'{_OF_KIND}Namespace:"(?P<namespace>[^"]*)", Name:"(?P<name>[^"]*)", {_SAYING}'),
         to="Event occurred",
         until="1.19",
         object="{namespace}/{name}",
@@ -123,10 +121,7 @@ PODS = (
     klog("Failed to initialize logging", to="The kubelet gives up", since="1.23", until="1.24"),
     klog("Failed to listen and serve", to="The kubelet gives up", since="1.21"),
     klog(
-        "Failed to load kubelet config file",
-        to="The kubelet gives up",
-        since="1.21",
-        until="1.23",
+        "Failed to load kubelet config file", to="The kubelet gives up", since="1.21", until="1.23"
     ),
     klog("Failed to parse kubelet flag", to="The kubelet gives up", since="1.21", until="1.23"),
     klog(
@@ -354,8 +349,5 @@ PODS = (
         "Removing ",
         "Status Manager: ",
     ),
-    *ignore_text(
-        "config.go",
-        "Receiving a new pod ",
-    ),
+    *ignore_text("config.go", "Receiving a new pod "),
 )

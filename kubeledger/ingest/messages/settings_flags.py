@@ -71,10 +71,7 @@ _FILE_DEFAULTS: dict[str, tuple[tuple[int, str], ...]] = {
     "authentication-token-webhook": ((0, "true"),),
     "authorization-mode": ((0, "Webhook"),),
     "read-only-port": ((0, "0"),),
-    "eviction-hard": (
-        (0, _THRESHOLDS),
-        (30, f"{_THRESHOLDS},imagefs.inodesFree<5%"),
-    ),
+    "eviction-hard": ((0, _THRESHOLDS), (30, f"{_THRESHOLDS},imagefs.inodesFree<5%")),
 }
 
 
@@ -137,33 +134,9 @@ FLAGS: tuple[FlagField, ...] = (
     FlagField("enable-debugging-handlers", "enableDebuggingHandlers", "bool", ((0, "true"),)),
     FlagField("enable-server", "enableServer", "bool", ((0, "true"),)),
     FlagField("enforce-node-allocatable", "enforceNodeAllocatable", "list", ((0, "[pods]"),)),
-    FlagField(
-        "event-burst",
-        "eventBurst",
-        "int",
-        (
-            (0, "10"),
-            (27, "100"),
-        ),
-    ),
-    FlagField(
-        "event-qps",
-        "eventRecordQPS",
-        "int",
-        (
-            (0, "5"),
-            (27, "50"),
-        ),
-    ),
-    FlagField(
-        "eviction-hard",
-        "evictionHard",
-        "thresholds",
-        (
-            (0, _THRESHOLDS),
-            (25, ""),
-        ),
-    ),
+    FlagField("event-burst", "eventBurst", "int", ((0, "10"), (27, "100"))),
+    FlagField("event-qps", "eventRecordQPS", "int", ((0, "5"), (27, "50"))),
+    FlagField("eviction-hard", "evictionHard", "thresholds", ((0, _THRESHOLDS), (25, ""))),
     FlagField("eviction-max-pod-grace-period", "evictionMaxPodGracePeriod", "int", ((0, "0"),)),
     FlagField("eviction-minimum-reclaim", "evictionMinimumReclaim", "map", ((0, ""),)),
     FlagField(
@@ -174,15 +147,7 @@ FLAGS: tuple[FlagField, ...] = (
     ),
     FlagField("eviction-soft", "evictionSoft", "thresholds", ((0, ""),)),
     FlagField("eviction-soft-grace-period", "evictionSoftGracePeriod", "map", ((0, ""),)),
-    FlagField(
-        "fail-cgroupv1",
-        "failCgroupV1",
-        "bool",
-        (
-            (0, "false"),
-            (35, "true"),
-        ),
-    ),
+    FlagField("fail-cgroupv1", "failCgroupV1", "bool", ((0, "false"), (35, "true"))),
     FlagField("fail-swap-on", "failSwapOn", "bool", ((0, "true"),)),
     FlagField("feature-gates", "featureGates", "gates", ((0, ""),)),
     FlagField("file-check-frequency", "fileCheckFrequency", "str", ((0, "20s"),)),
@@ -196,27 +161,11 @@ FLAGS: tuple[FlagField, ...] = (
     FlagField("iptables-drop-bit", "iptablesDropBit", "int", ((0, "15"),)),
     FlagField("iptables-masquerade-bit", "iptablesMasqueradeBit", "int", ((0, "14"),)),
     FlagField("kernel-memcg-notification", "kernelMemcgNotification", "bool", ((0, "false"),)),
-    FlagField(
-        "kube-api-burst",
-        "kubeAPIBurst",
-        "int",
-        (
-            (0, "10"),
-            (27, "100"),
-        ),
-    ),
+    FlagField("kube-api-burst", "kubeAPIBurst", "int", ((0, "10"), (27, "100"))),
     FlagField(
         "kube-api-content-type", "contentType", "str", ((0, "application/vnd.kubernetes.protobuf"),)
     ),
-    FlagField(
-        "kube-api-qps",
-        "kubeAPIQPS",
-        "int",
-        (
-            (0, "5"),
-            (27, "50"),
-        ),
-    ),
+    FlagField("kube-api-qps", "kubeAPIQPS", "int", ((0, "5"), (27, "50"))),
     FlagField("kube-reserved", "kubeReserved", "map", ((0, ""),)),
     FlagField("kube-reserved-cgroup", "kubeReservedCgroup", "str", ((0, ""),)),
     FlagField("kubelet-cgroups", "kubeletCgroups", "str", ((0, ""),)),

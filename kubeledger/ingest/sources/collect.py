@@ -41,14 +41,7 @@ from kubeledger.replay.node.state import SNAPSHOT_NAME
 # as the kubelet does, a table that a tool made for people. This table is the one place where paths
 # of collections are known.
 
-Role = Literal[
-    "collected-at",
-    "container-log",
-    "kubelet-version",
-    "manifest",
-    "node-name",
-    "table",
-]
+Role = Literal["collected-at", "container-log", "kubelet-version", "manifest", "node-name", "table"]
 
 COLLECTIONS = (
     "OpenShift must-gather",
@@ -145,7 +138,6 @@ class Collected(msgspec.Struct):
         is_tree: a directory or an archive, so that names of its directories mean something.
         files: sorted by name.
         skipped: name -> why it is not a file that can be read.
-        name: of the directory.
         findings: what a reader of the ledger must know about it.
         damage: why an archive is not whole; empty where it is.
     """

@@ -132,11 +132,7 @@ def _is_yaml(content: bytes) -> bool:
 
 
 def _values(content: bytes) -> Iterator[tuple[str, bytes]]:
-    """Kind and text of the values; a list of several kinds comes as one of each.
-
-    Raises:
-        ValueError, TypeError, RecursionError, msgspec.MsgspecError: it is neither JSON nor YAML.
-    """
+    """Kind and text of the values; a list of several kinds comes as one of each."""
     if _is_yaml(content):
         from kubeledger.ingest.sources.yaml_text import load_yaml  # few files need it
 

@@ -142,11 +142,7 @@ class Journal:
         self._do("get_fd", self._handle)  # from now on it watches the directory
 
     def _do(self, function: str, *arguments: object) -> int:
-        """Call the library.
-
-        Raises:
-            BadInputError: it failed.
-        """
+        """Call the library."""
         result: int = getattr(self._library, f"sd_journal_{function}")(*arguments)
         if result < 0:
             raise BadInputError(

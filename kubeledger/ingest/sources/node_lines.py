@@ -280,7 +280,6 @@ class SplitLines:
         """Read the log.
 
         Args:
-            source: the log as it stands.
             by_host: its carrier names the nodes; otherwise the processes do.
 
         Raises:

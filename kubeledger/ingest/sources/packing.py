@@ -85,7 +85,6 @@ def content_of(raw: BinaryIO, size: int, damaged: Callable[[], None]) -> Iterato
 
     Args:
         raw: at the beginning of the file.
-        size: of the file, in bytes.
         damaged: called where the content ends early.
 
     Raises:
@@ -242,7 +241,6 @@ class JournalFile:
 
         Args:
             name: of the file, for errors.
-            rest: what follows.
 
         Raises:
             BadInputError: there is no ``journalctl``, or it cannot read the file.

@@ -90,7 +90,6 @@ class PodLists:
         """The pods of a file, and how many bytes of it are those of pods that are not held.
 
         Args:
-            data: its content.
             flaws: what was rejected or replaced is appended, in words.
 
         Raises:

@@ -268,11 +268,7 @@ class _Unpacker:
         self._write(stream, name, member.size, member.mtime)
 
     def _admit(self, size_bytes: int) -> None:
-        """Count a member.
-
-        Raises:
-            BadInputError: it is too much.
-        """
+        """Count a member."""
         self._count += 1
         self._total += size_bytes
         if self._count > FILES_MAX or self._total > self._limit:

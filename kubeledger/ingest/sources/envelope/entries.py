@@ -135,7 +135,6 @@ def lines_of(entry: Entry, ts_ns: int | None) -> bytes:
     """The entry as ``journalctl -o short-iso-precise`` shows it; without a time, bare.
 
     Args:
-        entry: of a program that matters.
         ts_ns: its time, or that of the row above.
     """
     message = entry.message or b""

@@ -168,7 +168,7 @@ _ROWS = (
             _paths("timestamp", "receiveTimestamp"),
         ),
         message=_paths(
-            *("jsonPayload MESSAGE", "jsonPayload message", "jsonPayload log", "textPayload"),
+            *("jsonPayload MESSAGE", "jsonPayload message", "jsonPayload log", "textPayload")
         ),
         time=_paths("timestamp", "receiveTimestamp"),
         node=_paths(
@@ -215,7 +215,7 @@ _ROWS = (
             *("attributes appname", "resource service.name"),
         ),
         unit=_paths(
-            *("attributes systemd.unit", "attributes _SYSTEMD_UNIT", "resource systemd.unit"),
+            *("attributes systemd.unit", "attributes _SYSTEMD_UNIT", "resource systemd.unit")
         ),
     ),
     _LOKI,
@@ -379,8 +379,6 @@ def layout_of(head: bytes, cutters: tuple[Cutter, ...], wanted: str | None = Non
     """The layout of the file that begins so; None for none.
 
     Args:
-        head: the first bytes of the file, cut anywhere.
-        cutters: what may cut it.
         wanted: a format, where others do not count.
     """
     found: list[tuple[int, int, Layout]] = []

@@ -51,7 +51,6 @@ def json_rows(chunks: Iterator[bytes], holder: Holder) -> Iterator[RawRow]:
 
     Args:
         chunks: the file's content; it may end anywhere.
-        holder: where its rows stand.
     """
     return _Reader(chunks, holder).rows()
 
@@ -122,11 +121,7 @@ class _Reader:
                 return ""
 
     def _value(self) -> Any:  # noqa: ANN401 - any JSON value
-        """The value that begins here.
-
-        Raises:
-            _Broken: there is none.
-        """
+        """The value that begins here."""
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
@@ -223,11 +218,7 @@ class _Reader:
             raise broken
 
     def _key(self) -> str:
-        """The key that comes next, with its colon; empty at the end of the object, or of the file.
-
-        Raises:
-            _Broken: neither.
-        """
+        """The key that comes next, with its colon; empty at the end of the object or the file."""
         letter = self._next()
         if letter in ("}", ""):
             self._at += len(letter)

@@ -55,7 +55,6 @@ def read_once(order: Iterable[int], rows: Rows) -> Iterator[int]:
 
     Args:
         order: rows by time.
-        rows: what is known of them.
     """
     copies: dict[int, int] = {}  # host -> how often its last entry stands there
     for _, group in groupby(order, rows.times.__getitem__):
@@ -111,7 +110,6 @@ def layout_in(source: SourceFile, wanted: str | None = None) -> Layout | None:
     """The layout of a file of rows; None for another kind of file.
 
     Args:
-        source: the file as it stands.
         wanted: a format, where others do not count.
     """
     head = source.head(HEAD)
@@ -129,7 +127,6 @@ class EnvelopeLines(SourceView):
         """Nothing is read yet.
 
         Args:
-            source: the file as it stands.
             wanted: format of its rows.
 
         Raises:
