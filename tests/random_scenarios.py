@@ -186,10 +186,7 @@ def _images(
         size_mi = chance.number(10, 2000)
         if (free_mi := free_mi - size_mi) <= 0:
             break
-        image: dict[str, Any] = {
-            "name": f"registry.local/app{number}:1",
-            "size": f"{size_mi}Mi",
-        }
+        image: dict[str, Any] = {"name": f"registry.local/app{number}:1", "size": f"{size_mi}Mi"}
         if number and chance.happens(10) and pins:
             image["pinned"] = True
         if number and chance.happens(25):

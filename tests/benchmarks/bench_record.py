@@ -113,8 +113,7 @@ def recorder(directory: Path, standin: Standin, ca: Path) -> Iterator[subprocess
         *("--kubelet", standin.url, "--ca", ca),
     ]
     process = subprocess.Popen(
-        [sys.executable, "-m", "kubeledger", "record", *map(str, arguments)],
-        stderr=subprocess.PIPE,
+        [sys.executable, "-m", "kubeledger", "record", *map(str, arguments)], stderr=subprocess.PIPE
     )
     with process:
         assert process.stderr is not None

@@ -25,10 +25,7 @@ LINES = 1200
 @cache
 def recorded_file(name: str) -> bytes:
     """A file of the recording of node-a."""
-    with (
-        zstandard.open(RECORDING) as plain,
-        tarfile.open(fileobj=plain, mode="r|") as archive,
-    ):
+    with zstandard.open(RECORDING) as plain, tarfile.open(fileobj=plain, mode="r|") as archive:
         for member in archive:
             content = archive.extractfile(member)
             if member.name.endswith(f"/{name}") and content is not None:

@@ -291,13 +291,7 @@ def _mutated_sealed(random: Random, _: bytes, others: Sequence[bytes]) -> bytes:
     return out.getvalue()
 
 
-def _of_directory(
-    name: str,
-    pattern: str,
-    mutate: Mutator,
-    *,
-    may_differ: bool = False,
-) -> Target:
+def _of_directory(name: str, pattern: str, mutate: Mutator, *, may_differ: bool = False) -> Target:
     def found() -> Sequence[bytes]:
         return (_template()[_part(pattern)],)
 

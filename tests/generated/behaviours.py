@@ -289,7 +289,7 @@ _LIFECYCLE = {
         "pkg/kubelet/kuberuntime/kuberuntime_container.go killContainer",
         "source",
         recorded=True,
-    ),
+    )
 }
 
 _PROBER = {

@@ -28,16 +28,7 @@ from kubeledger.replay import refresh_snapshots, state_at
 from kubeledger.replay.dropping import drop_by_policy, plan_drops
 from kubeledger.replay.node.state import canonical_json
 from tests.faults import LOSSES, Fault, FaultyDisk, Loss, PowerCut
-from tests.ledger.making import (
-    NODE,
-    append,
-    batch,
-    copy,
-    import_of,
-    ledger_of,
-    segment_paths,
-    seqs,
-)
+from tests.ledger.making import NODE, append, batch, copy, import_of, ledger_of, segment_paths, seqs
 
 NOW_NS = 1_800_000_000_000_000_000
 
@@ -252,10 +243,7 @@ def interrupted(tmp_path: Path, whole: Ledger, fault: Fault, loss: Loss, *, twic
     root.mkdir()
     ledger = copy(whole, root / "l")
     earlier, target, last = (4, 8, 13) if twice else (0, 4, 12)
-    with (
-        suppress(LedgerUnavailableError, PowerCut),
-        FaultyDisk(root, fault) as disk,
-    ):
+    with suppress(LedgerUnavailableError, PowerCut), FaultyDisk(root, fault) as disk:
         drop(ledger, target)
     disk.lose_power(loss)
     begin = ledger.begin(NODE).seq

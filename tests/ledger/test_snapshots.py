@@ -22,10 +22,7 @@ def snapshot(ledger: Ledger, seq: int, state: bytes = b"state") -> Snapshot:
 
 
 def newest(
-    ledger: Ledger,
-    upto_seq: int | None = None,
-    upto_ts_ns: int | None = None,
-    after_seq: int = 0,
+    ledger: Ledger, upto_seq: int | None = None, upto_ts_ns: int | None = None, after_seq: int = 0
 ) -> tuple[Snapshot | None, list[str]]:
     """The usable one, and the notes about those that are not."""
     store = ledger.snapshots(NODE)

@@ -196,8 +196,7 @@ def test_texts_of_a_log_are_data_on_one_line(tmp_path: Path) -> None:
 def test_a_lake_is_asked_node_by_node(recorded: Recorded, tmp_path: Path) -> None:
     lake = str(tmp_path / "lake")
     done = CliRunner().invoke(
-        cli,
-        ["fleet", "import", "--lake", lake, str(recorded("node-a")), str(recorded("node-b"))],
+        cli, ["fleet", "import", "--lake", lake, str(recorded("node-a")), str(recorded("node-b"))]
     )
     assert done.exit_code == 0, done.output
     calls: list[Call] = [

@@ -69,10 +69,7 @@ def test_a_named_port_and_defaults(version: str) -> None:
 
 @pytest.mark.parametrize(
     ("port", "text"),
-    [
-        ("metrics", 'strconv.Atoi: parsing "metrics": invalid syntax'),
-        (0, "invalid port number: 0"),
-    ],
+    [("metrics", 'strconv.Atoi: parsing "metrics": invalid syntax'), (0, "invalid port number: 0")],
 )
 def test_a_port_that_is_none_errs_three_times(port: int | str, text: str) -> None:
     """An error is tried twice more, and never changes what is cached."""

@@ -152,11 +152,7 @@ def record_on(
 
 
 def _recorder(
-    ledger: Ledger,
-    writer: LedgerWriter,
-    files: NodeFiles,
-    ends: list[int],
-    limits: Limits | None,
+    ledger: Ledger, writer: LedgerWriter, files: NodeFiles, ends: list[int], limits: Limits | None
 ) -> tuple[Recorder, Feed]:
     feeds: list[Feed] = []
 

@@ -103,12 +103,7 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _replayed(path: Path, hash_seed: str, zone: str) -> bytes:
-    environment = {
-        **os.environ,
-        "PYTHONHASHSEED": hash_seed,
-        "TZ": zone,
-        "PYTHONPATH": str(ROOT),
-    }
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "TZ": zone, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", _PROGRAM, str(path)]
     return subprocess.run(command, env=environment, check=True, capture_output=True).stdout
 

@@ -42,10 +42,7 @@ def test_what_is_drawn_is_what_the_views_say(
     wanted = (
         ("preempted", "SELECT seq, epoch_ns(ts) FROM preemptions"),
         ("refused", "SELECT seq, epoch_ns(ts) FROM admissions WHERE NOT admitted"),
-        (
-            "killed",
-            "SELECT seq, epoch_ns(ts) FROM container_kills WHERE reason = 'liveness_probe'",
-        ),
+        ("killed", "SELECT seq, epoch_ns(ts) FROM container_kills WHERE reason = 'liveness_probe'"),
     )
     with connect(ledgers["node-a"]) as queryable:
         for kind, query in wanted:

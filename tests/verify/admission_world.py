@@ -54,10 +54,7 @@ def settings_of(**settings: Any) -> SettingsObserved:  # noqa: ANN401 # any JSON
 def start(version: str | None = "1.36.2", *, whole: bool = True, **settings: Any) -> list[Step]:  # noqa: ANN401 # any JSON value
     """A kubelet on one CPU and a gibibyte."""
     return [
-        (
-            0,
-            KubeletStarted(pid=1, kubelet_version=version, version_source="log", from_start=whole),
-        ),
+        (0, KubeletStarted(pid=1, kubelet_version=version, version_source="log", from_start=whole)),
         (0.1, NodeObserved(cpus=1, memory_capacity_bytes=1 << 30)),
         (0.2, settings_of(**settings)),
     ]
@@ -194,11 +191,7 @@ def alone(
         patch.setattr(
             registry,
             "verifiers_for",
-            lambda kinds: (
-                AdmissionVerifier,
-                EvictionVerifier,
-                SourceDisputes,
-            ),
+            lambda kinds: (AdmissionVerifier, EvictionVerifier, SourceDisputes),
         )
         found = outcomes(records, variant or Variant())
     kinds = {kind.kind for kind in AdmissionVerifier.decides}

@@ -43,13 +43,7 @@ def alone() -> Iterator[None]:
     """Only this subject is verified: the recordings are read often here."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            registry,
-            "verifiers_for",
-            lambda kinds: (
-                KillVerifier,
-                ProbeVerifier,
-                RestartVerifier,
-            ),
+            registry, "verifiers_for", lambda kinds: (KillVerifier, ProbeVerifier, RestartVerifier)
         )
         yield
 

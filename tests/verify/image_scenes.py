@@ -42,14 +42,7 @@ POLICY = {
 def alone() -> Iterator[None]:
     """Only image GC and evictions are verified: the recordings are read often here."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            registry,
-            "verifiers_for",
-            lambda kinds: (
-                ImageVerifier,
-                EvictionVerifier,
-            ),
-        )
+        patch.setattr(registry, "verifiers_for", lambda kinds: (ImageVerifier, EvictionVerifier))
         yield
 
 

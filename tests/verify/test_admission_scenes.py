@@ -239,10 +239,7 @@ def test_without_rules(version: str | None, missing: str) -> None:
 def test_what_managers_refuse(version: str) -> None:
     """The topology and device managers come before the predicates; their words are the pod's."""
     no_hint = AffinityDecided(
-        **identity("a"),
-        container="c",
-        hint=Hint(numa_nodes=None, preferred=False),
-        admit=False,
+        **identity("a"), container="c", hint=Hint(numa_nodes=None, preferred=False), admit=False
     )
     topology = ("TopologyAffinityError", "Resources cannot be allocated with Topology locality")
     world: list[Any] = [start(version), listed("a")]

@@ -60,10 +60,7 @@ def test_under_other_settings() -> None:
     strict = Variant(settings={"topologyManagerPolicy": "restricted"})
     assert node.finding(seq).verdict == "match"
     finding = node.finding(seq, strict)
-    assert finding.expected == {
-        "hint": {"numa_nodes": [0, 1], "preferred": False},
-        "admit": False,
-    }
+    assert finding.expected == {"hint": {"numa_nodes": [0, 1], "preferred": False}, "admit": False}
     assert finding.verdict == "impossible"
     none = Variant(settings={"topologyManagerPolicy": "none"})
     assert node.finding(seq, none).expected is None

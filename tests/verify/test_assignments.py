@@ -49,14 +49,7 @@ GIB = 1 << 30
 def alone() -> Iterator[None]:
     """Only these verifiers, so that scenes need hold no more than they look at."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            registry,
-            "verifiers_for",
-            lambda kinds: (
-                CpuVerifier,
-                MemoryVerifier,
-            ),
-        )
+        patch.setattr(registry, "verifiers_for", lambda kinds: (CpuVerifier, MemoryVerifier))
         yield
 
 

@@ -472,10 +472,7 @@ def test_pods_that_came_before_the_write_count() -> None:
     assert only([*steps, (61, level(512))]).verdict == "unverifiable", "the log ends before"
 
 
-HALF: dict[str, Any] = {
-    "featureGates": {"QOSReserved": True},
-    "qosReserved": {"memory": "50%"},
-}
+HALF: dict[str, Any] = {"featureGates": {"QOSReserved": True}, "qosReserved": {"memory": "50%"}}
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,7 @@ from tests.verify.histories import outcomes, scene
 ON = {"DynamicResourceAllocation": True}
 VERSIONS = ("1.33.0", "1.34.0", "1.36.2")
 GPU, NET = ClaimDevice(pool="n", device="gpu-0"), ClaimDevice(pool="n", device="net-0")
-USES: dict[str, Any] = {
-    "resourceClaims": [{"name": "gpu", "resourceClaimName": "gpus"}],
-}
+USES: dict[str, Any] = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpus"}]}
 PODS = [
     *admitted("a", 1),
     *admitted("b", 2),
@@ -73,10 +71,7 @@ def test_a_shared_claim_is_prepared_once(version: str) -> None:
     """The second pod has what the first has; other devices are a lie."""
     assert [each.verdict for each in found(version, FIRST, SECOND)] == ["match", "match"]
     verdict, why = last(version, FIRST, prepared("b", 20, NET))
-    assert (verdict, why) == (
-        "impossible",
-        "the claim is prepared for pod ns/a with other devices",
-    )
+    assert (verdict, why) == ("impossible", "the claim is prepared for pod ns/a with other devices")
     assert last(version, FIRST, prepared("b", 20, GPU, GPU))[0] == "impossible"
 
 

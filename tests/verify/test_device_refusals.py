@@ -96,10 +96,7 @@ def test_open_counts(limit: int, available: int, verdict: str) -> None:
     assert node.finding(node.short("a", limit, available)).verdict == verdict
 
 
-@pytest.mark.parametrize(
-    ("limit", "verdict"),
-    [(1, "admissible"), (3, "impossible")],
-)
+@pytest.mark.parametrize(("limit", "verdict"), [(1, "admissible"), (3, "impossible")])
 def test_the_plugin_s_own_error(limit: int, verdict: str) -> None:
     """Possible wherever the plugin is asked at all."""
     node = two_free(limit)

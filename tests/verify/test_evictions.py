@@ -17,12 +17,7 @@ from kubeledger.model.bodies.eviction import (
     ReclaimAttempted,
 )
 from kubeledger.model.bodies.images import EvictionSignalObserved
-from kubeledger.model.bodies.lifecycle import (
-    ContainerDied,
-    ContainerStarted,
-    PodEvicted,
-    PodListed,
-)
+from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerStarted, PodEvicted, PodListed
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
@@ -406,10 +401,7 @@ def test_since_when_a_threshold_is_met_is_not_the_kubelets_word() -> None:
 def test_one_lie_about_what_was_observed_is_one_finding() -> None:
     """What follows from a threshold that cannot have been met rests on the decision for it."""
     said = {"ranked": None, "outcome": None}
-    reported = {
-        "observed": 1700 * MI,
-        "message": LOW.replace("900", "1700"),
-    }
+    reported = {"observed": 1700 * MI, "message": LOW.replace("900", "1700")}
     for first in (reclaim(**said | {"observed": 1700 * MI}), evicted("big", **reported)):
         records = story(
             (50, memory(1700)), (50.1, first), (52, memory(900)), (52.1, reclaim(**said))

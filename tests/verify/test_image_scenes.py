@@ -213,10 +213,7 @@ def test_the_trigger_of_the_eviction_manager(steps: list[Step], verdict: Verdict
 
 @pytest.mark.parametrize(
     ("steps", "verdict"),
-    [
-        (BEGIN, "unverifiable"),
-        ([*SEEN, (600.05, detected("abcd", used="b"))], "impossible"),
-    ],
+    [(BEGIN, "unverifiable"), ([*SEEN, (600.05, detected("abcd", used="b"))], "impossible")],
     ids=["no pass tells of images", "a pass tells that no others were there"],
 )
 def test_a_success_of_which_a_removal_is_lost(steps: list[Step], verdict: Verdict) -> None:

@@ -11,15 +11,7 @@ from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Body
 from tests.verify.histories import findings
-from tests.verify.image_scenes import (
-    deleted,
-    detected,
-    disk,
-    history,
-    settings,
-    signal,
-    started,
-)
+from tests.verify.image_scenes import deleted, detected, disk, history, settings, signal, started
 
 KUBELET = KubeletStarted(pid=1, kubelet_version="1.36.2", version_source="log", from_start=True)
 

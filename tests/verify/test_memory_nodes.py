@@ -41,14 +41,7 @@ NO_NODES = (
 def alone() -> Iterator[None]:
     """Only this verifier and the one it asks: scenes need hold no more than they look at."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            registry,
-            "verifiers_for",
-            lambda kinds: (
-                DeviceVerifier,
-                MemoryVerifier,
-            ),
-        )
+        patch.setattr(registry, "verifiers_for", lambda kinds: (DeviceVerifier, MemoryVerifier))
         yield
 
 
@@ -205,10 +198,7 @@ def test_versions_that_let_groups_overlap() -> None:
 
 @pytest.mark.parametrize(
     ("entries", "verdict"),
-    [
-        ([("a", 6, (0, 1)), ("b", 1, (1,))], "admissible"),
-        ([("a", 6, (0, 1))], "unverifiable"),
-    ],
+    [([("a", 6, (0, 1)), ("b", 1, (1,))], "admissible"), ([("a", 6, (0, 1))], "unverifiable")],
 )
 def test_a_start_that_is_refused_by_chance(
     entries: list[tuple[str, int, tuple[int, ...]]], verdict: str

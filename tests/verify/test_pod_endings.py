@@ -8,15 +8,7 @@ import msgspec
 import pytest
 
 from kubeledger.model.bodies.lifecycle import PodTerminating
-from tests.verify.container_scenes import (
-    Step,
-    added,
-    judged,
-    killed,
-    listed,
-    started,
-    verdicts,
-)
+from tests.verify.container_scenes import Step, added, judged, killed, listed, started, verdicts
 
 HOOKED = {"lifecycle": {"postStart": {"exec": {"command": ["false"]}}}}
 

@@ -349,8 +349,7 @@ def test_odd_histories_of_admissions(seed: int, share: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "missing"),
-    [(KubeletStarted, "the kubelet's version"), (PodListed, "the pod's spec")],
+    ("kind", "missing"), [(KubeletStarted, "the kubelet's version"), (PodListed, "the pod's spec")]
 )
 def test_without_version_or_lists(kind: type[Body], missing: str) -> None:
     """What is missing is named."""

@@ -10,16 +10,7 @@ from kubeledger.model.bodies.cgroups import PodResources, PodsStateRead, Resourc
 from kubeledger.model.bodies.lifecycle import PodResized
 from kubeledger.verify import Contradiction, Finding
 from kubeledger.verify.rules.admission.resizes import RULE_RESIZE
-from tests.verify.admission_world import (
-    Step,
-    admitted,
-    asks,
-    identity,
-    judge,
-    listed,
-    ran,
-    start,
-)
+from tests.verify.admission_world import Step, admitted, asks, identity, judge, listed, ran, start
 
 RESIZED_S = 30
 BOTH = [

@@ -65,10 +65,7 @@ def test_files_and_their_lines() -> None:
     steps = scene((0, files), (1, SIGNAL), (5, SIGNAL), (6, end))
     sources = report(steps).sources
     rows = [(g.format, g.name, g.files, g.lines, g.not_understood) for g in sources.groups]
-    assert rows == [
-        ("klog-text", "kubelet.log", 1, 10, 1),
-        ("pod-list", "a/pods.json", 2, 20, 2),
-    ]
+    assert rows == [("klog-text", "kubelet.log", 1, 10, 1), ("pod-list", "a/pods.json", 2, 20, 2)]
     log = sources.groups[0]
     assert (log.records, log.first_ts_ns, log.last_ts_ns) == (
         2, 1_001 * NS_PER_S, 1_005 * NS_PER_S,

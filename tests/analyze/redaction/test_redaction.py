@@ -36,13 +36,7 @@ from kubeledger.model.bodies.resourcemanagers import (
 from kubeledger.model.record import Body, Record
 from kubeledger.model.wire.codec import kind_of
 from kubeledger.verify import Finding, Outcome
-from tests.analyze.redaction.planted import (
-    SECRETS,
-    every_kind,
-    lines_with,
-    parts_of,
-    records_with,
-)
+from tests.analyze.redaction.planted import SECRETS, every_kind, lines_with, parts_of, records_with
 from tests.ledger.making import batch, ledger_of
 from tests.marks import nightly
 from tests.recordings import import_recording

@@ -8,13 +8,7 @@ from string import Formatter
 import msgspec
 import pytest
 
-from kubeledger.analyze.sql.listing import (
-    Filter,
-    list_records,
-    pods_of,
-    selection,
-    show_record,
-)
+from kubeledger.analyze.sql.listing import Filter, list_records, pods_of, selection, show_record
 from kubeledger.analyze.sql.summaries import TEMPLATES, subject_of, summary_of
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.errors import BadQuestionError

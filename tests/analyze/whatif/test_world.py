@@ -98,10 +98,7 @@ VARIANTS: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
 
 @pytest.mark.parametrize(
     ("version", "pair"),
-    [
-        ("1.36.2", 0),
-        *slow(("1.20.2", 0), *product(("1.20.2", "1.36.2"), range(1, len(VARIANTS)))),
-    ],
+    [("1.36.2", 0), *slow(("1.20.2", 0), *product(("1.20.2", "1.36.2"), range(1, len(VARIANTS))))],
 )
 def test_what_is_trusted_is_what_the_other_node_decides(version: str, pair: int) -> None:
     """Admissions and victims, as recorded or changed; and not few of them are trusted."""

@@ -242,11 +242,7 @@ def test_a_recorded_log_of_memory() -> None:
         for b in bodies(facts, MemoryAllocated)
         if b.told_by == "log"
     }
-    assert given == {
-        (PINNED, "app"): None,
-        (SOLVER, "prep"): None,
-        (SOLVER, "app"): 134217728,
-    }
+    assert given == {(PINNED, "app"): None, (SOLVER, "prep"): None, (SOLVER, "app"): 134217728}
     (refused,) = bodies(facts, MemoryStateRefused)
     assert refused.stored is not None
     assert refused.expected is not None

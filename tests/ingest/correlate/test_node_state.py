@@ -325,10 +325,7 @@ def test_a_shutdown_that_is_cancelled() -> None:
     [
         ("I1121 10:00:01.000001 7 a.go:1] Recording NodeReady event message for node n", True),
         ("I1121 10:00:01.000001 7 a.go:1] Node became not ready: {Type:Ready}", False),
-        (
-            '{"ts":1.1,"msg":"Recording event message for node","event":"NodeNotReady"}',
-            False,
-        ),
+        ('{"ts":1.1,"msg":"Recording event message for node","event":"NodeNotReady"}', False),
         (
             'I1121 10:00:01.000001 7 event.go:1] "Event occurred" object="n" kind="Node" '
             'apiVersion="" type="Normal" reason="NodeReady"',

@@ -41,10 +41,7 @@ def start(pid: int, time: str, limit: int, *, flags: bool = True) -> str:
 
 
 def reported(
-    log: str,
-    *documents: KubeletConfigFile,
-    starts: tuple[str, ...],
-    until: str | None = None,
+    log: str, *documents: KubeletConfigFile, starts: tuple[str, ...], until: str | None = None
 ) -> list[tuple[dict[str, Any], tuple[str, ...]]]:
     """Settings and conflicts of each process."""
     context = BundleContext(

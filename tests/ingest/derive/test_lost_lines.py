@@ -148,9 +148,7 @@ def hole(lines: list[Line], *spans_s: tuple[float, float]) -> list[Line]:
 
 
 @pytest.mark.parametrize("log", [old, new])
-def test_a_time_without_any_line_is_a_hole_and_no_thinning(
-    log: Callable[[], list[Line]],
-) -> None:
+def test_a_time_without_any_line_is_a_hole_and_no_thinning(log: Callable[[], list[Line]]) -> None:
     """Once; a log that is cut off again and again is one that loses lines."""
     assert thinned(text(hole(log(), (41.5, 72.5)))) == []
     (reported,) = thinned(text(hole(log(), (31.5, 62.5), (91.5, 112.5), (141.5, 162.5))))

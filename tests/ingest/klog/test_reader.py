@@ -46,10 +46,7 @@ class Log:
     """What reading a log gave."""
 
     def __init__(
-        self,
-        data: bytes | str,
-        cut: Callable[[bytes], Iterable[bytes]],
-        ends: LineEnds = NOT_CUT,
+        self, data: bytes | str, cut: Callable[[bytes], Iterable[bytes]], ends: LineEnds = NOT_CUT
     ) -> None:
         raw = data.encode() if isinstance(data, str) else data
         routes = router([Listener(BundleContext(node="n"))])
@@ -160,11 +157,7 @@ def json_form(message: str, values: dict[str, Any], **head: object) -> str:
 
 def test_json_is_the_same_as_text() -> None:
     """Both forms of one call give the same message, values, file and time."""
-    values = {
-        "probeType": "Liveness",
-        "pod": {"name": "a", "namespace": "ns"},
-        "output": "no",
-    }
+    values = {"probeType": "Liveness", "pod": {"name": "a", "namespace": "ns"}, "output": "no"}
     text, as_json = log(PROBE).lines[0], log(json_form("Probe failed", values, v=1)).lines[0]
     for name in ("ts_ns", "severity", "file", "caller_line", "message", "values"):
         assert getattr(text, name) == getattr(as_json, name), name
@@ -235,11 +228,7 @@ def carried(prefix: str, *lines: str) -> list[str]:
             (5, 4, 1, 0),
         ),
         (
-            [
-                *carried(JOURNAL, *BLOCK[:2]),
-                CONTAINERD + "    at main.go",
-                JOURNAL + BLOCK[3],
-            ],
+            [*carried(JOURNAL, *BLOCK[:2]), CONTAINERD + "    at main.go", JOURNAL + BLOCK[3]],
             [CAT],
             (4, 3, 1, 0),
         ),
@@ -293,11 +282,7 @@ def carried(prefix: str, *lines: str) -> list[str]:
             (3, 2, 1, 0),
         ),
         # A foreign line is counted on its own, and the block goes on.
-        (
-            [*BLOCK[:2], "Failed to connect to bus: Host is down", BLOCK[3]],
-            [CAT],
-            (4, 3, 1, 0),
-        ),
+        ([*BLOCK[:2], "Failed to connect to bus: Host is down", BLOCK[3]], [CAT], (4, 3, 1, 0)),
         # A carriage return is no part of a value.
         (
             [f"{line}\r" for line in (NOISE, PROBE, BLOCK[0], "\tx", " >")],

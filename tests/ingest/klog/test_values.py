@@ -10,12 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeledger.ingest.klog.cut_lines import CutLineError, CutValues
-from kubeledger.ingest.klog.values import (
-    json_values,
-    split_structured,
-    text_values,
-    unquote,
-)
+from kubeledger.ingest.klog.values import json_values, split_structured, text_values, unquote
 
 TEXT_ROWS: list[tuple[str, dict[str, Any]]] = [
     ("", {}),
@@ -39,10 +34,7 @@ TEXT_ROWS: list[tuple[str, dict[str, Any]]] = [
         {"time": "2021-12-15 19:22:59.46 +0800 CST", "m": "+7", "x": 1},
     ),
     (' podUID=bc17fe76-a3c2 k="v"', {"podUID": "bc17fe76-a3c2", "k": "v"}),
-    (
-        ' out=<\n\tline 1\n\t\tline 2\n > next="x"',
-        {"out": "line 1\n\tline 2", "next": "x"},
-    ),
+    (' out=<\n\tline 1\n\t\tline 2\n > next="x"', {"out": "line 1\n\tline 2", "next": "x"}),
     (" out=<\n\tcut off here", {"out": "cut off here"}),
     (" out=<\n\t> not the end\n >", {"out": "> not the end"}),
     (" out=<\n        a\n            b\n > k=1", {"out": "a\n    b", "k": 1}),

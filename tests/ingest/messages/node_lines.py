@@ -82,11 +82,7 @@ NODE_STATE: dict[tuple[str, str], tuple[tuple[str, str, dict[str, Any]], ...]] =
         ),
     ),
     ("Fast updating node status as it just became ready", _CHANGED): (
-        (
-            "I kubelet_node_status.go",
-            '"Fast updating node status as it just became ready"',
-            {},
-        ),
+        ("I kubelet_node_status.go", '"Fast updating node status as it just became ready"', {}),
     ),
     ("Node became not ready", _CHANGED): (
         (
@@ -196,11 +192,7 @@ NODE_STATE: dict[tuple[str, str], tuple[tuple[str, str, dict[str, Any]], ...]] =
         ),
     ),
     ("Caches populated", ""): (
-        (
-            "I reflector.go",
-            '"Caches populated" type="*v1.Node" reflector="k8s.io/client-go"',
-            {},
-        ),
+        ("I reflector.go", '"Caches populated" type="*v1.Node" reflector="k8s.io/client-go"', {}),
     ),
     ("Successfully registered node", ""): (
         ("I kubelet_node_status.go", '"Successfully registered node" node="n"', {}),
@@ -289,10 +281,7 @@ NODE_STATE: dict[tuple[str, str], tuple[tuple[str, str, dict[str, Any]], ...]] =
         (_SHUTDOWN, f'"{_DONE} {kind} event, node will shutdown shortly"', {})
         for kind in ("shutdown", "preshutdown")
     ),
-    (
-        "Failed while requesting a signed certificate from the control plane",
-        _TROUBLED,
-    ): (
+    ("Failed while requesting a signed certificate from the control plane", _TROUBLED): (
         *(
             (_CERTIFICATES, f'"{words}" err="timed out"', {"err": "timed out"})
             for words in (

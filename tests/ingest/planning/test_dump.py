@@ -36,7 +36,7 @@ def test_lists_are_read_and_logs_of_containers_left_out(tmp_path: Path) -> None:
     plan = one(tmp_path, path)
     assert plan.context.node == "node-x"
     assert sorted(file.format for file in plan.bundle.files) == [
-        *("events", "node", "pod-list", "pod-list", "pod-list"),
+        *("events", "node", "pod-list", "pod-list", "pod-list")
     ]
     assert plan.bundle.skipped["default/web/c.log"] == "log of a container"
     assert not plan.bundle.logs

@@ -281,8 +281,7 @@ def _without_ids(*blocks: list[Line]) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("later_ns", "cut", "repeated"),
-    [(0, 0, 0), (0, 0, None), (0, 90, 90), (1000, 0, None)],
+    ("later_ns", "cut", "repeated"), [(0, 0, 0), (0, 0, None), (0, 90, 90), (1000, 0, None)]
 )
 def test_rows_of_one_entry(later_ns: int, cut: int, repeated: int | None, tmp_path: Path) -> None:
     """What follows an entry (``},``) is read as often as it stands there, however delivered."""

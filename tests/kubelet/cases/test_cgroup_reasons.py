@@ -237,12 +237,7 @@ LEVEL_REASONS: list[tuple[str, str, dict[str, Any], str, object, str]] = [
     ("subsystem", "version", "case_input", "path", "value", "why"), LEVEL_REASONS
 )
 def test_levels_above_the_pods(
-    subsystem: str,
-    version: str,
-    case_input: dict[str, Any],
-    path: str,
-    value: object,
-    why: str,
+    subsystem: str, version: str, case_input: dict[str, Any], path: str, value: object, why: str
 ) -> None:
     """The sums over the pods, and what of the node is reserved."""
     assert changed(subsystem, version, case_input, path, value) == why

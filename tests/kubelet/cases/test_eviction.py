@@ -223,11 +223,7 @@ def test_split_disks(version: str, nodefs: list[str], conditions: list[list[str]
     assert others == ([[], []] if version in ("1.29.0", "1.30.1") else [["p0"], []])
 
 
-SIDECAR = {
-    "name": "s",
-    "restartPolicy": "Always",
-    "resources": {"requests": {"memory": "300Mi"}},
-}
+SIDECAR = {"name": "s", "restartPolicy": "Always", "resources": {"requests": {"memory": "300Mi"}}}
 AS_A_WHOLE = {"requests": {"memory": "150Mi"}}
 
 

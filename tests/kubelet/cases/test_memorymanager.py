@@ -153,10 +153,7 @@ def test_claims_of_too_many_or_too_few_steps() -> None:
     found = LINES.decided("1.36.2", asked)
     fewer, more = found | {"steps": []}, found | {"steps": found["steps"] * 2}
     assert LINES.judged("1.36.2", asked, fewer) == ("impossible", "1 steps have 0 outcomes")
-    assert LINES.judged("1.36.2", asked, more) == (
-        "impossible",
-        "the kubelet takes 1 steps, not 2",
-    )
+    assert LINES.judged("1.36.2", asked, more) == ("impossible", "the kubelet takes 1 steps, not 2")
     asked["reservedMemory"] = []
     failed = LINES.decided("1.36.2", asked)
     assert failed["steps"] == []

@@ -222,9 +222,7 @@ def test_those_who_asked_are_reset_last() -> None:
     """App containers before init containers, and all instances of each."""
     rules = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}]
     of = pod(
-        container("a", restartPolicyRules=rules),
-        container("b"),
-        initContainers=[container("i")],
+        container("a", restartPolicyRules=rules), container("b"), initContainers=[container("i")]
     )
     listed = [
         status("a", "exited", 1),

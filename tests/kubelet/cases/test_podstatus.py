@@ -96,10 +96,7 @@ def test_started_outlives_the_kubelet(version: str, started: bool) -> None:
 
 @pytest.mark.parametrize(
     ("version", "expected"),
-    [
-        ("1.27.0", {"started": None, "ready": True}),
-        ("1.28.0", {"started": False, "ready": True}),
-    ],
+    [("1.27.0", {"started": None, "ready": True}), ("1.28.0", {"started": False, "ready": True})],
 )
 def test_init_containers_get_started_with_sidecars(
     version: str, expected: dict[str, bool | None]

@@ -107,12 +107,7 @@ def met(container_id: str, **state: object) -> dict[str, Any]:
         (3, "onHold", False, "the worker is on hold until there is a new container"),
         (4, "onHold", True, "there is a new container, which ends the hold"),
         (4, "updates", [], "there is a new container, for which Success is cached first"),
-        (
-            4,
-            "resultRun",
-            1,
-            "nothing is executed: the initial delay is not over",
-        ),
+        (4, "resultRun", 1, "nothing is executed: the initial delay is not over"),
         (5, "attempts", 1, "an error is tried again, but not after 3 executions"),
         (5, "resultRun", 1, "the probe errored, which is thrown away"),
         (6, "updates", [], "the container does not run, which is cached as a failure"),

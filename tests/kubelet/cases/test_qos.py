@@ -35,12 +35,7 @@ def test_pod_level_memory_was_reserved_before_the_gate() -> None:
         outcome = LINES.decided(version, case(with_own))
         limit = outcome["besteffort"]["memoryLimit"] >> 30
         seen[version] = (outcome["burstable"]["cpuShares"], limit)
-    assert seen == {
-        "1.31.0": (102, 7),
-        "1.32.0": (102, 4),
-        "1.33.0": (102, 4),
-        "1.34.0": (2048, 4),
-    }
+    assert seen == {"1.31.0": (102, 7), "1.32.0": (102, 4), "1.33.0": (102, 4), "1.34.0": (2048, 4)}
 
 
 @pytest.mark.parametrize(

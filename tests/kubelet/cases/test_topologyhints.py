@@ -47,8 +47,7 @@ def test_a_topology_without_nodes(version: str, expected: list[object] | None) -
 
 
 @pytest.mark.parametrize(
-    ("version", "expected"),
-    [("1.35.5", [([1], True), ([0, 1], False)]), ("1.35.6", [([1], True)])],
+    ("version", "expected"), [("1.35.5", [([1], True), ([0, 1], False)]), ("1.35.6", [([1], True)])]
 )
 def test_nodes_without_devices(version: str, expected: list[object]) -> None:
     """They are left out since 1.35.6."""

@@ -55,10 +55,7 @@ def decided(pod: Pod, version: str) -> PodDecision:
 def reserved(version: str, *pods: Pod) -> QOSConfig:
     """QoS levels with everything reserved."""
     return decide_qos(
-        pods,
-        resolve(version).cgroups,
-        allocatable_memory=8 * GIB,
-        memory_reserve_percent=100,
+        pods, resolve(version).cgroups, allocatable_memory=8 * GIB, memory_reserve_percent=100
     ).config
 
 

@@ -30,10 +30,7 @@ def requests(memory: str) -> ResourceRequirements:
 def test_sidecar_outlives_its_containers(version: str, own: str, score: int) -> None:
     """A sidecar is scored as the container with the smallest request, if that is lower."""
     sidecar = Container("s", requests(own), "Always")
-    containers = (
-        Container("a", requests("2Gi")),
-        Container("b", requests("3Gi")),
-    )
+    containers = (Container("a", requests("2Gi")), Container("b", requests("3Gi")))
     pod = Pod(spec=PodSpec(containers=containers, init_containers=(sidecar,)))
     adjust, _ = container_oom_score_adj(
         pod, sidecar, "Burstable", resolve(version).cgroups, memory_capacity=8 * GIB

@@ -29,10 +29,7 @@ POD_SLICE = f"{SLICE}/kubepods-burstable-pod{UNDERSCORED}.slice"
         ("kubepods", NODE),
         ("/kubepods", NODE),
         ("kubepods/burstable", BURSTABLE),
-        (
-            "kubepods/besteffort",
-            CgroupPath(level="qos", qos_class="BestEffort"),
-        ),
+        ("kubepods/besteffort", CgroupPath(level="qos", qos_class="BestEffort")),
         (f"kubepods/pod{UID}", GUARANTEED_POD),
         (f"kubepods/burstable/pod{UID}", BURSTABLE_POD),
         (f"kubepods/burstable/pod{UID}/{ID}", BURSTABLE_CONTAINER),

@@ -104,22 +104,13 @@ def test_cpu_state_with_pods() -> None:
         ({"entries": []}, "entries is not a JSON object"),
         ({"entries": {"u": 3}}, "entries u is not a JSON object"),
         ({"entries": {"u": {"a": 3}}}, "entries u a is not a string"),
-        (
-            {"entries": {"u": {"a": "1,"}}},
-            'entries u a: strconv.Atoi: parsing "": invalid syntax',
-        ),
+        ({"entries": {"u": {"a": "1,"}}}, 'entries u a: strconv.Atoi: parsing "": invalid syntax'),
         ({"entries": {"id": "5-2"}}, 'entries id: invalid range "5-2" (5 > 2)'),
-        (
-            {"defaultCpuSet": "0,x"},
-            'defaultCpuSet: strconv.Atoi: parsing "x": invalid syntax',
-        ),
+        ({"defaultCpuSet": "0,x"}, 'defaultCpuSet: strconv.Atoi: parsing "x": invalid syntax'),
         ({"podEntries": []}, "podEntries is not a JSON object"),
         ({"podEntries": {"u": 1}}, "podEntries u is not a JSON object"),
         ({"podEntries": {"u": {"cpuSet": 1}}}, "podEntries u is not a string"),
-        (
-            {"podEntries": {"u": {"cpuSet": "3-1"}}},
-            'podEntries u: invalid range "3-1" (3 > 1)',
-        ),
+        ({"podEntries": {"u": {"cpuSet": "3-1"}}}, 'podEntries u: invalid range "3-1" (3 > 1)'),
     ],
 )
 def test_malformed_cpu_state(change: dict[str, Any], message: str) -> None:

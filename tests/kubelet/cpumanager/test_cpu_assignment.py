@@ -98,8 +98,7 @@ def test_before_1_19_9_each_numa_node_is_a_socket(version: str, expected: str) -
 
 
 @pytest.mark.parametrize(
-    ("version", "expected"),
-    [("1.19.8", 4), ("1.19.9", 8), ("1.20.4", 4), ("1.20.5", 8)],
+    ("version", "expected"), [("1.19.8", 4), ("1.19.9", 8), ("1.20.4", 4), ("1.20.5", 8)]
 )
 def test_cpus_of_a_socket(version: str, expected: int) -> None:
     """Four NUMA nodes on two sockets."""

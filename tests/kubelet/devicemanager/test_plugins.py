@@ -6,12 +6,7 @@ import pytest
 
 from kubeledger.kubelet.devicemanager.allocate import AllocateCall, decide
 from kubeledger.kubelet.devicemanager.checkpoint import checkpoint_content, writes_checkpoint
-from kubeledger.kubelet.devicemanager.manager import (
-    STOP_GRACE_NS,
-    Device,
-    Endpoint,
-    ManagerImpl,
-)
+from kubeledger.kubelet.devicemanager.manager import STOP_GRACE_NS, Device, Endpoint, ManagerImpl
 from kubeledger.kubelet.profile.devices import DeviceFacts
 from kubeledger.kubelet.profile.resolve import resolve
 

@@ -27,8 +27,7 @@ from kubeledger.kubelet.profile.resolve import resolve, with_gates
 
 APP = Container(name="app", resources=ResourceRequirements(requests={"memory": "100Mi"}))
 STATS = PodStats(
-    PodReference("p", "d", "u"),
-    (ContainerStats("app", MemoryStats(working_set_bytes=150 << 20)),),
+    PodReference("p", "d", "u"), (ContainerStats("app", MemoryStats(working_set_bytes=150 << 20)),)
 )
 
 

@@ -204,9 +204,7 @@ def test_why_an_image_goes_for_its_age_or_first() -> None:
     why = admissible(manager, "garbageCollect", observed_of(manager), Pass())
     assert why == "a was left, although it was not used for longer than the maximum age"
     manager = manager_of(
-        {"a": ImageRecord(first_detected_ns=0, size_bytes=1)},
-        "1.36.2",
-        high_threshold_percent=80,
+        {"a": ImageRecord(first_detected_ns=0, size_bytes=1)}, "1.36.2", high_threshold_percent=80
     )
     why = admissible(manager, "garbageCollect", observed_of(manager, free=20), Pass())
     assert why.endswith("the first image that can go goes, even with nothing to free")

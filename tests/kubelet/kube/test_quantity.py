@@ -10,14 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kubeledger.kubelet.kube.quantity import (
-    ZERO,
-    Format,
-    Quantity,
-    QuantityError,
-    parse,
-    value_of,
-)
+from kubeledger.kubelet.kube.quantity import ZERO, Format, Quantity, QuantityError, parse, value_of
 
 FORMAT_WRONG = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"

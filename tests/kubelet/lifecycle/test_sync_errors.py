@@ -70,10 +70,7 @@ SINGLE = {
         'rpc error: no "cni0"',
     ),
     f'failed to "CreatePodSandbox" for "{WEB}" with CreatePodSandboxError: "CreatePodSandbox for '
-    rf'pod \"{WEB}\" failed: rpc error"': (
-        "sandbox CreatePodSandboxError None None",
-        "rpc error",
-    ),
+    rf'pod \"{WEB}\" failed: rpc error"': ("sandbox CreatePodSandboxError None None", "rpc error"),
     'failed to "KillContainer" for "c" with KillContainerError: "gone"': (
         "stop KillContainerError c None",
         "gone",

@@ -55,8 +55,7 @@ def test_a_reserve_greater_than_the_total() -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["v1.30.14.memory_manager_state.json", "v1.30.14.underflow.memory_manager_state.json"],
+    "name", ["v1.30.14.memory_manager_state.json", "v1.30.14.underflow.memory_manager_state.json"]
 )
 def test_the_file_as_the_kubelet_wrote_it(name: str) -> None:
     """Byte for byte, with its checksum."""

@@ -11,12 +11,7 @@ from hypothesis import strategies as st
 
 from kubeledger.kubelet.kube.pod import Container, ObjectMeta, Pod, PodSpec, ResourceRequirements
 from kubeledger.kubelet.preemption.explain import admissible
-from kubeledger.kubelet.preemption.preemption import (
-    Candidates,
-    decide,
-    kill_wait_s,
-    to_string,
-)
+from kubeledger.kubelet.preemption.preemption import Candidates, decide, kill_wait_s, to_string
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.eviction import InsufficientResource
 

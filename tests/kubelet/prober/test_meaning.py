@@ -25,11 +25,7 @@ from kubeledger.kubelet.prober.prober import (
     run_probe_with_retries,
     tcp_execution,
 )
-from kubeledger.kubelet.prober.prober_manager import (
-    KnownOfPod,
-    Reaction,
-    reaction_to,
-)
+from kubeledger.kubelet.prober.prober_manager import KnownOfPod, Reaction, reaction_to
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.model.bodies.prober import ProbeType, TickResult
 from kubeledger.model.errors import BadInputError

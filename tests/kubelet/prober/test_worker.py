@@ -31,15 +31,7 @@ from kubeledger.kubelet.prober.worker import (
     new_worker,
 )
 from kubeledger.model.bodies.prober import ProbeType
-from tests.kubelet.prober.worlds import (
-    ENDED,
-    container,
-    facts_of,
-    pod,
-    status,
-    step,
-    worker,
-)
+from tests.kubelet.prober.worlds import ENDED, container, facts_of, pod, status, step, worker
 
 DELAYED = Probe(initial_delay_seconds=30, success_threshold=1, failure_threshold=3)
 
@@ -72,8 +64,7 @@ def test_ways_out(probe_type: ProbeType, seen: PodStatus | None, reason: SkipRea
 
 
 @pytest.mark.parametrize(
-    ("after_s", "reason"),
-    [(29.999, INITIAL_DELAY), (30, None), (-0.5, INITIAL_DELAY), (31, None)],
+    ("after_s", "reason"), [(29.999, INITIAL_DELAY), (30, None), (-0.5, INITIAL_DELAY), (31, None)]
 )
 def test_initial_delay_counts_whole_seconds(after_s: float, reason: SkipReason | None) -> None:
     """From the container's start, truncated."""

@@ -100,12 +100,7 @@ def worker(
     return made
 
 
-def step(
-    one: ProbeWorker,
-    seen: PodStatus | None,
-    *attempts: str,
-    after_s: float = 100,
-) -> Step:
+def step(one: ProbeWorker, seen: PodStatus | None, *attempts: str, after_s: float = 100) -> Step:
     """One step, some seconds after the kubelet started."""
     now_ns = KUBELET_START_NS + round(after_s * NS_PER_S)
     return do_probe(one, seen, now_ns, attempts)  # type: ignore[arg-type]  # short rows

@@ -139,8 +139,7 @@ def _is_decided(subsystem: str, profile: KubeletProfile, case_input: object, cas
 
 
 @pytest.mark.parametrize(
-    ("group", "name"),
-    [(group, name) for group, name, fact in FACTS if fact.proof == "conformance"],
+    ("group", "name"), [(group, name) for group, name, fact in FACTS if fact.proof == "conformance"]
 )
 def test_a_fact_that_cases_prove_decides_one_of_them(group: str, name: str) -> None:
     """Were it the other way round, another outcome would come of some case; else say ``source``."""

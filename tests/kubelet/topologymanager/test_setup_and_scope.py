@@ -6,13 +6,7 @@ import msgspec
 import pytest
 
 from kubeledger.kubelet.kube.containermanager import AllocationError
-from kubeledger.kubelet.kube.pod import (
-    Container,
-    ObjectMeta,
-    Pod,
-    PodSpec,
-    ResourceRequirements,
-)
+from kubeledger.kubelet.kube.pod import Container, ObjectMeta, Pod, PodSpec, ResourceRequirements
 from kubeledger.kubelet.profile.resolve import resolve, with_gates
 from kubeledger.kubelet.topologymanager.policy import (
     NUMANodeError,

@@ -214,12 +214,7 @@ def test_the_envelope_alone() -> None:
     [
         ImageDeleted(image_id="\udcff", size_bytes=1),
         PodListed(
-            namespace="a",
-            pod="b",
-            pod_uid=None,
-            spec={"x": object()},
-            status=None,
-            listed_by="api",
+            namespace="a", pod="b", pod_uid=None, spec={"x": object()}, status=None, listed_by="api"
         ),
     ],
     ids=["surrogate", "object"],

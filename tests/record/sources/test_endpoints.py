@@ -16,12 +16,7 @@ from kubeledger.record.observations import Document, Gap, Observation
 from kubeledger.record.sources.endpoints import KubeletClient, KubeletEndpoints
 from kubeledger.replay.node.state import time_in_name
 from tests.certificates import Certificate, make_certificate
-from tests.record.standin import (
-    Asked,
-    Standin,
-    answers_of,
-    serve_kubelet,
-)
+from tests.record.standin import Asked, Standin, answers_of, serve_kubelet
 from tests.recordings import extract
 from tests.waiting import PATIENCE_S
 

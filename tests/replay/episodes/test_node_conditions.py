@@ -66,8 +66,7 @@ def test_the_eviction_manager_tells_of_pressure_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("from_start", "restart", "until"),
-    [(True, False, 5), (False, True, 5), (False, False, None)],
+    ("from_start", "restart", "until"), [(True, False, 5), (False, True, 5), (False, False, None)]
 )
 def test_a_process_that_begins_knows_of_no_pressure(
     from_start: bool, restart: bool, until: int | None

@@ -123,9 +123,7 @@ def test_no_other_set_could_have_been_given(options: tuple[str, ...]) -> None:
             continue
         other = given - {min(given)} | {others[-1]}
         lied = msgspec.structs.replace(
-            body,
-            cpu_set=cpu_set_text(other),
-            default_cpu_set=cpu_set_text(left | given - other),
+            body, cpu_set=cpu_set_text(other), default_cpu_set=cpu_set_text(left | given - other)
         )
         story = [*found]
         story[index] = msgspec.structs.replace(record, body=lied)

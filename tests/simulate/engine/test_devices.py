@@ -132,11 +132,7 @@ def test_the_node_object_follows_within_ten_seconds() -> None:
 
 @pytest.mark.parametrize(
     ("preferred", "expected"),
-    [
-        ("first", ("gpu-1", "gpu-2")),
-        ("spread", ("gpu-1", "gpu-2")),
-        ("packed", ("gpu-2", "gpu-3")),
-    ],
+    [("first", ("gpu-1", "gpu-2")), ("spread", ("gpu-1", "gpu-2")), ("packed", ("gpu-2", "gpu-3"))],
 )
 def test_plugins_prefer(preferred: str, expected: tuple[str, ...]) -> None:
     """Plugins prefer."""

@@ -128,10 +128,7 @@ def test_the_node_takes_the_pod_of_the_worst_class(version: str) -> None:
 
 def test_the_limit_of_all_pods_comes_before_the_node() -> None:
     """What is reserved for the system is out of reach."""
-    scene = plan(
-        planned("app", scripts={"app": uses((60, 8000))}),
-        settings={"evictionHard": {}},
-    )
+    scene = plan(planned("app", scripts={"app": uses((60, 8000))}), settings={"evictionHard": {}})
     (first, *_) = kills(records(scene))
     assert (first.reason, first.cgroup, first.limit_bytes) == (
         None, "kubepods", 8 * GIB - 256 * MIB,

@@ -10,14 +10,7 @@ import pytest
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import ContainerScript, ExitStep, KubeletRestart, ProbeStep
-from tests.simulate.engine.scenes import (
-    VERSIONS,
-    container,
-    of_kind,
-    planned,
-    run,
-    tally,
-)
+from tests.simulate.engine.scenes import VERSIONS, container, of_kind, planned, run, tally
 
 S = NS_PER_S
 CRASHES = ContainerScript(exits=(ExitStep(after_ns=3 * S, code=1),), exits_repeat=True)
@@ -309,10 +302,7 @@ def test_a_sidecar_gets_what_its_wait_left_of_the_grace() -> None:
         "a",
         terminationGracePeriodSeconds=20,
         initContainers=[container(name, restartPolicy="Always") for name in ("s0", "s1", "s2")],
-        scripts={
-            "app": ContainerScript(stop_ns=5 * S),
-            "s2": ContainerScript(stop_ns=60 * S),
-        },
+        scripts={"app": ContainerScript(stop_ns=5 * S), "s2": ContainerScript(stop_ns=60 * S)},
         deleted_s=60,
     )
     found = run(pod, version="1.36.2")

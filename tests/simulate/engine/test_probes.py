@@ -8,11 +8,7 @@ import msgspec
 import pytest
 
 from kubeledger.model.bodies.lifecycle import ContainerKilled, ContainerStarted
-from kubeledger.model.bodies.prober import (
-    ProbeExecuted,
-    ProbeTicksFolded,
-    ProbeTransitioned,
-)
+from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTicksFolded, ProbeTransitioned
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.reducer import evolve

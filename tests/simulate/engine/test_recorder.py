@@ -14,12 +14,7 @@ from kubeledger.simulate.engine.plan import ContainerScript, KubeletRestart, Pla
 from kubeledger.simulate.engine.sim import Sim
 from tests.simulate.engine.scenes import VERSIONS, container, plan, planned, records
 
-PROBE = {
-    "httpGet": {"port": 80},
-    "periodSeconds": 10,
-    "failureThreshold": 3,
-    "successThreshold": 1,
-}
+PROBE = {"httpGet": {"port": 80}, "periodSeconds": 10, "failureThreshold": 3, "successThreshold": 1}
 
 
 def failing(version: str, result: Any = "failure", **more: Any) -> Plan:  # noqa: ANN401

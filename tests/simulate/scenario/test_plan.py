@@ -105,10 +105,7 @@ def test_replicas_come_one_after_the_other(tmp_path: Path) -> None:
         ("fails: {from: 40s}", [(40, "failure")]),
         ("fails: [{for: 1s}, {from: 5s}]", [(0, "failure"), (1, "success"), (5, "failure")]),
         ("steps: [{from: 3s, result: unknown}], since: start", [(3, "unknown")]),
-        (
-            "flaps: {every: 4m}",
-            [(240, "failure"), (480, "success")],
-        ),
+        ("flaps: {every: 4m}", [(240, "failure"), (480, "success")]),
         ("fails: {from: 1s}, result: error", [(1, "error")]),
     ],
 )

@@ -373,9 +373,7 @@ def _moved(machine: dict[str, Any], block: MemoryBlock, lied: MemoryBlock | None
         table = state.memory[of.type]
         size = sign * of.size_bytes
         moved = _with(
-            table,
-            reserved_bytes=table.reserved_bytes + size,
-            free_bytes=table.free_bytes - size,
+            table, reserved_bytes=table.reserved_bytes + size, free_bytes=table.free_bytes - size
         )
         done[node] = msgspec.structs.replace(
             state, assignments=state.assignments + sign, memory={**state.memory, of.type: moved}

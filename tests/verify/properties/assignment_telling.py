@@ -47,7 +47,7 @@ _OTHERWISE: Final[dict[str, dict[str, Any]]] = {
 }
 """Name -> settings in place of the scenario's."""
 NOT_KEPT: Final = {
-    "devices of another claim": "the API server allocates devices to claims: no record tells of it",
+    "devices of another claim": "the API server allocates devices to claims: no record tells of it"
 }
 """Lie -> why no record can deny it."""
 _VERIFIERS: Final = (*verifiers_of({kind.kind for kind in KINDS}), SafetyVerifier)

@@ -604,8 +604,7 @@ LIARS: dict[str, Liar] = {
         ("", r"(?<=Available: )\d+", ("+1",)),
     ),
     "reason of a refusal": _valued(
-        (PodRejected,),
-        ("reason", '(?<=reason="){}(?=")', ("OutOfpods", "NodeShutdown")),
+        (PodRejected,), ("reason", '(?<=reason="){}(?=")', ("OutOfpods", "NodeShutdown"))
     ),
     "refusal of another pod": _another_pod((PodRejected,)),
     "OOM: another container": _another_container((ProcessKilled,)),
