@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, groupby
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Final
 
 import msgspec
@@ -78,16 +78,7 @@ def gather(
     coverage: Coverage,
     specs: PodRegister,
 ) -> Gathered:
-    """Make the active intervals of all pods.
-
-    Args:
-        entries: of all pods.
-        lists: whose list -> times, in order.
-        processes: settled, like all that follow.
-        iterations: of the sync loops.
-        coverage: what may be missing.
-        specs: the pods' objects.
-    """
+    """The active intervals of all pods, by what is settled; ``lists``: whose -> times, in order."""
     found = Gathered(listed=lists["kubelet"])
     by_key: dict[str, tuple[str, str | None, list[HistoryEntry]]] = {}
     for full_name, of_name in entries.items():
@@ -119,11 +110,8 @@ def gather(
         history.runs = _runs(own)
         history.calls = _calls(own)
         history.listed_alive_ns = _listed_alive(own, lists)
-        history.failures = [
-            entry for entry in own if entry.listing is not None and entry.listing.failed
-        ]
-        builder = IntervalBuilder(history, own, around)
-        history.intervals = builder.intervals()
+        history.failures = [each for each in own if each.listing and each.listing.failed]
+        history.intervals = IntervalBuilder(history, own, around).intervals()
         if history.intervals or history.runs:
             found.pods[key] = history
     return found
@@ -160,9 +148,8 @@ def _first_ns(entries: Sequence[HistoryEntry]) -> int:
 
 
 def _created_ns(entries: Sequence[HistoryEntry]) -> int | None:
-    times = [
-        s.listing.created_ns for s in entries if s.listing is not None and not s.listing.mirror
-    ]
+    lists = [each.listing for each in entries if each.listing and not each.listing.mirror]
+    times = (listing.created_ns for listing in lists)
     return min((ts_ns for ts_ns in times if ts_ns is not None), default=None)
 
 
@@ -265,16 +252,13 @@ def _listed_alive(
     A list that shows the same again leaves no record: it was shown until another state is.
     """
     found: list[int] = []
-    listed = sorted(
-        (s for s in entries if s.listing is not None),
-        key=lambda s: (s.listing and s.listing.by, s.ts_ns),
-    )
-    for by, of_source in groupby(listed, key=lambda s: s.listing.by if s.listing else ""):
+    shown = ((e.listing.by, e.ts_ns, e.listing.alive) for e in entries if e.listing)
+    listed = sorted(shown, key=itemgetter(0, 1))
+    for by, of_source in groupby(listed, key=itemgetter(0)):
         times, states = lists[by], list(of_source)
-        for index, entry in enumerate(states):
-            if entry.listing is None or not entry.listing.alive:
-                continue
-            later = states[index + 1].ts_ns if index + 1 < len(states) else times[-1] + 1
-            last = times[bisect_left(times, later) - 1]
-            found += (entry.ts_ns, max(last - _LAG_NS, entry.ts_ns - _LAG_NS))
+        for index, (_, ts_ns, is_alive) in enumerate(states):
+            if is_alive:
+                later = states[index + 1][1] if index + 1 < len(states) else times[-1] + 1
+                last = times[bisect_left(times, later) - 1]
+                found += (ts_ns, max(last, ts_ns) - _LAG_NS)
     return (min(found), max(found)) if found else None
