@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import msgspec
 import pytest
@@ -18,11 +20,15 @@ from kubeledger.analyze.histories.derived import rules_version
 from kubeledger.analyze.histories.history import histories_of_ledger
 from kubeledger.analyze.histories.watching import Watch
 from kubeledger.ingest.api import import_sources
+from kubeledger.ledger.base import Begin
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.manifest import NodeInfo, Run
+from kubeledger.ledger.reading import Reading
 from kubeledger.ledger.storage import VERDICTS
 from kubeledger.ledger.tail import Draft
 from kubeledger.model.bodies.ledger import RecordsSuperseded, SeqSpan
 from kubeledger.model.record import Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.scenario.load import load_scenario
 from kubeledger.simulate.scenario.plan import to_plan
 from kubeledger.verify import Finding, Outcome
@@ -74,7 +80,10 @@ def appended(ledger: Ledger, records: Iterable[Record]) -> None:
 def agrees(ledger: Ledger) -> list[bytes]:
     """What a look says, which is what a verification of all says, twice."""
     (history,) = histories_of_ledger(ledger)
-    said = [_encode(outcome) for outcome in history.verify()]
+    wrong = [*history.wrong()]
+    outcomes = [*history.verify()]
+    assert wrong == [outcome for outcome in outcomes if verdicts.is_wrong(outcome)]
+    said = [_encode(outcome) for outcome in outcomes]
     assert said == [_encode(outcome) for outcome in history.decided(keep_nothing)]
     assert said == [_encode(outcome) for outcome in histories_of_ledger(ledger)[0].verify()]
     return said
@@ -180,6 +189,32 @@ def test_an_import_with_lists_is_one_stretch(tmp_path: Path) -> None:
     ledger, _ = import_recording("node-a", tmp_path / "ledger")
     (history,) = histories_of_ledger(ledger)
     assert not history.starts()
+
+
+@pytest.mark.parametrize(
+    ("records", "hours", "starts"),
+    [(2000, 24, [2001, 4001, 6001]), (500, 24, [1501]), (2000, 0, [])],
+)
+def test_an_import_an_hour_later_begins_a_stretch(
+    records: int, hours: int, starts: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not where few records came before, nor where it follows at once."""
+    monkeypatch.setattr(seams, "STRETCH", 1 << 14)
+    runs = [
+        Run(
+            first_seq=day * records + 1,
+            last_seq=(day + 1) * records,
+            first_ts_ns=day * hours * 3600 * NS_PER_S,
+            max_ts_ns=day * hours * 3600 * NS_PER_S,
+            digest=str(day),
+        )
+        for day in range(4)
+    ]
+    look = SimpleNamespace(
+        info=lambda: NodeInfo(runs=runs), begin=Begin(), record=lambda _: None, superseded=[]
+    )
+    found = seams.stretches(cast(Reading, look), 4 * records).starts
+    assert [start.seq for start in found] == starts
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from kubeledger.analyze.histories.derived import (
     seqs_naming,
     stretches_of,
 )
-from kubeledger.analyze.histories.verdicts import KeptVerdicts
+from kubeledger.analyze.histories.verdicts import KeptVerdicts, is_wrong
 from kubeledger.ledger.base import BaseContent
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import is_superseded
@@ -150,6 +150,11 @@ class History(msgspec.Struct, frozen=True):
         if variant is None and verifiers is None and self.kept is not None:
             return self.kept.verified(self.decided)
         return self.verified(variant, verifiers)
+
+    def wrong(self) -> Iterator[Outcome]:
+        """Of :meth:`verify` what is wrong, as recorded; what is kept is not proved again."""
+        found = self.verify() if self.kept is None else self.kept.wrong(self.decided)
+        return filter(is_wrong, found)
 
     def findings(self) -> Verdicts | None:
         """What is kept of :meth:`verify`, or comes to be now; None where some must be asked for."""

@@ -4,9 +4,10 @@ What is decided in a stretch rests on what is recorded up to the end of the next
 that grows need not be verified from its beginning: at a seam all that came before is decided for
 good, and what is known there is kept (:mod:`kubeledger.ledger.frozen`) and gone on from.
 
-Stretches begin at numbers of records that are multiples of :data:`STRETCH`. Lists and files that
-come with a log tell of all of it: an import that holds some is never cut, only where it ends. From
-where imports overlap by more than a moment all is one stretch.
+A stretch has to be longer than what a kubelet takes: it begins at a number of a record that is a
+multiple of :data:`STRETCH`, or with an import, an hour or more after another. Lists and files that
+come with a log tell of all of it: an import that holds some is cut only where it ends. From where
+imports overlap by more than a moment all is one stretch.
 """
 
 from __future__ import annotations
@@ -31,9 +32,12 @@ from kubeledger.verify.registry import verifiers_for
 from kubeledger.verify.run import Seam, Start, Verification, ask_nothing
 
 STRETCH = 1 << 14
-"""Records of a stretch, at least."""
+"""So many records are a stretch, whatever time they take."""
+_LEAST: Final = 1 << 10
+"""Fewer are none: evidence is derived once a stretch."""
+_HOUR_NS: Final = 3600 * NS_PER_S
 _WORTH: Final = 2
-"""So many stretches are decided again rather than a new seam kept."""
+"""So many stretches are decided again rather than a new seam kept, at most."""
 _OVERLAP_NS: Final = 60 * NS_PER_S
 """What an import tells again of the end of the one before it, where it goes on from that."""
 _ON_QUESTION: Final = "on_question"
@@ -91,8 +95,8 @@ class Cut(NamedTuple):
 
 
 def worth_from(kept: KeptSeam) -> int:
-    """From which record on a new seam saves more than it costs to keep it."""
-    return kept.seq + _WORTH * STRETCH
+    """From which record on a new seam saves more than to keep it costs: an object a record."""
+    return kept.seq + min(_WORTH * STRETCH, len(kept.at.objects))
 
 
 def kept_seam(seam: Seam, cut: Cut, blocks: int) -> KeptSeam | None:
@@ -111,16 +115,17 @@ def stretches(look: Reading, upto_seq: int) -> Cut:
     runs = [run for run in runs if run.first_seq <= upto_seq]
     end_seq = min(_apart(runs), upto_seq + 1)
     found: list[Start] = []
-    for run, following in zip(runs, [*runs[1:], None], strict=True):
+    before_seq, before_ns = begin_seq, runs[0].first_ts_ns if runs else 0
+    for run in runs:
         cut_from = _cut_from(look, run, begin_seq)
         multiples = range(-(-run.first_seq // STRETCH) * STRETCH, run.last_seq + 1, STRETCH)
-        cuts = [Start(seq, run.last_seq) for seq in multiples if seq >= cut_from]
-        if following is not None and len(cuts) < len(multiples):
-            cuts.append(Start(following.first_seq, following.last_seq))
-        for cut in cuts:
-            before_seq = found[-1].seq if found else begin_seq
-            if before_seq + STRETCH <= cut.seq < end_seq:
-                found.append(cut)
+        for seq in (run.first_seq, *(seq for seq in multiples if seq >= cut_from)):
+            count, took_ns = seq - before_seq, run.first_ts_ns - before_ns
+            is_long = count >= min(_LEAST, STRETCH) and took_ns >= _HOUR_NS
+            if (is_long or count >= STRETCH) and seq < end_seq:
+                found.append(Start(seq, run.last_seq))
+                before_seq = seq
+                before_ns = run.first_ts_ns if seq == run.first_seq else run.max_ts_ns
     return Cut(found, look.superseded)
 
 

@@ -39,6 +39,11 @@ _LEVEL = 3
 _BLOCK_BYTES_MAX = 1 << 28
 
 
+def is_wrong(outcome: Outcome) -> bool:
+    """Whether it is a contradiction, an impossible decision, or one that had to be taken."""
+    return isinstance(outcome, Contradiction) or outcome.is_wrong
+
+
 class _Outcomes(msgspec.Struct):
     """Some outcomes: which comes next says a letter of ``order``, the first of the type's name."""
 
@@ -49,10 +54,15 @@ class _Outcomes(msgspec.Struct):
 
 
 class _Block(msgspec.Struct):
-    """Outcomes compressed, and the least and the greatest number of a record judged in them."""
+    """Outcomes compressed, and the least and the greatest number of a record judged in them.
+
+    Attributes:
+        wrong: something of them is.
+    """
 
     first_seq: int
     last_seq: int
+    wrong: bool
     packed: bytes
 
 
@@ -73,6 +83,11 @@ class Verdicts(msgspec.Struct):
         """In the order in which they were found."""
         for block in self.blocks:
             yield from _unpacked(block)
+
+    def wrong(self) -> Iterator[Outcome]:
+        """Those that say that something is wrong."""
+        found = (_unpacked(block) for block in self.blocks if block.wrong)
+        return filter(is_wrong, chain.from_iterable(found))
 
     def findings(self, seqs: Collection[int]) -> dict[int, Finding]:
         """Those of some recorded decisions."""
@@ -116,6 +131,18 @@ class KeptVerdicts:
             yield from self._noted(verify)
         else:
             yield from kept.outcomes()
+
+    def wrong(self, verify: Verify) -> Iterator[Outcome]:
+        """Of what ``verify`` finds all that is wrong, and more after the seam.
+
+        Nothing that is kept is proved or unpacked without need, and only another seam is kept.
+
+        Raises:
+            KubeledgerError: as :meth:`verified`.
+        """
+        with self._ledger.reading(self._node) as look:
+            kept = self._newest(look)
+        return self._noted(verify, only_wrong=True) if kept is None else kept.wrong()
 
     def held(self) -> Verdicts | None:
         """What is kept of all records, if that is; these are not proved.
@@ -186,7 +213,7 @@ class KeptVerdicts:
         found = (self._loaded(look, seq) for seq in reversed(seqs))
         return next((verdicts for verdicts in found if verdicts is not None), None)
 
-    def _noted(self, verify: Verify) -> Iterator[Outcome]:
+    def _noted(self, verify: Verify, *, only_wrong: bool = False) -> Iterator[Outcome]:
         from kubeledger.analyze.histories.seams import stretches
 
         with self._ledger.reading(self._node) as look:
@@ -198,11 +225,14 @@ class KeptVerdicts:
         if before is None or found is None:
             yield from noting.noted(verify(noting.at_seam))
         else:
-            yield from noting.go_on(before, found[0])
+            noting.go_on(before, found[0])
+            kept = noting.verdicts
+            yield from kept.wrong() if only_wrong else kept.outcomes()
             yield from noting.noted(found[1])
         with self._ledger.reading(self._node) as look:
             is_still = (look.begin.seq + 1, self._last(look)) == (first_seq, last_seq)
-            if is_still and last_seq - look.begin.seq >= KEPT_FROM:
+            is_old = only_wrong and before is not None and before.seam == noting.verdicts.seam
+            if is_still and not is_old and last_seq - look.begin.seq >= KEPT_FROM:
                 with suppress(LedgerUnavailableError):
                     self._keep(look, last_seq, noting.verdicts)
 
@@ -274,14 +304,13 @@ class _Noting:
             yield outcome
         self._pack()
 
-    def go_on(self, before: Verdicts, seam: KeptSeam) -> Iterator[Outcome]:
-        """What was found before a seam, which is kept until there is a later one."""
+    def go_on(self, before: Verdicts, seam: KeptSeam) -> None:
+        """Begin with what was found before a seam, which is kept until there is a later one."""
         from kubeledger.analyze.histories.seams import worth_from
 
         self._worth_seq = worth_from(seam)
         self.verdicts.seam = before.seam
         self.verdicts.blocks = before.blocks[: seam.blocks]
-        return self.verdicts.outcomes()
 
     def at_seam(self, seam: Seam) -> None:
         """Keep the last one."""
@@ -313,7 +342,7 @@ def _packed(some: list[Outcome]) -> _Block:
             outcomes.findings.append(outcome)
     seqs = [finding.seq for finding in outcomes.findings]
     data = zstandard.ZstdCompressor(level=_LEVEL).compress(msgspec.json.encode(outcomes))
-    return _Block(min(seqs, default=1), max(seqs, default=0), data)
+    return _Block(min(seqs, default=1), max(seqs, default=0), any(map(is_wrong, some)), data)
 
 
 def _unpacked(block: _Block) -> Iterator[Outcome]:

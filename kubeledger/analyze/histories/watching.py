@@ -1,8 +1,9 @@
 """What is wrong in a ledger to which records are appended: said once, as soon as it is settled.
 
-Each look at a node that has grown verifies all of it anew, since what a decision rests on may come
-after it. So what stands near the end is not settled: a list that comes seconds later may name the
-pod that a decision is about, and a decision that seems to be missing may still come.
+Each look at a node that has grown decides again what follows its last seam (:mod:`.seams`), since
+what a decision rests on may come after it. So what stands near the end is not settled: a list that
+comes seconds later may name the pod that a decision is about, and a decision that seems to be
+missing may still come.
 """
 
 from __future__ import annotations
@@ -93,9 +94,8 @@ class Watch:
         (history,) = histories_of_ledger(self._ledger, name)
         history = history.up_to(last_seq)
         self._wrong = {key: news for key, news in self._wrong.items() if news.node != name}
-        for outcome in history.verify():
-            if isinstance(outcome, Contradiction) or outcome.is_wrong:
-                self._wrong[_key(name, outcome)] = News(name, outcome, withdrawn=False)
+        for outcome in history.wrong():
+            self._wrong[_key(name, outcome)] = News(name, outcome, withdrawn=False)
         self._since_s = {key: self._since_s.get(key, now_s) for key in self._wrong}
         self._latest_ns[name] = self._ledger.span(name)[1]
         self._last_seqs[name] = last_seq
