@@ -429,7 +429,8 @@ class Workers:
         """Up to so many ticks may be missing before a time; ``late``: no tick takes so long."""
         if not missing_ticks or worker.spec is None:
             return
-        is_complete = self._context.coverage.at(ts_ns) is None
+        coverage, since_ns = self._context.coverage, worker.newest_ns or ts_ns
+        is_complete = coverage.at(ts_ns) is None and coverage.missing(since_ns, ts_ns) is None
         lost = restarts and not is_complete
         span = Span(missing_ticks, restarts=lost, counted=worker.is_next_counted, quiet=is_complete)
         surely = False
