@@ -267,7 +267,8 @@ def _local_names(bundle: Path, random: Random) -> None:
         return
     ahead = timedelta(hours=random.choice((-8, -3.5, 1, 5.5, 9)))
     for path in sorted((bundle / "snapshots").glob("*")):
-        path.rename(path.with_name(_moved(path.name[:15], _SNAPSHOT, ahead) + ".new"))
+        rest = path.name[15:].removesuffix("Z")
+        path.rename(path.with_name(_moved(path.name[:15], _SNAPSHOT, ahead) + rest + ".new"))
     for path in sorted((bundle / "snapshots").glob("*.new")):
         path.rename(path.with_suffix(""))
 

@@ -31,7 +31,7 @@ from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, same
+from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome, capacities
@@ -121,7 +121,22 @@ class Resizes:
         if told or allocated.resources == body.resources:
             return same(True, "the resize was allocated before", inputs=(seq,))
         why = "what was allocated last to the pod is something else"
+        if self._was_asked_for(record, body, allocated):
+            lost = "the line of the last allocation, which may be lost"
+            return open_to(lost, denied=why, inputs=(seq,))
         return same(False, why, expected={"resources": allocated.resources}, inputs=(seq,))
+
+    def _was_asked_for(self, record: Record, body: PodResized, last: PodResized) -> bool:
+        """Whether lists show the pod to ask for these resources since others were allocated."""
+        assert body.resources is not None
+        assert last.resources is not None
+        objects, ts_ns = self._inputs.objects, record.ts_ns
+        who = body.pod_uid, body.namespace, body.pod
+        if (interval := self._context.timeline.interval(ts_ns, *who)) is None:
+            return False
+        now, new = (objects.asking(ts_ns, interval, r) for r in (last.resources, body.resources))
+        asked = () if now is None else objects.asked(ts_ns, interval, now)
+        return new is not None and any(each.pod.spec == new.pod.spec for each in asked)
 
     def _judged(self, record: Record, body: PodResized, state: NodeState) -> Judgement:
         context, profile = self._context, self._context.profile
