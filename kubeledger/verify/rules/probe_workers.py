@@ -291,7 +291,9 @@ class Workers:
             return body.container_id
         if body.container_id is not None and body.container_id == instance.before_id:
             return instance.container_id
-        over_ns = spec.timeout_s * NS_PER_S + NS_PER_S
+        known = worker.states if worker.probe_type == "startup" and not worker.loose else ()
+        rests = bool(known) and all(state.cached == SUCCESS for state in known)
+        over_ns = 0 if rests else spec.timeout_s * NS_PER_S + NS_PER_S
         if instance.died_ns is None or record.ts_ns <= instance.died_ns + over_ns or (
             body.container_id not in (None, instance.container_id)
         ):  # fmt: skip
