@@ -121,7 +121,6 @@ class DeviceManagerModel:
         return key_of(state.lifecycle, uid, namespace, name) or f"{namespace}/{name}"
 
     def subject(self, record: Record, key: str, container: str | None) -> str:
-        """What a finding is about."""
         namespace, pod = (getattr(record.body, name, None) for name in ("namespace", "pod"))
         name = f"{namespace}/{pod}" if pod else self.name_of(key)
         return f"container/{name}/{container}" if container else f"pod/{name}"
@@ -142,7 +141,6 @@ class DeviceManagerModel:
         return f"{pod.namespace}/{pod.name}" if pod is not None and pod.name else key
 
     def ask(self, record: Record, holder: Holder, needed: int) -> None:
-        """A request was logged."""
         self.requests[record.seq] = Asked(record.seq, holder, needed)
 
     def answered(self, record: Record, holder: Holder) -> Holder:
