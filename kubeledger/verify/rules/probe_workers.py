@@ -447,7 +447,7 @@ class Workers:
         if not missing_ticks or worker.spec is None:
             return
         coverage, since_ns = self._context.coverage, worker.newest_ns or ts_ns
-        is_complete = coverage.at(ts_ns) is None and coverage.missing(since_ns, ts_ns) is None
+        is_complete = coverage.at(ts_ns) is None and coverage.hole(since_ns, ts_ns) is None
         lost = restarts and not is_complete
         span = Span(missing_ticks, restarts=lost, counted=worker.is_next_counted, quiet=is_complete)
         surely = False

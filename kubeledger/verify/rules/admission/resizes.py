@@ -130,12 +130,14 @@ class Resizes:
                 return same(True, "the resize was allocated before", inputs=(record.seq,))
         last, allocated = given[-1]
         why = "what was allocated last to the pod is something else"
-        if self._was_asked_for(at, body, allocated):
+        if self._was_asked_for(at, body, last, allocated):
             lost = "the line of the last allocation, which may be lost"
             return open_to(lost, denied=why, inputs=(last.seq,))
         return same(False, why, expected={"resources": allocated.resources}, inputs=(last.seq,))
 
-    def _was_asked_for(self, record: Record, body: PodResized, last: PodResized) -> bool:
+    def _was_asked_for(
+        self, record: Record, body: PodResized, since: Record, last: PodResized
+    ) -> bool:
         """Whether lists show the pod to ask for these resources since others were allocated."""
         assert body.resources is not None
         assert last.resources is not None
@@ -145,7 +147,9 @@ class Resizes:
             return False
         now, new = (objects.asking(ts_ns, interval, r) for r in (last.resources, body.resources))
         asked = () if now is None else objects.asked(ts_ns, interval, now)
-        return new is not None and any(each.pod.spec == new.pod.spec for each in asked)
+        return new is not None and any(
+            each.seq > since.seq and each.pod.spec == new.pod.spec for each in asked
+        )
 
     def _judged(self, record: Record, body: PodResized, state: NodeState) -> Judgement:
         context, profile = self._context, self._context.profile
