@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerStarted
 from kubeledger.model.bodies.node import ClockStepped
+from kubeledger.model.bodies.oom import OutOfMemory, ProcessKilled
 from kubeledger.model.record import Body, Record
 from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.finding import Fields
@@ -93,7 +94,8 @@ class Debts:
         body = record.body
         self._logged.add(type(body))
         self._now_ns = record.ts_ns
-        if record.evidence and record.evidence[0].line is not None:
+        of_kernel = isinstance(body, OutOfMemory | ProcessKilled)  # which has a clock of its own
+        if record.evidence and record.evidence[0].line is not None and not of_kernel:
             self._line_ns = record.ts_ns
             if isinstance(body, ContainerStarted | ContainerDied):
                 self._pods.add(f"{body.namespace}/{body.pod}")

@@ -47,7 +47,6 @@ _SYNC_KILLS: Final = frozenset({"liveness_probe", "startup_probe", "spec_changed
 """A sync that kills for these starts the container again itself."""
 _HOOK: Final = "post_start_hook"
 """The start has failed with it: the next sync tries again."""
-"""The exit code of what a kill ended."""
 _ONE_RELIST_NS: Final = NS_PER_S // 2
 """What one relist saw of a pod is told so soon after each other."""
 _LATE_NS: Final = 2 * NS_PER_S
