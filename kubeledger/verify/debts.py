@@ -18,9 +18,9 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from kubeledger.model.bodies.eviction import OutOfMemory, ProcessKilled
 from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerStarted
 from kubeledger.model.bodies.node import ClockStepped
-from kubeledger.model.bodies.oom import OutOfMemory, ProcessKilled
 from kubeledger.model.record import Body, Record
 from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.finding import Fields
