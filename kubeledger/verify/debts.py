@@ -18,8 +18,9 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from kubeledger.model.bodies.eviction import OutOfMemory, ProcessKilled
 from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerStarted
-from kubeledger.model.bodies.node import ClockStepped
+from kubeledger.model.bodies.node import ClockStepped, PodStageFailed
 from kubeledger.model.record import Body, Record
 from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.finding import Fields
@@ -93,7 +94,9 @@ class Debts:
         body = record.body
         self._logged.add(type(body))
         self._now_ns = record.ts_ns
-        if record.evidence and record.evidence[0].line is not None:
+        # A kernel has a clock of its own, by which what follows from its lines may be dated.
+        of_kernel = isinstance(body, OutOfMemory | PodStageFailed | ProcessKilled)
+        if record.evidence and record.evidence[0].line is not None and not of_kernel:
             self._line_ns = record.ts_ns
             if isinstance(body, ContainerStarted | ContainerDied):
                 self._pods.add(f"{body.namespace}/{body.pod}")

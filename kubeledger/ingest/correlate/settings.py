@@ -45,8 +45,10 @@ _UNSET_AT_ZERO = frozenset(
 
 Source: v1.19.0 to v1.36.2 pkg/kubelet/apis/config/v1beta1 SetDefaults_KubeletConfiguration
 """
-_MASKED = frozenset({"staticPodURLHeader"})
-"""Fields whose values the dump hides."""
+_MASKED = frozenset(
+    {"address", "clusterDNS", "healthzBindAddress", "podCIDR", "staticPodURLHeader"}
+)
+"""Fields whose values the dump hides, or people do; no decision rests on them."""
 
 _FLAGLESS_DEFAULTS: dict[str, tuple[int, Any]] = {
     "crashLoopBackOff": (35, {"maxContainerRestartPeriod": "5m0s"}),

@@ -42,6 +42,8 @@ YearSource = Literal["option", "bundle", "log", "guessed"]
 
 _LATE_NS = 2 * 86_400 * NS_PER_S
 """A bundle is gathered soon after its log ends."""
+_QUARTER_NS = 900 * NS_PER_S
+_FRESH_NS = 60 * NS_PER_S
 
 _AT_START = ("kubelet-config", "pod-manifest")
 _UNTIMED = (
@@ -122,6 +124,11 @@ def timing_of(
         for file in bundle.files
         if file.survey is None
     }
+    if names_ns := _ahead_of_names(bundle):
+        local = [name for name in document_ns if time_in_name(name) is not None]
+        document_ns |= {name: (document_ns[name] or 0) - names_ns for name in local}
+        message = f"names of directories are {names_ns // (60 * NS_PER_S)} minutes ahead of UTC"
+        findings.append(Finding("time_zone", min(local), message))
     document_ns |= {
         file: ts_ns for file, ts_ns in given_ts.items() if document_ns.get(file, 0) is None
     }
@@ -218,9 +225,11 @@ def _doubtful(document_ns: dict[str, int | None], spans: list[int]) -> list[Find
     ]
 
 
-def time_of_document(document: Document, contents: DocumentContents) -> int | None:
+def time_of_document(
+    document: Document, contents: DocumentContents, *, by_name: bool = True
+) -> int | None:
     """When a document was written, by its name or what it shows; None where neither says."""
-    named = time_in_name(document.source.name)
+    named = time_in_name(document.source.name) if by_name else None
     if named is not None or document.format in _AT_START:
         return named
     if document.format in _UNTIMED:
@@ -229,6 +238,26 @@ def time_of_document(document: Document, contents: DocumentContents) -> int | No
         return max(_past_times(read_document(document, contents)[0]), default=None)
     except BadInputError:  # reported when the document is read
         return None
+
+
+def _ahead_of_names(bundle: Bundle) -> int:
+    """What the clock by which directories are named is ahead of UTC, by what statistics hold.
+
+    These are seconds old when they are taken, and all zones are quarters of an hour apart.
+    """
+    quarters: set[int | None] = set()
+    for file in bundle.files:
+        named = time_in_name(file.source.name) if file.format == "stats-summary" else None
+        if named is None or len(quarters) > 1:
+            continue
+        shown = time_of_document(file.at(0), bundle.contents, by_name=False)
+        lag_ns = 0 if shown is None else named - shown
+        zone = round(lag_ns / _QUARTER_NS)
+        quarters.add(zone if abs(lag_ns - zone * _QUARTER_NS) < _FRESH_NS else None)
+        if len(quarters) == 1 and not zone:
+            break
+    (zones,) = quarters if len(quarters) == 1 else (None,)
+    return (zones or 0) * _QUARTER_NS
 
 
 def _past_times(items: Sequence[Item]) -> Iterator[int]:

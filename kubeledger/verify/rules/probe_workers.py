@@ -306,7 +306,9 @@ class Workers:
             return body.container_id
         if body.container_id is not None and body.container_id == instance.before_id:
             return instance.container_id
-        over_ns = spec.timeout_s * NS_PER_S + NS_PER_S
+        known = worker.states if worker.probe_type == "startup" and not worker.loose else ()
+        rests = bool(known) and all(state.cached == SUCCESS for state in known)
+        over_ns = 0 if rests else spec.timeout_s * NS_PER_S + NS_PER_S
         if instance.died_ns is None or record.ts_ns <= instance.died_ns + over_ns or (
             body.container_id not in (None, instance.container_id)
         ):  # fmt: skip
@@ -444,7 +446,8 @@ class Workers:
         """Up to so many ticks may be missing before a time; ``late``: no tick takes so long."""
         if not missing_ticks or worker.spec is None:
             return
-        is_complete = self._context.coverage.at(ts_ns) is None
+        coverage, since_ns = self._context.coverage, worker.newest_ns or ts_ns
+        is_complete = coverage.at(ts_ns) is None and coverage.hole(since_ns, ts_ns) is None
         lost = restarts and not is_complete
         span = Span(missing_ticks, restarts=lost, counted=worker.is_next_counted, quiet=is_complete)
         surely = False

@@ -47,8 +47,6 @@ _SYNC_KILLS: Final = frozenset({"liveness_probe", "startup_probe", "spec_changed
 """A sync that kills for these starts the container again itself."""
 _HOOK: Final = "post_start_hook"
 """The start has failed with it: the next sync tries again."""
-_TERMINATED: Final = 143
-"""The exit code of what a kill ended."""
 _ONE_RELIST_NS: Final = NS_PER_S // 2
 """What one relist saw of a pod is told so soon after each other."""
 _LATE_NS: Final = 2 * NS_PER_S
@@ -389,9 +387,7 @@ class Starts(RuleVerifier):
         """Whether the sync that killed the newest instance starts the next; None: not known."""
         before = container.at(0)
         killed = before is not None and before.killed_ns is not None
-        if before is not None and before.is_to_be_killed and not killed and (
-            before.exit_code == _TERMINATED
-        ):  # fmt: skip
+        if before is not None and before.is_to_be_killed and not killed:
             return None  # the line of its kill may be lost
         if before is None or not killed or back_off.held_back or container.was_inherited:
             return False

@@ -82,6 +82,8 @@ drawn = settings(suppress_health_check=list(HealthCheck))
 @example(case=Case("random/246604", "line", 2827))
 @example(case=Case("random/832563", "whole", 0))
 @example(case=Case("random/696381", "container", 80227))
+@example(case=Case("scenario/node-a/2060", "line", 93126))
+@example(case=Case("random/451160", "line", 79202))
 def test_any_loss_of_records(case: Case) -> None:
     """Drawn, so that a case that fails is one of the simplest."""
     assert wrong(case) == []

@@ -11,9 +11,11 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from hashlib import md5
 from pathlib import Path
 from random import Random
 from typing import Any
+from uuid import UUID
 
 import yaml
 
@@ -229,14 +231,23 @@ def _hidden(
     return changed
 
 
-def _renamed(bundle: Path, random: Random) -> None:
+def _another(uid: bytes) -> bytes:
+    """A pseudonym that looks like a UID."""
+    return str(UUID(bytes=md5(uid).digest())).encode()
+
+
+def _renamed(*, all_files: bool) -> Change:
     """Pods have pseudonyms."""
-    names = sorted({found[1] for line in read(bundle) for found in _POD.finditer(line)})
-    given = {name: b"redacted-%d" % n for n, name in enumerate(names)}
-    if given:
-        each = rb"|".join(map(re.escape, sorted(given, key=len, reverse=True)))
-        pattern = re.compile(rb"(?<![\w.-])(?:" + each + rb")(?![\w.-])")
-        _hidden(pattern, lambda name: given[name], all_files=True)(bundle, random)
+
+    def changed(bundle: Path, random: Random) -> None:
+        names = sorted({found[1] for line in read(bundle) for found in _POD.finditer(line)})
+        given = {name: b"redacted-%d" % n for n, name in enumerate(names)}
+        if given:
+            each = rb"|".join(map(re.escape, sorted(given, key=len, reverse=True)))
+            pattern = re.compile(rb"(?<![\w.-])(?:" + each + rb")(?![\w.-])")
+            _hidden(pattern, lambda name: given[name], all_files=all_files)(bundle, random)
+
+    return changed
 
 
 def _some_pods(lines: Lines, random: Random) -> Lines:
@@ -248,6 +259,18 @@ def _some_pods(lines: Lines, random: Random) -> Lines:
 
 
 # -- files beside it -----------------------------------------------------------------------------
+
+
+def _local_names(bundle: Path, random: Random) -> None:
+    """Directories of snapshots are named by the node's clock on the wall, which statistics show."""
+    if not any(bundle.rglob("stats-summary.json")):
+        return
+    ahead = timedelta(hours=random.choice((-8, -3.5, 1, 5.5, 9)))
+    for path in sorted((bundle / "snapshots").glob("*")):
+        rest = path.name[15:].removesuffix("Z")
+        path.rename(path.with_name(_moved(path.name[:15], _SNAPSHOT, ahead) + rest + ".new"))
+    for path in sorted((bundle / "snapshots").glob("*.new")):
+        path.rename(path.with_suffix(""))
 
 
 def _far_lists(bundle: Path, random: Random) -> None:
@@ -352,7 +375,12 @@ def transports(node: Callable[[str], Path], quiet: Change) -> Iterator[tuple[str
     yield "kernel-off", _kernel_off
     yield "short-ids", _hidden(_ID, lambda found: found[:12], all_files=False)
     yield "masked-uids", _hidden(_UID, lambda _: b"x" * 8, all_files=False)
-    yield "renamed", _renamed
+    yield "masked-ids", _hidden(_ID, lambda _: b"<id>", all_files=False)
+    yield "all-masked-uids", _hidden(_UID, lambda _: b"x" * 8, all_files=True)
+    yield "other-uids", _hidden(_UID, _another, all_files=False)
+    yield "renamed", _renamed(all_files=True)
+    yield "renamed-log", _renamed(all_files=False)
+    yield "local-names", _local_names
     yield "some-pods", of_lines(_some_pods)
     yield "far-lists", _far_lists
     yield "others", _others(node)

@@ -32,7 +32,7 @@ from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, same
+from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pod_objects import PodObject
 from kubeledger.verify.finding import Fields
@@ -77,7 +77,7 @@ class Resizes:
         ):  # what is actuated was allocated, though that line may be lost
             self._told.setdefault(_key(body), []).append((record, body))
         if body.outcome == "actuated" or body.reason == "Error":
-            return self._followed(body)
+            return self._followed(record, body)
         judgement = self._judged(record, body, state)
         if body.outcome == "allocated":
             given.append((record, body))
@@ -113,7 +113,7 @@ class Resizes:
                 kind=PodResized.kind,
             )
 
-    def _followed(self, body: PodResized) -> Judgement:
+    def _followed(self, at: Record, body: PodResized) -> Judgement:
         """What the runtime made of it: of what was allocated and not before what was done.
 
         A sync goes on with what was allocated when it began, whatever is since.
@@ -130,7 +130,26 @@ class Resizes:
                 return same(True, "the resize was allocated before", inputs=(record.seq,))
         last, allocated = given[-1]
         why = "what was allocated last to the pod is something else"
+        if self._was_asked_for(at, body, last, allocated):
+            lost = "the line of the last allocation, which may be lost"
+            return open_to(lost, denied=why, inputs=(last.seq,))
         return same(False, why, expected={"resources": allocated.resources}, inputs=(last.seq,))
+
+    def _was_asked_for(
+        self, record: Record, body: PodResized, since: Record, last: PodResized
+    ) -> bool:
+        """Whether lists show the pod to ask for these resources since others were allocated."""
+        assert body.resources is not None
+        assert last.resources is not None
+        objects, ts_ns = self._inputs.objects, record.ts_ns
+        who = body.pod_uid, body.namespace, body.pod
+        if (interval := self._context.timeline.interval(ts_ns, *who)) is None:
+            return False
+        now, new = (objects.asking(ts_ns, interval, r) for r in (last.resources, body.resources))
+        asked = () if now is None else objects.asked(ts_ns, interval, now)
+        return new is not None and any(
+            each.seq > since.seq and each.pod.spec == new.pod.spec for each in asked
+        )
 
     def _judged(self, record: Record, body: PodResized, state: NodeState) -> Judgement:
         context, profile = self._context, self._context.profile

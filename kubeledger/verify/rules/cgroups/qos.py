@@ -275,13 +275,11 @@ def _class_of(body: CgroupUpdated) -> str | None:
 
 
 def _protection(asked: Sequence[QOSRequests], rules: Rules) -> Values:
-    """Memory files of ``burstable`` with the gate MemoryQoS."""
-    values: Values = {}
-    for each in asked:
-        files = qos_unified(each, rules.profile.cgroups, tiered_reservation=rules.tiered)
-        for name, text in files["burstable"].items():
-            values[f"unified/{name}"] = (*values.get(f"unified/{name}", ()), text)
-    return values
+    """Memory files of ``burstable`` with the gate MemoryQoS; what may be left as it was is none."""
+    facts, tiered = rules.profile.cgroups, rules.tiered
+    written = [qos_unified(each, facts, tiered_reservation=tiered)["burstable"] for each in asked]
+    always = [name for name in (written or [{}])[0] if all(name in files for files in written)]
+    return {f"unified/{name}": tuple(files[name] for files in written) for name in always}
 
 
 def _who(shares: Sequence[int], sums: Sums) -> str:
