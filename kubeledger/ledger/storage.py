@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import os
 import re
 import stat
+import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import unquote
@@ -318,30 +320,59 @@ def shipper_lock(directory: Path) -> AbstractContextManager[None]:
 
 @contextmanager
 def _locked(directory: Path, who: str, advice: str) -> Iterator[None]:
-    from filelock import FileLock, Timeout  # brings asyncio; readers need none
-
-    path = directory / f"{who}.lock"
-    lock = FileLock(path, timeout=0, mode=OWN_FILE, is_singleton=False)
-    with storage_errors("lock the ledger", path):
+    path, holder = directory / f"{who}.lock", directory / f"{who}.pid"
+    with ExitStack() as held:  # an interrupt, too, leaves the lock to no process that continues
+        with storage_errors("lock the ledger", path):
+            try:
+                held.enter_context(locked_file(path))
+            except TimeoutError:
+                raise LedgerBusyError(
+                    f"another {who} is at work on this ledger ({_holder(directory, who)})",
+                    advice=advice,
+                    file=str(directory),
+                ) from None
         try:
-            lock.acquire()
-        except Timeout:
-            raise LedgerBusyError(
-                f"another {who} is at work on this ledger ({_holder(directory, who)})",
-                advice=advice,
-                file=str(directory),
-            ) from None
+            with storage_errors("write the ledger", holder), new_file(holder, durable=False) as f:
+                f.write(b"%d\n" % os.getpid())
+            yield
+        finally:
+            with suppress(OSError):  # only a courtesy to the next one who finds the lock taken
+                holder.unlink(missing_ok=True)
+
+
+_LOCK_POLL_S = 0.05
+
+
+@contextmanager
+def locked_file(path: Path, wait_s: float = 0) -> Iterator[None]:
+    """Hold the system's lock on a file, which is made if need be and stays; a crash frees it, too.
+
+    Args:
+        path: of the file; no link is followed.
+        wait_s: for how long others may hold it meanwhile.
+
+    Raises:
+        TimeoutError: others hold it, in this process or another one.
+        OSError: the file cannot be opened, or the file system knows no locks.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, OWN_FILE)
     try:
-        holder = directory / f"{who}.pid"
-        with storage_errors("write the ledger", holder), new_file(holder, durable=False) as file:
-            file.write(b"%d\n" % os.getpid())
+        until_s = time.monotonic() + wait_s
+        while not _is_locked_now(descriptor):
+            if time.monotonic() >= until_s:
+                raise TimeoutError(errno.ETIMEDOUT, "others hold its lock", str(path))
+            time.sleep(_LOCK_POLL_S)
         yield
     finally:
-        try:
-            with suppress(OSError):  # only a courtesy to the next one who finds the lock taken
-                (directory / f"{who}.pid").unlink(missing_ok=True)
-        finally:  # an interrupt, too, must not leave the lock to a process that continues
-            lock.release()
+        os.close(descriptor)
+
+
+def _is_locked_now(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):  # as some file systems say that others hold it
+        return False
+    return True
 
 
 def _holder(directory: Path, who: str) -> str:

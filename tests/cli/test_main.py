@@ -52,12 +52,18 @@ def test_help_imports_nothing_heavy() -> None:
 @pytest.mark.parametrize(
     ("arguments", "idle"),
     [
-        (["import", "LOG", "-q"], {"duckdb", "subprocess", "kubeledger.verify.run"}),
+        (["import", "LOG", "-q"], {"_duckdb", "asyncio", "subprocess", "kubeledger.verify.run"}),
         (
             ["sql", "SELECT victim_pod FROM preemptions"],
-            {"filelock", "subprocess", "kubeledger.replay.episodes", "kubeledger.replay.node"},
+            {
+                "asyncio",
+                "duckdb",
+                "subprocess",
+                "kubeledger.replay.episodes",
+                "kubeledger.replay.node",
+            },
         ),
-        (["why", "node"], {"filelock", "subprocess", "kubeledger.verify.registry"}),
+        (["why", "node"], {"asyncio", "duckdb", "subprocess", "kubeledger.verify.registry"}),
     ],
 )
 def test_a_command_loads_what_it_uses(arguments: list[str], idle: set[str], tmp_path: Path) -> None:

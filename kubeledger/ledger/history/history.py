@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kubeledger.ledger.engine import duckdb
 from kubeledger.ledger.history.parts import (
@@ -33,16 +33,13 @@ from kubeledger.ledger.segments import list_segments
 from kubeledger.ledger.storage import (
     NODES,
     OWN_DIRECTORY,
-    OWN_FILE,
     SEGMENTS,
     file_crc,
+    locked_file,
     node_directory,
     storage_errors,
 )
 from kubeledger.model.errors import LedgerUnavailableError
-
-if TYPE_CHECKING:
-    from filelock import FileLock
 
 GROW_BYTES = 16 << 20
 """So many bytes of lines after the history are read as they are; more become Parquet."""
@@ -235,7 +232,7 @@ class History:
         if root.is_symlink():
             raise OSError(f"{root} is a link, which may lead anywhere")
         root.mkdir(OWN_DIRECTORY, exist_ok=True)
-        with _lock(root):
+        with locked_file(root / LOCK, _LOCK_WAIT_S):
             held = self._held()  # another one may have done it meanwhile
             index = Index(nodes={
                 node: [item.part for item in parts if item.root == root]
@@ -279,21 +276,14 @@ def held_alone(root: Path) -> Iterator[None]:
     Raises:
         LedgerUnavailableError: others hold it for too long.
     """
-    from filelock import Timeout
-
-    try:
-        with _lock(root):
-            yield
-    except Timeout:
-        raise LedgerUnavailableError(
-            "the history is in use", advice="run it again", file=str(root)
-        ) from None
-
-
-def _lock(root: Path) -> FileLock:
-    from filelock import FileLock  # brings asyncio; readers need none
-
-    return FileLock(root / LOCK, timeout=_LOCK_WAIT_S, mode=OWN_FILE, is_singleton=False)
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked_file(root / LOCK, _LOCK_WAIT_S))
+        except TimeoutError:
+            raise LedgerUnavailableError(
+                "the history is in use", advice="run it again", file=str(root)
+            ) from None
+        yield
 
 
 def _rest_of(counted: SegmentInfo | None, plain_bytes: int, end: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Timer
 from zlib import crc32
@@ -11,7 +12,6 @@ from zlib import crc32
 import duckdb
 import msgspec
 import pytest
-from filelock import FileLock
 
 from kubeledger.ledger.audit_walk import Finding
 from kubeledger.ledger.history.history import LOCK, History
@@ -26,7 +26,7 @@ from kubeledger.ledger.history.parts import (
 )
 from kubeledger.ledger.history.proof import check_history, prove_history
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.ledger.storage import file_crc
+from kubeledger.ledger.storage import file_crc, locked_file
 from kubeledger.ledger.tail import Draft
 from kubeledger.ledger.writer import WriterOptions
 from tests.analyze.sql.fixture_ledger import whole_story
@@ -281,13 +281,13 @@ def test_files_that_are_being_written_are_waited_for(ledger: Ledger) -> None:
     """Files stand there a moment before the index names them."""
     root = ledger.path / HISTORY
     whole = load_index(root)
-    lock = FileLock(root / LOCK, is_singleton=False, thread_local=False)
-    lock.acquire()
+    held = ExitStack()
+    held.enter_context(locked_file(root / LOCK))
     save_index(root, Index(nodes={**whole.nodes, "node-b": []}))
 
     def done() -> None:
         save_index(root, whole)
-        lock.release()
+        held.close()
 
     timer = Timer(0.5, done)
     timer.start()
