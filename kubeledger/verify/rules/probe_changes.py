@@ -293,9 +293,8 @@ class ChangeJudge(RuleVerifier, CachedResults):
         ticks_possible = worker.missing_ticks_until(ts_ns)
         for world in worlds:
             found.setdefault(SAYS[world.state.cached], set()).update(world.assumes)
-            for state in (
-                machine.hidden(world.state, Span(ticks_possible)) if ticks_possible else ()
-            ):
+            hidden = machine.hidden(world.state, Span(ticks_possible)) if ticks_possible else ()
+            for state in hidden:
                 lost = f"{probe_type} ticks that may be missing before the kill"
                 found.setdefault(SAYS[state.cached], set()).add(lost)
         for world in worker.loose.worlds if worker.loose is not None else ():
