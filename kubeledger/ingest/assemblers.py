@@ -153,6 +153,7 @@ def assemblers_of(
     probes = ProbesAssembler(context, registers)
     starts = StartAssembler(context, version_at, oom, endings)
     stages = StagesAssembler(context, registers)
+    states = PodsStateAssembler(context)
 
     of_node = (
         NodeAssembler(context),
@@ -165,7 +166,7 @@ def assemblers_of(
         memory,
         DeviceAssembler(context, pods, sync_loop),
         ClaimsAssembler(context, pods),
-        PodsStateAssembler(context),
+        states,
         TopologyAssembler(context),
         images,
         ReadingsAssembler(context),
@@ -178,7 +179,7 @@ def assemblers_of(
         evictions,
         KillsAssembler(context, registers, preemption, evictions, endings, probes.failures),
         LifecycleAssembler(context, registers),
-        ResizesAssembler(context, registers),
+        ResizesAssembler(context, registers, states),
         probes,
         PullsAssembler(context, registers),
         stages,

@@ -21,7 +21,6 @@ from kubeledger.ingest.planning.plan import Plan
 from kubeledger.ingest.planning.weave import groups_of, woven
 from kubeledger.ingest.sources.documents import Document, LineCounts, read_document
 from kubeledger.ingest.sources.items import ApiEvent, Fact, Finding, Item, NodeObject, PodList
-from kubeledger.ingest.sources.shapes import ApiReason
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ingest.standing import Coverage
 from kubeledger.model.bodies.ledger import (
@@ -234,7 +233,7 @@ class Pipeline:
         """Take out pods, events and node objects of other nodes, which a cluster's lists hold."""
         node = self.plan.context.node
         if isinstance(item, ApiEvent):
-            return ApiReason.read(item.event).may_be_of(node)
+            return item.event.may_be_of(node)
         if isinstance(item, NodeObject):
             return (item.node.get("metadata") or {}).get("name") in (node, None)
         if isinstance(item, PodList):

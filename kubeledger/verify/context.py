@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
@@ -11,6 +11,7 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodConfigChanged, PodListed
 from kubeledger.model.bodies.prober import ProbeResult, ProbeType
 from kubeledger.model.record import Body, Decision, Evidence, Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.episodes.pod_stages import PodStages
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.debts import Debt, Debts, Missed
@@ -26,6 +27,9 @@ from kubeledger.verify.variant import RECORDED, Settings, Variant, profile_of
 if TYPE_CHECKING:
     from kubeledger.verify.belief import Judgement
     from kubeledger.verify.rules.admission.case import AdmissionCase
+
+
+_ASKED_NS: Final = 3600 * NS_PER_S
 
 
 class CachedResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,12 +171,19 @@ class VerifyContext:
             self.instances.note(record)
         return record
 
-    def settle(self) -> None:
-        """Derive all evidence from what was noted of it."""
+    def settle(self, seen_ns: int | None = None) -> None:
+        """Derive all evidence from what was noted of it.
+
+        Args:
+            seen_ns: to which the second reading has come: rules ask an hour back from there.
+        """
+        if seen_ns is not None:
+            self.timeline.forget(seen_ns - _ASKED_NS)
+            self.times.forget(seen_ns - _ASKED_NS)
         self.pods.settle()
         self.recorded_pods.settle()
         self.times.settle()
-        self.coverage.settle(self.times.two_clocks())
+        self.coverage.settle(self.times.two_clocks(), unjoined=self.timeline.are_unjoined())
         self.timeline.settle()
         if self.process is not None:
             self._take(self.timeline.processes.known(self.process))
@@ -242,10 +253,11 @@ class VerifyContext:
         """
         verdict, why, expected = judgement.verdict, judgement.why, judgement.expected
         missing, inputs, ts_ns = judgement.missing, judgement.inputs, record.ts_ns
-        certain = judgement.certain and not self.coverage.has_two_clocks(ts_ns)
+        certain = judgement.certain and not self.coverage.is_apart(ts_ns)
         is_open = verdict == "impossible" and not certain
         if is_open and (loss := self.coverage.at(ts_ns, record.kind)) is not None:
-            verdict, expected, inputs = "unverifiable", None, (*inputs, loss.seq)
+            verdict, expected = "unverifiable", None
+            inputs = (*inputs, loss.seq) if loss.seq else inputs
             missing = (*missing, loss.phrase)
             why = f"{why} (but this is not known without {loss.phrase})"
         self.pending.find(
@@ -322,7 +334,7 @@ class VerifyContext:
         """
         if by_absence and self.coverage.at(ts_ns, kind, by_lines=by_lines) is not None:
             return
-        if self.coverage.has_two_clocks(ts_ns, by_lines=by_lines):
+        if self.coverage.is_apart(ts_ns, by_lines=by_lines):
             return
         said = tuple(Side(seq=seq, says=says) for seq, says in sides)
         self.pending.add(Contradiction(ts_ns=ts_ns, subject=subject, why=why, sides=said))

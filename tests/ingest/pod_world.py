@@ -18,9 +18,10 @@ from kubeledger.ingest.correlate.context import BundleContext, KnownPod
 from kubeledger.ingest.correlate.lifecycle import LifecycleAssembler
 from kubeledger.ingest.correlate.pulls import PullsAssembler
 from kubeledger.ingest.correlate.stages import StagesAssembler
+from kubeledger.ingest.correlate.state_files import PodsStateAssembler
 from kubeledger.ingest.messages.catalogue import router
 from kubeledger.ingest.planning.plan import KubeletVersion
-from kubeledger.ingest.sources.items import ApiEvent, Fact, LogLine, PodList
+from kubeledger.ingest.sources.items import ApiEvent, Fact, LogLine, PodList, PodsState
 from kubeledger.model.record import Body, Evidence
 from kubeledger.model.units import parse_ts
 from tests.ingest.feeding import hear, log_line
@@ -90,8 +91,12 @@ def pod_list(
     )
 
 
+Shown = PodList | ApiEvent | PodsState
+"""What files show beside a log."""
+
+
 def ingest_lines(
-    context: BundleContext, log: str | Iterable[str], lists: Sequence[PodList | ApiEvent] = ()
+    context: BundleContext, log: str | Iterable[str], lists: Sequence[Shown] = ()
 ) -> list[Fact]:
     """All facts of a log and of pod lists or events, numbered in the order they left in.
 
@@ -124,7 +129,7 @@ def _of_pods(context: BundleContext) -> list[Assembler]:
     version = KubeletVersion(context.kubelet_version, None, None)
     made = assemblers_of(context, lambda _: version).in_order
     (lifecycle,) = (each for each in made if isinstance(each, LifecycleAssembler))
-    others = (CpuAssembler, MemoryAssembler, PullsAssembler, StagesAssembler)
+    others = (CpuAssembler, MemoryAssembler, PodsStateAssembler, PullsAssembler, StagesAssembler)
     return [each for each in made if each.queue is lifecycle.queue or isinstance(each, others)]
 
 
@@ -143,7 +148,7 @@ def _entries(text: str) -> Iterator[LogLine]:
         yield log_line("\n".join(entry), first)
 
 
-def _list(assemblers: Sequence[Assembler], item: PodList | ApiEvent, facts: list[Fact]) -> None:
+def _list(assemblers: Sequence[Assembler], item: Shown, facts: list[Fact]) -> None:
     for assembler in assemblers:
         handler = assembler.items().get(type(item))
         if handler is not None:

@@ -30,11 +30,13 @@ import pytest
 
 from kubeledger.ingest.correlate.assembler import Assembler
 from kubeledger.ingest.correlate.context import BundleContext, ContainerRef
-from kubeledger.ingest.sources.items import ApiEvent, Fact, PodList
+from kubeledger.ingest.sources.items import ApiEvent, Fact, PodsState
+from kubeledger.ingest.sources.shapes import ApiReason
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 from tests.ingest.feeding import feed, log_line
-from tests.ingest.pod_world import at, ingest_lines, klog, know_pod, pod_list, world
+from tests.ingest.pod_world import Shown, at, ingest_lines, klog, know_pod, pod_list, world
+from tests.kubelet.allocation.test_checkpoint import packed as pods_file
 
 A, B = "aaaaaaaa-0000-4000-8000-00000000000a", "bbbbbbbb-0000-4000-8000-00000000000b"
 UIDS = {"a": A, "b": B}
@@ -214,9 +216,9 @@ def played_by(assembler_of: Callable[[list[str]], Assembler]) -> Play:
 
 def _played(files: list[str], rows: list[str], words: Mapping[str, str]) -> list[Fact]:
     log: list[str] = []
-    items: list[PodList | ApiEvent] = []
+    items: list[Shown] = []
     for time, word, text in events_of(rows, words):
-        if word in ("list", "api"):
+        if word in ("list", "api", "actuated"):
             items.append(_item(word, time, _named(text)))
         else:
             log.append(line_of(time, word, text, words))
@@ -250,18 +252,25 @@ def _named(text: str) -> str:
     return re.sub(r"\{(\w+)\}", lambda found: _NAMES.get(found[1], found[0]), text)
 
 
-def _item(word: str, time: str, text: str) -> PodList | ApiEvent:
-    """``list a STATUS``: a list of the kubelet that shows a pod; ``api a REASON MESSAGE``."""
+def _item(word: str, time: str, text: str) -> Shown:
+    """``list a STATUS``: a list of the kubelet that shows a pod; ``api a REASON MESSAGE``.
+
+    ``actuated a RESOURCES`` is the file that shows what the runtime was told of container ``c``.
+    """
     name, rest = text.split(" ", 1)
     if word == "list":
         metadata = {"name": name, "namespace": "shop", "uid": UIDS[name]}
         return pod_list(time, {"metadata": metadata, "spec": {}, "status": json.loads(rest)})
+    if word == "actuated":
+        file = pods_file({"entries": {UIDS[name]: {"ContainerResources": {"c": json.loads(rest)}}}})
+        return PodsState(at(time), file, Evidence(file="actuated_pods_state"))
     # As the API server holds it: in whole seconds, with the very time in its name.
     reason, message = rest.split(" ", 1)
     about = {"kind": "Pod", "namespace": "shop", "name": name, "uid": UIDS[name]}
     event = {"involvedObject": about, "reason": reason, "message": message, "count": 1}
     metadata = {"name": f"{name}.{at(time):x}", "uid": f"{time}/{message}"}
-    return ApiEvent(at(time[:8]), {"metadata": metadata, **event}, Evidence(file="events.json"))
+    read = ApiReason.read({"metadata": metadata, **event})
+    return ApiEvent(at(time[:8]), read, Evidence(file="events.json"))
 
 
 def check(facts: Iterable[Fact], rows: Iterable[str]) -> None:

@@ -15,6 +15,7 @@ import msgspec
 
 from kubeledger.ingest.messages.podref import bare_container_id
 from kubeledger.ingest.sources.items import KernelReport, KubeletConfigFile
+from kubeledger.ingest.sources.shapes import ApiReason
 from kubeledger.ingest.sources.times import api_time
 from kubeledger.kubelet.kube.statuses import containers_of_spec, statuses_in
 from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
@@ -250,7 +251,7 @@ class IndexedEvent(msgspec.Struct):
         first_ts_ns, last_ts_ns: as in the event (whole seconds).
     """
 
-    event: dict[str, Any]
+    event: ApiReason
     count: int
     first_ts_ns: int
     last_ts_ns: int

@@ -227,11 +227,9 @@ class RefusalLines:
 
     @takes(ApiEvent)
     def _api_event(self, item: ApiEvent) -> None:
-        event = item.event
-        about = event.get("involvedObject") or event.get("regarding") or {}
-        if event.get("reason") in _REASONS and about.get("kind") == "Pod":
-            pod = Subject(about.get("namespace"), about.get("name"), about.get("uid"))
-            message = str(event.get("message") or event.get("note") or "")
+        kind, namespace, name, reason, message = item.event.key
+        if kind == "Pod" and reason in _REASONS:
+            pod = Subject(namespace or None, name or None, item.event.pod_uid)
             self._refused(item, pod, message, from_event=True)
 
     @takes(PodList)

@@ -28,7 +28,6 @@ from kubeledger.ingest.correlate.rejections import is_refusal
 from kubeledger.ingest.messages.evictions import EvictionRounds
 from kubeledger.ingest.messages.podref import PodRef
 from kubeledger.ingest.sources.items import ApiEvent, Fact, PodList
-from kubeledger.ingest.sources.shapes import ApiReason
 from kubeledger.model.bodies.eviction import PodSpared, RankedPod, ReclaimAttempted
 from kubeledger.model.units import NS_PER_S, whole_number
 
@@ -205,7 +204,7 @@ class EvictionsAssembler(PodAssembler):
 
     @takes(ApiEvent)
     def _api_event(self, item: ApiEvent) -> None:
-        api = ApiReason.read(item.event)
+        api = item.event
         kind, namespace, name, reason, message = api.key
         if (kind, reason) != ("Pod", "Evicted") or not is_eviction(message):
             return

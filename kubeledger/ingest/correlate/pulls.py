@@ -23,7 +23,6 @@ from kubeledger.ingest.correlate.registers import PodAssembler, Registers
 from kubeledger.ingest.correlate.survey import kubelet_uid
 from kubeledger.ingest.sources.items import ApiEvent, Fact, ImageManagerRecord, PodList
 from kubeledger.ingest.sources.pod_lists import News
-from kubeledger.ingest.sources.shapes import ApiReason
 from kubeledger.ingest.sources.times import api_time
 from kubeledger.kubelet.imagepull.puller import QPS_EXCEEDED
 from kubeledger.kubelet.lifecycle.stages import failures_of_sync
@@ -130,7 +129,7 @@ class PullsAssembler(PodAssembler):
     @takes(ApiEvent)
     def _api_event(self, item: ApiEvent) -> None:
         """Of several that are counted in one, only when the last was is known."""
-        api = ApiReason.read(item.event)
+        api = item.event
         kind, namespace, name, reason, message = api.key
         said = _said(reason, message) if kind == "Pod" and name else None
         counted = api.object_id, api.count

@@ -190,14 +190,14 @@ class ReasonAssembler(Assembler):
             seen = tally.recent.pop(0)
             if 0 <= ts_ns - seen.ts_ns < COVER_NS:
                 return seen.api, (seen.evidence,)
-        return ApiReason.read(event.event), ()
+        return event.event, ()
 
     # The API server ---------------------------------------------------------------------
 
     @takes(FirstEvent)
     def _first(self, item: FirstEvent) -> None:
         """A list without a log shows since when, too: the log's lines show more than that."""
-        api = ApiReason.read(item.event)
+        api = item.event
         is_told = self.context.logged_until_ns is not None or self._counted.get(api.object_id)
         if api.count > 1 and not is_told:
             self._counted[api.object_id] = 1
@@ -206,7 +206,7 @@ class ReasonAssembler(Assembler):
 
     @takes(ApiEvent)
     def _api_event(self, item: ApiEvent) -> None:
-        api = ApiReason.read(item.event)
+        api = item.event
         message = api.key[-1]
         key = _similar(api.key) if message.startswith(COMBINED) else api.key
         tally = self._tallies.setdefault(key, _Tally())

@@ -15,12 +15,14 @@ from kubeledger.ingest.correlate.assembler import Entry, reads, reads_events, ta
 from kubeledger.ingest.correlate.context import BundleContext, may_be_same
 from kubeledger.ingest.correlate.holdback import Seen, Waiting, shown
 from kubeledger.ingest.correlate.registers import Pod, PodAssembler, Registers, about_pod
+from kubeledger.ingest.correlate.state_files import PodsStateAssembler
 from kubeledger.ingest.correlate.survey import kubelet_uid
 from kubeledger.ingest.messages.podref import PodRef
-from kubeledger.ingest.sources.items import PodList
+from kubeledger.ingest.sources.items import PodList, PodsState
 from kubeledger.ingest.sources.pod_lists import News
 from kubeledger.ingest.sources.times import api_time
 from kubeledger.kubelet.kube.statuses import statuses_in
+from kubeledger.model.bodies.cgroups import PodResources
 from kubeledger.model.bodies.lifecycle import PodResized
 from kubeledger.model.units import NS_PER_S
 
@@ -55,10 +57,15 @@ class _Known(msgspec.Struct):
 class ResizesAssembler(PodAssembler):
     """Outcomes of resizes, as they change."""
 
-    def __init__(self, context: BundleContext, registers: Registers) -> None:
+    def __init__(
+        self, context: BundleContext, registers: Registers, states: PodsStateAssembler
+    ) -> None:
         super().__init__(context, registers)
         self._known: dict[Pod, _Known] = {}
         self._news = News()
+        self._states = states
+        self._actuated: dict[str, PodResources] = {}
+        self._given: dict[Pod, list[_Known]] = {}
 
     @about_pod("Pod resize successfully allocated")
     def _allocated(self, entry: Entry, pod: Pod) -> None:
@@ -163,6 +170,27 @@ class ResizesAssembler(PodAssembler):
             self._say(pod, seen, shown.outcome, shown.reason, shown.message)
         return True
 
+    @takes(PodsState)
+    def _state_file(self, item: PodsState) -> None:
+        """The file of what is actuated shows a resize to be done that another one followed."""
+        before, self._actuated = self._actuated, self._states.actuated
+        for pod, given in self._given.items():
+            now, then = (each.get(pod.uid or "") for each in (self._actuated, before))
+            if now is None or then in (None, now):
+                continue
+            done = [n for n, each in enumerate(given) if _is_of(now, each.body.resources)]
+            if not done:
+                continue
+            newest, resources = done[-1], given[done[-1]].body.resources
+            if newest == len(given) - 1:
+                self._done(pod, item)
+            else:
+                body = PodResized(
+                    **pod.names, outcome="actuated", reason=None, message=None, resources=resources
+                )
+                self.queue.add(shown(item, body))
+            del given[: newest + 1]
+
     def _done(self, pod: Pod, seen: Seen) -> None:
         known = self._known.get(pod)
         if known is not None and known.body.outcome == "allocated":
@@ -182,7 +210,10 @@ class ResizesAssembler(PodAssembler):
         )
         known = self._known.get(pod)
         if known is None or not _is_same(known.body, told):
-            self._known[pod] = _Known(self.queue.hold(shown(seen, told)), told, seen.ts_ns)
+            known = _Known(self.queue.hold(shown(seen, told)), told, seen.ts_ns)
+            self._known[pod] = known
+            if outcome == "allocated" and reason is None:
+                self._given.setdefault(pod, []).append(known)
             return
         fields = ("reason", "message", "resources")
         more = {each: getattr(told, each) for each in fields if getattr(known.body, each) is None}
@@ -197,6 +228,16 @@ def _is_same(known: PodResized, told: PodResized) -> bool:
     alike = may_be_same((known.reason, known.resources), (told.reason, told.resources))
     failed = told.reason == "Error" and known.reason is None
     return known.outcome == told.outcome and alike and not failed
+
+
+def _is_of(actuated: PodResources, asked: dict[str, Any] | None) -> bool:
+    """Whether the runtime was told what a resize asks for."""
+    return bool(asked) and all(
+        (has := actuated.containers.get(name)) is not None
+        and (has.requests or {}) == (each.get("requests") or {})
+        and (has.limits or {}) == (each.get("limits") or {})
+        for name, each in (asked or {}).items()
+    )
 
 
 class _Shown(NamedTuple):

@@ -18,7 +18,7 @@ from kubeledger.ingest.sources.items import DraManagerState, Fact, PodsState
 from kubeledger.kubelet.allocation.state import read_pods_state
 from kubeledger.kubelet.dra.claiminfo import read_dra_manager_state
 from kubeledger.kubelet.kube.containermanager import MalformedCheckpointError
-from kubeledger.model.bodies.cgroups import PodsStateRead
+from kubeledger.model.bodies.cgroups import PodResources, PodsStateRead
 from kubeledger.model.bodies.devicemanager import (
     ClaimPrepared,
     ClaimReleased,
@@ -268,12 +268,21 @@ class ClaimsAssembler(StateFileAssembler):
 
 
 class PodsStateAssembler(StateFileAssembler):
-    """``allocated_pods_state`` and ``actuated_pods_state``, which their names alone tell apart."""
+    """``allocated_pods_state`` and ``actuated_pods_state``, which their names alone tell apart.
+
+    Attributes:
+        actuated: pod UID -> what the runtime was last told, as the newest file shows it.
+    """
+
+    def __init__(self, context: BundleContext) -> None:
+        super().__init__(context)
+        self.actuated: dict[str, PodResources] = {}
 
     @takes(PodsState)
     def _state_file(self, item: PodsState) -> None:
         name = PurePosixPath(item.evidence.file).name
         if name.startswith("actuated"):
-            self.read_file(item, partial(read_pods_state, which="actuated"), "actuated")
+            body = self.read_file(item, partial(read_pods_state, which="actuated"), "actuated")
+            self.actuated = self.actuated if body is None else body.pods
         else:
             self.read_file(item, partial(read_pods_state, which="allocated"), "allocated")

@@ -13,12 +13,7 @@ from kubeledger.ingest.correlate.context import (
     KnownPod,
     MemoryEntry,
 )
-from kubeledger.ingest.sources.documents import (
-    Document,
-    DocumentContents,
-    event_times,
-    read_document,
-)
+from kubeledger.ingest.sources.documents import Document, DocumentContents, read_document
 from kubeledger.ingest.sources.items import (
     ApiEvent,
     Checkpoint,
@@ -31,7 +26,6 @@ from kubeledger.ingest.sources.items import (
     RuntimeObjects,
 )
 from kubeledger.ingest.sources.pod_lists import News
-from kubeledger.ingest.sources.shapes import ApiReason
 from kubeledger.ingest.sources.times import api_time
 from kubeledger.kubelet.devicemanager.checkpoint import read_checkpoint
 from kubeledger.kubelet.kube.containermanager import MalformedCheckpointError
@@ -159,21 +153,17 @@ def _containers(status: dict[str, Any]) -> Iterator[tuple[str, str]]:
                 yield text.rpartition("://")[2], entry.get("name", "")
 
 
+def _times(item: ApiEvent) -> tuple[int, int]:
+    """When an event was first and last sent."""
+    first_ns, last_ns = item.event.first_ns, item.event.last_ns
+    return (item.ts_ns,) * 2 if first_ns is None or last_ns is None else (first_ns, last_ns)
+
+
 def _take_event(context: BundleContext, item: ApiEvent) -> None:
-    event = item.event
-    if not ApiReason.read(event).may_be_of(context.node):
+    event, key, count = item.event, item.event.key, item.event.count
+    if not event.may_be_of(context.node):
         return
-    obj = event.get("involvedObject") or event.get("regarding") or {}
-    key = (
-        obj.get("kind") or "",
-        obj.get("namespace") or "",
-        obj.get("name") or "",
-        event.get("reason") or "",
-        event.get("message") or event.get("note") or "",
-    )
-    first, last = event_times(event) or (item.ts_ns, item.ts_ns)
-    series = event.get("series") or {}
-    count = event.get("count") or event.get("deprecatedCount") or series.get("count") or 1
+    first, last = _times(item)
     known = context.events.get(key)
     if known is None:
         context.events[key] = IndexedEvent(event, count, first, last, (item.evidence,))
@@ -188,11 +178,11 @@ def _take_event(context: BundleContext, item: ApiEvent) -> None:
 
 def _name_pod(context: BundleContext, item: ApiEvent, named: dict[str, KnownPod]) -> None:
     """The kubelet's event names a pod of which no list may show: its UID, and since when."""
-    api = ApiReason.read(item.event)
+    api = item.event
     _, namespace, name, _, _ = api.key
     if not api.pod_uid or not name or not api.may_be_of(context.node):
         return
-    first, _ = event_times(item.event) or (item.ts_ns, item.ts_ns)
+    first, _ = _times(item)
     pod = KnownPod(namespace, name, api.pod_uid, first, "log", item.evidence)
     known = named.setdefault(api.pod_uid, pod)
     known.first_seen_ts_ns = min(known.first_seen_ts_ns, first)

@@ -173,7 +173,11 @@ _compiled = cache(partial(re.compile, flags=re.DOTALL))
 
 
 class _Likely(NamedTuple):
-    """Patterns of one file that a message may fit by its first letters."""
+    """Patterns of one file that a message may fit by its first letters.
+
+    Attributes:
+        are_read: lines of severity I among them are; those of errors are read in any case.
+    """
 
     rows: list[tuple[re.Pattern[str], Handled]]
     are_read: bool
@@ -291,7 +295,8 @@ class Router:
                 for pattern, handled in of_file
                 if _may_match(pattern, beginning)
             ]
-            likely = _Likely(rows, any(handled.handlers for _, handled in rows))
+            read = (each.row for _, each in rows if each.handlers)
+            likely = _Likely(rows, any(row is None or not row.is_error for row in read))
             self._likely[file, beginning] = likely
         return likely
 

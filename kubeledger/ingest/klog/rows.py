@@ -85,6 +85,11 @@ class Row(msgspec.Struct, frozen=True):
     pattern: str | None = None
     integers: frozenset[str] = frozenset()
 
+    @property
+    def is_error(self) -> bool:
+        """The whole text is an error's (``HandleError``), so none of severity I is it."""
+        return self.pattern is not None and self.pattern.startswith("(?P<err>")
+
     def read(self, line: LogLine, match: re.Match[str] | None) -> None:
         """Give a line the values of ``to``.
 

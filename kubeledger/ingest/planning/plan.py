@@ -29,7 +29,6 @@ from kubeledger.ingest.sources.items import (
     StatsSummary,
 )
 from kubeledger.ingest.sources.node_lines import same_machine
-from kubeledger.ingest.sources.shapes import ApiReason
 from kubeledger.kubelet.profile.facts import NEWEST, OLDEST, by_source, is_known_version
 from kubeledger.model.bodies.ledger import Source
 from kubeledger.model.errors import BadInputError
@@ -119,9 +118,8 @@ def _take_names(names: NamesInside, item: Item) -> None:
                     pods = names.listed.setdefault(str(name), set())
                     pods.add(str((pod.get("metadata") or {}).get("name") or ""))
         case ApiEvent():
-            api = ApiReason.read(item.event)
-            if api.component == "kubelet" and api.host:
-                names.listed.setdefault(api.host, set()).add(api.key[2])
+            if item.event.component == "kubelet" and item.event.host:
+                names.listed.setdefault(item.event.host, set()).add(item.event.key[2])
         case KernelReports():
             hosts = {report.host: set[str]() for report in item.reports if report.host}
             if len(hosts) == 1:
@@ -193,7 +191,6 @@ class Plan(msgspec.Struct):
 
     Attributes:
         digest: identity of the import.
-        sources: what is new in it, sorted by file.
         reread: digests of earlier imports whose kept sources it reads as well.
         recorded: digest of the recording whose sources these are; its records, of which some may
             rest on less than is known now, stay or are superseded as those of ``reread`` are.
@@ -233,8 +230,6 @@ def make_plan(
     """Find out whose a bundle is and when it was; nothing is written.
 
     Args:
-        bundle: all that is read.
-        options: overrides of detection.
         given_ts: file -> time of documents without one, where it is known.
 
     Raises:

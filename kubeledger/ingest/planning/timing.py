@@ -21,13 +21,7 @@ import msgspec
 from kubeledger.ingest.klog.log_survey import LogSurvey, VersionMark
 from kubeledger.ingest.klog.stamps import stamp_ns
 from kubeledger.ingest.planning.bundle import YEAR_MAX, YEAR_MIN, Bundle, ImportOptions
-from kubeledger.ingest.sources.documents import (
-    Document,
-    DocumentContents,
-    event_times,
-    first_time,
-    read_document,
-)
+from kubeledger.ingest.sources.documents import Document, DocumentContents, read_document
 from kubeledger.ingest.sources.items import (
     ApiEvent,
     CollectedAt,
@@ -39,7 +33,7 @@ from kubeledger.ingest.sources.items import (
     RuntimeObjects,
     StatsSummary,
 )
-from kubeledger.ingest.sources.times import with_year
+from kubeledger.ingest.sources.times import first_time, with_year
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import time_in_name
@@ -251,7 +245,7 @@ def _past_times(items: Sequence[Item]) -> Iterator[int]:
             case StatsSummary():
                 yield from _past(item.data)
             case ApiEvent():
-                if event_times(item.event) is not None:
+                if item.event.last_ns is not None:
                     yield item.ts_ns
             case KernelReports():
                 stamps = (report.stamp for report in item.reports)
@@ -404,9 +398,6 @@ def mark_time(log: LogSurvey, mark: VersionMark, year: int | None, offset_ns: in
     """When a kubelet stated its version; None where that is not known.
 
     Args:
-        log: that holds the mark.
-        mark: the line.
-        year: of the log's first stamp.
         offset_ns: what the node's zone is ahead of UTC.
     """
     if year is None or log.first_stamp is None or mark.stamp is None:

@@ -42,9 +42,9 @@ from kubeledger.ingest.sources.pod_lists import (
     objects_in,
     values_of,
 )
-from kubeledger.ingest.sources.shapes import sound_objects
+from kubeledger.ingest.sources.shapes import ApiReason, sound_objects
 from kubeledger.ingest.sources.streams import SourceFile
-from kubeledger.ingest.sources.times import api_time, date_in
+from kubeledger.ingest.sources.times import date_in, first_time
 from kubeledger.kubelet.cgroups.paths import below_controller
 from kubeledger.kubelet.imagepull.readings import read_image_manager_record
 from kubeledger.model.errors import BadInputError
@@ -212,40 +212,6 @@ def _configz(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
     return [(value["kubeletconfig"],) for (value,) in _single(data, flaws)]
 
 
-def event_times(event: dict[str, Any]) -> tuple[int, int] | None:
-    """First and last time of an API event; None when it holds none that can be read."""
-    series = event.get("series") or {}
-    metadata = event.get("metadata") or {}
-    first = first_time(
-        event.get("firstTimestamp"),
-        event.get("deprecatedFirstTimestamp"),
-        event.get("eventTime"),
-        metadata.get("creationTimestamp"),
-    )
-    last = first_time(
-        series.get("lastObservedTime"),
-        event.get("lastTimestamp"),
-        event.get("deprecatedLastTimestamp"),
-        event.get("eventTime"),
-    )
-    if first is None and last is None:
-        return None
-    return (first if first is not None else last or 0, last if last is not None else first or 0)
-
-
-def first_time(*texts: object) -> int | None:
-    """The first of these fields that holds a time; None when none does."""
-    for text in texts:
-        if isinstance(text, str) and text:
-            try:
-                ts_ns = api_time(text)
-            except ValueError:
-                continue
-            if ts_ns is not None:
-                return ts_ns
-    return None
-
-
 def _events(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
     events = sound_objects("event", objects_in(values_of(data, flaws)), flaws)
     for event in events:
@@ -253,20 +219,19 @@ def _events(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
             # As in log lines: a trailing newline is no part of what is said.
             if isinstance(event.get(key), str):
                 event[key] = normal_message(event[key])
-    return [(event,) for event in events]
+    return [(ApiReason.read(event),) for event in events]
 
 
 def _first_of(last: ApiEvent) -> FirstEvent | None:
     """When an event was first sent that was sent again since."""
-    times = event_times(last.event)
-    if times is None or times[0] >= times[1]:
+    first_ns, last_ns = last.event.first_ns, last.event.last_ns
+    if first_ns is None or last_ns is None or first_ns >= last_ns:
         return None
-    return FirstEvent(times[0], last.event, last.evidence)
+    return FirstEvent(first_ns, last.event, last.evidence)
 
 
-def _event(ts_ns: int, event: dict[str, Any], evidence: Evidence) -> ApiEvent:
-    times = event_times(event)
-    return ApiEvent(times[1] if times else ts_ns, event, evidence)
+def _event(ts_ns: int, event: ApiReason, evidence: Evidence) -> ApiEvent:
+    return ApiEvent(ts_ns if event.last_ns is None else event.last_ns, event, evidence)
 
 
 def _gaps(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from kubeledger.ingest.sources.shapes import ApiReason
 from kubeledger.ingest.sources.times import Stamp
 from kubeledger.model.bodies.devicemanager import AllocatableResourcesListed, PodResourcesListed
 from kubeledger.model.bodies.images import PullRecordRead
@@ -274,7 +275,7 @@ class ApiEvent(msgspec.Struct):
     """One Kubernetes event object, from a list or a watch."""
 
     ts_ns: int
-    event: dict[str, Any]
+    event: ApiReason
     evidence: Evidence
 
 
@@ -282,7 +283,7 @@ class FirstEvent(msgspec.Struct):
     """The first of several occurrences that one event object stands for."""
 
     ts_ns: int
-    event: dict[str, Any]
+    event: ApiReason
     evidence: Evidence
 
 

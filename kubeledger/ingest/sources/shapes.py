@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.ingest.sources.times import api_time
+from kubeledger.ingest.sources.times import api_time, first_time
 from kubeledger.model.patterns import regex
 
 _Json = dict[str, Any]
@@ -307,6 +307,7 @@ class ApiReason(msgspec.Struct, frozen=True, kw_only=True):
             whole seconds; None where the name does not show.
         component, host: who sent it; empty when the object does not say.
         count: occurrences that it stands for so far.
+        first_ns, last_ns: when it was first and last sent; None where it says neither.
     """
 
     key: EventKey
@@ -318,6 +319,8 @@ class ApiReason(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     count: int
     named_ns: int | None = None
+    first_ns: int | None = None
+    last_ns: int | None = None
 
     def may_be_of(self, node: str) -> bool:
         """Sent by this node's kubelet, or by an unknown sender."""
@@ -334,6 +337,18 @@ class ApiReason(msgspec.Struct, frozen=True, kw_only=True):
         count = event.get("count") or event.get("deprecatedCount") or series.get("count")
         namespace = obj.get("namespace") or ""
         reason, message = event.get("reason") or "", event.get("message") or event.get("note")
+        first_ns = first_time(
+            event.get("firstTimestamp"),
+            event.get("deprecatedFirstTimestamp"),
+            event.get("eventTime"),
+            metadata.get("creationTimestamp"),
+        )
+        last_ns = first_time(
+            series.get("lastObservedTime"),
+            event.get("lastTimestamp"),
+            event.get("deprecatedLastTimestamp"),
+            event.get("eventTime"),
+        )
         return cls(
             key=(kind, namespace, obj.get("name") or "", reason, message or ""),
             object_id=metadata.get("uid") or f"{namespace}/{metadata.get('name')}",
@@ -348,6 +363,8 @@ class ApiReason(msgspec.Struct, frozen=True, kw_only=True):
             host=source.get("host") or event.get("reportingInstance") or "",
             count=int(count or 1),
             named_ns=_named_ns(metadata.get("name")),
+            first_ns=last_ns if first_ns is None else first_ns,
+            last_ns=first_ns if last_ns is None else last_ns,
         )
 
 

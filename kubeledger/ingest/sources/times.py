@@ -67,6 +67,19 @@ def api_time(text: object) -> int | None:
     return _parsed(text)
 
 
+def first_time(*texts: object) -> int | None:
+    """The first of these fields that holds a time; None when none does."""
+    for text in texts:
+        if isinstance(text, str) and text:
+            try:
+                ts_ns = api_time(text)
+            except ValueError:
+                continue
+            if ts_ns is not None:
+                return ts_ns
+    return None
+
+
 @lru_cache(1 << 14)
 def _parsed(text: str) -> int:
     """Lists of pods, taken every few seconds, hold the same times."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import ModuleType
-from typing import Any, get_args, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import msgspec
 
@@ -126,32 +126,45 @@ _INT_MIN, _INT_MAX = -(1 << 63), (1 << 63) - 1
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-class _Check:
-    """What is checked of records of one kind.
+_Frame = msgspec.defstruct(
+    "Frame",
+    [("body", msgspec.Raw)],
+    bases=(Record,),
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+)
+_decode_frame: Callable[[bytes], Any] = msgspec.json.Decoder(_Frame).decode
+
+BodyDecoder = Callable[[bytes | msgspec.Raw], Body]
+
+
+@cache
+def decoder_of(kind: str) -> BodyDecoder | None:
+    """Reads bodies of a kind in its current schema version; None for an unknown kind."""
+    body = BODY_TYPES.get(kind)
+    return None if body is None else msgspec.json.Decoder(body).decode
+
+
+class _Checked(NamedTuple):
+    """What is checked of bodies of one kind, once they are decoded.
 
     Attributes:
-        decode: JSON of such a record into the record.
-        numbers: fields of the body that hold integers, at any depth; free-form JSON is not
-            among them.
+        numbers: fields that hold integers, at any depth; free-form JSON is not among them.
         times: fields that hold nanoseconds since the epoch.
     """
 
-    __slots__ = ("decode", "numbers", "times")
+    numbers: tuple[str, ...]
+    times: tuple[str, ...]
 
-    def __init__(self, body: type[Body]) -> None:
-        of_kind = msgspec.defstruct(
-            f"{body.__name__}Record",
-            [("body", body)],
-            bases=(Record,),
-            frozen=True,
-            kw_only=True,
-            forbid_unknown_fields=True,
-        )
-        self.decode = msgspec.json.Decoder(of_kind).decode
-        hints = _hints_of(body)
-        names = body.__struct_fields__
-        self.numbers = tuple(name for name in names if _holds_numbers(hints[name]))
-        self.times = tuple(name for name in names if name.endswith("ts_ns"))
+
+@cache
+def _checked_of(body: type[Body]) -> _Checked:
+    hints, names = _hints_of(body), body.__struct_fields__
+    return _Checked(
+        tuple(name for name in names if _holds_numbers(hints[name])),
+        tuple(name for name in names if name.endswith("ts_ns")),
+    )
 
 
 @cache
@@ -177,63 +190,57 @@ def _fits(value: object) -> bool:
     return not isinstance(value, msgspec.Struct) or _fits(msgspec.structs.astuple(value))
 
 
-@cache
-def _check_of(kind: str) -> _Check | None:
-    body = BODY_TYPES.get(kind)
-    return None if body is None else _Check(body)
-
-
 def body_flaw(body: Body) -> str | None:
     """Why a record of this body could not be read back from a ledger; None when it could."""
-    record = Record(
-        node="",
-        seq=1,
-        ts_ns=0,
-        role=body.role,
-        kind=body.kind,
-        v=body.v,
-        cause=None,
-        evidence=(),
-        body=body,
-    )
     try:
-        return flaw_of_encoded(record, _encode(record))
+        encoded = _encode(body)
     except NOT_JSON as error:
         return f"{body.kind} cannot be written as JSON: {error}"
+    return _flaw_of_json(body.kind, encoded) or _flaw_of_fields(body)
+
+
+def _flaw_of_json(kind: str, encoded: bytes | msgspec.Raw) -> str | None:
+    decode = decoder_of(kind)
+    if decode is None:
+        return f"unknown kind {kind!r}"
+    try:
+        decode(encoded)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        return f"{kind} could not be read back: {error}"
+    return None
 
 
 def flaw_of_encoded(record: Record, encoded: bytes) -> str | None:
     """Why a record could not be read back, whose JSON this is; None when it could."""
-    check = _check_of(record.kind)
-    if check is None:
-        return f"unknown kind {record.kind!r}"
     try:
-        check.decode(encoded)
+        body = _decode_frame(encoded).body
     except (msgspec.MsgspecError, RecursionError) as error:
         return f"{record.kind} could not be read back: {error}"
-    return flaw_of_values(record)
+    return _flaw_of_json(record.kind, body) or flaw_of_values(record)
 
 
 def flaw_of_values(record: Record) -> str | None:
     """Why a record of a known kind, whose types are right, could not be shown or used."""
-    kind, body = record.kind, record.body
-    check = _check_of(kind)
-    assert check is not None, kind
     if not is_storable(record.ts_ns):
-        return f"{kind} could not be shown: its time is not in {YEARS}"
+        return f"{record.kind} could not be shown: its time is not in {YEARS}"
     for place in record.evidence:
         if not (_fits(place.line) and _fits(place.offset)):
-            return f"{kind} could not be shown: its evidence does not fit into 64 bits"
-    for name in check.numbers:
+            return f"{record.kind} could not be shown: its evidence does not fit into 64 bits"
+    return _flaw_of_fields(record.body)
+
+
+def _flaw_of_fields(body: Body) -> str | None:
+    checked = _checked_of(type(body))
+    for name in checked.numbers:
         value = getattr(body, name)
         if type(value) is int:
             is_wide = not _INT_MIN <= value <= _INT_MAX
         else:
             is_wide = value is not None and not _fits(value)
         if is_wide:
-            return f"{kind} could not be shown: {name} does not fit into 64 bits"
-    for name in check.times:
+            return f"{body.kind} could not be shown: {name} does not fit into 64 bits"
+    for name in checked.times:
         ts_ns = getattr(body, name)
         if ts_ns is not None and not is_storable(ts_ns):
-            return f"{kind} could not be shown: {name} is not in the years {YEARS}"
+            return f"{body.kind} could not be shown: {name} is not in the years {YEARS}"
     return None

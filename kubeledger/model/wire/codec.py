@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from binascii import hexlify
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from zlib import crc32
 
 import msgspec
@@ -23,7 +23,9 @@ from kubeledger.model.record import Body, Evidence, Record, Role
 from kubeledger.model.wire.catalogue import (
     BODY_TYPES,
     NOT_JSON,
+    BodyDecoder,
     UpcastError,
+    decoder_of,
     flaw_of_encoded,
     upcast,
 )
@@ -76,17 +78,18 @@ _KIND_KEY = b'"kind":"'  # nor this
 _encode_json = msgspec.json.Encoder(order="deterministic").encode
 _decode_envelope = msgspec.json.Decoder(Envelope).decode
 _decode_plain = msgspec.json.Decoder(dict[str, object]).decode
-_Known = tuple[int, Role, Callable[[bytes | msgspec.Raw], Body]]
+_Known = tuple[int, Role, BodyDecoder]
 
 
 class _Bodies(dict[str, _Known]):
-    """Kind -> version, role and decoder of its body, made when the first one is read."""
+    """Kind -> version, role and decoder of its body."""
 
     def __missing__(self, kind: str) -> _Known:
-        body = BODY_TYPES.get(kind)
-        if body is None:
+        decode = decoder_of(kind)
+        if decode is None:
             raise BadLineError(f"unknown kind {kind!r}")
-        known = self[kind] = (body.v, body.role, msgspec.json.Decoder(body).decode)
+        body = BODY_TYPES[kind]
+        known = self[kind] = (body.v, body.role, decode)
         return known
 
 

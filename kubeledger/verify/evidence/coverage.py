@@ -13,6 +13,7 @@ doubtful stamps       two lines disagree about when something was
 steps of the clock    from there on, lines and files may go by two clocks, until another process
 config lines          a pod that the kubelet's list shows and no line shows: its lines are lost
 classes of lines      a process that is seen to log none of a class: it was filtered out
+names and IDs         where those of two sources do not join, nothing of them can be compared
 ====================  ===========================================================================
 
 Two questions are different. :meth:`Coverage.missing` asks whether a line can have been lost in a
@@ -55,6 +56,7 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, LogThinned
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
+from kubeledger.verify.evidence.identities import UNJOINED
 from kubeledger.verify.evidence.line_classes import OWED, RESTS_ON, LoggedClasses, LostRecords
 from kubeledger.verify.evidence.sync_loop import PeriodicActivity, PodsWithoutAdd
 
@@ -159,6 +161,7 @@ class Coverage:
         self._lines = PeriodicActivity("lines", SIGNALS_NS)
         self._exits: list[int] = []
         self._two_clocks: list[tuple[int, int, int | None]] = []
+        self._unjoined = False
         self._line_ends: tuple[int, int] | None = None
         self._evicted: list[int] = []
         self._holes: list[tuple[int, int]] = []
@@ -211,8 +214,16 @@ class Coverage:
         if dispute is not None and (stamps := stamps_of(dispute)):
             self._stamps.append((seq, stamps))
 
-    def settle(self, two_clocks: Iterable[tuple[int, int, int | None]] = ()) -> None:
-        """Find what is missing by all that was noted; ``two_clocks``: of ``Times.two_clocks``."""
+    def settle(
+        self, two_clocks: Iterable[tuple[int, int, int | None]] = (), *, unjoined: bool = False
+    ) -> None:
+        """Find what is missing by all that was noted; as often as more of it was.
+
+        Args:
+            two_clocks: of ``Times.two_clocks``.
+            unjoined: sources call pods by other names; see ``identities``.
+        """
+        self._unjoined = unjoined
         self._poison, self._missing, self._gaps = [], [], []
         self._two_clocks = list(two_clocks)
         self._starts.sort()
@@ -236,6 +247,8 @@ class Coverage:
             self._add(seq, _STAMP, poison=around)
         for seq, from_ns, to_ns in self._two_clocks:
             self._add(seq, _STEP, poison=(from_ns, to_ns))
+        if unjoined:
+            self._add(0, UNJOINED, poison=(None, None))
         for pod in self._pods_without_add.found():
             span = pod.from_ts_ns, pod.to_ts_ns
             phrase = f"the log's lines about pod {pod.name}, which are lost"
@@ -356,15 +369,20 @@ class Coverage:
         """
         return self._is_disordered or len(self._stamps) >= _OUT_OF_STEP
 
-    def has_two_clocks(self, ts_ns: int, *, by_lines: bool = False) -> bool:
-        """Whether times of two sources, around that time, may not be compared.
+    def is_apart(self, ts_ns: int, *, by_lines: bool = False) -> bool:
+        """Whether two sources, around that time, may not be compared, nor their times.
 
-        Lines between two steps that the log shows go by one.
+        Lines between two steps that the log shows go by one clock.
         """
-        return any(
+        return self._unjoined or any(
             start <= ts_ns and (end is None or ts_ns < end) and not (seq and by_lines)
             for seq, start, end in self._two_clocks
         )
+
+    def is_watched(self, ts_ns: int) -> bool:
+        """Whether periodic lines around a time would show that lines before it are lost."""
+        first_ns, last_ns = self._signals.ends() or (0, -1)
+        return not self.is_of_log or first_ns <= ts_ns <= last_ns
 
     def missing(self, start_ns: int, end_ns: int) -> Loss | None:
         """Whether a line of the kubelet's log, or a record, may be missing in a span."""

@@ -257,9 +257,7 @@ class LoggedClasses:
             return
         if record.evidence and not any(_is_own_line(piece, of) for piece in record.evidence):
             return
-        minutes, ts_ns = self._seen[of], record.ts_ns
-        first_ns, last_ns = minutes.get(ts_ns // (60 * NS_PER_S), (ts_ns, ts_ns))
-        minutes[ts_ns // (60 * NS_PER_S)] = min(first_ns, ts_ns), max(last_ns, ts_ns)
+        _see(self._seen[of], record.ts_ns)
 
     def settle(self, starts: Sequence[int]) -> None:
         """Find what each process logs; ``starts``: when processes began, ascending."""
@@ -268,6 +266,11 @@ class LoggedClasses:
             times = sorted(ns for ends in minutes.values() for ns in ends)
             at = [0, *(bisect_right(times, start - 1) for start in starts), len(times)]
             self._logged[of] = [until > since for since, until in pairwise(at)]
+            # The first and the last of a process will do, though another start may part them yet.
+            self._seen[of] = {}
+            for since, until in pairwise(at):
+                for ts_ns in (*times[since:until][:1], *times[since:until][-1:]):
+                    _see(self._seen[of], ts_ns)
 
     def unlogged(self, ts_ns: int, classes: Iterable[LineClass]) -> LineClass | None:
         """The first of some classes that the process of a time is not seen to log."""
@@ -275,6 +278,11 @@ class LoggedClasses:
             return None
         process = bisect_right(self._bounds, ts_ns)
         return next((each for each in classes if not self._logged[each][process]), None)
+
+
+def _see(minutes: dict[int, tuple[int, int]], ts_ns: int) -> None:
+    first_ns, last_ns = minutes.get(ts_ns // (60 * NS_PER_S), (ts_ns, ts_ns))
+    minutes[ts_ns // (60 * NS_PER_S)] = min(first_ns, ts_ns), max(last_ns, ts_ns)
 
 
 # Records that the ledger knows it lost, gathered from a history's records in any order.

@@ -74,6 +74,16 @@ class PodObjects:
     def is_resized(self, uid: str | None) -> bool:
         return uid in self._told
 
+    def is_resized_untold(self, ts_ns: int, listed: ListedPod) -> bool:
+        """Whether by then lists show it to ask for something else, and no line what came of it."""
+        if self.is_resized(listed.uid):
+            return False
+        versions = self._lists.versions(listed)
+        later = next((n for n, each in enumerate(versions) if each.ts_ns > ts_ns), len(versions))
+        specs = (each.as_(Pod).spec for each in versions[: later + 1])
+        asked = [[each.resources for each in spec.containers or ()] for spec in specs]
+        return any(each != asked[0] for each in asked)
+
     def at(self, ts_ns: int, interval: PodActiveInterval, node: str) -> PodObject | None:
         """A pod as admission got it; None where no list shows it as it was, or no readable one."""
         listed = self._lists.at(ts_ns, interval.uid, interval.namespace, interval.name)

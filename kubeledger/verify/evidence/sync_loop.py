@@ -157,6 +157,13 @@ class LoopIterations:
         elif isinstance(body, self.KINDS) and not (isinstance(body, PodAdmitted) and body.inferred):
             self._noted["relists"].add(record.ts_ns)
 
+    def forget(self, before_ns: int) -> None:
+        """Nobody asks for earlier times; the last one before says that some was."""
+        for what in ("config", "relists"):
+            times = self._noted[what]
+            last_ns = max((ts_ns for ts_ns in times if ts_ns < before_ns), default=before_ns)
+            self._noted[what] = {ts_ns for ts_ns in times if ts_ns >= last_ns}
+
     def settle(self, unbroken_from: Callable[[int], int]) -> None:
         """Find the turns by all that was noted; see :meth:`Coverage.unbroken_from`."""
         self._unbroken_from = unbroken_from

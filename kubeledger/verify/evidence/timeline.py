@@ -23,8 +23,9 @@ import msgspec
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.record import Body, Record
 from kubeledger.verify.evidence.coverage import Coverage, Loss
-from kubeledger.verify.evidence.gather import Gathered, gather
+from kubeledger.verify.evidence.gather import Gathered, gather, still_asked
 from kubeledger.verify.evidence.history_entries import ENTRY_KINDS, HistoryEntry, entry_of
+from kubeledger.verify.evidence.identities import are_unjoined
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval, PodHistory
 from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process, Processes
@@ -87,6 +88,13 @@ class Timeline:
             of_name = self._entries.setdefault(f"{namespace}/{name}", {})
             of_name.setdefault(uid, []).append(entry)
 
+    def forget(self, before_ns: int) -> None:
+        """Nobody asks for earlier times: what another state took the place of by then goes."""
+        self.iterations.forget(before_ns)
+        for of_name in self._entries.values():
+            for uid, entries in of_name.items():
+                of_name[uid] = still_asked(entries, before_ns)
+
     def settle(self) -> None:
         """Make it of all that was noted; ``coverage`` and ``specs`` are settled."""
         self.processes.settle(self.coverage)
@@ -106,6 +114,10 @@ class Timeline:
         for intervals in self._intervals:
             intervals.sort(key=lambda interval: (interval.since_ns, interval.seq))
         self._starts = [[each.since_ns for each in intervals] for intervals in self._intervals]
+
+    def are_unjoined(self) -> bool:
+        """Whether sources call the same pods by other names, as far as was noted."""
+        return are_unjoined(self._entries)
 
     def let_go(self) -> None:
         """Nothing more will be noted, so that what was is not needed again."""

@@ -22,6 +22,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import groupby, pairwise
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from kubeledger.model.bodies.lifecycle import (
@@ -125,6 +126,22 @@ class Times:
                     first_ns = self._begun.get(body.container_id, ts_ns)
                     self._begun[body.container_id] = min(first_ns, ts_ns)
 
+    def forget(self, before_ns: int) -> None:
+        """Nobody asks for earlier times: what ended by then, and no list shows, is not needed."""
+        over = {
+            told.container_id
+            for told in self._told
+            if told.died and told.ts_ns < before_ns
+            if self._instances.instance(told.container_id) is None
+        }
+        self._told = [told for told in self._told if told.container_id not in over]
+        for container_id in over:
+            self._begun.pop(container_id, None)
+            self._kills.pop(container_id, None)
+        for name, times in self._events.items():
+            last_ns = max((ts_ns for ts_ns in times if ts_ns < before_ns), default=before_ns)
+            self._events[name] = [ts_ns for ts_ns in times if ts_ns >= last_ns]
+
     def settle(self) -> None:
         """Find how late lines were by all that was noted; as often as more of it was."""
         self._told_early_ns, self._apart, self._early = 0, [], {}
@@ -136,7 +153,7 @@ class Times:
         known: list[tuple[int, int]] = []
         by_lists: list[_Told] = []
         seen: set[tuple[str, bool, int]] = set()
-        for told in sorted(self._told):
+        for told in sorted(self._told, key=attrgetter("ts_ns", "container_id", "died")):
             began_ns = self._began(told.ts_ns)
             key = told.container_id, told.died, began_ns
             found = None if key in seen else self._late_by(told, began_ns)

@@ -230,6 +230,16 @@ class CpuTable(AssignmentVerifier[CPUSet]):
             free = free | cpus if leaves_to_later(pod, container, self.facts) else free & ~cpus
         return free
 
+    def unlogged_before(self, pod: Pod, holder: Holder) -> str | None:
+        """The name of a container of the pod that comes first, and got its CPUs by no record."""
+        names = [container.name or "" for container in containers_of(pod)]
+        for container in containers_of(pod)[: names.index(holder[1])]:
+            own = holder[0], container.name or ""
+            asks = self._guaranteed.of_container(pod, container)
+            if asks and own not in self.held and self.may_have_got(own):
+                return own[1]
+        return None
+
     def siblings(self, holder: Holder) -> CPUSet:
         """CPUs of the other containers of a pod."""
         others = self.held.items()

@@ -119,7 +119,9 @@ class CpuVerifier(CpuTable):
                    for affinity in self._affinities(record, policy, holder)]  # fmt: skip
         free = policy.free(pool, reused, physical=False)
         again = f", {text_of(reused)} an init container's before" if reused else ""
-        return _choice(body, policy, decided, free, f"out of {text_of(free)}{again}", seqs)
+        out_of = f"out of {text_of(free)}{again}"
+        unseen = self.unlogged_before(specs[0].pod, holder) if reused else None
+        return _choice(body, policy, decided, free, out_of, seqs, unseen)
 
     def _affinities(
         self, record: Record, policy: CpuPolicy, holder: Holder
@@ -298,8 +300,14 @@ def _choice(
     free: CPUSet,
     out_of: str,
     seqs: list[int],
+    unseen: str | None,
 ) -> Judgement:
-    """Judge which of the free CPUs were taken; ``decided``: by each affinity that may be stored."""
+    """Judge which of the free CPUs were taken.
+
+    Args:
+        decided: by each affinity that may be stored.
+        unseen: a container of the pod that may have taken some of them by no record.
+    """
     given = parse(body.cpu_set)
     count, chosen = given.bit_count(), given in decided
     other = next((each for each in decided if each != given), given)
@@ -309,6 +317,8 @@ def _choice(
         why = f"{out_of}{aligned}: {_instead(other)}, {policy.order}, and it got {text_of(given)}"
         if chosen:
             return open_to("the affinity of the container", denied=why, inputs=seqs)
+        if unseen is not None and given & ~free == 0:
+            return open_to(f"the CPUs of container {unseen}", denied=why, inputs=seqs)
         cpus = None if isinstance(other, str) else text_of(other)
         return same(False, why, expected={"cpu_set": cpus}, inputs=seqs)
     only = free.bit_count() == count

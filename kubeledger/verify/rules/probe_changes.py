@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from kubeledger.kubelet.prober.machine import SAYS, Span, State
-from kubeledger.kubelet.prober.objects import FAILURE, ProbeSpec
+from kubeledger.kubelet.prober.objects import FAILURE, INITIAL, ProbeSpec
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned, ProbeType
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
@@ -208,6 +208,8 @@ class ChangeJudge(RuleVerifier, CachedResults):
             self._waiting.append(_Waiting(due_ns, worker, record, cases, cut))
         else:
             self._conclude(record, cases, cut)
+        if body.inferred:
+            return  # what an importer worked out of the ticks shows nothing besides
         if allowed:
             worker.become([(case.state, case.ruling.assumes) for case in allowed])
         elif not all(case.state.was is not None for case in cases):
@@ -283,7 +285,11 @@ class ChangeJudge(RuleVerifier, CachedResults):
     ) -> CachedResult | None:
         worker = self._workers.known(key, container, probe_type)
         if worker is None or worker.belief is None or worker.machine is None:
-            return None
+            startup = self._workers.known(key, container, "startup")
+            of = None if startup is None else startup.container_id
+            if probe_type == "startup" or not self._workers.is_starting(key, container, of, ts_ns):
+                return None
+            return CachedResult(may_be=frozenset({SAYS[INITIAL[probe_type]]}))
         machine, worlds = worker.machine, worker.belief.worlds
         instance = self._workers.instance(worker)
         found: dict[str, set[str]] = {}
@@ -291,10 +297,13 @@ class ChangeJudge(RuleVerifier, CachedResults):
         if None not in (probed, worker.container_id) and probed != worker.container_id:
             return CachedResult(may_be=frozenset({SAYS[machine.fresh.cached]}))
         ticks_possible = worker.missing_ticks_until(ts_ns)
+        # What is known to run still is no other container, and a startup that succeeded rests.
+        span = Span(ticks_possible, restarts=probed is None or probed != worker.container_id)
         for world in worlds:
             found.setdefault(SAYS[world.state.cached], set()).update(world.assumes)
-            hidden = machine.hidden(world.state, Span(ticks_possible)) if ticks_possible else ()
-            for state in hidden:
+            rests = probe_type == "startup" and SAYS[world.state.cached] == "success"
+            is_hidden = ticks_possible and (span.restarts or not rests)
+            for state in machine.hidden(world.state, span) if is_hidden else ():
                 lost = f"{probe_type} ticks that may be missing before the kill"
                 found.setdefault(SAYS[state.cached], set()).add(lost)
         for world in worker.loose.worlds if worker.loose is not None else ():

@@ -59,6 +59,10 @@ class ProbeVerifier(ChangeJudge):
     def prescans(self) -> Mapping[type[Body], Prescan]:
         return {ProbeTransitioned: self._workers.foresee_change}
 
+    def derive(self, state: NodeState) -> None:
+        """Of changes that were told some are enough."""
+        self._workers.derive()
+
     def sees(self) -> Mapping[type[Body], See]:
         return {
             KubeletStarted: self._kubelet_started,

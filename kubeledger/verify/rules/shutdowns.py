@@ -18,7 +18,12 @@ from kubeledger.kubelet.lifecycle.termination import (
     shutdown_group,
     shutdown_groups,
 )
-from kubeledger.model.bodies.lifecycle import PodAdmitted, PodTerminated, PodTerminating
+from kubeledger.model.bodies.lifecycle import (
+    PodAdmitted,
+    PodRejected,
+    PodTerminated,
+    PodTerminating,
+)
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted, ShutdownProgressed
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts
@@ -59,6 +64,7 @@ class ShutdownVerifier(RuleVerifier):
             PodTerminating: self._terminating,
             PodTerminated: self._terminated,
             PodAdmitted: self._admitted,
+            PodRejected: self._rejected,
         }
 
     def _restart(self) -> None:
@@ -167,6 +173,10 @@ class ShutdownVerifier(RuleVerifier):
         self.context.debts.pay((*_STOP, key))
         for stopped in self._stopped:
             self.context.debts.pay((*_TURN, stopped, key))
+
+    def _rejected(self, record: Record, body: PodRejected, state: NodeState) -> None:
+        if body.reason == "NodeShutdown" and self._began is None:
+            self._began = record  # whom it stopped by then is not known
 
     def _admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
         began = self._began

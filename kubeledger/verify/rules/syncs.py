@@ -309,16 +309,20 @@ class SyncVerifier(RuleVerifier):
         """Init containers come first, and one that fails for good lets nothing follow.
 
         A sidecar may start again while the others run, but not (``is_first``) for the first time.
+        What came after one in their order shows that this had ended well.
         """
         own = {c.name for spec in specs for c in spec.spec.containers or ()}
         inits = {c.name: c for spec in specs for c in spec.spec.init_containers or ()}
         ran = [each for name, each in pod.shown.items() if name in own]
+        names = list(inits)
+        at = names.index(body.container) if body.container in inits else len(names)
+        later = [pod.shown[n] for n in names[at + 1 :] if n in pod.shown and not ran and is_first]
         assert self.context.profile is not None
         # Old kubelets run an init container again whose remains were removed.
         strict = pod.is_whole or self.context.profile.kuberuntime.running_app_initialized
-        if not ran or not inits or not strict:
+        if not (ran or later) or not inits or not strict:
             return
-        failed = self._failed_for_good(pod, specs)
+        failed = self._failed_for_good(pod, specs) if ran else None
         init = inits.get(body.container or "")
         if failed is not None:
             one, other = (getattr(each.record.body, "container", "") for each in (ran[0], failed))
@@ -329,7 +333,8 @@ class SyncVerifier(RuleVerifier):
         elif (
             init is not None
             and isinstance(body, ContainerStarted)
-            and (running := next((each for each in ran if each.runs), None)) is not None
+            and (running := next((each for each in (*ran, *later) if each.runs or not ran), None))
+            is not None
             and (init.restart_policy != ALWAYS or (is_first and pod.is_whole
                  and running.record.ts_ns < self.context.times.told(record.ts_ns).from_ns))
         ):  # fmt: skip

@@ -24,6 +24,7 @@ from kubeledger.ingest.sources.items import (
     Item,
     PodList,
 )
+from kubeledger.ingest.sources.shapes import ApiReason
 from kubeledger.kubelet.devicemanager.checkpoint import read_checkpoint
 from kubeledger.kubelet.kube.gotypes import fnv1a32
 from kubeledger.model.bodies.devicemanager import (
@@ -485,7 +486,7 @@ def _item(word: str, ts_ns: int, text: str) -> Item | None:
         case "event":
             about = {"involvedObject": {"kind": "Pod", **pod}, "message": text}
             event = {**about, "reason": "UnexpectedAdmissionError"}
-            return ApiEvent(ts_ns, event, Evidence(file="events.json"))
+            return ApiEvent(ts_ns, ApiReason.read(event), Evidence(file="events.json"))
         case "status":
             mirror = {"uid": "mirror", "annotations": {"kubernetes.io/config.mirror": "u"}}
             reason = {"phase": "Failed", "reason": "UnexpectedAdmissionError"}
@@ -507,7 +508,7 @@ def play(files: list[str], rows: list[str], words: Mapping[str, str]) -> list[Fa
         message = row.removeprefix("event ")
         when = clock_ns("10:00:00")
         key = ("Pod", "ns", "p", "UnexpectedAdmissionError", message)
-        made.events[key] = IndexedEvent({}, 1, when, when, (FILE,))
+        made.events[key] = IndexedEvent(ApiReason.read({}), 1, when, when, (FILE,))
     return feed(devices_of(made), stream)
 
 

@@ -7,6 +7,7 @@ import pytest
 from kubeledger.ingest.correlate.context import BundleContext, IndexedEvent
 from kubeledger.ingest.correlate.images import ImageAssembler
 from kubeledger.ingest.sources.items import Fact, Item, StatsSummary
+from kubeledger.ingest.sources.shapes import ApiReason
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollected,
@@ -253,7 +254,7 @@ def _assembler(files: list[str]) -> ImageAssembler:
         else:
             when = at("10:00:00")
             key = ("Node", "default", "n", "InvalidDiskCapacity", rest)
-            known.events[key] = IndexedEvent({}, 1, when, when, (FILE,))
+            known.events[key] = IndexedEvent(ApiReason.read({}), 1, when, when, (FILE,))
     return ImageAssembler(known)
 
 

@@ -65,14 +65,14 @@ def listed(*events: dict[str, Any]) -> tuple[BundleContext, list[ApiEvent]]:
     items = []
     for number, each in enumerate(events, 1):
         evidence = Evidence(file="events.json", line=number)
-        obj = each["involvedObject"]
+        obj, read = each["involvedObject"], ApiReason.read(each)
         key = (obj["kind"], obj.get("namespace", ""), obj["name"], each["reason"], each["message"])
         first, last = parse_ts(each["firstTimestamp"]), parse_ts(each["lastTimestamp"])
-        known = context.events.setdefault(key, IndexedEvent(each, 0, first, last, ()))
+        known = context.events.setdefault(key, IndexedEvent(read, 0, first, last, ()))
         known.count = max(known.count, each["count"])
         known.last_ts_ns = max(known.last_ts_ns, last)
         known.evidence += (evidence,)
-        items.append(ApiEvent(last, each, evidence))
+        items.append(ApiEvent(last, read, evidence))
     return context, items
 
 
@@ -284,7 +284,7 @@ def test_waiting_ends_with_time() -> None:
 def test_only_this_kubelets_events(changes: dict[str, Any], ours: bool) -> None:
     """The list holds those of schedulers, controllers and other nodes as well."""
     context, (item,) = listed(event(1, **changes))
-    assert ApiReason.read(item.event).may_be_of(context.node) is ours
+    assert item.event.may_be_of(context.node) is ours
 
 
 def test_events_of_the_newer_api() -> None:
@@ -301,7 +301,7 @@ def test_events_of_the_newer_api() -> None:
         "deprecatedCount": 4,
     }
     assembler = ReasonAssembler(BundleContext(node="n"), ())
-    item = ApiEvent(parse_ts(SECOND), new, Evidence(file="events.json"))
+    item = ApiEvent(parse_ts(SECOND), ApiReason.read(new), Evidence(file="events.json"))
     (body,) = reasons([*feed_items(assembler, [item]), *assembler.finish(0)])
     assert (body.message, body.count, body.pod_uid) == ("done", 4, "pod-uid")
 

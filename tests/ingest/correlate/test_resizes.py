@@ -81,6 +81,17 @@ lists tell what no line does
     5 list a {_WAITING % 4} | 8 list a {_GOING} | 9 list a {_GOING}
     = PodResized @5 outcome=deferred message=full
     = PodResized @8 outcome=allocated
+the file of what is actuated shows one that another has followed, once it changed to that
+    in
+    1 actuated a {{"limits":{{"cpu":"2"}}}} | 5 given | 5.1 asked ResizeStarted 2
+    6 given | 6.1 asked ResizeStarted 3 | 7 actuated a {{"limits":{{"cpu":"2"}}}}
+    8 given | 8.1 asked ResizeStarted 2 | 9 actuated a {{"limits":{{"cpu":"3"}}}}
+    10 actuated a {{"limits":{{"cpu":"1"}}}} | 11 actuated a {{"limits":{{"cpu":"2"}}}}
+    = PodResized @5 outcome=allocated
+    = PodResized @6 outcome=allocated
+    = PodResized @8 outcome=allocated
+    = PodResized @9 outcome=actuated
+    = PodResized @11 outcome=actuated
 a list that is older than the line before it
     in
     5 given | 9 list a {_WAITING % 4}

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import pytest
 
-from kubeledger.kubelet.lifecycle.reducer import evolve
+from kubeledger.kubelet.lifecycle.reducer import HANDLERS
 from kubeledger.kubelet.lifecycle.state import GONE_MAX, ContainerState, LifecycleState, PodState
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
@@ -23,7 +23,10 @@ from kubeledger.model.bodies.lifecycle import (
     RestartBackedOff,
 )
 from kubeledger.model.record import Body
+from tests.kubelet.reducing import evolver
 from tests.replay.strategies import record
+
+evolve = evolver(HANDLERS)
 
 S = 10**9
 Operation = Literal["ADD", "UPDATE", "DELETE", "REMOVE", "RECONCILE"]

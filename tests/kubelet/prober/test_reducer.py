@@ -5,13 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kubeledger.kubelet.prober.reducer import (
+    HANDLERS,
     ProberState,
     WorkerState,
     container_started,
-    evolve,
-    forget_all,
-    forget_pod,
-    rename_pod,
 )
 from kubeledger.model.bodies.prober import (
     ProbeCountersRead,
@@ -22,7 +19,10 @@ from kubeledger.model.bodies.prober import (
     TickResult,
 )
 from kubeledger.model.record import Body
+from tests.kubelet.reducing import evolver
 from tests.replay.strategies import record
+
+evolve = evolver(HANDLERS)
 
 
 def tick(
@@ -148,16 +148,3 @@ def test_counters_are_the_kubelets_own() -> None:
     assert kept.counters is not None
     assert (kept.counters.successful, kept.counters.failed, kept.counters.unknown) == (1, 2, 3)
     assert kept.ticks == {}
-
-
-def test_workers_end_with_pod_and_process() -> None:
-    """And move when a UID becomes known."""
-    state = after(tick("success", uid=None))
-    assert worker(state, key="ns/p").run == 1
-    rename_pod(state, "ns/p", "u")
-    assert worker(state).run == 1
-    forget_pod(state, "u")
-    assert state.pods == {}
-    evolve(state, record(2, tick("success")))
-    forget_all(state)
-    assert state.pods == {}

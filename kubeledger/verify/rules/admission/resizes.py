@@ -64,22 +64,23 @@ class Resizes:
     def __init__(self, context: VerifyContext, inputs: AdmissionInputs) -> None:
         self._context = context
         self._inputs = inputs
-        self._allocated: dict[str, tuple[Record, PodResized]] = {}
+        self._allocated: dict[str, list[tuple[Record, PodResized]]] = {}
         self._told: dict[str, list[tuple[Record, PodResized]]] = {}
         self._file: tuple[Record, PodsStateRead] | None = None
 
     def judged(self, record: Record, body: PodResized, state: NodeState) -> Judgement:
         """The judgement of one record; what it says is noted for later ones."""
-        given = self._allocated.get(_key(body))
+        given = self._allocated.setdefault(_key(body), [])
         if body.outcome == "allocated" or (
-            body.outcome == "actuated" and (given is None or given[1].resources != body.resources)
+            body.outcome == "actuated"
+            and all(each.resources != body.resources for _, each in given)
         ):  # what is actuated was allocated, though that line may be lost
             self._told.setdefault(_key(body), []).append((record, body))
         if body.outcome == "actuated" or body.reason == "Error":
-            return self._followed(record, body)
+            return self._followed(body)
         judgement = self._judged(record, body, state)
         if body.outcome == "allocated":
-            self._allocated[_key(body)] = record, body
+            given.append((record, body))
         return judgement
 
     def state_read(self, record: Record, body: PodsStateRead, state: NodeState) -> None:
@@ -112,17 +113,24 @@ class Resizes:
                 kind=PodResized.kind,
             )
 
-    def _followed(self, record: Record, body: PodResized) -> Judgement:
-        """What the runtime made of it: of what was allocated last, and nothing else."""
-        found = self._allocated.get(_key(body))
-        if found is None:
+    def _followed(self, body: PodResized) -> Judgement:
+        """What the runtime made of it: of what was allocated and not before what was done.
+
+        A sync goes on with what was allocated when it began, whatever is since.
+        """
+        given = self._allocated[_key(body)]
+        if not given:
             return lacks(("what was allocated to the pod before",))
-        seq, allocated = found[0].seq, found[1]
-        told = None in (allocated.resources, body.resources)
-        if told or allocated.resources == body.resources:
-            return same(True, "the resize was allocated before", inputs=(seq,))
+        for record, allocated in reversed(given):
+            if None in (allocated.resources, body.resources) or (
+                allocated.resources == body.resources
+            ):
+                if body.outcome == "actuated":
+                    del given[: given.index((record, allocated))]
+                return same(True, "the resize was allocated before", inputs=(record.seq,))
+        last, allocated = given[-1]
         why = "what was allocated last to the pod is something else"
-        return same(False, why, expected={"resources": allocated.resources}, inputs=(seq,))
+        return same(False, why, expected={"resources": allocated.resources}, inputs=(last.seq,))
 
     def _judged(self, record: Record, body: PodResized, state: NodeState) -> Judgement:
         context, profile = self._context, self._context.profile

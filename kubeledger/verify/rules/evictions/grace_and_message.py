@@ -108,6 +108,16 @@ def judge_outcome(
     wait_ns = _WAIT_NS
     if threshold is not None and not threshold.is_hard:
         wait_ns = max(wait_ns, (body.grace_period_s or 0) * NS_PER_S * 3 // 2)
+    for each in pod.calls if body.evicted else ():
+        waited_ns = each.ts_ns - record.ts_ns - wait_ns
+        if each.word == "ExceededGracePeriod" and abs(waited_ns) < _LATE_NS:
+            why = f"the kubelet said at {format_ts(each.ts_ns)} that it waits for its end no longer"
+            return same(False, why, expected={"evicted": False}, inputs=[each.seq])
+    for interval in pod.intervals if not body.evicted else ():
+        over_ns = interval.terminated_ns or 0
+        if record.ts_ns < over_ns < record.ts_ns + wait_ns - _LATE_NS:
+            why = f"the pod was over by {format_ts(over_ns)}, and that ends the wait"
+            return same(False, why, expected={"evicted": True})
     if not body.evicted and not any(run.name for run in ran):
         stops = [each for each in pod.calls if each.what == "terminating" and each.number]
         if any(0 < stop.ts_ns - wait_ns - record.ts_ns < _WORKER_NS for stop in stops):

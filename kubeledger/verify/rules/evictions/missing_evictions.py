@@ -136,6 +136,8 @@ def _claimed_rulings(threshold: Threshold, observed: int | None) -> Iterator[Rul
 
 _OWED_NS: Final = 45 * NS_PER_S
 """Four rounds: the next one acts."""
+_TOLD_NS: Final = 16 * NS_PER_S
+"""The next round: one that reclaims has told its conditions, and each that follows tells them."""
 _SAME_NS: Final = 180 * NS_PER_S
 """No statistics stay the same for so long."""
 _ROUNDS: Final = "rounds"
@@ -209,7 +211,10 @@ class MissingEvictions:
         had = conditions.sure or conditions.possible
         why = f"the node had to report {names_of(had)}, where it reported {names_of(reported)}"
         conditions_due: dict[str, Any] = {"conditions": sorted(had)}
-        debts.owe((_ROUNDS, ""), self._debt(last, NodeConditionsChanged.kind, conditions_due, why))
+        debt = self._debt(last, NodeConditionsChanged.kind, conditions_due, why)
+        if self._rounds.acted:
+            debt.due_ns = last.ts_ns + _TOLD_NS
+        debts.owe((_ROUNDS, ""), debt)
 
     def _conditions_differ(self, last: Round) -> bool:
         """Say which conditions would be reported, once for each change."""

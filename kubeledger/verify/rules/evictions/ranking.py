@@ -232,6 +232,8 @@ class Usages:
         who = pod.pod_uid, pod.namespace, pod.pod
         listed = self._context.pods.at(ts_ns, *who)
         interval = self._context.timeline.interval(ts_ns, *who)
+        if listed is not None and self.objects.is_resized_untold(ts_ns, listed):
+            return None, None
         if interval is not None and self.objects.is_resized(pod.pod_uid):
             given = self.objects.at(ts_ns, interval, "")
             return (None, None) if given is None else (given.pod, given.seq)

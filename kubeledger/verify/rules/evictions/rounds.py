@@ -134,7 +134,8 @@ class Rounds(NodePressure):
         settings, observed = self._context.settings, self._observed | ALWAYS_READ
         for each in self._accounts:
             own = settings if each is self.current else settings.once(Settings.as_recorded)
-            period_ns = own.once(transition_period_ns) or _TRANSITION_NS
+            stays_ns = own.once(transition_period_ns)
+            period_ns = _TRANSITION_NS if stays_ns is None else stays_ns
             known = own.get("enforceNodeAllocatable") is not UNKNOWN
             each.step(self.last, observed, period_ns, levels_known=known)
 

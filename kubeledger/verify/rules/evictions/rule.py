@@ -232,9 +232,12 @@ class EvictionVerifier(RuleVerifier):
         why, resource = "pods are ranked by what they used", RESOURCE_OF[threshold.signal]
         yield judge_order(combinations(places, 2), why, resource, ts_ns)
         names = {(who.namespace, who.pod) for who in body.ranked or ()}
-        active = self.context.timeline.active(ts_ns - _SURELY_NS, ts_ns + _SURELY_NS)
-        for pod in active.must.values():
-            if (pod.namespace, pod.name) not in names:
+        active, from_ns = self.context.timeline.active, ts_ns - _SURELY_NS
+        longer = active(from_ns, ts_ns + _SURELY_NS).must
+        for pod in active(from_ns, ts_ns).must.values():
+            # Ends are told late, but not those which the kubelet itself decided.
+            ends = ts_ns < (pod.ending_ns or 0) == pod.end_decided_ns
+            if (ends or pod.key in longer) and (pod.namespace, pod.name) not in names:
                 why = f"pod {pod.full_name} was active, and had to be ranked"
                 yield same(False, why, inputs=[pod.seq])
         left = [place for place in places if place.pod and not is_critical_pod(place.pod)]
