@@ -247,7 +247,8 @@ class CpuVerifier(CpuTable):
             rule = f"{_FILE}policy_static.go enforceSMTAlignment"
             return same(True, why, inputs=[held.seq, self.start_seq], rule=rule)
         why = f"{has}, and is left as it is"
-        sure = self.surely_has(holder, record.ts_ns) and not policy.asks_for_whole_cores
+        may_be_refused = policy.static.options.full_physical_cpus_only
+        sure = self.surely_has(holder, record.ts_ns) and not may_be_refused
         if sure or not self._as_recorded:
             return same(False, why, expected={"error": None}, inputs=[held.seq])
         return open_to("all holders of CPUs", denied=why, inputs=[held.seq])
