@@ -29,7 +29,8 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.debts import Missed
-from kubeledger.verify.rules.assignments import Holder, Spec
+from kubeledger.verify.evidence.pod_objects import Spec
+from kubeledger.verify.rules.assignments import Holder
 from kubeledger.verify.rules.cpu_policy import CpuPolicy, is_varied, told_by
 from kubeledger.verify.rules.cpu_table import CpuTable, set_or_none, union
 from kubeledger.verify.variant import RECORDED
