@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise, product
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from kubeledger.kubelet.kube.pod import Container, Pod, PodSpec, ResourceRequirements
+from kubeledger.kubelet.kube.pod import SIDECAR, Container, Pod, PodSpec, ResourceRequirements
 from kubeledger.kubelet.kube.podclass import CONFIG_SOURCE
 from kubeledger.kubelet.kube.podtotals import allocated, resized_spec
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.kube.resources import is_extended_resource
 from kubeledger.model.bodies.lifecycle import PodResized
+from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
@@ -238,3 +239,51 @@ def _is_some(written: str | float | None) -> bool:
         return written is not None and Quantity.from_api(written).value() > 0
     except QuantityError:
         return True
+
+
+# The containers of one version of a pod, as managers of devices, CPUs and memory get them.
+
+
+class Spec(NamedTuple):
+    """A container of a listed pod.
+
+    Attributes:
+        defaulted: the API server's defaults are in it, so that a class other than Guaranteed
+            is certain.
+    """
+
+    pod: Pod
+    container: Container
+    seq: int
+    defaulted: bool
+
+    @property
+    def name(self) -> str:
+        return self.container.name or ""
+
+    @property
+    def is_init(self) -> bool:
+        """An init container; ``is_sidecar``: one that keeps running."""
+        return self.container in (self.pod.spec.init_containers or ())
+
+    @property
+    def is_sidecar(self) -> bool:
+        """An init container that keeps running."""
+        return self.is_init and self.container.restart_policy == SIDECAR
+
+    def limit(self, resource: str) -> int:
+        """Its limit on a resource, rounded up; 0 where it has none that can be read."""
+        with suppress(QuantityError):
+            return Quantity.from_api(self.container.limits.get(resource, "0")).value()
+        return 0
+
+
+def specs_in(listed: ListedPod) -> Iterator[Spec]:
+    """The containers of one version of a pod, in the order in which they get something."""
+    try:
+        pod = listed.as_(Pod)
+    except (msgspec.ValidationError, BadInputError):
+        return
+    defaulted = pod.status is not None and pod.status.qos_class is not None
+    for container in (*(pod.spec.init_containers or ()), *(pod.spec.containers or ())):
+        yield Spec(pod, container, listed.seq, defaulted)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from kubeledger.kubelet.lifecycle.state import PodState
@@ -27,10 +26,8 @@ def lived(context: VerifyContext, uid: str, ts_ns: int) -> bool:
 def came_back(context: VerifyContext, uid: str) -> bool:
     """Whether the pod came more than once, as static pods do, under one UID."""
     pod = context.timeline.pods.get(uid)
-    intervals = (
-        Counter(interval.process for interval in pod.intervals) if pod is not None else Counter()
-    )
-    return len(intervals) < intervals.total()
+    processes = [] if pod is None else [interval.process for interval in pod.intervals]
+    return len(set(processes)) < len(processes)
 
 
 def relied_on(context: VerifyContext, record: Record, file: str) -> bool:

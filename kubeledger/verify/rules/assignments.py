@@ -10,28 +10,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
-import msgspec
 from msgspec.structs import replace
 
-from kubeledger.kubelet.kube.pod import SIDECAR, Container, Pod
+from kubeledger.kubelet.kube.pod import Container, Pod
 from kubeledger.kubelet.kube.podtotals import is_pod_level
-from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.lifecycle.state import key_of
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.kubelet.topologymanager.policy import Hints
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.bodies.resourcemanagers import HintsGenerated
-from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, recorded, same
 from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.debts import Missed
+from kubeledger.verify.evidence.pod_objects import Spec, specs_in
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.finding import Row, Witnesses
 from kubeledger.verify.rules.activity import (
@@ -58,40 +55,6 @@ _FILE_NS = 15 * NS_PER_S
 """A snapshot is named by the second it began in, and may take so long to be made."""
 _NOTICED_NS = 5 * NS_PER_S
 """So long after a pod's end, or its own start, a kubelet releases at the next admission."""
-
-
-class Spec(NamedTuple):
-    """A container of a listed pod.
-
-    Attributes:
-        defaulted: the API server's defaults are in it, so that a class other than Guaranteed
-            is certain.
-    """
-
-    pod: Pod
-    container: Container
-    seq: int
-    defaulted: bool
-
-    @property
-    def name(self) -> str:
-        return self.container.name or ""
-
-    @property
-    def is_init(self) -> bool:
-        """An init container; ``is_sidecar``: one that keeps running."""
-        return self.container in (self.pod.spec.init_containers or ())
-
-    @property
-    def is_sidecar(self) -> bool:
-        """An init container that keeps running."""
-        return self.is_init and self.container.restart_policy == SIDECAR
-
-    def limit(self, resource: str) -> int:
-        """Its limit on a resource, rounded up; 0 where it has none that can be read."""
-        with suppress(QuantityError):
-            return Quantity.from_api(self.container.limits.get(resource, "0")).value()
-        return 0
 
 
 _COLLECTED_NS: Final = 5 * NS_PER_S
@@ -545,14 +508,3 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
     def named(self, holder: Holder) -> str:
         """``container c of pod ns/p``."""
         return f"container {holder[1]} of pod {self.pod(holder)}"
-
-
-def specs_in(listed: ListedPod) -> Iterator[Spec]:
-    """The containers of one version of a pod, in the order in which they get something."""
-    try:
-        pod = listed.as_(Pod)
-    except (msgspec.ValidationError, BadInputError):
-        return
-    defaulted = pod.status is not None and pod.status.qos_class is not None
-    for container in (*(pod.spec.init_containers or ()), *(pod.spec.containers or ())):
-        yield Spec(pod, container, listed.seq, defaulted)

@@ -118,20 +118,15 @@ class BackOff:
 
     def may_be_new(self) -> None:
         """The container's definition may be another one, of which there is no entry."""
-        self.belief.widen(
-            lambda _: (_NONE,), f"whether an update changed the definition of {self._name}"
-        )
+        changed = f"whether an update changed the definition of {self._name}"
+        self.belief.widen(lambda _: (_NONE,), changed)
         self._starts = None
 
     def may_have_risen(self, policy: BackOffPolicy, assumes: str) -> None:
         """Starts that no record shows may have raised it, nobody knows how often."""
         self._starts = None
-        self.belief.widen(
-            lambda entry: (
-                Entry(value_ns) for value_ns in series(policy) if value_ns > entry.value_ns
-            ),
-            assumes,
-        )
+        values = series(policy)
+        self.belief.widen(lambda old: (Entry(ns) for ns in values if ns > old.value_ns), assumes)
 
     def pass_time(self, now_ns: int) -> None:
         """Old entries are forgotten."""
@@ -170,20 +165,16 @@ class BackOff:
         """
         if self.is_unknown or ended_ns is None:
             return ()
-        passed_ns = start_ns + _MARGIN_NS - ended_ns
-        rulings = tuple(
-            Ruling(
-                allowed=passed_ns >= world.state.value_ns,
-                why="" if passed_ns >= world.state.value_ns else
-                f"the instance that counts had not ended before {format_ts(ended_ns)}, so only "
-                f"{passed_ns / NS_PER_S:.1f} s of a back-off of "
-                f"{world.state.value_ns / NS_PER_S:.1f} s had passed",
-                assumes=world.assumes,
-            )
-            for world in self.belief.worlds
-        )  # fmt: skip
+        passed_ns, rulings = start_ns + _MARGIN_NS - ended_ns, list[Ruling]()
+        why = f"the instance that counts had not ended before {format_ts(ended_ns)}, so only "
+        why += f"{passed_ns / NS_PER_S:.1f} s of a back-off of "
+        for world in self.belief.worlds:
+            value_ns, assumes = world.state.value_ns, world.assumes
+            is_over = passed_ns >= value_ns
+            said = "" if is_over else f"{why}{value_ns / NS_PER_S:.1f} s had passed"
+            rulings.append(Ruling(allowed=is_over, why=said, assumes=assumes))
         self.belief.keep(lambda entry: passed_ns >= entry.value_ns)
-        return rulings
+        return tuple(rulings)
 
     def holds_back(
         self, value_ns: int, seq: int, policy: BackOffPolicy, passed_ns: int
@@ -201,14 +192,10 @@ class BackOff:
         why = f"{self._history()} its back-off was {text}"
         denied = f"{why}, not {value_ns // NS_PER_S} s"
         expected = None if len(values) != 1 else {"back_off_s": values[0] // NS_PER_S}
+        held = [(world.state.value_ns == value_ns, world.assumes) for world in worlds]
         rulings = tuple(
-            Ruling(
-                allowed=world.state.value_ns == value_ns,
-                why=why if world.state.value_ns == value_ns else denied,
-                expected=expected,
-                assumes=world.assumes,
-            )
-            for world in worlds
+            Ruling(allowed=is_it, why=why if is_it else denied, expected=expected, assumes=assumes)
+            for is_it, assumes in held
         )
         raised = Entry(value_ns, worlds[0].state.raised_ns)
         if value_ns not in values:

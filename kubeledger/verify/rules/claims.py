@@ -107,10 +107,8 @@ class ClaimVerifier(RuleVerifier):
             why = f"{_FILE} shows another claim than the DRA manager prepared"
             lost = self.context.coverage.missing(told.ts_ns, shown.ts_ns)
             if lost is None or shown.value:
-                absent, kind = not shown.value, DraManagerStateRead.kind
-                self.context.contradict(
-                    shown.ts_ns, "node", why, *sides, by_absence=absent, kind=kind
-                )
+                at_ns, absent, kind = shown.ts_ns, not shown.value, DraManagerStateRead.kind
+                self.context.contradict(at_ns, "node", why, *sides, by_absence=absent, kind=kind)
 
     def _prepared(self, record: Record, body: ClaimPrepared, state: NodeState) -> None:
         self._compare(record.ts_ns)
@@ -190,13 +188,9 @@ class ClaimVerifier(RuleVerifier):
             drivers = {} if error or after is None else after.drivers
             expected = {name: each.devices or () for name, each in drivers.items()}
             allowed = not error and expected == _devices(body.drivers)
-            rulings.append(
-                Ruling(
-                    allowed=allowed,
-                    why=_why_prepared(error, holders, asked=asked, allowed=allowed),
-                    expected=None if error else {"drivers": msgspec.to_builtins(expected)},
-                )
-            )
+            why = _why_prepared(error, holders, asked=asked, allowed=allowed)
+            given = None if error else {"drivers": msgspec.to_builtins(expected)}
+            rulings.append(Ruling(allowed=allowed, why=why, expected=given))
         # A driver may have been asked again or not, which no record shows.
         return judge([each for each in rulings if each.allowed] or rulings[:1])
 

@@ -293,6 +293,12 @@ def _names(cause: Body) -> Fields:
 
 _ENDS_IT: Final = frozenset({"liveness_probe", "startup_probe", "post_start_hook"})
 """Reasons of kills after which the restart policy counts."""
+_MEANT: Final = {
+    "failed liveness probe": "liveness_probe",
+    "failed startup probe": "startup_probe",
+    "definition changed": "spec_changed",
+    "resize requires restart": "resized",
+}
 _BECAUSE: Final = {
     "liveness_probe": "its liveness probe failed",
     "startup_probe": "its startup probe failed",
@@ -341,13 +347,7 @@ def judge_policy(
 
 def reason_meant(message: str | None) -> str | None:
     """The reason that the kubelet's message of a kill gives."""
-    words = {
-        "failed liveness probe": "liveness_probe",
-        "failed startup probe": "startup_probe",
-        "definition changed": "spec_changed",
-        "resize requires restart": "resized",
-    }
-    return next((reason for text, reason in words.items() if text in (message or "")), None)
+    return next((reason for text, reason in _MEANT.items() if text in (message or "")), None)
 
 
 def _ends_for_good(
@@ -365,15 +365,14 @@ def _ends_for_good(
     policy = (entry.restart_policy if has_own else None) or spec.restart_policy
     if before.killed_ns is not None or before.exit_code is None:
         counts = not before.killed_ns or bool(_ENDS_IT.intersection(before.reasons[:1]))
-        ends = policy == NEVER and counts and not (
-            before.killed_ns is None and entry.restart_policy_rules
-        )  # fmt: skip
+        by_rules = before.killed_ns is None and entry.restart_policy_rules
+        ends = policy == NEVER and counts and not by_rules
         return f"restart policy Never does not start container {name} again" if ends else None
     code = before.exit_code
     if facts.container_restart_rules:
-        again = container_should_restart(
-            entry, spec.restart_policy, code, restart_all=facts.restart_all_containers
-        ) or (matching_restart_rule(entry, code) is not None)
+        of_pod, restart_all = spec.restart_policy, facts.restart_all_containers
+        again = container_should_restart(entry, of_pod, code, restart_all=restart_all)
+        again = again or matching_restart_rule(entry, code) is not None
     else:
         again = policy not in (ALWAYS, ON_FAILURE, NEVER) or policy_restarts(policy, code)
     if again:

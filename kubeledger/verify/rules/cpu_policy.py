@@ -64,9 +64,9 @@ def told_by(error: str, asked: int) -> Told | None:
             the affinity's NUMA nodes were taken.
     """
     if (match := _SHORT.match(error)) is not None:
-        if match["available"] is None:
-            return Told(None, physical=False)
-        return Told(asked - int(match["requested"]) + int(match["available"]), physical=False)
+        requested, available = match["requested"], match["available"]
+        free = None if available is None else asked - int(requested) + int(available)
+        return Told(free, physical=False)
     if (match := _PHYSICAL.match(error)) is not None:
         return Told(int(match["available"]), physical=True)
     return None
@@ -88,11 +88,6 @@ class CpuPolicy:
         """By what CPUs are chosen, in words."""
         names = [name for name in self.static.options.names if name != FULL_PCPUS_ONLY]
         return f"by {' and '.join(names)}" if names else "by NUMA node, socket and core"
-
-    @property
-    def asks_for_whole_cores(self) -> bool:
-        """Whether a container that has its CPUs may be refused them."""
-        return self.static.options.full_physical_cpus_only
 
     def affinities(self) -> list[int | None]:
         """All that the topology manager may have stored."""

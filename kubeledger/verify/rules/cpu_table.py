@@ -33,8 +33,9 @@ from kubeledger.model.units import NS_PER_S, parse_go_duration
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, open_to, same
 from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.evidence.pod_objects import Spec, specs_in
 from kubeledger.verify.rules.activity import is_active
-from kubeledger.verify.rules.assignments import AssignmentVerifier, Holder, OwnHints, Spec, specs_in
+from kubeledger.verify.rules.assignments import AssignmentVerifier, Holder, OwnHints
 from kubeledger.verify.rules.cpu_policy import CpuPolicy, cpu_policy_of, is_varied
 
 _SLACK_NS: Final = 5 * NS_PER_S

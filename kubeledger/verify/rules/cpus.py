@@ -29,7 +29,8 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.debts import Missed
-from kubeledger.verify.rules.assignments import Holder, Spec
+from kubeledger.verify.evidence.pod_objects import Spec
+from kubeledger.verify.rules.assignments import Holder
 from kubeledger.verify.rules.cpu_policy import CpuPolicy, is_varied, told_by
 from kubeledger.verify.rules.cpu_table import CpuTable, set_or_none, union
 from kubeledger.verify.variant import RECORDED
@@ -247,7 +248,8 @@ class CpuVerifier(CpuTable):
             rule = f"{_FILE}policy_static.go enforceSMTAlignment"
             return same(True, why, inputs=[held.seq, self.start_seq], rule=rule)
         why = f"{has}, and is left as it is"
-        sure = self.surely_has(holder, record.ts_ns) and not policy.asks_for_whole_cores
+        may_be_refused = policy.static.options.full_physical_cpus_only
+        sure = self.surely_has(holder, record.ts_ns) and not may_be_refused
         if sure or not self._as_recorded:
             return same(False, why, expected={"error": None}, inputs=[held.seq])
         return open_to("all holders of CPUs", denied=why, inputs=[held.seq])

@@ -49,13 +49,10 @@ def report_disputes(context: VerifyContext) -> None:
     for lists in context.pods.all_versions():
         newest, specs = lists[-1], versions_of(lists)
         if len(specs) > 1:
-            context.contradict(
-                newest.ts_ns,
-                f"pod/{newest.namespace}/{newest.name}",
-                f"{len(specs)} lists of the pod differ in its probes, grace periods or restart "
-                "policy, which cannot change while it lives",
-                *((s.seq, f"pod {newest.uid}: version {n}") for n, s in enumerate(specs, start=1)),
-            )
+            why = f"{len(specs)} lists of the pod differ in its probes, grace periods or restart "
+            why += "policy, which cannot change while it lives"
+            told = ((s.seq, f"pod {newest.uid}: version {n}") for n, s in enumerate(specs, start=1))
+            context.contradict(newest.ts_ns, f"pod/{newest.namespace}/{newest.name}", why, *told)
         manifest = _manifest_of(context.pods, newest)
         if manifest is not None and specs and specs[0].is_static:
             used = msgspec.to_builtins(specs[0].spec)
@@ -66,20 +63,14 @@ def report_disputes(context: VerifyContext) -> None:
         listed, one = pods[-1]
         if one is not None and all(each is not None for _, each in pods):
             what, given_there, shown = one
-            context.contradict(
-                listed.ts_ns,
-                f"pod/{listed.namespace}/{listed.name}",
-                f"the pod's manifest and the list of it differ in {what}",
-                (manifest.seq, f"{what}: {given_there}"),
-                (listed.seq, f"{what}: {shown}"),
-            )
+            subject = f"pod/{listed.namespace}/{listed.name}"
+            why = f"the pod's manifest and the list of it differ in {what}"
+            sides = (manifest.seq, f"{what}: {given_there}"), (listed.seq, f"{what}: {shown}")
+            context.contradict(listed.ts_ns, subject, why, *sides)
     for subject, container_id, counts in context.instances.disputed():
-        context.contradict(
-            max(ts_ns for _, ts_ns, _ in counts),
-            subject,
-            f"lists count different restarts up to the same container {container_id}",
-            *((seq, f"restartCount {count}") for seq, _, count in counts),
-        )
+        why = f"lists count different restarts up to the same container {container_id}"
+        each_count = ((seq, f"restartCount {count}") for seq, _, count in counts)
+        context.contradict(max(ts_ns for _, ts_ns, _ in counts), subject, why, *each_count)
 
 
 def _manifest_of(pods: PodRegister, listed: ListedPod) -> ListedPod | None:

@@ -25,8 +25,9 @@ from kubeledger.model.record import Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.evidence.machine import reserves_of
+from kubeledger.verify.evidence.pod_objects import Spec
 from kubeledger.verify.rules.activity import came_back, is_active
-from kubeledger.verify.rules.assignments import Holder, Spec
+from kubeledger.verify.rules.assignments import Holder
 from kubeledger.verify.rules.memory_table import Blocks, MemoryTableVerifier, sizes
 
 _FILE: Final = "pkg/kubelet/cm/memorymanager/"

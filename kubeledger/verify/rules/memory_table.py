@@ -37,7 +37,8 @@ from kubeledger.verify.evidence.machine import (
     reserves_of,
     with_reserves,
 )
-from kubeledger.verify.rules.assignments import AssignmentVerifier, Holder, OwnHints, Spec, specs_in
+from kubeledger.verify.evidence.pod_objects import Spec, specs_in
+from kubeledger.verify.rules.assignments import AssignmentVerifier, Holder, OwnHints
 from kubeledger.verify.rules.devices.model import nodes_text
 from kubeledger.verify.variant import RECORDED
 

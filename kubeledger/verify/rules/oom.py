@@ -165,12 +165,9 @@ class OomVerifier(RuleVerifier):
         rulings = []
         for world in worlds:
             adjusted = self._adjusted(record, world.body, capacity)
-            rulings += [
-                replace(
-                    ruling, why=ruling.why + adjusted, assumes=(*ruling.assumes, *world.assumes)
-                )
-                for ruling in self._choices(record, world.body, world.shortage)
-            ]
+            for ruling in self._choices(record, world.body, world.shortage):
+                assumes = (*ruling.assumes, *world.assumes)
+                rulings.append(replace(ruling, why=ruling.why + adjusted, assumes=assumes))
         yield judge(rulings)
         if scope:
             yield judge(scope)
@@ -255,11 +252,9 @@ def _unlike_its_report(body: ProcessKilled, shortage: OutOfMemory | None) -> str
         return f"the process ran in {body.task_cgroup}, outside of {body.cgroup}"
     if limit is not None and body.reason not in (None, REASON_OF_LEVEL.get(limit.level, "node")):
         return f"{body.cgroup} is a {limit.level}'s cgroup, not a {body.reason}"
-    if shortage is not None and (body.limit_bytes, body.cgroup) != (
-        shortage.limit_bytes, shortage.cgroup
-    ):  # fmt: skip
-        used_up = f"{shortage.limit_bytes} bytes of {shortage.cgroup or 'the node'}"
-        return f"what had been used up were the {used_up}"
+    used_up = None if shortage is None else (shortage.limit_bytes, shortage.cgroup)
+    if used_up is not None and used_up != (body.limit_bytes, body.cgroup):
+        return f"what had been used up were the {used_up[0]} bytes of {used_up[1] or 'the node'}"
     return None
 
 

@@ -110,20 +110,18 @@ class ChangeJudge(RuleVerifier, CachedResults):
             return  # which container was probed, and when the sync loop shows it, is not known
         expected = expected_of(worker, state)
         wait_ns = (spec.threshold(expected["to_result"]) + 2) * spec.period_ns
-        self.context.debts.owe(
-            _owed_by(worker, expected["to_result"]),
-            Debt(
-                since=tick,
-                due_ns=tick.ts_ns + max(TOLD_WITHIN_NS, wait_ns),
-                shown_by=ProbeExecuted,
-                kind=ProbeTransitioned.kind,
-                subject=subject_of(tick.body),
-                expected=expected,
-                why=f"{reached(worker, state, tick.ts_ns)}{_NONE}",
-                rule=self.rule,
-                inputs=(worker.spec_seq or 0, *worker.streak),
-            ),
+        debt = Debt(
+            since=tick,
+            due_ns=tick.ts_ns + max(TOLD_WITHIN_NS, wait_ns),
+            shown_by=ProbeExecuted,
+            kind=ProbeTransitioned.kind,
+            subject=subject_of(tick.body),
+            expected=expected,
+            why=f"{reached(worker, state, tick.ts_ns)}{_NONE}",
+            rule=self.rule,
+            inputs=(worker.spec_seq or 0, *worker.streak),
         )
+        self.context.debts.owe(_owed_by(worker, expected["to_result"]), debt)
 
     # -- recorded changes --------------------------------------------------------------------------
 
@@ -315,9 +313,8 @@ class ChangeJudge(RuleVerifier, CachedResults):
 
     def hole(self, start_ns: int, end_ns: int) -> bool:
         late_ns = self.context.times.late(end_ns)
-        return not self._counts.logged_later and self._workers.are_overdue(
-            start_ns, end_ns - late_ns
-        )
+        is_due = self._workers.are_overdue(start_ns, end_ns - late_ns)
+        return is_due and not self._counts.logged_later
 
 
 def _cut(worker: Worker) -> str | None:

@@ -195,20 +195,14 @@ class Counts:
         if not (worker.is_near(record.ts_ns) or worker.is_on_hold):
             return
         worker.is_reported = True
-        self._context.contradict(
-            record.ts_ns,
-            subject_of(body),
-            f"by {format_ts(record.ts_ns)} the kubelet had counted {counted[0]} successes and "
-            f"{counted[1]} failures of the {worker.probe_type} probe; more ticks are recorded of "
-            "one result than were counted",
-            (record.seq, f"{counted[0]} successes, {counted[1]} failures"),
-            (
-                worker.newest.seq if worker.newest is not None else record.seq,
-                f"{logged[0]} successes, {logged[1]} failures",
-            ),
-            by_absence=True,
-            kind=ProbeTransitioned.kind,
-        )
+        why = f"by {format_ts(record.ts_ns)} the kubelet had counted {counted[0]} successes and "
+        why += f"{counted[1]} failures of the {worker.probe_type} probe; more ticks are recorded "
+        why += "of one result than were counted"
+        newest, kind = worker.newest or record, ProbeTransitioned.kind
+        sides = [(each.seq, f"{good} successes, {bad} failures")
+                 for each, (good, bad) in ((record, counted), (newest, logged))]  # fmt: skip
+        at_ns, subject = record.ts_ns, subject_of(body)
+        self._context.contradict(at_ns, subject, why, *sides, by_absence=True, kind=kind)
 
 
 def _instants(readings: list[_Reading], read_ns: int) -> tuple[list[int], list[int]]:
@@ -220,11 +214,9 @@ def _instants(readings: list[_Reading], read_ns: int) -> tuple[list[int], list[i
     ticks = (ns for each in readings for ns, _ in each.tally.recent)
     candidates = sorted({first_ns, *(ns for ns in ticks if first_ns <= ns <= last_ns)})
     known = [each for each in readings if each.tally.base is not None or each.worker.is_fresh]
+    near = [at_ns for at_ns in candidates if at_ns <= read_ns + _AT_ONCE_NS]
     agreed = [
-        at_ns
-        for at_ns in candidates
-        if at_ns <= read_ns + _AT_ONCE_NS
-        and all(each.tally.off(each.counted, at_ns) == (0, 0) for each in known)
+        at_ns for at_ns in near if all(e.tally.off(e.counted, at_ns) == (0, 0) for e in known)
     ]
     return candidates, agreed if len(known) >= _KNOWN else []
 
@@ -248,10 +240,8 @@ def _times(run: int) -> str:
 def expected_of(worker: Worker, state: State) -> Fields:
     """What the record of a change must say."""
     assert worker.spec is not None
-    expected: Fields = {
-        "to_result": SAYS[state.cached],
-        "threshold": worker.spec.threshold(SAYS[state.cached]),
-    }
+    result = SAYS[state.cached]
+    expected: Fields = {"to_result": result, "threshold": worker.spec.threshold(result)}
     if state.was is not None:
         expected["from_result"] = SAYS[state.was]
     if not state.at_least:
@@ -329,10 +319,9 @@ def without_tick(
     cases: list[Case] = []
     if body.to_result == "failure" and ended is not False:
         why = "a probe worker caches a failure for a container that does not run"
-        cases = [
-            Case(each.state._replace(cached=FAILURE, was=None), _from(worker, each, body, why))
-            for each in worlds
-        ]
+        for each in worlds:
+            failed = each.state._replace(cached=FAILURE, was=None)
+            cases.append(Case(failed, _from(worker, each, body, why)))
     if ended and cases:
         return cases
     if body.to_result == "success" and not logs_all:
@@ -354,14 +343,11 @@ def _from(
     if cached != body.from_result:
         why = f"the cached result was {cached}, so it cannot have changed from {body.from_result}"
     assert worker.spec is not None
+    expected, seqs = {"to_result": body.to_result, "from_result": cached}, (worker.spec_seq or 0,)
     return Ruling(
-        allowed=cached == body.from_result,
-        chosen=chosen,
-        why=why,
-        expected={"to_result": body.to_result, "from_result": cached},
-        assumes=world.assumes,
-        inputs=(worker.spec_seq or 0,),
-    )
+        allowed=cached == body.from_result, chosen=chosen, why=why,
+        expected=expected, assumes=world.assumes, inputs=seqs,
+    )  # fmt: skip
 
 
 def _unlogged(
@@ -379,21 +365,16 @@ def _unlogged(
             f"{worker.probe_type} needs {needed} successes in a row, one every "
             f"{worker.spec.period_s} s, and failed {since_ns / NS_PER_S:.1f} s before"
         )
-        return [
-            Case(each.state, Ruling(allowed=False, why=why, assumes=each.assumes))
-            for each in worlds
-        ]
-    why = (
-        f"the kubelet logged the change; the {worker.probe_type} probe's successes are not "
-        f"logged at this verbosity, and there was time for {needed} of them since it failed"
-    )
-    return [
-        Case(
-            each.state._replace(last=SUCCESS, run=needed, at_least=True, cached=SUCCESS, was=None),
-            _from(worker, each, body, why, chosen=False),
-        )
-        for each in worlds
-    ]
+        no = [(each.state, Ruling(allowed=False, why=why, assumes=each.assumes)) for each in worlds]
+        return [Case(*each) for each in no]
+    why = f"the kubelet logged the change; the {worker.probe_type} probe's successes are not "
+    why += f"logged at this verbosity, and there was time for {needed} of them since it failed"
+    cases = []
+    for each in worlds:
+        run = each.state._replace(last=SUCCESS, run=needed, at_least=True)
+        ruling = _from(worker, each, body, why, chosen=False)
+        cases.append(Case(run._replace(cached=SUCCESS, was=None), ruling))
+    return cases
 
 
 def _of_lost_tick(
@@ -408,10 +389,8 @@ def _of_lost_tick(
     lost = f"the {worker.probe_type} ticks {since}"
     cases: list[Case] = []
     for world in worlds:
-        if tick is None:
-            why = "no tick is recorded that led to it"
-        else:
-            why = _idle(worker, world.state, tick, body.to_result)
+        why = "no tick is recorded that led to it"
+        why = why if tick is None else _idle(worker, world.state, tick, body.to_result)
         ruling = Ruling(allowed=False, why=why, assumes=world.assumes, inputs=inputs)
         cases.append(Case(world.state._replace(was=None), ruling))
         triggered = worker.machine.triggers and world.state.cached != SUCCESS

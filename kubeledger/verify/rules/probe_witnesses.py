@@ -218,15 +218,10 @@ class ProbeWitnesses:
 
     def _unmatched(self, record: Record, about: Sequence[Worker]) -> None:
         """An event beside which no tick failed: one that is recorded as a success?"""
-        near = [
-            worker
-            for worker in about
-            if worker.newest is not None
-            and 0 <= record.ts_ns - worker.newest_ns <= _DENIED_WITHIN_NS
-        ]
-        if len(near) == 1 and near[0].result == SUCCESS and (
-            " probe failed" in getattr(record.body, "message", "")
-        ):  # fmt: skip
+        near = [each for each in about if each.newest is not None
+                and 0 <= record.ts_ns - each.newest_ns <= _DENIED_WITHIN_NS]  # fmt: skip
+        is_of_failure = " probe failed" in getattr(record.body, "message", "")
+        if len(near) == 1 and near[0].result == SUCCESS and is_of_failure:
             self._deny(record, near[0])
 
     def _deny(self, record: Record, worker: Worker) -> None:

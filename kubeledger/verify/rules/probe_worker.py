@@ -110,16 +110,12 @@ class Worker:
         """Probe another container; ``firsts``: what may be cached for it, and what that assumes."""
         self.container_id = container_id
         for belief in self.beliefs():
-            belief.worlds = Belief(
-                (
-                    World(
-                        Machine.follow(world.state, first), (*world.assumes, *filter(None, phrases))
-                    )
-                    for world in belief.worlds
-                    for first, *phrases in firsts
-                ),
-                most=_WORLDS_MAX,
-            ).worlds
+            worlds = (
+                World(Machine.follow(world.state, first), (*world.assumes, *filter(None, phrases)))
+                for world in belief.worlds
+                for first, *phrases in firsts
+            )
+            belief.worlds = Belief(worlds, most=_WORLDS_MAX).worlds
 
     def may_follow(self, container_id: str | None, first: Result) -> None:
         """Probe a container that may have been probed before, or another one was."""

@@ -358,19 +358,15 @@ class Workers:
         assert worker.spec is not None
         if ts_ns - worker.newest_ns > worker.spec.break_ns:
             return True
-        return (
-            instance is not None
-            and instance.ended_ns is not None
-            and instance.ended_ns >= worker.newest_ns
-        )
+        ended_ns = None if instance is None else instance.ended_ns
+        return ended_ns is not None and ended_ns >= worker.newest_ns
 
     def name(self, worker: Worker, container_id: str | None) -> None:
         """A change names the container: another one, or that which the ticks did not name."""
         instance = self.instance(worker)
         began_ns = 0 if instance is None else instance.started_ns or instance.before_ns or 0
-        if worker.container_id is None and worker.newest is not None and (
-            began_ns <= worker.newest_ns
-        ):  # fmt: skip
+        ran = worker.newest is not None and began_ns <= worker.newest_ns
+        if worker.container_id is None and ran:
             worker.container_id = container_id
         else:
             self.follow(worker, container_id)
@@ -378,16 +374,12 @@ class Workers:
     def follow(self, worker: Worker, container_id: str | None) -> None:
         """Let a worker take up a container."""
         instance = self.instance(worker)
-        worker.seen = (
-            instance is not None
-            and instance.started_ns is not None
-            and instance.container_id == container_id
-        )
+        is_it = instance is not None and instance.container_id == container_id
+        began_ns = instance.started_ns if instance is not None and is_it else None
+        worker.seen = began_ns is not None
         first, absent = INITIAL[worker.probe_type], ABSENT[worker.probe_type]
         older = self._is_older(instance, container_id)
-        is_new = worker.seen and instance is not None and (
-            instance.started_ns or 0
-        ) > self._kubelet_ns  # fmt: skip
+        is_new = (began_ns or 0) > self._kubelet_ns
         is_known = worker.newest is not None or worker.key in self._added or is_new
         if not is_known or worker.machine is None:
             worker.may_follow(container_id, first)
@@ -460,16 +452,12 @@ class Workers:
     def _doubt(self, worker: Worker, missing_ticks: int, ts_ns: int) -> None:
         """Lines may be lost without a sign: of a first tick, or of a few out of turn."""
         profile = self._context.profile
-        unready = worker.probe_type == "readiness" and any(
-            state.cached != SUCCESS for state in worker.states
-        )
-        if unready and profile is not None and profile.prober.unready_triggers_probe:
+        is_unready = any(state.cached != SUCCESS for state in worker.states)
+        triggers = profile is not None and profile.prober.unready_triggers_probe
+        if worker.probe_type == "readiness" and is_unready and triggers:
             missing_ticks += _OUT_OF_TURN
-        worker.doubt(
-            Span(missing_ticks, restarts=False, counted=worker.is_next_counted),
-            _missing(worker, ts_ns),
-            ts_ns,
-        )
+        span = Span(missing_ticks, restarts=False, counted=worker.is_next_counted)
+        worker.doubt(span, _missing(worker, ts_ns), ts_ns)
 
     @property
     def logs_all(self) -> bool:

@@ -133,9 +133,8 @@ class RestartVerifier(Starts):
         """The instance that was shown at that instant has another ID."""
         container = self._find(key, body.container)
         now = None if container is None else container.at(0)
-        if now is None or now.started_ns != record.ts_ns or None in (
-            now.container_id, body.container_id,
-        ) or now.container_id == body.container_id:  # fmt: skip
+        ids = set() if now is None else {now.container_id, body.container_id}
+        if now is None or now.started_ns != record.ts_ns or None in ids or len(ids) < 2:
             return None
         why = f"the container that was started is {now.container_id}"
         return same(False, why, expected={"container_id": now.container_id}, inputs=[now.seq])

@@ -255,13 +255,9 @@ class Starts(RuleVerifier):
         self._relisted_ns = self._relisted_ns or record.ts_ns
         if body.container is not None and not body.sandbox:
             container = self._get(key, body.container)
-            newest = container.at(0)
-            if (
-                newest is not None
-                and not newest.has_ended
-                and container.find(body.container_id) is None
-                and record.ts_ns - (newest.started_ns or 0) < _ONE_RELIST_NS
-            ):
+            newest, of = container.at(0), container.find(body.container_id)
+            began_ns = 0 if newest is None or newest.has_ended else newest.started_ns or 0
+            if began_ns and of is None and record.ts_ns - began_ns < _ONE_RELIST_NS:
                 container.is_first = False  # the relist that saw one run saw the end of an older
             else:
                 self._show(record, container, body.container_id).die(record, body)
@@ -283,19 +279,16 @@ class Starts(RuleVerifier):
         container = self._get(key_for(state, body), body.container)
         back_off, newest = container.back_off, container.at(0)
         runs = newest is not None and newest.container_id is not None and not newest.has_ended
-        if runs and container.find(body.container_id) is None and (
-            not self.context.instances.knows(body.container_id)
-        ):  # fmt: skip
+        is_shown = self.context.instances.knows(body.container_id)
+        if runs and not is_shown and container.find(body.container_id) is None:
             return  # an ID that nothing else says, while another one runs
         killed = self._show(record, container, body.container_id)
         if killed.first_killed_ns is None:
             killed.first_killed_ns = record.ts_ns
             back_off.held_back = container.was_inherited = False
         killed.killed_ns, killed.killed_seq = record.ts_ns, record.seq
-        reasons = (body.reason, reason_meant(body.message))
-        killed.reasons = tuple(
-            dict.fromkeys((*killed.reasons, *(reason for reason in reasons if reason)))
-        )
+        reasons = filter(None, (body.reason, reason_meant(body.message)))
+        killed.reasons = tuple(dict.fromkeys((*killed.reasons, *reasons)))
         if "spec_changed" in killed.reasons:
             back_off.reset()  # another definition has no entry yet
             back_off.failed_start = False
@@ -335,9 +328,8 @@ class Starts(RuleVerifier):
     def _created(self, record: Record, container: Container) -> None:
         """The event ``Created``: an instance whose ID is not known yet."""
         newest = container.at(0)
-        if newest is not None and newest.created_ns is None and (
-            record.ts_ns - (newest.started_ns or 0) < _LATE_NS
-        ):  # fmt: skip
+        is_late = newest is not None and record.ts_ns - (newest.started_ns or 0) < _LATE_NS
+        if newest is not None and newest.created_ns is None and is_late:
             newest.created_ns = 0
             return
         self._start(container, record, is_event=True)
@@ -359,9 +351,8 @@ class Starts(RuleVerifier):
         looked_at = container.at(1) if in_sync else before
         back_off.early = ()
         if looked_at is not None and (in_sync is False or (in_sync and self._keeps_dead())):
-            back_off.early = back_off.too_early(
-                record.ts_ns, looked_at.ended_from_ns(self.context.times)
-            )
+            ended_ns = looked_at.ended_from_ns(self.context.times)
+            back_off.early = back_off.too_early(record.ts_ns, ended_ns)
         raises: bool | None = True if in_sync is False or self._keeps_dead() else None
         may_be_lost = container.was_inherited and not is_event
         if in_sync is None or (may_be_lost and self._is_first_relist(record.ts_ns)):

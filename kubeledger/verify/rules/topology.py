@@ -8,6 +8,7 @@ says, the policy and the NUMA nodes: then each is tried that goes with the decis
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any, Final, NamedTuple, cast, get_args
 
 from kubeledger.kubelet.topologymanager.explain import blame_text, blamed
@@ -121,12 +122,8 @@ class Affinities:
         }
         missing = [phrase for phrase, is_missing in lacking.items() if is_missing]
         missing += [] if offer is None else offer.missing
-        policies = [
-            Policy(name=name, numa_nodes=nodes)
-            for name in names
-            for nodes in machines
-            if (name, nodes) not in self._refuted
-        ]
+        open_ones = [each for each in product(names, machines) if each not in self._refuted]
+        policies = [Policy(name=name, numa_nodes=nodes) for name, nodes in open_ones]
         if not missing and not any(map(self._starts, policies)):
             missing = [_NO_START]
         return policies, missing
@@ -194,8 +191,10 @@ class Affinities:
         if "hint" in differs:
             differs["hint"] = _text(own)
         why = f"{why}, not {joined(f'{name} {value}' for name, value in differs.items())}"
-        size = (hint.affinity or 0).bit_count()
-        if "hint" in differs and self._by_distance and 2 <= size < len(policy.numa_nodes):
+        size, options = (hint.affinity or 0).bit_count(), context.settings.get(_OPTIONS)
+        # Then sets of nodes that lie closer together win, which no record shows.
+        by_distance = isinstance(options, dict) and str(options.get(PREFER_CLOSEST, "")) in _TRUE
+        if "hint" in differs and by_distance and 2 <= size < len(policy.numa_nodes):
             found = open_to("the distances of the NUMA nodes", denied=why)
         elif not wrong and not self._is_complete(offer):
             found = open_to("the hints of every provider", denied=why)
@@ -228,12 +227,6 @@ class Affinities:
             what = "lines about one merged hint name different hints"
             self._model.context.contradict(record.ts_ns, subject, what, *sides)
 
-    @property
-    def _by_distance(self) -> bool:
-        """Whether sets of nodes that lie closer together win, which no record shows."""
-        options = self._model.context.settings.get(_OPTIONS)
-        return isinstance(options, dict) and str(options.get(PREFER_CLOSEST, "")) in _TRUE
-
     def _wrong_subject(self, body: AffinityDecided, offer: Offer, pod: str) -> dict[str, Any]:
         """Fields that say for whom hints were merged, where it was for another."""
         context, logged = self._model.context, offer.body
@@ -253,11 +246,8 @@ class Affinities:
         context = self._model.context
         scope, seq = context.settings.get(_SCOPE), context.settings.seq
         own = "pod" if body.container is None else "container"
-        if (
-            seq in (None, self._scope_reported)
-            or scope in (UNKNOWN, own)
-            or not self._is_own(_SCOPE)
-        ):
+        is_told = seq in (None, self._scope_reported) or not self._is_own(_SCOPE)
+        if is_told or scope in (UNKNOWN, own):
             return
         self._scope_reported = seq
         sides = (seq or 0, f"{_SCOPE} = {scope}"), (record.seq, f"hints merged for a {own}")
@@ -278,12 +268,9 @@ class Affinities:
         gates = context.settings.get("featureGates")
         gates = gates if isinstance(gates, dict) else {}
         assert context.profile is not None
-        providers = (
-            1
-            + (gates.get("CPUManager", True) is not False)
-            + context.profile.resourcemanagers.memory_manager_gate_on
-        )
-        return not lines or lines >= providers
+        cpus = gates.get("CPUManager", True) is not False
+        memory = context.profile.resourcemanagers.memory_manager_gate_on
+        return not lines or lines >= 1 + cpus + memory
 
 
 def _of(hint: Hint) -> TopologyHint:

@@ -103,15 +103,11 @@ class Resizes:
             if self._context.coverage.missing(since_ns, record.ts_ns) is not None:
                 continue  # another resize may be in a line that is lost
             last, allocated = may_be[0]
-            self._context.contradict(
-                record.ts_ns,
-                f"pod/{allocated.namespace}/{allocated.pod}",
-                "allocated_pods_state and what is told of its resizes differ",
-                (last.seq, "a resize was allocated"),
-                (record.seq, "allocated_pods_state shows another allocation"),
-                by_absence=True,
-                kind=PodResized.kind,
-            )
+            subject, kind = f"pod/{allocated.namespace}/{allocated.pod}", PodResized.kind
+            why = "allocated_pods_state and what is told of its resizes differ"
+            shown = record.seq, "allocated_pods_state shows another allocation"
+            sides, at_ns = ((last.seq, "a resize was allocated"), shown), record.ts_ns
+            self._context.contradict(at_ns, subject, why, *sides, by_absence=True, kind=kind)
 
     def _followed(self, at: Record, body: PodResized) -> Judgement:
         """What the runtime made of it: of what was allocated and not before what was done.
@@ -182,11 +178,8 @@ class Resizes:
                 rulings += _rulings(case, now, config, profile, body)
             except BadInputError:
                 return lacks(("readable quantities of all pods",))
-            unknown += (
-                *_left_open(case, body),
-                *case.unknown_inputs,
-                *((_SWAP,) if config.swap_behavior else ()),
-            )
+            unknown += (*_left_open(case, body), *case.unknown_inputs)
+            unknown += (_SWAP,) if config.swap_behavior else ()
         if last is None:
             return lacks((_ASKED,))
         if unknown == (_ASKED,) and all(ruling.allowed for ruling in rulings):
@@ -298,9 +291,8 @@ def _ruling(
         expected = {"outcome": _OUTCOMES[reason], "message": refusal.message}
     said = {"outcome": body.outcome, "message": body.message}
     same_words = body.message is None or expected.get("message") == body.message
-    by_reason = body.reason in (None, DEFERRED, INFEASIBLE) or (
-        refusal is not None and refusal.reason == body.reason
-    )
+    own = None if refusal is None else refusal.reason
+    by_reason = body.reason in (None, DEFERRED, INFEASIBLE, own)
     return Ruling(
         allowed=expected["outcome"] == said["outcome"] and same_words and by_reason,
         why=_why(case, refusal, outcome),
@@ -333,16 +325,10 @@ def larger_than_node(pod: Pod, case: AdmissionCase) -> str:
 def _shows(given: PodResources, told: PodResized) -> bool:
     """Whether a state file shows what a record says that was allocated."""
     wanted = msgspec.convert(told.resources or {}, dict[str, ResourceRequirements])
+    shown = ((given.containers[n], of) for n, of in wanted.items() if n in given.containers)
     return all(
-        same_resources(
-            resources,
-            ResourceRequirements(
-                {**(given.containers[name].requests or {})},
-                {**(given.containers[name].limits or {})},
-            ),
-        )
-        for name, resources in wanted.items()
-        if name in given.containers
+        same_resources(of, ResourceRequirements({**(has.requests or {})}, {**(has.limits or {})}))
+        for has, of in shown
     )
 
 

@@ -68,11 +68,8 @@ def kernel_values(
     if by_systemd or quotas == (_NONE,):
         periods = _distinct([*periods, QUOTA_PERIOD_US])
     limits = _distinct(limit for asked in memory for limit in _limits(asked, unified=unified))
-    values: Values = {
-        "cpu_quota_us": quotas,
-        "cpu_period_us": periods,
-        "memory_limit_bytes": limits,
-    }
+    values: Values = {"cpu_quota_us": quotas, "cpu_period_us": periods}
+    values["memory_limit_bytes"] = limits
     if not unified:
         return {**values, "cpu_shares": _distinct(shares)}
     formulas = (weight_of_shares, weight_of_shares_curved)[: 2 if by_runtime else 1]
@@ -230,14 +227,11 @@ def _compared(body: CgroupUpdated, option: Option) -> Compared | None:
     elif others := [key for key in expected if recorded[key] != expected[key]]:
         given = (f"{_name(key)} of {_shown(recorded[key])}" for key in others)
         why = f"{why}; also possible: {', '.join(given)}"
+    whole, is_chosen, certain = nested(expected), recorded == expected, body.level != "qos"
     ruling = Ruling(
-        allowed=not wrong,
-        chosen=recorded == expected,
-        expected=nested(expected),
-        why=why,
-        inputs=option.inputs,
-        certain=body.level != "qos",
-    )
+        allowed=not wrong, chosen=is_chosen, expected=whole, why=why, inputs=option.inputs,
+        certain=certain,
+    )  # fmt: skip
     return Compared(ruling, nested(recorded), wrong)
 
 

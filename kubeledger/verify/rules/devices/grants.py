@@ -185,18 +185,14 @@ class Grants:
 
     def _disputed(self, record: Record, body: DevicesAllocated, entry: Entry) -> Judgement:
         """Log and checkpoint name different devices for one allocation."""
-        self._model.context.contradict(
-            max(record.ts_ns, entry.when[0]),
-            self._model.subject(record, body.pod_uid or "", body.container),
-            f"log and checkpoint name different devices of {body.resource} for one allocation",
-            (record.seq, f"container {body.container} got {listing(body.device_ids)}"),
-            (entry.when[1], f"it holds {listing(entry.ids)}"),
-        )
-        why = (
-            f"the checkpoint written after it holds {listing(entry.ids)} for container "
-            f"{body.container}, not {listing(body.device_ids)}"
-        )
-        return same(False, why, expected={"device_ids": sorted(entry.ids)})
+        subject = self._model.subject(record, body.pod_uid or "", body.container)
+        why = f"log and checkpoint name different devices of {body.resource} for one allocation"
+        got, held = listing(body.device_ids), listing(entry.ids)
+        granted = record.seq, f"container {body.container} got {got}"
+        sides, at_ns = (granted, (entry.when[1], f"it holds {held}")), entry.when[0]
+        self._model.context.contradict(max(record.ts_ns, at_ns), subject, why, *sides)
+        whose = f"the checkpoint written after it holds {held} for container {body.container}"
+        return same(False, f"{whose}, not {got}", expected={"device_ids": sorted(entry.ids)})
 
     def _by_rule(
         self, record: Record, devices: frozenset[str], holder: Holder, state: NodeState

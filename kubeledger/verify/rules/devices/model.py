@@ -12,9 +12,9 @@ from kubeledger.model.record import Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, lacks, same
 from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.evidence.pod_objects import Spec, specs_in
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.rules.activity import misnamed
-from kubeledger.verify.rules.assignments import Spec, specs_in
 from kubeledger.verify.rules.devices.evidence import Evidence, Holdings
 from kubeledger.verify.rules.devices.first_pass import FirstPass, Holder, when_of
 from kubeledger.verify.rules.devices.lists import When

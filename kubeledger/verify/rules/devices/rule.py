@@ -121,15 +121,13 @@ class DeviceVerifier(RuleVerifier):
         model.log_began_ns = when[0]
         read = model.first_pass.shows_all(when)
         model.holdings.complete = read is not None
-        for holder, (ts_ns, seq), body in (
-            model.first_pass.late_grants() if read is not None else ()
-        ):
+        late = model.first_pass.late_grants() if read is not None else ()
+        for holder, (ts_ns, seq), body in late:
             if model.first_pass.added.get(holder[0], (-1, 0)) < when:
                 is_read = read is not None and ts_ns <= read[0]  # else granted nobody knows when
                 if is_read or model.holdings.get(holder) is None:
-                    model.holdings.take(
-                        holder, Held(frozenset(body.device_ids), seq, certain=is_read)
-                    )
+                    held = Held(frozenset(body.device_ids), seq, certain=is_read)
+                    model.holdings.take(holder, held)
 
     def _decided(self, record: Record, body: AffinityDecided, state: NodeState) -> None:
         self._affinities.decided(self, record, body, state)
@@ -259,10 +257,8 @@ class DeviceVerifier(RuleVerifier):
         if changed or (holder, devices) in self._disputed:
             return
         self._disputed.add((holder, devices))
-        self.context.contradict(
-            record.ts_ns,
-            f"container/{model.name_of(entry.pod_uid)}/{entry.container}",
-            f"a checkpoint holds other devices of {entry.resource} than the container was granted",
-            (held.seq, f"container {entry.container} got {listing(held.devices or ())}"),
-            (record.seq, f"it holds {listing(devices)}"),
-        )
+        subject = f"container/{model.name_of(entry.pod_uid)}/{entry.container}"
+        why = f"a checkpoint holds other devices of {entry.resource} than the container was granted"
+        got = held.seq, f"container {entry.container} got {listing(held.devices or ())}"
+        sides = got, (record.seq, f"it holds {listing(devices)}")
+        self.context.contradict(record.ts_ns, subject, why, *sides)

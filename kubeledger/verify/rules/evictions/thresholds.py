@@ -301,9 +301,8 @@ class Conditions:
                 self._possible[name] = ts_ns
         sure, possible = self._sure, self._possible
         self.sure = frozenset(n for n, at in sure.items() if ts_ns + CLOCK_NS - at < period_ns)
-        self.possible = frozenset(
-            n for n, at in possible.items() if ts_ns - at - CLOCK_NS < period_ns
-        )
+        latest_ns = period_ns + CLOCK_NS
+        self.possible = frozenset(n for n, at in possible.items() if ts_ns - at < latest_ns)
         self.open = frozenset(n for n in self.possible - self.sure if sure.get(n) != possible[n])
 
     def at(self, name: str, until_ns: int, period_ns: int, *, settled: bool) -> Pressure:

@@ -299,17 +299,12 @@ class ImageVerifier(RuleVerifier):
             if known[image_id].before and not run.loose:
                 continue  # it may have been used before the first record
             fields: Fields = {"image_id": image_id, "size_bytes": known[image_id].size_bytes}
-            why = (
-                f"image {short(image_id)} was not in use and old enough, and "
-                f"{worlds[0].done.bytes_to_free} bytes were to be freed, but its removal is not "
-                "recorded"
-            )
-            owed.append(
-                replace(
-                    debt, kind=ImageDeleted.kind, subject=f"image/{image_id}",
-                    expected={**fields, "pass": "space"}, why=why, rule=_RULE_REMOVAL,
-                )
-            )  # fmt: skip
+            why = f"image {short(image_id)} was not in use and old enough, and "
+            why += f"{worlds[0].done.bytes_to_free} bytes were to be freed, but its removal is not "
+            why += "recorded"
+            due = replace(debt, kind=ImageDeleted.kind, why=why, rule=_RULE_REMOVAL)
+            due.subject, due.expected = f"image/{image_id}", {**fields, "pass": "space"}
+            owed.append(due)
         for each in owed:
             (self.context.convict if run.loose else self.context.debts.call)(each)
 
