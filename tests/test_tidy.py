@@ -143,15 +143,24 @@ def _tree(module: Path) -> ast.Module:
 
 
 def _needed(module: Path) -> Iterator[str]:
-    """Modules of the package that a module imports, wherever in it, as dotted names."""
-    for node in ast.walk(_tree(module)):
+    """Modules of the package that a module needs to run, as dotted names."""
+    for node in _statements(_tree(module)):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
             yield from (name for name in names if name in NAMES)
 
 
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """All of a tree, but for what stands there for type checkers alone."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        yield node
+        yield from _statements(node)
+
+
 def test_no_circle_of_imports() -> None:
-    """Not even one that is closed only inside functions or for type checkers."""
+    """Not even one that is closed only inside functions; types may name each other."""
     needs = {name: tuple(_needed(module)) for name, module in NAMES.items()}
     TopologicalSorter(needs).prepare()  # raises CycleError, which names a circle
 

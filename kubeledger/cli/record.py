@@ -199,6 +199,9 @@ def _report(recorder: Recorder) -> None:
             ),
             err=True,
         )
+        for finding in report.findings:
+            if finding.finding.startswith("kept_sources"):
+                click.echo(f"warning: {finding.message}", err=True)
     while reader.dropped:
         choice = reader.dropped.pop(0).choice
         words = f"dropped as too old: records {choice.first_seq} to {choice.last_seq}"

@@ -19,7 +19,8 @@ from kubeledger.fleet.lake import Lake, lake_file
 from kubeledger.fleet.layout import COMPACT, compact_path
 from kubeledger.fleet.tables import NULLABLE
 from kubeledger.fleet.types import Compacted, Head, LakeFile
-from kubeledger.ledger.history.parts import engine, quoted
+from kubeledger.ledger.engine import engine
+from kubeledger.ledger.history.parts import quoted
 
 JSON_COLUMNS: dict[str, tuple[str, ...]] = {
     "records": ("body",),
@@ -67,8 +68,6 @@ def files_to_read(lake: Lake, heads: Iterable[Head], room: str) -> list[ReadFile
     """The files that hold each node's rows once.
 
     Args:
-        lake: is asked for its compacted files.
-        heads: the newest markers.
         room: ``records``, ``verdicts`` or that of a table of episodes.
     """
     named = {

@@ -260,11 +260,7 @@ class _LedgerContent:
 
 
 def _refuse_damaged(tree: Collected) -> None:
-    """Nobody reads an import's warnings in a fleet, where a part would pass for the whole.
-
-    Raises:
-        BadInputError: an archive or a compressed file that was read to its end is cut off.
-    """
+    """Nobody reads an import's warnings in a fleet, where a part would pass for the whole."""
     found = [f"is a damaged archive: {tree.damage}"] if tree.damage else []
     cut = [each.file or "" for each in tree.findings if each.finding == INCOMPLETE]
     found += (f"{name}: {tree.skipped[name]}" for name in cut)

@@ -88,9 +88,7 @@ def commit_generation(
     Where it is that already, prove that the lake has what would be written.
 
     Args:
-        lake: where it goes.
         scratch: holds the ledger, and takes the files.
-        sources: (n,) of the ledger.
         summary: what is known of the node beside its ledger.
         base: the generation that it was built upon.
         broken: paths of its files that are not what was written: others take their place.
@@ -171,11 +169,7 @@ def _commit(lake: Lake, head: Head, base: Head | None, created: Sequence[str]) -
 
 
 class _Clock:
-    """Outcomes, and the processor time that it took to find them.
-
-    Attributes:
-        spent_ns: so far.
-    """
+    """Outcomes, and the processor time that it took to find them."""
 
     def __init__(self, outcomes: Iterator[Outcome]) -> None:
         self._outcomes = outcomes
@@ -205,7 +199,6 @@ def _stored(lake: Lake, made: _File, before: Sequence[LakeFile], created: list[s
     one becomes its copy. It is written again all the same, for a sweep removes what is old.
 
     Args:
-        lake: where it goes.
         before: sound files of the generation before.
         created: gets its path if nothing was there.
     """
@@ -248,11 +241,7 @@ def _is_sound(left: Path, ours: LakeFile) -> bool:
 
 
 def _proved(lake: Lake, head: Head, files: Sequence[_File]) -> Head:
-    """Compare a generation with the same one made again, and its files with what was written.
-
-    Raises:
-        StorageError: one is another.
-    """
+    """Compare a generation with the same one made again, and its files with what was written."""
     again = {_slot(file.path): digest_of_file(file.file) for file in files}
     for file in head.files:
         is_as_written = lake.store.digest(file.path) == file.digest

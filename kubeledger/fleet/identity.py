@@ -91,9 +91,6 @@ def identity_of(
     """Find out which node of the lake a source's node is.
 
     Args:
-        lake: where it will stand.
-        spec: of the task.
-        content: what it holds.
         pods: UIDs of the pods that the lake knows of a node; asked for only where nothing else
             distinguishes nodes.
 

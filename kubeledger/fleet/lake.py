@@ -39,13 +39,7 @@ from kubeledger.fleet.layout import (
 )
 from kubeledger.fleet.types import Compacted, Failure, Head, LakeFile
 from kubeledger.model.errors import BadQuestionError, DamagedLedgerError, KubeledgerError
-from kubeledger.remote.store import (
-    StorageError,
-    Store,
-    StoredObject,
-    absolute_url,
-    digest_of_file,
-)
+from kubeledger.remote.store import StorageError, Store, StoredObject, absolute_url, digest_of_file
 
 R = TypeVar("R")
 
@@ -72,11 +66,7 @@ class Swept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lake:
-    """A lake, for readers and writers.
-
-    Attributes:
-        store: its objects.
-    """
+    """A lake, for readers and writers."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -310,9 +300,6 @@ class Lake:
         Args:
             prefix: whole segments.
             known: path -> marker that need not be read again unless its tag changed.
-
-        Raises:
-            StorageError: markers change faster than they can be read.
         """
         for _ in range(_LOOKS):
             tags = {each.path: each.tag for each in filter(_is_json, self.store.list(prefix))}

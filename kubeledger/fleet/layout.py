@@ -35,8 +35,6 @@ def run_id(sources: Sequence[str], chain: str, rules: str, *labels: str | None) 
     """ID of a generation: the same for the same sources, records, rules and labels.
 
     Args:
-        sources: (n,) identities, in any order.
-        chain: chain digest of the last record.
         labels: what else is in the node's row.
 
     Returns:

@@ -43,9 +43,6 @@ _NODE_COLUMNS = {**columns_of(NodeSummary), "generation": "BIGINT", "sources": "
 class LakeTables:
     """The tables of all nodes of a lake.
 
-    Args:
-        url: of the lake.
-
     Raises:
         BadQuestionError: there is none.
         DamagedLedgerError, StorageError: as ``Lake.open``.

@@ -32,10 +32,6 @@ class RemoteFiles(AbstractFileSystem):  # type: ignore[misc] # fsspec has no typ
     """Files that are read, by ``lake://`` and their path below the lake's URL.
 
     Each is read as a whole before it is answered from, and proved; small ones just once.
-
-    Args:
-        lake: whose.
-        files: that there are.
     """
 
     protocol = PROTOCOL

@@ -87,7 +87,6 @@ def plan_import(
     are those that the settings call by another pool or cluster.
 
     Args:
-        lake: where they shall be.
         sources: (n,) absolute URLs.
         settings: the spec of all of them, without the source.
         stamp_of: see ``SourceSeen.stamp``; a source that it does not know becomes a task, which
@@ -148,11 +147,7 @@ def _verifications(
 
 
 def _refuse_another_node(found: Sequence[tuple[Head, SourceSeen]], settings: NodeSpec) -> None:
-    """Records are of the node that they were imported for.
-
-    Raises:
-        BadQuestionError: the settings name another cluster or node than the lake has of a source.
-    """
+    """Records are of the node that they were imported for."""
     for head, known in found:
         row = head.summary
         is_in = settings.cluster is None or row.cluster in (None, settings.cluster)
@@ -228,10 +223,7 @@ def run_plan(
     Whoever stops in the middle begins again with a new plan, which has the rest.
 
     Args:
-        plan: what is to be done.
-        task: ``node_task``.
         attempts: of a task whose worker dies, whose storage fails, or that lacks memory or disk.
-        timeout_s: longest time of a task; None: none.
 
     Raises:
         KubeledgerError: no task can run, the lake takes no failures, or workers on other machines
@@ -266,11 +258,7 @@ def run_plan(
 
 
 def _need_shared(lake: Lake, result: NodeResult) -> None:
-    """A lake in a directory must be the same one for workers on other machines.
-
-    Raises:
-        BadQuestionError: what a worker has written is not here.
-    """
+    """A lake in a directory must be the same one for workers on other machines."""
     for head in result.heads:
         if not lake.store.list(done_of(head.node)):
             raise BadQuestionError(

@@ -108,9 +108,6 @@ def _matches(parts: Sequence[str], wanted: Sequence[str]) -> bool:
 def stamp_of(url: str) -> str:
     """Shows, without reading a source, whether it is as it was: 32 hex digits.
 
-    Args:
-        url: absolute.
-
     Raises:
         BadInputError: there is nothing, or it cannot be looked at.
         StorageError: storage does not answer.
@@ -122,7 +119,6 @@ def fetch(url: str, scratch: Path) -> Fetched:
     """Bring a source to this machine; one that is there already stays where it is.
 
     Args:
-        url: absolute.
         scratch: an empty directory for what is brought here; the caller removes it.
 
     Raises:
@@ -170,11 +166,7 @@ def _changed(url: str) -> BadInputError:
 
 
 def _listed(url: str) -> list[_Entry]:
-    """Files of a source, sorted by name.
-
-    Raises:
-        BadInputError: there are none.
-    """
+    """Files of a source, sorted by name."""
     found = _listed_remote(url) if "://" in url else _listed_local(Path(url))
     if not found:
         raise BadInputError(
@@ -249,11 +241,7 @@ def _digest_of(lines: Iterable[str]) -> str:
 
 
 def _need_room(scratch: Path, size_bytes: int) -> None:
-    """An import of files takes at least as much again as they do.
-
-    Raises:
-        OSError: there is not so much.
-    """
+    """An import of files takes at least as much again as they do."""
     free_bytes = shutil.disk_usage(scratch).free
     if free_bytes < 2 * size_bytes:
         raise OSError(ENOSPC, f"{2 * size_bytes} bytes are needed and {free_bytes} free", scratch)

@@ -19,10 +19,10 @@ from kubeledger.analyze.sql.ledger_tables import DERIVED, DerivedTable, folded
 from kubeledger.analyze.sql.tables import VERIFIED_COLUMNS
 from kubeledger.fleet.identity import digest_of_code
 from kubeledger.fleet.types import NodeSummary, columns_of
+from kubeledger.ledger.engine import engine
 from kubeledger.ledger.history.parts import (
     ROW_COLUMNS,
     create_lines,
-    engine,
     pieces_of,
     quoted,
     rows_sql,
@@ -66,7 +66,6 @@ class DateFile(NamedTuple):
 
     Attributes:
         date: ``YYYY-MM-DD``.
-        path: the Parquet file.
     """
 
     date: str
@@ -218,8 +217,7 @@ class NodeTables:
         for day, rows in dates:
             path = self.directory / f"{table}-{day}.parquet"
             self._copy(
-                f"SELECT {columns} FROM {table} WHERE {date} = {quoted(day)} ORDER BY {order}",
-                path,
+                f"SELECT {columns} FROM {table} WHERE {date} = {quoted(day)} ORDER BY {order}", path
             )
             files.append(DateFile(day, path, rows))
         return files

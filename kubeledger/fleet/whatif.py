@@ -70,7 +70,6 @@ def ask_nodes(
     Args:
         question: what a worker does, by ``on_ledger``.
         task_of: the node's task that a spec is about.
-        attempts: how often a task is started at most.
         timeout_s: longest time of an attempt; None: none.
 
     Raises:
@@ -157,7 +156,6 @@ class WhatifSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One task.
 
     Attributes:
-        task: the node.
         settings, versions, configs: as of ``variants_for``.
     """
 

@@ -73,13 +73,14 @@ from kubeledger.model.errors import BadInputError, BadQuestionError, LedgerUnava
 from kubeledger.model.record import Record
 
 _NOT_REREAD = (
-    "what the ledger kept of an earlier import is damaged, so that it was not read again together "
-    "with this (`kubeledger audit` names it)"
+    "what the ledger kept of an earlier import is damaged or gone, so that it was not read again "
+    "together with this: `kubeledger audit` names it, and importing its files again keeps them anew"
 )
 
-_TOO_MUCH = (
-    "what earlier imports of this node read was not read again together with this, for it is more "
-    f"than {REREAD_BYTES_MAX >> 20:,} MiB: each piece tells only what its own files show"
+_NOT_KEPT = (
+    "what earlier imports of this node read was not read again together with this, for it was not "
+    f"kept (it is more than {REREAD_BYTES_MAX >> 20:,} MiB, or this ledger is a copy): each piece "
+    "tells only what its own files show"
 )
 
 BATCH = 1000
@@ -198,14 +199,19 @@ def ingest(
     """
     node = plan.context.node
     history = history_of(ledger, writer, node)
+    store = KeptSources(ledger.path, node)
     coverage = coverage_of(plan.bundle.files, history.imported)
     _refuse_nothing(plan)
+    numbers = {run.digest: n for n, run in enumerate(history.runs) if run.complete and run.digest}
+    if keep and numbers:
+        store.begin(numbers)
     if plan.digest in history.completed or coverage.is_whole:
         _refuse_another_year(plan, ledger, history)
+        if keep and plan.digest in numbers and not store.is_whole(plan.digest):
+            keep_sources(plan, plan, options, store, numbers[plan.digest])
         report = _report(plan)
         report.already = True
         return report
-    store = KeptSources(ledger.path, node)
     kept = store.imports(history.completed)
     gone_on = _gone_on(plan, options, ledger, store, history)
     if gone_on is not None:
@@ -229,10 +235,10 @@ def ingest(
     if keep and (seams := ingestion.seams()):
         with suppress(LedgerUnavailableError), ledger.reading(node) as look:
             save_seams(ledger.snapshots(node, CARRIED), look, seams)
-    is_alone = kept and seam is None and complete is plan
-    if is_alone or store.is_too_much(history.completed, complete.reread):
-        report.findings.append(Finding("kept_sources_too_much", None, _TOO_MUCH))
-    elif store.is_damaged(history.completed, complete.reread):
+    left = store.left(numbers, complete.reread) if keep else set()
+    if (kept and seam is None and complete is plan) or False in left:
+        report.findings.append(Finding("kept_sources_too_much", None, _NOT_KEPT))
+    elif left:
         report.findings.append(Finding("kept_sources_damaged", None, _NOT_REREAD))
     return report
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
-from kubeledger.ingest.carried import Surveys, is_plain
+from kubeledger.ingest.carried import Surveys
 from kubeledger.ingest.klog.log_survey import survey_log
 from kubeledger.ingest.planning.bundle import Bundle, FoundFile, ImportOptions, drop_copies
 from kubeledger.ingest.planning.plan import Plan, has_version, make_plan
@@ -99,8 +99,6 @@ def keep_sources(
         BadInputError: a source cannot be read.
     """
     has_contents = _size_of(plan) <= REREAD_BYTES_MAX
-    if not has_contents and not is_plain(plan):
-        return
     files = piece.bundle.files
     spans = plan.timing.spans
     span = (plan.timing.first_ts_ns, plan.timing.last_ts_ns)

@@ -44,9 +44,7 @@ def points(task: Task, *, total_pages: int, page_bytes: int) -> int | None:
     """Points of a process; None for one that is never killed.
 
     Args:
-        task: its row in the table.
         total_pages: that the adjustment is a share of.
-        page_bytes: size of a page.
 
     Source: Linux 6.12 mm/oom_kill.c oom_badness
     """

@@ -217,7 +217,7 @@ class KeptImport(msgspec.Struct, frozen=True, kw_only=True):
         number: of how many imports this is; they are read again in this order.
         name: of the bundle.
         kubelet_version, year: options that the user gave.
-        sources: sorted by file.
+        sources: sorted by file; none where there is nothing but the import's records.
         has_contents: their contents are kept, too; else an import can only go on after them.
     """
 
@@ -247,35 +247,37 @@ class KeptSources:
         found = []
         for digest in sorted(set(completed)):
             known = self._load(digest)
-            if known is not None and all(
-                source.digest in unread or self.content(source.digest).is_file()
-                for source in known.sources
-            ):
+            if known is not None and self._is_there(known, unread):
                 found.append(known)
         return sorted(found, key=lambda known: (known.number, known.digest))
 
-    def is_damaged(self, completed: Iterable[str], reread: Collection[str]) -> bool:
-        """Whether the sources of an import were kept, and cannot be read again.
+    def _is_there(self, known: KeptImport, unread: Collection[str] = ()) -> bool:
+        digests = [source.digest for source in known.sources]
+        return bool(digests) and all(
+            digest in unread or self.content(digest).is_file() for digest in digests
+        )
+
+    def is_whole(self, digest: str) -> bool:
+        """Whether all that is to be kept of an import is there, as it was."""
+        known = self._load(digest)
+        return (
+            known is not None
+            and bool(known.sources)
+            and not (known.has_contents and any(self._flaws_of(known, set())))
+        )
+
+    def left(self, completed: Iterable[str], reread: Collection[str]) -> set[bool]:
+        """Why the sources of imports were not read again.
 
         Args:
             completed: digests of completed imports.
             reread: those of them whose sources were read.
+
+        Returns:
+            False where they were not kept, True where they were and are damaged, or gone.
         """
-        left = self._left(completed, reread)
-        return any(known is None or known.has_contents for known in left)
-
-    def is_too_much(self, completed: Iterable[str], reread: Collection[str]) -> bool:
-        """Whether the sources of an import were too much to be kept; arguments as above."""
-        left = self._left(completed, reread)
-        return any(known is not None and not known.has_contents for known in left)
-
-    def _left(
-        self, completed: Iterable[str], reread: Collection[str]
-    ) -> Iterator[KeptImport | None]:
-        for digest in completed:
-            path = self._directory / (digest + _INDEX_SUFFIX)
-            if digest not in reread and path.is_file():
-                yield self._load(digest)
+        found = (self._load(digest) for digest in completed if digest not in reread)
+        return {known is None or known.has_contents for known in found}
 
     def content(self, digest: str) -> Path:
         """Where a source's content stands, compressed."""
@@ -303,14 +305,42 @@ class KeptSources:
                 sync(temporary)
             for path, temporary in written.items():
                 temporary.replace(path)
-            save_sealed(self._directory / (kept.digest + _INDEX_SUFFIX), kept)
+            self._save(kept)
+
+    def _save(self, kept: KeptImport) -> None:
+        save_sealed(self._directory / (kept.digest + _INDEX_SUFFIX), kept)
+
+    def begin(self, completed: Iterable[str]) -> None:
+        """Where nothing is kept, note of completed imports that their sources are not here.
+
+        So it is in a copy of a ledger; what is gone later can be told from that.
+
+        Raises:
+            LedgerUnavailableError: the operating system refused.
+        """
+        if self._directory.is_dir():
+            return
+        with storage_errors("note which sources are kept", self._directory):
+            make_directory(self._directory)
+            for number, digest in enumerate(completed):
+                self._save(
+                    KeptImport(
+                        digest=digest,
+                        number=number,
+                        name="",
+                        kubelet_version=None,
+                        year=None,
+                        sources=(),
+                        has_contents=False,
+                    )
+                )
 
     def flaws(self, completed: Collection[str] = ()) -> Iterator[tuple[Path, str]]:
         """Each file that a later import would not read again, and why.
 
         Args:
-            completed: digests of completed imports. Where one of them has no list, a copy that no
-                list names is its; else it is what an import left that died.
+            completed: digests of completed imports, of which each has a list. Where one has none,
+                a copy that no list names is its; else it is what an import left that died.
 
         Raises:
             LedgerUnavailableError: a file cannot be read.
@@ -319,26 +349,35 @@ class KeptSources:
             return
         proved: set[str] = set()
         with storage_errors("read the kept sources", self._directory):
-            for path in sorted(self._directory.glob(f"*{_INDEX_SUFFIX}")):
-                known = self._load(path.name.removesuffix(_INDEX_SUFFIX))
-                if known is None:
-                    yield path, "the list of an import's kept sources is damaged"
-                for source in known.sources if known and known.has_contents else ():
-                    if source.digest not in proved:
-                        proved.add(source.digest)
-                        content = self.content(source.digest)
-                        if not content.is_file():
-                            yield content, f"the kept copy of {source.file} is not there"
-                        elif _digest_of(content) != source.digest:
-                            yield content, f"the kept copy of {source.file} is damaged"
             lists = {path.name for path in self._directory.glob(f"*{_INDEX_SUFFIX}")}
-            is_lost = any(digest + _INDEX_SUFFIX not in lists for digest in completed)
+            lost = {digest + _INDEX_SUFFIX for digest in completed} - lists
+            for name in sorted(lists | lost):
+                known = self._load(name.removesuffix(_INDEX_SUFFIX))
+                if known is None:
+                    how = "is not there" if name in lost else "is damaged"
+                    yield self._directory / name, f"the list of an import's kept sources {how}"
+                elif known.has_contents:
+                    yield from self._flaws_of(known, proved)
             for path in sorted(self._directory.glob(f"*{_CONTENT_SUFFIX}")):
-                if is_lost and path.name.removesuffix(_CONTENT_SUFFIX) not in proved:
+                if lost and path.name.removesuffix(_CONTENT_SUFFIX) not in proved:
                     yield path, "the list that named this kept copy is lost"
 
-    def forget_before(self, ts_ns: int) -> None:
+    def _flaws_of(self, known: KeptImport, proved: set[str]) -> Iterator[tuple[Path, str]]:
+        for source in known.sources:
+            if source.digest in proved:
+                continue
+            proved.add(source.digest)
+            content = self.content(source.digest)
+            if not content.is_file():
+                yield content, f"the kept copy of {source.file} is not there"
+            elif _digest_of(content) != source.digest:
+                yield content, f"the kept copy of {source.file} is damaged"
+
+    def forget_before(self, ts_ns: int, standing: Collection[str] = ()) -> None:
         """Remove imports all of whose sources are of a time up to ``ts_ns``, which was dropped.
+
+        Args:
+            standing: digests of imports of which records are left.
 
         Raises:
             LedgerUnavailableError: a file cannot be removed.
@@ -350,9 +389,10 @@ class KeptSources:
             for path in sorted(self._directory.iterdir()):
                 if path.name.endswith(_INDEX_SUFFIX):
                     known = self._load(path.name.removesuffix(_INDEX_SUFFIX))
-                    if known is None or all(s.last_ts_ns <= ts_ns for s in known.sources):
+                    is_old = known is None or all(s.last_ts_ns <= ts_ns for s in known.sources)
+                    if is_old and path.name.removesuffix(_INDEX_SUFFIX) not in standing:
                         remove(path)
-                    else:
+                    elif known is not None:
                         wanted |= {self.content(source.digest).name for source in known.sources}
             for path in sorted(self._directory.iterdir()):
                 if not path.name.endswith(_INDEX_SUFFIX) and path.name not in wanted:

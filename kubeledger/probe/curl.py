@@ -39,7 +39,6 @@ def differences(
     """What differs, that which matters here first.
 
     Args:
-        tick: its last.
         environ: of the shell from which curl would be called.
     """
     last = tick.attempts[-1]

@@ -80,9 +80,7 @@ def dial(host: str, port: int, watch: Watch, exchange: Exchange, *, lingers: boo
 
     Args:
         host: an address, or a name; empty for this machine.
-        port: 1 to 65535.
         watch: the probe's timeout, which holds for all addresses together.
-        exchange: gets its phases and addresses.
         lingers: whether the socket is closed within a second, without TIME_WAIT.
 
     Raises:
@@ -324,7 +322,6 @@ def tcp_attempt(host: str, port: int, timeout_ns: int, facts: ProberFacts) -> At
     """Execute a TCP probe.
 
     Source: v1.36.2 pkg/probe/tcp/tcp.go DoTCPProbe
-    Differs: no
     """
     watch = Watch(timeout_ns)
     exchange = Exchange()

@@ -67,8 +67,7 @@ def grpc_attempt(
     watch = Watch(timeout_ns)
     agent = f"{agent} grpc-go"
     exchange = Exchange(
-        sent=(f"POST {_CHECK}", f"user-agent: {agent}", f"service: {service!r}"),
-        address=to.address,
+        sent=(f"POST {_CHECK}", f"user-agent: {agent}", f"service: {service!r}"), address=to.address
     )
     lingers = facts.grpc_dials_like_others and facts.sockets_linger_a_second
     try:
@@ -88,11 +87,7 @@ def grpc_attempt(
 def _connected(
     to: GRPCConnection, watch: Watch, exchange: Exchange, *, lingers: bool
 ) -> tuple[Connection, UnaryCall]:
-    """A connection to a server of HTTP/2; whatever else comes, it is tried until the timeout.
-
-    Raises:
-        TransportError: the time is over; ``exchange.received`` says what came instead.
-    """
+    """A connection to a server of HTTP/2; whatever else comes, it is tried until the timeout."""
     from kubeledger.record.sources.grpc_call import GRPCStatusError, UnaryCall
 
     for retry in count():
@@ -117,12 +112,7 @@ def _connected(
 
 
 def _called(
-    call: UnaryCall,
-    to: GRPCConnection,
-    service: str,
-    agent: str,
-    watch: Watch,
-    exchange: Exchange,
+    call: UnaryCall, to: GRPCConnection, service: str, agent: str, watch: Watch, exchange: Exchange
 ) -> Execution:
     from kubeledger.record.sources.grpc_call import GRPCStatusError
 

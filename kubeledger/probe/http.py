@@ -28,7 +28,6 @@ def http_attempt(request: HTTPRequest, timeout_ns: int, facts: ProberFacts) -> A
     """Execute an HTTP probe.
 
     Args:
-        request: the first.
         timeout_ns: for all requests together, from the first lookup to the last byte of the body.
 
     Source: v1.36.2 pkg/probe/http/http.go DoHTTPProbe; Go 1.25 net/http Client.do

@@ -40,8 +40,6 @@ class Reply:
     """A reply, read as far as asked.
 
     Attributes:
-        status: its code.
-        head: its lines.
         whole: True when the body that was read is all of it.
     """
 
@@ -217,7 +215,6 @@ def _length_of_body(status: int, head: tuple[str, ...]) -> int | str:
     """How long the body is: bytes, ``chunked``, or up to the ``close``.
 
     Source: Go 1.25 net/http transfer.go parseTransferEncoding, fixLength
-    Differs: no
     """
     encodings = _values(head, "transfer-encoding")
     chunked = bool(encodings) and not head[0].startswith(("HTTP/1.0", "HTTP/0"))
@@ -275,7 +272,6 @@ class HTTP2Reply:
     """A reply, read as far as asked; as ``http1.Reply``.
 
     Attributes:
-        status: its code.
         head: its lines, the status first.
         whole: True when the body that was read is all of it.
     """

@@ -132,7 +132,6 @@ def probe_once(
     Args:
         plan: the probe, not an exec probe.
         worker: updated in place.
-        agent: of ``user_agent``.
     """
     at_ns = time.time_ns()
     attempts: list[Attempt] = []

@@ -46,11 +46,9 @@ def run_series(
     """Make all probes ``repeat`` times, one after the other.
 
     Args:
-        plans: (n,) its probes.
         environ: of the shell from which curl would be called.
         repeat: how often each.
         period_ns: from one tick of a probe to its next; None: the probe's own.
-        seen: called after each tick.
 
     Returns:
         (n,) series, in the order of ``plans``.

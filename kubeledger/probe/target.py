@@ -10,12 +10,7 @@ import msgspec
 from kubeledger.kubelet.kube.pod import GRACE_PERIOD_S, HTTP_GET, PROBE
 from kubeledger.kubelet.kube.statuses import ALWAYS
 from kubeledger.kubelet.prober.objects import Container, Pod, Probe
-from kubeledger.kubelet.prober.prober import (
-    ContainerPort,
-    Handler,
-    ProbeHandler,
-    handler_of,
-)
+from kubeledger.kubelet.prober.prober import ContainerPort, Handler, ProbeHandler, handler_of
 from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.prober import ProbeType
@@ -31,7 +26,6 @@ class PodTarget(msgspec.Struct, kw_only=True):
     Attributes:
         pod: as the prober reads it, with the defaults that the API server gives.
         ip: the first of its IPs, which is the one that probes go to; empty for none.
-        raw: the whole object.
     """
 
     namespace: str
@@ -54,7 +48,6 @@ class ProbePlan(msgspec.Struct, kw_only=True):
         spec: its times and thresholds.
         handlers: of the spec, with the API server's defaults.
         handler: that this version asks; None for none it knows.
-        ports: of the container.
         grace_s: of a kill by this probe.
     """
 
@@ -77,7 +70,6 @@ def pod_target(raw: dict[str, Any], address: str | None = None) -> PodTarget:
     """Read a pod.
 
     Args:
-        raw: the API's JSON.
         address: to probe instead of the pod's IP.
 
     Raises:

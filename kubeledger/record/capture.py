@@ -40,10 +40,8 @@ class Durable(NamedTuple):
     """What another thread may read of the open chapter.
 
     Attributes:
-        path: its file.
         end: bytes that are on disk.
         begun_ns: time of its first batch.
-        size_bytes: of its observations.
         polled_ns: when sources were last asked.
         settled_ns: when they had last no more than is captured; None: not since the start.
     """
@@ -110,9 +108,7 @@ class Capture:
         """Make a batch durable; how many bytes were written.
 
         Args:
-            now_ns: the present.
             cursors: source -> from where it goes on after what was seen.
-            seen: what was observed.
 
         Raises:
             LedgerUnavailableError: disk full and the like; nothing of the batch counts.

@@ -40,7 +40,6 @@ class Batch(msgspec.Struct, frozen=True):
     Attributes:
         at_ns: when, UTC.
         cursors: source -> from where it goes on; those that changed.
-        seen: what was observed.
     """
 
     at_ns: int
@@ -111,7 +110,6 @@ class Chapter:
     """What a chapter's file holds; read once, when it is opened.
 
     Attributes:
-        path: the file.
         cursors: source -> from where it goes on.
         newest: kind of document -> place of the frame with the last one.
         with_gaps: names of lines, and of sources, that some is missing of.
@@ -127,7 +125,6 @@ class Chapter:
         """Read the file.
 
         Args:
-            path: of the file.
             end: how much of it is read; None for all.
             goes_on: called between the pieces that are read, of its files, too.
 

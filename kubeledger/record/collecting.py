@@ -183,11 +183,7 @@ def _join(archives: Sequence[Path], out: IO[bytes]) -> Collected:
 
 
 def _members(archive: Path) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
-    """The regular files of a part's archive, with plain names and nobody's rights.
-
-    Raises:
-        BadInputError: it gave none.
-    """
+    """The regular files of a part's archive, with plain names and nobody's rights."""
     with archive.open("rb") as stream:
         begin = stream.read(_NOISE_MAX).find(_GZIP)
         stream.seek(max(begin, 0))

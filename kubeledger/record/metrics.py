@@ -78,10 +78,7 @@ BYTES_READ = _counter("read_bytes_total", "Bytes that a source observed.", "sour
 BYTES_WRITTEN = _counter("written_bytes_total", "Bytes written: raw capture, records.", "to")
 RECORDS = _counter("records_total", "Records appended to the ledger.", "kind")
 GAPS = _counter(
-    "gaps_total",
-    "Times that a source could not observe; N stands for numbers.",
-    "source",
-    "reason",
+    "gaps_total", "Times that a source could not observe; N stands for numbers.", "source", "reason"
 )
 UP = _gauge("source_up", "0 while a source, or a part of one, cannot be read.", "source")
 SUCCESS = _gauge(

@@ -36,7 +36,6 @@ class MetricsServer:
 
         Args:
             address: ``127.0.0.1:9790``, ``[::1]:9790``, ``0.0.0.0:9790``; port 0 is any free one.
-            metrics: what is served.
 
         Raises:
             BadQuestionError: no such address, or it is in use.

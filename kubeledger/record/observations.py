@@ -37,7 +37,6 @@ class Document(msgspec.Struct, frozen=True, tag=True):
         name: path in the capture; a document that does not show its time lies in a directory that
             does (``snapshots/20261122T074007Z/pods.json``, see ``ingest.sources.times``).
         format: as ``ingest.sources.detect`` calls it.
-        data: as an import reads it from a file.
         ts_ns: when it was read, UTC.
         cursor: as that of ``Lines``, for a source that is to know after a restart what it gave;
             None for one that gives the present state again.

@@ -61,12 +61,8 @@ class Recorder:
         """Go on where the capture was left, or begin; nothing is read yet.
 
         Args:
-            ledger: where records and capture go.
             node: whose; the name that its records get.
             sources: name -> source; made with their cursors.
-            now_ns: the present, UTC.
-            limits: when chapters end.
-            metrics: are kept up to date.
 
         Raises:
             KubeledgerError: the capture cannot be opened, a source cannot be made.
@@ -231,12 +227,7 @@ _SOCKET = Path("pod-resources/kubelet.sock")
 
 
 def found_on(root: Path, wanted: Wanted) -> Wanted:
-    """What was wanted, with what there is by the usual paths; the kubelet itself must be named.
-
-    Args:
-        root: of the machine's file system.
-        wanted: without any source.
-    """
+    """What was wanted, with what there is by the usual paths; the kubelet itself must be named."""
     state, cgroups = root / "var/lib/kubelet", root / "sys/fs/cgroup"
     journals = (root / place / "log/journal" for place in ("var", "run"))
     return msgspec.structs.replace(
@@ -267,10 +258,7 @@ def sources_of(wanted: Wanted) -> dict[str, Make]:
         from kubeledger.record.sources.endpoints import KubeletClient, KubeletEndpoints
 
         client = KubeletClient(
-            wanted.kubelet,
-            token_file=wanted.token,
-            ca_file=wanted.ca,
-            insecure=wanted.insecure,
+            wanted.kubelet, token_file=wanted.token, ca_file=wanted.ca, insecure=wanted.insecure
         )
         makes[KubeletEndpoints.name] = lambda _: KubeletEndpoints(client)
     path = wanted.pod_resources or _socket_below(wanted.state)

@@ -57,9 +57,6 @@ def follow(
     The caller holds the shipper's lock.
 
     Args:
-        ledger: whose segments.
-        metrics: to be kept up to date.
-        on_shipped: called with each segment that is stored.
         on_trouble: called with one sentence, when what fails is not what failed before.
         wait: waits for at most this many seconds; returns whether to go on.
         hurried: whether to stop after the segment that is being stored, not once more.

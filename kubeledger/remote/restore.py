@@ -51,7 +51,6 @@ class Copy(NamedTuple):
 
     Attributes:
         prefix: below the store's URL; empty if the URL is the copy's own.
-        directory: of the node, as in a ledger.
         files: segments and what stands in place of dropped records.
     """
 
@@ -72,7 +71,6 @@ class Copies(NamedTuple):
     """What is below a URL.
 
     Attributes:
-        copies: (n,) sorted.
         unknown: folders that may hold more, for their names could not all be listed.
     """
 
@@ -107,7 +105,6 @@ def find_copies(store: Store, node: str | None = None) -> Copies:
     """Copies below a URL: one of a copy, of a node, or of all that was shipped to.
 
     Args:
-        store: of the URL.
         node: only copies of this node.
 
     Raises:
@@ -136,7 +133,6 @@ def restore(store: Store, found: Copies, directory: Path) -> Outcome:
     is sound are restored; what was downloaded of another one is kept beside the ledger.
 
     Args:
-        found: of ``find_copies``.
         directory: of the ledger; nothing may be there, or an empty directory.
 
     Raises:
@@ -301,11 +297,7 @@ def _count(ledger: Ledger) -> None:
 
 
 def _proved(place: Path, counted: Mapping[str, NodeInfo]) -> Restored:
-    """Every byte.
-
-    Raises:
-        DamagedLedgerError: the first thing that is wrong.
-    """
+    """Every byte."""
     with storage_errors("make the ledger", place):
         save_manifest(place, Manifest(nodes=dict(counted)))
         _count(Ledger.open(place))

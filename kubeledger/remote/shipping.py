@@ -83,12 +83,7 @@ def refuse_inside(ledger: Path, url: str) -> None:
 
 
 class Shipper:
-    """Ships one ledger to one place; nobody else may do so meanwhile (``ledger.storage``).
-
-    Attributes:
-        ledger: whose sealed segments.
-        store: where to.
-    """
+    """Ships one ledger to one place; nobody else may do so meanwhile (``ledger.storage``)."""
 
     def __init__(self, ledger: Ledger, store: Store) -> None:
         self.ledger = ledger
@@ -197,11 +192,7 @@ class Shipper:
         return mark
 
     def _mark(self, look: Reading) -> ShipMark:
-        """Where the node's copy is, and what it holds; a new one where there is none.
-
-        Raises:
-            ShipConflictError: the ledger here does not hold what was shipped from it.
-        """
+        """Where the node's copy is, and what it holds; a new one where there is none."""
         known = self._marks[look.node]
         if known is not None and known.info.last_seq >= look.begin.seq:
             digest = look.digest_at(known.info.last_seq) if known.info.last_seq else b""

@@ -69,7 +69,6 @@ class StoredObject(NamedTuple):
 
     Attributes:
         path: below the store's URL.
-        size_bytes: of its content.
         tag: changes when the content does.
         modified_ns: when it was written, ns since the epoch, by the storage's clock.
     """
@@ -105,7 +104,6 @@ class Store:
 
         Args:
             url: a local path, ``file://``, ``s3://``, ``gs://`` or ``az://``.
-            make: see above.
             retry_s: how long a request that fails is repeated; None: ``RETRY_S``.
 
         Raises:

@@ -97,7 +97,8 @@ def drop_of_node(
             return Dropped(node=node, choice=choice)
         dropped, data, ts_ns = _Gathering(look, choice.last_seq).record(policy, now_ns)
     seq = writer.drop(node, dropped, data, ts_ns)
-    KeptSources(ledger.path, node).forget_before(dropped.latest_ts_ns)
+    standing = {run.digest for run in writer.info(node).runs if run.digest is not None}
+    KeptSources(ledger.path, node).forget_before(dropped.latest_ts_ns, standing)
     return Dropped(node=node, choice=choice, record_seq=seq)
 
 

@@ -145,18 +145,11 @@ def same(
     rule: str = "",
 ) -> Judgement:
     """Judge a decision on which all worlds agree; arguments as in :class:`Ruling`."""
-    return judge(
-        [
-            Ruling(
-                allowed=allowed,
-                why=why,
-                expected=expected,
-                inputs=tuple(inputs),
-                certain=certain,
-                rule=rule,
-            )
-        ]
+    seqs = tuple(inputs)
+    ruling = Ruling(
+        allowed=allowed, why=why, expected=expected, inputs=seqs, certain=certain, rule=rule
     )
+    return judge([ruling])
 
 
 def open_to(assumes: str, *, denied: str, inputs: Sequence[int] = ()) -> Judgement:
@@ -178,11 +171,7 @@ WORST_FIRST: tuple[Verdict, ...] = ("impossible", "unverifiable", "admissible", 
 
 
 def all_of(judgements: Sequence[Judgement]) -> Judgement:
-    """The judgement of a decision of which several things are judged apart, and all must hold.
-
-    Args:
-        judgements: (n,) n >= 1, the one that explains most first.
-    """
+    """The judgement where all of several things must hold, the one that explains most first."""
     verdict = min((each.verdict for each in judgements), key=WORST_FIRST.index)
     worst = [each for each in judgements if each.verdict == verdict]
     reported = worst[:1] if verdict == "impossible" else worst
@@ -253,16 +242,12 @@ class Belief(Generic[S]):
 
     def widen(self, others: Callable[[S], Iterable[S]], assumes: str) -> None:
         """Add the worlds in which something happened that no record shows."""
-        self._set(
-            (
-                *self.worlds,
-                *(
-                    World(state, tuple(dict.fromkeys((*world.assumes, assumes))))
-                    for world in self.worlds
-                    for state in others(world.state)
-                ),
-            )
+        more = (
+            World(state, tuple(dict.fromkeys((*world.assumes, assumes))))
+            for world in self.worlds
+            for state in others(world.state)
         )
+        self._set((*self.worlds, *more))
 
     def keep(self, may: Callable[[S], bool]) -> None:
         """A recorded decision is evidence, too: drop the worlds that do not allow it."""
@@ -326,17 +311,7 @@ class RuleVerifier(Verifier):
         place: Evidence | None = None,
     ) -> None:
         """Give a decision its finding; ``rule`` where another function than the rule's decides."""
+        rule = rule or judgement.rule or self.rule
         self.context.find(
-            record,
-            judgement.verdict,
-            subject=subject,
-            why=judgement.why,
-            expected=judgement.expected,
-            recorded=recorded,
-            missing=judgement.missing,
-            rule=rule or judgement.rule or self.rule,
-            inputs=[seq for seq in judgement.inputs if seq],
-            certain=judgement.certain,
-            about=about,
-            place=place,
+            record, subject, judgement, rule=rule, recorded=recorded, about=about, place=place
         )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
@@ -11,9 +11,10 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodConfigChanged, PodListed
 from kubeledger.model.bodies.prober import ProbeResult, ProbeType
 from kubeledger.model.record import Body, Decision, Evidence, Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.episodes.pod_stages import PodStages
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.debts import Debt, Debts
+from kubeledger.verify.debts import Debt, Debts, Missed
 from kubeledger.verify.evidence.coverage import Coverage
 from kubeledger.verify.evidence.machine import Alignment, Machine
 from kubeledger.verify.evidence.pods import ListedInstances, PodRegister
@@ -24,7 +25,11 @@ from kubeledger.verify.finding import Contradiction, Fields, Finding, PendingFin
 from kubeledger.verify.variant import RECORDED, Settings, Variant, profile_of
 
 if TYPE_CHECKING:
+    from kubeledger.verify.belief import Judgement
     from kubeledger.verify.rules.admission.case import AdmissionCase
+
+
+_ASKED_NS: Final = 3600 * NS_PER_S
 
 
 class CachedResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,13 +52,7 @@ class CachedResults:
     def cached(
         self, key: str, container: str, probe_type: ProbeType, ts_ns: int
     ) -> CachedResult | None:
-        """The cached result of one worker; None where no record shows it.
-
-        Args:
-            key: of the pod, as the node's state keeps it.
-            probe_type: of the worker.
-            ts_ns: now.
-        """
+        """The cached result of one worker now, by its pod's key; None where no record shows it."""
         return None
 
     def hole(self, start_ns: int, end_ns: int) -> bool:
@@ -107,16 +106,12 @@ class VerifyContext:
         pods: every pod that a list shows, ever.
         recorded_pods: those that the variant changes, as they are recorded.
         instances: what lists show of single instances of containers.
-        coverage: what the records lack, or may.
         times: when things can have happened.
-        timeline: processes, their settings, pods and containers.
         machine: what it has, as several sources show it.
         alignment: hints and affinities of the topology manager.
         stages: what pods did not get past, up to the record that is being read.
         cached_results: results of probes, as their rule believes them.
         node_pressure: conditions of the node, as the rule of evictions believes them.
-        pending: where findings go.
-        debts: what the kubelet owes.
         on_question: is called for each admission: seq of the decision that it is asked for, and
             what it rests on.
     """
@@ -161,11 +156,7 @@ class VerifyContext:
     """Kinds of the records that this needs in the first reading."""
 
     def prescan(self, original: Record) -> Record:
-        """Take in a record of the first reading; they come in any order.
-
-        Returns:
-            The record as it is under the variant.
-        """
+        """Take in a record of the first reading; gives it as it is under the variant."""
         record = self._listed(original) if isinstance(original.body, PodListed) else original
         for note in self._notes.get(type(record.body), ()):
             note(record)
@@ -180,12 +171,19 @@ class VerifyContext:
             self.instances.note(record)
         return record
 
-    def settle(self) -> None:
-        """Derive all evidence from what was noted of it."""
+    def settle(self, seen_ns: int | None = None) -> None:
+        """Derive all evidence from what was noted of it.
+
+        Args:
+            seen_ns: to which the second reading has come: rules ask an hour back from there.
+        """
+        if seen_ns is not None:
+            self.timeline.forget(seen_ns - _ASKED_NS)
+            self.times.forget(seen_ns - _ASKED_NS)
         self.pods.settle()
         self.recorded_pods.settle()
         self.times.settle()
-        self.coverage.settle(self.times.two_clocks())
+        self.coverage.settle(self.times.two_clocks(), unjoined=self.timeline.are_unjoined())
         self.timeline.settle()
         if self.process is not None:
             self._take(self.timeline.processes.known(self.process))
@@ -236,18 +234,13 @@ class VerifyContext:
     def find(
         self,
         record: Record,
-        verdict: Verdict,
-        *,
         subject: str,
-        why: str,
-        expected: Fields | None = None,
+        judgement: Judgement,
+        *,
+        rule: str,
         recorded: Fields | None = None,
-        missing: Sequence[str] = (),
-        rule: str = "",
-        inputs: Sequence[int] = (),
         about: Mapping[str, str] | None = None,
         place: Evidence | None = None,
-        certain: bool = False,
     ) -> None:
         """Give a recorded decision its finding; see :class:`Finding` for the arguments.
 
@@ -258,70 +251,56 @@ class VerifyContext:
 
         ``place`` is the piece of evidence that the finding is about, where it is not the first.
         """
-        loss = (
-            None
-            if (certain and not self.coverage.has_two_clocks(record.ts_ns))
-            or verdict != "impossible"
-            else self.coverage.at(record.ts_ns, record.kind)
-        )
-        if loss is not None:
+        verdict, why, expected = judgement.verdict, judgement.why, judgement.expected
+        missing, inputs, ts_ns = judgement.missing, judgement.inputs, record.ts_ns
+        certain = judgement.certain and not self.coverage.is_apart(ts_ns)
+        is_open = verdict == "impossible" and not certain
+        if is_open and (loss := self.coverage.at(ts_ns, record.kind)) is not None:
             verdict, expected = "unverifiable", None
+            inputs = (*inputs, loss.seq) if loss.seq else inputs
             missing = (*missing, loss.phrase)
-            inputs = (*inputs, *((loss.seq,) if loss.seq else ()))
             why = f"{why} (but this is not known without {loss.phrase})"
         self.pending.find(
             Finding(
                 seq=record.seq,
-                ts_ns=record.ts_ns,
+                ts_ns=ts_ns,
                 kind=record.kind,
                 subject=subject,
                 verdict=verdict,
                 expected=expected,
                 recorded=recorded if recorded is not None else msgspec.to_builtins(record.body),
-                missing=tuple(missing),
+                missing=missing,
                 why=why,
                 rule=rule,
-                inputs=tuple(dict.fromkeys(inputs)),
+                inputs=tuple(dict.fromkeys(filter(None, inputs))),
                 about=dict(about or {}),
                 inferred=_is_inferred(record.body, verdict),
                 **_place(record, place),
             )
         )
 
-    def absent(
-        self,
-        observation: Record,
-        kind: str,
-        *,
-        subject: str,
-        expected: Fields,
-        why: str,
-        rule: str = "",
-        inputs: Sequence[int] = (),
-        certain: bool = False,
-        by_lines: bool = False,
-    ) -> None:
+    def absent(self, missed: Missed, *, certain: bool = False) -> None:
         """Say that a decision had to follow on an observation, and none was recorded.
 
         Nothing is said where the log lost lines (the decision's may be among them), unless it
         is ``certain``: it would show elsewhere than in the log. It may show ``by_lines`` between
         two steps of the clock, whatever clock files go by.
         """
-        ts_ns = observation.ts_ns
-        if not certain and self.coverage.at(ts_ns, kind, owed=True, by_lines=by_lines) is not None:
+        since, ts_ns, by_lines = missed.since, missed.since.ts_ns, missed.by_lines
+        if not certain and self.coverage.at(ts_ns, missed.kind, owed=True, by_lines=by_lines):
             return
         self.pending.add(
             Finding(
-                seq=observation.seq,
-                ts_ns=observation.ts_ns,
-                kind=kind,
-                subject=subject,
+                seq=since.seq,
+                ts_ns=ts_ns,
+                kind=missed.kind,
+                subject=missed.subject,
                 verdict="impossible",
-                expected=expected,
-                why=why,
-                rule=rule,
-                inputs=tuple(dict.fromkeys(inputs)),
-                **_place(observation),
+                expected=missed.expected,
+                why=missed.why,
+                rule=missed.rule,
+                inputs=tuple(dict.fromkeys(missed.inputs)),
+                **_place(since),
             )
         )
 
@@ -330,25 +309,12 @@ class VerifyContext:
         if debt.of_pod and not self.timeline.goes_on(debt.since, debt.due_ns):
             return
         if debt.disputed:
+            at_ns, sides, by_lines = debt.since.ts_ns, debt.disputed, debt.by_lines
             self.contradict(
-                debt.since.ts_ns,
-                debt.subject,
-                debt.why,
-                *debt.disputed,
-                by_absence=True,
-                by_lines=debt.by_lines,
+                at_ns, debt.subject, debt.why, *sides, by_absence=True, by_lines=by_lines
             )
-            return
-        self.absent(
-            debt.since,
-            debt.kind,
-            subject=debt.subject,
-            expected=debt.expected,
-            why=debt.why,
-            rule=debt.rule,
-            inputs=debt.inputs,
-            by_lines=debt.by_lines,
-        )
+        else:
+            self.absent(debt)
 
     def contradict(
         self,
@@ -368,16 +334,10 @@ class VerifyContext:
         """
         if by_absence and self.coverage.at(ts_ns, kind, by_lines=by_lines) is not None:
             return
-        if self.coverage.has_two_clocks(ts_ns, by_lines=by_lines):
+        if self.coverage.is_apart(ts_ns, by_lines=by_lines):
             return
-        self.pending.add(
-            Contradiction(
-                ts_ns=ts_ns,
-                subject=subject,
-                why=why,
-                sides=tuple(Side(seq=seq, says=says) for seq, says in sides),
-            )
-        )
+        said = tuple(Side(seq=seq, says=says) for seq, says in sides)
+        self.pending.add(Contradiction(ts_ns=ts_ns, subject=subject, why=why, sides=said))
 
 
 def _is_inferred(body: Body, verdict: Verdict) -> bool:
@@ -431,11 +391,7 @@ class Verifier:
         return {}
 
     def derive(self, state: NodeState) -> None:
-        """Make what is asked of what ``prescans`` noted, as often as more of it was.
-
-        Args:
-            state: to which the second reading has come.
-        """
+        """Make what is asked of what ``prescans`` noted, as often as more of it was."""
 
     def sees(self) -> Mapping[type[Body], See]:
         """Body type -> what to do with such a record just before it changes the state."""

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.model.bodies.lifecycle import ContainerDied, ContainerStarted
 from kubeledger.model.bodies.node import ClockStepped
@@ -30,32 +31,40 @@ _OF_PODS: Final = ("pod", "container")
 """What subjects begin with that name a pod: ``pod/NAMESPACE/NAME``."""
 
 
-class Debt(msgspec.Struct, kw_only=True):
-    """One obligation.
+class Missed(msgspec.Struct, kw_only=True):
+    """A decision that had to come.
 
     Attributes:
-        since: the record that it follows on; the interval begins with it.
-        due_ns: and ends here.
-        shown_by: kind of records that would show it.
+        since: the record that it follows on.
         kind, subject, expected, why, rule, inputs: of the finding, see
             :class:`~kubeledger.verify.finding.Finding`.
-        of_pod: void where the pod that ``since`` is about begins to end first.
         by_lines: it follows on lines, and would show in lines of the same clock.
-        disputed: what contradicts ``since``, as (record, words), if it was not paid; then nothing
-            else is missing.
     """
 
     since: Record
-    due_ns: int
-    shown_by: type[Body]
     subject: str
     why: str
     kind: str = ""
     expected: Fields = {}
     rule: str = ""
     inputs: tuple[int, ...] = ()
-    of_pod: bool = False
     by_lines: bool = False
+
+
+class Debt(Missed, kw_only=True):
+    """One obligation, in an interval that begins with the record that it follows on.
+
+    Attributes:
+        due_ns: when the interval ends.
+        shown_by: kind of records that would show it.
+        of_pod: void where the pod that ``since`` is about begins to end first.
+        disputed: what contradicts ``since``, as (record, words), if it was not paid; then nothing
+            else is missing.
+    """
+
+    due_ns: int
+    shown_by: type[Body]
+    of_pod: bool = False
     disputed: tuple[tuple[int, str], ...] = ()
 
 
@@ -95,7 +104,7 @@ class Debts:
         due = [key for key, debt in self._owed.items() if debt.due_ns < record.ts_ns]
         for debt in map(self._owed.pop, due):
             self.call(debt)
-        self._set_next()
+        self._next_ns = min((debt.due_ns for debt in self._owed.values()), default=_NEVER)
 
     def call(self, debt: Debt) -> None:
         """A debt is due: convict, if the records would show that it was paid."""
@@ -121,7 +130,6 @@ class Debts:
         self._next_ns = min(self._next_ns, debt.due_ns)
 
     def owed(self, key: Key) -> Debt | None:
-        """What is owed under a key."""
         return self._owed.get(key)
 
     def pay(self, key: Key) -> Debt | None:
@@ -131,7 +139,7 @@ class Debts:
     def fall_due(self, *whole: str, now_ns: int) -> None:
         """What is owed under a key's beginning had to be paid by now."""
         for key in [key for key in self._owed if key[: len(whole)] == whole]:
-            self.call(msgspec.structs.replace(self._owed.pop(key), due_ns=now_ns))
+            self.call(replace(self._owed.pop(key), due_ns=now_ns))
 
     def void(self, *whole: str) -> None:
         """Nothing under a key's beginning is owed any more."""
@@ -143,6 +151,3 @@ class Debts:
         for key, debt in self._owed.items():
             if key[: len(whole)] == whole:
                 debt.due_ns = max(debt.due_ns, due_ns)
-
-    def _set_next(self) -> None:
-        self._next_ns = min((debt.due_ns for debt in self._owed.values()), default=_NEVER)

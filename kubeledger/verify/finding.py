@@ -20,7 +20,6 @@ class BasedReader:
     """A reader of records that follow on a state, for those before them were dropped.
 
     Attributes:
-        read: opens the records that follow.
         carried: (n,) some of those dropped, on which later decisions rest. Who asks for their
             kinds is given them first; who asks for all records is not.
         state: gives a new copy of the state at each call; it holds what is carried already.
@@ -29,13 +28,11 @@ class BasedReader:
     def __init__(
         self, read: Reader, carried: Sequence[Record], state: Callable[[], NodeState]
     ) -> None:
-        """Nothing is read yet."""
         self.read = read
         self.carried = carried
         self.state = state
 
     def __call__(self, kinds: Collection[str] | None) -> Iterator[Record]:
-        """As :data:`Reader`."""
         if kinds is not None:
             yield from (record for record in self.carried if record.kind in kinds)
         yield from self.read(kinds)
@@ -115,12 +112,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """What one source says.
-
-    Attributes:
-        seq: its record.
-        says: in words.
-    """
+    """What one source says."""
 
     seq: int
     says: str
@@ -132,7 +124,6 @@ class Contradiction(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         ts_ns: time of the later record.
         subject: as in :class:`Finding`.
-        why: one sentence.
         sides: (2 or more,) what each says.
     """
 
@@ -223,11 +214,7 @@ class PendingFindings:
         self.waiting[record.seq] = record
 
     def find(self, finding: Finding) -> None:
-        """Give a decision its finding.
-
-        Raises:
-            ValueError: the decision was not met, or has one already.
-        """
+        """Give a decision its finding; ValueError where it was not met, or has one already."""
         if not isinstance(self.waiting.get(finding.seq), Record):
             raise ValueError(f"record {finding.seq} does not wait for a finding")
         self.waiting[finding.seq] = finding
@@ -283,11 +270,7 @@ class Row(NamedTuple, Generic[V]):
     """One source's account of a fact.
 
     Attributes:
-        kind: of fact.
-        subject: what it is about.
         value: None where the source ends what was known, and the fact is open from then on.
-        seq: the record that shows it.
-        ts_ns: its time.
         text: the value in words.
     """
 

@@ -41,7 +41,6 @@ class Rule(NamedTuple):
         )
 
     def load(self) -> type[Verifier]:
-        """The class."""
         found = getattr(import_module(f"kubeledger.verify.rules.{self.module}"), self.name)
         return cast("type[Verifier]", found)
 

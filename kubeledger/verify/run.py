@@ -67,7 +67,7 @@ class Verification:
             record = self._context.prescan(original)
             for prescan in prescans.get(type(record.body), ()):
                 prescan(record, record.body)
-        self._context.settle()
+        self._context.settle(self._state.latest_ts_ns)
         for verifier in self._at_work:
             verifier.derive(self._state)
         if is_last:

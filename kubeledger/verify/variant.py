@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Literal, TypeVar, TypeVarTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve, with_gates
 from kubeledger.model.bodies.lifecycle import PodListed
@@ -36,9 +37,7 @@ class ResourceChange(_Change, frozen=True, kw_only=True):
     """What a container would ask for instead.
 
     Attributes:
-        namespace, pod, container: which one; ``*`` stands for any characters.
         part: of its resources.
-        resource: e.g. ``memory``.
         amount: a quantity; None: nothing is asked for.
     """
 
@@ -115,7 +114,6 @@ class PodFieldChange(_Change, frozen=True, kw_only=True):
     """What a pod's spec would say instead.
 
     Attributes:
-        namespace, pod: which one; ``*`` stands for any characters.
         field: ``priority`` or ``terminationGracePeriodSeconds``.
         value: an integer.
     """
@@ -128,13 +126,9 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
     """Settings that replace the recorded ones.
 
     Attributes:
-        name: for people.
         settings: KubeletConfiguration field -> value (as parsed from JSON).
         entries: field -> entries of ``settings`` that replace only themselves: each kubelet
             process keeps the others of its own map.
-        pods: what containers would ask for instead.
-        probes: what their probes would ask for instead.
-        pod_fields: what the specs of pods would say instead.
         kubelet_version: decide by the rules of this one; None: of the recorded one.
     """
 
@@ -171,16 +165,14 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
         if spec == body.spec:
             return record
         if not self.pods:
-            return msgspec.structs.replace(record, body=msgspec.structs.replace(body, spec=spec))
+            return replace(record, body=replace(body, spec=spec))
         status = {k: v for k, v in (body.status or {}).items() if k not in _FOLLOWS}
         for key in ("containerStatuses", "initContainerStatuses"):
             if key in status:
                 status[key] = [{k: v for k, v in one.items() if k not in _FOLLOWS}
                                for one in status[key] or ()]  # fmt: skip
-        body = msgspec.structs.replace(
-            body, spec=spec, status=None if body.status is None else status
-        )
-        return msgspec.structs.replace(record, body=body)
+        body = replace(body, spec=spec, status=None if body.status is None else status)
+        return replace(record, body=body)
 
 
 _FOLLOWS = frozenset({"qosClass", "resources", "allocatedResources"})
@@ -261,12 +253,7 @@ class Settings:
 def profile_of(
     version: str | None, gates: Mapping[str, Any] | Unknown | None
 ) -> KubeletProfile | None:
-    """The rules of a kubelet; of a version that this program does not know nothing is assumed.
-
-    Args:
-        version: None where it is not known.
-        gates: the setting ``featureGates``.
-    """
+    """The rules of a kubelet with these feature gates; of an unknown version nothing is assumed."""
     with suppress(BadQuestionError):
         if version is not None:
             return with_gates(resolve(version), gates if isinstance(gates, dict) else None)

@@ -87,17 +87,17 @@ def write_grown(place: Path) -> Path:
     """Two imports of lone logs: what they hand on to the next stands beside their sources."""
     ledger = Ledger.create(place / "grown")
     for first in (0, 60):
-        _import_next(ledger, place / "days" / f"{first}", first)
+        import_next(ledger, place / "days" / f"{first}", first)
     answers = grown_answers(ledger.path)
     assert not [answer for answer in answers if isinstance(answer, Refused)], answers
     assert list(ledger.path.rglob(f"{CARRIED}/*"))
     return ledger.path
 
 
-def _import_next(ledger: Ledger, directory: Path, first: int) -> list[str]:
+def import_next(ledger: Ledger, directory: Path, first: int) -> list[str]:
     """Import the log of a minute; what is said about sources that are kept."""
     log = directory / "kubelet.log"
-    log.parent.mkdir(parents=True)
+    log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text(log_text(seconds=2, first=first))
     report = import_sources([str(log)], ledger, ImportOptions(node=NODE, year=2026))
     with ledger.writer() as writer:
@@ -112,7 +112,7 @@ def grown_answers(path: Path) -> list[object]:
     def next_import() -> object:
         with TemporaryDirectory() as scratch:
             ledger = Ledger.open(Path(shutil.copytree(path, Path(scratch) / "ledger")))
-            if said := _import_next(ledger, Path(scratch) / "next", 120):
+            if said := import_next(ledger, Path(scratch) / "next", 120):
                 return Refused(", ".join(said))
             return [
                 (each.ts_ns, msgspec.json.encode(each.body), each.evidence)

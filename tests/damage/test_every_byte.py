@@ -6,18 +6,24 @@ is a long run; each day a change of every file is tried.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from kubeledger.ledger.audit import audit
+from kubeledger.ledger.kept import KEPT
+from kubeledger.ledger.ledger import Ledger
 from tests.damage.stored import (
+    NODE,
     Change,
     Stored,
     changes,
     copy_answers,
     grown_answers,
+    import_next,
     is_lake_told,
     is_ledger_told,
     keep_of_few,
@@ -72,6 +78,42 @@ def test_a_change_of_every_file(stored: dict[str, Stored], name: str) -> None:
         by_file.setdefault(change.path, []).append(change)
     drawn = [random.choice(each) for each in by_file.values()]
     check(stored[name], drawn[::2] if name == "lake" else drawn, 1)
+
+
+@pytest.mark.parametrize("gone", [[0], [1], [2], [0, 1, 2]])
+def test_a_list_of_kept_sources_is_gone(tmp_path: Path, gone: list[int]) -> None:
+    """Audit and the next import say so, until the same files were imported again."""
+    ledger = Ledger.create(tmp_path / "ledger")
+    places = [tmp_path / f"{number}" for number in range(4)]
+    for number, place in enumerate(places[:3]):
+        assert import_next(ledger, place, 60 * number) == []
+    runs = ledger.info(NODE).runs
+    kept = next(ledger.path.rglob(KEPT))
+    for number in gone:
+        (kept / f"{runs[number].digest}.json").unlink()
+    is_told = [each.problem for each in audit(ledger).findings if "is not there" in each.problem]
+    assert len(is_told) == len(gone)
+    other = Ledger.open(Path(shutil.copytree(ledger.path, tmp_path / "other")))
+    assert import_next(other, places[3], 180) == ["kept_sources_damaged"]
+    for number, place in enumerate(places[:3]):
+        import_next(ledger, place, 60 * number)
+    assert not audit(ledger).findings
+    assert import_next(ledger, places[3], 180) == []
+
+
+def test_all_that_was_kept_is_gone(tmp_path: Path) -> None:
+    """A copy of the ledger has nothing of it, and is sound; an import into it says so."""
+    ledger = Ledger.create(tmp_path / "ledger")
+    for number in range(2):
+        assert import_next(ledger, tmp_path / f"{number}", 60 * number) == []
+    shutil.rmtree(next(ledger.path.rglob(KEPT)))
+    for number in (2, 3):
+        assert not audit(ledger).findings
+        said = import_next(ledger, tmp_path / f"{number}", 60 * number)
+        assert said == ["kept_sources_too_much"]
+    for number in range(2):
+        import_next(ledger, tmp_path / f"{number}", 60 * number)
+    assert import_next(ledger, tmp_path / "4", 240) == []
 
 
 @pytest.mark.nightly

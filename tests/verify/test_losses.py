@@ -10,7 +10,9 @@ from kubeledger.model.bodies.ledger import FindingReported, ImportCompleted, Rec
 from kubeledger.model.bodies.node import KubeletStarted, LogThinned
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
+from kubeledger.verify.belief import Judgement
 from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.debts import Missed
 from kubeledger.verify.finding import Contradiction, Finding, Outcome
 from tests.verify.histories import outcomes, recorded, scene
 
@@ -62,8 +64,10 @@ def ask(
     """An impossible decision at a minute, and one that is missing then."""
     record: Record = scene((0, start()), (minute * MINUTE_S, start()), start_s=0)[-1]
     context.pending.enter(record)
-    context.find(record, "impossible", subject="node", why="no", expected={"a": 1}, certain=certain)
-    context.absent(record, "k", subject="node", expected={}, why="not there", certain=certain)
+    no = Judgement(verdict="impossible", why="no", expected={"a": 1}, certain=certain)
+    context.find(record, "node", no, rule="")
+    missed = Missed(since=record, kind="k", subject="node", why="not there")
+    context.absent(missed, certain=certain)
     sides = ((1, "a"), (2, "b"))
     context.contradict(record.ts_ns, "node", "absent", *sides, by_absence=True)
     context.contradict(record.ts_ns, "node", "two values", *sides)

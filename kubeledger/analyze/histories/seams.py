@@ -22,6 +22,7 @@ from kubeledger.ingest.sources.envelope.forms import LOG_FORMATS
 from kubeledger.ledger.frozen import Frozen, NotFreezableError, NotFrozenError, freeze, thaw
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import Run, Span, is_superseded
+from kubeledger.ledger.reader import Verify
 from kubeledger.ledger.reading import Reading
 from kubeledger.model.bodies.ledger import ImportStarted
 from kubeledger.model.record import Record
@@ -161,12 +162,15 @@ def records_from(
         last_seq: the last one.
     """
     with ledger.reading(node, seq - 1) as look:
-        if kinds is not None and look.is_in_order:
+        proved: Verify = "crc" if kinds else "chain"
+        if look.is_in_order:
             superseded = look.superseded
-            for record in look.records(seq - 1, verify="crc", kinds=kinds):
-                if record.seq <= last_seq and not is_superseded(record.seq, superseded):
+            for record in look.records(seq - 1, verify=proved, kinds=kinds):
+                if record.seq > last_seq:
+                    return
+                if not is_superseded(record.seq, superseded):
                     yield record
             return
-        for record in look.replay_from(seq, latest_ns, verify="crc" if kinds else "chain"):
+        for record in look.replay_from(seq, latest_ns, verify=proved):
             if record.seq <= last_seq and (kinds is None or record.kind in kinds):
                 yield record

@@ -8,13 +8,12 @@ import time
 import weakref
 from collections.abc import Callable, Collection, Hashable, Mapping
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from tempfile import mkdtemp
 from threading import Lock, Thread
 from typing import TypeVar
-
-import duckdb
 
 from kubeledger.analyze.sql.ledger_tables import LedgerTables
 from kubeledger.analyze.sql.loader import (
@@ -28,6 +27,7 @@ from kubeledger.analyze.sql.loader import (
 from kubeledger.analyze.sql.rows import Rows, check_text, in_utc
 from kubeledger.analyze.sql.tables import Tables
 from kubeledger.analyze.sql.views import Needs, needs_of
+from kubeledger.ledger.engine import duckdb, engine
 from kubeledger.model.errors import (
     BadQuestionError,
     DamagedLedgerError,
@@ -83,7 +83,8 @@ class Queryable:
         self._spill = mkdtemp(prefix="kubeledger-spill-")
         # A reader that is not closed leaves no directory behind, and gets no warning for it.
         self._remove_spill = weakref.finalize(self, shutil.rmtree, self._spill, ignore_errors=True)
-        self._parser = duckdb.connect(":memory:")
+        self._parser = blank = engine(Path(self._spill))
+        self._blank: duckdb.DuckDBPyConnection | None = blank
         self._loading = Lock()
         self._opening = Lock()
         self._at_work: set[_Run] = set()
@@ -166,6 +167,7 @@ class Queryable:
     def _abandon(self) -> duckdb.DuckDBPyConnection | None:
         """A query cannot be stopped: continue with a connection of our own, and leave it this."""
         left, self._database, self._loaded = self._database, None, None
+        self._parser = self._blank = engine(Path(self._spill))  # closed with what is left
         return left
 
     def _refusal(self, error: duckdb.Error) -> KubeledgerError:
@@ -208,7 +210,10 @@ class Queryable:
 
     def _load(self) -> duckdb.DuckDBPyConnection:
         spill = Path(self._spill)
-        return load(self._tables, self._needs, memory_limit=self._memory_limit, spill=spill)
+        database, self._blank = self._blank or engine(spill), None
+        load(database, self._tables, self._needs, memory_limit=self._memory_limit, spill=spill)
+        self._parser = database.cursor()
+        return database
 
 
 def connect(
@@ -272,6 +277,7 @@ class _Run:
 
     def relation(self) -> duckdb.DuckDBPyRelation:
         """The query again, for what DuckDB makes of a relation only."""
+        import_module("duckdb")  # has a connection make relations
         self.cursor.close()
         self.cursor = self._open()
         return self.cursor.sql(self._query, params=self._params)

@@ -15,7 +15,8 @@ import msgspec
 
 from kubeledger.analyze.sql.listing import Filter, body_of, pods_of, selection
 from kubeledger.analyze.sql.summaries import subject_of
-from kubeledger.ledger.history.parts import create_lines, engine, quoted, rows_sql, upcast_lines
+from kubeledger.ledger.engine import engine
+from kubeledger.ledger.history.parts import create_lines, quoted, rows_sql, upcast_lines
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.reading import replays_in_seq_order
 from kubeledger.ledger.standalone import encode_recording

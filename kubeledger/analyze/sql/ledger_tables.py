@@ -11,7 +11,6 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import duckdb
 import msgspec
 
 from kubeledger.analyze.sql.loader import one_line
@@ -23,6 +22,7 @@ from kubeledger.analyze.sql.tables import (
     fingerprint,
 )
 from kubeledger.analyze.sql.views import Needs, View, load_views
+from kubeledger.ledger.engine import duckdb
 from kubeledger.ledger.history.history import Coverage, History
 from kubeledger.ledger.history.parts import (
     ROW_COLUMNS,

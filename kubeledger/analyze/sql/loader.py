@@ -8,11 +8,11 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import msgspec
 
 from kubeledger.analyze.sql.tables import ROWS, Tables
 from kubeledger.analyze.sql.views import RECORDS, Needs, View
+from kubeledger.ledger.engine import duckdb
 from kubeledger.ledger.history.parts import quoted
 from kubeledger.model.errors import BadQuestionError
 
@@ -168,11 +168,17 @@ _WORD = re.compile(r"\w+")
 
 
 def load(
-    tables: Tables, needs: Needs, *, memory_limit: str | None, spill: Path
-) -> duckdb.DuckDBPyConnection:
-    """A locked connection with the tables, and without views.
+    connection: duckdb.DuckDBPyConnection,
+    tables: Tables,
+    needs: Needs,
+    *,
+    memory_limit: str | None,
+    spill: Path,
+) -> None:
+    """Make the tables, and no views, and lock the connection.
 
     Args:
+        connection: of an empty database.
         tables: of a ledger or a lake.
         needs: what else there is may not be loaded.
         memory_limit: as DuckDB writes it (``2GB``); None is DuckDB's default.
@@ -183,29 +189,22 @@ def load(
         duckdb.OutOfMemoryException: it does not suffice.
         KubeledgerError, duckdb.Error: of the tables.
     """
-    config: dict[str, str | bool | int | float | list[str]] = {
-        "autoinstall_known_extensions": "false",
-        "autoload_known_extensions": "false",
-        "temp_directory": str(spill),
-    }
     if memory_limit is not None:
-        config["memory_limit"] = memory_limit
-    try:
-        connection = duckdb.connect(":memory:", config=config)
-    except duckdb.OutOfMemoryException:
-        raise
-    except duckdb.Error as error:
-        raise BadQuestionError(
-            f"{memory_limit!r} is not a size of memory: {one_line(str(error))}",
-            advice="write it as 500MB or 2GB",
-        ) from error
+        try:
+            connection.execute(f"SET memory_limit = {quoted(memory_limit)}")
+        except duckdb.OutOfMemoryException:
+            raise
+        except duckdb.Error as error:
+            raise BadQuestionError(
+                f"{memory_limit!r} is not a size of memory: {one_line(str(error))}",
+                advice="write it as 500MB or 2GB",
+            ) from error
     connection.execute("CREATE SCHEMA stored")
     files = tables.make(connection, needs, spill)
     if files:
         connection.execute(f"SET allowed_paths = [{', '.join(map(quoted, files))}]")
     for lock in _LOCKS:
         connection.execute(lock)
-    return connection
 
 
 def create_views(

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
-import duckdb
-
+from kubeledger.ledger.engine import duckdb
 from kubeledger.model.errors import BadQuestionError
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ class Rows:
             BadQuestionError: as of iteration, or pandas is missing.
         """
         _needs("pandas", "numpy")
+        import_module("duckdb")
         this = self._pass()
         frame = this.run(this.cursor.df)
         for place, type_ in enumerate(self.types):

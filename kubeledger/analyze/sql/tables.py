@@ -6,11 +6,11 @@ from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-import duckdb
 import msgspec
 
 from kubeledger.analyze.sql.views import Needs, View
 from kubeledger.ledger.base import begin_of
+from kubeledger.ledger.engine import duckdb
 from kubeledger.ledger.history.parts import quoted
 from kubeledger.ledger.manifest import Manifest, load_manifest
 from kubeledger.ledger.segments import Segment, list_segments

@@ -114,7 +114,6 @@ class Engine(ABC):
     """Runs a function over many specs.
 
     Attributes:
-        name: one of ``ENGINES``.
         one_machine: the workers share a machine's memory and disk. A task whose workers died then
             gets its last attempt while nothing else runs, for memory is the likely reason.
     """

@@ -118,11 +118,7 @@ class RayEngine(Engine):
 
 
 def _knock(address: str) -> None:
-    """See whether somebody listens: Ray itself tries for minutes, and reports each attempt.
-
-    Raises:
-        OSError: nobody does.
-    """
+    """See whether somebody listens: Ray itself tries for minutes, and reports each attempt."""
     host, _, port = address.rpartition("://")[2].strip("/").rpartition(":")
     if port.isdecimal():
         socket.create_connection((host.strip("[]"), int(port)), _KNOCK_S).close()
@@ -165,11 +161,7 @@ class _Cluster:
 
 
 def _outcome(number: int, reference: Any) -> Outcome:  # noqa: ANN401 # Ray's ObjectRef
-    """The end of one attempt.
-
-    Raises:
-        KubeledgerError: what it is concerns all tasks.
-    """
+    """The end of one attempt."""
     import ray
     from ray import exceptions
 
@@ -210,11 +202,7 @@ class _OverdueError(BaseException):
 
 @contextmanager
 def _at_most(timeout_s: float | None) -> Iterator[None]:
-    """Interrupt the block after some time, and end the process where that does not help.
-
-    Raises:
-        _OverdueError: the time is over.
-    """
+    """Interrupt the block after some time, and end the process where that does not help."""
     if timeout_s is None:
         yield
         return

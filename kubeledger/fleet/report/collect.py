@@ -25,7 +25,6 @@ class NodeFacts(msgspec.Struct, kw_only=True):
         versions: (n,) of its kubelets, the last one last.
         first_ns, last_ns: span of its records; None: there are none.
         decisions, match, admissible, inferred: counts of verdicts; the others are in ``counts``.
-        lines: of its logs.
         counts: column -> how many, see ``COLUMNS``.
         hours: hour since the epoch -> (problems, impossible decisions), where there are any.
         outstanding: column -> how far above what its pool lets expect.
@@ -67,7 +66,6 @@ class FailureFacts(msgspec.Struct, frozen=True):
     Attributes:
         kind, reason, advice: as of :class:`kubeledger.fleet.types.Failure`.
         sources: (n,) the first of them.
-        count: how many there are.
     """
 
     kind: str
@@ -86,10 +84,6 @@ class FleetFacts(msgspec.Struct, frozen=True):
 
 def collect(lake: str, *, report: Callable[[str], None] = lambda _: None) -> FleetFacts:
     """Ask a lake.
-
-    Args:
-        lake: its URL.
-        report: called with what is done next.
 
     Raises:
         BadQuestionError: there is none.

@@ -149,12 +149,7 @@ COLUMNS = (
         "pods that had to make room for critical ones",
         kinds=("preempted",),
     ),
-    Column(
-        "refused",
-        "refused",
-        "pods that the kubelet did not admit",
-        kinds=("refused",),
-    ),
+    Column("refused", "refused", "pods that the kubelet did not admit", kinds=("refused",)),
     Column(
         "stuck",
         "stuck",
@@ -209,12 +204,7 @@ COLUMNS = (
         "kubelets that began after another one",
         kinds=("kubelet_restarted",),
     ),
-    Column(
-        "unverifiable",
-        "unverifi- able",
-        "decisions with missing inputs",
-        per="decision",
-    ),
+    Column("unverifiable", "unverifi- able", "decisions with missing inputs", per="decision"),
     Column(
         "lines_not_understood",
         "lines not understood",

@@ -30,7 +30,6 @@ def fleet_page(facts: FleetFacts, links: Mapping[str, str]) -> str:
     """The page.
 
     Args:
-        facts: of the lake.
         links: node -> URL of its own page, relative to this one.
     """
     scripts = [

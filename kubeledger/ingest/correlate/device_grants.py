@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from kubeledger.ingest.correlate.assembler import Entry, reads, takes
 from kubeledger.ingest.correlate.context import PodName
 from kubeledger.ingest.correlate.device_model import (
@@ -212,14 +210,16 @@ class GrantLines:
     def _calls_plugin(self, entry: Entry) -> None:
         resource, devices = entry.text("resourceName"), strings_of(entry.values.get("devices"))
         name, container = split_pod(entry.get("pod")), entry.get("containerName")
-        holder = self._caller(resource, name, container, entry.ts_ns)
-        if holder is None or not devices or self._is_reported(holder, entry, devices):
+        asked = self._caller(resource, name, container, entry.ts_ns)
+        # A call for another resource than was asked for is reported as it stands.
+        holder = asked and (*asked[:2], resource)
+        if asked is None or holder is None or not devices or (
+            self._is_reported(holder, entry, devices)
+        ):  # fmt: skip
             return
         numa, seen = self._model.checkpointed(holder, devices)
         fact = self._model.grant(holder, devices, entry.ts_ns, (entry.evidence, *seen), numa, name)
-        if resource != holder[2] and isinstance(fact.body, DevicesAllocated):
-            # The call is for another resource than was asked for: it is reported as it stands.
-            fact.body = msgspec.structs.replace(fact.body, resource=resource)
+        fact.cause = fact.cause or self._model.requests.pop(asked, None)
         if seen:
             self._model.queue.add(fact)
         else:

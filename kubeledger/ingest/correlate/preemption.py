@@ -98,7 +98,7 @@ class PreemptionAssembler(PodAssembler):
         """Pods are chosen; ``missing``: resources that lack, None where the line was cut."""
         preemptor = named or self._preemptor()
         inferred = named is None and preemptor is not None
-        for ref in victims:
+        for ref in dict.fromkeys(victims):  # the lines of a dump may stand twice
             victim = self._pods.named(ref, entry)
             waiting = self._choose(entry, victim, preemptor, missing or "", reported=ref)
             waiting.learn(preemptor_inferred=inferred, cut=missing is None)

@@ -33,6 +33,18 @@ from kubeledger.model.units import parse_go_duration
 _JSON = msgspec.json.Encoder(order="sorted")
 _FILE_FLAGS = ("config", "config-dir")
 _DROP_IN = ".conf"
+_UNSET_AT_ZERO = frozenset(
+    {
+        *("cpuManagerReconcilePeriod", "evictionPressureTransitionPeriod", "fileCheckFrequency"),
+        *("httpCheckFrequency", "imageMinimumGCAge", "nodeStatusReportFrequency"),
+        *("nodeStatusUpdateFrequency", "runtimeRequestTimeout", "streamingConnectionIdleTimeout"),
+        *("syncFrequency", "volumeStatsAggPeriod"),
+    }
+)
+"""Durations that a file cannot set to zero: the default is taken instead.
+
+Source: v1.19.0 to v1.36.2 pkg/kubelet/apis/config/v1beta1 SetDefaults_KubeletConfiguration
+"""
 _MASKED = frozenset({"staticPodURLHeader"})
 """Fields whose values the dump hides."""
 
@@ -185,7 +197,7 @@ def _merged_files(sources: SettingsSources, chosen: _Chosen) -> dict[str, Any]:
                 )
         merged = _merge_patch(merged, patch)
         owner |= dict.fromkeys(patch, name)
-    return merged
+    return {k: v for k, v in merged.items() if k not in _UNSET_AT_ZERO or not _same(v, "0s")}
 
 
 def _merge_patch(base: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
@@ -264,9 +276,8 @@ def _apply_dump(sources: SettingsSources, chosen: _Chosen) -> None:
         if field in STRUCT_FIELDS and _within(expected, value):
             chosen.put(field, value, source)
             continue
-        tables = isinstance(expected, dict) and isinstance(value, dict)
-        if sources.dump is not None and tables and value.items() < expected.items():
-            continue  # the dump has a line for each, and one of them is lost
+        if sources.dump is not None and isinstance(expected, dict) and _agree(expected, value):
+            continue  # the dump has a line for each member, and some of them are lost
         if source != "default":
             chosen.conflicts.append(
                 f"{field}: {_named(source)} says {_text(expected)}, {whence} says {_text(value)}"
@@ -385,6 +396,13 @@ def _no_other(expected: Any, normalised: Any) -> bool:  # noqa: ANN401  (any JSO
         return True
     common = expected.keys() & normalised.keys()
     return all(_same_amount(expected[name], normalised[name]) for name in common)
+
+
+def _agree(left: Any, right: Any) -> bool:  # noqa: ANN401  (any JSON value)
+    """No member of both maps, however deep, has two values."""
+    if not (isinstance(left, dict) and isinstance(right, dict)):
+        return _same(left, right)
+    return all(_agree(left[name], right[name]) for name in left.keys() & right.keys())
 
 
 def _same_amount(left: Any, right: Any) -> bool:  # noqa: ANN401  (any JSON value)

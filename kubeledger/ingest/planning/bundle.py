@@ -49,7 +49,6 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Overrides of detection; None: find out.
 
     Attributes:
-        node: name of the node all sources are from.
         kubelet_version: ``1.36.2``; one whose rules are not known is recorded as well.
         year: year of the first klog line.
         format: of every file that is named, one of ``FORMATS``; of a directory or archive,
@@ -154,8 +153,6 @@ def find_bundles(
     Files named one by one are one bundle, a directory or archive is one each.
 
     Args:
-        collected: what each argument stands for.
-        options: overrides.
         lengths: beginnings of logs whose digests are wanted (earlier imports' lengths).
         held_bytes_max: of documents that are not to be read again for each look at them.
 

@@ -409,13 +409,7 @@ def _own_directories(parents: Sequence[set[str]]) -> dict[int, str]:
 def _part_of(
     bundle: Bundle, own: Sequence[FoundFile], top: str | None, others: Sequence[str]
 ) -> Bundle:
-    """The bundle of one node; names are relative to its directory, if it has one.
-
-    Args:
-        bundle: of several nodes.
-        top: its directory.
-        others: the other nodes' directories.
-    """
+    """The bundle of one node; names are relative to its directory, if it has one."""
 
     def concerns(name: str) -> bool:
         return not any(_is_below(name, other) for other in others)

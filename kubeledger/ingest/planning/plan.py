@@ -191,7 +191,6 @@ class Plan(msgspec.Struct):
 
     Attributes:
         digest: identity of the import.
-        sources: what is new in it, sorted by file.
         reread: digests of earlier imports whose kept sources it reads as well.
         recorded: digest of the recording whose sources these are; its records, of which some may
             rest on less than is known now, stay or are superseded as those of ``reread`` are.
@@ -231,8 +230,6 @@ def make_plan(
     """Find out whose a bundle is and when it was; nothing is written.
 
     Args:
-        bundle: all that is read.
-        options: overrides of detection.
         given_ts: file -> time of documents without one, where it is known.
 
     Raises:

@@ -17,7 +17,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from typing import NamedTuple
 
 from kubeledger.ingest.klog.lines import LineCutter
@@ -26,11 +26,7 @@ from kubeledger.ingest.klog.stamps import exact_json_ns, stamp_ns
 from kubeledger.ingest.planning.bundle import Bundle, FoundFile
 from kubeledger.ingest.sources.items import Finding
 from kubeledger.ingest.sources.pasted import ReversedLines
-from kubeledger.ingest.sources.prefix import (
-    HEADER,
-    JSON_START,
-    Unwrapper,
-)
+from kubeledger.ingest.sources.prefix import HEADER, JSON_START, Unwrapper
 from kubeledger.ingest.sources.streams import SourceFile, SourceView
 from kubeledger.ingest.sources.times import carrier_time
 from kubeledger.model.units import NS_PER_S
@@ -56,15 +52,6 @@ _YEAR = 2000
 """Any leap year: stamps have no year."""
 
 
-class Entry(NamedTuple):
-    """A klog entry: its time, byte and line (from 0) at which it begins, and its first letter."""
-
-    ts_ns: int
-    offset: int
-    line: int
-    severity: bytes = b""
-
-
 class Part(NamedTuple):
     """Consecutive lines of the file: its bytes, its first line (from 0), and how many."""
 
@@ -72,6 +59,38 @@ class Part(NamedTuple):
     end: int
     line: int
     lines: int
+
+
+class Entries:
+    """The klog entries of a log; what is above the first one is a part of it.
+
+    Attributes:
+        times_ns: (n,) of each.
+        letters: (n,) first letters; 0 where severities do not count.
+    """
+
+    def __init__(self) -> None:
+        self.times_ns = array("q")
+        self.letters = bytearray()
+        self._offsets, self._lines = array("Q"), array("Q")
+
+    def add(self, ts_ns: int, letter: int, offset: int, line: int) -> None:
+        """The next one, and byte and line (from 0) at which it begins."""
+        is_first = not self.times_ns
+        self.times_ns.append(ts_ns)
+        self.letters.append(letter)
+        self._offsets.append(0 if is_first else offset)
+        self._lines.append(0 if is_first else line)
+
+    def end(self, size: int, lines: int) -> None:
+        """Bytes and lines of the log."""
+        self._offsets.append(size)
+        self._lines.append(lines)
+
+    def part(self, begin: int, end: int) -> Part:
+        """Entries from one up to another."""
+        offsets, lines = self._offsets, self._lines
+        return Part(offsets[begin], offsets[end], lines[begin], lines[end] - lines[begin])
 
 
 class Content:
@@ -103,8 +122,6 @@ class OrderedLines(SourceView):
         """Nothing is read yet.
 
         Args:
-            source: the log as it stands.
-            parts: all of it, in the order of time.
             open_end: its size, if its last line has no end: it gets one before another part.
         """
         super().__init__(source)
@@ -168,10 +185,10 @@ def put_in_order(bundle: Bundle) -> None:
         bundle.findings.append(Finding("not_in_order", source.name, message))
 
 
-def in_time(logs: Sequence[Sequence[Entry]]) -> list[list[Entry]]:
-    """Entries of logs of one node, with times that can be compared and no late lines."""
-    turned = iter(_without_wrap([entry for log in logs for entry in log]))
-    return [_even(list(islice(turned, len(log)))) for log in logs]
+def in_time(logs: Sequence[Sequence[int]]) -> list[array[int]]:
+    """Times of the entries of logs of one node: they can be compared, and no line is late."""
+    turned = iter(_without_wrap(array("q", chain.from_iterable(logs))))
+    return [_even(array("q", islice(turned, len(log)))) for log in logs]
 
 
 def _surveyed(file: FoundFile, source: OrderedLines | ReversedLines) -> FoundFile:
@@ -183,98 +200,84 @@ def _ordered(source: SourceFile) -> OrderedLines | ReversedLines | None:
     """A log in the order of time; None where it is in order, or its parts do not fit together."""
     cutter, begins = LineCutter(), array("Q")
     found = _entries(cutter, source, begins)
-    lines = len(begins)
-    reversed_parts = _even(_without_wrap(found[::-1])) if _falls(found) else []
-    if (
-        len(reversed_parts) > _SURE
-        and len(_blocks(reversed_parts)) == 1
-        and reversed_parts[0].ts_ns < reversed_parts[-1].ts_ns
-    ):
+    upwards = _even(_without_wrap(found.times_ns[::-1])) if _falls(found.times_ns) else array("q")
+    if len(upwards) > _SURE and len(_blocks(upwards)) == 1 and upwards[0] < upwards[-1]:
         return ReversedLines(
             source, begins, cutter.stats.size + (not cutter.stats.ends_with_newline)
         )
-    entries = _even(_without_wrap(found))
-    spans = _streams(found) or _moved(entries)
+    spans = _streams(found) or _moved(_even(_without_wrap(found.times_ns)))
     if not spans:
         return None
-    size = cutter.stats.size
-    parts = []
-    for span in spans:
-        # What stands above the first entry of a file goes with it.
-        offset, line = (0, 0) if span.start == 0 else entries[span.start][1:3]
-        end, next_line = (size, lines) if span.stop == len(entries) else entries[span.stop][1:3]
-        parts.append(Part(offset, end, line, next_line - line))
-    return OrderedLines(source, parts, None if cutter.stats.ends_with_newline else size)
+    parts = [found.part(span.start, span.stop) for span in spans]
+    return OrderedLines(
+        source, parts, None if cutter.stats.ends_with_newline else cutter.stats.size
+    )
 
 
-def _moved(entries: Sequence[Entry]) -> list[range]:
+def _moved(times: Sequence[int]) -> list[range]:
     """Parts of a log in the order of time; none where it is in order, or they do not fit.
 
     The clock may have been set back once besides: they fit then by the clock of after that.
     """
-    blocks = _blocks(entries)
-    if spans := _fitted(entries, blocks):
+    blocks = _blocks(times)
+    if spans := _fitted(times, blocks):
         return spans
     steps = pairwise(blocks) if 2 < len(blocks) <= _TRIED_MAX else ()
-    clocks = (_on_one_clock(entries, *step) for step in steps)
+    clocks = (_on_one_clock(times, *step) for step in steps)
     return next(filter(None, (_fitted(each, _blocks(each)) for each in clocks)), [])
 
 
-def _on_one_clock(entries: Sequence[Entry], before: range, after: range) -> list[Entry]:
+def _on_one_clock(times: Sequence[int], before: range, after: range) -> array[int]:
     """Times as if the clock had not been set back between two blocks, but gone so all the time."""
-    since_ns = entries[after.start].ts_ns
-    back_ns = entries[before.stop - 1].ts_ns - since_ns
-    return [
-        entry._replace(ts_ns=entry.ts_ns - back_ns)
-        if index in before or (entry.ts_ns < since_ns and index not in after)
-        else entry
-        for index, entry in enumerate(entries)
-    ]
+    since_ns = times[after.start]
+    back_ns = times[before.stop - 1] - since_ns
+    return array("q", (
+        ts_ns - back_ns if index in before or (ts_ns < since_ns and index not in after) else ts_ns
+        for index, ts_ns in enumerate(times)
+    ))  # fmt: skip
 
 
-def _fitted(entries: Sequence[Entry], blocks: Sequence[range]) -> list[range]:
+def _fitted(times: Sequence[int], blocks: Sequence[range]) -> list[range]:
     if not 1 < len(blocks) <= _PARTS_MAX:
         return []
-    spans = sorted(_cut(entries, blocks), key=lambda span: entries[span.start].ts_ns)
+    spans = sorted(_cut(times, blocks), key=lambda span: times[span.start])
     most = min(_PARTS_MAX, _WOVEN * len(blocks))
-    return spans if len(spans) <= most and _fit(entries, spans) else []
+    return spans if len(spans) <= most and _fit(times, spans) else []
 
 
-def _streams(found: Sequence[Entry]) -> list[range]:
+def _streams(found: Entries) -> list[range]:
     """The same for a log that only goes back from one severity to another.
 
     Not for a single line that is late or ahead: its stamp may be wrong, or the clock was set back.
     """
-    all_times, latest_ns, late = [entry.ts_ns for entry in found], 0, 0
+    all_times, latest_ns, late = found.times_ns, 0, 0
     for index, ts_ns in enumerate(all_times):
         late += ts_ns < latest_ns - _LATE_NS
         latest_ns = ts_ns if ts_ns > latest_ns and not _is_ahead(all_times, index) else latest_ns
-    streams = {entry.severity: list[int]() for entry in found}
+    streams = {letter: array("Q") for letter in found.letters}
     if late < _LATE_LINES or len(streams) < 2:
         return []
-    for index, entry in enumerate(found):
-        streams[entry.severity].append(index)
-    times = [0] * len(found)
+    for index, letter in enumerate(found.letters):
+        streams[letter].append(index)
+    times = all_times[:]
     for stream in streams.values():
-        even = _even(_without_wrap([found[index] for index in stream]))
+        even = _even(_without_wrap(array("q", (all_times[index] for index in stream))))
         if len(_blocks(even)) > 1:
             return []
-        for index, entry in zip(stream, even, strict=True):
-            times[index] = entry.ts_ns
-    order = sorted(range(len(found)), key=times.__getitem__)
+        for index, ts_ns in zip(stream, even, strict=True):
+            times[index] = ts_ns
+    order = sorted(range(len(times)), key=times.__getitem__)
     steps = [at for at in range(1, len(order)) if order[at] != order[at - 1] + 1]
     return [range(order[begin], order[end - 1] + 1)
             for begin, end in pairwise([0, *steps, len(order)])]  # fmt: skip
 
 
-def _falls(entries: Sequence[Entry]) -> bool:
+def _falls(times: Sequence[int]) -> bool:
     """Whether time goes back from most lines to the next."""
-    steps = [(below.ts_ns > above.ts_ns) - (below.ts_ns < above.ts_ns)
-             for above, below in pairwise(entries)]  # fmt: skip
-    return sum(steps) < 0
+    return sum((below > above) - (below < above) for above, below in pairwise(times)) < 0
 
 
-def _entries(cutter: LineCutter, source: SourceFile, begins: array[int]) -> list[Entry]:
+def _entries(cutter: LineCutter, source: SourceFile, begins: array[int]) -> Entries:
     """All entries as they stand; ``begins`` is given the byte at which each line begins.
 
     Of entries of the same bytes, to the microsecond, only the first counts: parts stand twice.
@@ -282,8 +285,7 @@ def _entries(cutter: LineCutter, source: SourceFile, begins: array[int]) -> list
     """
     seen: set[int] = set()
     unwrap, begins_entry = Unwrapper().unwrap, HEADER.match
-    times, carried_ns, offsets, lines = array("q"), array("q"), array("Q"), array("Q")
-    letters = bytearray()
+    entries, carried_ns = Entries(), array("q")
     for number, offset, line in cutter.numbered(source.chunks()):
         begins.append(offset)
         body, time, header = line, None, begins_entry(line)
@@ -297,16 +299,13 @@ def _entries(cutter: LineCutter, source: SourceFile, begins: array[int]) -> list
         same = hash(body)
         if same not in seen or ts_ns % _COARSE_NS == 0:
             seen.add(same)
-            times.append(ts_ns)
-            offsets.append(offset)
-            lines.append(number)
-            letters += body[:1]
+            entries.add(ts_ns, body[0], offset, number)
             if time is not None and (dated := carrier_time(time)) is not None:
                 carried_ns.append(dated.ts_ns)
-    if len(carried_ns) < len(times):
-        severities = (letters[at : at + 1] for at in range(len(letters)))
-        return list(map(Entry, times, offsets, lines, map(bytes, severities)))
-    return list(map(Entry, carried_ns, offsets, lines))
+    entries.end(cutter.stats.size, len(begins))
+    if len(carried_ns) == len(entries.times_ns):
+        entries.times_ns, entries.letters = carried_ns, bytearray(len(carried_ns))
+    return entries
 
 
 def time_of(body: bytes) -> int | None:
@@ -325,35 +324,27 @@ def _time_of(body: bytes, header: re.Match[bytes] | None) -> int | None:
     return None
 
 
-def _without_wrap(entries: list[Entry]) -> list[Entry]:
+def _without_wrap(times: array[int]) -> array[int]:
     """Stamps of January that follow on some of December are of the next year."""
     begin, middle, autumn, end = (
         int(datetime(_YEAR + month // 12, month % 12 + 1, 1, tzinfo=UTC).timestamp()) * NS_PER_S
         for month in (0, 3, 9, 12)
     )
-    times = [entry.ts_ns for entry in entries]
     if not (any(autumn <= t < end for t in times) and any(begin <= t < middle for t in times)):
-        return entries
-    return [
-        each._replace(ts_ns=each.ts_ns + end - begin) if each.ts_ns < middle else each
-        for each in entries
-    ]
+        return times
+    return array("q", (t + end - begin if t < middle else t for t in times))
 
 
-def _even(entries: list[Entry]) -> list[Entry]:
+def _even(times: Sequence[int]) -> array[int]:
     """Lines that are late, or whose stamp alone is wrong, get the time of the line above."""
-    times = [entry.ts_ns for entry in entries]
-    even: list[Entry] = []
-    latest_ns = 0
-    for index, entry in enumerate(entries):
-        ts_ns = entry.ts_ns
-        if not even:
-            latest_ns = ts_ns
-        elif ts_ns < latest_ns - _LATE_NS:
+    even = array("q")
+    latest_ns = times[0] if times else 0
+    for index, ts_ns in enumerate(times):
+        if ts_ns < latest_ns - _LATE_NS:
             latest_ns = ts_ns if _agree(times, index) else latest_ns
         elif ts_ns > latest_ns and not (_is_ahead(times, index) and not _agree(times, index + 1)):
             latest_ns = ts_ns
-        even.append(entry if ts_ns == latest_ns else entry._replace(ts_ns=latest_ns))
+        even.append(latest_ns)
     return even
 
 
@@ -371,19 +362,14 @@ def _agree(times: Sequence[int], index: int) -> bool:
     return min(len(above), len(below)) == _SURE and max(below) < min(above) - _LATE_NS
 
 
-def _blocks(entries: Sequence[Entry]) -> list[range]:
+def _blocks(times: Sequence[int]) -> list[range]:
     """Indices of entries between which time goes back."""
-    steps = [
-        index
-        for index, (above, below) in enumerate(pairwise(entries), 1)
-        if below.ts_ns < above.ts_ns
-    ]
-    return [range(*ends) for ends in pairwise([0, *steps, len(entries)])]
+    steps = [index for index, (above, below) in enumerate(pairwise(times), 1) if below < above]
+    return [range(*ends) for ends in pairwise([0, *steps, len(times)])]
 
 
-def _cut(entries: Sequence[Entry], blocks: Sequence[range]) -> list[range]:
+def _cut(times: Sequence[int], blocks: Sequence[range]) -> list[range]:
     """The blocks, cut where another one may belong, and so on; too many where that does not end."""
-    times = [entry.ts_ns for entry in entries]
     spans, before = list(blocks), 0
     while before < len(spans) <= _PARTS_MAX:
         before = len(spans)
@@ -401,14 +387,12 @@ def _cut_at(times: Sequence[int], span: range, firsts: Sequence[int]) -> Iterabl
     return (range(*ends) for ends in pairwise(sorted(at | {span.start, span.stop})))
 
 
-def _fit(entries: Sequence[Entry], spans: Sequence[range]) -> bool:
+def _fit(times: Sequence[int], spans: Sequence[range]) -> bool:
     """Whether parts in the order of time overlap nowhere and leave no hole that was not there."""
-    silences = (
-        entries[index + 1].ts_ns - entries[index].ts_ns for span in spans for index in span[:-1]
-    )
+    silences = (times[index + 1] - times[index] for span in spans for index in span[:-1])
     silence_ns = max(silences, default=0)
     for span, following in pairwise(spans):
-        gap_ns = entries[following.start].ts_ns - entries[span.stop - 1].ts_ns
+        gap_ns = times[following.start] - times[span.stop - 1]
         moved = span.stop != following.start
         if gap_ns < -_RACE_NS or (moved and gap_ns > max(_LATE_NS, _SILENCES * silence_ns)):
             return False

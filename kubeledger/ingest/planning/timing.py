@@ -398,9 +398,6 @@ def mark_time(log: LogSurvey, mark: VersionMark, year: int | None, offset_ns: in
     """When a kubelet stated its version; None where that is not known.
 
     Args:
-        log: that holds the mark.
-        mark: the line.
-        year: of the log's first stamp.
         offset_ns: what the node's zone is ahead of UTC.
     """
     if year is None or log.first_stamp is None or mark.stamp is None:

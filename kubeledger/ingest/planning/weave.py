@@ -10,9 +10,11 @@ hold lines of different severities.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from heapq import merge
+from itertools import chain, count, groupby, repeat
 from typing import NamedTuple
 
 import msgspec
@@ -22,7 +24,7 @@ from kubeledger.ingest.klog.log_survey import LogSurvey
 from kubeledger.ingest.klog.reorder import begins_after, overlap_of
 from kubeledger.ingest.planning.time_order import (
     Content,
-    Entry,
+    Entries,
     OrderedLines,
     Part,
     in_time,
@@ -31,6 +33,11 @@ from kubeledger.ingest.planning.time_order import (
 from kubeledger.ingest.sources.pasted import between
 from kubeledger.ingest.sources.prefix import Unwrapper
 from kubeledger.ingest.sources.streams import SourceFile
+
+_COMPARED = 1 << 16
+"""Entries of a log of which it is remembered at once what they say."""
+_RUN = 1 << 9
+"""Entries that are read at once."""
 
 
 class Run(NamedTuple):
@@ -44,7 +51,6 @@ class Excerpt(msgspec.Struct):
     """What is read of one log of a group.
 
     Attributes:
-        log: the log.
         parts: of it that are read, in its order.
         lines: how many are left out, because logs before it hold them.
         size_bytes: of the parts.
@@ -69,21 +75,13 @@ class Excerpt(msgspec.Struct):
 class _Scan(NamedTuple):
     """Entries of a log, each with a hash of all its lines; what is above the first is one, too."""
 
-    entries: list[Entry]
-    hashes: list[int]
-    size: int
-    lines: int
+    entries: Entries
+    hashes: array[int]
 
     @property
-    def severities(self) -> set[bytes]:
+    def severities(self) -> set[int]:
         """First letters of its entries."""
-        return {entry.severity for entry in self.entries} - {b""}
-
-    def part(self, index: int) -> Part:
-        _, offset, line, _ = self.entries[index]
-        is_last = index + 1 == len(self.entries)
-        end, next_line = (self.size, self.lines) if is_last else self.entries[index + 1][1:3]
-        return Part(offset, end, line, next_line - line)
+        return {*self.entries.letters} - {0}
 
 
 def groups_of(logs: Sequence[LogSurvey]) -> list[list[LogSurvey]]:
@@ -111,15 +109,16 @@ def woven(group: Sequence[LogSurvey]) -> tuple[list[Excerpt], Iterator[Run]]:
     kept = _kept(scans)
     _drop_half_written(group, scans, kept)
     excerpts = [Excerpt(log, []) for log in group]
-    order: list[tuple[int, Part]] = []
-    for which, index in _in_order(scans):
-        part, excerpt = scans[which].part(index), excerpts[which]
-        if not kept[which][index]:
-            excerpt.lines += part.lines
-            continue
-        excerpt.parts.append(part)
-        order.append((which, part))
-    return excerpts, _runs(group, order)
+    for excerpt, (entries, _), is_kept in zip(excerpts, scans, kept, strict=True):
+        begin = 0
+        for stays, run in groupby(is_kept):
+            end = begin + sum(1 for _ in run)
+            part, begin = entries.part(begin, end), end
+            if stays:
+                excerpt.parts.append(part)
+            else:
+                excerpt.lines += part.lines
+    return excerpts, _runs(group, [scan.entries for scan in scans], kept)
 
 
 def _belongs(log: LogSurvey, group: Sequence[LogSurvey]) -> bool:
@@ -129,86 +128,97 @@ def _belongs(log: LogSurvey, group: Sequence[LogSurvey]) -> bool:
     scan = _scan(log.source)
     others = [_scan(each.source) for each in near]
     # Warnings and errors may have a stream of their own, as other lines of the same kubelet have.
-    return any(not set(scan.hashes).isdisjoint(other.hashes) for other in others) or all(
-        scan.severities.isdisjoint(other.severities) for other in others
-    )
+    return any(
+        not {scan.hashes[index] for index in mine}.isdisjoint(other.hashes[index] for index in its)
+        for other in others
+        for mine, its in _shares((scan, other))
+    ) or all(scan.severities.isdisjoint(other.severities) for other in others)
 
 
 def _scan(source: SourceFile) -> _Scan:
     cutter, unwrapper = LineCutter(), Unwrapper()
-    entries: list[Entry] = []
-    hashes: list[int] = []
+    entries, hashes = Entries(), array("q")
     above, lines = 0, 0
     for number, offset, line in cutter.numbered(source.chunks()):
         lines = number + 1
         body = unwrapper.body(line).rstrip(b"\r")
         ts_ns = time_of(body)
         if ts_ns is not None:
-            if not entries and number:
-                entries.append(Entry(ts_ns, 0, 0))
+            if number and not hashes:
+                entries.add(ts_ns, 0, 0, 0)
                 hashes.append(above)
-            entries.append(Entry(ts_ns, offset, number, body[:1]))
+            entries.add(ts_ns, body[0], offset, number)
             hashes.append(hash(body))
-        elif entries:
+        elif hashes:
             hashes[-1] = hash((hashes[-1], body))
         else:
             above = hash((above, body))
-    return _Scan(entries, hashes, cutter.stats.size, lines)
+    entries.end(cutter.stats.size, lines)
+    return _Scan(entries, hashes)
 
 
-def _kept(scans: Sequence[_Scan]) -> list[list[bool]]:
+def _shares(scans: Sequence[_Scan]) -> Iterator[list[list[int]]]:
+    """Entries of logs, those of the same bytes together: not all are compared at once."""
+    shares = max(len(scan.hashes) for scan in scans) // _COMPARED + 1
+    for share in range(shares):
+        yield [
+            [index for index, same in enumerate(scan.hashes) if same % shares == share]
+            for scan in scans
+        ]
+
+
+def _kept(scans: Sequence[_Scan]) -> list[bytearray]:
     """Which entries are read: as often as the log holds them that holds them most often."""
-    most: Counter[int] = Counter()
-    kept = []
-    for scan in scans:
-        seen: Counter[int] = Counter()
-        mine = []
-        for same in scan.hashes:
-            seen[same] += 1
-            mine.append(seen[same] > most[same])
-        kept.append(mine)
-        most |= seen
+    kept = [bytearray(len(scan.hashes)) for scan in scans]
+    for share in _shares(scans):
+        most: Counter[int] = Counter()
+        for scan, mine, indices in zip(scans, kept, share, strict=True):
+            seen: Counter[int] = Counter()
+            for index in indices:
+                same = scan.hashes[index]
+                seen[same] += 1
+                mine[index] = seen[same] > most[same]
+            most |= seen
     return kept
 
 
 def _drop_half_written(
-    group: Sequence[LogSurvey], scans: Sequence[_Scan], kept: Sequence[list[bool]]
+    group: Sequence[LogSurvey], scans: Sequence[_Scan], kept: Sequence[bytearray]
 ) -> None:
     """Leave out the last entry of a log where another one holds more of it."""
-    for which, scan in enumerate(scans):
-        last = scan.part(len(scan.entries) - 1)
-        text = _text(group[which].source, last).rstrip()
-        for other, its in enumerate(scans):
-            for index, entry in enumerate(its.entries):
+    for which, (entries, hashes) in enumerate(scans):
+        last, last_ns = len(hashes) - 1, entries.times_ns[-1]
+        text = _text(group[which].source, entries, last).rstrip()
+        for other, (its, others) in enumerate(scans):
+            for index, ts_ns in enumerate(its.times_ns):
                 if (
-                    other != which
-                    and entry.ts_ns == scan.entries[-1].ts_ns
-                    and its.hashes[index] != scan.hashes[-1]
-                    and _text(group[other].source, its.part(index)).startswith(text)
+                    ts_ns == last_ns
+                    and other != which
+                    and others[index] != hashes[-1]
+                    and _text(group[other].source, its, index).startswith(text)
                 ):
                     kept[which][-1] = False
 
 
-def _text(source: SourceFile, part: Part) -> bytes:
+def _text(source: SourceFile, entries: Entries, index: int) -> bytes:
+    part = entries.part(index, index + 1)
     return b"".join(between(source.chunks(), part.offset, part.end))
 
 
-def _in_order(scans: Sequence[_Scan]) -> Iterator[tuple[int, int]]:
-    """Log and entry in the order of time."""
-    times = in_time([scan.entries for scan in scans])
-    keyed = [
-        [(entry.ts_ns, which, index) for index, entry in enumerate(entries)]
-        for which, entries in enumerate(times)
-    ]
-    return ((which, index) for _, which, index in merge(*keyed))
-
-
-def _runs(group: Sequence[LogSurvey], order: Sequence[tuple[int, Part]]) -> Iterator[Run]:
+def _runs(
+    group: Sequence[LogSurvey], logs: Sequence[Entries], kept: Sequence[bytearray]
+) -> Iterator[Run]:
+    """The entries that are kept, in the order of time."""
+    times = in_time([entries.times_ns for entries in logs])
+    keyed = (zip(each, repeat(which), count()) for which, each in enumerate(times))
+    order = ((which, index) for _, which, index in merge(*keyed) if kept[which][index])
     contents = [Content(log.source) for log in group]
-    begin = 0
-    for at in range(1, len(order) + 1):
-        which, last = order[at - 1]
-        following = order[at] if at < len(order) else None
-        if following is None or following[0] != which or following[1].offset != last.end:
-            yield Run(which, b"".join(contents[which].pieces(order[begin][1].offset, last.end)))
-            begin = at
+    at = begin = end = 0
+    for which, index in chain(order, [(-1, 0)]):
+        if (which, index) == (at, end) and end - begin < _RUN:
+            end += 1
+            continue
+        if end > begin:
+            part = logs[at].part(begin, end)
+            yield Run(at, b"".join(contents[at].pieces(part.offset, part.end)))
+        at, begin, end = which, index, index + 1

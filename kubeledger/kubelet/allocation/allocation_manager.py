@@ -40,7 +40,6 @@ class Retried(NamedTuple):
     """What became of one resize when it was looked at.
 
     Attributes:
-        uid: of the pod.
         refusal: why it was not allocated; None: it was, or there was nothing to allocate.
         changed: the pod asks for other than it has.
     """
@@ -71,10 +70,7 @@ class Manager:
     """The allocation manager.
 
     Attributes:
-        allocated: what pods have.
-        conditions: what their statuses say of their resizes.
         queue: UIDs of pods whose resizes are to be tried, in that order.
-        happened: what it did.
     """
 
     def __init__(

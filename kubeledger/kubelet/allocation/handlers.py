@@ -44,11 +44,7 @@ class ResizeCondition(msgspec.Struct, frozen=True, gc=False):
 
 
 class ResizeConditions:
-    """Conditions by pod UID.
-
-    Attributes:
-        now_ns: the clock.
-    """
+    """Conditions by pod UID."""
 
     def __init__(self) -> None:
         self.now_ns = 0
@@ -163,8 +159,6 @@ def pod_resize_message(prefix: str, pod: Pod, error: str = "") -> str:
 
     Args:
         prefix: ``Pod resize started``.
-        pod: with its present spec.
-        error: what was said against it.
     """
     spec = pod.spec
     summary: dict[str, Any] = {
@@ -236,15 +230,7 @@ class Refusal(NamedTuple):
 def infeasible(
     pod: Pod, allocated_pod: Pod, info: PodResourceInfo, node: NodeConfig, profile: KubeletProfile
 ) -> Refusal | None:
-    """What is against this resize on this node, whatever else runs there; None: nothing.
-
-    Args:
-        pod: as it wants to be.
-        allocated_pod: as it is.
-        info: its allocation.
-        node: the node.
-        profile: the kubelet's version.
-    """
+    """What is against this resize on this node, whatever else runs there; None: nothing."""
     if not profile.kuberuntime.static_pods_resized and is_static_pod(pod):
         return _refused("static_pod", "In-place resize of static-pods is not supported")
     if _memory_of_swapping_container_changes(pod, allocated_pod, node):

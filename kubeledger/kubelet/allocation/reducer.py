@@ -37,6 +37,6 @@ def _state_read(state: AllocationState, ts_ns: int, body: PodsStateRead) -> None
 
 
 HANDLERS: Mapping[type[Body], Callable[[AllocationState, int, Any], None]] = {
-    PodsStateRead: _state_read,
+    PodsStateRead: _state_read
 }
 """Body type -> what it does to the state."""

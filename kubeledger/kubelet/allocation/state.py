@@ -211,7 +211,6 @@ def pods_state_document(
     """The file as a kubelet since 1.33 writes it.
 
     Args:
-        pods: what pods have.
         pod_level: entries hold the pods' own resources.
 
     Source: v1.36.2 pkg/kubelet/allocation/state/state_checkpoint.go storeState

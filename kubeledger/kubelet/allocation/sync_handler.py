@@ -12,12 +12,7 @@ from typing import Final
 
 from kubeledger.kubelet.allocation.allocation_manager import Admit, Manager, Rejection
 from kubeledger.kubelet.allocation.handlers import NodeConfig
-from kubeledger.kubelet.allocation.state import (
-    NOTHING,
-    State,
-    resizable_containers,
-    same_pod_level,
-)
+from kubeledger.kubelet.allocation.state import NOTHING, State, resizable_containers, same_pod_level
 from kubeledger.kubelet.kube.pod import Pod, ResourceRequirements
 from kubeledger.kubelet.kube.podtotals import resized_spec, scheduled_total
 from kubeledger.kubelet.kube.resources import NANOS, ResourceList
@@ -32,7 +27,6 @@ class SyncHandler:
 
     Attributes:
         pods: by UID, in the order in which they were added.
-        manager: of their allocations.
         sources_ready: all sources of pods have told all they have.
     """
 

@@ -6,9 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, permutations
 from typing import Final
 
-import msgspec
-
-from kubeledger.kubelet.cases.fields import ADMISSIBLE, Judgement, check_amounts, impossible
+from kubeledger.kubelet.cases.fields import ADMISSIBLE, Judgement, Strict, check_amounts, impossible
 from kubeledger.kubelet.kube.pod import Node, Pod
 from kubeledger.kubelet.lifecycle import predicate as lifecycle
 from kubeledger.kubelet.lifecycle.nodeinfo import InsufficientResourceError, NodeInfo
@@ -26,14 +24,10 @@ _ORDERS_MAX: Final = 5040
 """Orders of scalar resources that are tried: all of seven."""
 
 
-class AdmissionCase(
-    msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True
-):
+class AdmissionCase(Strict, frozen=True):
     """The input of a case.
 
     Attributes:
-        node: the node.
-        pod: the pod to admit.
         active_pods: (n,) in the order the kubelet lists them, which decides between equals.
     """
 
@@ -47,11 +41,7 @@ OUTCOME: Final = PodAdmitResult
 
 
 def decide(case_input: AdmissionCase, profile: KubeletProfile) -> PodAdmitResult:
-    """Admit or reject; scalar resources are taken sorted by name.
-
-    Raises:
-        BadInputError: a quantity anywhere in the case is none.
-    """
+    """Admit or reject; scalar resources are taken sorted by name."""
     _check_node(case_input.node)
     facts = profile.admission
     info = NodeInfo(case_input.node, case_input.active_pods, facts)

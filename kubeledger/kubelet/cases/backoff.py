@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
-from kubeledger.kubelet.cases.fields import MATCH, Judgement, impossible, shortened
+from kubeledger.kubelet.cases.fields import MATCH, Judgement, Strict, impossible, shortened
 from kubeledger.kubelet.cases.podactions import check_times
 from kubeledger.kubelet.kube.flowcontrol import Backoff, BackOffPolicy
 from kubeledger.kubelet.kube.gotexts import ZERO_TIME_NS, instant_ns
@@ -28,7 +27,7 @@ _DURATION_MAX_NS = 2**62 - 1
 _LAST_NS = parse_ts("9999-12-31T23:59:59.999999999Z")
 
 
-class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Step(Strict, frozen=True):
     """One sync: expired entries are dropped before, where ``gc`` says so."""
 
     at: str
@@ -36,7 +35,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gc: bool = False
 
 
-class BackoffCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class BackoffCase(Strict, frozen=True):
     """One case.
 
     Attributes:
@@ -51,11 +50,10 @@ class BackoffCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     steps: tuple[Step, ...]
 
 
-class StepOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StepOutcome(Strict, frozen=True):
     """What came of one sync.
 
     Attributes:
-        held: the start is held back.
         message: of the error then; else empty.
         entry: the entry's value after it, as a Go duration.
         until: when the back-off ends, or empty; only in versions whose cases have it.
@@ -67,7 +65,7 @@ class StepOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     until: str | UnsetType = UNSET
 
 
-class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Outcome(Strict, frozen=True):
     """What came of each sync."""
 
     steps: list[StepOutcome]
@@ -78,11 +76,7 @@ OUTCOME = Outcome
 
 
 def decide(case_input: BackoffCase, profile: KubeletProfile) -> Outcome:
-    """Go through all syncs.
-
-    Raises:
-        BadInputError: no such container, or an invalid duration or time.
-    """
+    """Go through all syncs."""
     return Outcome([outcome for outcome, _ in _syncs(case_input, profile)])
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import Judgement, compared
+from kubeledger.kubelet.cases.fields import Judgement, Strict, compared
 from kubeledger.kubelet.cgroups.decider import PodDecision, decide_pod
 from kubeledger.kubelet.cgroups.paths import CgroupNameError
 from kubeledger.kubelet.kube.pod import Pod
@@ -19,16 +19,16 @@ _Period = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 _Memory = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 
 
-class CgroupInput(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class CgroupInput(Strict, frozen=True):
     """A pod, two settings and the node's memory in bytes."""
 
     pod: Pod
     cpu_cfs_quota: bool = msgspec.field(name="cpuCFSQuota")
     cpu_cfs_quota_period_us: _Period = msgspec.field(name="cpuCFSQuotaPeriodUs")
-    memory_capacity: _Memory = msgspec.field(name="memoryCapacity")
+    memory_capacity: _Memory
 
 
-class PodValues(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class PodValues(Strict, frozen=True):
     """None: not written. Huge pages: page size in bytes -> bytes."""
 
     cpu_shares: int | None
@@ -38,7 +38,7 @@ class PodValues(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     huge_page_limits: dict[int, int]
 
 
-class ContainerValues(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class ContainerValues(Strict, frozen=True):
     """A memory limit of 0 is not written."""
 
     cpu_shares: int
@@ -48,7 +48,7 @@ class ContainerValues(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     oom_score_adj: int
 
 
-class CgroupOutcome(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+class CgroupOutcome(Strict, frozen=True, kw_only=True):
     """What the kubelet asks for."""
 
     qos_class: str
@@ -63,11 +63,7 @@ OUTCOME = object
 
 
 def decide(case_input: CgroupInput, profile: KubeletProfile) -> CgroupOutcome:
-    """The outcome that a kubelet of this version gives.
-
-    Raises:
-        BadInputError: a quantity cannot be asked for, or the UID not be read.
-    """
+    """The outcome that a kubelet of this version gives."""
     return _outcome(_decision(case_input, profile))
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import Bytes, Judgement, check_amounts, compared
+from kubeledger.kubelet.cases.fields import Bytes, Judgement, Strict, check_amounts, compared
 from kubeledger.kubelet.cgroups.decider import PodUnifiedDecision, decide_pod_unified
 from kubeledger.kubelet.cgroups.unified import LIMITED_SWAP, TIERED_RESERVATION, UnifiedSettings
 from kubeledger.kubelet.kube.pod import Pod
@@ -17,13 +17,10 @@ _Fraction = Annotated[float, msgspec.Meta(gt=0, le=1)]
 _Files = dict[str, dict[str, str]]
 
 
-class CgroupV2Input(
-    msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel", forbid_unknown_fields=True
-):
+class CgroupV2Input(Strict, frozen=True, kw_only=True):
     """A pod, the node's memory and swap in bytes, and settings; both gates are on.
 
     Attributes:
-        memory_qos: whether MemoryQoS is enforced.
         memory_reservation_policy: since 1.36.
         swap_behavior: empty is the version's default.
     """
@@ -43,11 +40,7 @@ OUTCOME = object
 
 
 def decide(case_input: CgroupV2Input, profile: KubeletProfile) -> dict[str, object]:
-    """The outcome that a kubelet of this version gives.
-
-    Raises:
-        BadInputError: a quantity cannot be read, or asked for.
-    """
+    """The outcome that a kubelet of this version gives."""
     decision = _decision(case_input, profile)
     containers: dict[str, _Files] = {
         name: {"unified": files} for name, files in decision.containers.items()

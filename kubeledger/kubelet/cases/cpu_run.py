@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -15,7 +14,6 @@ from kubeledger.kubelet.cases.cpu_steps import (
     AllocatePod,
     CpuCase,
     Entries,
-    HintOutcome,
     Hints,
     Outcome,
     PodHints,
@@ -35,6 +33,7 @@ from kubeledger.kubelet.cases.fields import (
     node_set,
     shortened,
 )
+from kubeledger.kubelet.cases.hints import hint_of, hints_shown
 from kubeledger.kubelet.cpumanager.cpu_manager import Configuration, Manager
 from kubeledger.kubelet.cpumanager.policy_static import PolicyError
 from kubeledger.kubelet.cpumanager.state_checkpoint import StateError
@@ -44,7 +43,7 @@ from kubeledger.kubelet.kube.maporder import MapOrder
 from kubeledger.kubelet.kube.pod import Container, Pod, lists_of_pods
 from kubeledger.kubelet.kube.resources import check_asked
 from kubeledger.kubelet.profile.resolve import KubeletProfile, with_gates
-from kubeledger.kubelet.topologymanager.policy import ProviderHints, TopologyHint, bits_of, mask_of
+from kubeledger.kubelet.topologymanager.policy import TopologyHint
 from kubeledger.model.errors import BadInputError
 
 NODES_MAX: Final = 16
@@ -55,17 +54,12 @@ class Run:
     """One run of a case.
 
     Attributes:
-        case: the input.
         started: what came of the start, without steps.
         manager: of the process that runs; None after a start that failed.
     """
 
     def __init__(self, case: CpuCase, profile: KubeletProfile, order: MapOrder) -> None:
-        """Start.
-
-        Raises:
-            BadInputError: a bad quantity, set or NUMA node, or a pod that is not there.
-        """
+        """Start."""
         _check_machine("input.topology", case.topology)
         check_amounts("input", {"reservedCPU": case.reserved_cpu})
         check_asked(lists_of_pods(case.pods.values()))
@@ -97,11 +91,7 @@ class Run:
         return self._file if self.manager is None else self.manager.state_file
 
     def steps(self) -> Iterator[StepOutcome]:
-        """Go through the steps, until the kubelet stops.
-
-        Raises:
-            BadInputError: a step is about a pod, a container or a NUMA node that is not there.
-        """
+        """Go through the steps, until the kubelet stops."""
         for index, step in enumerate(self.case.steps):
             if self.manager is None:
                 self._check(index, step)
@@ -152,9 +142,7 @@ class Run:
         return container_named(self._path("container"), self._pod(step), step.container)
 
     def _affinity(self, step: Allocate | AllocatePod) -> TopologyHint:
-        nodes = step.affinity
-        mask = None if nodes is None else mask_of(node_set(self._path("affinity"), nodes))
-        return TopologyHint(mask, step.preferred)
+        return hint_of(self._path("affinity"), step.affinity, step.preferred)
 
     def _allocate(self, step: Allocate, outcome: StepOutcome) -> None:
         manager, container = self._running, self._container(step)
@@ -168,10 +156,10 @@ class Run:
 
     def _hint(self, step: Hints, outcome: StepOutcome) -> None:
         pod, container = self._pod(step), self._container(step)
-        outcome.hints = _hints(self._running.get_topology_hints(pod, container))
+        outcome.hints = hints_shown(self._running.get_topology_hints(pod, container))
 
     def _hint_pod(self, step: PodHints, outcome: StepOutcome) -> None:
-        outcome.hints = _hints(self._running.get_pod_topology_hints(self._pod(step)))
+        outcome.hints = hints_shown(self._running.get_pod_topology_hints(self._pod(step)))
 
     def _add_container(self, step: AddContainer, outcome: StepOutcome) -> None:
         self._container(step)
@@ -271,14 +259,3 @@ def _check_machine(path: str, machine: MachineInfo) -> None:
     node_set(f"{path}.nodes", [node.id for node in machine.nodes])
     if len(machine.nodes) > NODES_MAX:
         raise BadInputError(f"{path}.nodes: more than {NODES_MAX} NUMA nodes")
-
-
-@lru_cache(maxsize=1 << 12)
-def _hint(hint: TopologyHint) -> HintOutcome:
-    return HintOutcome(tuple(bits_of(hint.affinity or 0)), hint.preferred)
-
-
-def _hints(hints: ProviderHints) -> dict[str, list[HintOutcome]] | None:
-    if hints is None:
-        return None
-    return {name: [_hint(hint) for hint in found or ()] for name, found in hints.items()}

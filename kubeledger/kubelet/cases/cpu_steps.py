@@ -7,6 +7,8 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from kubeledger.kubelet.cases.fields import Strict
+from kubeledger.kubelet.cases.hints import HintOutcome
 from kubeledger.kubelet.cpumanager.cpu_manager import ContainerState
 from kubeledger.kubelet.cpumanager.topology import MachineInfo
 from kubeledger.kubelet.kube.pod import Pod
@@ -115,13 +117,10 @@ Entries = dict[str, dict[str, str]]
 """Pod UID -> container -> its CPUs."""
 
 
-class CpuCase(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
-):
+class CpuCase(Strict, frozen=True, kw_only=True):
     """Input: a machine, a configuration, pods, and steps.
 
     Attributes:
-        pods: by UID.
         active_pods: UIDs, until a step names others; so with ``sources_ready``.
         initial_containers: what the runtime lists at the start.
         state_file: text of ``cpu_manager_state``; None: no file.
@@ -140,13 +139,6 @@ class CpuCase(
     state_file: str | None = None
     steps: list[Step]
     feature_gates: dict[str, bool] | None = None
-
-
-class HintOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
-    """One hint."""
-
-    numa_nodes: tuple[int, ...] = msgspec.field(name="numaNodes")
-    preferred: bool
 
 
 class StepOutcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename="camel"):

@@ -33,11 +33,7 @@ OUTCOME = Outcome
 
 
 def decide(case_input: CpuCase, profile: KubeletProfile) -> Outcome:
-    """Start, and go through the steps; where the kubelet has a choice, by the order of the case.
-
-    Raises:
-        BadInputError: a pod or container that is not there, a bad quantity, set or NUMA node.
-    """
+    """Start, and go through the steps; where the kubelet has a choice, by the order of the case."""
     run = Run(case_input, profile, FIRST_ORDER)
     outcome = run.started
     outcome.steps.extend(run.steps())
@@ -106,8 +102,6 @@ def reason_of(manager: Manager, step: Step, pods: Mapping[str, Pod]) -> str:
 
     Args:
         manager: before the step.
-        step: that follows.
-        pods: of the case, by UID.
     """
     match step:
         case Allocate() | Hints():

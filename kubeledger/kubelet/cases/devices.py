@@ -10,6 +10,7 @@ import msgspec
 from kubeledger.kubelet.cases.fields import (
     ADMISSIBLE,
     Judgement,
+    Strict,
     container_named,
     impossible,
     keyed,
@@ -31,31 +32,30 @@ _NodeKey = Annotated[int, msgspec.Meta(ge=-1, le=BITS_MAX - 1)]
 """-1 stands for devices without topology."""
 
 
-class DeviceCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DeviceCase(Strict, frozen=True, kw_only=True):
     """A device as its plugin reports it; without ``numaNodes`` it has no topology."""
 
     id: str = msgspec.field(name="ID")
     health: Literal["Healthy", "Unhealthy"]
-    numa_nodes: list[int] | None = msgspec.field(name="numaNodes", default=None)
+    numa_nodes: list[int] | None = None
 
 
-class ResourceCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ResourceCase(Strict, frozen=True, kw_only=True):
     """A resource and what its plugin answers.
 
     Attributes:
-        devices: as last reported.
         preferred_order: device IDs, best first; None if the plugin offers no preference.
         allocate_error: what Allocate fails with, or empty.
         no_endpoint: the plugin is gone.
     """
 
     devices: list[DeviceCase]
-    preferred_order: list[str] | None = msgspec.field(name="preferredOrder", default=None)
-    allocate_error: str = msgspec.field(name="allocateError", default="")
-    no_endpoint: bool = msgspec.field(name="noEndpoint", default=False)
+    preferred_order: list[str] | None = None
+    allocate_error: str = ""
+    no_endpoint: bool = False
 
 
-class Allocation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Allocation(Strict, frozen=True, kw_only=True):
     """Devices that a container held from the start: NUMA node -> IDs."""
 
     pod_uid: str = msgspec.field(name="podUID")
@@ -90,12 +90,7 @@ def manager_of(
     allocated: Iterable[Allocation],
     facts: DeviceFacts,
 ) -> ManagerImpl:
-    """The device manager after its plugins reported and its ledger was restored.
-
-    Raises:
-        BadInputError: a NUMA node outside of 0 to 63 or there twice, or a device
-            reported twice.
-    """
+    """The device manager after its plugins reported and its ledger was restored."""
     manager = ManagerImpl(node_set("input.numaNodes", numa_nodes), facts)
     for name, resource in resources.items():
         manager.report(name, _devices(f"{keyed('input.resources', name)}.devices", resource))
@@ -120,7 +115,7 @@ def _devices(path: str, resource: ResourceCase) -> list[Device]:
     return list(devices.values())
 
 
-class StepCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StepCase(Strict, frozen=True, kw_only=True):
     """Allocate for one container, with the NUMA affinity stored for it (None for none)."""
 
     pod: Pod
@@ -128,32 +123,29 @@ class StepCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     affinity: list[int] | None = None
 
 
-class DevicesCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DevicesCase(Strict, frozen=True, kw_only=True):
     """Input of a run of allocations.
 
     Attributes:
-        numa_nodes: of the machine.
-        resources: name -> devices and plugin.
         allocated: what containers hold from the start.
         active_pods: UIDs, besides those of the pods in ``steps``.
-        steps: in this order.
     """
 
-    numa_nodes: list[int] = msgspec.field(name="numaNodes")
+    numa_nodes: list[int]
     resources: dict[str, ResourceCase] | None
     allocated: list[Allocation] | None = None
-    active_pods: list[str] | None = msgspec.field(name="activePods", default=None)
+    active_pods: list[str] | None = None
     steps: list[StepCase]
 
 
-class StepOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StepOutcome(Strict, frozen=True, kw_only=True):
     """The error, or empty; and resource -> NUMA node -> IDs that the container holds then."""
 
     error: str
     devices: dict[str, DevicesPerNUMA]
 
 
-class DevicesOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DevicesOutcome(Strict, frozen=True, kw_only=True):
     """What came of each step."""
 
     steps: list[StepOutcome]
@@ -164,11 +156,7 @@ OUTCOME = DevicesOutcome
 
 
 def decide(case_input: DevicesCase, profile: KubeletProfile) -> DevicesOutcome:
-    """Allocate step by step; where the kubelet has a choice, in the order of the case.
-
-    Raises:
-        BadInputError: a container that its pod has not, a bad quantity or NUMA node.
-    """
+    """Allocate step by step; where the kubelet has a choice, in the order of the case."""
     manager, calls = _manager(case_input, profile), _calls(case_input)
     steps = []
     for call in calls:

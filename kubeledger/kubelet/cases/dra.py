@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kubeledger.kubelet.cases.fields import ADMISSIBLE, Judgement, compared
+from kubeledger.kubelet.cases.fields import ADMISSIBLE, Judgement, Strict, compared
 from kubeledger.kubelet.dra.claiminfo import Answer, ClaimInfoState, Device, Result, Verb
 from kubeledger.kubelet.dra.manager import Manager
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
@@ -25,9 +25,7 @@ from kubeledger.model.errors import BadInputError
 Operation = Literal["prepare", "unprepare", "reconcile", "register", "deregister", "restart"]
 
 
-class PreparedDevice(
-    msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True
-):
+class PreparedDevice(Strict, frozen=True):
     """A device in an answer."""
 
     pool_name: str = ""
@@ -36,14 +34,14 @@ class PreparedDevice(
     cdi_device_ids: tuple[str, ...] | None = msgspec.field(default=None, name="cdiDeviceIDs")
 
 
-class ClaimAnswer(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class ClaimAnswer(Strict, frozen=True):
     """What a driver says of one claim."""
 
     error: str | None = ""
     devices: tuple[PreparedDevice, ...] | None = None
 
 
-class DriverAnswer(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class DriverAnswer(Strict, frozen=True):
     """A driver's answer: the call fails with ``error``, or what it would say by claim UID.
 
     Attributes:
@@ -55,7 +53,7 @@ class DriverAnswer(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=
     extra: str | None = ""
 
 
-class Step(msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
+class Step(Strict, frozen=True):
     """One thing that happens; which of the other keys count depends on it."""
 
     op: Operation
@@ -67,16 +65,14 @@ class Step(msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown
     driver: str | None = None
 
 
-class DraCase(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class DraCase(Strict, frozen=True):
     """One case; ``drivers`` are registered at the start."""
 
     drivers: tuple[str, ...]
     steps: tuple[Step, ...]
 
 
-class StepOutcome(
-    msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True
-):
+class StepOutcome(Strict, frozen=True):
     """What came of one step.
 
     Attributes:
@@ -95,7 +91,7 @@ class StepOutcome(
     cdi_devices: dict[str, list[str] | str] | UnsetType = UNSET
 
 
-class Outcome(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class Outcome(Strict, frozen=True):
     """What came of each step."""
 
     steps: list[StepOutcome]
@@ -106,11 +102,7 @@ OUTCOME = Outcome
 
 
 def decide(case_input: DraCase, profile: KubeletProfile) -> Outcome:
-    """Run the steps; what is left to chance goes as it most often does.
-
-    Raises:
-        BadInputError: a step lacks what it needs, or the kubelet crashes over it.
-    """
+    """Run the steps; what is left to chance goes as it most often does."""
     manager = Manager(profile.dra, case_input.drivers)
     return Outcome(
         [_run(manager, step, at, FIRST_ORDER) for at, step in enumerate(case_input.steps)]

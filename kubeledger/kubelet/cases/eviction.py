@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import ADMISSIBLE, Judgement, impossible, shortened
+from kubeledger.kubelet.cases.fields import ADMISSIBLE, Judgement, Strict, impossible, shortened
 from kubeledger.kubelet.eviction.decisions import (
     Decision,
     EvictionConfig,
@@ -40,13 +40,7 @@ Ranked = tuple[str, Sequence[Sequence[Candidate]]]
 """A signal, and groups of equal pods in the order of their eviction for it."""
 
 
-class _Strict(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True, gc=False
-):
-    pass
-
-
-class EvictedPod(_Strict, frozen=True, kw_only=True):
+class EvictedPod(Strict, frozen=True, kw_only=True):
     """A pod and what its status says."""
 
     pod: str
@@ -56,7 +50,7 @@ class EvictedPod(_Strict, frozen=True, kw_only=True):
     condition_message: str
 
 
-class StepOutcome(_Strict, frozen=True, kw_only=True):
+class StepOutcome(Strict, frozen=True, kw_only=True):
     """What one round did; ``rank`` is of the pods that were active before it."""
 
     evicted: list[EvictedPod]
@@ -74,15 +68,7 @@ def why_not_so(
     manager: EvictionManager,
     ranks: Mapping[str, Ranked],
 ) -> str:
-    """The first difference to what can have been, with the reason.
-
-    Args:
-        claim: a round that cannot have been.
-        outcomes: (n,) all that can.
-        found: what the round saw.
-        decisions: (n,) of the outcomes.
-        manager: after the round.
-    """
+    """The first difference to what can have been, with the reason."""
     decided = outcomes[0]
     for condition in sorted(set(claim.node_conditions) ^ set(decided.node_conditions)):
         return condition_reason(condition, found, manager.thresholds)
@@ -193,13 +179,10 @@ _RANKS: Final[tuple[tuple[str, str, DiskLayout], ...]] = (
     ("nodefs", "nodefs.available", "shared"),
     ("nodefs-dedicated-imagefs", "nodefs.available", "dedicated"),
 )
-_RECLAIMS: Final = {
-    ReclaimFunction.CONTAINERS: "containers",
-    ReclaimFunction.IMAGES: "images",
-}
+_RECLAIMS: Final = {ReclaimFunction.CONTAINERS: "containers", ReclaimFunction.IMAGES: "images"}
 
 
-class Config(_Strict, frozen=True, kw_only=True):
+class Config(Strict, frozen=True, kw_only=True):
     """Settings of the manager and the disks it finds; null and absent maps are empty."""
 
     eviction_hard: dict[str, str] | None = None
@@ -214,7 +197,7 @@ class Config(_Strict, frozen=True, kw_only=True):
     local_storage_capacity_isolation: bool = True
 
 
-class Step(_Strict, frozen=True, kw_only=True):
+class Step(Strict, frozen=True, kw_only=True):
     """A round, and what the statistics say before and after a reclaim."""
 
     at: str
@@ -222,7 +205,7 @@ class Step(_Strict, frozen=True, kw_only=True):
     after: Summary | None = None
 
 
-class EvictionInput(_Strict, frozen=True, kw_only=True):
+class EvictionInput(Strict, frozen=True, kw_only=True):
     """A case's input; pods are in the kubelet's order."""
 
     config: Config
@@ -230,7 +213,7 @@ class EvictionInput(_Strict, frozen=True, kw_only=True):
     steps: tuple[Step, ...]
 
 
-class Outcome(_Strict, frozen=True, kw_only=True):
+class Outcome(Strict, frozen=True, kw_only=True):
     """A case's outcome."""
 
     config_error: str
@@ -242,11 +225,7 @@ OUTCOME = Outcome
 
 
 def decide(case_input: EvictionInput, profile: KubeletProfile) -> Outcome:
-    """The outcome; of thresholds and pods that may come first the first listed does.
-
-    Raises:
-        BadInputError: naming the field.
-    """
+    """The outcome; of thresholds and pods that may come first the first listed does."""
     return _Case(case_input, profile).decide()
 
 

@@ -1,7 +1,8 @@
 """What all kinds of cases share: names of fields, what their values may be, the verdict.
 
 A field is named by its path from ``input``, as in ``input.steps[3].devices[0].numaNodes``; a
-key that is no plain word stands in brackets: ``input.capacity["example.com/gpu"]``.
+key that is no plain word stands in brackets: ``input.capacity["example.com/gpu"]``. What a value
+may not be is a ``BadInputError`` that names its field.
 """
 
 from __future__ import annotations
@@ -26,6 +27,11 @@ from kubeledger.model.errors import BadInputError
 
 Bytes = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
+
+class Strict(msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
+    """A part of a case or an outcome: keys in camel case, and none that is not known."""
+
+
 _SHOWN_MAX: Final = 80
 _REMEMBERED_MAX: Final = 1 << 12
 _sound: Final[set[Amount]] = set()
@@ -46,11 +52,7 @@ def shortened(value: object) -> str:
 
 
 def node_set(path: str, nodes: Iterable[int]) -> tuple[int, ...]:
-    """NUMA nodes in their order, each within what a mask can hold and there once.
-
-    Raises:
-        BadInputError: naming the entry.
-    """
+    """NUMA nodes in their order, each within what a mask can hold and there once."""
     checked = tuple(nodes)
     if _are_nodes(checked):
         return checked
@@ -66,11 +68,7 @@ def node_set(path: str, nodes: Iterable[int]) -> tuple[int, ...]:
 
 
 def cpu_set(path: str, text: str) -> CPUSet:
-    """A set of CPUs.
-
-    Raises:
-        BadInputError: the text is none.
-    """
+    """A set of CPUs."""
     try:
         return parse(text)
     except ValueError as error:
@@ -78,11 +76,7 @@ def cpu_set(path: str, text: str) -> CPUSet:
 
 
 def container_named(path: str, pod: Pod, name: str) -> Container:
-    """The container of a pod.
-
-    Raises:
-        BadInputError: it has none of that name.
-    """
+    """The container of a pod."""
     for container in containers_of(pod):
         if container.name == name:
             return container
@@ -109,11 +103,7 @@ def are_sound(amounts: ResourceList | None) -> bool:
 
 
 def check_amounts(path: str, amounts: ResourceList | None) -> None:
-    """Make sure that the amounts of a node or a setting are quantities, none of them negative.
-
-    Raises:
-        BadInputError: naming the resource.
-    """
+    """Make sure that the amounts of a node or a setting are quantities, none of them negative."""
     if amounts is None or are_sound(amounts):
         return
     for name, amount in amounts.items():
@@ -132,22 +122,14 @@ def check_amounts(path: str, amounts: ResourceList | None) -> None:
 
 
 def check_pod_times(pod: ProbedPod) -> None:
-    """Times of a pod, also of the status that came with it.
-
-    Raises:
-        BadInputError: one is not a valid time.
-    """
+    """Times of a pod, also of the status that came with it."""
     _check(pod.metadata.creation_timestamp)
     _check(pod.metadata.deletion_timestamp)
     check_status_times(pod.status)
 
 
 def check_status_times(status: PodStatus | None) -> None:
-    """Times of all containers in a status.
-
-    Raises:
-        BadInputError: one is not a valid time.
-    """
+    """Times of all containers in a status."""
     if status is None:
         return
     for listed in (status.container_statuses, status.init_container_statuses):
@@ -198,8 +180,6 @@ def compared(decided: object, claimed: object, explain: Callable[[Path], str]) -
     """Whether a claim of any shape is the only possible outcome.
 
     Args:
-        decided: as plain dicts, lists and values.
-        claimed: of any shape.
         explain: the rule for the value at a path, or for its absence; empty where none is known.
 
     Returns:

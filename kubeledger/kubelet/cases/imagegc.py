@@ -11,6 +11,7 @@ from kubeledger.kubelet.cases.fields import (
     ADMISSIBLE,
     Bytes,
     Judgement,
+    Strict,
     impossible,
     shortened,
 )
@@ -35,11 +36,7 @@ _LAST_NS = parse_ts("9999-12-31T23:59:59.999999999Z")
 _Uint64 = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    pass
-
-
-class Policy(_Strict, frozen=True, kw_only=True):
+class Policy(Strict, frozen=True, kw_only=True):
     """The policy that the image manager is given, under the names of the configuration."""
 
     high: Int32 = msgspec.field(name="imageGCHighThresholdPercent")
@@ -48,7 +45,7 @@ class Policy(_Strict, frozen=True, kw_only=True):
     maximum_age: str = msgspec.field(name="imageMaximumGCAge", default="0s")
 
 
-class ListedImage(_Strict, frozen=True, kw_only=True):
+class ListedImage(Strict, frozen=True, kw_only=True):
     """An image in the runtime's list."""
 
     id: str
@@ -56,14 +53,14 @@ class ListedImage(_Strict, frozen=True, kw_only=True):
     pinned: bool = False
 
 
-class ImageFs(_Strict, frozen=True, kw_only=True, rename="camel"):
+class ImageFs(Strict, frozen=True, kw_only=True):
     """The image filesystem; null: the stats do not hold the number."""
 
     capacity_bytes: _Uint64 | None
     available_bytes: _Uint64 | None
 
 
-class Step(_Strict, frozen=True, kw_only=True, rename="camel"):
+class Step(Strict, frozen=True, kw_only=True):
     """One pass, and the world it meets."""
 
     at: str
@@ -74,7 +71,7 @@ class Step(_Strict, frozen=True, kw_only=True, rename="camel"):
     remove_errors: tuple[str, ...] = ()
 
 
-class ImageGCInput(_Strict, frozen=True, kw_only=True, rename="camel"):
+class ImageGCInput(Strict, frozen=True, kw_only=True):
     """A case's input."""
 
     policy: Policy
@@ -83,7 +80,7 @@ class ImageGCInput(_Strict, frozen=True, kw_only=True, rename="camel"):
     kubelet_started_at: str | None = None
 
 
-class StepOutcome(_Strict, frozen=True, kw_only=True):
+class StepOutcome(Strict, frozen=True, kw_only=True):
     """What one pass did."""
 
     removed: list[str]
@@ -91,7 +88,7 @@ class StepOutcome(_Strict, frozen=True, kw_only=True):
     events: list[str]
 
 
-class Outcome(_Strict, frozen=True, kw_only=True, rename="camel"):
+class Outcome(Strict, frozen=True, kw_only=True):
     """A case's outcome; a record is first detected, last used, size."""
 
     invalid_policy: str
@@ -104,11 +101,7 @@ OUTCOME = Outcome
 
 
 def decide(case_input: ImageGCInput, profile: KubeletProfile) -> Outcome:
-    """The outcome; ties between images are decided by their IDs.
-
-    Raises:
-        BadInputError: naming the field.
-    """
+    """The outcome; ties between images are decided by their IDs."""
     manager = _manager(case_input, profile)
     # Also what an invalid policy leaves unused must be sound.
     observed = [_observed(step, at) for at, step in enumerate(case_input.steps)]

@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 from kubeledger.kubelet.cases.fields import (
     ADMISSIBLE,
     Judgement,
+    Strict,
     compared,
     impossible,
     shortened,
@@ -27,12 +28,7 @@ from kubeledger.kubelet.imagepull.image_pull_manager import (
     Requires,
     new_policy,
 )
-from kubeledger.kubelet.imagepull.keyring import (
-    Coordinates,
-    Credential,
-    PullSecret,
-    key_of,
-)
+from kubeledger.kubelet.imagepull.keyring import Coordinates, Credential, PullSecret, key_of
 from kubeledger.kubelet.imagepull.puller import new_puller
 from kubeledger.kubelet.imagepull.pullrecords import (
     CachedPullRecords,
@@ -64,13 +60,7 @@ _time_text = lru_cache(maxsize=1 << 8)(format_ts)
 _Size = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class _Strict(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False, rename="camel"
-):
-    pass
-
-
-class ListedImage(_Strict, frozen=True, kw_only=True):
+class ListedImage(Strict, frozen=True, kw_only=True):
     """An image in the runtime's list at a start."""
 
     id: str
@@ -78,7 +68,7 @@ class ListedImage(_Strict, frozen=True, kw_only=True):
     repo_digests: tuple[str, ...] | None = None
 
 
-class PullIntent(_Strict, frozen=True, kw_only=True):
+class PullIntent(Strict, frozen=True, kw_only=True):
     """A file in image_manager/pulling; ``content`` is all of it, where it is given."""
 
     image: str
@@ -86,7 +76,7 @@ class PullIntent(_Strict, frozen=True, kw_only=True):
     content: str | None = None
 
 
-class PulledRecord(_Strict, frozen=True, kw_only=True):
+class PulledRecord(Strict, frozen=True, kw_only=True):
     """A file in image_manager/pulled; ``content`` is all of it, where it is given."""
 
     image_ref: str
@@ -112,7 +102,7 @@ class Secret(msgspec.Struct, frozen=True, gc=False):
     type: str = ""
 
 
-class RuntimeAnswer(_Strict, frozen=True, kw_only=True):
+class RuntimeAnswer(Strict, frozen=True, kw_only=True):
     """What the runtime answers to a PullImage."""
 
     duration: str = "0s"
@@ -121,7 +111,7 @@ class RuntimeAnswer(_Strict, frozen=True, kw_only=True):
     size: _Size | None = None
 
 
-class Call(_Strict, frozen=True, kw_only=True):
+class Call(Strict, frozen=True, kw_only=True):
     """One request."""
 
     pod_uid: str = msgspec.field(name="podUID")
@@ -134,7 +124,7 @@ class Call(_Strict, frozen=True, kw_only=True):
     answers: tuple[RuntimeAnswer, ...] | None = None
 
 
-class Step(_Strict, frozen=True, kw_only=True):
+class Step(Strict, frozen=True, kw_only=True):
     """Requests at one instant, a start of the kubelet, or image GC's drop of records."""
 
     at: str
@@ -145,7 +135,7 @@ class Step(_Strict, frozen=True, kw_only=True):
     until: str | None = None
 
 
-class ImagePullInput(_Strict, frozen=True, kw_only=True):
+class ImagePullInput(Strict, frozen=True, kw_only=True):
     """A case's input."""
 
     ensure_secret_pulled_images: bool | None = None
@@ -167,7 +157,7 @@ class ImagePullInput(_Strict, frozen=True, kw_only=True):
     steps: tuple[Step, ...]
 
 
-class CallOutcome(_Strict, frozen=True, kw_only=True):
+class CallOutcome(Strict, frozen=True, kw_only=True):
     """What came of a request."""
 
     image_ref: str
@@ -178,7 +168,7 @@ class CallOutcome(_Strict, frozen=True, kw_only=True):
     pulling_time_recorder: list[str]
 
 
-class StepOutcome(_Strict, frozen=True, kw_only=True):
+class StepOutcome(Strict, frozen=True, kw_only=True):
     """What came of a step; the back-off of all entries after it: value, last update."""
 
     calls: list[CallOutcome]
@@ -186,14 +176,14 @@ class StepOutcome(_Strict, frozen=True, kw_only=True):
     back_off: dict[str, tuple[str, str]]
 
 
-class Records(_Strict, frozen=True, kw_only=True):
+class Records(Strict, frozen=True, kw_only=True):
     """The files at the end; of one that is none, all of its content."""
 
     pulling: list[str]
     pulled: dict[str, Any]
 
 
-class Outcome(_Strict, frozen=True, kw_only=True):
+class Outcome(Strict, frozen=True, kw_only=True):
     """A case's outcome; no records with an error, and in versions that have none."""
 
     policy_error: str
@@ -208,11 +198,7 @@ OUTCOME = Outcome
 
 
 def decide(case_input: ImagePullInput, profile: KubeletProfile) -> Outcome:
-    """The outcome, of several the first.
-
-    Raises:
-        BadInputError: naming the field.
-    """
+    """The outcome, of several the first."""
     return _Case(case_input, profile.imagepull).run(FIRST_ORDER)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import check_amounts, node_set
+from kubeledger.kubelet.cases.fields import Strict, check_amounts, node_set
 from kubeledger.kubelet.kube.pod import Int32
 from kubeledger.kubelet.kube.resources import ResourceList
 from kubeledger.kubelet.memorymanager.machine import (
@@ -30,9 +30,7 @@ NODES_MAX: Final = 16
 """More nodes than this are refused: the kubelet would look at 2**n groups and hang."""
 
 
-class ReservationCase(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel", gc=False
-):
+class ReservationCase(Strict, frozen=True, kw_only=True):
     """An entry of ``reservedMemory``."""
 
     numa_node: Int32
@@ -46,11 +44,7 @@ Machine = dict[str, dict[str, Any]]
 
 
 def node_of(path: str, node: int, memory: int, hugepages: HugePagesCase | None) -> NUMANode:
-    """A NUMA node.
-
-    Raises:
-        BadInputError: a number is too large.
-    """
+    """A NUMA node."""
     if memory > UINT64:
         raise BadInputError(f"{path}.memory: it does not fit 64 bits")
     for at, (_, pages) in enumerate(hugepages or ()):
@@ -60,22 +54,14 @@ def node_of(path: str, node: int, memory: int, hugepages: HugePagesCase | None) 
 
 
 def check_nodes(path: str, nodes: Sequence[int]) -> None:
-    """Make sure that a machine has these nodes.
-
-    Raises:
-        BadInputError: there are too many, or one is there twice.
-    """
+    """Make sure that a machine has these nodes."""
     if len(nodes) > NODES_MAX:
         raise BadInputError(f"{path}: more than {NODES_MAX} nodes")
     node_set(path, nodes)
 
 
 def reservations_of(path: str, listed: Sequence[ReservationCase]) -> tuple[MemoryReservation, ...]:
-    """``reservedMemory``.
-
-    Raises:
-        BadInputError: naming an invalid amount.
-    """
+    """``reservedMemory``."""
     for index, entry in enumerate(listed):
         check_amounts(f"{path}[{index}].limits", entry.limits)
     return tuple(MemoryReservation(entry.numa_node, entry.limits) for entry in listed)

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from copy import copy
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
 from kubeledger.kubelet.cases.fields import (
     ADMISSIBLE,
     Judgement,
+    Strict,
     check_amounts,
     compared,
     container_named,
     error_of,
     impossible,
-    node_set,
     shortened,
 )
+from kubeledger.kubelet.cases.hints import HintOutcome, hint_of, hints_shown
 from kubeledger.kubelet.cases.memory_node import (
     Blocks,
     Entries,
@@ -41,17 +42,13 @@ from kubeledger.kubelet.kube.pod import Pod, lists_of_pods
 from kubeledger.kubelet.kube.resources import ResourceList, check_asked
 from kubeledger.kubelet.memorymanager.checkpoint import restore_state
 from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
-from kubeledger.kubelet.memorymanager.machine import (
-    MemoryManagerError,
-    State,
-)
+from kubeledger.kubelet.memorymanager.machine import MemoryManagerError, State
 from kubeledger.kubelet.memorymanager.memory_manager import (
     MachineSettings,
     Manager,
     default_machine,
 )
 from kubeledger.kubelet.profile.resolve import KubeletProfile, with_gates
-from kubeledger.kubelet.topologymanager.policy import Hints, TopologyHint, bits_of, mask_of
 from kubeledger.model.errors import BadInputError
 
 Initial = tuple[tuple[str, str, str], ...]
@@ -66,11 +63,7 @@ _RULES: Final = {
 """By the part of an outcome."""
 
 
-class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    pass
-
-
-class NodeCase(_Strict, frozen=True, kw_only=True):
+class NodeCase(Strict, frozen=True, kw_only=True):
     """A NUMA node; huge pages are page size in KiB and number of pages."""
 
     id: int
@@ -78,7 +71,7 @@ class NodeCase(_Strict, frozen=True, kw_only=True):
     hugepages: HugePagesCase | None = None
 
 
-class StepCase(_Strict, frozen=True, kw_only=True, rename="camel"):
+class StepCase(Strict, frozen=True, kw_only=True):
     """A call, with what it needs; ``active_pods`` and ``sources_ready`` hold from then on."""
 
     op: Literal[
@@ -105,7 +98,7 @@ class StepCase(_Strict, frozen=True, kw_only=True, rename="camel"):
     initial_containers: Initial | None = None
 
 
-class MemoryCase(_Strict, frozen=True, kw_only=True, rename="camel"):
+class MemoryCase(Strict, frozen=True, kw_only=True):
     """Input: the machine, its settings, the pods, and what happens."""
 
     nodes: tuple[NodeCase, ...]
@@ -136,7 +129,7 @@ class StepOutcome(_StateOutcome, kw_only=True, rename="camel", forbid_unknown_fi
 
     error: str | Unset = msgspec.UNSET
     numa_nodes: list[int] | Unset | None = msgspec.UNSET
-    hints: dict[str, list[dict[str, Any]]] | Unset | None = msgspec.UNSET
+    hints: dict[str, list[HintOutcome]] | Unset | None = msgspec.UNSET
 
 
 class MemoryOutcome(_StateOutcome, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -151,11 +144,7 @@ OUTCOME = MemoryOutcome
 
 
 def decide(case_input: MemoryCase, profile: KubeletProfile) -> MemoryOutcome:
-    """Call after call; maps are walked in the order of the case.
-
-    Raises:
-        BadInputError: naming the field; or the kubelet crashes.
-    """
+    """Call after call; maps are walked in the order of the case."""
     world = _World(case_input, profile)
     begun = world.call(-1, FIRST_ORDER)
     steps = []
@@ -201,7 +190,6 @@ class _World:
     """A kubelet process after some steps.
 
     Attributes:
-        runs: whether it started.
         manager: of the process that runs, or that was to start.
     """
 
@@ -258,19 +246,19 @@ class _World:
         manager = self.manager
         match step.op:
             case "podHints":
-                outcome.hints = _hints(manager.get_pod_topology_hints(pod))
+                outcome.hints = hints_shown(manager.get_pod_topology_hints(pod))
             case "allocatePod":
-                hint = _hint(step, path)
+                hint = hint_of(f"{path}.affinity", step.affinity, step.preferred)
                 outcome.error = error_of(manager.allocate_pod, pod, hint)
             case "hints":
                 container = container_named(f"{path}.container", pod, step.container)
-                outcome.hints = _hints(manager.get_topology_hints(pod, container))
+                outcome.hints = hints_shown(manager.get_topology_hints(pod, container))
             case "addContainer":
                 container = container_named(f"{path}.container", pod, step.container)
                 manager.add_container(pod, container, step.container_id)
             case _:
                 container = container_named(f"{path}.container", pod, step.container)
-                hint = _hint(step, path)
+                hint = hint_of(f"{path}.affinity", step.affinity, step.preferred)
                 outcome.error = error_of(manager.allocate, pod, container, hint)
                 outcome.numa_nodes = manager.get_memory_numa_nodes(step.pod, step.container)
 
@@ -370,22 +358,6 @@ def _as_stored(state: State) -> State:
         },
         pod_entries=dict(sorted(state.pod_entries.items())),
     )
-
-
-def _hint(step: StepCase, path: str) -> TopologyHint:
-    if step.affinity is None:
-        return TopologyHint(None, step.preferred)
-    return TopologyHint(mask_of(node_set(f"{path}.affinity", step.affinity)), step.preferred)
-
-
-def _hints(hints: dict[str, Hints] | None) -> dict[str, list[dict[str, Any]]] | None:
-    return None if hints is None else {name: _hint_list(each) for name, each in hints.items()}
-
-
-def _hint_list(hints: Hints) -> list[dict[str, Any]]:
-    return [
-        {"numaNodes": bits_of(hint.affinity or 0), "preferred": hint.preferred} for hint in hints
-    ]
 
 
 def _in_order(claim: StepOutcome) -> StepOutcome:

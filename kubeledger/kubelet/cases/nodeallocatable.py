@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import Judgement, check_amounts, compared, keyed
+from kubeledger.kubelet.cases.fields import Judgement, Strict, check_amounts, compared, keyed
 from kubeledger.kubelet.cgroups.decider import NodeDecision, decide_node
 from kubeledger.kubelet.cgroups.node_config import (
     ReservationSettings,
@@ -20,9 +20,7 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.errors import BadInputError
 
 
-class NodeAllocatableInput(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
-):
+class NodeAllocatableInput(Strict, frozen=True, kw_only=True):
     """The node's capacity and three settings; null and absent settings are empty."""
 
     capacity: ResourceList
@@ -31,7 +29,7 @@ class NodeAllocatableInput(
     eviction_hard: dict[str, str] | None = None
 
 
-class KubepodsValues(msgspec.Struct, frozen=True, rename="camel"):
+class KubepodsValues(Strict, frozen=True):
     """The root of all pods; None: not written."""
 
     resources: dict[str, str]
@@ -39,7 +37,7 @@ class KubepodsValues(msgspec.Struct, frozen=True, rename="camel"):
     memory_limit: int | None
 
 
-class NodeAllocatableOutcome(msgspec.Struct, frozen=True, rename="camel"):
+class NodeAllocatableOutcome(Strict, frozen=True):
     """Quantities are canonical."""
 
     reservation: dict[str, str]
@@ -54,11 +52,7 @@ _RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
 
 
 def decide(case_input: NodeAllocatableInput, profile: KubeletProfile) -> NodeAllocatableOutcome:
-    """The outcome that a kubelet of this version gives.
-
-    Raises:
-        BadInputError: a quantity or a threshold cannot be read.
-    """
+    """The outcome that a kubelet of this version gives."""
     decision = _decision(case_input, profile)
     config = decision.config
     return NodeAllocatableOutcome(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kubeledger.kubelet.cases.fields import Judgement, check_amounts, impossible, keyed
+from kubeledger.kubelet.cases.fields import Judgement, Strict, check_amounts, impossible, keyed
 from kubeledger.kubelet.kube.gotexts import instant_ns
 from kubeledger.kubelet.kube.pod import ResourceRequirements
 from kubeledger.kubelet.kuberuntime.kuberuntime_manager import compute_pod_actions
@@ -30,14 +30,13 @@ from kubeledger.kubelet.profile.lifecycle import KuberuntimeFacts
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 
 
-class PodActionsCase(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class PodActionsCase(Strict, frozen=True):
     """One case.
 
     Attributes:
         sandboxes, containers: as the runtime lists them, newest first.
         liveness, startup: container ID -> cached result.
         actuated: container name -> resources last given to the runtime.
-        restart_all_containers: the pod is marked so.
     """
 
     pod: Pod
@@ -49,7 +48,7 @@ class PodActionsCase(msgspec.Struct, frozen=True, rename="camel", forbid_unknown
     restart_all_containers: bool = False
 
 
-class Outcome(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class Outcome(Strict, frozen=True):
     """What is to be done; indices are those of the spec's lists.
 
     Attributes:
@@ -76,11 +75,7 @@ OUTCOME = Outcome
 
 
 def decide(case_input: PodActionsCase, profile: KubeletProfile) -> Outcome:
-    """The actions of one sync.
-
-    Raises:
-        BadInputError: an invalid time or amount.
-    """
+    """The actions of one sync."""
     facts = profile.kuberuntime
     return _outcome(_actions(case_input, facts), case_input, facts)
 
@@ -94,11 +89,7 @@ def judge(
 
 
 def check_times(containers: Sequence[ContainerStatus]) -> None:
-    """Make sure that all times of containers that the runtime lists are times.
-
-    Raises:
-        BadInputError: one is none.
-    """
+    """Make sure that all times of containers that the runtime lists are times."""
     for container in containers:
         for text in (container.created_at, container.started_at, container.finished_at):
             if text is not None:

@@ -66,11 +66,7 @@ OUTCOME = Outcome
 
 
 def decide(case_input: PodStatusCase, profile: KubeletProfile) -> Outcome:
-    """Update the status.
-
-    Raises:
-        BadInputError: an invalid time.
-    """
+    """Update the status."""
     return _outcome(_readiness(case_input, profile))
 
 
@@ -114,9 +110,7 @@ def _outcome(readiness: PodReadiness) -> Outcome:
         return {name: Published(one.started, one.ready) for name, one in found.items()}
 
     return Outcome(
-        published(readiness.containers),
-        published(readiness.init_containers),
-        readiness.triggered,
+        published(readiness.containers), published(readiness.init_containers), readiness.triggered
     )
 
 

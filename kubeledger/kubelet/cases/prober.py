@@ -29,11 +29,7 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.prober import ProbeType, TickResult
 from kubeledger.model.errors import BadInputError
 
-_NAMES = {
-    "keep_going": "continue",
-    "on_hold": "onHold",
-    "result_run": "resultRun",
-}
+_NAMES = {"keep_going": "continue", "on_hold": "onHold", "result_run": "resultRun"}
 
 
 class Tick(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -54,10 +50,7 @@ class TickOutcome(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc
     """The worker after one step.
 
     Attributes:
-        keep_going: whether it continues.
-        attempts: executions used.
         result: cached for the worker's container; empty for none.
-        updates: sent in this step.
         events: none; see the module.
     """
 
@@ -96,12 +89,7 @@ OUTCOME = Outcome
 
 
 def decide(case_input: ProberCase, profile: KubeletProfile) -> Outcome:
-    """Step the worker through all ticks, also after it said that it ends.
-
-    Raises:
-        BadInputError: no such container or probe, an invalid time, or an execution that
-            is not given.
-    """
+    """Step the worker through all ticks, also after it said that it ends."""
     check_pod_times(case_input.pod)
     for tick in case_input.ticks:
         check_status_times(tick.pod_status)

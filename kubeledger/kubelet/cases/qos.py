@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import Judgement, check_amounts, compared, keyed
+from kubeledger.kubelet.cases.fields import Judgement, Strict, check_amounts, compared, keyed
 from kubeledger.kubelet.cgroups.decider import QOSDecision, decide_qos
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.resources import ResourceList, nanos_of, units_of
@@ -16,7 +16,7 @@ from kubeledger.model.errors import BadInputError
 _Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
 
 
-class QOSInput(msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
+class QOSInput(Strict, frozen=True):
     """Allocatable of the node, the setting qosReserved, and the active pods."""
 
     allocatable: ResourceList
@@ -24,7 +24,7 @@ class QOSInput(msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unk
     active_pods: list[Pod]
 
 
-class LevelValues(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class LevelValues(Strict, frozen=True):
     """None: not written."""
 
     cpu_shares: int | None
@@ -38,11 +38,7 @@ OUTCOME = object
 
 
 def decide(case_input: QOSInput, profile: KubeletProfile) -> dict[str, LevelValues]:
-    """The outcome that a kubelet of this version gives, by level.
-
-    Raises:
-        BadInputError: a quantity cannot be read, or asked for.
-    """
+    """The outcome that a kubelet of this version gives, by level."""
     decision = _decision(case_input, profile)
     config = decision.config
     levels = {

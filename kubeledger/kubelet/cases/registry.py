@@ -64,7 +64,6 @@ def field_at_fault(line: bytes, message: str) -> str:
     """Path of the first invalid amount or time, e.g. ``input.pod.spec…requests.cpu``.
 
     Args:
-        line: the case.
         message: the refusal; only those about quantities, times and numbers beyond 64 bits are
             looked into.
 
@@ -103,8 +102,6 @@ def schema_fault(line: bytes, line_type: type, message: str) -> str:
     """The decoder's message with the path in front, and the keys of maps by name.
 
     Args:
-        line: the case.
-        line_type: what it was decoded as.
         message: of the decoder: ``Expected … - at `$.input.resources[...].devices` ``.
     """
     match = _PLACED.fullmatch(message)
@@ -237,7 +234,9 @@ SUBSYSTEMS: tuple[str, ...] = (
 
 A module holds ``INPUT``, ``OUTCOME`` and two functions: ``decide(input, profile)`` gives the
 outcome, ``judge(input, profile, decided, claimed)`` what is to be said of a claim that has the
-shape of an outcome and is another than the decided one.
+shape of an outcome and is another than the decided one. Both raise ``BadInputError`` for what no
+kubelet can meet (a bad quantity, time, set or NUMA node, a pod or container that is not there), or
+would crash over; it names the field.
 """
 
 _SHOWN_MAX: Final = 1000
@@ -252,7 +251,6 @@ def decider_of(subsystem: str, on_version: OnVersion | None = None) -> LineFunct
     """A function from a case's line to the line of its outcome.
 
     Args:
-        subsystem: one of ``SUBSYSTEMS``.
         on_version: called with each version that is known by its source alone.
 
     Raises:
@@ -277,11 +275,6 @@ def judge_of(
     on_version: OnVersion | None = None,
 ) -> LineFunction:
     """A function from a claim's line to the line of its verdict.
-
-    Args:
-        subsystem: one of ``SUBSYSTEMS``.
-        on_verdict: called with each verdict.
-        on_version: as for ``decider_of``.
 
     Raises:
         BadQuestionError: no such subsystem.

@@ -20,7 +20,7 @@ from kubeledger.kubelet.allocation.handlers import (
 )
 from kubeledger.kubelet.allocation.state import PodResourceInfo, State
 from kubeledger.kubelet.allocation.sync_handler import SyncHandler
-from kubeledger.kubelet.cases.fields import Judgement, check_amounts, compared
+from kubeledger.kubelet.cases.fields import Judgement, Strict, check_amounts, compared
 from kubeledger.kubelet.kube.gotexts import instant_ns
 from kubeledger.kubelet.kube.pod import Node, NodeStatus, ObjectMeta, Pod, ResourceRequirements
 from kubeledger.kubelet.kube.resources import ResourceList
@@ -33,7 +33,7 @@ from kubeledger.model.units import format_ts
 Operation = Literal["add", "update", "remove", "reconcile", "periodic", "completed", "restart"]
 
 
-class Step(msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
+class Step(Strict, frozen=True):
     """One thing that happens; ``pods`` and ``uids`` as the operation takes them."""
 
     at: str
@@ -43,7 +43,7 @@ class Step(msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown
     sources_ready: bool | None = True
 
 
-class ResizeCase(msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
+class ResizeCase(Strict, frozen=True):
     """One case.
 
     Attributes:
@@ -60,30 +60,21 @@ class ResizeCase(msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_u
     kubelet_started_at: str | None = None
 
 
-class Resources(
-    msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True
-):
+class Resources(Strict, frozen=True, omit_defaults=True):
     """Requests and limits in canonical quantities."""
 
     requests: dict[str, str] | None = None
     limits: dict[str, str] | None = None
 
 
-class Allocation(
-    msgspec.Struct,
-    frozen=True,
-    gc=False,
-    omit_defaults=True,
-    rename="camel",
-    forbid_unknown_fields=True,
-):
+class Allocation(Strict, frozen=True, omit_defaults=True):
     """What a pod has been given."""
 
     containers: dict[str, Resources]
     pod_level: Resources | None = None
 
 
-class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
+class Condition(Strict, frozen=True):
     """A condition of the pod's status."""
 
     type: ConditionType
@@ -93,9 +84,7 @@ class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_un
     last_transition_time: str
 
 
-class StepOutcome(
-    msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True
-):
+class StepOutcome(Strict, frozen=True):
     """What came of one step.
 
     Attributes:
@@ -120,7 +109,7 @@ class StepOutcome(
     deferred_accepted_metric: dict[str, int] | UnsetType = UNSET
 
 
-class Outcome(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class Outcome(Strict, frozen=True):
     """What came of each step."""
 
     steps: list[StepOutcome]
@@ -131,11 +120,7 @@ OUTCOME = Outcome
 
 
 def decide(case_input: ResizeCase, profile: KubeletProfile) -> Outcome:
-    """Run the steps.
-
-    Raises:
-        BadInputError: an invalid time or amount.
-    """
+    """Run the steps."""
     return Outcome([outcome for outcome, _ in _walk(case_input, profile)])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Final, Literal
 
@@ -13,14 +13,15 @@ from kubeledger.kubelet.cases import memory_node
 from kubeledger.kubelet.cases.fields import (
     ADMISSIBLE,
     Judgement,
+    Strict,
     check_amounts,
     compared,
     cpu_set,
     impossible,
     keyed,
-    node_set,
     shortened,
 )
+from kubeledger.kubelet.cases.hints import HintCase, hints_of
 from kubeledger.kubelet.cgroups.pod_config import Path
 from kubeledger.kubelet.cpumanager.cpu_manager import Configuration
 from kubeledger.kubelet.cpumanager.cpu_manager import Manager as CPUManager
@@ -36,11 +37,9 @@ from kubeledger.kubelet.memorymanager.memory_manager import MachineSettings, def
 from kubeledger.kubelet.memorymanager.memory_manager import Manager as MemoryManager
 from kubeledger.kubelet.profile.resolve import KubeletProfile, with_gates
 from kubeledger.kubelet.topologymanager.policy import (
-    Hints,
     ProviderHints,
     TopologyHint,
     bits_of,
-    mask_of,
 )
 from kubeledger.kubelet.topologymanager.scope import (
     ConfigurationError,
@@ -51,11 +50,7 @@ from kubeledger.kubelet.topologymanager.scope import (
 from kubeledger.model.errors import BadInputError
 
 
-class _Strict(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    pass
-
-
-class NodeCase(_Strict, frozen=True, kw_only=True):
+class NodeCase(Strict, frozen=True, kw_only=True):
     """A NUMA node; ``distances`` is its row of the table, None where cAdvisor reports none."""
 
     id: int
@@ -65,14 +60,7 @@ class NodeCase(_Strict, frozen=True, kw_only=True):
     distances: tuple[memory_node.Uint64, ...] | None = None
 
 
-class HintCase(_Strict, frozen=True, kw_only=True, rename="camel"):
-    """A hint; NUMA nodes None: any."""
-
-    numa_nodes: tuple[int, ...] | None
-    preferred: bool
-
-
-class StepCase(_Strict, frozen=True, kw_only=True):
+class StepCase(Strict, frozen=True, kw_only=True):
     """A pod is admitted, or is not active any more."""
 
     op: Literal["admit", "remove"]
@@ -83,7 +71,7 @@ HintsCase = dict[str, dict[str, dict[str, tuple[HintCase, ...] | None] | None]]
 """Pod UID -> container, "" for the pod -> resource -> hints."""
 
 
-class TopologyCase(_Strict, frozen=True, kw_only=True, rename="camel"):
+class TopologyCase(Strict, frozen=True, kw_only=True):
     """Input: a machine, the settings of all three managers, pods, and what becomes of them.
 
     Attributes:
@@ -164,11 +152,7 @@ _RULES: Final = {
 
 
 def decide(case_input: TopologyCase, profile: KubeletProfile) -> TopologyOutcome:
-    """Admit pod after pod; maps are walked in the order of the case.
-
-    Raises:
-        BadInputError: naming the field; or the kubelet crashes.
-    """
+    """Admit pod after pod; maps are walked in the order of the case."""
     node = _Node(case_input, profile, FIRST_ORDER)
     return TopologyOutcome(start_error=node.error, steps=list(node.steps()))
 
@@ -321,8 +305,8 @@ class _Scripted:
         self._hints: dict[tuple[str, str], ProviderHints] = {}
         for uid, containers in case.other_hints.items():
             for name, resources in containers.items():
-                path = f"{keyed('input.otherHints', uid)}"
-                self._hints[uid, name] = _hints_of(f"{keyed(path, name)}", resources or {})
+                path = keyed("input.otherHints", uid)
+                self._hints[uid, name] = hints_of(keyed(path, name), resources or {})
 
     def get_topology_hints(self, pod: Pod, container: Container) -> ProviderHints:
         return self._hints.get((pod.metadata.uid or "", container.name or ""))
@@ -338,29 +322,6 @@ class _Scripted:
 
     def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
         """Devices are not given to a pod as a whole."""
-
-
-def _hints_of(
-    path: str, resources: Mapping[str, tuple[HintCase, ...] | None]
-) -> dict[str, Hints | None]:
-    found: dict[str, Hints | None] = {}
-    for name, hints in resources.items():
-        found[name] = (
-            None
-            if hints is None
-            else tuple(
-                TopologyHint(
-                    None
-                    if hint.numa_nodes is None
-                    else mask_of(
-                        node_set(f"{keyed(path, name)}[{index}].numaNodes", hint.numa_nodes)
-                    ),
-                    hint.preferred,
-                )
-                for index, hint in enumerate(hints)
-            )
-        )
-    return found
 
 
 def _rule(path: Path) -> str:

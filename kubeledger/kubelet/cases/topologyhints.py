@@ -6,19 +6,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Literal
 
-import msgspec
-
-from kubeledger.kubelet.cases.devices import (
-    DevicesCase,
-    manager_of,
-)
+from kubeledger.kubelet.cases.devices import DevicesCase, manager_of
 from kubeledger.kubelet.cases.fields import (
     ADMISSIBLE,
     Judgement,
+    Strict,
     container_named,
     impossible,
     node_set,
 )
+from kubeledger.kubelet.cases.hints import HintOutcome, shown
 from kubeledger.kubelet.devicemanager.topology_hints import (
     Wanted,
     device_limits,
@@ -30,7 +27,7 @@ from kubeledger.kubelet.kube.pod import lists_of_pods
 from kubeledger.kubelet.kube.quantity import QuantityError
 from kubeledger.kubelet.kube.resources import check_asked
 from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.kubelet.topologymanager.policy import Hints, bits_of
+from kubeledger.kubelet.topologymanager.policy import Hints
 from kubeledger.model.errors import BadInputError
 
 NODES_MAX = 20
@@ -43,20 +40,13 @@ class HintsCase(DevicesCase, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     scope: Literal["container", "pod"]
 
 
-class HintOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One hint."""
-
-    numa_nodes: list[int] = msgspec.field(name="numaNodes")
-    preferred: bool
-
-
-class HintsStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class HintsStep(Strict, frozen=True, kw_only=True):
     """Resource -> hints in the order generated; None for a resource without topology."""
 
     hints: dict[str, list[HintOutcome] | None]
 
 
-class HintsOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class HintsOutcome(Strict, frozen=True, kw_only=True):
     """What came of the one step."""
 
     steps: list[HintsStep]
@@ -67,16 +57,10 @@ OUTCOME = HintsOutcome
 
 
 def decide(case_input: HintsCase, profile: KubeletProfile) -> HintsOutcome:
-    """The hints that the device manager gives.
-
-    Raises:
-        BadInputError: not one step, a container that its pod has not, a bad quantity, a bad
-            NUMA node or too many of them, a scope that the version has not.
-    """
+    """The hints that the device manager gives."""
     hints, _ = _hints(case_input, profile)
-    return HintsOutcome(
-        steps=[HintsStep(hints={name: _outcomes(hints[name]) for name in sorted(hints)})]
-    )
+    found = {name: None if each is None else list(map(shown, each)) for name, each in hints.items()}
+    return HintsOutcome(steps=[HintsStep(hints=dict(sorted(found.items())))])
 
 
 def judge(
@@ -130,15 +114,6 @@ def _hints(
         resource: wanted(manager, uid, container, resource, requested)
         for resource, requested in requests.items()
     }
-
-
-def _outcomes(hints: Hints | None) -> list[HintOutcome] | None:
-    if hints is None:
-        return None
-    return [
-        HintOutcome(numa_nodes=bits_of(hint.affinity or 0), preferred=hint.preferred)
-        for hint in hints
-    ]
 
 
 def _order_after(
@@ -219,7 +194,7 @@ def _first_difference(asked: Wanted, mine: list[HintOutcome], theirs: list[HintO
         own = [other.numa_nodes for other in mine]
         if index < len(theirs) and theirs[index].numa_nodes not in own:
             why = not_given(asked, theirs[index].numa_nodes)
-        return f"hint {index + 1} for {resource} is nodes {hint.numa_nodes}, {kind}: {why}"
+        return f"hint {index + 1} for {resource} is nodes {list(hint.numa_nodes)}, {kind}: {why}"
     why = not_given(asked, theirs[len(mine)].numa_nodes)
     return f"there are only {len(mine)} hints for {resource}: {why}"
 

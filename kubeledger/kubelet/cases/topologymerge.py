@@ -6,7 +6,8 @@ from typing import Annotated, get_args
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import Judgement, impossible, keyed, node_set
+from kubeledger.kubelet.cases.fields import Judgement, Strict, impossible, node_set
+from kubeledger.kubelet.cases.hints import HintCase, hints_of
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.explain import admissible
 from kubeledger.kubelet.topologymanager.policy import (
@@ -26,19 +27,10 @@ _Node = Annotated[int, msgspec.Meta(ge=0, lt=BITS_MAX)]
 _Distance = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
-class HintCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One hint; nodes None mean any."""
-
-    numa_nodes: list[int] | None = msgspec.field(name="numaNodes")
-    preferred: bool
-
-
-class MergeCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MergeCase(Strict, frozen=True, kw_only=True):
     """Input of a merge.
 
     Attributes:
-        policy: name of the policy.
-        numa_nodes: of the machine.
         providers_hints: a provider -> resource -> hints; None at either level, or an empty
             list, as the kubelet's providers answer.
         prefer_closest: the option prefer-closest-numa-nodes is on.
@@ -46,17 +38,13 @@ class MergeCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """
 
     policy: str
-    numa_nodes: list[int] = msgspec.field(name="numaNodes")
-    providers_hints: list[dict[str, list[HintCase] | None] | None] | None = msgspec.field(
-        name="providersHints"
-    )
+    numa_nodes: list[int]
+    providers_hints: list[dict[str, list[HintCase] | None] | None] | None
     prefer_closest: bool = msgspec.field(name="preferClosestNUMANodes", default=False)
-    numa_distances: dict[_Node, list[_Distance] | None] | None = msgspec.field(
-        name="numaDistances", default=None
-    )
+    numa_distances: dict[_Node, list[_Distance] | None] | None = None
 
 
-class MergeOutcome(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MergeOutcome(Strict, frozen=True, kw_only=True):
     """The merged hint, and whether the policy admits with it."""
 
     affinity: list[int] | None
@@ -69,11 +57,7 @@ OUTCOME = MergeOutcome
 
 
 def decide(case_input: MergeCase, profile: KubeletProfile) -> MergeOutcome:
-    """The hint that the topology manager settles on.
-
-    Raises:
-        BadInputError: an unknown policy, an invalid NUMA node, distances that are missing.
-    """
+    """The hint that the topology manager settles on."""
     hint, admit = merge(_policy(case_input, profile), _providers(case_input), profile.topology)
     affinity = None if hint.affinity is None else bits_of(hint.affinity)
     return MergeOutcome(affinity=affinity, preferred=hint.preferred, admit=admit)
@@ -96,7 +80,7 @@ def judge(
 
 def _providers(case_input: MergeCase) -> list[ProviderHints]:
     return [
-        _provider(f"input.providersHints[{index}]", provider)
+        None if provider is None else hints_of(f"input.providersHints[{index}]", provider)
         for index, provider in enumerate(case_input.providers_hints or ())
     ]
 
@@ -125,24 +109,3 @@ def _distances(case_input: MergeCase) -> dict[int, list[int]]:
         if len(row) <= farthest:
             raise BadInputError(f"input.numaDistances[{node}]: no distance to node {farthest}")
     return rows
-
-
-def _provider(path: str, provider: dict[str, list[HintCase] | None] | None) -> ProviderHints:
-    if provider is None:
-        return None
-    return {
-        resource: None if hints is None else _hints(keyed(path, resource), hints)
-        for resource, hints in provider.items()
-    }
-
-
-def _hints(path: str, hints: list[HintCase]) -> tuple[TopologyHint, ...]:
-    return tuple(
-        TopologyHint(
-            None
-            if hint.numa_nodes is None
-            else mask_of(node_set(f"{path}[{index}].numaNodes", hint.numa_nodes)),
-            hint.preferred,
-        )
-        for index, hint in enumerate(hints)
-    )

@@ -70,12 +70,8 @@ def container_config(
     """The values of one container.
 
     Args:
-        pod: that the container is part of.
-        container: or init container.
         enforce_cpu_limits: setting cpuCFSQuota.
         cpu_period_us: setting cpuCFSQuotaPeriod.
-        memory_capacity: bytes of the node, above 0.
-        exclusive_cpus: the container has CPUs of its own.
 
     Raises:
         BadInputError: an amount cannot be asked for.
@@ -125,7 +121,6 @@ def container_huge_page_limits(
 
     Args:
         pod: its pod-level limits hold where the container has none of the size.
-        container: whose limits come first.
         page_sizes: of the host, as the kernel writes them (``2MB``).
 
     Returns:
@@ -227,18 +222,11 @@ BEST_EFFORT_OOM_SCORE_ADJ: Final = 1000
 
 
 def container_oom_score_adj(
-    pod: Pod,
-    container: Container,
-    qos_class: QOSClass,
-    facts: CgroupFacts,
-    *,
-    memory_capacity: int,
+    pod: Pod, container: Container, qos_class: QOSClass, facts: CgroupFacts, *, memory_capacity: int
 ) -> tuple[int, str]:
     """The adjustment of one container, and its rule as users see it.
 
     Args:
-        pod: that the container is part of.
-        container: or init container.
         memory_capacity: bytes of the node, above 0.
 
     Raises:

@@ -243,12 +243,10 @@ def decide_pod(
     """Values for a pod's cgroup and its containers.
 
     Args:
-        pod: as the kubelet got it.
         enforce_cpu_limits: setting cpuCFSQuota.
         cpu_period_us: setting cpuCFSQuotaPeriod.
         memory_capacity: bytes of the node, above 0.
         static_cpu_policy: setting cpuManagerPolicy is static.
-        with_init_containers: decide about them, too.
 
     Raises:
         BadInputError: an amount of the pod cannot be asked for.

@@ -34,10 +34,7 @@ from kubeledger.kubelet.profile.eviction import EvictionFacts
 
 Quantities = Mapping[str, Quantity]
 
-_RESOURCE_OF_SIGNAL: Final = {
-    "memory.available": "memory",
-    "nodefs.available": "ephemeral-storage",
-}
+_RESOURCE_OF_SIGNAL: Final = {"memory.available": "memory", "nodefs.available": "ephemeral-storage"}
 
 _SIGNALS: Final = (
     "memory.available",
@@ -230,7 +227,6 @@ class QOSRequests(msgspec.Struct, frozen=True, gc=False):
     """Requests of the active pods by class.
 
     Attributes:
-        burstable_milli_cpu: millicores.
         guaranteed_memory, burstable_memory: bytes.
     """
 
@@ -280,7 +276,6 @@ def qos_config(
     """The values of the QoS cgroups.
 
     Args:
-        requests: of the active pods.
         allocatable_memory: bytes of capacity less system and kube reserve; eviction
             thresholds are not taken off. None where it is not known.
         memory_reserve_percent: of ``--qos-reserved``; None without it or its gate.

@@ -52,7 +52,6 @@ class CgroupPath(msgspec.Struct, frozen=True, kw_only=True):
     """What a path says.
 
     Attributes:
-        level: node (``kubepods`` itself), QoS class, pod or container.
         qos_class: of the class, pod or container; None at the node level.
         pod_uid: with dashes, whatever the driver wrote.
         container_id: bare ID, without the runtime's prefix and ``.scope``.

@@ -141,7 +141,6 @@ class ResourceConfig(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     Attributes:
         cpu_quota_us: -1 is no quota.
-        memory_limit_bytes: limit.
         huge_page_limits: page size in bytes -> bytes.
         reasons: name of a pod's value as outcomes have it -> its rule, as users see it.
     """
@@ -166,10 +165,8 @@ def resource_config_for_pod(
     """The config of a pod's cgroup.
 
     Args:
-        pod: as the kubelet got it.
         enforce_cpu_limits: setting cpuCFSQuota.
         cpu_period_us: setting cpuCFSQuotaPeriod.
-        exclusive_cpus: a container of the pod has CPUs of its own.
 
     Raises:
         BadInputError: an amount cannot be asked for.

@@ -16,7 +16,7 @@ from kubeledger.model.bodies.cgroups import (
     QOSClass,
     QOSReserveComputed,
 )
-from kubeledger.model.record import Body, Record
+from kubeledger.model.record import Body
 
 
 class CgroupState(msgspec.Struct, kw_only=True):
@@ -59,7 +59,6 @@ class CgroupsState(msgspec.Struct, kw_only=True):
     Attributes:
         cgroups: path below the controller -> values.
         qos_updated_ts_ns: last time the kubelet wrote the QoS level; None when not seen.
-        qos_updates: how often it did so in the records.
         reserves: QoS class -> its reserve.
     """
 
@@ -67,14 +66,6 @@ class CgroupsState(msgspec.Struct, kw_only=True):
     qos_updated_ts_ns: int | None = None
     qos_updates: int = 0
     reserves: dict[str, QOSReserveState] = {}
-
-
-def evolve(state: CgroupsState, record: Record) -> CgroupsState:
-    """Apply one record in place; a kind of another subsystem changes nothing."""
-    handler = HANDLERS.get(type(record.body))
-    if handler is not None:
-        handler(state, record.ts_ns, record.body)
-    return state
 
 
 def _cgroup_updated(state: CgroupsState, ts_ns: int, body: CgroupUpdated) -> None:

@@ -134,11 +134,7 @@ def _memory(resources: ResourceList) -> int:
 
 
 def kills_all_processes(facts: CgroupFacts, single_process_oom_kill: bool | None) -> bool:
-    """Whether the kernel is to kill all processes of a container at once, with cgroup v2.
-
-    Args:
-        single_process_oom_kill: as in :class:`UnifiedSettings`.
-    """
+    """Whether the kernel is to kill all processes of a container at once, with cgroup v2."""
     if not facts.oom_kills_all_processes:
         return False
     return not facts.oom_kill_scope_configurable or single_process_oom_kill is False

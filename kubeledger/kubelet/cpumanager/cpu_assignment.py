@@ -2,6 +2,8 @@
 
 Order is by how many CPUs of a unit are free, fewest first, and then by number, so that no choice
 is left to chance.
+
+Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go, under the names there
 """
 
 from __future__ import annotations
@@ -23,9 +25,6 @@ class CPUAccumulator:
     Attributes:
         details: CPUs that may be taken.
         needed: how many are still to be taken; below 0 where a unit was taken twice.
-        result: those taken.
-
-    Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go cpuAccumulator
     """
 
     __slots__ = ("_facts", "_first", "_second", "_topo", "details", "needed", "result")
@@ -110,7 +109,6 @@ class CPUAccumulator:
         """Take units that are free, while they fit.
 
         Args:
-            units: all of the level.
             ordered: those with free CPUs.
             size: of a free unit; None: that of the unit itself. Where units differ in size, one
                 may count as free that is not; up to 1.21 only its free CPUs are taken.
@@ -206,10 +204,6 @@ def take_by_topology_numa_packed(
 ) -> CPUSet:
     """So many CPUs, as close together as possible.
 
-    Raises:
-        AllocationError: there are too few.
-
-    Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go takeByTopologyNUMAPacked
     Differs: up to 1.21 the kubelet compares cores by a rule that is no order, so that which it
         takes depends on how Go sorts; here the order of 1.22 stands for it.
     """
@@ -252,15 +246,7 @@ def take_by_topology_numa_distributed(
     """So many CPUs, evenly out of as few NUMA nodes as have them.
 
     Args:
-        topo: of the machine.
-        available: CPUs that may be taken.
-        count: how many are.
         group: CPUs that are taken together.
-        options: of the policy.
-        facts: of the kubelet's version.
-
-    Raises:
-        AllocationError: there are too few.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go takeByTopologyNUMADistributed;
         v1.23.0
@@ -345,11 +331,7 @@ def _best_combination(
 
     Args:
         ordered: NUMA nodes in the order in which combinations are tried.
-        free: NUMA node -> free CPUs.
-        size: how many nodes.
-        count: CPUs to take.
         group: CPUs that are taken together.
-        facts: of the kubelet's version.
     """
     best = inf
     found: list[int] | None = None
@@ -438,8 +420,6 @@ def iterate_combinations(items: Sequence[int], size: int) -> Iterator[list[int]]
     A combination that is kept changes as long as the next ones differ from it in their last
     entries only: so in the kubelet, where they share an array that append had made too large.
     It then takes other NUMA nodes than it chose.
-
-    Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_assignment.go iterateCombinations
     """
 
     def below(start: int, array: list[int], length: int) -> Iterator[list[int]]:

@@ -1,4 +1,7 @@
-"""The CPU manager of one kubelet process, with the static policy behind it."""
+"""The CPU manager of one kubelet process, with the static policy behind it.
+
+Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go, under the names there
+"""
 
 from __future__ import annotations
 
@@ -37,11 +40,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """What a CPU manager is made of.
 
     Attributes:
-        machine: as cAdvisor reports it.
         reserved_cpu: CPU in the node's reservation; None: there is none.
         reserved_system_cpus: CPUs to reserve; none: any.
-        options: ``cpuManagerPolicyOptions``.
-        topology_policy: name of the topology manager's policy.
     """
 
     machine: MachineInfo
@@ -58,8 +58,6 @@ def configuration_of(
 
     Args:
         setting: name of a KubeletConfiguration field -> its JSON value; None where it is not set.
-        machine: as cAdvisor reports it.
-        reserved_cpu: CPU in the node's reservation; None: there is none.
 
     Raises:
         ValueError: ``reservedSystemCPUs`` is not a set of CPUs; with Go's words.
@@ -99,11 +97,6 @@ def new_policy(
 class Manager(ResourceManager):
     """The CPU manager.
 
-    Attributes:
-        policy: the static one.
-        state: who has which CPUs.
-
-    Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go manager
     Differs: an allocation's NUMA affinity is an argument, where the kubelet asks the topology
         manager's store.
     """
@@ -119,11 +112,8 @@ class Manager(ResourceManager):
         """Make and start a manager.
 
         Args:
-            configuration: what it is made of.
-            profile: of the kubelet.
             state_file: text of ``cpu_manager_state``; None: there is none.
             containers: ID -> pod UID and container, of those that the runtime lists.
-            order: of Go's maps.
 
         Raises:
             ValueError: the kubelet does not start with this; the text is its own.
@@ -164,14 +154,10 @@ class Manager(ResourceManager):
         """Give a container its CPUs, if it gets any alone.
 
         Args:
-            pod: that is admitted.
-            container: of the pod.
             affinity: what the topology manager stored for it; only its nodes count.
 
         Raises:
             AllocationError: there are too few.
-
-        Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go Allocate
         """
         self.begin(pod)
         self.policy.allocate(self.state, pod, container, affinity.affinity)
@@ -180,13 +166,10 @@ class Manager(ResourceManager):
         """Give a pod with resources of its own its CPUs, and its containers parts of them.
 
         Args:
-            pod: that is admitted.
             affinity: as for ``allocate``, stored for its first container.
 
         Raises:
             AllocationError: there are too few, or nothing is left for a container that shares.
-
-        Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go AllocatePod
         """
         self.remove_stale_state()
         self.policy.allocate_pod(self.state, pod, affinity.affinity)
@@ -206,10 +189,7 @@ class Manager(ResourceManager):
         return self.state.get_or_default(pod, container)
 
     def add_container(self, pod: str, container: str, container_id: str) -> None:
-        """A container is started, on its CPUs.
-
-        Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go AddContainer
-        """
+        """A container is started, on its CPUs."""
         ref = (pod, container)
         cpus = self.state.get(pod, container)
         if cpus is not None:
@@ -218,10 +198,7 @@ class Manager(ResourceManager):
             self.containers[container_id] = ref
 
     def remove_container(self, container_id: str) -> None:
-        """A container is gone; one that is not known changes nothing.
-
-        Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go RemoveContainer
-        """
+        """A container is gone; one that is not known changes nothing."""
         ref = self.containers.get(container_id)
         if ref is not None:
             self.release(ref)
@@ -233,13 +210,10 @@ class Manager(ResourceManager):
         """Tell the runtime of the CPUs of running containers.
 
         Args:
-            statuses: of pods.
             failing: IDs of containers whose update fails.
 
         Returns:
             (n,) container IDs and CPUs that the runtime took, in order.
-
-        Source: v1.36.2 pkg/kubelet/cm/cpumanager/cpu_manager.go reconcileState
         """
         self.remove_stale_state()
         updates: list[tuple[str, CPUSet]] = []
@@ -268,11 +242,7 @@ class Manager(ResourceManager):
 
 
 def _reserved_count(reserved: Amount) -> int:
-    """CPUs to reserve, rounded up.
-
-    Raises:
-        PolicyError: none are.
-    """
+    """CPUs to reserve, rounded up."""
     if reserved is None:
         raise PolicyError(
             "[cpumanager] unable to determine reserved CPU resources for static policy"

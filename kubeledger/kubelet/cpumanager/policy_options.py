@@ -153,11 +153,7 @@ def _check_available(name: str, value: str, facts: ResourceManagerFacts) -> None
 def _level(name: str, facts: ResourceManagerFacts) -> str:
     """How far an option has come; empty where the version does not know it."""
     alpha, beta, stable = {
-        FULL_PCPUS_ONLY: (
-            False,
-            facts.cpu_policy_options,
-            facts.full_pcpus_stable,
-        ),
+        FULL_PCPUS_ONLY: (False, facts.cpu_policy_options, facts.full_pcpus_stable),
         DISTRIBUTE_NUMA: (facts.distribute_numa_option, facts.distribute_numa_beta, False),
         ALIGN_BY_SOCKET: (facts.align_by_socket_option, False, False),
         DISTRIBUTE_CORES: (facts.distribute_cores_option, False, False),

@@ -2,6 +2,8 @@
 
 Reserved CPUs are given to no container. All others run in the shared pool, which shrinks and
 grows as CPUs are given and come back.
+
+Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go, under the names there
 """
 
 from __future__ import annotations
@@ -55,18 +57,10 @@ def new_static_policy(
     """Make the policy.
 
     Args:
-        topology: of the machine.
-        reserved_count: CPUs to reserve.
         reserved: which ones; none: any.
-        options: ``cpuManagerPolicyOptions``.
-        topology_policy: name of the topology manager's policy.
-        profile: of the kubelet.
-        order: of maps.
 
     Raises:
         PolicyError: options or reserved CPUs are refused.
-
-    Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go NewStaticPolicy
     """
     facts = profile.resourcemanagers
     try:
@@ -94,14 +88,10 @@ class StaticPolicy:
     """The policy of one kubelet process.
 
     Attributes:
-        topology: of the machine.
-        options: as configured.
         reserved: CPUs that no container gets.
         reserved_physical: all CPUs of their cores.
         cpus_to_reuse: pod UID -> CPUs that init containers of the pod that was last allocated
             for leave to its later containers.
-
-    Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go staticPolicy
     """
 
     def __init__(
@@ -133,8 +123,6 @@ class StaticPolicy:
 
         Raises:
             StateError: it does not fit.
-
-        Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go validateState
         """
         pool, reserved, machine = state.default, self.reserved, self.accounted
         strict = self.options.strict_cpu_reservation
@@ -182,14 +170,10 @@ class StaticPolicy:
 
         Args:
             state: changed in place.
-            pod: whose.
-            container: of the pod.
             affinity: mask of NUMA nodes that the topology manager stored for it; None for any.
 
         Raises:
             AllocationError: there are too few CPUs, or too few whole cores.
-
-        Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go Allocate
         """
         uid, name = pod.metadata.uid or "", container.name or ""
         count = self.guaranteed.of_container(pod, container)
@@ -205,13 +189,7 @@ class StaticPolicy:
         self.update_cpus_to_reuse(pod, container, cpus)
 
     def enforce_smt_alignment(self, state: State, count: int) -> None:
-        """With full-pcpus-only, refuse what cannot be given as whole cores.
-
-        Raises:
-            AllocationError: it cannot.
-
-        Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go enforceSMTAlignment
-        """
+        """With full-pcpus-only, refuse what cannot be given as whole cores."""
         if not self.options.full_physical_cpus_only:
             return
         size, facts = self.topology.cpu_group_size, self._facts
@@ -230,10 +208,7 @@ class StaticPolicy:
             raise AllocationError(f"SMT Alignment Error: {said}", SMT_ALIGNMENT_REASON)
 
     def update_cpus_to_reuse(self, pod: Pod, container: Container, cpus: CPUSet) -> None:
-        """CPUs of an init container are left to later ones, but not those of a sidecar.
-
-        Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go updateCPUsToReuse
-        """
+        """CPUs of an init container are left to later ones, but not those of a sidecar."""
         uid = pod.metadata.uid or ""
         reusable = self.cpus_to_reuse.get(uid, 0)
         if leaves_to_later(pod, container, self._facts):
@@ -244,13 +219,7 @@ class StaticPolicy:
     def allocate_cpus(
         self, state: State, count: int, affinity: int | None, reusable: CPUSet
     ) -> CPUSet:
-        """Take CPUs out of the shared pool: those of the affinity's NUMA nodes first.
-
-        Raises:
-            AllocationError: there are too few.
-
-        Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go allocateCPUs
-        """
+        """Take CPUs out of the shared pool: those of the affinity's NUMA nodes first."""
         allocatable = self.available(state) | reusable
         taken = 0
         if affinity is not None:
@@ -261,10 +230,7 @@ class StaticPolicy:
         return taken
 
     def aligned_cpus(self, affinity: int, allocatable: CPUSet) -> CPUSet:
-        """CPUs on the affinity's NUMA nodes, or with align-by-socket on the sockets of these.
-
-        Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go getAlignedCPUs
-        """
+        """CPUs on the affinity's NUMA nodes, or with align-by-socket on the sockets of these."""
         nodes = self.topology.numa_nodes
         on_nodes = 0
         for node, members in nodes.items():
@@ -286,8 +252,6 @@ class StaticPolicy:
 
         Raises:
             AllocationError: there are too few, or nothing is left for a container that shares.
-
-        Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go AllocatePod
         """
         uid, guaranteed = pod.metadata.uid or "", self.guaranteed
         count = guaranteed.of_pod(pod)
@@ -318,10 +282,7 @@ class StaticPolicy:
             state.set(uid, name, own.get(name, shared))
 
     def remove_container(self, state: State, pod: str, container: str) -> None:
-        """Take a container's CPUs back; those of a pod as a whole go with its last container.
-
-        Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go RemoveContainer
-        """
+        """Take a container's CPUs back; those of a pod as a whole go with its last container."""
         cpus = state.get(pod, container)
         if cpus is None:
             return
@@ -336,10 +297,7 @@ class StaticPolicy:
         state.set_default(state.default | returned_cpus(cpus, siblings, self._facts))
 
     def get_topology_hints(self, state: State, pod: Pod, container: Container) -> ProviderHints:
-        """Where a container can get its CPUs; None: it has no preference.
-
-        Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go GetTopologyHints
-        """
+        """Where a container can get its CPUs; None: it has no preference."""
         count = self.guaranteed.of_container(pod, container)
         if not count or self.guaranteed.is_skipped(pod):
             return None
@@ -352,10 +310,7 @@ class StaticPolicy:
         return {CPU: self.generate_hints(self.available(state), reusable, count)}
 
     def get_pod_topology_hints(self, state: State, pod: Pod) -> ProviderHints:
-        """Where a pod can get the CPUs of all its containers; None: it has no preference.
-
-        Source: v1.36.2 pkg/kubelet/cm/cpumanager/policy_static.go GetPodTopologyHints
-        """
+        """Where a pod can get the CPUs of all its containers; None: it has no preference."""
         guaranteed = self.guaranteed
         count = guaranteed.of_pod(pod)
         if not count or guaranteed.is_skipped(pod):
@@ -410,8 +365,6 @@ def returned_cpus(cpus: CPUSet, siblings: CPUSet, facts: ResourceManagerFacts) -
     """What a container gives back to the shared pool.
 
     Args:
-        cpus: those that it had.
         siblings: those of its pod's other containers.
-        facts: of the kubelet's version.
     """
     return cpus & ~siblings if facts.release_spares_siblings else cpus

@@ -27,7 +27,6 @@ class HeldCpus(msgspec.Struct, kw_only=True):
     Attributes:
         namespace, pod: the pod's name, which may be gone from the node; None when not known.
         cpu_set: in the kubelet's notation.
-        since_ts_ns: when they were given.
     """
 
     namespace: str | None

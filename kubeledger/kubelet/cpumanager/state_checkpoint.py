@@ -43,7 +43,6 @@ class State:
 
     Attributes:
         default: the shared pool.
-        assignments: by container.
         pod_assignments: pod UID -> CPUs of the pod as a whole.
         revision: grows with each change, which the kubelet writes to its file.
 
@@ -175,8 +174,6 @@ def file_text(policy: str, state: State, *, with_pods: bool) -> str:
     """What the kubelet writes, byte for byte.
 
     Args:
-        policy: its name.
-        state: what it holds.
         with_pods: in the form that has entries of pods.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/state/state_checkpoint.go storeState
@@ -264,11 +261,7 @@ def _sets_by_name(uid: str, value: object) -> dict[str, str]:
 
 
 def _set_text(value: object, where: str) -> str:
-    """A set of CPUs as written.
-
-    Raises:
-        MalformedCheckpointError: it is none.
-    """
+    """A set of CPUs as written."""
     text = string_of(value, where)
     try:
         parse(text)
@@ -294,19 +287,12 @@ class _LoadError(ValueError):
 
 
 def restore_state(
-    text: str,
-    policy: str,
-    containers: ContainerMap,
-    facts: ResourceManagerFacts,
-    order: MapOrder,
+    text: str, policy: str, containers: ContainerMap, facts: ResourceManagerFacts, order: MapOrder
 ) -> State:
     """What a file holds.
 
     Args:
-        text: of the file.
-        policy: name of the configured policy.
         containers: those that the runtime lists, for a file that knows container IDs only.
-        facts: of the kubelet's version.
         order: of maps, which decides what of several faults is said.
 
     Raises:
@@ -329,9 +315,6 @@ def _load(
     text: str, containers: ContainerMap, facts: ResourceManagerFacts, order: MapOrder
 ) -> Value:
     """The file as one of the newest form that it can be read as.
-
-    Raises:
-        ValueError: it is of none.
 
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/state/state_checkpoint.go
         loadAndMigrateCheckpointV3, loadAndMigrateCheckpointV2; v1.35.6 restoreState
@@ -356,12 +339,7 @@ def _get_checkpoint(
     facts: ResourceManagerFacts,
     order: MapOrder,
 ) -> Value:
-    """The file as a form, made v2 if it is v1.
-
-    Raises:
-        _LoadError: it is not of this form.
-        ValueError: it is v1, and names a container that the runtime does not list.
-    """
+    """The file as a form, made v2 if it is v1."""
     try:
         value = decoded(data, form)
     except ValueError as error:
@@ -391,9 +369,6 @@ def _migrated(
 ) -> Value:
     """The file by pod and container.
 
-    Raises:
-        ValueError: naming a container that the runtime does not list.
-
     Source: v1.36.2 pkg/kubelet/cm/cpumanager/state/state_checkpoint.go
         migrateV1CheckpointToV2Checkpoint
     """
@@ -415,11 +390,7 @@ def _migrated(
 
 
 def _state(value: Value, policy: str, order: MapOrder) -> State:
-    """The state of a file that could be read.
-
-    Raises:
-        ValueError: it is another policy's, or a set of CPUs is none.
-    """
+    """The state of a file that could be read."""
     if value["PolicyName"] != policy:
         raise ValueError(
             f"configured policy {quoted(policy)} differs from state checkpoint policy "

@@ -28,8 +28,6 @@ class Core(msgspec.Struct, frozen=True, gc=False, array_like=True, forbid_unknow
 
     Attributes:
         id: unique only on its socket, and not read.
-        socket: ID.
-        threads: CPU IDs.
         uncore_cache: ID; None where the core has none.
     """
 
@@ -50,7 +48,6 @@ class MachineInfo(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fi
     """What cAdvisor reports of the CPUs.
 
     Attributes:
-        num_sockets: how many.
         nodes: (n,) in cAdvisor's order.
         num_cores: how many CPUs; None: as many as are listed.
     """
@@ -79,7 +76,6 @@ def places_of(machine: MachineInfo, *, with_caches: bool) -> dict[str, CpuPlace]
     """CPUs (decimal text) and where they are, as a kubelet logs them.
 
     Args:
-        machine: as cAdvisor reports it.
         with_caches: the kubelet's version reads uncore caches.
     """
     places: dict[int, CpuPlace] = {}

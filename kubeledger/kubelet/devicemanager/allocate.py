@@ -16,11 +16,8 @@ class AllocateCall(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         pod: UID.
-        container: name.
         limits: resource -> count, rounded up; all limits of the container, cpu and memory too.
         claimed: resources of the container that a resource claim of the pod stands for.
-        is_init: it is an init container.
-        is_restartable: it is an init container that keeps running (sidecar).
         affinity: mask of NUMA nodes stored for it; None for none.
         active_pods: UIDs of active pods, this one among them.
         sources_ready: all config sources have sent their pods. Before, devices of terminated

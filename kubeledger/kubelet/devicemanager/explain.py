@@ -56,7 +56,6 @@ def admissible(manager: ManagerImpl, call: AllocateCall, claim: Claim) -> Found:
 
     Args:
         manager: before the call; not changed.
-        claim: what is said to have come of it.
     """
     begin = manager.fork()
     begin_pod(begin, call.pod)
@@ -127,7 +126,6 @@ class _Ends(msgspec.Struct, frozen=True):
     """What serving one limit can come to.
 
     Attributes:
-        errors: with which it can fail.
         grants: plans that it can be granted by; of size 0 if nothing is to do.
     """
 
@@ -247,10 +245,7 @@ def _grant_fault(
 
 
 def _record_fault(
-    manager: ManagerImpl,
-    call: AllocateCall,
-    claim: Claim,
-    ends: Mapping[str, _Ends],
+    manager: ManagerImpl, call: AllocateCall, claim: Claim, ends: Mapping[str, _Ends]
 ) -> str:
     """Where the devices that are claimed may be held, but are recorded otherwise."""
     before = manager.pod_devices.held_by(call.pod, call.container)

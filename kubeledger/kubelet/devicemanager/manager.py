@@ -103,8 +103,6 @@ class Device(msgspec.Struct, frozen=True):
     """A device as its plugin reported it.
 
     Attributes:
-        id: unique in its resource.
-        health: as reported.
         numa_nodes: nodes it is attached to; None if the plugin sent no topology.
     """
 
@@ -163,7 +161,6 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
     """What the node status has of device plugin resources.
 
     Attributes:
-        capacity: resource -> devices.
         allocatable: resource -> healthy devices, those in use among them.
         deleted: resources whose capacity is set to 0, sorted.
     """
@@ -178,11 +175,8 @@ class ManagerImpl:
 
     Attributes:
         numa_nodes: (n,) of the machine, as cAdvisor lists them.
-        facts: of the kubelet version.
         all_devices: resource -> ID -> device, of the last message of its plugin.
-        healthy, unhealthy: resource -> IDs.
         allocated: resource -> IDs in use.
-        pod_devices: the ledger.
         devices_to_reuse: pod UID -> resource -> IDs that its init containers are done with.
         endpoints: resource -> its newest registration.
     """

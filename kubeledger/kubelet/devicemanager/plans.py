@@ -26,10 +26,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """One device limit of one container.
 
     Attributes:
-        pod: UID.
-        container: name.
-        resource: name of the device plugin resource.
-        required: devices asked for.
         affinity: mask of NUMA nodes stored by the topology manager; None for none.
         reusable: devices that the pod's init containers are done with.
         runs_already: config sources are not ready, and the container ran at kubelet start.
@@ -176,10 +172,7 @@ def _health_error(resource: str, healthy: set[str] | None, held: set[str] | None
 
 
 def _plan_from_available(
-    manager: ManagerImpl,
-    request: Request,
-    available: frozenset[str],
-    sets: AffinitySets,
+    manager: ManagerImpl, request: Request, available: frozenset[str], sets: AffinitySets
 ) -> Plan | Refusal:
     """Tiers when the reusable devices do not suffice: all of them, then available ones.
 
@@ -257,10 +250,7 @@ class AffinitySets(NamedTuple):
 
 
 def filter_by_affinity(
-    manager: ManagerImpl,
-    resource: str,
-    available: frozenset[str],
-    affinity: int | None,
+    manager: ManagerImpl, resource: str, available: frozenset[str], affinity: int | None
 ) -> Iterator[AffinitySets]:
     """Every way in which the kubelet can sort the devices into the sets; mostly one.
 

@@ -24,7 +24,7 @@ from kubeledger.model.bodies.devicemanager import (
     EndpointStopped,
     PluginRegistered,
 )
-from kubeledger.model.record import Body, Record
+from kubeledger.model.record import Body
 
 
 class HeldDevices(msgspec.Struct, kw_only=True):
@@ -34,7 +34,6 @@ class HeldDevices(msgspec.Struct, kw_only=True):
         namespace, pod: the pod's name, which may be gone from the node; None when not known.
         device_ids: sorted IDs.
         numa: NUMA node (decimal text) -> sorted IDs; None when no checkpoint shows it.
-        since_ts_ns: when they were allocated.
     """
 
     namespace: str | None
@@ -50,7 +49,6 @@ class ResourceState(msgspec.Struct, kw_only=True):
     Attributes:
         registered_ts_ns: last registration of a plugin; None when none was seen.
         stopped_ts_ns: when the endpoint stopped; None while it runs.
-        error: why it stopped; None without a reason.
         reported_ts_ns: last time anything was seen of its devices.
         total, healthy: devices in the plugin's last list; None when not known.
         device_ids: sorted IDs of the last list that showed them; None when none did.
@@ -99,21 +97,6 @@ class DeviceManagerState(msgspec.Struct, kw_only=True):
     last_failure: FailureState | None = None
     allocations: int = 0
     failures: int = 0
-
-
-def evolve(state: DeviceManagerState, record: Record) -> DeviceManagerState:
-    """Apply one record in place; a kind of another subsystem changes nothing."""
-    handler = HANDLERS.get(type(record.body))
-    if handler is not None:
-        handler(state, record.ts_ns, record.body)
-    return state
-
-
-def rename_pod(state: DeviceManagerState, old: str, new: str) -> None:
-    """The UID of a pod became known: what stood under its name moves there."""
-    held = state.pods.pop(old, None)
-    if held is not None:
-        state.pods[new] = held | state.pods.get(new, {})
 
 
 def stop_endpoints(state: DeviceManagerState, ts_ns: int) -> None:

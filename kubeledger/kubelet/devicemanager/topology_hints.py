@@ -145,7 +145,6 @@ def topology_hints(
 
     Args:
         manager: devices held by terminated pods are collected first.
-        pod: UID.
         container: its name; None for the pod as a whole.
         requests: resource -> limit of the container, or what the pod needs at any time
             (:func:`pod_device_request`).

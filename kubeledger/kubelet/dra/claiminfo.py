@@ -289,11 +289,7 @@ def fails(asked: Sequence[ClaimInfoState], answer: Answer) -> bool:
 
 
 def read(
-    verb: Verb,
-    asked: Sequence[ClaimInfoState],
-    answer: Answer,
-    order: MapOrder,
-    facts: DraFacts,
+    verb: Verb, asked: Sequence[ClaimInfoState], answer: Answer, order: MapOrder, facts: DraFacts
 ) -> Iterator[tuple[ClaimInfoState, Result]]:
     """Claims with what a driver says of them, one after the other.
 

@@ -48,7 +48,6 @@ class Manager:
     """The DRA manager.
 
     Attributes:
-        cache: what it knows of claims.
         drivers: names of those that are registered.
         calls: what drivers were asked, in order.
     """
@@ -71,10 +70,8 @@ class Manager:
         """Prepare a pod's claims; the error, or nothing.
 
         Args:
-            pod: that is about to start.
             claims: in the API server.
             answers: what each driver will answer; others answer with nothing.
-            order: of the maps that are walked.
 
         Raises:
             BadInputError: the kubelet crashes over this.
@@ -181,10 +178,7 @@ class Manager:
         """A pod's claims with the names of those that there are.
 
         Args:
-            pod: the pod.
-            claims: of its spec.
             why: what they are wanted for, as errors up to 1.33 say.
-            plural: the same.
         """
         for claim in claims:
             name, error = claim_name(pod, claim)
@@ -328,10 +322,6 @@ class Manager:
         """Ask each driver for all its claims; what it says of each.
 
         Args:
-            verb: what it is asked for.
-            claims: in the order of the call.
-            answers: of the drivers.
-            order: of the maps that are walked.
             client: what an error says up to 1.33 of a driver that is not registered.
         """
         batches: Batches = {}

@@ -26,7 +26,6 @@ class PreparedClaim(msgspec.Struct, kw_only=True):
     Attributes:
         claim: its name; ``namespace`` and ``pod`` of the pod, None when not known.
         drivers: driver -> devices that it prepared.
-        since_ts_ns: when it was.
     """
 
     namespace: str

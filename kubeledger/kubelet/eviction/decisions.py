@@ -29,11 +29,7 @@ class EvictionConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How the manager is configured.
 
     Attributes:
-        thresholds: of ``parse_threshold_config``.
-        pressure_transition_period_ns: how long a condition stays.
         max_pod_grace_period_s: most that a soft eviction gives a pod.
-        layout: where images and containers are.
-        local_storage_isolation: whether pods are held to their limits of local storage.
     """
 
     thresholds: tuple[Threshold, ...]
@@ -47,7 +43,6 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     """What one look at the signals found.
 
     Attributes:
-        now_ns: when.
         pods: active ones, in the kubelet's order.
         stats: pod's UID -> its statistics.
         observations: signal -> what was read.
@@ -57,7 +52,6 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
         starved: those of them whose grace period is over.
         fresh: those of ``starved`` whose statistics are newer than in the last round, which
             are acted on.
-        node_conditions: sorted.
         error: why the round ended there; empty when it did not.
     """
 
@@ -78,10 +72,8 @@ class Eviction(msgspec.Struct, frozen=True, kw_only=True):
     """One evicted pod.
 
     Attributes:
-        pod: it.
         cause: signal that was short, or the limit of local storage that it exceeded.
         grace_period_s: override given to the pod worker; see ``eviction_override_s``.
-        message: of its status and event.
         condition_message: of the condition DisruptionTarget; empty where it gets none.
     """
 
@@ -103,7 +95,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
             none still met, no pod is evicted.
         ranking: (n,) groups of equal pods, the first to go first; empty where none was needed.
         passed_over: critical pods that were first, and stay.
-        events: in their order.
     """
 
     evicted: tuple[Eviction, ...] = ()
@@ -134,8 +125,6 @@ def eviction_override_s(
 
     Args:
         hard: the threshold that was met has no grace period, or the pod is over its own limit.
-        maximum_s: ``evictionMaxPodGracePeriod``.
-        pod_grace_s: the spec's ``terminationGracePeriodSeconds``.
 
     Source: v1.36.2 pkg/kubelet/eviction/eviction_manager.go synchronize; v1.30.1
     """

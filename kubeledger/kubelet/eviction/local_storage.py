@@ -30,11 +30,7 @@ class LocalStorageExcess(msgspec.Struct, frozen=True):
     """A limit of local storage that a pod exceeds.
 
     Attributes:
-        limit: which.
         name: volume or container; empty for the pod's.
-        used_bytes: what counts for it.
-        allowed: the limit.
-        message: of the eviction.
     """
 
     limit: Limit

@@ -53,11 +53,6 @@ def pressure_message(
 ) -> EvictionMessage:
     """What is said of a pod that is evicted because something is short.
 
-    Args:
-        stats: its statistics; None where there are none.
-        threshold: the one that is acted on.
-        seen: its signal as it was observed.
-
     Source: v1.36.2 pkg/kubelet/eviction/helpers.go evictionMessage; v1.24.0, v1.31.0
     """
     resource = RESOURCE_OF[threshold.signal]

@@ -75,7 +75,6 @@ def disk_usage(
     """Bytes, or inodes, of the parts of a pod's files.
 
     Args:
-        parts: which parts count.
         inodes: inodes instead of bytes.
         host_paths: whether volumes of the host count as local ones.
 
@@ -196,7 +195,6 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     """What of one pod its rank depends on.
 
     Attributes:
-        uid: of the pod.
         priority: its priority; 0 where it has none.
         usage: bytes, inodes or processes; None where there are no statistics of the pod.
         request_nanos: what usage is compared with, in billionths; 0 of process IDs.
@@ -236,10 +234,7 @@ def candidates(
     """What the ranking for a signal reads of pods.
 
     Args:
-        pods: (n,) active ones.
         stats: pod's UID -> statistics.
-        signal: what is short, e.g. ``nodefs.inodesFree``.
-        layout: where images and containers are.
 
     Raises:
         BadInputError: an amount cannot be asked for, or a number does not fit.

@@ -125,7 +125,6 @@ def split_disk_error(layout: DiskLayout, facts: EvictionFacts) -> str:
     """Why the eviction manager does nothing at all on this node; empty when it works.
 
     Source: v1.29.0 pkg/kubelet/eviction/eviction_manager.go:263 synchronize
-    Differs: nothing.
     """
     refused = (
         layout in ("split", "containers")

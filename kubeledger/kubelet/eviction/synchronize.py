@@ -55,11 +55,7 @@ class EvictionManager:
     """The manager and what it remembers from round to round."""
 
     def __init__(self, config: EvictionConfig, profile: KubeletProfile) -> None:
-        """Begin without memory.
-
-        Args:
-            config: settings.
-        """
+        """Begin without memory."""
         self.config = config
         self.profile = profile
         self._facts = profile.eviction
@@ -80,9 +76,7 @@ class EvictionManager:
         """One round.
 
         Args:
-            summary: the statistics.
             pods: active ones, in the kubelet's order.
-            reclaim: reclaims node-level resources.
 
         Raises:
             BadInputError: an amount or a number that no kubelet can have met.
@@ -95,11 +89,7 @@ class EvictionManager:
         return found, next(self.possible(found, reclaim))
 
     def possible(self, found: Round, reclaim: Reclaim) -> Iterator[Decision]:
-        """Every decision that chance in the kubelet can lead to, the most likely first.
-
-        Raises:
-            BadInputError: as ``synchronize``.
-        """
+        """Every decision that chance in the kubelet can lead to, the most likely first."""
         if (over := self.over_own_limits(found)) is not None:
             yield over
             return
@@ -121,11 +111,7 @@ class EvictionManager:
     # -- first half ----------------------------------------------------------------------------
 
     def observe(self, now_ns: int, summary: Summary, pods: Sequence[Pod]) -> Round:
-        """Read the signals, and remember.
-
-        Raises:
-            BadInputError: as ``synchronize``.
-        """
+        """Read the signals, and remember."""
         thresholds = self.thresholds
         if not thresholds and not self.config.local_storage_isolation:
             return Round(now_ns=now_ns, pods=tuple(pods), node_conditions=self.node_conditions)
@@ -187,11 +173,7 @@ class EvictionManager:
     # -- second half ---------------------------------------------------------------------------
 
     def over_own_limits(self, found: Round) -> Decision | None:
-        """Evictions of pods over their own limits; None where there are none.
-
-        Raises:
-            BadInputError: as ``synchronize``.
-        """
+        """Evictions of pods over their own limits; None where there are none."""
         if not self.config.local_storage_isolation or found.error:
             return None
         evicted: list[Eviction] = []
@@ -233,11 +215,7 @@ class EvictionManager:
 
         Args:
             threshold: one of ``choices``.
-            reclaim: reclaims node-level resources.
             first: UID of the pod that comes first among its equals; None: the list's order.
-
-        Raises:
-            BadInputError: as ``synchronize``.
         """
         signal = threshold.signal
         resource = RESOURCE_OF[signal]

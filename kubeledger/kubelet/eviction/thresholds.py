@@ -49,7 +49,6 @@ class Threshold(msgspec.Struct, frozen=True, kw_only=True):
     """One threshold: it is met when less than ``value`` is available.
 
     Attributes:
-        signal: what it watches.
         value: amount, or fraction of the capacity.
         minimum: to be reclaimed on top of it before it counts as resolved; None for none.
         grace_ns: how long it must be met before anything follows; 0 makes it a hard one.
@@ -184,10 +183,7 @@ def is_short(threshold: Threshold, available: int, capacity: int, *, minimum: bo
 
 
 def thresholds_met(
-    thresholds: Iterable[Threshold],
-    observations: Mapping[str, SignalObservation],
-    *,
-    minimum: bool,
+    thresholds: Iterable[Threshold], observations: Mapping[str, SignalObservation], *, minimum: bool
 ) -> tuple[Threshold, ...]:
     """Those under which a signal is; with ``minimum``, under their minimum above them.
 
@@ -232,15 +228,9 @@ def _grace_ns(_: str, text: str) -> int:
 
 
 def _each(
-    texts: Mapping[str, str],
-    parse: Callable[[str, str], ValueT],
-    profile: KubeletProfile,
+    texts: Mapping[str, str], parse: Callable[[str, str], ValueT], profile: KubeletProfile
 ) -> dict[str, ValueT]:
-    """All entries of a map read.
-
-    Raises:
-        ThresholdConfigError: with the error of each entry that is refused.
-    """
+    """All entries of a map read."""
     found: dict[str, ValueT] = {}
     errors: list[str] = []
     for signal, text in texts.items():

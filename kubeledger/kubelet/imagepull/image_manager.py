@@ -54,12 +54,9 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     """A container that needs its image, and what is outside of the kubelet then.
 
     Attributes:
-        pod_uid: of the container's pod.
-        image: as the pod names it.
         policy: ``imagePullPolicy``; may be empty.
         image_ref: the runtime's ID of the image; empty: it is not there.
         inspect_error: what asking for that fails with.
-        secrets: pull secrets of the pod.
         credentials: the node's, which come after those of the secrets.
         answer: what the runtime answers to the n-th PullImage, from 0, that is made at a time.
     """
@@ -92,10 +89,7 @@ class Attempt(msgspec.Struct, gc=False, eq=False):
     """One request on its way; all that follows from it outside of the manager.
 
     Attributes:
-        request: the request.
-        key: of its back-off.
         began_ns, turn_ns: when it was made, and when its pull had its turn.
-        finished_ns: when it returns.
         fate: what came of it; of a pull that runs, what will.
         check: why an image that is there may be used, or not; None: that was not asked.
         events: type, reason and message of each event so far, with spaces between.
@@ -165,10 +159,6 @@ class ImageManager:
         """Of a process that starts.
 
         Args:
-            facts: of the kubelet version.
-            back_off: without an entry.
-            puller: of the configuration.
-            pull_manager: as above.
             order: of entries of a secret, and of pulls that end at the same instant.
         """
         self.back_off = back_off
@@ -203,7 +193,6 @@ class ImageManager:
         """Up to the answer, or to where the runtime pulls.
 
         Args:
-            request: what a container needs.
             now_ns: the time; requests come in its order.
 
         Source: v1.36.2 EnsureImageExists; v1.20.2
@@ -400,11 +389,8 @@ def pulled_message(
     """The event of an image that was pulled.
 
     Args:
-        image: as the pod names it.
         pull_ns: how long the runtime took.
         whole_ns: the same, and the wait for other pulls.
-        size_bytes: of the image.
-        facts: of the kubelet version.
     """
     if facts.pulled_in_milliseconds:
         pull_ns, whole_ns = pull_ns - pull_ns % NS_PER_MS, whole_ns - whole_ns % NS_PER_MS

@@ -177,15 +177,7 @@ class PullManager:
         facts: ImagePullFacts,
         now_ns: int,
     ) -> None:
-        """A kubelet process starts.
-
-        Args:
-            records: of the node.
-            requires: the policy.
-            images: as the runtime lists them.
-            facts: of the kubelet version.
-            now_ns: the time.
-        """
+        """A kubelet process starts."""
         self.records = records
         self._requires, self._facts = requires, facts
         self._intents: dict[str, int] = {}
@@ -246,10 +238,7 @@ class PullManager:
         """Whether a pod may use an image that is there, or has to pull it.
 
         Args:
-            image: as the pod names it.
-            image_ref: the runtime's ID.
             credentials: those of the pod and its node; what it raises is passed on.
-            now_ns: the time.
 
         Source: v1.36.2 MustAttemptImagePull; v1.33.13
         """
@@ -324,9 +313,6 @@ class PullManager:
         self, image: str, image_ref: str, used: PullCredentials | None, now_ns: int
     ) -> None:
         """Add credentials (None: nobody's) to the record of an image.
-
-        Raises:
-            ImageNameError: the image has no name.
 
         Source: v1.36.2 writePulledRecordIfChanged; v1.33.13
         """

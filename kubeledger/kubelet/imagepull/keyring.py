@@ -210,7 +210,6 @@ class Credential(msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_u
     """A user name and a password (``TrackedAuthConfig``).
 
     Attributes:
-        hash: of all of it.
         secret, service_account: where it is from; neither: every pod of the node may use it.
     """
 
@@ -238,7 +237,6 @@ def lookup(secrets: Iterable[PullSecret], repo: str, order: MapOrder) -> list[Cr
 
     Args:
         secrets: in the pod's order; those of other types hold none.
-        repo: with its host.
         order: of the entries that stand for one registry.
 
     Raises:

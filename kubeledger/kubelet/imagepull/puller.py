@@ -48,10 +48,7 @@ def new_puller(
     """The puller of a configuration.
 
     Args:
-        serialize: ``serializeImagePulls``.
-        max_parallel: ``maxParallelImagePulls``.
         qps: ``registryPullQPS``; 0: no limit.
-        burst: ``registryBurst``.
         limits: this version knows ``maxParallelImagePulls``.
 
     Source: v1.36.2 image_manager.go NewImageManager, helpers.go throttleImagePulling; v1.20.2

@@ -255,11 +255,7 @@ class FSPullRecords:
         return records, len(records) == len(self.pulled)
 
     def get_record(self, image_ref: str) -> PulledRecord | None:
-        """The record of an image ID; None without one.
-
-        Raises:
-            MalformedRecordError: its file cannot be read.
-        """
+        """The record of an image ID; None without one."""
         content = self.pulled.get(cache_filename(image_ref))
         if content is None:
             return None

@@ -82,7 +82,6 @@ def decision_of(attempt: Attempt, names: dict[str, Any]) -> PullDecided | None:
 
     Args:
         attempt: as ``ensure_image_exists`` leaves it.
-        names: the fields that name its container.
     """
     image = attempt.request.image
     if attempt.is_pulling:
@@ -101,8 +100,6 @@ def end_of(attempt: Attempt, answer: Answer, names: dict[str, Any]) -> PullEnded
 
     Args:
         attempt: as ``finish`` leaves it.
-        answer: the puller's.
-        names: the fields that name its container.
     """
     is_pulled = attempt.fate is Fate.PULLED
     whole_ns = attempt.finished_ns - attempt.began_ns

@@ -70,22 +70,6 @@ def decided(state: ImagePullState, key: str, ts_ns: int, body: PullDecided | Pul
         del state.failing[key]
 
 
-def forget_pod(state: ImagePullState, key: str) -> None:
-    """A pod ended, or is gone."""
-    state.failing.pop(key, None)
-
-
-def forget_all(state: ImagePullState) -> None:
-    """A new process has no back-offs."""
-    state.failing.clear()
-
-
-def rename_pod(state: ImagePullState, old: str, new: str) -> None:
-    """What was known by a pod's name is known by its UID."""
-    if old in state.failing:
-        state.failing[new] = state.failing.pop(old) | state.failing.get(new, {})
-
-
 def _file_read(state: ImagePullState, ts_ns: int, body: PullRecordRead) -> None:
     if body.image_ref is not None:
         state.pulled[body.image_ref] = RecordOfPull(
@@ -96,6 +80,6 @@ def _file_read(state: ImagePullState, ts_ns: int, body: PullRecordRead) -> None:
 
 
 HANDLERS: Mapping[type[Body], Callable[[ImagePullState, int, Any], None]] = {
-    PullRecordRead: _file_read,
+    PullRecordRead: _file_read
 }
 """Body type -> what it does to the state; decisions go by way of the pod that they are about."""

@@ -51,7 +51,6 @@ class ImageRecord(msgspec.Struct, kw_only=True):
             time.
         last_used_ns: when a detect pass last saw it in use; the zero time when none did.
         size_bytes: as listed last; layers shared with other images count in each.
-        pinned: as listed last.
     """
 
     first_detected_ns: int
@@ -81,7 +80,6 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
         images: in the runtime's order.
         images_in_use: image IDs of all containers, in whatever state they are.
         image_fs: None when the stats cannot be had.
-        image_fs_error: why they cannot.
         remove_errors: image ID -> what its removal fails with.
         ties: image ID -> place among images with the same two times; those without one come
             last, by ID.
@@ -136,8 +134,6 @@ class RealImageGCManager(msgspec.Struct, kw_only=True):
     """The manager of one kubelet process (Go ``realImageGCManager``).
 
     Attributes:
-        policy: valid.
-        facts: of the kubelet's version.
         sandbox_image: ID of the kubelet's configured sandbox image; empty when the runtime
             does not have it.
         began_ns: start of the GC loop, from which the age pass waits; None: long ago.
@@ -234,7 +230,6 @@ def detect_images(
 
     Args:
         manager: its records change in place.
-        observed: the list and the images in use.
         detect_time_ns: written as first detected for images without a record.
 
     Returns:
@@ -273,7 +268,6 @@ def images_in_use(
 
     Source: v1.36.2 pkg/kubelet/images/image_gc_manager.go:244 detectImages, :326
         handleImageVolumes
-    Differs: nothing.
     """
     in_use = frozenset(container_images)
     return in_use.union(volume_images) if facts.image_volumes_in_use else in_use
@@ -318,7 +312,6 @@ def free_old_images(
         What is left of the candidates, in their order.
 
     Source: v1.36.2 pkg/kubelet/images/image_gc_manager.go:426 freeOldImages
-    Differs: nothing.
     """
     facts, max_age_ns, now_ns = manager.facts, manager.policy.max_age_ns, observed.now_ns
     began_ns = manager.began_ns if facts.age_pass_waits_for_max_age else None
@@ -352,7 +345,6 @@ def free_space(
     if it freed enough (``done.error``). The disk is not measured again.
 
     Source: v1.20.2 pkg/kubelet/images/image_gc_manager.go:332 freeSpace
-    Differs: nothing.
     """
     errors: list[str] = []
     done.bytes_to_free = target

@@ -37,7 +37,6 @@ def policy_error(policy: ImageGCPolicy) -> str:
     comes before, refuses those.
 
     Source: v1.20.2 pkg/kubelet/images/image_gc_manager.go:152 NewImageGCManager
-    Differs: nothing.
     """
     high, low = policy.high_threshold_percent, policy.low_threshold_percent
     if not 0 <= high <= 100:
@@ -67,7 +66,6 @@ def loop_disabled(
     whatever the thresholds are.
 
     Source: v1.20.2 pkg/kubelet/kubelet.go:1261; v1.30.1 :1451 StartGarbageCollection
-    Differs: nothing.
     """
     if high_threshold_percent != 100:
         return ""
@@ -129,7 +127,6 @@ def bytes_to_free(usage: DiskUsage, policy: ImageGCPolicy) -> int:
     """What is to be freed to come down to the low threshold; may be 0 or less.
 
     Source: v1.20.2 pkg/kubelet/images/image_gc_manager.go:303 GarbageCollect
-    Differs: nothing.
     """
     share = int64(usage.capacity_bytes * (100 - policy.low_threshold_percent))
     return int64(_quotient(share, 100) - usage.available_bytes)
@@ -145,7 +142,6 @@ def format_size(size_bytes: int) -> str:
     """A size for people: ``26.4 GiB``, ``512 B``.
 
     Source: v1.36.2 pkg/kubelet/images/image_gc_manager.go:596 formatSize
-    Differs: nothing.
     """
     size = float(size_bytes)
     if size < 1024:

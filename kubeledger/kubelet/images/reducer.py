@@ -20,7 +20,7 @@ from kubeledger.model.bodies.images import (
     ImageFsObserved,
     ImagesDetected,
 )
-from kubeledger.model.record import Body, Record
+from kubeledger.model.record import Body
 
 
 class ImageState(msgspec.Struct, kw_only=True):
@@ -99,14 +99,6 @@ class ImagesState(msgspec.Struct, kw_only=True):
     runs: dict[str, int] = {}
     images_removed: int = 0
     bytes_freed: int = 0
-
-
-def evolve(state: ImagesState, record: Record) -> ImagesState:
-    """Apply one record in place; a kind of another subsystem changes nothing."""
-    handler = HANDLERS.get(type(record.body))
-    if handler is not None:
-        handler(state, record.ts_ns, record.body)
-    return state
 
 
 def forget_all(state: ImagesState) -> None:

@@ -36,8 +36,6 @@ def parse_threshold(signal: str, text: str, percentage_max: float) -> Quantity |
     """A quantity, or a fraction of the capacity; None for the two that mean no threshold.
 
     Args:
-        signal: named in the error.
-        text: as configured.
         percentage_max: largest fraction that this version takes.
 
     Raises:
@@ -111,7 +109,6 @@ class Field(msgspec.Struct, frozen=True):
     Attributes:
         shape: ``text``, ``table`` (entries by name), ``texts`` (a table whose entries are
             text) or ``other``.
-        check: what is wrong with a value of it.
     """
 
     shape: Literal["text", "table", "texts", "other"]

@@ -96,11 +96,7 @@ def cpu_set_text(cpus: Iterable[int]) -> str:
 
 
 def _atoi(text: str) -> int:
-    """``strconv.Atoi``.
-
-    Raises:
-        ValueError: with Go's text.
-    """
+    """``strconv.Atoi``."""
     if _NUMBER.fullmatch(text) is None:
         raise ValueError(f"strconv.Atoi: parsing {quoted(text)}: invalid syntax")
     number = int(text)
@@ -119,7 +115,6 @@ class ContainerMap(dict[str, ContainerRef]):
     """Container ID -> pod UID and container.
 
     Source: v1.36.2 pkg/kubelet/cm/containermap/container_map.go
-    Differs: no
     """
 
     def remove_by_ref(self, ref: ContainerRef, order: MapOrder) -> None:
@@ -137,9 +132,6 @@ class ContainerMap(dict[str, ContainerRef]):
 
         Go comes to an entry at most once, and not to one that was removed before: where a
         container has several IDs, one of them may stay.
-
-        Args:
-            remove: forgets one ID of a container; see ``remove_by_ref``.
         """
         stale = [container_id for container_id, ref in self.items() if ref in refs]
         while left := [container_id for container_id in stale if container_id in self]:
@@ -233,7 +225,6 @@ class AllocationError(Exception):
         """What the refusal of the pod says.
 
         Source: v1.36.2 pkg/kubelet/cm/admission/errors.go GetPodAdmitResult
-        Differs: no
         """
         if self.reason == UNEXPECTED_REASON:
             return f"Allocate failed due to {self}, which is unexpected"

@@ -45,7 +45,6 @@ class Backoff:
         """Without an entry.
 
         Args:
-            policy: first and greatest value.
             expires_ns: an entry that was not raised for longer begins again; None: twice the
                 greatest value.
         """

@@ -111,7 +111,6 @@ class GoType(Protocol):
     """A type.
 
     Attributes:
-        name: as Go prints it.
         zero: its value before anything is read.
         is_nilable: whether ``null`` sets it to nil; of other types it leaves the value.
     """

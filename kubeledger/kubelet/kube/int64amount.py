@@ -162,12 +162,10 @@ class Scan(NamedTuple):
     """A text taken apart: ``digits * 2**bits * 10**places``.
 
     Attributes:
-        negative: whether there is a minus sign.
         num: digits before the point without leading zeros, ``0`` if none are left.
         denom: digits after the point.
         places: power of ten of the last digit.
         bits: power of two of the suffix.
-        format: notation.
         has_digits: False if the number is missing, as in ``m`` or ``+``.
     """
 

@@ -1,4 +1,7 @@
-"""How much a pod counts: its QoS class, whether it is critical, whom it may preempt."""
+"""How much a pod counts: its QoS class, whether it is critical, whom it may preempt.
+
+Source: v1.20.2 pkg/kubelet/types/pod_update.go, under the names there
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,6 @@ def _class_of(containers: Iterable[Container], *, limits_needed: bool) -> QOSCla
     """The class of what runs in a pod.
 
     Args:
-        containers: (n,) of the pod, or one that stands for the pod as a whole.
         limits_needed: whether limits are looked for. Without any at the pod level none
             is missing; the comparison of the sums then decides.
     """
@@ -94,11 +96,7 @@ SYSTEM_CRITICAL_PRIORITY: Final = 2_000_000_000
 
 
 def is_static_pod(pod: Pod) -> bool:
-    """Whether the pod came from a file or a URL, so from any source but the API server.
-
-    Source: v1.20.2 pkg/kubelet/types/pod_update.go IsStaticPod
-    Differs: no.
-    """
+    """Whether the pod came from a file or a URL, so from any source but the API server."""
     annotations = pod.metadata.annotations
     if not annotations:
         return False
@@ -106,11 +104,7 @@ def is_static_pod(pod: Pod) -> bool:
 
 
 def is_critical_pod(pod: Pod) -> bool:
-    """Whether the pod is static, the mirror of a static one, or of system-critical priority.
-
-    Source: v1.20.2 pkg/kubelet/types/pod_update.go IsCriticalPod
-    Differs: no.
-    """
+    """Whether the pod is static, the mirror of a static one, or of system-critical priority."""
     priority = pod.spec.priority
     if priority is not None and priority >= SYSTEM_CRITICAL_PRIORITY:
         return True
@@ -126,9 +120,6 @@ def preemptable(preemptor: Pod, preemptee: Pod) -> bool:
     A critical pod may preempt any that is not, whatever their priorities. Between two of the
     same kind both need a priority, and the preemptor's must be higher: a static pod without
     priority is safe from all.
-
-    Source: v1.20.2 pkg/kubelet/types/pod_update.go Preemptable
-    Differs: no.
     """
     if is_critical_pod(preemptor) and not is_critical_pod(preemptee):
         return True
@@ -140,6 +131,5 @@ def is_node_critical_pod(pod: Pod) -> bool:
     """Critical, and of the priority class for what a node cannot do without.
 
     Source: v1.36.2 pkg/kubelet/types/pod_update.go IsNodeCriticalPod
-    Differs: no.
     """
     return pod.spec.priority_class_name == SYSTEM_NODE_CRITICAL and is_critical_pod(pod)

@@ -37,7 +37,6 @@ def is_pod_level(resources: ResourceRequirements | None) -> bool:
 
     Source: v1.36.2 staging/src/k8s.io/component-helpers/resource/helpers.go
         IsPodLevelResourcesSet
-    Differs: no
     """
     return resources is not None and any(
         is_pod_level_resource(name)
@@ -53,7 +52,6 @@ def is_equivalent_guaranteed(container: Container) -> bool:
         BadInputError: an amount is not a quantity.
 
     Source: v1.36.2 pkg/kubelet/cm/qos/helpers.go IsContainerEquivalentQOSGuaranteed
-    Differs: no
     """
     requests, limits = container.requests, container.limits
     return all(
@@ -78,7 +76,6 @@ def container_total(spec: PodSpec, resource: str, table: AmountTable, sidecars: 
     (an init container that is restarted) runs on beside everything that comes after it.
 
     Args:
-        table: quantity to amount.
         sidecars: whether sidecars are known; otherwise they are init containers like any.
 
     Source: v1.36.2 staging/src/k8s.io/component-helpers/resource/helpers.go

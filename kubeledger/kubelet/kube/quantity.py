@@ -10,6 +10,8 @@ decimal context anywhere.
 
 Deciders ask ``value_of``, which remembers texts it has seen.
 The rules are the same in every kubelet from 1.19 to 1.36.
+
+Source: v1.20.2 staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go, under the names there
 """
 
 from __future__ import annotations
@@ -67,11 +69,9 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
     Attributes:
         unscaled: signed; within 64 bits unless ``wide``.
         exponent: power of ten, negative for fractions.
-        format: notation.
         wide: held as a decimal of any size by the kubelet; see the module.
         text: as written, where the kubelet keeps that; otherwise empty.
 
-    Source: v1.20.2 staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go Quantity
     Differs: immutable. The kubelet turns the left operand of a comparison with a wide
         quantity wide as a side effect; here an operand never changes.
     """
@@ -133,7 +133,6 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
         What does not fit wraps around, or is 0 for a narrow quantity that is scaled by
         a power of ten other than 1, 2, 3, 6 or 9.
 
-        Source: v1.20.2 staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go ScaledValue
         Differs: a power of ten beyond 64 bits is the amd64 kubelet's, also where the
             log came from another architecture.
         """
@@ -144,7 +143,6 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
     def as_int64(self) -> int | None:
         """Whole units; None where the kubelet does not represent the amount as an integer.
 
-        Source: v1.20.2 staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go AsInt64
         Differs: no. A fraction is none even where its digits are zeros (``1000m``).
         """
         if self.wide or self.exponent < 0:
@@ -176,11 +174,7 @@ class Quantity(msgspec.Struct, frozen=True, eq=False):
         return self._add_wide(other.unscaled, other) if narrow is None else narrow
 
     def sub(self, other: Quantity) -> Quantity:
-        """The difference, in this format; in the other's if this is zero.
-
-        Raises:
-            QuantityError: as for ``add``.
-        """
+        """The difference, in this format; in the other's if this is zero."""
         # The most negative integer is its own negative in 64 bits, as in the kubelet.
         narrow = self._add_narrow(wrapped(-other.unscaled), other)
         return self._add_wide(-other.unscaled, other) if narrow is None else narrow

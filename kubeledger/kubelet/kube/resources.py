@@ -42,7 +42,6 @@ def is_extended_resource(name: str) -> bool:
     """Whether a resource is of some domain outside of Kubernetes, as devices are.
 
     Source: v1.20.2 pkg/apis/core/v1/helper/helpers.go IsExtendedResourceName
-    Differs: no.
     """
     if "/" not in name or NATIVE_DOMAIN in name or name.startswith(QUOTA_REQUESTS):
         return False
@@ -54,7 +53,6 @@ def is_scalar_resource(name: str) -> bool:
     """Whether a resource is counted besides cpu, memory, storage and pods.
 
     Source: v1.20.2 pkg/scheduler/util/utils.go IsScalarResourceName
-    Differs: no.
     """
     return (
         is_extended_resource(name)
@@ -68,7 +66,6 @@ def is_pod_level_resource(name: str) -> bool:
 
     Source: v1.36.2 staging/src/k8s.io/component-helpers/resource/helpers.go
         IsSupportedPodLevelResource
-    Differs: no.
     """
     return name in ("cpu", "memory") or name.startswith(HUGE_PAGES)
 
@@ -204,11 +201,7 @@ class Nanos(dict[Amount, int]):
     __slots__ = ()
 
     def __missing__(self, written: Amount) -> int:
-        """Work out an amount.
-
-        Raises:
-            BadInputError: it cannot be asked for.
-        """
+        """Work out an amount."""
         _asked(written)
         amount = nanos_of(written)
         if len(self) >= _REMEMBERED_MAX:
@@ -246,11 +239,7 @@ def from_nanos(resource: str, nanos: int) -> int:
 
 
 def _quantity_of(written: object) -> Quantity:
-    """The exact quantity.
-
-    Raises:
-        BadInputError: the text is not a quantity.
-    """
+    """The exact quantity."""
     try:
         return Quantity.from_api(written)
     except QuantityError as error:

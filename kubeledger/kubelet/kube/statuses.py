@@ -1,6 +1,8 @@
 """Containers' statuses, and whether a container that ended is started again.
 
 Whatever has not the API's form is passed over.
+
+Source: v1.36.2 pkg/api/v1/pod/util.go, under the names there
 """
 
 from __future__ import annotations
@@ -146,7 +148,6 @@ class HasRestartPolicy(Protocol):
 def is_restartable_init_container(container: HasRestartPolicy) -> bool:
     """Whether an init container is a sidecar: it is restarted whatever the pod's policy.
 
-    Source: v1.36.2 pkg/api/v1/pod/util.go IsRestartableInitContainer
     Differs: nothing; asked of init containers only.
     """
     return container.restart_policy == ALWAYS
@@ -160,11 +161,8 @@ def container_should_restart(
     Rules count only in a container that has a policy of its own.
 
     Args:
-        container: the container that ended.
-        pod_policy: ``restartPolicy`` of the pod.
         restart_all: whether the action RestartAllContainers is known.
 
-    Source: v1.36.2 pkg/api/v1/pod/util.go ContainerShouldRestart
     Differs: the gate of the action RestartAllContainers is an argument.
     """
     if container.restart_policy is not None:
@@ -179,10 +177,7 @@ def container_should_restart(
 
 
 def is_container_restartable(container: HasRestartPolicy, pod_policy: str) -> bool:
-    """Whether any exit of a container could have it restarted.
-
-    Source: v1.36.2 pkg/api/v1/pod/util.go IsContainerRestartable
-    """
+    """Whether any exit of a container could have it restarted."""
     if container.restart_policy is None:
         return pod_policy != NEVER
     rules = container.restart_policy_rules or ()

@@ -90,7 +90,6 @@ def probe_url(scheme: str, host: str, port: int, path: str) -> URL:
     """The URL of an HTTP probe; a path that cannot be read is taken as it is.
 
     Source: v1.36.2 pkg/probe/http/request.go formatURL
-    Differs: no
     """
     try:
         parsed = parse_url(path)

@@ -79,9 +79,7 @@ def initialize(sync: Sync) -> bool:
     return False
 
 
-def find_next_init_container_to_run(
-    sync: Sync,
-) -> tuple[ContainerStatus | None, int | None, bool]:
+def find_next_init_container_to_run(sync: Sync) -> tuple[ContainerStatus | None, int | None, bool]:
     """The one init container to run, without sidecars.
 
     Returns:

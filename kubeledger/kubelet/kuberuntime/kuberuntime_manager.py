@@ -75,7 +75,6 @@ def back_off_policy(
     """What this kubelet's entries begin and end with.
 
     Args:
-        gates: feature gates that were set.
         configured: ``crashLoopBackOff.maxContainerRestartPeriod`` as a Go duration; None when
             it is not known.
 
@@ -115,21 +114,12 @@ def restart_backoff(policy: BackOffPolicy, facts: KuberuntimeFacts) -> Backoff:
     Keys identify containers. The kubelet's also holds the definition, so that a changed
     container begins without an entry: all of it up to 1.30, name and image from 1.31, image
     and resources from 1.34.
-
-    Args:
-        policy: of the process.
     """
     return Backoff(policy, EXPIRES_AFTER_NS if facts.back_off_expires_after_600_s else None)
 
 
 class BackedOff(msgspec.Struct, frozen=True, gc=False):
-    """A start that is held back.
-
-    Attributes:
-        value_ns: the back-off.
-        until_ns: when it ends.
-        message: in the kubelet's words.
-    """
+    """A start that is held back."""
 
     value_ns: int
     until_ns: int
@@ -143,10 +133,8 @@ def do_back_off(
 
     Args:
         backoff: the process's entries; a start that may continue raises its entry.
-        key: of the container's entry.
         pod: as the kubelet writes it: ``name_namespace(uid)``.
         ended_ns: when the newest exited instance ended; None without one: nothing is counted.
-        now_ns: the time.
 
     Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_manager.go doBackOff; v1.20.2
     Differs: the event is left to the caller.
@@ -188,13 +176,9 @@ def compute_pod_actions(
     """What a sync has to do for a pod that is to run.
 
     Args:
-        status: what the runtime lists of it.
-        liveness: cached results by container ID.
-        startup: likewise.
         actuated: container name -> resources last given to the runtime; an absent one counts
             as zero.
         actuated_pod: the pod's own resources last written; None for none.
-        restart_all_containers: the pod is marked so.
 
     Raises:
         QuantityError: a quantity of a container that runs is none.

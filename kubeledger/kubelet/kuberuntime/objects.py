@@ -92,7 +92,6 @@ class SandboxStatus(
     Attributes:
         attempt: how many sandboxes of the pod there were before.
         ip: empty while it has none.
-        host_network: it uses the node's network.
     """
 
     id: str
@@ -127,11 +126,7 @@ class ContainerStatus(
 
 
 class PodStatus:
-    """What the runtime lists of a pod, newest first.
-
-    Attributes:
-        sandboxes, containers: (n,) each.
-    """
+    """What the runtime lists of a pod, newest first."""
 
     __slots__ = ("_newest", "containers", "sandboxes")
 
@@ -210,8 +205,6 @@ class Sync(msgspec.Struct, kw_only=True):
     """What a sync goes by, and the actions so far.
 
     Attributes:
-        status: as listed before the sync.
-        liveness, startup: what the probe manager has cached.
         actuated: container name -> resources that were last given to the runtime.
         actuated_pod: the pod's own that were last written; None for none.
     """
@@ -290,7 +283,6 @@ class Kill(msgspec.Struct, frozen=True, gc=False):
     """A kill that a sync decides on.
 
     Attributes:
-        message: in the kubelet's words.
         reason: ``LivenessProbe``, ``StartupProbe``, or empty for a changed definition.
         restart: the same sync starts the container again.
     """
@@ -317,10 +309,7 @@ def app_kill(
 
     Args:
         liveness: cached result of its container ID; None for none.
-        startup: likewise.
-        restart_policy: of the pod.
         own_policy: of the container; None for none. Its rules are not asked.
-        definition_changed: its spec is not that of when it was started.
 
     Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodActions; v1.20.2
     Differs: split off.
@@ -356,10 +345,6 @@ def sidecar_kill(
 
     Args:
         liveness: cached result of its container ID; None for none, or without such a probe.
-        startup: likewise.
-        facts: of the kubelet version; older ones have no sidecars.
-        has_startup_probe: whether there is one.
-        definition_changed: its spec is not that of when it was started.
 
     Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_container.go
         computeInitContainerActions; v1.28.0

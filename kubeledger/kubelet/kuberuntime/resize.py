@@ -56,8 +56,6 @@ def compute_pod_resize_action(
     Args:
         sync: its actions are added to.
         index: of the container among the app or the init containers.
-        container: its spec.
-        status: its newest status.
 
     Source: v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_manager.go computePodResizeAction
     Differs: nothing is logged.
@@ -116,10 +114,7 @@ class MemoryLimit(NamedTuple):
 
 
 def validate_memory_resize(
-    pod_name: str,
-    pod: MemoryLimit,
-    containers: Mapping[str, MemoryLimit],
-    facts: KuberuntimeFacts,
+    pod_name: str, pod: MemoryLimit, containers: Mapping[str, MemoryLimit], facts: KuberuntimeFacts
 ) -> str:
     """Why limits of memory cannot be lowered now; empty where they can.
 

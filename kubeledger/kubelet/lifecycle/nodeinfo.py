@@ -144,9 +144,7 @@ class NodeInfo:
     """A node and the pods that count on it, for one admission.
 
     Attributes:
-        node: the node.
         pods: (n,) the pods, in the order the kubelet lists them.
-        facts: of the kubelet version.
     """
 
     __slots__ = ("_added_up", "_aggregated", "_staged", "facts", "node", "pods")
@@ -246,7 +244,6 @@ class InsufficientResourceError(msgspec.Struct, frozen=True, gc=False):
     """A resource of which the node has too little left (the kubelet's name; never raised).
 
     Attributes:
-        resource_name: resource.
         requested, used, capacity: millicores for cpu, whole units for all else; ``capacity``
             is the node's allocatable.
     """

@@ -44,7 +44,6 @@ class PredicateFailureError(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         predicate_name: also the reason of the rejection.
-        predicate_desc: why it failed.
     """
 
     predicate_name: str
@@ -74,7 +73,6 @@ class PodAdmitResult(msgspec.Struct, frozen=True, gc=False, forbid_unknown_field
     """What admission came to.
 
     Attributes:
-        admit: whether it is admitted.
         reason, message: why not; empty if it is.
         victims: UIDs of pods that were killed for it, in that order.
     """
@@ -104,8 +102,6 @@ def decide(
     """Run the predicates over a pod.
 
     Args:
-        pod: the pod to admit.
-        info: the node with the pods on it.
         recovery: makes room by preemption; None for a pod that is not critical.
         reasons: the reasons against the pod, if they are known already.
 
@@ -286,9 +282,7 @@ def _claimed_resources(pod: Pod) -> frozenset[tuple[str, str]]:
 
 
 def _filtered(
-    containers: tuple[Container, ...] | None,
-    info: NodeInfo,
-    claimed: frozenset[tuple[str, str]],
+    containers: tuple[Container, ...] | None, info: NodeInfo, claimed: frozenset[tuple[str, str]]
 ) -> tuple[Container, ...] | None:
     if not containers or not any(map(_names_a_domain, containers)):
         return containers
@@ -326,7 +320,6 @@ def ports_are_free(spec: PodSpec, pods: Sequence[Pod], *, sidecars: bool) -> boo
 
     Args:
         spec: the pod to admit; its own ports do not collide with each other.
-        pods: (n,) pods on the node.
         sidecars: whether ports of sidecars count; those of init containers never do.
 
     Source: v1.36.2 pkg/scheduler/framework/plugins/nodeports/node_ports.go Fits

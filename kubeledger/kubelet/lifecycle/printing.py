@@ -54,7 +54,6 @@ def print_pod(
     """The row of a pod.
 
     Args:
-        pod: as its records leave it.
         waiting: container -> the reason for which the kubelet cannot start it; under None that of
             one that no record names, or of the pod itself before any container.
         ready: names of containers that would be ready if they run.

@@ -39,7 +39,7 @@ from kubeledger.model.bodies.lifecycle import (
     RestartBackedOff,
 )
 from kubeledger.model.bodies.node import PodStageFailed
-from kubeledger.model.record import Body, Record
+from kubeledger.model.record import Body
 
 _FIRST_BACK_OFF_S = 10
 """No kubelet waits longer after the first restart."""
@@ -59,14 +59,6 @@ class AboutPod(Protocol):
     @property
     def pod_uid(self) -> str | None:
         """UID of the pod, None when not known."""
-
-
-def evolve(state: LifecycleState, record: Record) -> LifecycleState:
-    """Apply one record in place; a kind of another subsystem changes nothing."""
-    handler = HANDLERS.get(type(record.body))
-    if handler is not None:
-        handler(state, record.ts_ns, record.body)
-    return state
 
 
 def _count(state: LifecycleState, word: str) -> None:

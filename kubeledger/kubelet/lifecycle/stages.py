@@ -87,7 +87,6 @@ class StageFailure(NamedTuple):
     Attributes:
         about: the image, volume, claim or the like that the stage waits for; None if not named.
         is_waiting: nothing was tried, because the back-off has not passed.
-        container: where the words name it.
     """
 
     stage: Stage
@@ -182,10 +181,7 @@ _EVENTS: dict[str, tuple[Stage, str]] = {
 """Reason of an event about a pod -> stage, and the reason that a status gives for it."""
 
 _BY_WORDS: dict[str, tuple[tuple[str, Stage, str], ...]] = {
-    "BackOff": (
-        ("Back-off pulling", "image", "ImagePullBackOff"),
-        ("", "run", "CrashLoopBackOff"),
-    ),
+    "BackOff": (("Back-off pulling", "image", "ImagePullBackOff"), ("", "run", "CrashLoopBackOff")),
     "FailedSync": (("error determining status", "config", "FailedSync"),),
     "InspectFailed": (
         ("Failed to inspect", "image", "ImageInspectError"),
@@ -346,11 +342,7 @@ _CAUSES: tuple[tuple[str, Stage, str], ...] = (
     (r"mkdir .*/pods/", "volumes", "FailedToMakePodDataDirectories"),
     (r"mounted volumes=", "teardown", "FailedUnmount"),
     (r".*cgroup paths|.*processes attached to the", "teardown", "FailedRemoveCgroup"),
-    (
-        r"unprepare |.*NodeUnprepareResource|get gRPC client for DRA driver",
-        "stop",
-        "FailedKillPod",
-    ),
+    (r"unprepare |.*NodeUnprepareResource|get gRPC client for DRA driver", "stop", "FailedKillPod"),
     (
         r".*(?:[Rr]esource ?[Cc]laim|dynamic resources|PrepareResources|registered DRA plugins)"
         r"|claim \S+: ",

@@ -30,7 +30,6 @@ def how_it_ended(exit_code: int | None, times: str = "") -> str:
     """How a container ended that nothing recorded has killed.
 
     Args:
-        exit_code: None where not known.
         times: how often, as in `` 3×``.
 
     Returns:
@@ -68,7 +67,6 @@ class ContainerState(msgspec.Struct, kw_only=True):
             implies.
         kill_reason: why the kubelet killed the newest one (or ``unknown``); None when it
             did not.
-        killed_ts_ns: when it decided so.
         oom_kills: how often the kernel killed a process of it, in any of its runs;
             ``oom_killed_ts_ns`` when it last did.
         back_off_s: back-off that a restart waits for; None when none does.
@@ -192,11 +190,6 @@ def meet(
     """The pod of a record that shows it on the node; made when it was not known.
 
     Args:
-        state: changed in place when the pod, or its UID, is new.
-        ts_ns: time of the record.
-        uid: as recorded, or None.
-        namespace: as recorded.
-        name: as recorded.
         revive: a pod that went may come back by this record.
 
     Returns:

@@ -25,7 +25,6 @@ def container_grace_s(
     """Grace period of a kill without one of its own.
 
     Args:
-        pod_grace_s: the spec's ``terminationGracePeriodSeconds``.
         probe_grace_s: the same field of the probe whose failure kills; None for none, and
             for any other kill.
         gate_is_on: ProbeTerminationGracePeriod, where the kubelet asks it.
@@ -83,7 +82,6 @@ def shutdown_groups(
 
     Args:
         settings: effective ones: field -> value.
-        facts: of the kubelet version, with its gates.
 
     Raises:
         ValueError: a period is none.

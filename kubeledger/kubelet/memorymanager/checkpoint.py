@@ -27,9 +27,7 @@ from kubeledger.kubelet.kube.gotypes import (
     unmarshal,
 )
 from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
-from kubeledger.kubelet.memorymanager.machine import (
-    UINT64 as UINT64_MAX,
-)
+from kubeledger.kubelet.memorymanager.machine import UINT64 as UINT64_MAX
 from kubeledger.kubelet.memorymanager.machine import (
     Block,
     MemoryManagerError,
@@ -74,10 +72,7 @@ _BLOCKS = Slice(
 _HEAD: dict[str, tuple[str, GoType]] = {
     "PolicyName": ("policyName", STRING),
     "MachineState": ("machineState", Map(INT, Pointer(_NODE), "state.NUMANodeMap")),
-    "Entries": (
-        "entries",
-        Map(STRING, Map(STRING, _BLOCKS), "state.ContainerMemoryAssignments"),
-    ),
+    "Entries": ("entries", Map(STRING, Map(STRING, _BLOCKS), "state.ContainerMemoryAssignments")),
 }
 _PODS: dict[str, tuple[str, GoType]] = {
     "PodEntries": (

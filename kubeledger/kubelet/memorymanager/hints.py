@@ -56,9 +56,6 @@ class RequestedMemory(PodAmounts[Requested]):
     def count_pod(self, pod: Pod) -> Requested:
         """What a pod requests at most at once; not what only its init containers do.
 
-        Raises:
-            AllocationError: an amount is no integer.
-
         Source: v1.36.2 policy_static.go getPodRequestedResources
         """
         whole = pod.spec.resources
@@ -287,9 +284,6 @@ def find_best_hint(hints: Iterable[TopologyHint]) -> TopologyHint:
 def is_affinity_satisfying(machine: NUMANodeMap, affinity: int, requested: Requested) -> bool:
     """Whether nodes have enough free for a request.
 
-    Raises:
-        KubeletPanicError: as for ``calculate_hints``.
-
     Source: v1.36.2 policy_static.go isAffinitySatisfyRequest
     """
     nodes = bits_of(affinity)
@@ -356,11 +350,7 @@ def node_of(machine: NUMANodeMap, node: int) -> NUMANodeState:
 
 
 def table_of(state: NUMANodeState, name: str, node: int) -> MemoryTable:
-    """The table of a type of memory.
-
-    Raises:
-        KubeletPanicError: the node has none.
-    """
+    """The table of a type of memory."""
     table = state.memory.get(name)
     if table is None:
         raise KubeletPanicError(f"NUMA node {node} has no {name}")

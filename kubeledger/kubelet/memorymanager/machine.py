@@ -78,7 +78,6 @@ class State(msgspec.Struct):
     """What ``memory_manager_state`` keeps.
 
     Attributes:
-        machine: NUMA node -> its state.
         entries: pod UID -> container -> blocks; one with an empty list has its entry, too.
         pod_entries: pod UID -> blocks of the pod as a whole.
     """
@@ -176,9 +175,7 @@ def get_system_reserved_memory(
     """NUMA node -> type -> bytes; of two entries for one node and type the later one stands.
 
     Args:
-        nodes: of the machine.
         reservation: what the node keeps by Node Allocatable.
-        reserved: the setting.
         order: of the types, of which the first that does not add up is reported.
 
     Raises:

@@ -77,10 +77,7 @@ def validate_state(
     where the kubelet compares them.
 
     Args:
-        state: as read.
         default: the machine by its settings; entries are counted on it.
-        facts: of the kubelet version.
-        order: of pods and containers.
 
     Raises:
         MemoryManagerError: it does not fit.
@@ -234,11 +231,7 @@ class MachineSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manager(ResourceManager):
-    """One kubelet process's memory manager.
-
-    Attributes:
-        state: what its state file holds.
-    """
+    """One kubelet process's memory manager."""
 
     def __init__(self, profile: KubeletProfile) -> None:
         self.policy = StaticPolicy(profile)
@@ -246,10 +239,7 @@ class Manager(ResourceManager):
         self.state = State()
 
     def start(
-        self,
-        machine: NUMANodeMap,
-        stored: State | None,
-        initial: Mapping[str, ContainerRef],
+        self, machine: NUMANodeMap, stored: State | None, initial: Mapping[str, ContainerRef]
     ) -> None:
         """Start from what the state file holds.
 
@@ -283,20 +273,12 @@ class Manager(ResourceManager):
         return self.state, self.policy.reusable, self.containers, self.pending
 
     def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
-        """Give a container memory before its pod is admitted.
-
-        Raises:
-            AllocationError, KubeletPanicError: as the policy's ``allocate``.
-        """
+        """Give a container memory before its pod is admitted."""
         self.begin(pod)
         self.policy.allocate(self.state, pod, container, affinity)
 
     def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
-        """Give a pod with resources of its own memory as a whole.
-
-        Raises:
-            AllocationError, KubeletPanicError: as the policy's ``allocate_pod``.
-        """
+        """Give a pod with resources of its own memory as a whole."""
         self.remove_stale_state()
         self.policy.allocate_pod(self.state, pod, affinity, self.order)
 

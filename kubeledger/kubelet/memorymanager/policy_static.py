@@ -31,7 +31,6 @@ class StaticPolicy:
     """Gives memory to containers and takes it back.
 
     Attributes:
-        requested: what pods ask for.
         reusable: memory of init containers that later ones of the pod may use again.
     """
 
@@ -47,9 +46,6 @@ class StaticPolicy:
         """Give a container what it requests; one that has an entry keeps it.
 
         Args:
-            state: that changes.
-            pod: that is admitted.
-            container: of the pod.
             affinity: what the topology manager stored for the container.
 
         Raises:
@@ -150,11 +146,7 @@ class StaticPolicy:
     def get_topology_hints(
         self, state: State, pod: Pod, container: Container
     ) -> dict[str, Hints] | None:
-        """Where a container's request fits; None for no preference.
-
-        Raises:
-            KubeletPanicError: as for ``calculate_hints``.
-        """
+        """Where a container's request fits; None for no preference."""
         if not self.requested.is_guaranteed(pod):
             return None
         try:
@@ -170,11 +162,7 @@ class StaticPolicy:
         return self._calculate_hints(state, uid, requested)
 
     def get_pod_topology_hints(self, state: State, pod: Pod) -> dict[str, Hints] | None:
-        """The same for a pod as a whole; by the entry of its first container that has one.
-
-        Raises:
-            KubeletPanicError: as for ``calculate_hints``.
-        """
+        """The same for a pod as a whole; by the entry of its first container that has one."""
         if not self.requested.is_guaranteed(pod):
             return None
         try:

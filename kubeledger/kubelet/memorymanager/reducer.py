@@ -29,7 +29,6 @@ class HeldMemory(msgspec.Struct, kw_only=True):
     Attributes:
         namespace, pod: the pod's name, which may be gone from the node; None when not known.
         blocks: by type; None while no state file shows them.
-        since_ts_ns: when it was given.
     """
 
     namespace: str | None

@@ -72,9 +72,7 @@ def admissible(
     be one that the kubelet could take at its turn.
 
     Args:
-        preemptor: the critical pod.
         pods: (n,) active pods, in any order.
-        insufficient: (r,) what was missing.
         victims: (k,) UIDs in the order they were killed.
         name: what to call the pod of a UID.
 
@@ -171,13 +169,6 @@ def choices(
     """UID of each victim -> why it was chosen; for victims that are :func:`admissible`.
 
     They are chosen class by class, Guaranteed pods first, and killed in the reverse order.
-
-    Args:
-        preemptor: the critical pod.
-        pods: (n,) active pods, in any order.
-        insufficient: (r,) what was missing.
-        victims: (k,) UIDs in the order they were killed.
-        names: UID -> name of each pod.
     """
     candidates = Candidates(preemptor, pods, facts)
     at = {candidates.uid(pick): pick for pick in range(len(candidates.pods))}

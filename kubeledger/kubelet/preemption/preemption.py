@@ -7,6 +7,8 @@ equally near ones the one that asks for less memory, then less cpu.
 
 One walk over these turns, by the kubelet's own choice or along a claim, serves :func:`decide`
 as well as ``explain``.
+
+Source: v1.20.2 pkg/kubelet/preemption/preemption.go, under the names there
 """
 
 from __future__ import annotations
@@ -91,7 +93,6 @@ class Candidates:
     ) -> Requirements:
         """What is still missing after some pods are gone, or all.
 
-        Source: v1.20.2 pkg/kubelet/preemption/preemption.go subtract
         Differs: no. Requests are not negative, so nothing changes once a requirement is met.
         """
         missing = []
@@ -167,7 +168,6 @@ def decide(
     """Choose victims for a critical pod that only lacks resources.
 
     Args:
-        preemptor: the critical pod.
         pods: (n,) active pods in the order the kubelet lists them.
         insufficient: (r,) what is missing, in the order the fit check found it.
 
@@ -188,18 +188,14 @@ def decide(
 
 
 def pods_to_preempt(
-    candidates: Candidates,
-    requirements: Requirements,
-    claimed: Sequence[Pick] | None = None,
+    candidates: Candidates, requirements: Requirements, claimed: Sequence[Pick] | None = None
 ) -> Iterator[Turn]:
     """Choose the victims, who together free what is missing: turn by turn, class by class.
 
     Args:
         candidates: their order decides between equals.
-        requirements: (r,) what is missing.
         claimed: victims to take in place of the kubelet's choice, whether or not it could.
 
-    Source: v1.20.2 pkg/kubelet/preemption/preemption.go getPodsToPreempt
     Differs: the caller has made sure that all candidates together free enough.
     """
     qos_of = candidates.qos
@@ -239,11 +235,7 @@ def pods_to_preempt(
 
 
 def to_string(requirements: Requirements) -> str:
-    """As the kubelet's errors and log lines write it.
-
-    Source: v1.20.2 pkg/kubelet/preemption/preemption.go toString
-    Differs: no.
-    """
+    """As the kubelet's errors and log lines write it."""
     entries = (f"(res: {r.resource}, q: {r.quantity}), " for r in requirements)
     return f"[{''.join(entries)}]"
 
@@ -263,7 +255,6 @@ class _Freed(dict[str, list[int]]):
     """Resource -> what killing each pod frees of it.
 
     Source: v1.20.2 pkg/api/v1/resource/helpers.go GetResourceRequest
-    Differs: no.
     """
 
     def __init__(self, pods: Sequence[Pod], facts: AdmissionFacts) -> None:

@@ -1,7 +1,7 @@
 """Preemptions whose victims are still on the node, and how many there were: records to state.
 
-A victim stays until its pod is gone from the node (:func:`forget_pod`); it is awaited until
-its containers are known to be down (:func:`pod_ended`).
+A victim stays until its pod is gone from the node; it is awaited until its containers are known to
+be down (:func:`pod_ended`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 from kubeledger.kubelet.kube.resources import name_key, pod_key
 from kubeledger.model.bodies.eviction import InsufficientResource, PodPreempted, PreemptionFailed
-from kubeledger.model.record import Body, Record
+from kubeledger.model.record import Body
 
 
 class VictimState(msgspec.Struct, kw_only=True):
@@ -61,31 +61,11 @@ class PreemptionState(msgspec.Struct, kw_only=True):
     failed: int = 0
 
 
-def evolve(state: PreemptionState, record: Record) -> PreemptionState:
-    """Apply one record in place; a kind of another subsystem changes nothing."""
-    handler = HANDLERS.get(type(record.body))
-    if handler is not None:
-        handler(state, record.ts_ns, record.body)
-    return state
-
-
 def pod_ended(state: PreemptionState, key: str) -> None:
     """All containers of a pod are down: nothing waits for it any more."""
     victim = state.victims.get(key)
     if victim is not None:
         victim.awaiting = False
-
-
-def forget_pod(state: PreemptionState, key: str) -> None:
-    """Drop a victim that is gone from the node."""
-    state.victims.pop(key, None)
-
-
-def rename_pod(state: PreemptionState, old: str, new: str) -> None:
-    """The UID of a pod became known: what stood under its name moves there."""
-    victim = state.victims.pop(old, None)
-    if victim is not None:
-        state.victims.setdefault(new, victim)
 
 
 def _pod_preempted(state: PreemptionState, ts_ns: int, body: PodPreempted) -> None:

@@ -99,14 +99,11 @@ def http_request(
     """The first request of a probe.
 
     Args:
-        action: of the spec.
         host: of the action, else the pod's IP.
-        port: resolved.
         agent: of ``user_agent``.
 
     Source: v1.36.2 pkg/probe/http/request.go NewRequestForHTTPGetAction, newProbeRequest;
         v1.20.2 pkg/probe/http/http.go DoHTTPProbe
-    Differs: no
     """
     scheme = action.scheme.lower() or ("http" if facts.scheme_defaults_to_http else "")
     url = probe_url(scheme, host, port, action.path)
@@ -151,13 +148,10 @@ def redirect_of(
 
     Args:
         first: the probe's first request, whose headers are sent again.
-        last: the one that was replied to.
-        status: of the reply.
         location: its Location header; empty for none.
         requests: made so far.
 
     Source: v1.36.2 pkg/probe/http/http.go RedirectChecker; Go 1.25 net/http Client.do
-    Differs: no
     """
     if status not in _REDIRECTS:
         return Redirect()

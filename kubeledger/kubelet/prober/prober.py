@@ -208,7 +208,6 @@ def handler_of(probe: ProbeHandler, facts: ProberFacts) -> Handler | None:
         facts: of the kubelet version; older ones pass over a gRPC handler.
 
     Source: v1.36.2 pkg/kubelet/prober/prober.go runProbe
-    Differs: no
     """
     if probe.exec is not None:
         return "exec"
@@ -222,13 +221,7 @@ def handler_of(probe: ProbeHandler, facts: ProberFacts) -> Handler | None:
 def missing_handler(name: str, namespace: str, uid: str, container: str) -> Execution:
     """What comes of a probe without a handler that this version knows.
 
-    Args:
-        name: of the pod.
-        namespace: of the pod.
-        uid: of the pod.
-
     Source: v1.36.2 pkg/kubelet/prober/prober.go runProbe; pkg/kubelet/util/format/pod.go
-    Differs: no
     """
     return Execution("error", f"missing probe handler for {name}_{namespace}({uid}):{container}")
 
@@ -240,13 +233,8 @@ def resolve_container_port(
 
     A name that no port has is read as a number. gRPC ports are not resolved.
 
-    Args:
-        port: as the handler gives it.
-        ports: of the container, in order.
-
     Source: v1.36.2 pkg/probe/util.go ResolveContainerPort; v1.20.2
         pkg/kubelet/prober/prober.go extractPort
-    Differs: no
     """
     if isinstance(port, str):
         named = next((p.container_port for p in ports or () if p.name == port), None)
@@ -274,9 +262,6 @@ class MissingAttemptError(BadInputError):
 
 def run_probe_with_retries(attempts: Sequence[TickResult]) -> int:
     """How many executions a tick takes: only an error is tried again, and at once.
-
-    Args:
-        attempts: what each execution would return, in order.
 
     Returns:
         1 to 3; the last of them decides.
@@ -310,7 +295,6 @@ def event_of(
     It is sent for each such tick, before any threshold; the recorder may drop it.
 
     Args:
-        outcome: of the last execution.
         text: its output, or the error's text.
         state: the result beside an error, as of ``Execution``.
 
@@ -318,7 +302,6 @@ def event_of(
         ``<type> <reason> <message>``, or None where nothing is said.
 
     Source: v1.36.2 pkg/kubelet/prober/prober.go probe
-    Differs: no
     """
     name = probe_type.capitalize()
     match outcome:
@@ -393,7 +376,6 @@ def grpc_execution(
     """Outcome of a health check call: SERVING succeeds, all else fails and is no error.
 
     Args:
-        to: whom it was made to.
         status: what the service answered; None when it did not.
         dial_error: why there was no connection; ``context deadline exceeded`` is a timeout.
         error: how the call ended without an answer.

@@ -1,6 +1,8 @@
 """The probe manager: prober_manager.go, and what the sync loop does with a changed result.
 
 Which workers exist, and by their results what the pod's status says of its containers.
+
+Source: v1.36.2 pkg/kubelet/prober/prober_manager.go, under the names there
 """
 
 from __future__ import annotations
@@ -63,7 +65,6 @@ class ProbeManager:
         Returns:
             (k,) keys of the new workers, in the order they were made.
 
-        Source: v1.36.2 pkg/kubelet/prober/prober_manager.go AddPod
         Differs: the new workers are listed, not run.
         """
         added: list[WorkerKey] = []
@@ -86,20 +87,13 @@ class ProbeManager:
         """Ask the liveness and startup workers of app containers to stop; sidecars continue.
 
         The kubelet does this when it begins to terminate a pod; readiness is probed on.
-
-        Source: v1.36.2 pkg/kubelet/prober/prober_manager.go StopLivenessAndStartup
-        Differs: nothing.
         """
         for container in pod.spec.containers:
             for probe_type in ("liveness", "startup"):
                 self._stop((pod.metadata.uid, container.name, probe_type))
 
     def remove_pod(self, pod: Pod) -> None:
-        """Ask all workers of a pod to stop, once its containers are dead.
-
-        Source: v1.36.2 pkg/kubelet/prober/prober_manager.go RemovePod
-        Differs: nothing.
-        """
+        """Ask all workers of a pod to stop, once its containers are dead."""
         for container in self._probed_containers(pod):
             for probe_type in _ADD_ORDER:
                 self._stop((pod.metadata.uid, container.name, probe_type))
@@ -178,12 +172,9 @@ def update_pod_status(
 
     Args:
         pod: spec, and status as the API server last had it.
-        status: as read from the runtime; not changed.
         workers: (container name, probe type) of the workers of this pod that exist.
-        caches: results by probe type and container ID.
         kubelet_started_ns: when the probe manager was made.
 
-    Source: v1.36.2 pkg/kubelet/prober/prober_manager.go UpdatePodStatus
     Differs: what is published is returned; the status is left as it is.
     """
     update = _Update(pod, workers, caches, kubelet_started_ns, facts, set())
@@ -299,7 +290,6 @@ class KnownOfPod(msgspec.Struct, frozen=True, kw_only=True):
     """What the kubelet knows when an update arrives.
 
     Attributes:
-        pod: the pod is still there.
         status: the status manager has a status of it.
         container: that status has the ID of the container.
     """

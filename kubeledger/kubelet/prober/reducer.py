@@ -1,8 +1,8 @@
 """What the prober holds, one worker a container and probe type: records to state.
 
-Workers live in the kubelet's memory: they end with their pod (:func:`forget_pod`) or with
-the process (:func:`forget_all`). A new container ID puts the cached result back to the
-initial value and ends the hold, but keeps the run, as the kubelet does.
+Workers live in the kubelet's memory: they end with their pod or with the process. A new container
+ID puts the cached result back to the initial value and ends the hold, but keeps the run, as the
+kubelet does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kubeledger.model.bodies.prober import (
     ProbeType,
     TickResult,
 )
-from kubeledger.model.record import Body, Record
+from kubeledger.model.record import Body
 
 INITIAL_RESULT: Final[dict[ProbeType, ProbeResult]] = {
     "liveness": "success",
@@ -87,35 +87,10 @@ class ProberState(msgspec.Struct, kw_only=True):
     transitions: int = 0
 
 
-def evolve(state: ProberState, record: Record) -> ProberState:
-    """Apply one record in place; a kind of another subsystem changes nothing."""
-    handler = HANDLERS.get(type(record.body))
-    if handler is not None:
-        handler(state, record.ts_ns, record.body)
-    return state
-
-
 def container_started(state: ProberState, key: str, container: str, container_id: str) -> None:
     """A container of a probed name runs under a new ID: its workers take it up."""
     for probe_type, worker in state.pods.get(key, {}).get(container, {}).items():
         _take_up(worker, probe_type, container_id)
-
-
-def forget_pod(state: ProberState, key: str) -> None:
-    """Drop the workers of a pod that ended."""
-    state.pods.pop(key, None)
-
-
-def forget_all(state: ProberState) -> None:
-    """A new kubelet process begins without workers."""
-    state.pods.clear()
-
-
-def rename_pod(state: ProberState, old: str, new: str) -> None:
-    """The UID of a pod became known: what stood under its name moves there."""
-    workers = state.pods.pop(old, None)
-    if workers is not None:
-        state.pods[new] = workers | state.pods.get(new, {})
 
 
 def _worker(
@@ -180,10 +155,7 @@ def _probe_transitioned(state: ProberState, ts_ns: int, body: ProbeTransitioned)
 
 def _probe_counters_read(state: ProberState, ts_ns: int, body: ProbeCountersRead) -> None:
     _worker(state, body, None).counters = CountersState(
-        read_ts_ns=ts_ns,
-        successful=body.successful,
-        failed=body.failed,
-        unknown=body.unknown,
+        read_ts_ns=ts_ns, successful=body.successful, failed=body.failed, unknown=body.unknown
     )
 
 

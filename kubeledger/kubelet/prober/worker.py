@@ -53,7 +53,6 @@ class SkipReason(msgspec.Struct, frozen=True):
 
     Attributes:
         text: the clause that follows "because".
-        keep_going: False when the worker ends here.
         caches: a result that is stored all the same.
     """
 
@@ -80,8 +79,7 @@ POD_DELETED = SkipReason(
 INITIAL_DELAY = SkipReason("the initial delay is not over")
 STARTED = SkipReason("the container has started, so its startup probe rests")
 STARTED_ENDS = SkipReason(
-    "the container has started, which ends the startup worker in this version",
-    keep_going=False,
+    "the container has started, which ends the startup worker in this version", keep_going=False
 )
 NOT_STARTED = SkipReason("the container has not started, so only its startup probe runs")
 ERRORED = SkipReason("the probe errored, which is thrown away")
@@ -93,7 +91,6 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         skipped: how it ended; None when it stored a result of its probe.
-        attempts: executions.
         first: cached for a container that was not seen before; None for nothing.
         then: stored at the end; None for nothing.
     """
@@ -147,8 +144,6 @@ class ProbeWorker(msgspec.Struct, kw_only=True):
 
     Attributes:
         pod: as it was when the worker began; never refreshed.
-        spec: the probe; ``counting``: how its results count.
-        results: the cache of this probe type.
         kubelet_started_ns: when the probe manager was made.
         container_id: the container last seen, as the kubelet writes it.
         last_result: of the last execution that counted (a new worker's is Success).
@@ -213,8 +208,6 @@ def do_probe(
 
     Args:
         worker: updated in place.
-        status: what the status manager has; None for nothing.
-        now_ns: the kubelet's clock.
         attempts: what executions would return, should it come to that.
 
     Raises:

@@ -11,181 +11,149 @@ class AdmissionFacts(msgspec.Struct, frozen=True, kw_only=True):
     """``profile.admission``: what a kubelet version does in this subsystem."""
 
     os_checks: bool = fact(
+        "A pod labelled for, or with spec.os of, another system than the node's is rejected.",
         since=23,
-        text="A pod labelled for, or with spec.os of, another system than the node's is rejected.",
         source="lifecycle/predicate.go rejectPodAdmissionBasedOnOSSelector, ...OSField",
-        proof="source",
     )
     os_checks_first: bool = fact(
+        "These checks come before all others; before, they came last, after victims had been "
+        "killed for the pod.",
         since=29,
-        text=(
-            "These checks come before all others; before, they came last, after victims had "
-            "been killed for the pod."
-        ),
         source="lifecycle/predicate.go Admit, PR 116892",
-        proof="source",
     )
     supplemental_groups_check: bool = fact(
+        "supplementalGroupsPolicy Strict is rejected where the node does not support it.",
         since=33,
-        text="supplementalGroupsPolicy Strict is rejected where the node does not support it.",
         source="lifecycle/predicate.go rejectPodAdmissionBasedOnSupplementalGroupsPolicy",
-        proof="source",
     )
     sidecars_forbidden: bool = fact(
+        "The SidecarContainers gate exists and is off: pods with sidecars are rejected.",
         since=28,
         until=29,
-        text="The SidecarContainers gate exists and is off: pods with sidecars are rejected.",
         source="lifecycle/predicate.go Admit, features SidecarContainers",
         proof="conformance",
     )
     init_containers_drop_missing_resources: bool = fact(
+        "Extended resources that the node does not list are dropped from the requests of init "
+        "containers, too; before, only of app containers.",
         since=31,
-        text=(
-            "Extended resources that the node does not list are dropped from the requests of "
-            "init containers, too; before, only of app containers."
-        ),
         source="lifecycle/predicate.go removeMissingExtendedResources, PR 124273",
-        proof="source",
     )
     drops_resources_claimed_from_drivers: bool = fact(
+        "Extended resources that a resource claim of the pod stands for are dropped.",
         since=36,
-        text="Extended resources that a resource claim of the pod stands for are dropped.",
         source="lifecycle/predicate.go removeMissingExtendedResources, DRAExtendedResource (on), "
         "PR 135725 (in the notes of v1.36.0)",
-        proof="source",
     )
     requests_rounded_once: bool = fact(
+        "A pod's requests are added up exactly and rounded once; before, each container's request "
+        "was rounded.",
         since=27,
-        text=(
-            "A pod's requests are added up exactly and rounded once; before, each container's "
-            "request was rounded."
-        ),
         source="noderesources/fit.go computePodResourceRequest, framework/types.go "
         "calculateResource: v1.26.7 and v1.27.0 differ",
-        proof="source",
     )
     requests_count_sidecars: bool = fact(
+        "Sidecars count with all that runs beside them; before, they were unknown.",
         since=28,
-        text="Sidecars count with all that runs beside them; before, they were unknown.",
         source="pkg/api/v1/resource/helpers.go PodRequests: v1.27.0 and v1.28.0 differ",
         proof="conformance",
     )
     pod_level_resources: bool = fact(
+        "Requests of the pod as a whole stand in for those of its containers.",
         since=34,
-        text="Requests of the pod as a whole stand in for those of its containers.",
         source="features PodLevelResources (on), component-helpers resource PodRequests",
         proof="conformance",
     )
     resized_requests_count: bool = fact(
+        "A running pod counts with the most of its spec, allocation and actual resources.",
         since=33,
-        text="A running pod counts with the most of its spec, allocation and actual resources.",
         source="framework/types.go calculateResource, features InPlacePodVerticalScaling (on)",
-        proof="source",
     )
     resized_pod_level_requests_count: bool = fact(
-        since=36,
-        text="A running pod's own requests count with the most of spec, allocation and actual "
+        "A running pod's own requests count with the most of spec, allocation and actual "
         "resources.",
+        since=36,
         source="features InPlacePodLevelResourcesVerticalScaling (on)",
-        proof="source",
     )
     init_container_zero_scalars_count: bool = fact(
+        "A scalar resource of which only init containers ask for 0 counts as asked for.",
         since=22,
-        text="A scalar resource of which only init containers ask for 0 counts as asked for.",
         source="framework/types.go Resource.SetMaxResource",
-        proof="source",
     )
     zero_scalar_requests_fit: bool = fact(
+        "A request of 0 of a scalar resource fits a node that has too little already.",
         since=26,
-        text="A request of 0 of a scalar resource fits a node that has too little already.",
         source="noderesources/fit.go fitsRequest, PR 111544",
-        proof="source",
     )
     zero_requests_fit: bool = fact(
+        "A pod that requests no cpu, memory or ephemeral storage fits a node that has too little "
+        "already.",
         since=28,
-        text="A pod that requests no cpu, memory or ephemeral storage fits a node that has too "
-        "little already.",
         source="noderesources/fit.go fitsRequest, PR 116408",
         proof="conformance",
     )
     sidecar_host_ports: bool = fact(
+        "Host ports of sidecars are taken into account.",
         since=34,
         backports={33: 6},
-        text="Host ports of sidecars are taken into account.",
         source="scheduler/util GetHostPorts, PR 132040, PR 133390",
-        proof="source",
     )
     no_execute_taints: bool = fact(
+        "A NoExecute taint that a pod does not tolerate keeps it out, unless it is static.",
         since=24,
-        text="A NoExecute taint that a pod does not tolerate keeps it out, unless it is static.",
         source="lifecycle/predicate.go generalFilter",
-        proof="source",
     )
     predicate_reason_in_message: bool = fact(
+        "The message of a failed predicate gives the reason.",
         since=31,
-        text="The message of a failed predicate gives the reason.",
         source="lifecycle/predicate.go PredicateFailureError.Error, PR 125498",
         proof="conformance",
     )
     victims_counted_with_sidecars: bool = fact(
+        "What a victim would free includes its sidecars, or is what it asks for as a whole; "
+        "before, a sidecar counted as an init container.",
         since=34,
-        text=(
-            "What a victim would free includes its sidecars, or is what it asks for as a whole; "
-            "before, a sidecar counted as an init container."
-        ),
         source="pkg/api/v1/resource/helpers.go GetResourceRequestQuantity",
         proof="conformance",
     )
     kill_error_ends_wait: bool = fact(
+        "An error of the runtime while a victim is killed ends the wait for it; later, the pod "
+        "worker tries again and only the end of the wait is an error.",
         until=22,
-        text=(
-            "An error of the runtime while a victim is killed ends the wait for it; later, the "
-            "pod worker tries again and only the end of the wait is an error."
-        ),
         source="pod_workers.go killPodNow: v1.21.0 and v1.22.0 differ",
-        proof="source",
     )
     preempted_pod_status_kept: bool = fact(
+        "Phase, reason and message are set in a victim's status, the rest stays; before, they "
+        "were all of it.",
         since=22,
-        text=(
-            "Phase, reason and message are set in a victim's status, the rest stays; before, they "
-            "were all of it."
-        ),
         source="preemption/preemption.go evictPodsToFreeRequests: v1.21.0 and v1.22.0 differ",
-        proof="source",
         recorded=True,
     )
     preempted_pod_condition: bool = fact(
+        "A victim gets the condition DisruptionTarget with the reason TerminationByKubelet.",
         since=28,
         backports={26: 6, 27: 3},
-        text="A victim gets the condition DisruptionTarget with the reason TerminationByKubelet.",
         source="preemption/preemption.go evictPodsToFreeRequests: in v1.26.7 and v1.28.0, not in "
         "v1.25.0, v1.27.0, PR 117586 (for 1.27 #118219, for 1.26 #118221); "
         "PodDisruptionConditions (on)",
-        proof="source",
         recorded=True,
     )
     preempted_pod_condition_generation: bool = fact(
+        "The condition DisruptionTarget of a victim has the generation of the pod.",
         since=34,
-        text="The condition DisruptionTarget of a victim has the generation of the pod.",
         source="preemption/preemption.go evictPodsToFreeRequests, PodObservedGenerationTracking "
         "(on; in 1.33 off)",
-        proof="source",
     )
     qos_class_from_status: bool = fact(
+        "The QoS class in a pod's status is taken as it stands.",
         since=29,
-        text="The QoS class in a pod's status is taken as it stands.",
         source="pkg/apis/core/v1/helper/qos/qos.go GetPodQOS",
-        proof="source",
     )
     terminating_pods_count: bool = fact(
+        "A pod that is killed or deleted counts on the node until its containers are down; "
+        "before, one whose phase had become final no longer did.",
         since=22,
-        text=(
-            "A pod that is killed or deleted counts on the node until its containers are down; "
-            "before, one whose phase had become final no longer did."
-        ),
         source="pkg/kubelet/kubelet_pods.go filterOutInactivePods (1.22: filterOutTerminatedPods)",
-        proof="source",
     )
 
 
@@ -198,57 +166,51 @@ class AllocationFacts(msgspec.Struct, frozen=True, kw_only=True):
     """``profile.allocation``: what a kubelet version does in this subsystem."""
 
     pending_resizes_queued: bool = fact(
-        since=34,
-        text="Pending resizes stand in a queue, which is taken up when a pod is added, resized, "
+        "Pending resizes stand in a queue, which is taken up when a pod is added, resized, "
         "removed or shrinks, and every 3 min; before, a pod's resize is looked at in its own sync.",
+        since=34,
         source=f"{_MANAGER} retryPendingResizes; v1.33.13 kubelet.go handlePodResourcesResize",
-        proof="source",
     )
     observed_generation: bool = fact(
+        "The conditions of a resize carry the generation of the pod.",
         since=34,
-        text="The conditions of a resize carry the generation of the pod.",
         source="status/status_manager.go SetPodResizePendingCondition: v1.33.13 and v1.34.9 differ",
-        proof="source",
     )
     guaranteed_refused_by_resource: bool = fact(
-        since=34,
-        text="Beside a static CPU or memory manager a Guaranteed pod is refused if that resource "
+        "Beside a static CPU or memory manager a Guaranteed pod is refused if that resource "
         "changes; before, whatever changes.",
+        since=34,
         source=f"{_MANAGER} guaranteedPodResourceResizeRequired; v1.33.13 kubelet.go canResizePod",
-        proof="source",
     )
     capacity_ignores_eviction_threshold: bool = fact(
-        since=34,
-        text="The capacity that a resize may never exceed is allocatable before the hard eviction "
+        "The capacity that a resize may never exceed is allocatable before the hard eviction "
         "threshold is taken off; before, the node's allocatable.",
+        since=34,
         source=f"{_MANAGER} canResizePod, GetNodeAllocatableAbsolute; v1.33.13 kubelet.go "
         "canResizePod",
-        proof="source",
     )
     resize_events: bool = fact(
+        "Events tell that a resize has started, is deferred or infeasible.",
         since=35,
-        text="Events tell that a resize has started, is deferred or infeasible.",
         source=f"{_MANAGER} handlePodResourcesResize: v1.34.9 and v1.35.6 differ",
-        proof="source",
     )
     pod_level_changes_queued: bool = fact(
+        "A change of the pod's own resources is a resize, too.",
         since=35,
-        text="A change of the pod's own resources is a resize, too.",
         source="kubelet.go recordPodLevelResourceResizeOperations: v1.34.9 and v1.35.6 differ",
-        proof="source",
     )
     resize_is_an_admission: bool = fact(
+        "Admit handlers judge a resize. Capacity is no longer looked at: a resize larger than the "
+        "node is deferred, and tried for ever; before, it was infeasible. The event begins with "
+        "the handler's reason.",
         since=36,
-        text="Admit handlers judge a resize. Capacity is no longer looked at: a resize larger "
-        "than the node is deferred, and tried for ever; before, it was infeasible. The event "
-        "begins with the handler's reason.",
         source="allocation/handlers.go podResizesAdmitHandler; v1.35.6 allocation_manager.go "
         "canResizePod",
         proof="conformance",
     )
     retried_when_pods_end: bool = fact(
+        "A pod that comes to its end lets pending resizes be tried again.",
         since=36,
-        text="A pod that comes to its end lets pending resizes be tried again.",
         source="kubelet.go HandlePodReconcile: v1.35.6 and v1.36.2 differ",
         proof="conformance",
     )

@@ -11,101 +11,90 @@ class DeviceFacts(msgspec.Struct, frozen=True, kw_only=True):
     """``profile.devices``: what a kubelet version does in this subsystem."""
 
     restartable_init_keeps_devices: bool = fact(
+        "Devices of a restartable init container leave the reuse set: it keeps them.",
         since=29,
-        text="Devices of a restartable init container leave the reuse set: it keeps them.",
         source="manager.go Allocate, PR 120461",
         proof="conformance",
         recorded=True,
     )
     claimed_resources_skipped: bool = fact(
+        "Limits that a resource claim of the pod stands for are not the device manager's.",
         since=36,
-        text="Limits that a resource claim of the pod stands for are not the device manager's.",
         source="manager.go allocateContainerResources isDRAExtendedResource; in 1.35 the gate "
         "DRAExtendedResource is off",
-        proof="source",
     )
     running_container_needs_nothing: bool = fact(
+        "While config sources are not ready, a container that already ran gets no devices.",
         since=28,
         backports={25: 14, 26: 9, 27: 6},
-        text="While config sources are not ready, a container that already ran gets no devices.",
         source="manager.go devicesToAllocate isContainerAlreadyRunning: v1.27.0 and v1.28.0 "
         "differ, PR 118635",
-        proof="source",
     )
     health_checked_first: bool = fact(
+        "Registration and health are checked before the number of devices still needed.",
         since=28,
         backports={25: 10, 26: 5, 27: 2},
-        text="Registration and health are checked before the number of devices still needed.",
         source="manager.go devicesToAllocate, PR 116376",
         proof="conformance",
     )
     affinity_nodes_first: bool = fact(
+        "A device with several NUMA nodes is aligned if any of them is in the affinity; before, "
+        "its class was that of whichever node came first in an arbitrary order.",
         since=22,
-        text=(
-            "A device with several NUMA nodes is aligned if any of them is in the affinity; "
-            "before, its class was that of whichever node came first in an arbitrary order."
-        ),
         source="manager.go filterByAffinity, PR 101893",
         proof="conformance",
     )
     topology_needs_a_node: bool = fact(
+        "A resource has topology when a device names a NUMA node; an empty topology is none.",
         since=26,
-        text="A resource has topology when a device names a NUMA node; an empty topology is none.",
         source="topology_hints.go deviceHasTopologyAlignment, PR 112387",
         proof="conformance",
     )
     recorded_per_numa: bool = fact(
+        "Held devices are recorded per NUMA node; before, as one list (read as node 0).",
         since=20,
-        text="Held devices are recorded per NUMA node; before, as one list (read as node 0).",
         source="pod_devices.go insert, checkpoint DevicesPerNUMA",
-        proof="source",
     )
     no_topology_is_minus_one: bool = fact(
+        "Devices without NUMA nodes are recorded under node -1; before, under node 0.",
         since=23,
-        text="Devices without NUMA nodes are recorded under node -1; before, under node 0.",
         source="manager.go allocateContainerResources, PR 103289",
         proof="conformance",
     )
     checkpoint_only_after_rpc: bool = fact(
+        "The checkpoint is written only if a plugin was asked to allocate; before, always.",
         since=20,
-        text="The checkpoint is written only if a plugin was asked to allocate; before, always.",
         source="manager.go allocateContainerResources",
-        proof="source",
     )
     pod_request_rounded_once: bool = fact(
+        "In pod scope limits are added as quantities and rounded up once.",
         since=27,
-        text="In pod scope limits are added as quantities and rounded up once.",
         source="topology_hints.go getPodDeviceRequest, api/v1/resource PodLimits",
-        proof="source",
     )
     pod_request_counts_sidecars: bool = fact(
+        "In pod scope restartable init containers count with the app containers.",
         since=28,
-        text="In pod scope restartable init containers count with the app containers.",
         source="api/v1/resource helpers.go PodLimits",
         proof="conformance",
     )
     hints_in_machine_order: bool = fact(
+        "NUMA nodes come as the machine lists them; before, in the random order of a Go map.",
         since=20,
-        text="NUMA nodes come as the machine lists them; before, in the random order of a Go map.",
         source="manager.go newManagerImpl",
-        proof="source",
     )
     hints_on_device_nodes_only: bool = fact(
+        "Hints are made of NUMA nodes that host devices of the resource, used or not.",
         since=36,
         backports={35: 6},
-        text="Hints are made of NUMA nodes that host devices of the resource, used or not.",
         source="topology_hints.go deviceNUMANodes, PR 138244 (in the notes of v1.36.0): v1.34.9 "
         "and v1.35.6 differ",
         proof="conformance",
     )
     end_of_old_stream_ignored: bool = fact(
+        "The end of a stream that a newer registration replaced changes nothing; later, it stops "
+        "the new endpoint.",
         until=25,
-        text=(
-            "The end of a stream that a newer registration replaced changes nothing; later, it "
-            "stops the new endpoint."
-        ),
         source="manager.go runEndpoint, PluginDisconnected",
-        proof="source",
     )
 
 
@@ -118,45 +107,42 @@ class DraFacts(msgspec.Struct, frozen=True, kw_only=True):
     """``profile.dra``: what a kubelet version does in this subsystem; before 1.33 as in 1.33."""
 
     checks_before_changes: bool = fact(
-        since=34,
-        text="All claims of a pod are checked, and that their drivers are registered, before any "
-        "is noted as the pod's, and a claim of the same name but another UID is refused; before, "
+        "All claims of a pod are checked, and that their drivers are registered, before any is "
+        "noted as the pod's, and a claim of the same name but another UID is refused; before, "
         "each was noted once it was checked itself, and the UID was not compared.",
+        since=34,
         source=f"{_MANAGER} prepareResources: v1.33.13 and v1.34.9 differ",
-        proof="source",
     )
     errors_for_users: bool = fact(
+        "Errors begin with `prepare dynamic resources` or `unprepare dynamic resources`, and say "
+        "the rest in other words.",
         since=34,
-        text="Errors begin with `prepare dynamic resources` or `unprepare dynamic resources`, "
-        "and say the rest in other words.",
         source=f"{_MANAGER} NewManager: v1.33.13 and v1.34.9 differ",
-        proof="source",
     )
     answers_written_backwards: bool = fact(
+        "A driver's answer is most often read from its last claim to its first: the code that "
+        "packs it (gogo protobuf) writes from the end.",
         until=35,
-        text="A driver's answer is most often read from its last claim to its first: the code "
-        "that packs it (gogo protobuf) writes from the end.",
         source="k8s.io/kubelet/pkg/apis/dra api.pb.go MarshalToSizedBuffer; since 1.35 "
         "google.golang.org/protobuf",
-        proof="source",
     )
     owner_error_names_kinds: bool = fact(
+        "A claim that was made for another pod was not created for `Pod` (`Pod` is not owner); "
+        "before, `pod`.",
         since=36,
-        text="A claim that was made for another pod was not created for `Pod` (`Pod` is not "
-        "owner); before, `pod`.",
         source="k8s.io/dynamic-resource-allocation/resourceclaim IsForPod, by what it says",
         proof="conformance",
     )
     container_claims_alone: bool = fact(
+        "For the devices of a container only the claims that it uses are looked up, in any order, "
+        "and an error names the namespace; before, all of the pod's, in their order.",
         since=36,
-        text="For the devices of a container only the claims that it uses are looked up, in any "
-        "order, and an error names the namespace; before, all of the pod's, in their order.",
         source=f"{_MANAGER} GetResources: v1.35.6 and v1.36.2 differ",
         proof="conformance",
     )
     extended_resource_claims: bool = fact(
+        "The claim that stands for a pod's extended resources is prepared like its others.",
         since=36,
-        text="The claim that stands for a pod's extended resources is prepared like its others.",
         source=f"{_MANAGER} prepareResources, DRAExtendedResource (on)",
         proof="conformance",
     )

@@ -19,132 +19,117 @@ class EvictionFacts(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     split_disk_known: bool = fact(
+        "The eviction manager knows a container filesystem beside the image filesystem, signals "
+        "containerfs.available and containerfs.inodesFree included; their thresholds are those of "
+        "nodefs (shared and split disks) or imagefs (dedicated), from the second synchronization "
+        "on where none were configured.",
         since=29,
-        text="The eviction manager knows a container filesystem beside the image filesystem, "
-        "signals containerfs.available and containerfs.inodesFree included; their thresholds "
-        "are those of nodefs (shared and split disks) or imagefs (dedicated), from the second "
-        "synchronization on where none were configured.",
         source=f"{_HELPERS} UpdateContainerFsThresholds, buildSignalToRankFunc: v1.28.0 and "
         "v1.29.0 differ (KEP-4191)",
-        proof="source",
     )
     split_disk_gate_on: bool = fact(
+        "Split disks are supported (gate KubeletSeparateDiskGC, on by default). Without it the "
+        "first synchronization fails on such a node, and later ones rank none.",
         since=31,
-        text="Split disks are supported (gate KubeletSeparateDiskGC, on by default). Without "
-        "it the first synchronization fails on such a node, and later ones rank none.",
         source=f"{_MANAGER} synchronize and pkg/features/kube_features.go of v1.30.1, v1.31.0",
-        proof="source",
     )
     containerfs_reclaims: bool = fact(
+        "Pressure on containerfs reclaims as its disk does; before, it evicted pods at once.",
         since=32,
-        text="Pressure on containerfs reclaims as its disk does; before, it evicted pods at once.",
         source=f"{_HELPERS} buildSignalToNodeReclaimFuncs: v1.31.0 and v1.32.0 differ",
         proof="conformance",
     )
     reclaim_must_reach_minimum: bool = fact(
+        "Pods are spared after a reclaim only if evictionMinimumReclaim is there on top of the "
+        "thresholds.",
         since=22,
-        text="Pods are spared after a reclaim only if evictionMinimumReclaim is there on top of "
-        "the thresholds.",
         source=f"{_MANAGER} reclaimNodeLevelResources: v1.21.3 and v1.22.3 differ",
-        proof="source",
     )
     summary_has_pod_storage: bool = fact(
+        "A pod's use of local storage is what the summary says of it; before, its containers, "
+        "local volumes and hosts file were added up.",
         since=21,
-        text="A pod's use of local storage is what the summary says of it; before, its "
-        "containers, local volumes and hosts file were added up.",
         source=f"{_MANAGER} podEphemeralStorageLimitEviction: v1.20.2 and v1.21.3 differ",
-        proof="source",
     )
     local_volumes_on_default_medium: bool = fact(
+        "Only emptyDir volumes on the default medium count as local; before, all but those in "
+        "memory, huge pages included.",
         since=21,
-        text="Only emptyDir volumes on the default medium count as local; before, all but "
-        "those in memory, huge pages included.",
         source=f"{_HELPERS} localVolumeNames: v1.20.2 and v1.21.3 differ; pkg/volume/util "
         "IsLocalEphemeralVolume",
-        proof="source",
     )
     ties_keep_their_order: bool = fact(
+        "Pods that rank alike are evicted in the order of the kubelet's list while there are at "
+        "most 12 pods; before (Go's sort up to 1.18), at most 6. Beyond, any may be first.",
         since=25,
-        text="Pods that rank alike are evicted in the order of the kubelet's list while there "
-        "are at most 12 pods; before (Go's sort up to 1.18), at most 6. Beyond, any may be first.",
         source=f"{_HELPERS} multiSorter.Sort, sort.Sort of the Go version it was built with",
-        proof="source",
     )
     immediate_eviction_grants_a_second: bool = fact(
+        "A pod that is evicted at once is given 1 s; before, 0 s, which the pod worker of 1.22 to "
+        "1.30 replaces by the pod's own period.",
         since=31,
-        text="A pod that is evicted at once is given 1 s; before, 0 s, which the pod worker of "
-        "1.22 to 1.30 replaces by the pod's own period.",
         source=f"{_MANAGER} immediateEvictionGracePeriodSeconds: v1.30.1 and v1.31.0 differ",
         proof="conformance",
     )
     soft_eviction_grace_at_most_the_pods: bool = fact(
+        "A soft eviction gives a pod at most its own grace period (up to 1.34 unless the gate "
+        "AllowOverwriteTerminationGracePeriodSeconds is on).",
         since=32,
-        text="A soft eviction gives a pod at most its own grace period (up to 1.34 unless the "
-        "gate AllowOverwriteTerminationGracePeriodSeconds is on).",
         source=f"{_MANAGER} synchronize: v1.31.0 and v1.32.0 differ",
         proof="conformance",
     )
     eviction_message_names_threshold: bool = fact(
+        "The message of an eviction names the threshold and what was available, and words the "
+        "consumption of containers otherwise.",
         since=26,
-        text="The message of an eviction names the threshold and what was available, and words "
-        "the consumption of containers otherwise.",
         source=f"{_HELPERS} evictionMessage: v1.24.0 and v1.26.7 differ",
-        proof="source",
     )
     message_names_init_containers: bool = fact(
-        since=32,
-        text="Init containers over their request are named in the message, too, and of several "
+        "Init containers over their request are named in the message, too, and of several "
         "containers of one name only the first.",
+        since=32,
         source=f"{_HELPERS} evictionMessage: v1.31.0 and v1.32.0 differ",
-        proof="source",
     )
     message_reads_allocated_memory: bool = fact(
+        "What a container's status says is allocated of memory stands for its request in the "
+        "message, be it nothing.",
         since=27,
         until=32,
         gate="InPlacePodVerticalScaling",
-        text="What a container's status says is allocated of memory stands for its request in the "
-        "message, be it nothing.",
         source=f"{_HELPERS} evictionMessage: v1.26.0 and v1.27.1, v1.31.14 and v1.32.13 differ",
-        proof="source",
     )
     message_names_pod_request: bool = fact(
+        "Under memory pressure the message has usage and request of a pod that requests memory as "
+        "a whole (gate PodLevelResources, on by default).",
         since=34,
-        text="Under memory pressure the message has usage and request of a pod that requests "
-        "memory as a whole (gate PodLevelResources, on by default).",
         source=f"{_HELPERS} evictionMessage: v1.33.1 and v1.34.1 differ",
-        proof="source",
     )
     event_is_a_format: bool = fact(
+        "The text of an Evicted event is used as a format: a `%` in it is mangled.",
         until=36,
-        text="The text of an Evicted event is used as a format: a `%` in it is mangled.",
         source=f"{_MANAGER} evictPod: v1.35.0 and v1.36.2 differ",
-        proof="source",
     )
     sidecar_storage_limits_evict: bool = fact(
+        "Limits of ephemeral-storage of sidecars are looked at like those of containers.",
         since=37,
-        text="Limits of ephemeral-storage of sidecars are looked at like those of containers.",
         source=f"{_MANAGER} containerEphemeralStorageLimitEviction, PR 138462",
-        proof="source",
     )
     evicted_status_kept: bool = fact(
+        "Phase, reason and message are set in an evicted pod's status, the rest stays; before, "
+        "they were all of it.",
         since=22,
-        text="Phase, reason and message are set in an evicted pod's status, the rest stays; "
-        "before, they were all of it.",
         source=f"{_MANAGER} evictPod: v1.21.3 and v1.22.3 differ",
-        proof="source",
     )
     disruption_target_condition: bool = fact(
-        since=26,
-        text="A pod evicted for pressure gets the condition DisruptionTarget with the reason "
+        "A pod evicted for pressure gets the condition DisruptionTarget with the reason "
         "TerminationByKubelet and the same message (gate PodDisruptionConditions); one evicted "
         "for its own use of storage does not.",
+        since=26,
         source=f"{_MANAGER} synchronize: v1.24.0 and v1.26.7 differ",
-        proof="source",
     )
     disruption_target_generation: bool = fact(
+        "The condition DisruptionTarget of an evicted pod has the generation of the pod.",
         since=34,
-        text="The condition DisruptionTarget of an evicted pod has the generation of the pod.",
         source=f"{_MANAGER} evictPod: v1.32.0 and v1.33.1 differ; "
         "PodObservedGenerationTracking (on; in 1.33 off)",
-        proof="source",
     )

@@ -119,14 +119,14 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fact(
+    text: str,
     *,
     since: int | None = None,
     backports: dict[int, int] | None = None,
     until: int | None = None,
     gate: str = "",
-    text: str,
     source: str,
-    proof: Proof,
+    proof: Proof = "source",
     recorded: bool = False,
 ) -> Any:  # noqa: ANN401  # stands as the default of a bool, which every profile fills
     """Declare a field of a subsystem's facts; arguments as in :class:`Fact`."""

@@ -20,11 +20,7 @@ from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts, To
 
 
 class KubeletProfile(msgspec.Struct, frozen=True, kw_only=True, cache_hash=True):
-    """What one kubelet version does, wherever versions differ: facts by subsystem.
-
-    Attributes:
-        version: the version asked for.
-    """
+    """What one kubelet version does, wherever versions differ: facts by subsystem."""
 
     version: KubeletVersion
     admission: AdmissionFacts
@@ -92,9 +88,7 @@ class GatedFact(msgspec.Struct, frozen=True):
     """A fact that a gate decides.
 
     Attributes:
-        gate: as in ``featureGates``.
         group: subsystem, as ``KubeletProfile`` names it.
-        name: of the fact.
         since: first minor version whose code asks the gate.
         until: first minor version whose code no longer does; None: all later ones do.
         when_on: the fact with the gate on; None: that of the version.

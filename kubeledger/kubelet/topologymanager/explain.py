@@ -37,19 +37,9 @@ def hint_text(hint: TopologyHint) -> str:
 
 
 def merge_reason(
-    policy: Policy,
-    providers: Iterable[ProviderHints],
-    facts: TopologyFacts,
-    merged: TopologyHint,
+    policy: Policy, providers: Iterable[ProviderHints], facts: TopologyFacts, merged: TopologyHint
 ) -> str:
-    """The rule by which a policy comes to its hint.
-
-    Args:
-        policy: which merges.
-        providers: what the providers answered.
-        facts: of the kubelet version.
-        merged: what they merge to.
-    """
+    """The rule by which a policy comes to its hint."""
     if policy.name == "none":
         return "this policy collects no hints"
     hints = filter_providers_hints(providers)

@@ -246,7 +246,6 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """A policy with what it knows of the machine.
 
     Attributes:
-        name: as in the kubelet's configuration.
         numa_nodes: (n,) of the machine.
         distances: NUMA node -> (n,) distances; None unless the option
             prefer-closest-numa-nodes is on.

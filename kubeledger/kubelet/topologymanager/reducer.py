@@ -1,7 +1,6 @@
 """Topology manager: the affinities that it holds in memory, from records.
 
-An affinity lives as long as its pod and its kubelet process: :func:`forget_pod` and
-:func:`forget_all` are called when either ends.
+An affinity lives as long as its pod and its kubelet process.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ class AffinityState(msgspec.Struct, kw_only=True):
         preferred: the hint was a preferred one.
         policy: the policy that merged it; None when not known.
         admit: None when not known.
-        since_ts_ns: when it was settled.
     """
 
     numa_nodes: tuple[int, ...] | None
@@ -47,23 +45,6 @@ class TopologyManagerState(msgspec.Struct, kw_only=True):
     pods: dict[str, dict[str, AffinityState]] = {}
 
 
-def forget_pod(state: TopologyManagerState, key: str) -> None:
-    """Drop the affinities of a pod that ended."""
-    state.pods.pop(key, None)
-
-
-def forget_all(state: TopologyManagerState) -> None:
-    """A new kubelet process begins with no affinity."""
-    state.pods.clear()
-
-
-def rename_pod(state: TopologyManagerState, old: str, new: str) -> None:
-    """The UID of a pod became known: what stood under its name moves there."""
-    held = state.pods.pop(old, None)
-    if held is not None:
-        state.pods[new] = held | state.pods.get(new, {})
-
-
 def _affinity_decided(state: TopologyManagerState, ts_ns: int, body: AffinityDecided) -> None:
     key = pod_key(body.pod_uid, body.namespace, body.pod)
     if key is None:
@@ -78,6 +59,6 @@ def _affinity_decided(state: TopologyManagerState, ts_ns: int, body: AffinityDec
 
 
 HANDLERS: Mapping[type[Body], Callable[[TopologyManagerState, int, Any], None]] = {
-    AffinityDecided: _affinity_decided,
+    AffinityDecided: _affinity_decided
 }
 """Body type -> what it does to the state; hints are input of a decision, no state."""

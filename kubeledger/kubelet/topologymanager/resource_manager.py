@@ -54,11 +54,7 @@ class PodAmounts(ABC, Generic[T]):
         return amount
 
     def of_pod(self, pod: Pod) -> T:
-        """What a pod needs at the worst moment.
-
-        Raises:
-            BadInputError, AllocationError: an amount of the spec cannot be counted.
-        """
+        """What a pod needs at the worst moment."""
         known = self._known(pod)
         if known.whole is None:
             known.whole = self.count_pod(pod)
@@ -141,7 +137,6 @@ class ResourceManager(HintProvider):
         sources_ready: all sources of pods were heard, so what no active pod has is stale.
         containers: IDs that it knows.
         pending: the pod that was last to be admitted, where the version keeps it.
-        order: of Go's maps.
     """
 
     def __init__(self, amounts: PodAmounts[T], order: MapOrder = FIRST_ORDER) -> None:

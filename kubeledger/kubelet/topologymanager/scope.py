@@ -35,12 +35,7 @@ class ConfigurationError(ValueError):
 
 
 class PolicyOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a policy, read.
-
-    Attributes:
-        prefer_closest_numa: weigh the distance of nodes.
-        max_allowable_numa_nodes: most NUMA nodes a machine may have.
-    """
+    """Options of a policy, read."""
 
     prefer_closest_numa: bool = False
     max_allowable_numa_nodes: int = NODES_MAX
@@ -61,8 +56,6 @@ def policy_options(
 
     Args:
         options: as configured; of several faults the first is raised.
-        facts: of the kubelet version, with its feature gates.
-        order: of the options.
 
     Raises:
         ConfigurationError: an option that is unknown, gated off or has a bad value.
@@ -93,10 +86,7 @@ def new_policy(
     """The policy of a machine.
 
     Args:
-        settings: as configured.
         distances: NUMA node -> its row of the table of distances; None: cAdvisor reports none.
-        facts: of the kubelet version, with its feature gates.
-        order: of the options.
 
     Raises:
         ConfigurationError: the kubelet does not start with it.
@@ -200,11 +190,7 @@ class HintProvider(Protocol):
         """
 
     def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
-        """Give a pod that asks for resources as a whole what it asks for.
-
-        Raises:
-            AllocationError: there is none for it.
-        """
+        """Give a pod that asks for resources as a whole what it asks for."""
 
 
 class Aligned(msgspec.Struct, frozen=True):
@@ -213,8 +199,6 @@ class Aligned(msgspec.Struct, frozen=True):
     Attributes:
         container: None for the pod as a whole.
         hints: (p,) of the providers.
-        best: what they merge to.
-        fits: whether the policy admits with it.
     """
 
     container: Container | None
@@ -228,7 +212,6 @@ class Allocated(msgspec.Struct, frozen=True):
 
     Attributes:
         container: None for the pod as a whole.
-        provider: position of the provider.
         error: why it did not; None where it did.
     """
 

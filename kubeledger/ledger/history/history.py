@@ -15,8 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import duckdb
-
+from kubeledger.ledger.engine import duckdb
 from kubeledger.ledger.history.parts import (
     HISTORY,
     Index,

@@ -11,9 +11,9 @@ from stat import S_ISREG
 from typing import NamedTuple
 from zlib import crc32
 
-import duckdb
 import msgspec
 
+from kubeledger.ledger.engine import duckdb, engine
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.reader import Verify
 from kubeledger.ledger.segments import LINE_BYTES_MAX
@@ -375,18 +375,6 @@ def own_status(path: Path) -> os.stat_result | None:
     status = path.lstat()
     linked = path.parent.is_symlink() or path.parent.parent.is_symlink()
     return None if linked or not S_ISREG(status.st_mode) else status
-
-
-def engine(scratch: Path) -> duckdb.DuckDBPyConnection:
-    """DuckDB without extensions from elsewhere; what does not fit into memory goes to scratch."""
-    return duckdb.connect(
-        ":memory:",
-        config={
-            "autoinstall_known_extensions": "false",
-            "autoload_known_extensions": "false",
-            "temp_directory": str(scratch),
-        },
-    )
 
 
 class PartWriter:

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import duckdb
-
 from kubeledger.ledger.audit_walk import Finding
+from kubeledger.ledger.engine import duckdb, engine
 from kubeledger.ledger.history.history import LOCK, held_alone
 from kubeledger.ledger.history.parts import (
     FORM,
@@ -26,7 +25,6 @@ from kubeledger.ledger.history.parts import (
     Part,
     PartFile,
     PartWriter,
-    engine,
     load_index,
     own_status,
     pieces_of,

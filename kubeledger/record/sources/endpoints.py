@@ -248,11 +248,7 @@ class KubeletEndpoints(BackgroundSource):
             self._client.close()
 
     def _asked(self, endpoint: _Endpoint, ts_ns: int) -> Iterator[Document | Gap]:
-        """The answer, dated when the question was asked: what it shows may be younger.
-
-        Raises:
-            UnreachableError: the kubelet does not answer at all.
-        """
+        """The answer, dated when the question was asked: what it shows may be younger."""
         outage = self._outages[endpoint]
         try:
             answer = self._client.get(endpoint.path)

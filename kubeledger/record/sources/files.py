@@ -141,7 +141,6 @@ class LogFile:
         Args:
             name: of its lines in the capture.
             path: the log; it need not be there yet.
-            cursor: where it was left.
             is_whole: nothing more will be written: a last line that has no end is one, too.
 
         Raises:

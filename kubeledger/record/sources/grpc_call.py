@@ -41,7 +41,6 @@ class Field(NamedTuple):
     """A field of a message.
 
     Attributes:
-        name: as in JSON.
         kind: ``string``, ``int`` (a varint; decimal text in JSON, as 64 bits are), or a message.
     """
 
@@ -219,10 +218,7 @@ class UnaryCall:
         """The message that a method answers.
 
         Args:
-            authority: of the server.
             method: ``/PACKAGE.SERVICE/METHOD``.
-            request: the message.
-            headers: more of them.
 
         Raises:
             GRPCStatusError: there is none.

@@ -55,8 +55,6 @@ class KernelRing:
 
     Args:
         opened: a descriptor that gives a record a read.
-        host: name of the node.
-        boot: ID of this boot.
         cursor: of the last line before; None to begin at ``since_ns``.
         since_ns: time of the first line wanted, UTC.
         uptime_ns: the clock by which the kernel stamps.

@@ -81,9 +81,7 @@ class _Method(NamedTuple):
 _METHODS = (
     _Method("List", "ListPodResourcesResponse", "pod-resources.json"),
     _Method(
-        "GetAllocatableResources",
-        "AllocatableResourcesResponse",
-        "pod-resources-allocatable.json",
+        "GetAllocatableResources", "AllocatableResourcesResponse", "pod-resources-allocatable.json"
     ),
 )
 
@@ -132,11 +130,7 @@ class PodResourcesSource(BackgroundSource):
                 yield snapshot(method.document, "pod-resources", data, ts_ns)
 
     def _answered(self, method: _Method) -> bytes:
-        """A method's answer as JSON.
-
-        Raises:
-            _NoAnswerError: there is none.
-        """
+        """A method's answer as JSON."""
         try:
             return _json(decode(_MESSAGES, method.response, self._called(method.name)))
         except GRPCStatusError as error:

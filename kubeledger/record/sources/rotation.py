@@ -41,7 +41,6 @@ class Content:
     """What a file holds, unpacked; kept open, whatever becomes of its name.
 
     Attributes:
-        link: the file.
         broken: why what comes after the last byte that was read cannot be read; None if nothing
             shows that.
     """
@@ -118,11 +117,7 @@ class Content:
 
 
 class Links:
-    """The files of one log.
-
-    Args:
-        log: its path.
-    """
+    """The files of one log."""
 
     def __init__(self, log: Path) -> None:
         self.log = log

@@ -6,12 +6,8 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from kubeledger.kubelet.devicemanager import reducer as devicemanager
-from kubeledger.kubelet.imagepull import reducer as imagepull
 from kubeledger.kubelet.images import reducer as images
 from kubeledger.kubelet.lifecycle.state import drop_silent
-from kubeledger.kubelet.preemption import reducer as preemption
-from kubeledger.kubelet.prober import reducer as prober
-from kubeledger.kubelet.topologymanager import reducer as topologymanager
 from kubeledger.model.bodies.eviction import NodeCondition, NodeConditionsChanged
 from kubeledger.model.bodies.node import (
     ClockStepped,
@@ -36,13 +32,12 @@ def start(state: NodeState, ts_ns: int, body: KubeletStarted) -> None:
     if body.restart or _another_process(state, body):
         known.restarts += 1
         state.machine.pressure = {}
-        prober.forget_all(state.prober)
+        for held in (state.prober.pods, state.imagepull.failing, state.topologymanager.pods):
+            held.clear()
         images.forget_all(state.images)
-        imagepull.forget_all(state.imagepull)
-        topologymanager.forget_all(state.topologymanager)
         devicemanager.stop_endpoints(state.devicemanager, ts_ns)
         for key in drop_silent(state.lifecycle):
-            preemption.forget_pod(state.preemption, key)
+            state.preemption.victims.pop(key, None)
     elif known.started_ts_ns is not None and body.pid is not None:
         return  # another source shows the same process
     if body.from_start and state.machine.pressure is None:

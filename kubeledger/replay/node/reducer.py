@@ -16,7 +16,7 @@ subsystems:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import msgspec
 
@@ -55,6 +55,8 @@ from kubeledger.model.record import Body, Record
 from kubeledger.replay.node import kubelet
 from kubeledger.replay.node.state import NodeState
 
+K = TypeVar("K")
+V = TypeVar("V")
 Step = Callable[[NodeState, int, Any], None]
 Steps = Mapping[type[Body], Step]
 Handler = Callable[[Any, int, Any], None]
@@ -155,25 +157,33 @@ def _rename(state: NodeState, namespace: str | None, pod: str | None, uid: str |
     old = pod_key(None, namespace, pod)
     if old is None or uid is None or uid not in state.lifecycle.pods:
         return
-    devicemanager.rename_pod(state.devicemanager, old, uid)
-    topologymanager.rename_pod(state.topologymanager, old, uid)
-    prober.rename_pod(state.prober, old, uid)
-    imagepull.rename_pod(state.imagepull, old, uid)
-    preemption.rename_pod(state.preemption, old, uid)
+    move(state.devicemanager.pods, old, uid)
+    move(state.topologymanager.pods, old, uid)
+    move(state.prober.pods, old, uid)
+    move(state.imagepull.failing, old, uid)
+    victim = state.preemption.victims.pop(old, None)
+    if victim is not None:
+        state.preemption.victims.setdefault(uid, victim)
+
+
+def move(held: dict[str, dict[K, V]], old: str, new: str) -> None:
+    """What is held of a pod stands under another key; what is newer there wins."""
+    found = held.pop(old, None)
+    if found is not None:
+        held[new] = found | held.get(new, {})
 
 
 def _settle(state: NodeState, key: str, pod: PodState | None) -> None:
     """Let go of a pod that ended or is gone."""
     if pod is None:
-        preemption.forget_pod(state.preemption, key)
+        state.preemption.victims.pop(key, None)
     elif pod.ended:
         if pod.terminated:
             preemption.pod_ended(state.preemption, key)
     else:
         return
-    topologymanager.forget_pod(state.topologymanager, key)
-    prober.forget_pod(state.prober, key)
-    imagepull.forget_pod(state.imagepull, key)
+    for held in (state.topologymanager.pods, state.prober.pods, state.imagepull.failing):
+        held.pop(key, None)
 
 
 def _container_started(
@@ -241,7 +251,7 @@ def _pod_preempted(state: NodeState, ts_ns: int, body: PodPreempted) -> None:
     if key is not None and (victim is None or victim.terminated):
         preemption.pod_ended(state.preemption, key)
         if victim is None:
-            preemption.forget_pod(state.preemption, key)
+            state.preemption.victims.pop(key, None)
 
 
 _CONTAINER_STEPS: dict[type[Body], Step] = {

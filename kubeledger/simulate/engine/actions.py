@@ -41,7 +41,6 @@ def status_of(pod: SimPod, published: Iterable[Instance]) -> objects.PodStatus:
     """The pod's status as the kubelet generates it from its containers.
 
     Args:
-        pod: its readiness is as the prober published.
         published: as the kubelet last saw them, oldest first; what has ended since runs for it
             still, and what has begun since is not there.
     """
@@ -122,10 +121,8 @@ def actions_of(
     """What a sync does with a pod that is to run.
 
     Args:
-        pod: to be synced.
         listed: its instances as of the last relist, oldest first.
         liveness: cached results by container ID, with the runtime's name.
-        startup: likewise.
     """
     newest_first = listed[::-1]
     sandboxes = [i for i in newest_first if i.container is None]

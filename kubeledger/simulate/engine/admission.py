@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
 
@@ -43,10 +43,13 @@ from kubeledger.kubelet.topologymanager.scope import (
 from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint, HintsGenerated
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S, format_ts, parse_ts
-from kubeledger.simulate.engine.kubelet import Kubelet, Simulation
+from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.plan import PlannedPod
 from kubeledger.simulate.engine.schedule import Draws
 from kubeledger.simulate.engine.world import SimContainer, SimPod
+
+if TYPE_CHECKING:
+    from kubeledger.simulate.engine.sim import Sim
 
 _SOURCE = "kubernetes.io/config.source"
 _SIDECAR = "Always"
@@ -157,7 +160,7 @@ _NEAR, _FAR = 10, 21
 """Distances as the firmware of most machines with two or more nodes has them."""
 
 
-def policy_of(sim: Simulation) -> tuple[Policy, str]:
+def policy_of(sim: Sim) -> tuple[Policy, str]:
     """The policy with what it knows of the machine, and the scope."""
     nodes = sim.world.numa_nodes
     options = sim.setting("topologyManagerPolicyOptions") or {}
@@ -189,7 +192,7 @@ def admit(kubelet: Kubelet, pod: SimPod) -> tuple[str, str] | None:
     return None
 
 
-def _write_affinity(sim: Simulation, pod: SimPod, step: Aligned, policy: Policy) -> None:
+def _write_affinity(sim: Sim, pod: SimPod, step: Aligned, policy: Policy) -> None:
     """Write down the hints of all managers, and what the policy makes of them."""
     container = None if step.container is None else step.container.name
     generated = HintsGenerated(
@@ -220,7 +223,7 @@ def _hint(hint: TopologyHint) -> Hint:
 class Telling(ResourceManager, Generic[Held]):
     """A manager that writes down what it gives and takes back."""
 
-    def listen(self, sim: Simulation) -> None:
+    def listen(self, sim: Sim) -> None:
         """Write to the journal of a simulation, whose pods are known."""
         self.sim = sim
         self._names = {uid: (pod.namespace, pod.name) for uid, pod in sim.world.pods.items()}
@@ -375,7 +378,6 @@ def predicates(kubelet: Kubelet, pod: SimPod, wanted: Pod | None = None) -> Answ
     """Whether a pod fits, and for a critical one which pods to kill.
 
     Args:
-        kubelet: that asks.
         wanted: as it is to be, where it is to be resized; None: as it is.
 
     Raises:

@@ -7,7 +7,7 @@ there while no kubelet runs; lists and counters are the kubelet's own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -34,11 +34,14 @@ from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeType
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.admission import created_ns
-from kubeledger.simulate.engine.kubelet import Kubelet, Simulation
+from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.memory import disk_space
 from kubeledger.simulate.engine.plan import PlannedPod
 from kubeledger.simulate.engine.pleg import status_of
 from kubeledger.simulate.engine.world import CgroupValues, DeviceCheckpoint, SimPod
+
+if TYPE_CHECKING:
+    from kubeledger.simulate.engine.sim import Sim
 
 _OFFSET_NS = 900_000_000
 """The first look is after the start of the kubelet's loops, and between two relists."""
@@ -49,7 +52,7 @@ _COUNTERS_NS = 300 * NS_PER_S
 class Agent:
     """The node's collector; it outlives kubelets."""
 
-    def __init__(self, sim: Simulation) -> None:
+    def __init__(self, sim: Sim) -> None:
         self._sim = sim
         self._pods: dict[str, tuple[SimPod, tuple[Any, ...]]] = {}
         self._cgroups: dict[str, CgroupValues] = {}
@@ -139,13 +142,7 @@ class Agent:
         )
 
     def _listed_no_more(self, pod: SimPod) -> None:
-        gone = PodListed(
-            **pod.identity,
-            spec=None,
-            status=None,
-            listed_by="kubelet",
-            gone=True,
-        )
+        gone = PodListed(**pod.identity, spec=None, status=None, listed_by="kubelet", gone=True)
         self._sim.journal.write(gone)
 
     def look_at_node(self, kubelet: Kubelet) -> None:
@@ -266,7 +263,7 @@ def _resources(manifest: Mapping[str, Any]) -> list[Any]:
     return [c.get("resources") for c in (*(spec.get("initContainers") or ()), *spec["containers"])]
 
 
-def node_observed(sim: Simulation, kubelet: Kubelet) -> NodeObserved:
+def node_observed(sim: Sim, kubelet: Kubelet) -> NodeObserved:
     """The node object as the kubelet wrote its status last."""
     machine, node = sim.machine, sim.plan.node
     return NodeObserved(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kubeledger.kubelet.devicemanager.allocate import AllocateCall, Served, decide
 from kubeledger.kubelet.devicemanager.checkpoint import checkpoint_content, writes_checkpoint
@@ -29,10 +30,13 @@ from kubeledger.model.bodies.devicemanager import (
     PluginRegistered,
 )
 from kubeledger.model.units import NS_PER_S
-from kubeledger.simulate.engine.kubelet import Kubelet, Plugin, Simulation
+from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.machine import duration_ns
 from kubeledger.simulate.engine.plan import DeviceScript, PluginScript, PluginStep
 from kubeledger.simulate.engine.world import DeviceCheckpoint, SimPod
+
+if TYPE_CHECKING:
+    from kubeledger.simulate.engine.sim import Sim
 
 _UNHEALTHY = "Unhealthy"
 _HEALTHY = "Healthy"
@@ -42,11 +46,10 @@ class SimPlugin:
     """One plugin: its devices as they are now, and its answers.
 
     Attributes:
-        resource: it serves.
         up: it runs and wants to be registered.
     """
 
-    def __init__(self, sim: Simulation, script: PluginScript) -> None:
+    def __init__(self, sim: Sim, script: PluginScript) -> None:
         self.resource = script.resource
         self.up = False
         self._sim = sim
@@ -141,11 +144,7 @@ _BEFORE_NEED = (
 
 
 class DeviceLoop:
-    """Devices of one kubelet process.
-
-    Attributes:
-        manager: the device manager's memory.
-    """
+    """Devices of one kubelet process."""
 
     def __init__(self, kubelet: Kubelet) -> None:
         self._kubelet = kubelet
@@ -183,14 +182,14 @@ class DeviceLoop:
         period_ns = duration_ns(self._sim.settings, "nodeStatusUpdateFrequency", "10s")
         self._kubelet.every(max(period_ns, NS_PER_S), self._update_status)
 
-    def plugin_registers(self, plugin: Plugin) -> None:
+    def plugin_registers(self, plugin: SimPlugin) -> None:
         """A plugin came up; while no kubelet is there, it waits for one."""
         if self._kubelet.alive and self._begun:
             self.manager.register(plugin.resource, plugin)
             self._sim.journal.write(PluginRegistered(resource=plugin.resource))
             self.plugin_sends(plugin)
 
-    def plugin_sends(self, plugin: Plugin) -> None:
+    def plugin_sends(self, plugin: SimPlugin) -> None:
         """A plugin sends its list."""
         endpoint = self.manager.endpoints.get(plugin.resource)
         if not self._kubelet.alive or endpoint is None or endpoint.stopped_at_ns is not None:
@@ -208,7 +207,7 @@ class DeviceLoop:
         )
         self._write_checkpoint()
 
-    def plugin_stopped(self, plugin: Plugin) -> None:
+    def plugin_stopped(self, plugin: SimPlugin) -> None:
         """A plugin's process ended."""
         endpoint = self.manager.endpoints.get(plugin.resource)
         if not self._kubelet.alive or endpoint is None or endpoint.stopped_at_ns is not None:
@@ -222,7 +221,7 @@ class DeviceLoop:
             )
         )
 
-    def _register_if_up(self, plugin: Plugin) -> None:
+    def _register_if_up(self, plugin: SimPlugin) -> None:
         endpoint = self.manager.endpoints.get(plugin.resource)
         if plugin.up and (endpoint is None or endpoint.stopped_at_ns is not None):
             self.plugin_registers(plugin)
@@ -386,11 +385,7 @@ class Provider:
         return self._noted(self._devices.pod_hints(self._pod))
 
     def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
-        """Give a container its devices.
-
-        Raises:
-            AllocationError: there are none.
-        """
+        """Give a container its devices."""
         if error := self._devices.allocate(self._pod, container, affinity.affinity):
             raise AllocationError(error)
 

@@ -78,12 +78,7 @@ def written(journal: Journal, facts: LifecycleFacts, pod: SimPod, ending: Ending
 
 
 def ending_grace_s(facts: LifecycleFacts, spec: Mapping[str, Any], ending: Ending) -> int:
-    """Seconds that the containers of a pod get.
-
-    Args:
-        spec: of the pod.
-        ending: why it is taken down.
-    """
+    """Seconds that the containers of a pod get."""
     spec_s = spec.get("terminationGracePeriodSeconds")
     if ending.grace_s is None and ending.reason in _BY_ITSELF:
         return container_grace_s(facts, spec_s, None)

@@ -7,7 +7,7 @@ Up to 1.20 the first round comes before the first statistics, and does nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
@@ -55,10 +55,13 @@ from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.journal import Journal
-from kubeledger.simulate.engine.kubelet import Kubelet, Simulation
+from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.machine import duration_ns, integer, table
 from kubeledger.simulate.engine.memory import DiskSpace, container_usage, disk_space, uses_anything
 from kubeledger.simulate.engine.world import MOST_PIDS, SimPod
+
+if TYPE_CHECKING:
+    from kubeledger.simulate.engine.sim import Sim
 
 
 def write_conditions(journal: Journal, found: Round, before: tuple[str, ...]) -> None:
@@ -323,7 +326,7 @@ class EvictionLoop:
         )
 
 
-def _pod_stats(sim: Simulation, pod: SimPod) -> PodStats:
+def _pod_stats(sim: Sim, pod: SimPod) -> PodStats:
     """What a pod uses; inodes and processes are not simulated."""
     reference = PodReference(name=pod.name, namespace=pod.namespace, uid=pod.uid)
     if not uses_anything(sim, pod):

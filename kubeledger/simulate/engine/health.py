@@ -6,6 +6,7 @@ Nothing of it runs in a scenario in which none of the three fails.
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 from kubeledger.kubelet.kube.gotexts import aggregate
 from kubeledger.kubelet.lifecycle.stages import network_error
@@ -19,11 +20,15 @@ from kubeledger.kubelet.lifecycle.termination import (
 from kubeledger.model.bodies.node import NodeConditionChanged
 from kubeledger.model.units import NS_PER_MS, NS_PER_S, format_go_duration
 from kubeledger.simulate.engine.ending import Ending
-from kubeledger.simulate.engine.kubelet import Kubelet, Simulation, Worker
+from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.machine import duration_ns, integer
 from kubeledger.simulate.engine.plan import Failing
 from kubeledger.simulate.engine.routine import Steps, first_of, run, timeout
 from kubeledger.simulate.engine.schedule import Action
+
+if TYPE_CHECKING:
+    from kubeledger.simulate.engine.sim import Sim
+    from kubeledger.simulate.engine.worker import PodWorker
 
 _TRIES = 5
 _RUNTIME_PERIOD_NS, _RUNTIME_THRESHOLD_NS = 5 * NS_PER_S, 30 * NS_PER_S
@@ -173,7 +178,7 @@ class ApiServer:
     Source: v1.36.2 client-go/tools/cache/reflector.go, of the pods alone; v1.20.2
     """
 
-    def __init__(self, sim: Simulation) -> None:
+    def __init__(self, sim: Sim) -> None:
         self._sim = sim
         self._gone = False
         self._waiting: deque[Action] = deque()
@@ -237,7 +242,7 @@ class ShutdownLoop:
         Differs: a pod that is being stopped already keeps its time.
         """
         sim, pods = self._kubelet.sim, self._kubelet.pods
-        members: list[list[tuple[Worker, int]]] = [[] for _ in self._groups]
+        members: list[list[tuple[PodWorker, int]]] = [[] for _ in self._groups]
         for pod in sim.world.active_pods():
             index = shutdown_group(self._groups, pod.api, self._facts)
             grace_s = shutdown_grace_s(self._groups[index], pod.api)

@@ -18,12 +18,7 @@ _EVIDENCE_FILE = "scenario"
 
 
 class Journal:
-    """Numbers records from 1 and hands them on in order.
-
-    Attributes:
-        node: name of the node.
-        last_seq: number of the last record; 0 before the first.
-    """
+    """Numbers records from 1 and hands them on in order."""
 
     def __init__(self, node: str, now: Callable[[], int]) -> None:
         """Begin.
@@ -40,13 +35,9 @@ class Journal:
         """Write one record at the present instant.
 
         Args:
-            body: observation or decision.
             cause: seq of the record that led to it.
             source: place in the scenario that made it happen, e.g. ``pods[3]``; None for what
                 the kubelet does by itself.
-
-        Returns:
-            its seq.
         """
         self.last_seq += 1
         evidence = () if source is None else (Evidence(file=_EVIDENCE_FILE, text=source),)
@@ -94,12 +85,7 @@ class Told:
     """Stages that pods do not get past, and troubles of the node."""
 
     def __init__(self, journal: Journal, now: Callable[[], int]) -> None:
-        """Begin with nothing.
-
-        Args:
-            journal: where records are written.
-            now: the virtual clock, nanoseconds since the epoch.
-        """
+        """Begin with nothing."""
         self._journal, self._now = journal, now
         self._runs: dict[_Key, _Run] = {}
 
@@ -227,12 +213,7 @@ class EventRecorder:
     """What one kubelet process remembers of the events that it sent."""
 
     def __init__(self, journal: Journal, now: Callable[[], int]) -> None:
-        """Begin with nothing.
-
-        Args:
-            journal: where events are written.
-            now: the virtual clock, nanoseconds since the epoch.
-        """
+        """Begin with nothing."""
         self._journal, self._now = journal, now
         self._budgets: dict[str, _Budget] = {}
         self._similar: dict[tuple[str, str], _Similar] = {}
@@ -264,10 +245,6 @@ class EventRecorder:
         """Send an event about a pod.
 
         Args:
-            pod: about which one.
-            reason: e.g. ``Unhealthy``.
-            message: what is said.
-            container: about which of its containers.
             ticks: when; None: once, now.
         """
         times = ticks or Ticks(self._now())

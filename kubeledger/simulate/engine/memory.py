@@ -12,7 +12,7 @@ Source: Linux 6.12 mm/memcontrol.c try_charge_memcg, mem_cgroup_get_oom_group;
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -20,9 +20,11 @@ from kubeledger.kubelet.cgroups.paths import owner_of
 from kubeledger.kubelet.oom import chosen
 from kubeledger.model.bodies.eviction import REASON_OF_LEVEL, OutOfMemory, ProcessKilled, Task
 from kubeledger.model.bodies.lifecycle import KubernetesEvent
-from kubeledger.simulate.engine.kubelet import Simulation
 from kubeledger.simulate.engine.plan import Usage
 from kubeledger.simulate.engine.world import Disk, Instance, SimContainer, SimPod
+
+if TYPE_CHECKING:
+    from kubeledger.simulate.engine.sim import Sim
 
 _BLOCK_BYTES = 4096
 _NOTHING = Usage(from_ns=0)
@@ -41,13 +43,13 @@ class DiskSpace(NamedTuple):
         return self.capacity_bytes - self.available_bytes
 
 
-def uses_anything(sim: Simulation, pod: SimPod) -> bool:
+def uses_anything(sim: Sim, pod: SimPod) -> bool:
     """Whether the scenario says what a pod uses; of most it does not, and this is asked often."""
     scripts = sim.plan.pods[pod.index].scripts
     return bool(scripts) and any(script.usage for script in scripts.values())
 
 
-def container_usage(sim: Simulation, pod: SimPod) -> dict[str, Usage]:
+def container_usage(sim: Sim, pod: SimPod) -> dict[str, Usage]:
     """What each container of a pod uses now; memory only while it runs."""
     found: dict[str, Usage] = {}
     if not uses_anything(sim, pod):
@@ -70,7 +72,7 @@ def container_usage(sim: Simulation, pod: SimPod) -> dict[str, Usage]:
     return found
 
 
-def disk_space(sim: Simulation, disk: Disk) -> DiskSpace:
+def disk_space(sim: Sim, disk: Disk) -> DiskSpace:
     """How much of a file system is used: by what the scenario says, images, containers.
 
     Containers are where images are.
@@ -137,7 +139,7 @@ class Memory:
         kills: container ID -> record of the last kill in it.
     """
 
-    def __init__(self, sim: Simulation) -> None:
+    def __init__(self, sim: Sim) -> None:
         self._sim = sim
         self._processes: dict[int, _Process] = {}
         self._pid = _FIRST_PID

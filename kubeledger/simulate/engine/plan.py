@@ -54,8 +54,6 @@ class ProbeStep(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         from_ns: since the container's instance began to run (``since`` container) or since
             the start of the simulation (``since`` start).
-        result: what each execution returns from then on.
-        output: what it says.
     """
 
     from_ns: int
@@ -132,8 +130,6 @@ class PlannedPod(msgspec.Struct, frozen=True, kw_only=True):
         place: in the scenario, e.g. ``pods[3]``.
         manifest: the pod as the API server would show it: defaulted, with UID.
         arrives_ns, deleted_ns: since the start; ``deleted_ns`` None: never.
-        updates: what becomes of its spec, in the order of time.
-        claims: in the order of its spec.
         scripts: container name -> what it does; without one it runs until it is stopped.
     """
 
@@ -225,8 +221,6 @@ class NodePlan(msgspec.Struct, frozen=True, kw_only=True):
         numa_nodes: sorted.
         sockets, threads_per_core, uncore_caches: how the CPUs lie; no number of uncore caches:
             one a socket.
-        cgroup_version: 1 or 2.
-        disk_bytes, disk_used_bytes: of the kubelet's file system.
         image_disk_bytes: None: images are on the kubelet's.
     """
 
@@ -250,15 +244,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that a run needs.
 
     Attributes:
-        kubelet_version: e.g. ``1.36.2``.
-        seed: of everything that is drawn.
-        start_ns: the simulation's first instant, nanoseconds since the epoch, UTC.
-        duration_ns: how long it lasts.
         settings: effective KubeletConfiguration: field -> value, defaults of the version
             included.
         given_settings: names of those that the configuration gives; all others are defaults.
         sandbox_failures: from and until when the runtime starts no sandboxes.
-        failures: what else fails, and when.
         shutdown_ns: when the node begins to shut down, since the start; None: never.
         snapshot_ns: how often the agent reads files, lists and counters.
         every_tick: write each probe tick instead of folding equal ones.

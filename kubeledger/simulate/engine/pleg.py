@@ -29,7 +29,6 @@ class Changes(msgspec.Struct, frozen=True):
 
     Attributes:
         died: instances that ended; ``unseen``: those of them that were not listed before.
-        started: new ones that run.
     """
 
     uid: str
@@ -203,7 +202,6 @@ def status_of(pod: SimPod, instances: tuple[Instance, ...]) -> dict[str, Any]:
     """The status as the kubelet's own list of pods shows it.
 
     Args:
-        pod: its readiness is as the prober published.
         instances: all of it that the last sync saw, oldest first.
     """
     view = {i.container: i for i in instances if i.container is not None}

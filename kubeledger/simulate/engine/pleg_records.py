@@ -26,11 +26,7 @@ def write_changes(kubelet: Kubelet, pod: SimPod, worker: PodWorker, changes: Cha
 
 
 def _which(pod: SimPod, instance: Instance) -> dict[str, Any]:
-    return {
-        **pod.identity,
-        "container": instance.container,
-        "container_id": instance.container_id,
-    }
+    return {**pod.identity, "container": instance.container, "container_id": instance.container_id}
 
 
 def _died(kubelet: Kubelet, pod: SimPod, instance: Instance) -> None:

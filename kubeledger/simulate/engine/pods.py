@@ -13,12 +13,7 @@ import msgspec
 
 from kubeledger.kubelet.preemption import preemption
 from kubeledger.model.bodies.eviction import PodPreempted, PreemptionFailed
-from kubeledger.model.bodies.lifecycle import (
-    PodAdmitted,
-    PodConfigChanged,
-    PodEvicted,
-    PodRejected,
-)
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodConfigChanged, PodEvicted, PodRejected
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine import admission
 from kubeledger.simulate.engine.admission import Answer, created_ns, predicates
@@ -45,10 +40,6 @@ class PodLoop:
 
     Attributes:
         sources_ready: every config source has sent its pods.
-        loop: what is done one after the other.
-        pleg: what is known of containers.
-        back_offs: what is remembered of restarts.
-        pulls: has images for containers.
     """
 
     def __init__(self, kubelet: Kubelet) -> None:
@@ -142,9 +133,6 @@ class PodLoop:
     ) -> int:
         """Kill a pod for the eviction manager; ``grace_s`` is what that gives it.
 
-        Returns:
-            seq of the record.
-
         Source: v1.36.2 pkg/kubelet/pod_workers.go killPodNow
         """
         sim, wait_ns = self._kubelet.sim, preemption.kill_wait_s(grace_s) * NS_PER_S
@@ -213,11 +201,7 @@ class PodLoop:
     def _config(self, pod: SimPod, operation: Literal["ADD", "UPDATE", "DELETE", "REMOVE"]) -> int:
         sim = self._kubelet.sim
         return sim.journal.write(
-            PodConfigChanged(
-                **pod.identity,
-                operation=operation,
-                source=pod.source,
-            ),
+            PodConfigChanged(**pod.identity, operation=operation, source=pod.source),
             source=sim.plan.pods[pod.index].place,
         )
 
@@ -296,10 +280,7 @@ class PodLoop:
             self._reject(pod, refusal, cause)
             return
         pod.admitted = True
-        kubelet.sim.journal.write(
-            PodAdmitted(**pod.identity, inferred=False),
-            cause=cause,
-        )
+        kubelet.sim.journal.write(PodAdmitted(**pod.identity, inferred=False), cause=cause)
         kubelet.resizes.added(pod, added)
         kubelet.probes.add_pod(pod)
         deadline = deadline_ns(pod)
@@ -314,12 +295,7 @@ class PodLoop:
         prefixed = self._kubelet.sim.profile.lifecycle.status_says_rejected
         pod.message = f"Pod was rejected: {message}" if prefixed else f"Pod {message}"
         self._kubelet.sim.journal.write(
-            PodRejected(
-                **pod.identity,
-                reason=pod.reason,
-                message=message,
-            ),
-            cause=cause,
+            PodRejected(**pod.identity, reason=pod.reason, message=message), cause=cause
         )
         if self._kubelet.sim.runtime.running(pod.uid):
             # It ran under the kubelet before; nobody wants it any more.

@@ -53,8 +53,6 @@ def script_of(
 
     Args:
         steps: of the scenario; before the first all executions succeed.
-        simulation_ns: when the simulation began.
-        container_ns: when the instance began to run.
     """
     times: dict[int, Found] = {}
     for step in steps:
@@ -67,12 +65,7 @@ class SimWorker:
     """A worker of the kubelet with its clock; the steps themselves are ``do_probe``'s.
 
     Attributes:
-        key: pod UID, container, probe type.
-        worker: as the kubelet has it.
-        period_ns: between two ticks.
-        handler: how it probes.
         begun: its start jitter is over.
-        next_ns: when it ticks next.
         timer: of what it does next; None while nothing happens before something changes.
         folding: ticks up to now are not in any record yet.
         wanted: it is to run at once.

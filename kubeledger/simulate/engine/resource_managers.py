@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -44,17 +44,20 @@ from kubeledger.model.bodies.resourcemanagers import (
 )
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.admission import Names, Nodes, ResourceLoop, Telling
-from kubeledger.simulate.engine.kubelet import Kubelet, Simulation
+from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.machine import duration_ns, machine_info
 from kubeledger.simulate.engine.plan import PlannedClaim
 from kubeledger.simulate.engine.schedule import Draws
 from kubeledger.simulate.engine.world import SimContainer, SimPod
 
+if TYPE_CHECKING:
+    from kubeledger.simulate.engine.sim import Sim
+
 _RECONCILES_NS = 50_000_000
 """When it first looks for what is stale: between two relists."""
 
 
-def configuration(sim: Simulation) -> Configuration:
+def configuration(sim: Sim) -> Configuration:
     """What a CPU manager is made of here."""
     reserved = reserved_amount("cpu", reservation_of(sim.setting))
     return configuration_of(sim.setting, machine_info(sim.plan.node), reserved)
@@ -63,7 +66,7 @@ def configuration(sim: Simulation) -> Configuration:
 class _CPUManager(Telling[CPUSet], CPUManager):
     """A manager that writes down how it begins, and what it takes back."""
 
-    def __init__(self, sim: Simulation) -> None:
+    def __init__(self, sim: Sim) -> None:
         self.listen(sim)
         super().__init__(configuration(sim), sim.profile, sim.cpu_manager_state)
 
@@ -181,7 +184,7 @@ class _Drawn(MapOrder):
 class _MemoryManager(Telling[list[Block]], MemoryManager):
     """A manager that writes down what it takes back."""
 
-    def __init__(self, sim: Simulation) -> None:
+    def __init__(self, sim: Sim) -> None:
         self.listen(sim)
         super().__init__(sim.profile)
 

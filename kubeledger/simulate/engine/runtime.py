@@ -8,14 +8,17 @@ to end when it is stopped. A container that ends in time after being stopped has
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from kubeledger.model.units import NS_PER_S
-from kubeledger.simulate.engine.kubelet import Simulation
 from kubeledger.simulate.engine.plan import ContainerScript, ExitStep
 from kubeledger.simulate.engine.schedule import Timer
 from kubeledger.simulate.engine.world import KILLED, End, Instance, SimContainer, SimPod
+
+if TYPE_CHECKING:
+    from kubeledger.simulate.engine.sim import Sim
 
 _TERMINATED = 143
 _DEFAULT = ContainerScript()
@@ -31,7 +34,7 @@ class Runtime:
         on_change: called for each pod with an instance that began or ended.
     """
 
-    def __init__(self, sim: Simulation) -> None:
+    def __init__(self, sim: Sim) -> None:
         self._sim = sim
         self._pods: dict[str, dict[str, Instance]] = {}
         self._ends: dict[str, Timer] = {}

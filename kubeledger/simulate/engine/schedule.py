@@ -16,12 +16,7 @@ _GAMMA = 0x9E3779B97F4A7C15
 
 
 class Draws:
-    """One stream of numbers.
-
-    Attributes:
-        seed: the scenario's.
-        name: what is drawn.
-    """
+    """One stream of numbers."""
 
     __slots__ = ("_state", "name", "seed")
 
@@ -77,11 +72,7 @@ class Timer:
 
 
 class Schedule:
-    """Actions by time; those of one instant in the order in which they were put down.
-
-    Attributes:
-        now_ns: nanoseconds since the epoch, UTC.
-    """
+    """Actions by time; those of one instant in the order in which they were put down."""
 
     def __init__(self, now_ns: int) -> None:
         self.now_ns = now_ns
@@ -100,11 +91,7 @@ class Schedule:
         return self.at(self.now_ns + delay_ns, action)
 
     def every(self, period_ns: int, action: Action, *, first_ns: int | None = None) -> None:
-        """Do something again and again, first after ``first_ns`` (a period, by default).
-
-        Raises:
-            ValueError: the period is not positive.
-        """
+        """Do something again and again, first after ``first_ns`` (a period, by default)."""
         if period_ns <= 0:
             raise ValueError("a period is positive")
 

@@ -27,7 +27,7 @@ from kubeledger.simulate.engine.failures import Failures
 from kubeledger.simulate.engine.health import ApiServer, HealthLoop, ShutdownLoop
 from kubeledger.simulate.engine.images import ImageLoop
 from kubeledger.simulate.engine.journal import Journal
-from kubeledger.simulate.engine.kubelet import Kubelet, Pods
+from kubeledger.simulate.engine.kubelet import Kubelet
 from kubeledger.simulate.engine.machine import Machine, machine_of
 from kubeledger.simulate.engine.memory import Memory
 from kubeledger.simulate.engine.plan import (
@@ -44,23 +44,14 @@ from kubeledger.simulate.engine.resizes import ResizeLoop
 from kubeledger.simulate.engine.resource_managers import ClaimLoop, CpuLoop, NumaMemoryLoop
 from kubeledger.simulate.engine.runtime import Runtime
 from kubeledger.simulate.engine.schedule import Draws, Schedule
-from kubeledger.simulate.engine.world import (
-    DeviceCheckpoint,
-    Disk,
-    SimImage,
-    SimPod,
-    World,
-)
+from kubeledger.simulate.engine.world import DeviceCheckpoint, Disk, SimImage, SimPod, World
 
 _SETTINGS_NS, _NODE_NS, _LOOPS_NS = 100 * NS_PER_MS, 300 * NS_PER_MS, 800 * NS_PER_MS
 _FIRST_PID = 1000
 _HOUSEKEEPING_NS = 2 * NS_PER_S
 _GROWTH_NS = 60 * NS_PER_S
 _GROWTHS_PER_HOUR = 60
-_FLAGS = {
-    "--maximum-dead-containers": "-1",
-    "--maximum-dead-containers-per-container": "1",
-}
+_FLAGS = {"--maximum-dead-containers": "-1", "--maximum-dead-containers-per-container": "1"}
 """Flags without a field in the configuration that bear on what a kubelet decides."""
 
 
@@ -68,18 +59,9 @@ class Sim:
     """One run of a plan.
 
     Attributes:
-        plan: what is to happen.
-        schedule, journal, draws, world, runtime, memory: clock, records, numbers, and what is
-            outside of the kubelet.
         failures, api_server: what outside of the kubelet fails, and what that keeps from it.
-        settings: effective settings: field -> value.
-        profile: of the kubelet version that runs.
-        machine: what the node has for pods.
-        plugins: device plugins.
         checkpoint: the device manager's file; None before the first write.
         cpu_manager_state, memory_manager_state: text of these managers' files; None: there is none.
-        allocated: what is allocated to pods, and its file.
-        claims: what is known of resource claims, and its file.
         offered: UID -> pod that a config source has, whether or not a kubelet knows of it.
         newest_kubelet: the last process that was started, perhaps not alive any more.
     """
@@ -312,7 +294,7 @@ class Sim:
 
         return change
 
-    def with_pods(self, action: Callable[[Pods], None]) -> None:
+    def with_pods(self, action: Callable[[PodLoop], None]) -> None:
         """Do something with the pods of the kubelet that runs, if there is one."""
         kubelet = self.running_kubelet()
         if kubelet is not None:

@@ -51,8 +51,6 @@ class Mounts:
         """Begin with nothing.
 
         Args:
-            kubelet: the process.
-            pod: whose volumes.
             failed: is told what a mount that failed says, and of which volume.
         """
         self._kubelet, self._pod, self._failed = kubelet, pod, failed
@@ -132,9 +130,6 @@ _NO_SANDBOX = (
 
 class Way:
     """What one worker's syncs do before they start containers.
-
-    Attributes:
-        has_cgroup: the pod's cgroup is made.
 
     Source: v1.36.2 pkg/kubelet/kubelet.go SyncPod, pkg/kubelet/kuberuntime/kuberuntime_manager.go
         SyncPod; v1.20.2 syncPod
@@ -257,9 +252,7 @@ class BackOffs:
         died, killed = sim.runtime.died.get(newest), sim.runtime.killed.get(newest)
         sim.journal.write(
             RestartBackedOff(
-                **pod.identity,
-                container=container.name,
-                back_off_s=held.value_ns // NS_PER_S,
+                **pod.identity, container=container.name, back_off_s=held.value_ns // NS_PER_S
             ),
             cause=died if died is not None else None if killed is None else killed.seq,
         )

@@ -18,14 +18,8 @@ from kubeledger.kubelet.kuberuntime.objects import (
     PodActions,
 )
 from kubeledger.kubelet.lifecycle.stages import failures_of_sync
-from kubeledger.kubelet.lifecycle.termination import (
-    MINIMUM_GRACE_S,
-    container_grace_s,
-)
-from kubeledger.model.bodies.lifecycle import (
-    ContainerKilled,
-    PodTerminated,
-)
+from kubeledger.kubelet.lifecycle.termination import MINIMUM_GRACE_S, container_grace_s
+from kubeledger.model.bodies.lifecycle import ContainerKilled, PodTerminated
 from kubeledger.model.bodies.prober import ProbeType
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.actions import RUNTIME, actions_of, probe_spec
@@ -57,7 +51,6 @@ class PodWorker:
     """Syncs one pod in this kubelet process.
 
     Attributes:
-        busy: a sync is under way.
         ending: why it is taken down; None while it is to run.
         started: IDs of containers that this process started.
         end_recorded: the pod's end is on record.

@@ -31,8 +31,6 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         container: name in the spec; None for a sandbox.
-        image: that it was made of; empty for a sandbox.
-        restarts: how many instances there were before it.
         previous_id: ID of the instance before it; empty for the first.
         finished_ns, exit_code: None while it runs.
         oom_killed: it ended, and the kernel's OOM killer had killed a process in it.
@@ -95,7 +93,6 @@ def values_of(
     """What is shown where all this was asked for.
 
     Args:
-        version: of the cgroups, 1 or 2.
         shares: CPU shares; version 2 has a weight in their place.
         quota_us: None, 0 and -1 are no quota.
         period_us: None and 0 are the kernel's 100 ms.
@@ -137,15 +134,11 @@ class SimContainer(msgspec.Struct, kw_only=True):
     """One container of a pod and its newest instance.
 
     Attributes:
-        name: in the spec.
         init: it stands among the init containers; ``sidecar``: and is restartable.
         state: of the newest instance; ``waiting`` before the first and while a restart is
             held back.
         container_id: bare ID of the newest instance; empty before the first.
         started_ns, finished_ns: of it; None while not.
-        exit_code: of the newest instance that ended.
-        restarts: as the pod's status counts.
-        instances: how many were started.
         started, ready: as the prober published of the instance ``published_id``.
         published_id: bare ID of the instance that the pod's status shows; empty for none.
         backed_off: its last start was held back.
@@ -174,26 +167,16 @@ class SimPod(msgspec.Struct, kw_only=True):
 
     Attributes:
         index: of the scenario's list, for evidence.
-        namespace, name, uid: identity.
-        source: ``api`` or ``file``.
         spec: as the API shows it, defaulted; ``generation`` counts its changes.
-        metadata: labels, annotations, creation time.
         api, probed, synced: the same pod as the types that deciders read, with what is allocated
             to it; ``desired`` with what its spec asks for.
-        qos_class: Guaranteed, Burstable or BestEffort.
-        added_ns: when the kubelet got it.
-        admitted: None until decided.
         reason, message: of a rejection, a preemption or an eviction.
-        phase: as in the status.
-        deleting: its deletion has begun.
         removed: its source has it no more, and the kubelet knows; containers may still run.
         terminated: all its containers are down for good.
         sandbox_id: empty before it has one.
         actuated: container -> resources that the runtime was last given.
         reported: container -> resources that its status in the API shows; empty for a pod that
             was never resized.
-        resize_conditions: as its status shows them.
-        claims: that its spec names.
         containers: init containers first, each in the order of the spec.
     """
 
@@ -256,11 +239,7 @@ class SimPod(msgspec.Struct, kw_only=True):
         return bool(self.admitted)
 
     def container(self, name: str) -> SimContainer:
-        """A container by its name.
-
-        Raises:
-            KeyError: there is none.
-        """
+        """A container by its name."""
         for container in self.containers:
             if container.name == name:
                 return container
@@ -277,12 +256,7 @@ _FINAL = ("Succeeded", "Failed")
 
 
 class SimImage(msgspec.Struct, kw_only=True):
-    """An image in the runtime's store.
-
-    Attributes:
-        name: as containers name it.
-        image_id: ``sha256:...``.
-    """
+    """An image in the runtime's store."""
 
     name: str
     image_id: str
@@ -318,10 +292,7 @@ class World(msgspec.Struct, kw_only=True):
         images: name -> image, in the runtime's order.
         pull_intents, pulled_records: the files of image_manager/.
         cgroups: path below the controllers -> values.
-        disk: of the kubelet (and of images, unless ``image_disk``).
         image_disk: of images and containers; None when they share ``disk``.
-        memory_bytes, cpus: the machine.
-        numa_nodes: sorted.
     """
 
     cpus: int

@@ -47,13 +47,7 @@ PodGroup = tuple[int, list[tuple[Any, Path]]]
 def check(
     sound: Sound, groups: Sequence[PodGroup], settings: dict[str, Any], problems: Problems
 ) -> None:
-    """Note every contradiction.
-
-    Args:
-        sound: what of the scenario could be read.
-        groups: of the entries of ``pods``.
-        settings: effective ones.
-    """
+    """Note every contradiction."""
     scenario = sound.scenario
     found = [
         *_plugins(sound, numa_is_known=not problems.inside(("node", "numaNodes"))),

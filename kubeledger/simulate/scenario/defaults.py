@@ -129,9 +129,6 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     """What a pod's defaults depend on beside the pod.
 
     Attributes:
-        node: name of the node.
-        minor: of the version of API server and kubelet.
-        pod_level_resources: the feature of that name is on.
         static_path: directory of static pods' manifests.
     """
 
@@ -169,10 +166,7 @@ def defaulted(
 
     Args:
         manifest: as the user wrote it, checked; it is not changed.
-        cluster: where it comes to.
         source: ``file`` makes it a static pod: its UID is a hash, its name ends with the node's.
-        created_ns: when it came to be.
-        draws: where the UID of one that is not static comes from.
         suffix: of its name, for replicas.
 
     Source: v1.20.2 pkg/apis/core/v1/defaults.go; pkg/kubelet/config/common.go applyDefaults;
@@ -321,11 +315,7 @@ def has_field(name: str, minor: int) -> bool:
 
 
 def unflagged_defaults(minor: int, given: dict[str, Any]) -> dict[str, Any]:
-    """Defaults of the fields that no flag sets and that are not given.
-
-    Args:
-        given: fields that are.
-    """
+    """Defaults of the fields that no flag sets and that are not given."""
     found: dict[str, Any] = {}
     for name, rows in _UNFLAGGED.items():
         if given.get(name) is None and has_field(name, minor):

@@ -31,7 +31,6 @@ class Loaded(msgspec.Struct, kw_only=True):
     """A scenario that can be run.
 
     Attributes:
-        scenario: the models.
         manifests: for each of ``scenario.pod_types``: its pods.
         given: fields of the configuration as written.
         settings: effective KubeletConfiguration, defaults of the version included.
@@ -65,11 +64,7 @@ def load_scenario(file: FilePath | str, data: bytes | None = None) -> Loaded:
 
 
 def load_data(document: Document, directory: FilePath) -> Loaded:
-    """As :func:`load_scenario`, for data from elsewhere; files are relative to ``directory``.
-
-    Raises:
-        ScenarioError: as :func:`load_scenario`.
-    """
+    """As :func:`load_scenario`, for data from elsewhere; files are relative to ``directory``."""
     problems = Problems(document.places, Place(document.file, 1))
     problems.found += document.problems
     if not isinstance(document.data, dict):

@@ -65,7 +65,6 @@ def to_plan(
     """What the engine runs.
 
     Args:
-        loaded: the scenario.
         seed: in place of the scenario's.
         duration_ns: in place of the scenario's.
         node: its name, in place of the scenario's.

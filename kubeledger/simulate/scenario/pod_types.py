@@ -35,10 +35,7 @@ from kubeledger.simulate.scenario.models import Resources
 from kubeledger.simulate.scenario.problems import Fault, Path, Problems, refuse
 from kubeledger.simulate.scenario.validate import read
 
-PRIORITY_CLASSES = {
-    "system-cluster-critical": 2_000_000_000,
-    "system-node-critical": 2_000_001_000,
-}
+PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """Those that every cluster has."""
 
 _TYPES = """
@@ -368,12 +365,7 @@ def with_resources(container: dict[str, Any], asked: Resources) -> dict[str, Any
 
 
 def check_pod(pod: Any, path: Path, problems: Problems) -> None:  # noqa: ANN401  (what a user wrote)
-    """Note all that is wrong with a manifest.
-
-    Args:
-        pod: the manifest.
-        path: where it stands.
-    """
+    """Note all that is wrong with a manifest."""
     if not isinstance(pod, dict):
         problems.add(path, "must be a pod", "write `metadata:` and `spec:` below it")
     elif pod.get("kind", "Pod") != "Pod":

@@ -41,10 +41,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that is wrong.
 
     Attributes:
-        place: where.
         path: of the value, e.g. ``pods[3].arrives``; empty where there is none.
-        message: what.
-        advice: what to do about it.
     """
 
     place: Place
@@ -62,12 +59,7 @@ class Problems:
     """Problems as they are found."""
 
     def __init__(self, places: dict[Path, Place], default: Place) -> None:
-        """Begin.
-
-        Args:
-            places: of the values.
-            default: of what stands nowhere.
-        """
+        """Begin."""
         self._places = places
         self._default = default
         self.found: list[Problem] = []
@@ -115,11 +107,7 @@ class ScenarioError(BadInputError):
         lines = [str(each) for each in self.problems[:_SHOWN_MAX]]
         if len(self.problems) > _SHOWN_MAX:
             lines.append(f"and {len(self.problems) - _SHOWN_MAX} problems more")
-        super().__init__(
-            "\n".join(lines),
-            file=first.place.file,
-            line=first.place.line or None,
-        )
+        super().__init__("\n".join(lines), file=first.place.file, line=first.place.line or None)
 
     def __str__(self) -> str:
         return self.message
@@ -169,7 +157,6 @@ def refuse(faults: Iterable[Fault], info: ValidationInfo | None = None) -> None:
     """Report faults from within a validator, their paths from its value on.
 
     Args:
-        faults: what a rule found.
         info: of the validation, for a rule that can be let through.
 
     Raises:

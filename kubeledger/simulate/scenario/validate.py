@@ -51,8 +51,6 @@ class Document(msgspec.Struct):
     """One document of a file.
 
     Attributes:
-        file: its name as the user gave it.
-        data: what it says.
         places: path of a value -> where its key (of a member) or the value itself begins.
         problems: what is wrong with it as a text: a key twice, a key that is not text.
     """
@@ -274,17 +272,11 @@ def _end_of(data: dict[str, Any]) -> int | None:
 
 
 def read(
-    model: type[ModelT],
-    data: object,
-    path: Path,
-    problems: Problems,
-    end_ns: int | None = None,
+    model: type[ModelT], data: object, path: Path, problems: Problems, end_ns: int | None = None
 ) -> ModelT | None:
     """An object without what is wrong in it; None when that was needed.
 
     Args:
-        path: where it stands.
-        problems: where what is wrong is noted.
         end_ns: of the simulation, where it is known.
     """
     left, is_first, rules = data, True, True

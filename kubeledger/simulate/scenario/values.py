@@ -137,9 +137,7 @@ Span = Annotated[
 """As Duration, but longer than nothing."""
 
 Size = Annotated[
-    int,
-    BeforeValidator(_size),
-    WithJsonSchema({**_TEXT_OR_ZERO, "examples": ["512Mi", "100Gi"]}),
+    int, BeforeValidator(_size), WithJsonSchema({**_TEXT_OR_ZERO, "examples": ["512Mi", "100Gi"]})
 ]
 """Bytes, written as a Kubernetes quantity; not negative."""
 

@@ -61,15 +61,10 @@ class IntervalBuilder:
         self._settled_ns: int | None = None
         self._died_ns: int | None = None
         self._running: dict[str, str | None] = {}
-        self._static = any(
-            entry.word in ("file", "http") for entry in entries if entry.what == "add"
-        )
-        self._mirrored = any(
-            entry.listing is not None and entry.listing.mirror for entry in entries
-        )
-        self._final_ns = min(
-            (s.ts_ns for s in entries if s.listing is not None and s.listing.final), default=None
-        )
+        self._static = any(e.word in ("file", "http") for e in entries if e.what == "add")
+        lists = [(entry.ts_ns, entry.listing) for entry in entries if entry.listing is not None]
+        self._mirrored = any(listing.mirror for _, listing in lists)
+        self._final_ns = min((ts_ns for ts_ns, each in lists if each.final), default=None)
         self._restarting: Restarting | None = None
         self._last: dict[str, HistoryEntry | None] = {}
         self._until_ns: int | None = None
@@ -87,31 +82,22 @@ class IntervalBuilder:
             until_ns = known_ns if entry.ts_ns < known_ns else None
             at = (number, until_ns)
             if self._interval is not None and (self._interval.process, self._until_ns) != at:
-                self._end_process()
+                self._finish()
+                self._interval = None
             self._until_ns = until_ns
             handle = _HANDLERS[entry.what]
             if not self._is_of_mirror(entry):
                 handle(self, entry, process)
         self._finish()
-        inherited_intervals = inherited(self._intervals, self._entries, self._around.processes)
-        return sorted(
-            (*self._intervals, *inherited_intervals), key=lambda interval: interval.process
-        )
+        more = inherited(self._intervals, self._entries, self._around.processes)
+        return sorted((*self._intervals, *more), key=lambda interval: interval.process)
 
     def _is_of_mirror(self, entry: HistoryEntry) -> bool:
         """Whether a config line is about the API's image of a static pod."""
         config = entry.what in ("add", "update", "delete", "remove")
         if not (config and entry.word == "api" and self._static):
             return False
-        return (
-            entry.what != "add"
-            if self._interval is None
-            else self._interval.source in ("file", "http")
-        )
-
-    def _end_process(self) -> None:
-        self._finish()
-        self._interval = None
+        return entry.what != "add" if self._interval is None else self._interval.is_static
 
     def _begin(self, entry: HistoryEntry, process: Process | None) -> PodActiveInterval:
         """An interval begins with its first entry."""
@@ -133,12 +119,7 @@ class IntervalBuilder:
         self._interval, self._counted_ns, self._gone = interval, 0, False
         self._settled_ns = self._died_ns = None
         if entry.what == "add":
-            interval.add_seq, interval.added_ns, interval.add_line = (
-                entry.seq,
-                entry.ts_ns,
-                entry.number,
-            )
-            interval.source = entry.word or None
+            interval.note_add(entry)
             # It counts by the end of the turn, if it turns out not to have ended long before.
             self._settled_ns = self._around.iterations.over_by(entry.ts_ns)
             if before is None and last is not None:
@@ -183,18 +164,12 @@ class IntervalBuilder:
     # Signs -------------------------------------------------------------------------------
 
     def add(self, entry: HistoryEntry, process: Process | None) -> None:
-        """A config source adds it."""
         interval = self._interval
         if interval is None or interval.removed_ns is not None or interval.ended_ns is not None:
             self._begin(entry, process)
         elif interval.add_seq is None:
-            interval.add_seq, interval.added_ns, interval.add_line = (
-                entry.seq,
-                entry.ts_ns,
-                entry.number,
-            )
+            interval.note_add(entry)
             interval.start_time_unknown = False
-            interval.source = entry.word or None
 
     def _current(self, entry: HistoryEntry, process: Process | None) -> PodActiveInterval:
         return self._begin(entry, process) if self._interval is None else self._interval
@@ -349,11 +324,8 @@ class IntervalBuilder:
             interval.start_time_unknown = False
         if listing.running and interval.ended_ns is None:
             interval.seen_ns = max(interval.seen_ns, entry.ts_ns)
-            if (
-                interval.end_decided_ns is None
-                and interval.admitted is not False
-                and not interval.returned
-            ):
+            let_in = interval.admitted is not False and not interval.returned
+            if interval.end_decided_ns is None and let_in:
                 interval.ending_ns = None  # another container of it died
 
     def _unlisted(self, entry: HistoryEntry) -> None:
@@ -374,10 +346,8 @@ class IntervalBuilder:
         self._is_sure(interval, entry.ts_ns)
 
     def _is_sure(self, interval: PodActiveInterval, by_ns: int) -> None:
-        times = [
-            ts_ns for ts_ns in (by_ns, self._settled_ns, interval.sure_ns) if ts_ns is not None
-        ]
-        interval.sure_ns = min(times)
+        known = (by_ns, self._settled_ns, interval.sure_ns)
+        interval.sure_ns = min(ts_ns for ts_ns in known if ts_ns is not None)
 
     def _mark_ending(
         self, interval: PodActiveInterval, ts_ns: int, *, orphaned: bool = False
@@ -385,9 +355,8 @@ class IntervalBuilder:
         """Its end is decided; an orphan was never handed to this process."""
         if orphaned and interval.add_seq is None:
             ts_ns, interval.start_time_unknown, interval.returned = interval.since_ns, True, True
-        interval.end_decided_ns = (
-            ts_ns if interval.end_decided_ns is None else min(interval.end_decided_ns, ts_ns)
-        )
+        decided_ns = interval.end_decided_ns
+        interval.end_decided_ns = ts_ns if decided_ns is None else min(decided_ns, ts_ns)
         self._begin_end(interval, ts_ns)
 
     def _begin_end(self, interval: PodActiveInterval, ts_ns: int) -> None:

@@ -46,12 +46,10 @@ class ContainerSpec(msgspec.Struct, rename="camel", frozen=True):
 
     @property
     def has_post_start(self) -> bool:
-        """Whether a hook runs when it has started."""
         return self.lifecycle is not None and self.lifecycle.post_start is not None
 
     @property
     def has_pre_stop(self) -> bool:
-        """Whether a hook takes time off its grace period."""
         return self.lifecycle is not None and self.lifecycle.pre_stop is not None
 
 
@@ -118,17 +116,14 @@ class PodSpec(msgspec.Struct, frozen=True):
         return (container for group in lists for container in group or ())
 
     def container(self, name: str) -> ContainerSpec | None:
-        """The container of that name, of whatever sort."""
         return next((c for c in self.containers if c.name == name), None)
 
     @property
     def image_volumes(self) -> tuple[ImageVolume, ...]:
-        """Images that the pod mounts."""
         return tuple(v.image for v in self.spec.volumes or () if v.image is not None)
 
     @property
     def pull_secrets(self) -> tuple[str, ...]:
-        """Names of secrets with which images are pulled."""
         return tuple(secret.name for secret in self.spec.image_pull_secrets or ())
 
     @property
@@ -139,12 +134,7 @@ class PodSpec(msgspec.Struct, frozen=True):
     def pulls(
         self, name: str | None, facts: ImagePullFacts | None
     ) -> dict[str | None, set[str | None]]:
-        """The images that may be pulled for a container, with their policies; empty without it.
-
-        Args:
-            name: of the container; None: any of the pod's.
-            facts: of the kubelet, which defaults what a manifest leaves out; None: not known.
-        """
+        """Images that may be pulled for a container (None: any), with policies by ``facts``."""
         found = dict[str | None, set[str | None]]()
 
         def add(image: str | None, policy: str | None) -> None:
@@ -160,7 +150,6 @@ class PodSpec(msgspec.Struct, frozen=True):
         return found
 
     def agrees(self, other: PodSpec) -> bool:
-        """Whether two lists say the same."""
         return (self.fixed, self.is_static) == (other.fixed, other.is_static)
 
     @property
@@ -191,11 +180,7 @@ class PodSpec(msgspec.Struct, frozen=True):
 def specs_of(
     pods: PodRegister, ts_ns: int, uid: str | None, namespace: str, name: str
 ) -> tuple[PodSpec, ...] | str:
-    """All versions of a pod's spec, the one that its lists showed at a time first.
-
-    Returns:
-        what is missing, where no list shows the pod, or not one that can be read.
-    """
+    """All versions of a pod's spec, that of the time first; or what is missing to read one."""
     listed = pods.at(ts_ns, uid, namespace, name)
     if listed is None:
         return "the pod's spec"

@@ -13,6 +13,7 @@ doubtful stamps       two lines disagree about when something was
 steps of the clock    from there on, lines and files may go by two clocks, until another process
 config lines          a pod that the kubelet's list shows and no line shows: its lines are lost
 classes of lines      a process that is seen to log none of a class: it was filtered out
+names and IDs         where those of two sources do not join, nothing of them can be compared
 ====================  ===========================================================================
 
 Two questions are different. :meth:`Coverage.missing` asks whether a line can have been lost in a
@@ -28,6 +29,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, dispute_of, stamps_of
 from kubeledger.model.bodies.cgroups import QOSCgroupsUpdated
@@ -54,6 +56,7 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, LogThinned
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
+from kubeledger.verify.evidence.identities import UNJOINED
 from kubeledger.verify.evidence.line_classes import OWED, RESTS_ON, LoggedClasses, LostRecords
 from kubeledger.verify.evidence.sync_loop import PeriodicActivity, PodsWithoutAdd
 
@@ -105,16 +108,17 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     phrase: str
 
     def holds(self, ts_ns: int) -> bool:
-        """Whether it concerns a time."""
-        return (self.from_ts_ns is None or self.from_ts_ns <= ts_ns) and (
-            self.to_ts_ns is None or ts_ns < self.to_ts_ns
-        )
+        return self.touches(ts_ns, ts_ns)
 
     def touches(self, start_ns: int, end_ns: int) -> bool:
-        """Whether it concerns any time of a span."""
         return (self.from_ts_ns is None or self.from_ts_ns <= end_ns) and (
             self.to_ts_ns is None or start_ns < self.to_ts_ns
         )
+
+
+def _loss(phrase: str, from_ts_ns: int | None = None, to_ts_ns: int | None = None) -> Loss:
+    """One that no record shows."""
+    return Loss(from_ts_ns=from_ts_ns, to_ts_ns=to_ts_ns, seq=0, phrase=phrase)
 
 
 class Coverage:
@@ -141,7 +145,6 @@ class Coverage:
     """Kinds of the records that this needs."""
 
     def __init__(self) -> None:
-        """Nothing is known yet."""
         self._thinned: list[tuple[int, LogThinned]] = []
         self._starts: list[tuple[int, int, bool]] = []
         self._start_times: list[int] = []
@@ -158,6 +161,7 @@ class Coverage:
         self._lines = PeriodicActivity("lines", SIGNALS_NS)
         self._exits: list[int] = []
         self._two_clocks: list[tuple[int, int, int | None]] = []
+        self._unjoined = False
         self._line_ends: tuple[int, int] | None = None
         self._evicted: list[int] = []
         self._holes: list[tuple[int, int]] = []
@@ -167,7 +171,6 @@ class Coverage:
     # First reading -----------------------------------------------------------------------
 
     def note(self, record: Record) -> None:
-        """Take in a record; others than those it knows change nothing."""
         body, ts_ns = record.body, record.ts_ns
         self._classes.note(record)
         if isinstance(body, EvictionSignalObserved):
@@ -208,17 +211,19 @@ class Coverage:
     def _note_stamp(self, seq: int, body: FindingReported) -> None:
         self._is_disordered |= body.finding == _DISORDERED
         dispute = dispute_of(body.message) if body.finding == LINES_DISAGREE else None
-        stamps = stamps_of(dispute) if dispute is not None else ()
-        if stamps:
+        if dispute is not None and (stamps := stamps_of(dispute)):
             self._stamps.append((seq, stamps))
 
-    def settle(self, two_clocks: Iterable[tuple[int, int, int | None]] = ()) -> None:
+    def settle(
+        self, two_clocks: Iterable[tuple[int, int, int | None]] = (), *, unjoined: bool = False
+    ) -> None:
         """Find what is missing by all that was noted; as often as more of it was.
 
         Args:
-            two_clocks: spans in which lines and files may go by two clocks: the record of the
-                step, from, to; see ``Times.two_clocks``.
+            two_clocks: of ``Times.two_clocks``.
+            unjoined: sources call pods by other names; see ``identities``.
         """
+        self._unjoined = unjoined
         self._poison, self._missing, self._gaps = [], [], []
         self._two_clocks = list(two_clocks)
         self._starts.sort()
@@ -242,6 +247,8 @@ class Coverage:
             self._add(seq, _STAMP, poison=around)
         for seq, from_ns, to_ns in self._two_clocks:
             self._add(seq, _STEP, poison=(from_ns, to_ns))
+        if unjoined:
+            self._add(0, UNJOINED, poison=(None, None))
         for pod in self._pods_without_add.found():
             span = pod.from_ts_ns, pod.to_ts_ns
             phrase = f"the log's lines about pod {pod.name}, which are lost"
@@ -265,11 +272,11 @@ class Coverage:
         self, seq: int, phrase: str, *, poison: Span, missing: Span | None = None, gap: bool = False
     ) -> None:
         """A loss: what it poisons, where lines are missing, and whether those are all lines."""
-        losses = [(self._poison, poison)]
-        losses += [] if missing is None else [(self._missing, missing)]
-        losses += [] if missing is None or not gap else [(self._gaps, missing)]
-        for noted, (from_ns, to_ns) in losses:
-            noted.append(Loss(from_ts_ns=from_ns, to_ts_ns=to_ns, seq=seq, phrase=phrase))
+        self._poison.append(replace(_loss(phrase, *poison), seq=seq))
+        if missing is not None:
+            loss = replace(_loss(phrase, *missing), seq=seq)
+            self._missing.append(loss)
+            self._gaps += [loss] if gap else []
 
     def _thin(self, seq: int, body: LogThinned) -> None:
         phrase = (
@@ -282,9 +289,8 @@ class Coverage:
             self._add(seq, phrase, poison=(None, None), missing=(None, None))
             return
         # Lines may have been lost for three times as long as it takes to see it.
-        reach_ns = (
-            3 * (body.to_ts_ns - body.from_ts_ns) // max(1, body.beats_missing + body.lines_cut)
-        )
+        lost = max(1, body.beats_missing + body.lines_cut)
+        reach_ns = 3 * (body.to_ts_ns - body.from_ts_ns) // lost
         end_ns, last_ns = self.next_start(body.to_ts_ns), body.to_ts_ns + reach_ns
         before_ns = self._unwatched_before(body.from_ts_ns - max(reach_ns, _BEFORE_NS))
         poison = before_ns, None if end_ns is None else max(end_ns, last_ns)
@@ -305,13 +311,10 @@ class Coverage:
         self._evicted.sort()
         self._exits.sort()
         first_ns, last_ns = self._signals.ends() or (0, 0)
-        holes = [
-            hole
-            for gap in self._lines.gaps()
-            if first_ns <= gap.from_ts_ns and gap.to_ts_ns <= last_ns
-            for hole in self._holes_between(gap.from_ts_ns, gap.to_ts_ns)
-        ]
-        self._holes = sorted(holes)[:_HOLES_MAX]
+        gaps = [(gap.from_ts_ns, gap.to_ts_ns) for gap in self._lines.gaps()]
+        inside = [gap for gap in gaps if first_ns <= gap[0] and gap[1] <= last_ns]
+        self._holes = sorted(hole for gap in inside for hole in self._holes_between(*gap))
+        del self._holes[_HOLES_MAX:]
         self._hole_ends = [end for _, end in self._holes]
 
     def _holes_between(self, last_ns: int, next_ns: int) -> list[tuple[int, int]]:
@@ -327,14 +330,11 @@ class Coverage:
             if not from_start or exit_ns - from_ns > SILENCE_NS:
                 found.append((from_ns, ts_ns))
             from_ns = ts_ns
-        longest = EVICTING_NS if self._evicts_in(from_ns - SIGNALS_NS, next_ns) else SILENCE_NS
-        if next_ns - from_ns > longest:
+        index = bisect_left(self._evicted, from_ns - SIGNALS_NS)
+        evicts = any(ts_ns <= next_ns for ts_ns in self._evicted[index : index + 1])
+        if next_ns - from_ns > (EVICTING_NS if evicts else SILENCE_NS):
             found.append((from_ns, next_ns))
         return found
-
-    def _evicts_in(self, start_ns: int, end_ns: int) -> bool:
-        index = bisect_left(self._evicted, start_ns)
-        return index < len(self._evicted) and self._evicted[index] <= end_ns
 
     # Second reading ----------------------------------------------------------------------
 
@@ -349,16 +349,12 @@ class Coverage:
             owed: it is not there, and its own lines may not be logged.
             by_lines: lines between two steps of the clock are compared, and no file.
         """
-        losses = (loss for loss in self._poison if loss.holds(ts_ns))
-        loss = next(
-            (each for each in losses if not (by_lines and each.seq and each.phrase == _STEP)), None
-        )
-        if loss is None:
-            classes = RESTS_ON.get(kind, ()) + (OWED.get(kind, ()) if owed else ())
-            unlogged = self._classes.unlogged(ts_ns, classes)
-            if unlogged is not None:
-                return Loss(from_ts_ns=None, to_ts_ns=None, seq=0, phrase=unlogged.phrase)
-        return loss
+        for loss in self._poison:
+            if loss.holds(ts_ns) and not (by_lines and loss.seq and loss.phrase == _STEP):
+                return loss
+        classes = RESTS_ON.get(kind, ()) + (OWED.get(kind, ()) if owed else ())
+        unlogged = self._classes.unlogged(ts_ns, classes)
+        return None if unlogged is None else _loss(unlogged.phrase)
 
     @property
     def is_of_log(self) -> bool:
@@ -373,23 +369,23 @@ class Coverage:
         """
         return self._is_disordered or len(self._stamps) >= _OUT_OF_STEP
 
-    def has_two_clocks(self, ts_ns: int, *, by_lines: bool = False) -> bool:
-        """Whether times of two sources, around that time, may not be compared.
+    def is_apart(self, ts_ns: int, *, by_lines: bool = False) -> bool:
+        """Whether two sources, around that time, may not be compared, nor their times.
 
-        Lines between two steps that the log shows go by one.
+        Lines between two steps that the log shows go by one clock.
         """
-        return any(
+        return self._unjoined or any(
             start <= ts_ns and (end is None or ts_ns < end) and not (seq and by_lines)
             for seq, start, end in self._two_clocks
         )
 
-    def missing(self, start_ns: int, end_ns: int) -> Loss | None:
-        """Whether a line of the kubelet's log, or a record, may be missing in a span.
+    def is_watched(self, ts_ns: int) -> bool:
+        """Whether periodic lines around a time would show that lines before it are lost."""
+        first_ns, last_ns = self._signals.ends() or (0, -1)
+        return not self.is_of_log or first_ns <= ts_ns <= last_ns
 
-        Args:
-            start_ns: start of the span.
-            end_ns: its end; the same as the start for an instant.
-        """
+    def missing(self, start_ns: int, end_ns: int) -> Loss | None:
+        """Whether a line of the kubelet's log, or a record, may be missing in a span."""
         return self._lost_in(self._missing, start_ns, end_ns)
 
     def silent(self, start_ns: int, end_ns: int) -> Loss | None:
@@ -404,19 +400,17 @@ class Coverage:
 
     def _lost_in(self, losses: Sequence[Loss], start_ns: int, end_ns: int) -> Loss | None:
         if self._line_ends is None:
-            return Loss(from_ts_ns=None, to_ts_ns=None, seq=0, phrase="the kubelet's log")
+            return _loss("the kubelet's log")
         first_ns, last_ns = self._line_ends
         if start_ns < first_ns and not self._begins_complete:
-            return Loss(from_ts_ns=None, to_ts_ns=first_ns, seq=0, phrase=_BEFORE_LOG)
+            return _loss(_BEFORE_LOG, None, first_ns)
         if end_ns > last_ns:
-            return Loss(from_ts_ns=last_ns, to_ts_ns=None, seq=0, phrase=_AFTER_LOG)
+            return _loss(_AFTER_LOG, last_ns)
         loss = next((loss for loss in losses if loss.touches(start_ns, end_ns)), None)
         if loss is not None:
             return loss
         hole = self.hole(start_ns, end_ns)
-        if hole is not None:
-            return Loss(from_ts_ns=hole[0], to_ts_ns=hole[1], seq=0, phrase=_HOLE)
-        return self._cut_start(start_ns, end_ns)
+        return self._cut_start(start_ns, end_ns) if hole is None else _loss(_HOLE, *hole)
 
     def _cut_start(self, start_ns: int, end_ns: int) -> Loss | None:
         """A process whose log does not hold its first lines, in the middle of the log."""
@@ -439,15 +433,10 @@ class Coverage:
         return bool(self._starts) and self._starts[0][2]
 
     def is_past(self, ts_ns: int) -> bool:
-        """Whether a time is after the last line of the log."""
         return self._line_ends is not None and ts_ns > self._line_ends[1]
 
     def unbroken_from(self, ts_ns: int) -> int:
-        """The earliest time from which on no part is :meth:`silent` up to a time.
-
-        Args:
-            ts_ns: the end of the span.
-        """
+        """The earliest time from which on no part is :meth:`silent` up to a time."""
         if self._line_ends is None or ts_ns > self._line_ends[1]:
             return ts_ns + 1
         from_ns = 0 if self._begins_complete else self._line_ends[0]
@@ -459,9 +448,8 @@ class Coverage:
             return ts_ns + 1
         if index:
             from_ns = max(from_ns, self._hole_ends[index - 1])
-        for start_ns, _, from_start in reversed(
-            self._starts[: bisect_right(self._start_times, ts_ns)]
-        ):
+        past = bisect_right(self._start_times, ts_ns)
+        for start_ns, _, from_start in reversed(self._starts[:past]):
             if not from_start:
                 return max(from_ns, start_ns)
         return from_ns

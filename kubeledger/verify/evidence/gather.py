@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
-from operator import attrgetter
+from itertools import chain, groupby
+from operator import attrgetter, itemgetter
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.resources import name_key
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.builder import IntervalBuilder, Surroundings
 from kubeledger.verify.evidence.coverage import Coverage
-from kubeledger.verify.evidence.history_entries import HistoryEntry
+from kubeledger.verify.evidence.history_entries import POD_ENDS, HistoryEntry
 from kubeledger.verify.evidence.pod_intervals import ContainerRun, PodHistory
 from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process, Processes
@@ -28,6 +29,10 @@ _LAG_NS: Final = 10 * NS_PER_S
 _CALLS: Final = frozenset(
     {"add", "update", "delete", "remove", "evicted", "preempted", "terminating", "ending_event"}
 )
+
+_RUN: Final = frozenset({"started", "killed", "died"})
+_SETTLED_MIN: Final = 32
+"""Fewer entries of a pod are not looked through for what is not needed any more."""
 
 Entries = Mapping[str, Mapping[str | None, Sequence[HistoryEntry]]]
 """``namespace/name`` -> UID -> signs, in any order."""
@@ -73,16 +78,7 @@ def gather(
     coverage: Coverage,
     specs: PodRegister,
 ) -> Gathered:
-    """Make the active intervals of all pods.
-
-    Args:
-        entries: of all pods.
-        lists: whose list -> times, in order.
-        processes: settled, like all that follow.
-        iterations: of the sync loops.
-        coverage: what may be missing.
-        specs: the pods' objects.
-    """
+    """The active intervals of all pods, by what is settled; ``lists``: whose -> times, in order."""
     found = Gathered(listed=lists["kubelet"])
     by_key: dict[str, tuple[str, str | None, list[HistoryEntry]]] = {}
     for full_name, of_name in entries.items():
@@ -114,11 +110,8 @@ def gather(
         history.runs = _runs(own)
         history.calls = _calls(own)
         history.listed_alive_ns = _listed_alive(own, lists)
-        history.failures = [
-            entry for entry in own if entry.listing is not None and entry.listing.failed
-        ]
-        builder = IntervalBuilder(history, own, around)
-        history.intervals = builder.intervals()
+        history.failures = [each for each in own if each.listing and each.listing.failed]
+        history.intervals = IntervalBuilder(history, own, around).intervals()
         if history.intervals or history.runs:
             found.pods[key] = history
     return found
@@ -155,9 +148,8 @@ def _first_ns(entries: Sequence[HistoryEntry]) -> int:
 
 
 def _created_ns(entries: Sequence[HistoryEntry]) -> int | None:
-    times = [
-        s.listing.created_ns for s in entries if s.listing is not None and not s.listing.mirror
-    ]
+    lists = [each.listing for each in entries if each.listing and not each.listing.mirror]
+    times = (listing.created_ns for listing in lists)
     return min((ts_ns for ts_ns in times if ts_ns is not None), default=None)
 
 
@@ -180,6 +172,51 @@ def _runs(entries: Sequence[HistoryEntry]) -> list[ContainerRun]:
         last[run.name] = run
         _note(run, entry)
     return list(by_id.values())[-_RUNS_MAX:]
+
+
+def still_asked(entries: list[HistoryEntry], before_ns: int) -> list[HistoryEntry]:
+    """Without the middle of what is told of a pod in rows, which says nothing of later times.
+
+    Of the runs of a container those go between the first and the one that began last by then; of
+    lists that show the pod alike, and of updates, those between the first and the last in a row.
+
+    Args:
+        entries: of the pod, in any order.
+        before_ns: nobody asks for earlier times.
+    """
+    if sum(entry.ts_ns < before_ns for entry in entries) < _SETTLED_MIN:
+        return entries
+    kept: list[HistoryEntry] = []
+    rows: dict[str, list[HistoryEntry]] = {}
+    runs: dict[str | None, dict[str | None, list[HistoryEntry]]] = {}
+    names = {entry.container_id: entry.container for entry in entries if entry.container}
+    for entry in sorted(entries, key=attrgetter("ts_ns", "seq")):
+        if entry.ts_ns >= before_ns:
+            kept.append(entry)
+        elif entry.what in _RUN and entry.word not in POD_ENDS:
+            name = entry.container or names.get(entry.container_id)
+            runs.setdefault(name, {}).setdefault(entry.container_id, []).append(entry)
+        elif entry.listing is not None or entry.what in _CALLS:
+            row = rows.setdefault("" if entry.listing is None else entry.listing.by, [])
+            if row and not _is_alike(row[-1], entry):
+                kept += row
+                row.clear()
+            row[1:] = [entry]
+        else:
+            kept.append(entry)
+    for of_name in runs.values():
+        began = [any(entry.what == "started" for entry in run) for run in of_name.values()]
+        last = len(began) - 1 - began[::-1].index(True) if any(began) else 0
+        first, *others = of_name.values()
+        kept += chain(first, *others[max(last - 1, 0) :])
+    return [*kept, *chain.from_iterable(rows.values())]
+
+
+def _is_alike(entry: HistoryEntry, other: HistoryEntry) -> bool:
+    if entry.listing is None or other.listing is None:
+        return entry.what == other.what == "update"
+    one, two = (replace(each, running=each.running[:1]) for each in (entry.listing, other.listing))
+    return one == two and one.alive
 
 
 def _calls(entries: Sequence[HistoryEntry]) -> list[HistoryEntry]:
@@ -215,16 +252,13 @@ def _listed_alive(
     A list that shows the same again leaves no record: it was shown until another state is.
     """
     found: list[int] = []
-    listed = sorted(
-        (s for s in entries if s.listing is not None),
-        key=lambda s: (s.listing and s.listing.by, s.ts_ns),
-    )
-    for by, of_source in groupby(listed, key=lambda s: s.listing.by if s.listing else ""):
+    shown = ((e.listing.by, e.ts_ns, e.listing.alive) for e in entries if e.listing)
+    listed = sorted(shown, key=itemgetter(0, 1))
+    for by, of_source in groupby(listed, key=itemgetter(0)):
         times, states = lists[by], list(of_source)
-        for index, entry in enumerate(states):
-            if entry.listing is None or not entry.listing.alive:
-                continue
-            later = states[index + 1].ts_ns if index + 1 < len(states) else times[-1] + 1
-            last = times[bisect_left(times, later) - 1]
-            found += (entry.ts_ns, max(last - _LAG_NS, entry.ts_ns - _LAG_NS))
+        for index, (_, ts_ns, is_alive) in enumerate(states):
+            if is_alive:
+                later = states[index + 1][1] if index + 1 < len(states) else times[-1] + 1
+                last = times[bisect_left(times, later) - 1]
+                found += (ts_ns, max(last, ts_ns) - _LAG_NS)
     return (min(found), max(found)) if found else None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.statuses import statuses_in
 from kubeledger.kubelet.lifecycle.state import TERMINAL_PHASES
@@ -47,11 +48,9 @@ class Listing(msgspec.Struct, frozen=True):
     """What a list shows of a pod.
 
     Attributes:
-        by: whose list it is.
         alive: it is there, in no final phase.
         final: it is there, in a final phase.
         running: (n,) names of containers that run.
-        created_ns: when the API server made it.
         mirror: it is the API's image of a static pod.
         failed: reason and words of a pod whose phase is Failed; None for any other.
     """
@@ -71,12 +70,10 @@ class HistoryEntry(msgspec.Struct, frozen=True):
     Attributes:
         what: the config line's operation, or what happened.
         word: reason, config source, or event; empty for none.
-        container: its name; None where none is named.
         container_id: bare ID; None as above.
         sandbox: the container is the pod's sandbox; None when not known.
         number: exit code, grace period in seconds, or line of the log that a config line is;
             None when not reported.
-        listing: of a list.
         other: the pod for which it is preempted; None as above.
     """
 
@@ -118,7 +115,7 @@ def entry_of(record: Record) -> tuple[Who, HistoryEntry] | None:
         return None
     found = read(record.ts_ns, record.seq, record.body)
     if found is not None and found[1].what == "add" and record.evidence:
-        return found[0], msgspec.structs.replace(found[1], number=record.evidence[0].line)
+        return found[0], replace(found[1], number=record.evidence[0].line)
     return found
 
 
@@ -127,12 +124,7 @@ def _who(body: Any) -> Who:  # noqa: ANN401  (any body about a pod)
 
 
 def _reads(what: What, word: str = "", number: str = "") -> Read:
-    """A reader of what happened to a pod, or to a container of it.
-
-    Args:
-        word: field of the body that holds the word; empty for none.
-        number: as ``word``.
-    """
+    """A reader of what happened to a pod, or a container; ``word``, ``number``: their fields."""
 
     def read(ts_ns: int, seq: int, body: Any) -> tuple[Who, HistoryEntry]:  # noqa: ANN401 # any body
         return _who(body), HistoryEntry(
@@ -210,11 +202,8 @@ def _failed(status: dict[str, Any]) -> tuple[str, str] | None:
 
 
 def _running(status: dict[str, Any]) -> list[str]:
-    return [
-        str(entry.get("name"))
-        for entry in statuses_in(status)
-        if (entry.get("state") or {}).get("running")
-    ]
+    runs = (each for each in statuses_in(status) if (each.get("state") or {}).get("running"))
+    return [str(each.get("name")) for each in runs]
 
 
 Read = Callable[[int, int, Any], tuple[Who, HistoryEntry] | None]

@@ -14,11 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from kubeledger.model.bodies.devicemanager import (
-    ClaimPrepared,
-    ClaimReleased,
-    DevicesAllocated,
-)
+from kubeledger.model.bodies.devicemanager import ClaimPrepared, ClaimReleased, DevicesAllocated
 from kubeledger.model.bodies.eviction import NodeConditionsChanged
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
@@ -110,17 +106,9 @@ def file_of_cgroup(text: str) -> str:
 
 
 def reduced(
-    text: str,
-    hide: Callable[[dict[str, str]], dict[str, str]],
-    is_file: Callable[[str], bool],
+    text: str, hide: Callable[[dict[str, str]], dict[str, str]], is_file: Callable[[str], bool]
 ) -> str:
-    """What is read of a line, and nothing else.
-
-    Args:
-        text: of the line.
-        hide: what takes the place of the parts of a fact, by their names in the forms above.
-        is_file: whether a name is one of a cgroup's files.
-    """
+    """What is read of a line; ``hide``: what takes the place of the named parts of a fact."""
     said = [words for words in (EVENT_SENT, SYNC_FAILED, HINTS_OF_A_POD, NO_HINT) if words in text]
     if HINTS in text and HINTS_OF_A_POD not in said:
         said.append(HINTS)
@@ -255,7 +243,6 @@ class LoggedClasses:
     """Kinds of the records that this needs."""
 
     def __init__(self) -> None:
-        """Nothing is known yet."""
         self.is_read = False
         # class -> minute -> the first and the last such line in it
         self._seen: dict[LineClass, dict[int, tuple[int, int]]] = {c: {} for c in _CLASSES}
@@ -264,16 +251,13 @@ class LoggedClasses:
         self._logged: dict[LineClass, list[bool]] = {}
 
     def note(self, record: Record) -> None:
-        """Take in a record; one of another kind changes nothing."""
         of = self._of_kind.get(type(record.body))
         if of is None:
             self.is_read = self.is_read or isinstance(record.body, ImportCompleted)
             return
         if record.evidence and not any(_is_own_line(piece, of) for piece in record.evidence):
             return
-        minutes, ts_ns = self._seen[of], record.ts_ns
-        first_ns, last_ns = minutes.get(ts_ns // (60 * NS_PER_S), (ts_ns, ts_ns))
-        minutes[ts_ns // (60 * NS_PER_S)] = min(first_ns, ts_ns), max(last_ns, ts_ns)
+        _see(self._seen[of], record.ts_ns)
 
     def settle(self, starts: Sequence[int]) -> None:
         """Find what each process logs; ``starts``: when processes began, ascending."""
@@ -282,6 +266,11 @@ class LoggedClasses:
             times = sorted(ns for ends in minutes.values() for ns in ends)
             at = [0, *(bisect_right(times, start - 1) for start in starts), len(times)]
             self._logged[of] = [until > since for since, until in pairwise(at)]
+            # The first and the last of a process will do, though another start may part them yet.
+            self._seen[of] = {}
+            for since, until in pairwise(at):
+                for ts_ns in (*times[since:until][:1], *times[since:until][-1:]):
+                    _see(self._seen[of], ts_ns)
 
     def unlogged(self, ts_ns: int, classes: Iterable[LineClass]) -> LineClass | None:
         """The first of some classes that the process of a time is not seen to log."""
@@ -289,6 +278,11 @@ class LoggedClasses:
             return None
         process = bisect_right(self._bounds, ts_ns)
         return next((each for each in classes if not self._logged[each][process]), None)
+
+
+def _see(minutes: dict[int, tuple[int, int]], ts_ns: int) -> None:
+    first_ns, last_ns = minutes.get(ts_ns // (60 * NS_PER_S), (ts_ns, ts_ns))
+    minutes[ts_ns // (60 * NS_PER_S)] = min(first_ns, ts_ns), max(last_ns, ts_ns)
 
 
 # Records that the ledger knows it lost, gathered from a history's records in any order.
@@ -301,12 +295,10 @@ class LostRecords:
     """Kinds of the records that this needs."""
 
     def __init__(self) -> None:
-        """Nothing is lost yet."""
         self._losses: list[tuple[int, RecordsLost]] = []
         self._completed: set[str] = set()
 
     def note(self, record: Record) -> None:
-        """Take in a record; one of another kind changes nothing."""
         match record.body:
             case RecordsLost() as body:
                 self._losses.append((record.seq, body))

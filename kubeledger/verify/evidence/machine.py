@@ -60,7 +60,6 @@ class Machine:
         self.disputes: dict[int, list[Contradiction]] = {}
 
     def note(self, record: Record) -> None:
-        """Take in a record of the first reading."""
         match record.body:
             case NodeObserved() as body:
                 self._noted.append((record.ts_ns, record.seq, body))
@@ -111,15 +110,9 @@ class Machine:
             if Quantity.from_api(written).value() != logged:
                 line = self._capacities[0].seq if self._capacities else seq
                 why = f"the node object and the kubelet's log have different capacities of {name}"
-                found = Contradiction(
-                    ts_ns=ts_ns,
-                    subject="node",
-                    why=why,
-                    sides=(
-                        Side(seq=seq, says=f"the node object has a capacity of {written}"),
-                        Side(seq=line, says=f"the machine has {logged}"),
-                    ),
-                )
+                written_side = Side(seq=seq, says=f"the node object has a capacity of {written}")
+                sides = written_side, Side(seq=line, says=f"the machine has {logged}")
+                found = Contradiction(ts_ns=ts_ns, subject="node", why=why, sides=sides)
                 self.disputes.setdefault(seq, []).append(found)
 
 
@@ -188,11 +181,9 @@ class FollowedMemory:
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known what the manager holds."""
         return self._manager is not None
 
     def forget(self) -> None:
-        """Nothing is known any more."""
         self._manager = None
 
     def restart(self) -> None:
@@ -215,23 +206,13 @@ class FollowedMemory:
     def would_give(
         self, pod: Pod, container: Container, affinity: TopologyHint
     ) -> tuple[int, ...] | str:
-        """NUMA nodes of which a container would get memory, or why it would get none.
-
-        Raises:
-            ValueError: nothing is known of the machine.
-        """
-        if self._manager is None:
-            raise ValueError("nothing is known of the machine")
+        """NUMA nodes of which a container would get memory, or why it would get none."""
+        assert self._manager is not None  # is_known
         return _given(self._manager.copy(), pod, container, affinity)
 
     def hints(self, pod: Pod, container: Container | None) -> Mapping[str, Hints] | None:
-        """Hints for a container, or for a pod as a whole; None where the kubelet crashes.
-
-        Raises:
-            ValueError: nothing is known of the machine.
-        """
-        if self._manager is None:
-            raise ValueError("nothing is known of the machine")
+        """Hints for a container, or for a pod as a whole; None where the kubelet crashes."""
+        assert self._manager is not None  # is_known
         policy, state = self._manager.policy, self._manager.state
         try:
             if container is None:
@@ -241,14 +222,12 @@ class FollowedMemory:
             return None
 
     def give(self, pod: Pod, container: Container, nodes: frozenset[int]) -> None:
-        """A container got memory of these nodes."""
         if self._manager is not None:
             affinity = TopologyHint(mask_of(nodes), preferred=False)
             if _given(self._manager, pod, container, affinity) != tuple(sorted(nodes)):
                 self.forget()
 
     def take_back(self, pod: str, container: str) -> None:
-        """A container gave back what it had."""
         if self._manager is not None:
             try:
                 self._manager.policy.remove_container(self._manager.state, pod, container)
@@ -300,9 +279,7 @@ class Offer(NamedTuple):
     """Hints that were generated for a pod or container.
 
     Attributes:
-        record: that shows them.
         pod: its key.
-        body: of the record.
         hints: what is merged, resource -> hints.
         missing: providers whose hints are not known, as noun phrases.
     """
@@ -318,7 +295,6 @@ class Affinity(NamedTuple):
     """What the topology manager stored for a container.
 
     Attributes:
-        seq: of the decision.
         hints: (n,) that it may have stored; more than one where sources differ.
         without_topology: resources that had no hints: their devices have no NUMA nodes.
     """
@@ -336,7 +312,6 @@ class Alignment:
         self._stored: dict[str, dict[str, Affinity]] = {}
 
     def restarted(self) -> None:
-        """A new process knows none."""
         self._offers.clear()
         self._stored.clear()
 
@@ -354,7 +329,6 @@ class Alignment:
         self._offers[offer.record.seq] = offer
 
     def offered(self, seq: int | None) -> Offer | None:
-        """The offer of a record."""
         return None if seq is None else self._offers.get(seq)
 
     def store(self, pod: str, container: str | None, affinity: Affinity) -> None:

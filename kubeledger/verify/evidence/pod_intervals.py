@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.statuses import ALWAYS, NEVER, ON_FAILURE, policy_restarts
 from kubeledger.model.record import Record
@@ -38,7 +39,6 @@ class ContainerRun(msgspec.Struct):
         sandbox: it is the pod's sandbox; None when not known.
         started_ns, killed_ns, died_ns: as records show; None where none does.
         started_seq, killed_seq, died_seq: their records; 0 for none.
-        exit_code: None when not known.
         shown: (time, record) of the last relist that showed it to run.
     """
 
@@ -66,14 +66,6 @@ class ContainerRun(msgspec.Struct):
         """Whether that says that it was killed, or died."""
         return self.is_dead(by) or _is_known(self.killed_ns, self.killed_seq, by)
 
-    def is_observed(self, by: Record) -> bool:
-        """Whether that, and not only a kill, shows it."""
-        return self.is_started(by) or self.is_dead(by)
-
-    def is_known_by(self, by: Record) -> bool:
-        """Whether that shows it."""
-        return self.is_started(by) or self.has_ended(by)
-
 
 def _is_known(ts_ns: int | None, seq: int, by: Record) -> bool:
     return ts_ns is not None and seq > 0 and (ts_ns, seq) < (by.ts_ns, by.seq)
@@ -85,7 +77,6 @@ class PodActiveInterval(msgspec.Struct, kw_only=True):
     Attributes:
         key: UID, or ``namespace/name`` where no record shows a UID.
         source: ``api``, ``file``, ``http``; None when not known.
-        process: number of the kubelet process.
         seq: the first record that shows it.
         add_seq, added_ns: the line that added it; None where no line shows that. ``add_line`` is
             its place in the log: what one line adds is admitted in one iteration, older pods first.
@@ -127,19 +118,18 @@ class PodActiveInterval(msgspec.Struct, kw_only=True):
     returned: bool = False
     start_time_unknown: bool = False
 
+    def note_add(self, entry: HistoryEntry) -> None:
+        """A config source adds it."""
+        self.add_seq, self.added_ns, self.add_line = entry.seq, entry.ts_ns, entry.number
+        self.source = entry.word or None
+
     @property
     def is_static(self) -> bool:
-        """Whether it came from a file or a URL."""
         return self.source in ("file", "http")
 
     @property
     def full_name(self) -> str:
-        """``namespace/name``."""
         return f"{self.namespace}/{self.name}"
-
-    def may_count(self, start_ns: int, end_ns: int) -> bool:
-        """Whether it can have been active at some instant of a span."""
-        return self.since_ns <= end_ns and (self.ended_ns is None or self.ended_ns >= start_ns)
 
     def must_count(self, start_ns: int, end_ns: int) -> bool:
         """Whether it was active through the whole of a span, if no line of its end is lost."""
@@ -250,7 +240,6 @@ class Restarting:
         return self._policy == ALWAYS and all(c.restart_policy in (None, ALWAYS) for c in each)
 
     def is_init(self, name: str) -> bool:
-        """Whether it is one of the initialization, a sidecar among them."""
         return name in self._inits
 
     @property
@@ -287,12 +276,7 @@ def _restarts(policy: str | None, exit_code: int | None) -> bool | None:
 
 
 def ran_out(ends: Mapping[str, HistoryEntry], policy: Restarting) -> bool:
-    """Whether a pod has ended, as none of its containers is started again.
-
-    Args:
-        ends: container -> its last death; all that started are among them.
-        policy: of the pod.
-    """
+    """Whether a pod has ended, by the last deaths (``ends``) of all its containers that started."""
     if policy.always or policy.has_sidecars:
         return False
     failed = [n for n, entry in ends.items() if policy.is_init(n) and entry.number not in (0, None)]
@@ -329,7 +313,7 @@ def inherited(
                 ),
                 None,
             )
-            last = msgspec.structs.replace(
+            last = replace(
                 last,
                 process=process.number,
                 since_ns=process.started_ns,

@@ -31,7 +31,6 @@ class ListedInstance(msgspec.Struct):
     """One instance of a container as lists show it.
 
     Attributes:
-        name: of the container.
         seen_ns: when it is shown first, by the record ``seq``.
         began_ns, ended_ns: when it was started and ended, to the second; None when no list says.
         ended: (time, record) of the first list that shows it ended; None when none does.
@@ -61,7 +60,6 @@ class ListedInstances:
         self._over: dict[str, tuple[int, int]] = {}
 
     def note(self, record: Record) -> None:
-        """Take in a list of the first reading."""
         body = record.body
         assert isinstance(body, PodListed)
         key = pod_key(body.pod_uid, body.namespace, body.pod) or ""
@@ -104,7 +102,6 @@ class ListedInstances:
         return found
 
     def of_pod(self, key: str) -> Mapping[str, ListedInstance]:
-        """ID -> instance, of the containers of a pod."""
         return self._of_pods.get(key, {})
 
     def instance(self, container_id: str | None) -> ListedInstance | None:
@@ -130,12 +127,7 @@ class ListedInstances:
         return counts.most_common(1)[0][0] if counts else None
 
     def disputed(self) -> Iterator[tuple[str, str, list[tuple[int, int, int]]]]:
-        """Instances of which lists count different restarts, though a restart makes another one.
-
-        Yields:
-            its container as a subject, its ID, and of each count the first list: (record, time,
-            count).
-        """
+        """Instances whose restarts lists count otherwise: container, ID, (record, time, count)."""
         for container_id, counts in self._restart_counts.items():
             if len(self._counts[container_id]) > 1:
                 sides = [(*first, count) for (_, count), first in counts.items()]
@@ -165,14 +157,14 @@ class ListedPod:
 
     Attributes:
         seq: record that showed it first.
-        ts_ns: its time.
         namespace, name, uid: identity; ``uid`` None when the list held none.
         created_ns: when the pod was made; None when it does not say.
         is_manifest: a static pod's manifest, in which nothing is defaulted.
+        raw: JSON of metadata, spec and status.
     """
 
     __slots__ = (
-        *("_raw", "_typed", "created_ns", "is_manifest", "name", "namespace", "seq", "ts_ns"),
+        *("_typed", "created_ns", "is_manifest", "name", "namespace", "raw", "seq", "ts_ns"),
         "uid",
     )
 
@@ -186,7 +178,7 @@ class ListedPod:
         self.uid = body.pod_uid
         self.created_ns = body.created_ts_ns
         self.is_manifest = body.listed_by == "manifest"
-        self._raw = raw
+        self.raw = raw
         self._typed = typed
 
     def as_(self, cls: type[T]) -> T:
@@ -199,13 +191,8 @@ class ListedPod:
         """
         found = self._typed.get(cls)
         if found is None:
-            found = self._typed[cls] = msgspec.json.decode(self._raw, type=cls)
+            found = self._typed[cls] = msgspec.json.decode(self.raw, type=cls)
         return found
-
-    @property
-    def raw(self) -> bytes:
-        """JSON of metadata, spec and status."""
-        return self._raw
 
 
 class PodRegister:
@@ -255,7 +242,6 @@ class PodRegister:
         return ListedPod(seq, ts_ns, body, shared, typed)
 
     def settle(self) -> None:
-        """Put versions in the order of time."""
         for versions in self._versions.values():
             versions.sort(key=lambda version: (version.ts_ns, version.seq))
         for keys in self._names.values():
@@ -315,10 +301,8 @@ def _object_of(body: PodListed) -> dict[str, Any]:
     kept = {key: status[key] for key in _STATUS_KEYS if key in status}
     for key in ("containerStatuses", "initContainerStatuses"):
         statuses = status.get(key)
-        resources = (
-            [_resources_of(entry) for entry in statuses] if isinstance(statuses, list) else []
-        )
-        if given := [entry for entry in resources if len(entry) > 1]:
+        each = map(_resources_of, statuses if isinstance(statuses, list) else ())
+        if given := [entry for entry in each if len(entry) > 1]:
             kept[key] = given
     return {"metadata": metadata, "spec": body.spec, "status": kept}
 

@@ -37,7 +37,6 @@ class Process(msgspec.Struct):
         number: of the process, from 0.
         pid: None when the form of the log has none.
         version: ``1.36.2``; None when nothing says.
-        seq: record of its start.
         started_ns: when its log begins.
         from_start: its log begins at its start; else it ran before ``started_ns``, too.
         ended_ns: when the next process started, at the latest; None for the last one.
@@ -101,7 +100,6 @@ class Processes:
     """Kinds of the records that this needs."""
 
     def __init__(self) -> None:
-        """None is known yet."""
         self.all: list[Process] = []
         self._starts: list[int] = []
         self._noted: list[tuple[int, int, KubeletStarted]] = []
@@ -109,7 +107,6 @@ class Processes:
         self.of_none: set[int] = set()
 
     def note(self, record: Record) -> None:
-        """Take in a record; one of another kind changes nothing."""
         match record.body:
             case KubeletStarted() as body:
                 self._noted.append((record.ts_ns, record.seq, body))
@@ -217,13 +214,12 @@ class Processes:
             return {}, None
         first, *others = self._accounts
         alike = {
-            name: setting
+            name: setting.decoded()
             for name, setting in first.body.settings.items()
             if all(_setting(other, name) == setting.value for other in others)
         }
         before = [a.seq for a in self._accounts if a.ts_ns <= process.started_ns]
-        seq = before[-1] if before else first.seq
-        return {n: s.decoded() for n, s in alike.items()}, seq
+        return alike, before[-1] if before else first.seq
 
 
 def is_one(process: Process | None, other: Process | None) -> bool:

@@ -29,13 +29,7 @@ _SLACK_NS = 15 * NS_PER_S
 
 
 class Gap(msgspec.Struct, frozen=True, kw_only=True):
-    """A time in which occurrences are missing.
-
-    Attributes:
-        activity: what should have been there.
-        period_ns: its period.
-        missing: occurrences that are not there.
-    """
+    """A time in which occurrences are missing."""
 
     activity: str
     period_ns: int
@@ -56,8 +50,6 @@ class PeriodicActivity(msgspec.Struct):
     """One regular act. Memory grows with its gaps, not with its occurrences.
 
     Attributes:
-        name: for people.
-        period_ns: how often it comes.
         longest_ns: the longest step between two of which the later follows.
     """
 
@@ -112,15 +104,8 @@ class PeriodicActivity(msgspec.Struct):
         for _, (first_ns, until_ns) in pairwise(runs):
             if first_ns - last_ns > self._step_max_ns:
                 missing = max(1, round((first_ns - last_ns) / self.period_ns) - 1)
-                found.append(
-                    Gap(
-                        activity=self.name,
-                        period_ns=self.period_ns,
-                        from_ts_ns=last_ns,
-                        to_ts_ns=first_ns,
-                        missing=missing,
-                    )
-                )
+                ends = {"from_ts_ns": last_ns, "to_ts_ns": first_ns, "missing": missing}
+                found.append(Gap(activity=self.name, period_ns=self.period_ns, **ends))
             last_ns = max(last_ns, until_ns)
         return found
 
@@ -143,7 +128,6 @@ class LoopIterations:
     """The sync loops of a node, from the first reading."""
 
     def __init__(self, times: Times) -> None:
-        """None is known yet."""
         self._times = times
         self._noted: dict[str, set[int]] = {"config": set(), "relists": set(), "preempted": set()}
         self._config: list[int] = []
@@ -164,7 +148,6 @@ class LoopIterations:
     """Kinds of the records that this needs."""
 
     def note(self, record: Record) -> None:
-        """Take in a record; one of another kind changes nothing."""
         body = record.body
         if isinstance(body, PodConfigChanged):
             self._noted["config"].add(record.ts_ns)
@@ -173,6 +156,13 @@ class LoopIterations:
             self._noted["preempted"].add(record.ts_ns)
         elif isinstance(body, self.KINDS) and not (isinstance(body, PodAdmitted) and body.inferred):
             self._noted["relists"].add(record.ts_ns)
+
+    def forget(self, before_ns: int) -> None:
+        """Nobody asks for earlier times; the last one before says that some was."""
+        for what in ("config", "relists"):
+            times = self._noted[what]
+            last_ns = max((ts_ns for ts_ns in times if ts_ns < before_ns), default=before_ns)
+            self._noted[what] = {ts_ns for ts_ns in times if ts_ns >= last_ns}
 
     def settle(self, unbroken_from: Callable[[int], int]) -> None:
         """Find the turns by all that was noted; see :meth:`Coverage.unbroken_from`."""
@@ -267,7 +257,6 @@ class PodsWithoutAdd:
     """Kinds of the records that this needs."""
 
     def __init__(self) -> None:
-        """Nothing is known yet."""
         self._starts: list[tuple[int, bool]] = []
         self._last_line_ns = 0
         self._adds: dict[str, list[int]] = {}
@@ -278,7 +267,6 @@ class PodsWithoutAdd:
         self._created: dict[tuple[str | None, str], int] = {}
 
     def note(self, record: Record) -> None:
-        """Take in a record; one of another kind changes nothing."""
         match record.body:
             case KubeletStarted() as body:
                 self.logged(record.ts_ns)
@@ -303,7 +291,6 @@ class PodsWithoutAdd:
                 self._victims.setdefault(pod, []).append((record.ts_ns, record.seq))
 
     def logged(self, ts_ns: int) -> None:
-        """The log has a line of that time."""
         self._last_line_ns = max(self._last_line_ns, ts_ns)
 
     def found(self) -> Iterator[PodWithoutAdd]:
@@ -339,10 +326,7 @@ class PodsWithoutAdd:
         for pod in {**self._listed, **self._victims}:
             ends = [(ts_ns, 0) for ts_ns in self._unlisted.get(pod, ())]
             rows = sorted([*ends, *self._listed.get(pod, ()), (1 << 62, 0)])
-            yield (
-                pod,
-                [(from_ns, to_ns, seq) for (from_ns, seq), (to_ns, _) in pairwise(rows) if seq],
-            )
+            yield pod, [(at_ns, to_ns, seq) for (at_ns, seq), (to_ns, _) in pairwise(rows) if seq]
 
 
 def _keys(uid: str | None, name: str) -> Iterable[str]:

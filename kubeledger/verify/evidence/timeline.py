@@ -23,8 +23,9 @@ import msgspec
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.record import Body, Record
 from kubeledger.verify.evidence.coverage import Coverage, Loss
-from kubeledger.verify.evidence.gather import Gathered, gather
+from kubeledger.verify.evidence.gather import Gathered, gather, still_asked
 from kubeledger.verify.evidence.history_entries import ENTRY_KINDS, HistoryEntry, entry_of
+from kubeledger.verify.evidence.identities import are_unjoined
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval, PodHistory
 from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process, Processes
@@ -50,15 +51,7 @@ class Active(msgspec.Struct, frozen=True):
 
 
 class Timeline:
-    """Everything that lives on one node.
-
-    Attributes:
-        coverage: what the records may lack.
-        processes: all kubelet processes.
-        specs: the pods' objects as lists show them.
-        iterations: of the sync loop.
-        pods: key -> pod.
-    """
+    """Everything that lives on one node."""
 
     KINDS: tuple[type[Body], ...] = (*Processes.KINDS, *ENTRY_KINDS)
     """Kinds of the records that this needs."""
@@ -81,7 +74,6 @@ class Timeline:
     # First reading -----------------------------------------------------------------------
 
     def note(self, record: Record) -> None:
-        """Take in a record; one of another kind changes nothing."""
         kind = type(record.body)
         if kind in Processes.KINDS:
             self.processes.note(record)
@@ -95,6 +87,13 @@ class Timeline:
             (uid, namespace, name), entry = found
             of_name = self._entries.setdefault(f"{namespace}/{name}", {})
             of_name.setdefault(uid, []).append(entry)
+
+    def forget(self, before_ns: int) -> None:
+        """Nobody asks for earlier times: what another state took the place of by then goes."""
+        self.iterations.forget(before_ns)
+        for of_name in self._entries.values():
+            for uid, entries in of_name.items():
+                of_name[uid] = still_asked(entries, before_ns)
 
     def settle(self) -> None:
         """Make it of all that was noted; ``coverage`` and ``specs`` are settled."""
@@ -114,9 +113,11 @@ class Timeline:
                 self._intervals[interval.process].append(interval)
         for intervals in self._intervals:
             intervals.sort(key=lambda interval: (interval.since_ns, interval.seq))
-        self._starts = [
-            [interval.since_ns for interval in intervals] for intervals in self._intervals
-        ]
+        self._starts = [[each.since_ns for each in intervals] for intervals in self._intervals]
+
+    def are_unjoined(self) -> bool:
+        """Whether sources call the same pods by other names, as far as was noted."""
+        return are_unjoined(self._entries)
 
     def let_go(self) -> None:
         """Nothing more will be noted, so that what was is not needed again."""
@@ -154,19 +155,12 @@ class Timeline:
         """The pod's interval at a time, or the last before it, in the process that runs then."""
         pod, process = self.pod(ts_ns, uid, namespace, name), self.process(ts_ns)
         number = 0 if process is None else process.number
-        intervals = (
-            [] if pod is None else [each for each in pod.intervals if each.process == number]
-        )
-        come = [interval for interval in intervals if interval.since_ns <= ts_ns]
+        intervals = () if pod is None else pod.intervals
+        come = [each for each in intervals if each.process == number and each.since_ns <= ts_ns]
         return come[-1] if come else None
 
     def goes_on(self, since: Record, until_ns: int) -> bool:
-        """Whether a pod that its process was handed, which a record is about, has not begun to end.
-
-        Args:
-            since: about a pod, or a part of it.
-            until_ns: by then, in the same process.
-        """
+        """Whether the pod of a record was handed over, and has not begun to end by then."""
         body: Any = since.body
         interval = self.interval(since.ts_ns, body.pod_uid, body.namespace, body.pod)
         process = self.process(until_ns)
@@ -190,19 +184,13 @@ class Timeline:
         may: dict[str, PodActiveInterval] = {}
         complete_from_ns = self.coverage.unbroken_from(end_ns)
         first, last = self._number(start_ns), self._number(end_ns)
-        for interval in (
-            each for n in range(first, last + 1) for each in self._around(n, start_ns, end_ns)
-        ):
+        processes = range(first, last + 1)
+        for interval in (each for n in processes for each in self._around(n, start_ns, end_ns)):
             may[interval.key] = interval
             # The lines of its end may be lost where nothing shows it alive later.
-            if (
-                first == last
-                and interval.must_count(start_ns, end_ns)
-                and (
-                    interval.seen_ns >= end_ns
-                    or complete_from_ns <= max(interval.seen_ns, interval.sure_ns or 0)
-                )
-            ):
+            known_ns = max(interval.seen_ns, interval.sure_ns or 0)
+            is_told = interval.seen_ns >= end_ns or complete_from_ns <= known_ns
+            if first == last and is_told and interval.must_count(start_ns, end_ns):
                 must[interval.key] = interval
         return Active(must, may, self.unknown_pods(start_ns) or self.unknown_pods(end_ns))
 
@@ -258,11 +246,10 @@ class Timeline:
 
         The sync loop puts them through admission before it reads the next one.
         """
-        intervals = [
-            e for e in self._intervals[self._number(ts_ns)] if (e.added_ns or ts_ns + 1) <= ts_ns
-        ]
-        places = [(interval.added_ns or 0, interval.add_line or 0) for interval in intervals]
-        return [e for e, place in zip(intervals, places, strict=True) if place == max(places)]
+        own = self._intervals[self._number(ts_ns)]
+        come = [each for each in own if (each.added_ns or ts_ns + 1) <= ts_ns]
+        places = [(each.added_ns or 0, each.add_line or 0) for each in come]
+        return [each for each, place in zip(come, places, strict=True) if place == max(places)]
 
     def _added_with(self, interval: PodActiveInterval) -> Iterator[PodActiveInterval]:
         """Other pods that the same line added."""
@@ -282,12 +269,8 @@ class Timeline:
         process = self.process(ts_ns)
         if process is None:
             return self.coverage.missing(ts_ns, ts_ns)
-        loss = Loss(
-            from_ts_ns=None,
-            to_ts_ns=None,
-            seq=process.seq,
-            phrase="the pods that were there before the log",
-        )
+        phrase = "the pods that were there before the log"
+        loss = Loss(from_ts_ns=None, to_ts_ns=None, seq=process.seq, phrase=phrase)
         for known_ns in self._gathered.complete_times(process, ts_ns):
             found = self.coverage.silent(min(known_ns, ts_ns), max(known_ns, ts_ns))
             if found is None:
@@ -314,14 +297,11 @@ class Timeline:
             index = until
         if start_ns - past_ns > 2 * _BACK_NS:
             past_ns = start_ns - _BACK_NS
-            window = [
-                interval
-                for interval in window
-                if interval.ended_ns is None or interval.ended_ns >= past_ns
-            ]
+            window = [e for e in window if e.ended_ns is None or e.ended_ns >= past_ns]
         self._window[number] = (past_ns, index, window)
         for interval in window:
-            if interval.may_count(start_ns, end_ns):
+            is_over = interval.ended_ns is not None and interval.ended_ns < start_ns
+            if interval.since_ns <= end_ns and not is_over:
                 yield interval
 
 

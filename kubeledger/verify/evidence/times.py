@@ -22,6 +22,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import groupby, pairwise
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from kubeledger.model.bodies.lifecycle import (
@@ -105,7 +106,6 @@ class Times:
     # First reading -----------------------------------------------------------------------
 
     def note(self, record: Record) -> None:
-        """Take in a record; one of another kind changes nothing."""
         body, ts_ns = record.body, record.ts_ns
         match body:
             case KubeletStarted():
@@ -123,9 +123,24 @@ class Times:
                 died = isinstance(body, ContainerDied)
                 self._told.append(_Told(ts_ns, body.container_id, name, died))
                 if not died:
-                    self._begun[body.container_id] = min(
-                        self._begun.get(body.container_id, ts_ns), ts_ns
-                    )
+                    first_ns = self._begun.get(body.container_id, ts_ns)
+                    self._begun[body.container_id] = min(first_ns, ts_ns)
+
+    def forget(self, before_ns: int) -> None:
+        """Nobody asks for earlier times: what ended by then, and no list shows, is not needed."""
+        over = {
+            told.container_id
+            for told in self._told
+            if told.died and told.ts_ns < before_ns
+            if self._instances.instance(told.container_id) is None
+        }
+        self._told = [told for told in self._told if told.container_id not in over]
+        for container_id in over:
+            self._begun.pop(container_id, None)
+            self._kills.pop(container_id, None)
+        for name, times in self._events.items():
+            last_ns = max((ts_ns for ts_ns in times if ts_ns < before_ns), default=before_ns)
+            self._events[name] = [ts_ns for ts_ns in times if ts_ns >= last_ns]
 
     def settle(self) -> None:
         """Find how late lines were by all that was noted; as often as more of it was."""
@@ -138,7 +153,7 @@ class Times:
         known: list[tuple[int, int]] = []
         by_lists: list[_Told] = []
         seen: set[tuple[str, bool, int]] = set()
-        for told in sorted(self._told):
+        for told in sorted(self._told, key=attrgetter("ts_ns", "container_id", "died")):
             began_ns = self._began(told.ts_ns)
             key = told.container_id, told.died, began_ns
             found = None if key in seen else self._late_by(told, began_ns)
@@ -160,9 +175,8 @@ class Times:
         """Lines that alone tell what by the lists was still to come: no clock explains these."""
         for n in range(1, len(known) - 1):
             instance = self._instances.instance(told[n].container_id)
-            if instance is None or [_is_apart(each) < 0 for each in known[n - 1 : n + 2]] != [
-                False, True, False,
-            ]:  # fmt: skip
+            early = [_is_apart(each) < 0 for each in known[n - 1 : n + 2]]
+            if instance is None or early != [False, True, False]:
                 continue
             listed_ns = instance.ended_ns if told[n].died else instance.began_ns
             if listed_ns is not None and (not told[n].died or instance.lived[0] >= listed_ns):
@@ -198,9 +212,9 @@ class Times:
         A process shows at its start what happened before it; later that shows two clocks.
         """
         instance = self._instances.instance(told.container_id)
-        happened_ns = None if instance is None else instance.began_ns
-        if told.died:
-            happened_ns = None if instance is None else instance.ended_ns
+        happened_ns = None
+        if instance is not None:
+            happened_ns = instance.ended_ns if told.died else instance.began_ns
         listed_ns = happened_ns
         if listed_ns is not None and listed_ns > told.ts_ns:
             self._told_early_ns = max(self._told_early_ns, told.ts_ns)
@@ -258,7 +272,6 @@ class Times:
         return None if instance is None else self._listed(instance.began_ns, told_ns)
 
     def listed_end(self, container_id: str | None, told_ns: int | None = None) -> When | None:
-        """The same of its end."""
         instance = self._instances.instance(container_id)
         return None if instance is None else self._listed(instance.ended_ns, told_ns)
 

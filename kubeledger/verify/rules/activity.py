@@ -55,9 +55,20 @@ def let_go(
     ``keeps``: something later shows that it kept it; ``since_ns``: as for :func:`is_active`.
     """
     active, said = is_active(state, context.pods, pod, since_ns)
+    if active and _is_found(context, pod):
+        return lacks(["whether the kubelet that found it running was handed the pod"])
     if active and keeps:
         return same(False, f"only pods no longer active give back, and {said}")
     return lacks(["the end of the pod"]) if active is not False else same(True, said)
+
+
+def _is_found(context: VerifyContext, uid: str) -> bool:
+    """Whether this process may know the pod only by its containers, as an orphan's."""
+    pod = context.timeline.pods.get(uid)
+    number = -1 if context.process is None else context.process.number
+    return pod is not None and any(
+        interval.start_time_unknown for interval in pod.intervals if interval.process == number
+    )
 
 
 def misnamed(record: Record, listed: ListedPod | None) -> Judgement | None:

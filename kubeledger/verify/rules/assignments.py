@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.pod import SIDECAR, Container, Pod
 from kubeledger.kubelet.kube.podtotals import is_pod_level
@@ -30,6 +31,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, lacks, recorded, same
 from kubeledger.verify.context import Prescan, See, VerifyContext
+from kubeledger.verify.debts import Missed
 from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.finding import Row, Witnesses
 from kubeledger.verify.rules.activity import (
@@ -73,7 +75,6 @@ class Spec(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of the container."""
         return self.container.name or ""
 
     @property
@@ -149,7 +150,6 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         self._readings: dict[Holder, list[tuple[int, V]]] = {}
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
-        """What files show, and who ever got something."""
         return {
             self.grants: self._foresee_change,
             self.releases: self._foresee_change,
@@ -157,7 +157,6 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         }
 
     def sees(self) -> Mapping[type[Body], See]:
-        """Decisions about containers, the manager's file, and starts of the kubelet."""
         return {
             self.grants: self._decided,
             self.releases: self._decided,
@@ -172,7 +171,6 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         }
 
     def settle(self, state: NodeState) -> None:
-        """The records end."""
         self._compare(None)
 
     # -- what each manager says of itself -------------------------------------------------------
@@ -296,7 +294,7 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
             keeps = self.surely_has(holder, record.ts_ns)
             found = let_go(self.context, state, holder[0], keeps=keeps)
             why = f"{found.why}; {self.text(held.value)} given back"
-            return msgspec.structs.replace(found, why=why, inputs=(held.seq,))
+            return replace(found, why=why, inputs=(held.seq,))
         if self.complete and not inferred and not (asks and self.may_have_got(holder)):
             return same(False, "it had nothing that could be given back")
         return lacks(["what it had before"])
@@ -360,7 +358,6 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         self._witnesses.note_change(row)
 
     def _asked(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401 - either
-        """A pod was to be admitted."""
         self.pending = key_of(state.lifecycle, body.pod_uid, body.namespace, body.pod)
 
     # -- state files ----------------------------------------------------------------------------
@@ -370,7 +367,6 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         self._changes.setdefault(holder, []).append(record)
 
     def foresee_file(self, record: Record, body: Any) -> None:  # noqa: ANN401 - any file
-        """First reading of a state file."""
         if body.checksum_ok is not False:
             for holder, value in self.contents_of(body).items():
                 self._readings.setdefault(holder, []).append((record.ts_ns, value))
@@ -392,10 +388,10 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
             if value is None and not is_active(state, self.context.pods, holder[0])[0]:
                 continue  # the line of its release may be lost
             has = "no entry" if value is None else self.text(value)
-            row = (record.seq, record.ts_ns, f"the file has {has} for container {holder[1]}")
-            self._witnesses.note_reading(
-                Row(self.file, holder, self.compared(held.value, value), *row)
-            )
+            text = f"the file has {has} for container {holder[1]}"
+            shown = self.compared(held.value, value)
+            row = Row(self.file, holder, shown, record.seq, record.ts_ns, text)
+            self._witnesses.note_reading(row)
         self.overdue(record, reading.keys(), self._granted_ns)
 
     def _miss_releases(self, record: Record, reading: Mapping[Holder, V]) -> None:
@@ -432,9 +428,8 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         at_ns = 0
         for given, reading in self._witnesses.passed(ts_ns):
             at_ns = max(at_ns, reading.ts_ns)
-            sides.setdefault(reading.seq, [(reading.seq, reading.text)]).append(
-                (given.seq, given.text)
-            )
+            both = sides.setdefault(reading.seq, [(reading.seq, reading.text)])
+            both.append((given.seq, given.text))
         for reading_sides in sides.values():
             self.context.contradict(at_ns, "node", self.denied, *reading_sides)
 
@@ -463,23 +458,22 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
         """
         for holder in sorted(self.held.keys() & set(still)):
             ended_ns = self._ended_ns(record.ts_ns, holder[0])
-            if not self.complete or ended_ns is None:
+            if not self.complete or ended_ns is None or self.may_be_pending(holder[0]):
                 continue
             if noticed_ns - max(ended_ns, self._started_ns) < _NOTICED_NS:
                 continue
-            if self.may_be_pending(holder[0]):
-                continue
             value, seq, _ = self.held.pop(holder)
-            self.context.absent(
-                record,
-                self.releases.kind,
+            missed = Missed(
+                since=record,
+                kind=self.releases.kind,
                 subject=f"container/{self.pod(holder)}/{holder[1]}",
                 expected={"pod_uid": holder[0], "container": holder[1]},
                 why=f"pod {self.pod(holder)} ended, and {self.text(value)} of its container "
                 f"{holder[1]} was not given back",
                 rule=self.released,
-                inputs=[seq],
+                inputs=(seq,),
             )
+            self.context.absent(missed)
 
     def _ended_ns(self, ts_ns: int, uid: str) -> int | None:
         """When a pod of the API server ended, also in a process before; None: not known to have."""
@@ -520,15 +514,10 @@ class AssignmentVerifier(RuleVerifier, ABC, Generic[V]):
     def is_of_a_whole(self, record: Record) -> bool:
         """Whether the record's pod is given something as a whole, which only the file shows."""
         profile = self.context.profile
-        return (
-            profile is not None
-            and profile.resourcemanagers.pod_level_managers
-            and any(
-                is_pod_level(spec.pod.spec.resources)
-                for version in self.versions(record)
-                for spec in specs_in(version)
-            )
-        )
+        if profile is None or not profile.resourcemanagers.pod_level_managers:
+            return False
+        specs = (spec for version in self.versions(record) for spec in specs_in(version))
+        return any(is_pod_level(spec.pod.spec.resources) for spec in specs)
 
     def specs(self, record: Record) -> list[Spec]:
         """The container in each version of its pod's spec; none where no list shows it.

@@ -114,7 +114,6 @@ class BackOff:
         self._starts, self._doubted = [], None
 
     def is_none(self) -> bool:
-        """Whether there surely is none."""
         return not self.is_unknown and all(not w.state.value_ns for w in self.belief.worlds)
 
     def may_be_new(self) -> None:

@@ -60,7 +60,6 @@ class ClaimVerifier(RuleVerifier):
         self._witnesses: Witnesses[_Devices] = Witnesses(_SHOWN_NS)
 
     def sees(self) -> Mapping[type[Body], See]:
-        """Both, and starts: nothing counts as prepared after one."""
         return {
             KubeletStarted: self._kubelet_started,
             ClaimPrepared: self._prepared,
@@ -69,7 +68,6 @@ class ClaimVerifier(RuleVerifier):
         }
 
     def settle(self, state: NodeState) -> None:
-        """The records have ended."""
         self._compare(None)
 
     def _kubelet_started(self, record: Record, body: KubeletStarted, state: NodeState) -> None:
@@ -104,7 +102,6 @@ class ClaimVerifier(RuleVerifier):
         self._witnesses.note_change(row)
 
     def _compare(self, ts_ns: int | None) -> None:
-        """Show what files denied."""
         for told, shown in self._witnesses.passed(ts_ns):
             sides = (told.seq, told.text), (shown.seq, shown.text)
             why = f"{_FILE} shows another claim than the DRA manager prepared"
@@ -208,9 +205,12 @@ class ClaimVerifier(RuleVerifier):
     ) -> Judgement:
         before = _held(state)
         key = body.namespace, body.claim
+        claim_uid = before[key].claim_uid
         manager = Manager(profile.dra, before[key].drivers)
         manager.cache.claims = dict(before)
-        manager.unprepare_resources(_pod_of(body), _silent(before[key]), FIRST_ORDER)
+        # Its drivers unprepare the claim without an error.
+        silent = dict.fromkeys(before[key].drivers, Answer(results={claim_uid: Result()}))
+        manager.unprepare_resources(_pod_of(body), silent, FIRST_ORDER)
         unprepared = key not in manager.cache.claims
         others = _names(state, sorted({*before[key].pod_uids} - {body.pod_uid}))
         why = "no other pod refers to the claim, so its drivers unprepare it"
@@ -338,10 +338,8 @@ def _held(state: NodeState) -> dict[tuple[str, str], ClaimInfoState]:
 
 def _since(state: NodeState, claim_uid: str) -> int:
     """When a claim was prepared first."""
-    times = [
-        claims[claim_uid].since_ts_ns for claims in state.dra.pods.values() if claim_uid in claims
-    ]
-    return min(times, default=0)
+    of_pods = (claims.get(claim_uid) for claims in state.dra.pods.values())
+    return min((claim.since_ts_ns for claim in of_pods if claim is not None), default=0)
 
 
 def _devices(drivers: Drivers) -> dict[str, tuple[Device, ...]]:
@@ -367,11 +365,6 @@ def _answers(body: ClaimPrepared, known: ClaimInfoState | None) -> dict[str, Ans
         said = devices[len(before or ()) :] if devices[: len(before or ())] == before else devices
         answers[name] = Answer(results={body.claim_uid: Result(devices=said)})
     return answers
-
-
-def _silent(claim: ClaimInfoState) -> dict[str, Answer]:
-    """Drivers that unprepare the claim without an error."""
-    return dict.fromkeys(claim.drivers, Answer(results={claim.claim_uid: Result()}))
 
 
 def _names(state: NodeState, uids: Iterable[str]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final, Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.resources import pod_key
 from kubeledger.kubelet.kube.statuses import (
@@ -31,6 +32,7 @@ from kubeledger.verify.belief import Judgement, Ruling, judge, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.container_specs import PodSpec
 from kubeledger.verify.evidence.coverage import Loss
+from kubeledger.verify.evidence.pod_intervals import ContainerRun
 from kubeledger.verify.evidence.pods import ListedInstance
 from kubeledger.verify.evidence.times import Times
 from kubeledger.verify.finding import Fields
@@ -75,6 +77,10 @@ def subject_of(body: OfContainer) -> str:
     return f"container/{body.namespace}/{body.pod}/{body.container}"
 
 
+_SHOWN_NS: Final = 60 * NS_PER_S
+"""A sync loop that waits for a kill learns so late of what its lists show."""
+
+
 def lived_until(context: VerifyContext, shown: ListedInstance) -> int:
     """Until when lists surely show that an instance ran; 0: not known.
 
@@ -85,12 +91,32 @@ def lived_until(context: VerifyContext, shown: ListedInstance) -> int:
     return 0 if process is None or ran_ns < process.started_ns + _FOUND_NS else ran_ns
 
 
+def ran_until(context: VerifyContext, run: ContainerRun, by_ns: int) -> tuple[int, int]:
+    """Until when a container ran that surely still did so by a time, and the record; else (0, 0).
+
+    Where lines are late a kill may be of what had ended long before, and what a process tells at
+    its start may be, too.
+    """
+    times, timeline = context.times, context.timeline
+    if (listed := times.listed_end(run.container_id, run.died_ns)) is not None:
+        return (listed.from_ns, run.died_seq) if listed.from_ns > by_ns else (0, 0)
+    at_ns, seq = max((run.killed_ns or 0, run.killed_seq), (run.died_ns or 0, run.died_seq))
+    told_by = timeline.process(at_ns)
+    if told_by is None or at_ns < told_by.started_ns + _FOUND_NS:
+        at_ns, seq = run.shown  # a process tells at its start what had ended before
+    late_ns = max(times.late(by_ns), times.late(at_ns))  # at least, so that twice is not sure
+    is_later = at_ns and timeline.iterations.earliest(at_ns) - late_ns > by_ns
+    shown = context.instances.instance(run.container_id)
+    if shown is not None and not is_later and shown.ran[0] > by_ns + _SHOWN_NS + late_ns:
+        return shown.ran
+    return (at_ns, seq) if is_later else (0, 0)
+
+
 class Instance(msgspec.Struct):
     """One run of a container.
 
     Attributes:
         container_id: None until a record shows it.
-        seq: of the record that showed it first.
         created_ns: when the event showed its creation; None without one, 0 when it came late.
         started_ns, died_ns: up to a relist late; None when not shown.
         killed_ns: when the kubelet decided to kill it, last; ``first_killed_ns``: first.
@@ -200,7 +226,6 @@ class Container(msgspec.Struct):
         return False
 
     def push(self, instance: Instance) -> None:
-        """Another instance."""
         self.was_inherited = False
         instance.after_ns, self.held_ns = self.held_ns, None
         self.shown += 1
@@ -250,7 +275,7 @@ class Causes:
 def corrected(body: B, wrong: Judgement | None) -> B:
     """The body as it must have been, so that one wrong name is found only once."""
     expected = None if wrong is None else wrong.expected
-    return body if expected is None else msgspec.structs.replace(body, **expected)
+    return body if expected is None else replace(body, **expected)
 
 
 def _names(cause: Body) -> Fields:

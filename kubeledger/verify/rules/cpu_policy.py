@@ -17,11 +17,7 @@ from kubeledger.kubelet.cpumanager.policy_options import (
     StaticPolicyOptions,
     new_static_policy_options,
 )
-from kubeledger.kubelet.cpumanager.policy_static import (
-    PolicyError,
-    StaticPolicy,
-    new_static_policy,
-)
+from kubeledger.kubelet.cpumanager.policy_static import PolicyError, StaticPolicy, new_static_policy
 from kubeledger.kubelet.cpumanager.state_checkpoint import Assignments, State, StateError
 from kubeledger.kubelet.cpumanager.topology import CPUTopology, machine_of
 from kubeledger.kubelet.kube.containermanager import AllocationError, CPUSet, parse
@@ -80,7 +76,6 @@ class CpuPolicy:
     """The policy of one process.
 
     Attributes:
-        static: the policy itself.
         exact: which CPUs it takes is known for this version.
     """
 
@@ -106,14 +101,7 @@ class CpuPolicy:
     def give(
         self, pool: CPUSet, count: int, affinity: int | None, reusable: CPUSet
     ) -> CPUSet | str:
-        """The CPUs that a container gets, or why it gets none.
-
-        Args:
-            pool: the shared pool before.
-            count: how many it asks for.
-            affinity: mask of NUMA nodes; None for any.
-            reusable: CPUs that the pod's init containers leave.
-        """
+        """The CPUs that a container gets of the pool and of ``reusable`` ones, or why none."""
         state = State(pool)
         try:
             self.static.enforce_smt_alignment(state, count)
@@ -139,7 +127,6 @@ class CpuPolicy:
         return self.static.get_topology_hints(state, pod, container) or {}
 
     def free(self, pool: CPUSet, reusable: CPUSet, *, physical: bool) -> CPUSet:
-        """CPUs that count as free."""
         if physical:
             return pool & ~self.static.reserved_physical
         return pool & ~self.static.reserved | reusable
@@ -213,11 +200,7 @@ def _options(
 def _of_settings(
     topology: CPUTopology, reserved: CPUSet, context: VerifyContext, profile: KubeletProfile
 ) -> StaticPolicy:
-    """The policy that a variant's settings lead to.
-
-    Raises:
-        PolicyError: the kubelet does not start with them.
-    """
+    """The policy that a variant's settings lead to; PolicyError if no kubelet starts with them."""
     get, count = context.settings.get, reserved.bit_count()
     if is_varied(context, [_RESERVED]):
         reserved = parse(str(get(_RESERVED) or ""))

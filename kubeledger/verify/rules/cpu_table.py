@@ -12,7 +12,7 @@ from functools import reduce
 from operator import or_
 from typing import ClassVar, Final
 
-import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.cpumanager.policy_options import GuaranteedCPUs
 from kubeledger.kubelet.cpumanager.state_checkpoint import Assignments, State
@@ -34,13 +34,7 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, open_to, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.rules.activity import is_active
-from kubeledger.verify.rules.assignments import (
-    AssignmentVerifier,
-    Holder,
-    OwnHints,
-    Spec,
-    specs_in,
-)
+from kubeledger.verify.rules.assignments import AssignmentVerifier, Holder, OwnHints, Spec, specs_in
 from kubeledger.verify.rules.cpu_policy import CpuPolicy, cpu_policy_of, is_varied
 
 _SLACK_NS: Final = 5 * NS_PER_S
@@ -52,7 +46,6 @@ class CpuTable(AssignmentVerifier[CPUSet]):
     Attributes:
         pool: the shared pool; None where it is not known.
         start: what the process that runs logged when it began; ``start_seq`` its record.
-        last_file: the last state file that was read.
     """
 
     decides: ClassVar[tuple[type[Decision], ...]] = (
@@ -77,16 +70,13 @@ class CpuTable(AssignmentVerifier[CPUSet]):
         self.last_file: CpuManagerStateRead | None = None
 
     def is_own(self, resource: str) -> bool:
-        """CPUs."""
         return resource == "cpu"
 
     @property
     def is_varied(self) -> bool:
-        """Whether a variant gives the policy other options or reserves."""
         return is_varied(self.context)
 
     def hints(self, pod: Pod, container: Container | None) -> OwnHints | None:
-        """What a variant's policy offers."""
         policy, _ = self.policy
         if policy is None or self.pool is None or not self.complete:
             return None
@@ -96,21 +86,17 @@ class CpuTable(AssignmentVerifier[CPUSet]):
         return policy.hints(state, pod, container, self.reusable(pod, holder))
 
     def text(self, value: CPUSet) -> str:
-        """What a container has."""
         return text_of(value)
 
     def contents_of(self, body: CpuManagerStateRead) -> dict[Holder, CPUSet]:
-        """Containers and their CPUs."""
         entries = ((uid, sets) for uid, sets in body.assignments.items() if uid)
         return {(uid, name): parse(text) for uid, sets in entries for name, text in sets.items()}
 
     def reset(self) -> None:
-        """Nothing is known of the table."""
         super().reset()
         self.pool, self.start = None, None
 
     def started(self, record: Record, body: CpuManagerStarted, state: NodeState) -> None:
-        """A new process has the file's assignments, or none."""
         pool, before = set_or_none(body.default_cpu_set), self.pool
         self.begin(body.restored, same=pool == before)
         self.start, self.start_seq, self.pool = body, record.seq, pool
@@ -126,12 +112,10 @@ class CpuTable(AssignmentVerifier[CPUSet]):
             if isinstance(change.body, CpusAllocated):
                 granted.add(holder)
                 self.pool |= reading.get(holder, 0) & ~self.siblings(holder)
-            elif (
-                holder not in reading
-                and holder not in granted
-                and (cpus := set_or_none(getattr(change.body, "cpu_set", None)))
-            ):
-                super().take(record, holder, cpus)
+            elif holder not in granted.union(reading):
+                cpus = set_or_none(getattr(change.body, "cpu_set", None)) or 0
+                if cpus:
+                    super().take(record, holder, cpus)
                 self.pool &= ~cpus
 
     def _file_read(self, record: Record, body: CpuManagerStateRead, state: NodeState) -> None:
@@ -149,16 +133,14 @@ class CpuTable(AssignmentVerifier[CPUSet]):
         self.overdue(record, lacking, noticed_ns)
 
     def given(self, body: CpusAllocated) -> CPUSet:
-        """The CPUs of a grant."""
         return parse(body.cpu_set)
 
     def take(self, record: Record, holder: Holder, value: CPUSet) -> None:
         """The pool is what the line says, or what is left of it."""
         super().take(record, holder, value)
         pool_after = set_or_none(getattr(record.body, "default_cpu_set", None))
-        self.pool = (
-            self.pool & ~value if pool_after is None and self.pool is not None else pool_after
-        )
+        is_told = pool_after is not None or self.pool is None
+        self.pool = pool_after if is_told else (self.pool or 0) & ~value
 
     def lose(self, record: Record, holder: Holder) -> None:
         """What no other container of the pod has goes back."""
@@ -248,6 +230,16 @@ class CpuTable(AssignmentVerifier[CPUSet]):
             free = free | cpus if leaves_to_later(pod, container, self.facts) else free & ~cpus
         return free
 
+    def unlogged_before(self, pod: Pod, holder: Holder) -> str | None:
+        """The name of a container of the pod that comes first, and got its CPUs by no record."""
+        names = [container.name or "" for container in containers_of(pod)]
+        for container in containers_of(pod)[: names.index(holder[1])]:
+            own = holder[0], container.name or ""
+            asks = self._guaranteed.of_container(pod, container)
+            if asks and own not in self.held and self.may_have_got(own):
+                return own[1]
+        return None
+
     def siblings(self, holder: Holder) -> CPUSet:
         """CPUs of the other containers of a pod."""
         others = self.held.items()
@@ -275,14 +267,10 @@ class CpuTable(AssignmentVerifier[CPUSet]):
     def of_ended_pods(self, state: NodeState) -> CPUSet:
         """CPUs that are still those of pods which are not active any more."""
         pods = self.context.pods
-        return union(
-            held.value
-            for (pod, _), held in self.held.items()
-            if is_active(state, pods, pod)[0] is False
-        )
+        over = (key for key in self.held if is_active(state, pods, key[0])[0] is False)
+        return union(self.held[key].value for key in over)
 
     def contents(self) -> Assignments:
-        """The table as the policy has it."""
         held: Assignments = {}
         for (pod, container), has in self.held.items():
             held.setdefault(pod, {})[container] = has.value
@@ -294,8 +282,8 @@ def _as_created(pod: Pod) -> Pod:
     if pod.status is None:
         return pod
     bare = {"container_statuses": None, "init_container_statuses": None}
-    status = msgspec.structs.replace(pod.status, **bare)
-    return msgspec.structs.replace(pod, status=status)
+    status = replace(pod.status, **bare)
+    return replace(pod, status=status)
 
 
 def union(sets: Iterable[CPUSet]) -> CPUSet:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.cpumanager.policy_options import FULL_PCPUS_ONLY
 from kubeledger.kubelet.cpumanager.policy_static import returned_cpus
@@ -28,6 +28,7 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
+from kubeledger.verify.debts import Missed
 from kubeledger.verify.rules.assignments import Holder, Spec
 from kubeledger.verify.rules.cpu_policy import CpuPolicy, is_varied, told_by
 from kubeledger.verify.rules.cpu_table import CpuTable, set_or_none, union
@@ -61,18 +62,17 @@ class CpuVerifier(CpuTable):
             return
         errors = policy.state_errors(self.pool or 0, self.contents())
         if errors and (self.complete or "reserved" in errors[0]):
-            self.context.absent(
-                record,
-                CpuStateRefused.kind,
+            missed = Missed(
+                since=record,
+                kind=CpuStateRefused.kind,
                 subject="node",
                 expected={"error": errors[0]},
                 why=f"the kubelet would not start with this cpu_manager_state: {errors[0]}",
                 rule=self.validated,
-                certain=True,
             )
+            self.context.absent(missed, certain=True)
 
     def judge(self, record: Record, holder: Holder, state: NodeState) -> Judgement:
-        """Judge a grant, a release, or that there was too little."""
         body = record.body
         if isinstance(body, CpusAllocated):
             return self._judge_grant(record, body, holder, state)
@@ -119,7 +119,9 @@ class CpuVerifier(CpuTable):
                    for affinity in self._affinities(record, policy, holder)]  # fmt: skip
         free = policy.free(pool, reused, physical=False)
         again = f", {text_of(reused)} an init container's before" if reused else ""
-        return _choice(body, policy, decided, free, f"out of {text_of(free)}{again}", seqs)
+        out_of = f"out of {text_of(free)}{again}"
+        unseen = self.unlogged_before(specs[0].pod, holder) if reused else None
+        return _choice(body, policy, decided, free, out_of, seqs, unseen)
 
     def _affinities(
         self, record: Record, policy: CpuPolicy, holder: Holder
@@ -172,7 +174,7 @@ class CpuVerifier(CpuTable):
             found = self._late(record, holder, found)
         if expected["cpu_set"] != body.cpu_set:
             found = same(False, f"it had {expected['cpu_set']}", inputs=(held.seq,))
-        return msgspec.structs.replace(found, expected=expected)
+        return replace(found, expected=expected)
 
     def _late(self, record: Record, holder: Holder, found: Judgement) -> Judgement:
         """Say it where a pod has kept its CPUs for long as the last one that was to be admitted."""
@@ -182,7 +184,7 @@ class CpuVerifier(CpuTable):
         if not late or self.pending != holder[0]:
             return found
         kept = "it counted as active until another pod was to be admitted"
-        return msgspec.structs.replace(found, why=f"{found.why}; {kept}")
+        return replace(found, why=f"{found.why}; {kept}")
 
     def _judge_refusal(
         self, record: Record, body: CpuAllocationFailed, holder: Holder, state: NodeState
@@ -199,10 +201,8 @@ class CpuVerifier(CpuTable):
         if held is not None:
             return self._judge_refusal_of_own(record, body, policy, pool, holder, state)
         asked = counts[-1] if body.requested is None else body.requested
-        reused, seqs = (
-            self.reusable(specs[0].pod if specs else None, holder),
-            [specs[0].seq, self.start_seq],
-        )
+        seqs = [specs[0].seq, self.start_seq]
+        reused = self.reusable(specs[0].pod, holder)
         decided = [policy.give(pool, asked, affinity, reused)
                    for affinity in self._affinities(record, policy, holder)]  # fmt: skip
         told = told_by(body.error, asked)
@@ -242,10 +242,8 @@ class CpuVerifier(CpuTable):
         error = policy.refusal(pool, held.value.bit_count())
         if error and error == body.error:
             free = policy.free(pool, 0, physical=True).bit_count()
-            why = (
-                f"{has}, but {FULL_PCPUS_ONLY} asks for as many others before that is seen, and "
-                f"only {free} were free on cores without a reserved CPU{self._kept(pool, state)}"
-            )
+            why = f"{has}, but {FULL_PCPUS_ONLY} asks for as many others before that is seen, and "
+            why += f"only {free} were free on cores without a reserved CPU{self._kept(pool, state)}"
             rule = f"{_FILE}policy_static.go enforceSMTAlignment"
             return same(True, why, inputs=[held.seq, self.start_seq], rule=rule)
         why = f"{has}, and is left as it is"
@@ -302,16 +300,13 @@ def _choice(
     free: CPUSet,
     out_of: str,
     seqs: list[int],
+    unseen: str | None,
 ) -> Judgement:
     """Judge which of the free CPUs were taken.
 
     Args:
-        body: the grant.
-        policy: of the process.
-        decided: (n,) what it decides for each affinity that may have been stored.
-        free: CPUs that may be given.
-        out_of: of those, in words.
-        seqs: records that it rests on.
+        decided: by each affinity that may be stored.
+        unseen: a container of the pod that may have taken some of them by no record.
     """
     given = parse(body.cpu_set)
     count, chosen = given.bit_count(), given in decided
@@ -322,6 +317,8 @@ def _choice(
         why = f"{out_of}{aligned}: {_instead(other)}, {policy.order}, and it got {text_of(given)}"
         if chosen:
             return open_to("the affinity of the container", denied=why, inputs=seqs)
+        if unseen is not None and given & ~free == 0:
+            return open_to(f"the CPUs of container {unseen}", denied=why, inputs=seqs)
         cpus = None if isinstance(other, str) else text_of(other)
         return same(False, why, expected={"cpu_set": cpus}, inputs=seqs)
     only = free.bit_count() == count
@@ -330,10 +327,8 @@ def _choice(
         choice = "no others were free"
     elif policy.exact:
         choice = f"they are the first {policy.order}"
-    why = (
-        f"it requests {_cpus(count)} in a Guaranteed pod, so it gets {text_of(given)} alone, "
-        f"{out_of}: {choice}"
-    )
+    why = f"it requests {_cpus(count)} in a Guaranteed pod, so it gets {text_of(given)} alone, "
+    why += f"{out_of}: {choice}"
     ruling = Ruling(allowed=True, chosen=only or policy.exact, why=why, inputs=tuple(seqs),
                     expected={"cpu_set": body.cpu_set, "requested": body.requested})  # fmt: skip
     return judge([ruling])

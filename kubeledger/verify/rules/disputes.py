@@ -149,7 +149,6 @@ class SourceDisputes(Verifier):
     """Compares what is shown of one fact; memory grows with pods and their containers."""
 
     def __init__(self, context: VerifyContext) -> None:
-        """No account of anything yet."""
         super().__init__(context)
         self._sources: Witnesses[Parts] = Witnesses(0, _may_be_one)
         self._victims: dict[str, Row[Parts]] = {}
@@ -158,7 +157,6 @@ class SourceDisputes(Verifier):
         self._machine: Row[Parts] | None = None
 
     def sees(self) -> Mapping[type[Body], See]:
-        """Every record that shows one of the facts."""
         return {
             ContainerDied: self._container_died,
             ContainerKilled: self._container_killed,
@@ -184,13 +182,9 @@ class SourceDisputes(Verifier):
         for change, reading in self._sources.passed(None):
             sides = (change.seq, change.text), (reading.seq, reading.text)
             # An event goes to a victim that no event names: where lines are lost that is a guess.
-            self.context.contradict(
-                reading.ts_ns,
-                str(reading.subject),
-                _WHY[reading.kind],
-                *sides,
-                by_absence=reading.kind == "victim",
-            )
+            why, is_guess = _WHY[reading.kind], reading.kind == "victim"
+            subject = str(reading.subject)
+            self.context.contradict(reading.ts_ns, subject, why, *sides, by_absence=is_guess)
 
     def _pod_rejected(self, record: Record, body: PodRejected, _: NodeState) -> None:
         subject = f"pod/{body.namespace}/{body.pod}"
@@ -199,12 +193,7 @@ class SourceDisputes(Verifier):
         rows = [*_lines("refusal", subject, record, ENDS, _end_of)]
         who, timeline = (body.pod_uid, body.namespace, body.pod), self.context.timeline
         interval, pod = timeline.interval(record.ts_ns, *who), timeline.pod(record.ts_ns, *who)
-        listed = (
-            pod.failure(interval, record.ts_ns)
-            if pod is not None and interval is not None
-            else None
-        )
-        if listed is not None:
+        if pod and interval and (listed := pod.failure(interval, record.ts_ns)) is not None:
             seq, reason, words = listed
             account = f"{reason}: {words}"
             reading = (reason, STATUS_PREFIX.sub("", words).rstrip())
@@ -389,7 +378,6 @@ class SafetyVerifier(Verifier):
         self._safety = Safety()
 
     def sees(self) -> Mapping[type[Body], See]:
-        """All that the invariants are about."""
         return dict.fromkeys(TAKES, self._take)
 
     def _take(self, record: Record, body: Any, state: NodeState) -> None:  # noqa: ANN401 - any body

@@ -137,10 +137,8 @@ def judge_stop(
     if reason == "preempted":
         seq, why = stops.victim, "the pod was chosen to make room for a critical pod"
         if seq is None and stops.preempting is not None:
-            seq, why = (
-                stops.preempting,
-                "the pod was preempted for a critical pod, as its event says",
-            )
+            why = "the pod was preempted for a critical pod, as its event says"
+            seq = stops.preempting
     elif reason == "evicted":
         seq = stops.evicted or next(iter(stops.evictions), None)
         why = "the eviction manager chose the pod"
@@ -184,10 +182,8 @@ def judge_stop(
         return lacks(["whether the pod was being deleted when this process found it"])
     if reason == "pod_deleted" and pod is not None and stops.other() is None:
         until_ns = record.ts_ns + (body.grace_period_s or 0) * NS_PER_S + _REMOVED_NS
-        gone = any(
-            each.what == "remove" and record.ts_ns < each.ts_ns <= until_ns for each in pod.calls
-        )
-        if gone:
+        later = (call for call in pod.calls if record.ts_ns < call.ts_ns <= until_ns)
+        if any(call.what == "remove" for call in later):
             return open_to("the line with which the pod was deleted", denied=f"{why}, by no record")
     return same(False, f"no record shows that {why}")
 
@@ -226,8 +222,9 @@ def _others_ended(pod: PodHistory | None, spec: PodSpec, sidecar: str, record: R
     if pod is None or sidecar not in spec.sidecars:
         return False
     for container in spec.spec.containers:
-        runs = [r for r in pod.runs_of(container.name) if r.is_known_by(record)]
-        if not runs or not runs[-1].has_ended(record):
+        runs = pod.runs_of(container.name)
+        known = [run for run in runs if run.is_started(record) or run.has_ended(record)]
+        if not known or not known[-1].has_ended(record):
             return False
     return True
 

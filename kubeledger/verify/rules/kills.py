@@ -221,13 +221,10 @@ class KillVerifier(RuleVerifier):
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
         """Evictions may be logged only when the pod has been stopped."""
-        return {PodEvicted: self._foresee_eviction}
-
-    def _foresee_eviction(self, record: Record, body: PodEvicted) -> None:
-        self._thresholds[record.seq] = body.threshold_kind
+        kinds = self._thresholds
+        return {PodEvicted: lambda record, body: kinds.update({record.seq: body.threshold_kind})}
 
     def sees(self) -> Mapping[type[Body], See]:
-        """What kills follow from, where the timeline does not show it."""
         return {
             **dict.fromkeys(_NAMED, self._names.see),
             ProbeTransitioned: self._transitioned,
@@ -261,13 +258,9 @@ class KillVerifier(RuleVerifier):
         if pod is None or failure is None or (process and failure.ts_ns < process.started_ns):
             return None
         assert isinstance(failure.body, ProbeTransitioned)
-        again = any(
-            run.is_started(record)
-            and not run.is_started(failure)
-            and run.container_id != failure.body.container_id
-            for run in pod.runs_of(container)
-        )
-        return None if again else failure
+        runs, own = pod.runs_of(container), failure.body.container_id
+        since = [run for run in runs if run.is_started(record) and not run.is_started(failure)]
+        return failure if all(run.container_id == own for run in since) else None
 
     def _owe(self, record: Record, body: ProbeTransitioned, pod: PodHistory) -> None:
         """A kill follows a failure, unless the container ends or another comes in its place."""
@@ -280,6 +273,7 @@ class KillVerifier(RuleVerifier):
             return
         if any(ts_ns is not None and ts_ns <= due_ns for ts_ns in over):
             return
+        who = {"container": body.container, "container_id": body.container_id}
         debt = Debt(
             since=record,
             of_pod=True,
@@ -287,11 +281,7 @@ class KillVerifier(RuleVerifier):
             shown_by=ProbeTransitioned,
             kind=ContainerKilled.kind,
             subject=subject_of(body),
-            expected={
-                "container": body.container,
-                "container_id": body.container_id,
-                "reason": f"{body.probe_type}_probe",
-            },
+            expected={**who, "reason": f"{body.probe_type}_probe"},
             why=f"the {body.probe_type} probe of container {body.container} failed, and the "
             f"kubelet did not kill it within {_ABSENT_AFTER_NS // NS_PER_S} s",
             rule=_SYNC_RULE,
@@ -336,7 +326,8 @@ class KillVerifier(RuleVerifier):
         """The judgement of a kill of another container than what led to it, or than ran."""
         pod = self._pod(record, body)
         runs = [] if pod is None else pod.runs_of(body.container)
-        observed = any(r.container_id == body.container_id and r.is_observed(record) for r in runs)
+        own = (run for run in runs if run.container_id == body.container_id)
+        observed = any(run.is_started(record) or run.is_dead(record) for run in own)
         if self.context.instances.knows(body.container_id, subject_of(body)) or (
             observed and body.container_id is not None and body.pod_uid is not None
         ):
@@ -346,13 +337,14 @@ class KillVerifier(RuleVerifier):
         wrong = self._names.judge(record, body)
         if wrong is not None or body.container_id is None or observed:
             return wrong
-        before = [run for run in runs if run.is_started(record)]
-        if not before or before[-1].has_ended(record) or before[-1].container_id is None:
+        *_, ran = (None, *(run for run in runs if run.is_started(record)))
+        if ran is None or ran.has_ended(record) or ran.container_id is None:
             return None  # another one may have been made and killed before it was shown
-        ran = before[-1]
-        why = f"the container that ran was {ran.container_id}"
-        expected = {"container_id": ran.container_id}
-        return same(False, why, expected=expected, inputs=[ran.started_seq])
+        why, inputs = f"the container that ran was {ran.container_id}", [ran.started_seq]
+        if not self.context.coverage.is_watched(record.ts_ns):
+            end = f"the end of container {ran.container_id}, whose line may be lost"
+            return open_to(end, denied=why, inputs=inputs)
+        return same(False, why, expected={"container_id": ran.container_id}, inputs=inputs)
 
     def _misplaced(self, record: Record, body: ContainerKilled) -> Judgement | None:
         """The judgement of a kill of what was started later, or is not killed by it."""
@@ -381,9 +373,7 @@ class KillVerifier(RuleVerifier):
             return same(False, f"the pod's spec has no container {name}", certain=True)
         pod = self._pod(record, body)
         stops = Stops(self.context, pod, record)
-        failed = {
-            why: self._failure(record, pod, name, PROBE_OF_KILL[why]) for why in PROBE_OF_KILL
-        }
+        failed = {why: self._failure(record, pod, name, of) for why, of in PROBE_OF_KILL.items()}
         other = next((why for why, failure in failed.items() if failure), None) or stops.other()
         words = kill_words(profile, spec, name, reason) if reason in REASONS else body.message
         if body.message not in (None, words):
@@ -407,12 +397,8 @@ class KillVerifier(RuleVerifier):
         if judged.verdict not in ("match", "admissible"):
             return replace(judged, inputs=inputs)
         reported = {"reason": reason} | ({} if body.message is None else {"message": words})
-        return replace(
-            judged,
-            why=f"{cause.why}, so it was killed{grace.why}",
-            expected={**reported, **(grace.expected or {})},
-            inputs=inputs,
-        )
+        why, expected = f"{cause.why}, so it was killed{grace.why}", grace.expected or {}
+        return replace(judged, why=why, expected=reported | expected, inputs=inputs)
 
     def _evicted_softly(self, stops: Stops) -> bool | None:
         """Whether a pod was evicted for a soft threshold; None: not known, or for several."""

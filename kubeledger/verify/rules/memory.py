@@ -42,7 +42,6 @@ class MemoryVerifier(MemoryTableVerifier):
     validated = f"{_FILE}policy_static.go validateState"
 
     def judge(self, record: Record, holder: Holder, state: NodeState) -> Judgement:
-        """Judge a grant, a release, or that there was too little."""
         body, held = record.body, self.held.get(holder)
         self.find_machine(record.ts_ns)
         if isinstance(body, MemoryReleased):
@@ -72,20 +71,14 @@ class MemoryVerifier(MemoryTableVerifier):
             return self._judge_another(record, body, holder, next(iter(again)), seqs)
         # Containers of a pod that has memory as a whole share it.
         shared = () if self.last_file is None else self.last_file.pods
-        others = {
-            key: held.value
-            for key, held in self.held.items()
-            if key != holder and key[0] not in shared
-        }
+        others = {k: h.value for k, h in self.held.items() if k != holder and k[0] not in shared}
         if not again and (wrong := self._too_much(body, others.values())):
             sure = [v for key, v in others.items() if self.surely_has(key, record.ts_ns)]
             if self._too_much(body, sure):
                 return same(False, wrong, inputs=seqs)
             return open_to("the releases of memory until then", denied=wrong, inputs=seqs)
-        inputs = {
-            "the pod's spec": specs,
-            "memory_manager_state after it": body.blocks is not None and self.nodes,
-        }
+        shown = body.blocks is not None and self.nodes
+        inputs = {"the pod's spec": specs, "memory_manager_state after it": shown}
         if missing := [name for name, value in inputs.items() if not value]:
             return lacks(missing)
         only = bool(again) or len(self.nodes) == 1 or body.affinity is not None
@@ -151,17 +144,13 @@ class MemoryVerifier(MemoryTableVerifier):
             sizes = [self._allocatable(str(node), block.type) for node in sorted(group)]
             if any(size is None or size < 0 for size in sizes):
                 continue
-            given = block.size_bytes + sum(
-                other.size_bytes
-                for other in others
-                if other.type == block.type and set(other.numa_nodes) <= group
-            )
+            own = (other for other in others if other.type == block.type)
+            inside = (other.size_bytes for other in own if set(other.numa_nodes) <= group)
+            given = block.size_bytes + sum(inside)
             allocatable = sum(filter(None, sizes))
             if given > allocatable:
-                return (
-                    f"NUMA node {_list(group)} has {allocatable} bytes of {block.type} to give, "
-                    f"and with this {given} would be given"
-                )
+                has = f"NUMA node {_list(group)} has {allocatable} bytes of {block.type} to give"
+                return f"{has}, and with this {given} would be given"
         return ""
 
     def _allocatable(self, node: str, memory_type: str) -> int | None:
@@ -257,14 +246,8 @@ def _nodes_of(body: MemoryAllocated) -> set[int]:
 
 def _plain(body: MemoryAllocated, nodes: tuple[int, ...] | None = None) -> list[dict[str, Any]]:
     """Its blocks as they are recorded, or on other nodes."""
-    return [
-        {
-            "type": block.type,
-            "size_bytes": block.size_bytes,
-            "numa_nodes": list(block.numa_nodes if nodes is None else nodes),
-        }
-        for block in body.blocks or ()
-    ]
+    blocks = [(b, list(b.numa_nodes if nodes is None else nodes)) for b in body.blocks or ()]
+    return [{"type": b.type, "size_bytes": b.size_bytes, "numa_nodes": on} for b, on in blocks]
 
 
 def _list(nodes: Collection[int]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from itertools import takewhile
 from typing import ClassVar, Final
 
-import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.containermanager import AllocationError
 from kubeledger.kubelet.kube.pod import Container, Pod
@@ -37,13 +37,7 @@ from kubeledger.verify.evidence.machine import (
     reserves_of,
     with_reserves,
 )
-from kubeledger.verify.rules.assignments import (
-    AssignmentVerifier,
-    Holder,
-    OwnHints,
-    Spec,
-    specs_in,
-)
+from kubeledger.verify.rules.assignments import AssignmentVerifier, Holder, OwnHints, Spec, specs_in
 from kubeledger.verify.rules.devices.model import nodes_text
 from kubeledger.verify.variant import RECORDED
 
@@ -61,8 +55,6 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
 
     Attributes:
         nodes: the process's machine, under the variant; ``seqs``: the record that shows it.
-        followed: the policy itself.
-        last_file: the last state file that was read.
     """
 
     decides: ClassVar[tuple[type[Decision], ...]] = (
@@ -94,11 +86,9 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
             self._files.append((record.ts_ns, record.seq, body.machine))
 
     def text(self, value: Blocks) -> str:
-        """What a container has."""
         return sizes(value)
 
     def contents_of(self, body: MemoryManagerStateRead) -> dict[Holder, Blocks]:
-        """Containers and their blocks."""
         entries = body.assignments.items()
         return {(uid, name): blocks for uid, sets in entries for name, blocks in sets.items()}
 
@@ -128,11 +118,9 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
 
     @property
     def is_varied(self) -> bool:
-        """Whether a variant keeps another part of the NUMA nodes."""
         return self.context.settings.is_varied(_RESERVED)
 
     def started(self, record: Record, body: MemoryManagerStarted, state: NodeState) -> None:
-        """A new process has the file's assignments, or none."""
         self.begin(body.restored)
         self.followed.restart()
         if not self.complete:
@@ -140,10 +128,11 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
         elif body.restored is False:
             self.followed.forget()
             self.find_machine(record.ts_ns)
-            self._begin_followed(record.ts_ns)
+            if self.context.profile is not None and self.nodes:
+                self.followed.begin(self.context.profile, self.nodes)
+                self._followed_ns, self._followed_seq = record.ts_ns, self.seqs[0]
 
     def reset(self) -> None:
-        """Nothing is known of the table."""
         super().reset()
         self.followed.forget()
 
@@ -154,18 +143,11 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
             return
         if (reserves := self._reserves()) is not None:
             machine = with_reserves(body.machine, reserves)
-            body = msgspec.structs.replace(body, machine=machine)
+            body = replace(body, machine=machine)
         self.followed.adopt(profile, body)
         self._followed_ns, self._followed_seq = record.ts_ns, record.seq
 
-    def _begin_followed(self, ts_ns: int) -> None:
-        profile = self.context.profile
-        if profile is not None and self.nodes:
-            self.followed.begin(profile, self.nodes)
-            self._followed_ns, self._followed_seq = ts_ns, self.seqs[0]
-
     def take(self, record: Record, holder: Holder, value: Blocks) -> None:
-        """A container has it from now on."""
         super().take(record, holder, value)
         nodes = frozenset(node for block in value for node in block.numa_nodes)
         specs = self.specs(record)
@@ -175,7 +157,6 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
             self.followed.forget()
 
     def lose(self, record: Record, holder: Holder) -> None:
-        """A container has nothing any more."""
         super().lose(record, holder)
         self.followed.take_back(*holder)
 
@@ -208,11 +189,9 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
         return (NO_AFFINITY,) if none else ()
 
     def is_own(self, resource: str) -> bool:
-        """Memory, and huge pages of each size."""
         return resource == MEMORY or resource.startswith(HUGE_PAGES)
 
     def hints(self, pod: Pod, container: Container | None) -> OwnHints | None:
-        """What the policy offers."""
         is_known = self.complete and self.followed.is_known
         return self.followed.hints(pod, container) if is_known else None
 
@@ -230,9 +209,8 @@ class MemoryTableVerifier(AssignmentVerifier[Blocks]):
             subject = f"container/{pod}/{body.container}" if body.container else f"pod/{pod}"
             what = "lines offer other NUMA nodes for memory than the static policy does"
             sides = (self._followed_seq, f"it offers {_places(own)}"), (record.seq, _places(told))
-            self.context.contradict(
-                record.ts_ns, subject, what, *sides, by_absence=True, kind=body.kind
-            )
+            at_ns, kind = record.ts_ns, body.kind
+            self.context.contradict(at_ns, subject, what, *sides, by_absence=True, kind=kind)
         if body.container is None and self.is_of_a_whole(record):
             self.followed.forget()
 

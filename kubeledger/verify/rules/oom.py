@@ -65,11 +65,9 @@ class OomVerifier(RuleVerifier):
         return {} if self._variant is None else {CgroupUpdated: self._variant.seen}
 
     def sees(self) -> Mapping[type[Body], See]:
-        """A report, and the kill that follows."""
         return {OutOfMemory: self._short, ProcessKilled: self._judge}
 
     def settle(self, state: NodeState) -> None:
-        """Kills that would have come."""
         if self._variant is not None:
             self._variant.settle(state.ts_ns or 0)
 
@@ -97,11 +95,7 @@ class OomVerifier(RuleVerifier):
         self._killed.extend((record.ts_ns, pid) for pid in pids if pid is not None)
 
     def _unlike_its_pod(
-        self,
-        record: Record,
-        body: ProcessKilled,
-        shortage: OutOfMemory | None,
-        state: NodeState,
+        self, record: Record, body: ProcessKilled, shortage: OutOfMemory | None, state: NodeState
     ) -> Iterator[Judgement]:
         """What other records show of the container, and what its spec asks for."""
         pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)

@@ -8,12 +8,8 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from kubeledger.kubelet.prober.machine import SAYS, Span, State
-from kubeledger.kubelet.prober.objects import FAILURE, ProbeSpec
-from kubeledger.model.bodies.prober import (
-    ProbeExecuted,
-    ProbeTransitioned,
-    ProbeType,
-)
+from kubeledger.kubelet.prober.objects import FAILURE, INITIAL, ProbeSpec
+from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned, ProbeType
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
@@ -212,6 +208,8 @@ class ChangeJudge(RuleVerifier, CachedResults):
             self._waiting.append(_Waiting(due_ns, worker, record, cases, cut))
         else:
             self._conclude(record, cases, cut)
+        if body.inferred:
+            return  # what an importer worked out of the ticks shows nothing besides
         if allowed:
             worker.become([(case.state, case.ruling.assumes) for case in allowed])
         elif not all(case.state.was is not None for case in cases):
@@ -285,10 +283,13 @@ class ChangeJudge(RuleVerifier, CachedResults):
     def cached(
         self, key: str, container: str, probe_type: ProbeType, ts_ns: int
     ) -> CachedResult | None:
-        """See :meth:`CachedResults.cached`."""
         worker = self._workers.known(key, container, probe_type)
         if worker is None or worker.belief is None or worker.machine is None:
-            return None
+            startup = self._workers.known(key, container, "startup")
+            of = None if startup is None else startup.container_id
+            if probe_type == "startup" or not self._workers.is_starting(key, container, of, ts_ns):
+                return None
+            return CachedResult(may_be=frozenset({SAYS[INITIAL[probe_type]]}))
         machine, worlds = worker.machine, worker.belief.worlds
         instance = self._workers.instance(worker)
         found: dict[str, set[str]] = {}
@@ -296,11 +297,13 @@ class ChangeJudge(RuleVerifier, CachedResults):
         if None not in (probed, worker.container_id) and probed != worker.container_id:
             return CachedResult(may_be=frozenset({SAYS[machine.fresh.cached]}))
         ticks_possible = worker.missing_ticks_until(ts_ns)
+        # What is known to run still is no other container, and a startup that succeeded rests.
+        span = Span(ticks_possible, restarts=probed is None or probed != worker.container_id)
         for world in worlds:
             found.setdefault(SAYS[world.state.cached], set()).update(world.assumes)
-            for state in (
-                machine.hidden(world.state, Span(ticks_possible)) if ticks_possible else ()
-            ):
+            rests = probe_type == "startup" and SAYS[world.state.cached] == "success"
+            is_hidden = ticks_possible and (span.restarts or not rests)
+            for state in machine.hidden(world.state, span) if is_hidden else ():
                 lost = f"{probe_type} ticks that may be missing before the kill"
                 found.setdefault(SAYS[state.cached], set()).add(lost)
         for world in worker.loose.worlds if worker.loose is not None else ():
@@ -311,7 +314,6 @@ class ChangeJudge(RuleVerifier, CachedResults):
         return CachedResult(may_be=may_be, seqs=tuple(worker.streak), missing=tuple(missing))
 
     def hole(self, start_ns: int, end_ns: int) -> bool:
-        """See :meth:`CachedResults.hole`."""
         late_ns = self.context.times.late(end_ns)
         return not self._counts.logged_later and self._workers.are_overdue(
             start_ns, end_ns - late_ns

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.prober.machine import SAYS, Span, State
 from kubeledger.kubelet.prober.objects import FAILURE, SUCCESS, Result
@@ -339,7 +339,7 @@ def without_tick(
         return _unlogged(worker, worlds, record, body)
     lost = (f"the end of container {worker.container}",)
     unseen = [
-        Case(state, msgspec.structs.replace(ruling, assumes=(*ruling.assumes, *lost)))
+        Case(state, replace(ruling, assumes=(*ruling.assumes, *lost)))
         for state, ruling in cases
         if ruling.allowed and body.run is body.threshold is None
     ]

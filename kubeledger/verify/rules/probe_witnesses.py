@@ -53,7 +53,6 @@ class ProbeWitnesses:
         self._ready: Witnesses[bool] = Witnesses(_LISTED_WITHIN_NS)
 
     def forget(self) -> None:
-        """The kubelet process ended."""
         for each in (self._failed, self._reports, self._without, self._pushed, self._changed_ns,
                      self._unlogged):  # fmt: skip
             each.clear()
@@ -99,11 +98,7 @@ class ProbeWitnesses:
         )  # fmt: skip
 
     def _contradict(
-        self,
-        record: Record,
-        why: str,
-        *sides: tuple[int, str],
-        by_absence: bool = False,
+        self, record: Record, why: str, *sides: tuple[int, str], by_absence: bool = False
     ) -> None:
         body = record.body
         assert isinstance(body, ProbeExecuted | ProbeTransitioned)
@@ -158,13 +153,14 @@ class ProbeWitnesses:
                 "probing, and it probed the same one again"
             )
         late_ns = (spec.timeout_s + 1) * NS_PER_S + self._context.times.late(record.ts_ns)
-        began = self._context.times.listed_start(worker.container_id, record.ts_ns)
+        began = self._workers.began(worker, record.ts_ns)
         if began is not None and record.ts_ns + UNSEEN_STEP_NS < began.from_ns + spec.delay_ns:
             return (
                 f"the {name} probe ran {(record.ts_ns - began.from_ns) / NS_PER_S:.1f} s after the "
                 f"start of its container, and initialDelaySeconds is {spec.initial_delay_seconds}"
             )
-        if worker.after_startup and self._workers.is_starting(worker, record.ts_ns):
+        who = worker.key, worker.container, worker.container_id
+        if worker.after_startup and self._workers.is_starting(*who, record.ts_ns):
             return f"the {name} probe ran before the startup probe had succeeded"
         triggered = name == "readiness" and profile.prober.unready_triggers_probe
         gap_ns, before_ns = worker.gap_ns, worker.before_ns

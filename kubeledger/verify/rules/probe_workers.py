@@ -31,6 +31,7 @@ from kubeledger.model.units import NS_PER_S, format_ts, whole_number
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.container_specs import PodSpec, specs_of
+from kubeledger.verify.evidence.times import When
 from kubeledger.verify.rules.containers import key_for
 from kubeledger.verify.rules.probe_worker import Worker
 
@@ -39,6 +40,8 @@ About = ProbeExecuted | ProbeTransitioned | ProbeCountersRead | ProbeTicksFolded
 _MAKES_PROBER_NS: Final = 3 * NS_PER_S
 """So long after its first line, at most, a kubelet has its prober, whose start counts."""
 _AT_ONCE_NS: Final = NS_PER_S // 2
+_FOUND_NS: Final = 60 * NS_PER_S
+"""So long after its start a process tells of what ran before."""
 _SUCCESS_LEVEL: Final = 3
 """Verbosity at which a probe's success has its line."""
 _OUT_OF_TURN: Final = 3
@@ -112,6 +115,12 @@ class Workers:
         if not body.inferred:
             self._told.append(record.ts_ns)
 
+    def derive(self) -> None:
+        """Of each process one change that was told will do."""
+        processes = [self._context.timeline.process(told_ns) for told_ns in self._told]
+        numbers = [-1 if process is None else process.number for process in processes]
+        self._told = [*dict(zip(numbers, self._told, strict=True)).values()]
+
     def tells_changes(self) -> bool:
         """Whether lines of this process tell of changes."""
         process = self._context.process
@@ -157,7 +166,6 @@ class Workers:
             self._instances[name] = before.next(body.container_id, record.seq, record.ts_ns)
 
     def ended(self, record: Record, body: ContainerDied | ContainerKilled, key: str) -> None:
-        """A container was killed or died."""
         if body.container is not None:
             died = isinstance(body, ContainerDied)
             self.end(record, key, body.container, body.container_id, died=died)
@@ -174,6 +182,10 @@ class Workers:
         """An instance has ended, the newest where none is named."""
         name = key, container
         instance = self._instances.setdefault(name, Instance(container_id, record.seq))
+        if instance.ended_ns is not None and container_id not in (
+            None, instance.container_id, instance.before_id
+        ):  # fmt: skip
+            instance = self._instances[name] = instance.next(container_id, record.seq)
         if container_id in (instance.container_id, None):
             instance.ended_ns = instance.ended_ns or record.ts_ns
             instance.died_ns = instance.died_ns or (record.ts_ns if died else None)
@@ -187,7 +199,6 @@ class Workers:
                 self.end(record, key, shown.name, shown.container_id)
 
     def instance(self, worker: Worker) -> Instance | None:
-        """The newest run of a worker's container."""
         return self._instances.get((worker.key, worker.container))
 
     def has_ended(self, worker: Worker, record: Record) -> bool | None:
@@ -207,17 +218,27 @@ class Workers:
         )  # fmt: skip
         return None if lost and alive_ns <= record.ts_ns else False
 
-    def is_starting(self, worker: Worker, ts_ns: int) -> bool:
-        """Whether the startup probe of its container surely had not succeeded by then.
+    def began(self, worker: Worker, ts_ns: int) -> When | None:
+        """When its container did, by lists, or by the line where this process started it."""
+        times, instance = self._context.times, self.instance(worker)
+        listed = times.listed_start(worker.container_id, ts_ns)
+        same = instance is not None and instance.container_id == worker.container_id
+        told_ns = instance.started_ns if instance is not None and same else None
+        if listed or told_ns is None or told_ns < self._kubelet_ns + _FOUND_NS:
+            return listed
+        return times.told(told_ns)
+
+    def is_starting(self, key: str, container: str, container_id: str | None, ts_ns: int) -> bool:
+        """Whether the startup probe of a container surely had not succeeded by then.
 
         It had just run, so that no later tick of it can be missing.
         """
-        startup = self.known(worker.key, worker.container, "startup")
-        instance = self.instance(worker)
-        if startup is None or startup.spec is None or instance is None:
+        startup = self.known(key, container, "startup")
+        instance = self._instances.get((key, container))
+        if startup is None or startup.spec is None or instance is None or container_id is None:
             return False
         is_new = (instance.started_ns or 0) > self._kubelet_ns
-        same = worker.container_id is not None and startup.container_id == worker.container_id
+        same = startup.container_id == container_id
         just_ran = 0 <= ts_ns - startup.newest_ns < startup.spec.period_ns * 2 // 5
         return is_new and same and just_ran and all(s.cached != SUCCESS for s in startup.states)
 
@@ -226,11 +247,9 @@ class Workers:
         return self._workers.get((key, container, probe_type))
 
     def is_there(self, worker: Worker) -> bool:
-        """Whether it has not ended."""
         return self.known(worker.key, worker.container, worker.probe_type) is worker
 
     def of_pod(self, key: str) -> Iterator[Worker]:
-        """The workers of a pod that a record showed."""
         return (worker for name, worker in self._workers.items() if name[0] == key)
 
     def find(self, body: About, state: NodeState, ts_ns: int) -> Worker:
@@ -254,9 +273,20 @@ class Workers:
         worker.spec_seq, worker.disputed = specs[0].seq, len(set(probes)) > 1
         worker.has_no_probe = spec is None
         if spec is not None:
-            fresh = worker.key in self._added
+            fresh = worker.key in self._added and not self._lost_runs(worker)
             unknown = None if fresh else f"the {worker.probe_type} ticks before the log begins"
             worker.begin(spec, context.profile.prober, unknown)
+
+    def _lost_runs(self, worker: Worker) -> bool:
+        """Whether a list counts more restarts of its container than records show runs.
+
+        So it is of a pod that came with this process: others were restarted before.
+        """
+        pod, count = self._context.timeline.pods.get(worker.key), self._context.instances.count
+        if pod is None or (pod.created_ns or 0) < self._kubelet_ns:
+            return False
+        runs = pod.runs_of(worker.container)
+        return any((count(run.container_id) or 0) > n for n, run in enumerate(runs))
 
     # -- ticks -------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, dispute_of, stamps_of
 from kubeledger.kubelet.prober.objects import FAILURE
@@ -57,11 +57,13 @@ class ProbeVerifier(ChangeJudge):
         context.cached_results = self
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
-        """For which pods the importer knew thresholds."""
         return {ProbeTransitioned: self._workers.foresee_change}
 
+    def derive(self, state: NodeState) -> None:
+        """Of changes that were told some are enough."""
+        self._workers.derive()
+
     def sees(self) -> Mapping[type[Body], See]:
-        """All that a worker's memory depends on, and what else shows it."""
         return {
             KubeletStarted: self._kubelet_started,
             ClockStepped: lambda record, body, state: self._workers.lose(),
@@ -82,7 +84,6 @@ class ProbeVerifier(ChangeJudge):
         }
 
     def settle(self, state: NodeState) -> None:
-        """The records end."""
         self._counts.settle(None)
         self._decide(None)
 
@@ -204,9 +205,7 @@ class ProbeVerifier(ChangeJudge):
                 return
             tick = tick or body.tick()
             self._tick(
-                worker,
-                msgspec.structs.replace(record, ts_ns=ts_ns, kind=tick.kind, v=tick.v, body=tick),
-                tick,
+                worker, replace(record, ts_ns=ts_ns, kind=tick.kind, v=tick.v, body=tick), tick
             )
 
     def _counted(self, record: Record, body: ProbeCountersRead, state: NodeState) -> None:

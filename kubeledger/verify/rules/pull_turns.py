@@ -44,7 +44,6 @@ class PullTurns:
         self._turns: deque[_Turn] = deque(maxlen=_KEPT)
 
     def forget(self) -> None:
-        """Another process runs."""
         self._turns.clear()
 
     def judge(self, record: Record, body: PullEnded, slack_ns: int) -> Judgement:
@@ -71,11 +70,8 @@ class PullTurns:
 
     def _at_once(self, turn: _Turn, waited_ns: int, slack_ns: int) -> Judgement:
         """Whether so many pulls may run together, or one may wait."""
-        beside = [
-            other
-            for other in self._turns
-            if min(other.end_ns, turn.end_ns) - max(other.begin_ns, turn.begin_ns) > 2 * slack_ns
-        ]
+        beside = [o for o in self._turns if min(o.end_ns, turn.end_ns)
+                  - max(o.begin_ns, turn.begin_ns) > 2 * slack_ns]  # fmt: skip
         waits = waited_ns > (_WAIT_NS + slack_ns if self._context.coverage.is_of_log else 0)
         if not beside and not waits:
             return same(True, "")
@@ -235,20 +231,17 @@ class PullUsers:
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
         """Files, and removals of images, of any time."""
+        read, deleted_ns = self._read, self._deleted_ns
         return {
-            PullRecordRead: lambda record, body: self._read.append(
-                (record.ts_ns, record.seq, body)
-            ),
-            ImageDeleted: lambda record, body: self._deleted_ns.append(record.ts_ns),
+            PullRecordRead: lambda record, body: read.append((record.ts_ns, record.seq, body)),
+            ImageDeleted: lambda record, body: deleted_ns.append(record.ts_ns),
         }
 
     def pulled(self, record: Record, body: PullEnded) -> None:
-        """An image is there from now on."""
         if body.image is not None:
             self._present[body.image] = record, "pulled"
 
     def used(self, record: Record, body: PullDecided) -> None:
-        """An image was there."""
         if body.image is not None:
             self._present.setdefault(body.image, (record, "used without a pull"))
 
@@ -346,9 +339,8 @@ class PullUsers:
             why = "it was not pulled by the kubelet, which needs no verification"
             return _Access(True, why) if is_known else _RECORDS
         if all(users.everyone for _, users in near):
-            return _Access(
-                True, "its record says that every pod of the node may use it", near[0][0]
-            )
+            why = "its record says that every pod of the node may use it"
+            return _Access(True, why, near[0][0])
         if len(near) > 1 or self._context.coverage.is_of_log:
             return _RECORDS
         return user.access(*near[0])

@@ -7,7 +7,7 @@ fell at some time before, and others may have failed meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -64,7 +64,6 @@ class _Failures(msgspec.Struct):
         last_ns, seq: of the last one, by its line.
         first_ns: when it failed at the earliest.
         seen_ns: when anything was last recorded of it.
-        count: how many were recorded.
         is_open: one may have failed since, which no record shows.
     """
 
@@ -76,6 +75,9 @@ class _Failures(msgspec.Struct):
     count: int = 1
     is_open: bool = False
 
+    def ruling(self, allowed: bool, why: str, world: World[int]) -> Ruling:
+        return Ruling(allowed=allowed, why=why, assumes=world.assumes, inputs=(self.seq,))
+
     def text(self, record: Record) -> str:
         """How long before a record the last one failed."""
         passed_s = (record.ts_ns - self.last_ns) / NS_PER_S
@@ -86,10 +88,6 @@ class _Failures(msgspec.Struct):
         if self.count == 1:
             return f"its last pull {when}"
         return f"{self.count} pulls of it had failed, the last at {when.removeprefix('failed at ')}"
-
-
-def _greater(value_ns: int) -> Iterable[int]:
-    return (each for each in series(BACK_OFF) if each > value_ns)
 
 
 class PullVerifier(RuleVerifier):
@@ -111,7 +109,6 @@ class PullVerifier(RuleVerifier):
         return self._users.prescans()
 
     def sees(self) -> Mapping[type[Body], See]:
-        """The decisions."""
         return {
             PullDecided: self._decided,
             PullEnded: self._ended,
@@ -188,13 +185,8 @@ class PullVerifier(RuleVerifier):
         if body.image is None and any(len(policies) > 1 for _, policies in of_image):
             return lacks([_IMAGE])
         seen = tuple(spec for spec, _ in of_image)
-        return judge(
-            [
-                _by(policy, body, spec.assumes(seen), spec.seq)
-                for spec, policies in of_image
-                for policy in sorted(filter(None, policies))
-            ]
-        )
+        each = ((spec, one) for spec, found in of_image for one in sorted(filter(None, found)))
+        return judge([_by(one, body, spec.assumes(seen), spec.seq) for spec, one in each])
 
     def _pulls_absent(self, spec: PodSpec, body: PullDecided) -> bool:
         """Whether only that the image was not there, or not to be used, leads to a pull."""
@@ -223,9 +215,7 @@ class PullVerifier(RuleVerifier):
             over = passed_ns + slack_ns >= world.state
             why = f"{failed.text(record)}, so its back-off of {format_go_duration(world.state)} "
             why += "had passed" if over else "had not passed, and it cannot have been pulled"
-            rulings.append(
-                Ruling(allowed=over, why=why, assumes=world.assumes, inputs=(failed.seq,))
-            )
+            rulings.append(failed.ruling(over, why, world))
         failed.back_off.keep(lambda value_ns: passed_ns + slack_ns >= value_ns)
         if rulings[0].allowed:
             return same(True, rulings[0].why)
@@ -250,13 +240,10 @@ class PullVerifier(RuleVerifier):
                 since_ns -= record.ts_ns - body.after_ts_ns
             for world in failed.back_off.worlds:
                 held = since_ns < world.state
-                why = (
-                    f"{failed.text(record)}, and its back-off was {format_go_duration(world.state)}"
-                )
+                value = format_go_duration(world.state)
+                why = f"{failed.text(record)}, and its back-off was {value}"
                 why = why if held else f"{why}, so it cannot have been held back"
-                rulings.append(
-                    Ruling(allowed=held, why=why, assumes=world.assumes, inputs=(failed.seq,))
-                )
+                rulings.append(failed.ruling(held, why, world))
             if rulings[0].allowed or not is_open:  # else another may have failed since
                 failed.back_off.keep(lambda value_ns: since_ns < value_ns)
         if rulings[0].allowed:
@@ -317,7 +304,8 @@ class PullVerifier(RuleVerifier):
             failed.count += 1
         failed.is_open |= body.after_ts_ns is not None
         if failed.is_open:
-            failed.back_off.widen(_greater, _BEFORE)
+            greater = series(BACK_OFF)
+            failed.back_off.widen(lambda ns: (each for each in greater if each > ns), _BEFORE)
             failed.is_open = False
 
     def _passed_ns(self, since_ns: int, record: Record) -> int:
@@ -385,13 +373,9 @@ def _by(policy: str, body: PullDecided | PullEnded, assumes: tuple[str, ...], se
         expected = {"decision": "never" if policy == NEVER else "pull"}
     elif decision in ("back_off", "present"):
         why = ""
+    said, seqs = expected if isinstance(body, PullDecided) else None, (seq,)
     return Ruling(
-        allowed=allowed,
-        why=why,
-        expected=expected if isinstance(body, PullDecided) else None,
-        assumes=assumes,
-        inputs=(seq,),
-        certain=True,
+        allowed=allowed, why=why, expected=said, assumes=assumes, inputs=seqs, certain=True
     )
 
 

@@ -14,10 +14,7 @@ from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.flowcontrol import BackOffPolicy
 from kubeledger.kubelet.kuberuntime.kuberuntime_manager import series
-from kubeledger.model.bodies.lifecycle import (
-    ContainerRestarted,
-    RestartBackedOff,
-)
+from kubeledger.model.bodies.lifecycle import ContainerRestarted, RestartBackedOff
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
@@ -48,7 +45,6 @@ class RestartVerifier(Starts):
     decides = (ContainerRestarted, RestartBackedOff)
 
     def sees(self) -> Mapping[type[Body], See]:
-        """What starts and ends containers, and the decisions."""
         return {
             **super().sees(),
             ContainerRestarted: self._in_time(self._restarted),
@@ -145,11 +141,7 @@ class RestartVerifier(Starts):
         return same(False, why, expected={"container_id": now.container_id}, inputs=[now.seq])
 
     def _expected(
-        self,
-        body: ContainerRestarted,
-        container: Container,
-        now: Instance,
-        before: Instance | None,
+        self, body: ContainerRestarted, container: Container, now: Instance, before: Instance | None
     ) -> Fields:
         """What the record must say; notes the restart count."""
         expected: Fields = {}

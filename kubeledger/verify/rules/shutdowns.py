@@ -18,7 +18,12 @@ from kubeledger.kubelet.lifecycle.termination import (
     shutdown_group,
     shutdown_groups,
 )
-from kubeledger.model.bodies.lifecycle import PodAdmitted, PodTerminated, PodTerminating
+from kubeledger.model.bodies.lifecycle import (
+    PodAdmitted,
+    PodRejected,
+    PodTerminated,
+    PodTerminating,
+)
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted, ShutdownProgressed
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts
@@ -52,7 +57,6 @@ class ShutdownVerifier(RuleVerifier):
         self._stopped: dict[str, tuple[int, Record]] = {}
 
     def sees(self) -> Mapping[type[Body], See]:
-        """What shows a shutdown, and what it does to pods."""
         return {
             KubeletStarted: lambda record, body, state: self._restart(),
             ClockStepped: lambda record, body, state: self._restart(),
@@ -60,6 +64,7 @@ class ShutdownVerifier(RuleVerifier):
             PodTerminating: self._terminating,
             PodTerminated: self._terminated,
             PodAdmitted: self._admitted,
+            PodRejected: self._rejected,
         }
 
     def _restart(self) -> None:
@@ -138,14 +143,10 @@ class ShutdownVerifier(RuleVerifier):
         index, grace_s = found
         subject, seq = f"pod/{body.namespace}/{body.pod}", self.context.settings.seq or 0
         if body.grace_period_s is not None and body.grace_period_s > grace_s:
-            self.context.contradict(
-                record.ts_ns,
-                subject,
-                f"the shutdown gives pod {body.namespace}/{body.pod} no more than {grace_s} s",
-                (record.seq, f"its worker gives it {body.grace_period_s} s"),
-                (seq, f"its priority and the settings give it {grace_s} s"),
-                by_lines=True,
-            )
+            why = f"the shutdown gives pod {body.namespace}/{body.pod} no more than {grace_s} s"
+            given = record.seq, f"its worker gives it {body.grace_period_s} s"
+            sides = given, (seq, f"its priority and the settings give it {grace_s} s")
+            self.context.contradict(record.ts_ns, subject, why, *sides, by_lines=True)
         for other, since in self._stopped.values():
             over_ns = since.ts_ns + self._groups()[other].seconds * NS_PER_S
             if other < index and record.ts_ns + _AT_ONCE_NS < over_ns:
@@ -173,20 +174,19 @@ class ShutdownVerifier(RuleVerifier):
         for stopped in self._stopped:
             self.context.debts.pay((*_TURN, stopped, key))
 
+    def _rejected(self, record: Record, body: PodRejected, state: NodeState) -> None:
+        if body.reason == "NodeShutdown" and self._began is None:
+            self._began = record  # whom it stopped by then is not known
+
     def _admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
         began = self._began
-        interval = self.context.timeline.interval(
-            record.ts_ns, body.pod_uid, body.namespace, body.pod
-        )
+        who = body.pod_uid, body.namespace, body.pod
+        interval = self.context.timeline.interval(record.ts_ns, *who)
         came_ns = None if interval is None else interval.added_ns
         if began is None or came_ns is None or came_ns < began.ts_ns + _AT_ONCE_NS:
             return
-        name = f"pod {body.namespace}/{body.pod}"
-        self.context.contradict(
-            record.ts_ns,
-            f"pod/{body.namespace}/{body.pod}",
-            f"no pod is let in while the node shuts down, and {name} came meanwhile",
-            (began.seq, f"the node shuts down since {format_ts(began.ts_ns)}"),
-            (record.seq, f"{name} is admitted"),
-            by_lines=True,
-        )
+        name = f"{body.namespace}/{body.pod}"
+        why = f"no pod is let in while the node shuts down, and pod {name} came meanwhile"
+        since = began.seq, f"the node shuts down since {format_ts(began.ts_ns)}"
+        sides = since, (record.seq, f"pod {name} is admitted")
+        self.context.contradict(record.ts_ns, f"pod/{name}", why, *sides, by_lines=True)

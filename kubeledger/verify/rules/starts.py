@@ -19,10 +19,11 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.node import ClockStepped, KubeletStarted, PodStageFailed, Stage
 from kubeledger.model.bodies.prober import ProbeTransitioned
 from kubeledger.model.record import Body, Record
-from kubeledger.model.units import NS_PER_S
+from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import RuleVerifier
 from kubeledger.verify.context import See, VerifyContext
+from kubeledger.verify.evidence.pods import LOST_EXIT_CODE
 from kubeledger.verify.evidence.processes import Process, is_one
 from kubeledger.verify.evidence.times import RELIST_NS
 from kubeledger.verify.rules.back_off import BackOff, policy_of
@@ -33,6 +34,7 @@ from kubeledger.verify.rules.containers import (
     OfPod,
     corrected,
     key_for,
+    ran_until,
     reason_meant,
     subject_of,
 )
@@ -71,7 +73,6 @@ class Starts(RuleVerifier):
         self._seen_ns = 0
 
     def sees(self) -> Mapping[type[Body], See]:
-        """All that starts a container, ends it, or changes what it is."""
         return {
             KubeletStarted: self._kubelet_started,
             ClockStepped: lambda record, body, state: self._lose(),
@@ -102,7 +103,6 @@ class Starts(RuleVerifier):
         return self._pods.get(key, {}).values()
 
     def _find(self, key: str, name: str | None) -> Container | None:
-        """A container that was shown."""
         return self._pods.get(key, {}).get(name or "")
 
     def _before(self, key: str, container: Container, before_id: str | None) -> Instance | None:
@@ -111,7 +111,6 @@ class Starts(RuleVerifier):
         return container.at(1) or (None if was is None else was.find(before_id))
 
     def _get(self, key: str, name: str) -> Container:
-        """A container, made when first seen."""
         containers = self._pods.setdefault(key, {})
         if name not in containers:
             is_first = key in self._added
@@ -210,6 +209,7 @@ class Starts(RuleVerifier):
         self._judge_again(record, body)
         if body.container is None or body.sandbox:
             return
+        self._judge_alone(record, body)
         container = self._get(key, body.container)
         instance = self._show(record, container, body.container_id)
         if instance.started_ns is None:
@@ -233,6 +233,25 @@ class Starts(RuleVerifier):
             name = f"container {(body.container_id or '')[:12]}"
             sides = (run.died_seq, f"{name} ended"), (record.seq, f"{name} runs")
             self.context.contradict(record.ts_ns, subject_of(body), why, *sides, by_lines=True)
+
+    def _judge_alone(self, record: Record, body: ContainerStarted) -> None:
+        """No instance of a container runs beside another."""
+        pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        for run in () if pod is None else pod.runs_of(body.container):
+            begun_ns = record.ts_ns if run.started_ns is None else run.started_ns
+            if run.container_id == body.container_id or begun_ns >= record.ts_ns:
+                continue
+            until_ns, seq = ran_until(self.context, run, record.ts_ns + NS_PER_S)
+            if until_ns and run.exit_code != LOST_EXIT_CODE:
+                why = f"two instances of container {body.container} run at once"
+                name = f"container {(run.container_id or '')[:12]}"
+                self.context.contradict(
+                    record.ts_ns,
+                    subject_of(body),
+                    why,
+                    (seq, f"{name} ran until {format_ts(until_ns)}"),
+                    (record.seq, f"container {body.container_id[:12]} runs"),
+                )
 
     def _container_died(self, record: Record, body: ContainerDied, key: str) -> None:
         self._relisted_ns = self._relisted_ns or record.ts_ns

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.flowcontrol import BackOffPolicy
 from kubeledger.kubelet.kube.statuses import ALWAYS
@@ -100,7 +101,6 @@ class SyncVerifier(RuleVerifier):
         self._images: dict[str, tuple[str, int]] = {}
 
     def sees(self) -> Mapping[type[Body], See]:
-        """What runs and what ends pods; what says that a sync failed."""
         says = (RestartBackedOff, PodStageFailed, KubernetesEvent)
         return {
             **dict.fromkeys(says, self._deferred),
@@ -143,22 +143,20 @@ class SyncVerifier(RuleVerifier):
             spec = next(iter(versions_of((listed,))), None)
             if before == now or spec is None or not spec.is_app(name):
                 continue
-            self.context.debts.owe(
-                (_CHANGED, key, name),
-                Debt(
-                    since=record,
-                    of_pod=True,
-                    due_ns=record.ts_ns + _KILLED_NS,
-                    shown_by=ContainerStarted,
-                    kind=ContainerKilled.kind,
-                    subject=f"container/{body.namespace}/{body.pod}/{name}",
-                    expected={"container": name, "reason": "spec_changed"},
-                    why=f"the image of container {name} is {now} since this list, and it runs on "
-                    f"with {before} for {_KILLED_NS // NS_PER_S} s",
-                    rule=self.rule,
-                    inputs=(seq, record.seq, shown.record.seq),
-                ),
+            debt = Debt(
+                since=record,
+                of_pod=True,
+                due_ns=record.ts_ns + _KILLED_NS,
+                shown_by=ContainerStarted,
+                kind=ContainerKilled.kind,
+                subject=f"container/{body.namespace}/{body.pod}/{name}",
+                expected={"container": name, "reason": "spec_changed"},
+                why=f"the image of container {name} is {now} since this list, and it runs on "
+                f"with {before} for {_KILLED_NS // NS_PER_S} s",
+                rule=self.rule,
+                inputs=(seq, record.seq, shown.record.seq),
             )
+            self.context.debts.owe((_CHANGED, key, name), debt)
 
     def _killed(self, record: Record, body: ContainerKilled, state: NodeState) -> None:
         key = key_for(state, body)
@@ -195,10 +193,8 @@ class SyncVerifier(RuleVerifier):
 
     def _is_new(self, record: Record, body: ContainerStarted) -> bool:
         """Whether the pod is not older than the kubelet, which so has started all of it."""
-        interval = self.context.timeline.interval(
-            record.ts_ns, body.pod_uid, body.namespace, body.pod
-        )
-        process = self.context.process
+        who, process = (body.pod_uid, body.namespace, body.pod), self.context.process
+        interval = self.context.timeline.interval(record.ts_ns, *who)
         if process is None or interval is None or interval.added_ns is None:
             return False
         made_ns = self.context.timeline.pods[interval.key].created_ns
@@ -313,30 +309,32 @@ class SyncVerifier(RuleVerifier):
         """Init containers come first, and one that fails for good lets nothing follow.
 
         A sidecar may start again while the others run, but not (``is_first``) for the first time.
+        What came after one in their order shows that this had ended well.
         """
         own = {c.name for spec in specs for c in spec.spec.containers or ()}
         inits = {c.name: c for spec in specs for c in spec.spec.init_containers or ()}
         ran = [each for name, each in pod.shown.items() if name in own]
+        names = list(inits)
+        at = names.index(body.container) if body.container in inits else len(names)
+        later = [pod.shown[n] for n in names[at + 1 :] if n in pod.shown and not ran and is_first]
         assert self.context.profile is not None
         # Old kubelets run an init container again whose remains were removed.
         strict = pod.is_whole or self.context.profile.kuberuntime.running_app_initialized
-        if not ran or not inits or not strict:
+        if not (ran or later) or not inits or not strict:
             return
-        failed = self._failed_for_good(pod, specs)
+        failed = self._failed_for_good(pod, specs) if ran else None
         init = inits.get(body.container or "")
         if failed is not None:
             one, other = (getattr(each.record.body, "container", "") for each in (ran[0], failed))
-            self.context.contradict(
-                record.ts_ns,
-                subject_of(body),
-                f"container {one} is not started after init container {other} failed for good",
-                (ran[0].record.seq, f"container {one} started"),
-                (failed.record.seq, f"container {other} failed for good"),
-            )
+            why = f"container {one} is not started after init container {other} failed for good"
+            started = ran[0].record.seq, f"container {one} started"
+            sides = started, (failed.record.seq, f"container {other} failed for good")
+            self.context.contradict(record.ts_ns, subject_of(body), why, *sides)
         elif (
             init is not None
             and isinstance(body, ContainerStarted)
-            and (running := next((each for each in ran if each.runs), None)) is not None
+            and (running := next((each for each in (*ran, *later) if each.runs or not ran), None))
+            is not None
             and (init.restart_policy != ALWAYS or (is_first and pod.is_whole
                  and running.record.ts_ns < self.context.times.told(record.ts_ns).from_ns))
         ):  # fmt: skip
@@ -406,16 +404,14 @@ def _specs(versions: Iterable[ListedPod]) -> list[Pod]:
         except msgspec.ValidationError:
             return []
         spec = pod.spec
-        bare = msgspec.structs.replace(
-            spec,
-            containers=_bare(spec.containers),
-            init_containers=_bare(spec.init_containers),
-            resources=None,
-            restart_policy=spec.restart_policy or ALWAYS,
-        )
         every = (*(spec.containers or ()), *(spec.init_containers or ()))
         if any(c.restart_policy_rules for c in every):
             return []
+        own, inits = _bare(spec.containers), _bare(spec.init_containers)
+        policy = spec.restart_policy or ALWAYS
+        bare = replace(
+            spec, containers=own, init_containers=inits, resources=None, restart_policy=policy
+        )
         if bare not in found:
             found.append(bare)
     return [Pod(pod.metadata, each) for each in found]
@@ -424,4 +420,4 @@ def _specs(versions: Iterable[ListedPod]) -> list[Pod]:
 def _bare(containers: tuple[Container, ...] | None) -> tuple[Container, ...] | None:
     if containers is None:
         return None
-    return tuple(msgspec.structs.replace(c, resources=None, resize_policy=None) for c in containers)
+    return tuple(replace(c, resources=None, resize_policy=None) for c in containers)

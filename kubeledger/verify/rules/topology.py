@@ -51,9 +51,6 @@ class _Merged(NamedTuple):
     """What one policy makes of the hints.
 
     Attributes:
-        policy: that merges.
-        hint: merged.
-        judgement: of what was recorded.
         logged: fields of the record that are compared.
     """
 
@@ -173,7 +170,6 @@ class Affinities:
     def _judge(
         self, record: Record, body: AffinityDecided, policy: Policy, offer: Offer, pod: str
     ) -> _Merged:
-        """Decide again."""
         context = self._model.context
         assert context.profile is not None
         hint, admits = merge(policy, [offer.hints], context.profile.topology)
@@ -291,12 +287,10 @@ class Affinities:
 
 
 def _of(hint: Hint) -> TopologyHint:
-    """A recorded hint as the kubelet has it."""
     return TopologyHint(mask_of_hint(hint), hint.preferred)
 
 
 def _plain(hint: TopologyHint) -> dict[str, Any]:
-    """As the fields of a recorded hint."""
     nodes = None if hint.affinity is None else bits_of(hint.affinity)
     return {"numa_nodes": nodes, "preferred": hint.preferred}
 

@@ -252,6 +252,17 @@ def test_go_quoting_in_flags() -> None:
     assert settings_of(line).settings["--node-labels"].value == r'"a=\"b\\c\""'
 
 
+def test_a_file_cannot_set_some_durations_to_zero() -> None:
+    """The defaults are taken then; a flag sets them."""
+    zero = {"evictionPressureTransitionPeriod": "0s", "imageMinimumGCAge": "0", "maxPods": 0}
+    given = settings_of("", config_item(zero), version="1.36.2").settings
+    assert given["maxPods"].value == "0"
+    assert given.get("imageMinimumGCAge") is None or given["imageMinimumGCAge"].value != '"0"'
+    line = klog("flags.go", 'FLAG: --eviction-pressure-transition-period="0s"')
+    body = settings_of(line, config_item({"imageMinimumGCAge": "1m"}), version="1.36.2")
+    assert body.settings["evictionPressureTransitionPeriod"].value == '"0s"'
+
+
 def test_a_younger_file_contradicts_the_dump() -> None:
     """The dump is believed, and it is said."""
     document = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from kubeledger.kubelet.cgroups.reducer import CgroupsState, evolve
+from kubeledger.kubelet.cgroups.reducer import HANDLERS, CgroupsState
 from kubeledger.model.bodies.cgroups import (
     CgroupObserved,
     CgroupRemoved,
@@ -13,7 +13,10 @@ from kubeledger.model.bodies.cgroups import (
     QOSReserveComputed,
 )
 from kubeledger.model.record import Body
+from tests.kubelet.reducing import evolver
 from tests.replay.strategies import record
+
+evolve = evolver(HANDLERS)
 
 S = 10**9
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kubeledger.kubelet.devicemanager.reducer import (
+    HANDLERS,
     DeviceManagerState,
-    evolve,
-    rename_pod,
     stop_endpoints,
 )
 from kubeledger.model.bodies.devicemanager import (
@@ -21,7 +20,10 @@ from kubeledger.model.bodies.devicemanager import (
     PluginRegistered,
 )
 from kubeledger.model.record import Body
+from tests.kubelet.reducing import evolver
 from tests.replay.strategies import record
+
+evolve = evolver(HANDLERS)
 
 GPU, NIC = "example.com/gpu", "vendor.io/nic"
 
@@ -172,13 +174,6 @@ def test_failures_are_counted_and_the_last_is_kept() -> None:
     assert state.last_failure is not None
     assert (state.last_failure.pod, state.last_failure.error) == ("ns/q", "no devices")
     assert holdings(state) == {("u", "c", GPU): ("gpu-0",)}
-
-
-def test_pods_are_forgotten_and_renamed() -> None:
-    """A pod that ended holds nothing; a UID that becomes known takes over."""
-    state = after(allocated("c", GPU, "gpu-0", uid=None), allocated("d", GPU, "gpu-1"))
-    rename_pod(state, "ns/p", "u")
-    assert set(holdings(state)) == {("u", "c", GPU), ("u", "d", GPU)}
 
 
 def test_a_device_given_to_another_pod_ends_the_holding_of_the_first() -> None:

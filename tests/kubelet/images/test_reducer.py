@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kubeledger.kubelet.images.reducer import (
+    HANDLERS,
     GCRunState,
     ImageFsState,
     ImagesState,
     SignalState,
-    evolve,
     forget_all,
 )
 from kubeledger.model.bodies.images import (
@@ -20,7 +20,10 @@ from kubeledger.model.bodies.images import (
     ListedImage,
 )
 from kubeledger.model.record import Body
+from tests.kubelet.reducing import evolver
 from tests.replay.strategies import record
+
+evolve = evolver(HANDLERS)
 
 S = 10**9
 

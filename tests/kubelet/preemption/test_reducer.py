@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 
 from kubeledger.kubelet.preemption.reducer import (
+    HANDLERS,
     PreemptionFailureState,
     PreemptionState,
     VictimState,
-    evolve,
-    forget_pod,
     pod_ended,
-    rename_pod,
 )
 from kubeledger.model.bodies.eviction import InsufficientResource, PodPreempted, PreemptionFailed
+from tests.kubelet.reducing import evolver
 from tests.replay.strategies import record
+
+evolve = evolver(HANDLERS)
 
 MISSING = (InsufficientResource(resource="cpu", quantity=270),)
 
@@ -39,20 +40,7 @@ def test_a_victim_is_awaited_until_it_is_down(evicted: bool | None, awaiting: bo
     )  # fmt: skip
     pod_ended(state, "u")
     assert victim.awaiting is False
-    forget_pod(state, "u")
-    assert (state.victims, state.preempted) == ({}, 1)
-    pod_ended(state, "u")
-
-
-def test_a_uid_that_becomes_known_takes_over() -> None:
-    """A victim that stood under its UID already stays."""
-    state = evolve(PreemptionState(), record(1, preempted(None)))
-    victim = state.victims["ns/victim"]
-    rename_pod(state, "ns/victim", "u")
-    assert state.victims == {"u": victim}
-    evolve(state, record(2, preempted("v")))
-    rename_pod(state, "u", "v")
-    assert (set(state.victims), state.preempted) == ({"v"}, 2)
+    pod_ended(state, "another")
 
 
 def test_failures_are_counted_and_the_last_is_kept() -> None:

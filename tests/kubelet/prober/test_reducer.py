@@ -5,13 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kubeledger.kubelet.prober.reducer import (
+    HANDLERS,
     ProberState,
     WorkerState,
     container_started,
-    evolve,
-    forget_all,
-    forget_pod,
-    rename_pod,
 )
 from kubeledger.model.bodies.prober import (
     ProbeCountersRead,
@@ -22,7 +19,10 @@ from kubeledger.model.bodies.prober import (
     TickResult,
 )
 from kubeledger.model.record import Body
+from tests.kubelet.reducing import evolver
 from tests.replay.strategies import record
+
+evolve = evolver(HANDLERS)
 
 
 def tick(
@@ -150,14 +150,20 @@ def test_counters_are_the_kubelets_own() -> None:
     assert kept.ticks == {}
 
 
-def test_workers_end_with_pod_and_process() -> None:
-    """And move when a UID becomes known."""
-    state = after(tick("success", uid=None))
-    assert worker(state, key="ns/p").run == 1
-    rename_pod(state, "ns/p", "u")
-    assert worker(state).run == 1
-    forget_pod(state, "u")
-    assert state.pods == {}
-    evolve(state, record(2, tick("success")))
-    forget_all(state)
-    assert state.pods == {}
+def test_a_change_to_unknown_leaves_the_run() -> None:
+    """No result of a probe was unknown, whatever run the record has."""
+    kept = worker(after(tick("success"), tick("success"), moved("unknown", run=1)))
+    assert (kept.cached_result, kept.last_result, kept.run) == ("unknown", "success", 2)
+    changed = moved("failure", "readiness", run=3)
+    kept = worker(after(tick("success", "readiness"), changed), "readiness")
+    assert (kept.cached_result, kept.last_result, kept.run) == ("failure", "failure", 3)
+
+
+@pytest.mark.parametrize(
+    ("container_id", "cached"), [(None, "success"), ("1", "success"), ("2", "failure")]
+)
+def test_only_another_container_begins_again(container_id: str | None, cached: str) -> None:
+    """A record that names none is of the container that is probed."""
+    later = tick("warning", "readiness", container_id)
+    state = after(tick("success", "readiness"), moved("success", "readiness"), later)
+    assert worker(state, "readiness").cached_result == cached

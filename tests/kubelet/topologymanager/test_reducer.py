@@ -1,4 +1,4 @@
-"""Affinities live as long as their pod."""
+"""Affinities by pod and container."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ from kubeledger.kubelet.topologymanager.reducer import (
     HANDLERS,
     POD_SCOPE,
     TopologyManagerState,
-    forget_all,
-    forget_pod,
-    rename_pod,
 )
 from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint
 from kubeledger.model.record import Record
@@ -48,28 +45,6 @@ def test_the_newest_affinity_counts() -> None:
     )  # fmt: skip
     kept = evolve(state, record(2, again)).pods["u"]["c"]
     assert (kept.numa_nodes, kept.preferred, kept.admit) == (None, False, True)
-
-
-def test_it_ends_with_pod_and_process() -> None:
-    """Both forget."""
-    state = evolve(TopologyManagerState(), record(1, affinity("c")))
-    forget_pod(state, "u")
-    assert state.pods == {}
-    forget_pod(state, "u")
-    evolve(state, record(2, affinity("c")))
-    forget_all(state)
-    assert state.pods == {}
-
-
-def test_a_uid_that_becomes_known_takes_over() -> None:
-    """What is newer under the UID wins over what stood under the name."""
-    state = evolve(TopologyManagerState(), record(1, affinity("c", None)))
-    evolve(state, record(2, affinity("d", None)))
-    evolve(state, record(3, affinity("c")))
-    rename_pod(state, "ns/p", "u")
-    assert set(state.pods) == {"u"}
-    assert state.pods["u"]["c"].since_ts_ns == 3 * 10**9
-    assert state.pods["u"]["d"].since_ts_ns == 2 * 10**9
 
 
 def test_what_names_no_pod_is_passed_over() -> None:

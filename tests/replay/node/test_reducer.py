@@ -34,7 +34,7 @@ from kubeledger.model.bodies.node import (
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
 from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint
 from kubeledger.model.record import Body
-from kubeledger.replay.node.reducer import evolve
+from kubeledger.replay.node.reducer import evolve, move
 from kubeledger.replay.node.state import NodeState
 from tests.replay.strategies import record
 
@@ -129,6 +129,13 @@ def test_a_uid_that_becomes_known_takes_over_everywhere(first: Body) -> None:
     after(first, state=state)
     assert held(state) == ({"u"}, {"u"}, {"u"})
     assert set(state.lifecycle.pods) == {"u"}
+
+
+def test_what_is_newer_under_the_uid_wins() -> None:
+    """Over what stood under the name, container by container."""
+    held = {"ns/p": {"c": "older", "d": "kept"}, "u": {"c": "newer"}}
+    move(held, "ns/p", "u")
+    assert held == {"u": {"c": "newer", "d": "kept"}}
 
 
 def test_a_new_container_is_taken_up_by_its_workers() -> None:

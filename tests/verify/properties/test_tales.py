@@ -70,7 +70,7 @@ def test_some_tales() -> None:
 def test_many_tales(seed: int) -> None:
     """Of every kind, over all recordings and many simulated nodes."""
     heard = [each for truth in ears(seed, 60) for each in tell(truth, 4)]
-    assert {each.kind for each in heard} == set(TALES)
+    assert {each.kind for each in heard} >= set(TALES)
     assert believed(heard, _LEAST - 10) == []
     caught = sum(each.verdict == "caught" for each in heard)
     assert caught * 100 >= _LEAST_OF_ALL * sum(each.verdict != "open" for each in heard)

@@ -15,6 +15,7 @@ from math import prod
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.pod import Node, Pod
 from kubeledger.kubelet.kube.podtotals import allocated
@@ -29,7 +30,7 @@ from kubeledger.kubelet.preemption import preemption
 from kubeledger.kubelet.preemption.preemption import Requirements
 from kubeledger.kubelet.profile.admission import AdmissionFacts
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
-from kubeledger.verify.rules.admission.podspecs import requests_of
+from kubeledger.verify.evidence.pod_objects import requests_of
 
 UNCOUNTED: Final = 1 << 30
 """Stands on a node for devices whose number is not known: there are as many as it takes."""
@@ -50,11 +51,8 @@ class CountedPod(msgspec.Struct, frozen=True):
     """A pod that counted.
 
     Attributes:
-        name: ``namespace/name``.
-        seq: record that shows its spec.
         doubtful: it may also not have counted.
         extended: extended resources that it requests.
-        alive_later: it is shown alive later.
         readings: (n,) the same pod, with what else of a resize its status may have said.
         assumes: which of them it is, as a missing input; empty for the likeliest.
     """
@@ -73,14 +71,13 @@ class CountedPod(msgspec.Struct, frozen=True):
         yield self
         assumes = f"what the status of pod {self.name} said of its resize"
         for pod in self.readings:
-            yield msgspec.structs.replace(self, pod=pod, assumes=assumes)
+            yield replace(self, pod=pod, assumes=assumes)
 
 
 class AdmissionOutcome(msgspec.Struct, frozen=True):
     """What the kubelet does in one world.
 
     Attributes:
-        result: of admission, with victims.
         insufficient: what is missing, in the order of the fit check.
         info: the node of that world with the pods that count in it; ``pods`` are these.
         assumes: what the world assumes and no record shows, as noun phrases.
@@ -101,11 +98,10 @@ class AdmissionOutcome(msgspec.Struct, frozen=True):
     def specs(self) -> tuple[int, ...]:
         """Records that show the pods which take of what is missing; of all where nothing is."""
         missing = {i.resource_name for i in self.insufficient}
-        return tuple(
-            other.seq
-            for other in self.pods
-            if not missing or "pods" in missing or missing & dict(requests_of(other.pod)).keys()
-        )
+        if not missing or "pods" in missing:
+            return tuple(other.seq for other in self.pods)
+        asking = ((other.seq, dict(requests_of(other.pod)).keys()) for other in self.pods)
+        return tuple(seq for seq, asked in asking if missing & asked)
 
 
 Choices = tuple[AdmissionOutcome, ...]
@@ -113,12 +109,11 @@ Choices = tuple[AdmissionOutcome, ...]
 
 
 class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
-    """One admission.
+    """One admission; outcomes raise BadInputError where a quantity of a pod is none.
 
     Attributes:
         interval: the pod's interval, which a config line began.
         pod: its object; ``spec_seq`` the record that shows it.
-        facts: rules of the version.
         nodes: the node, the most likely first.
         node_inputs: records that show the node and the settings.
         others: (n,) pods that counted, in the order of their admission.
@@ -126,9 +121,7 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
         complete: no pod can have counted that no record names.
         refusals: seq, reason and message of what refused it before the predicates.
         blame: whose hints the topology manager refused it for; empty where nothing says.
-        labels_known, taints_known: the node's labels and taints are known.
         unsized: (n,) resources it requests of which the node's capacity is not known.
-        named: the node's name is known.
         inferred: the machine's size is in no record, but follows from what is.
         pressure: record and words that show that the eviction manager admitted critical pods
             only; None when nothing does.
@@ -160,10 +153,8 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_cut(self) -> bool:
         """Whether so much is doubtful that :meth:`outcomes` does not try all worlds."""
-        return (
-            self._doubtful > _DOUBTS_MAX
-            or prod(1 + len(other.readings) for other in self.others) > _READINGS_MAX
-        )
+        readings = prod(1 + len(other.readings) for other in self.others)
+        return self._doubtful > _DOUBTS_MAX or readings > _READINGS_MAX
 
     @property
     def _doubtful(self) -> int:
@@ -174,30 +165,18 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
         return ((node, pods) for pods in self._subsets() for node in self.nodes)
 
     def outcomes(self) -> Iterator[Choices]:
-        """What the kubelet may do, world by world; never empty.
-
-        Raises:
-            BadInputError: a quantity of a pod is none.
-        """
+        """What the kubelet may do, world by world; never empty."""
         return map(self._choices, self._subsets())
 
     def extremes(self) -> Iterator[Choices]:
-        """The same with all pods that may have counted, and with only those that must have.
-
-        Raises:
-            BadInputError: as :meth:`outcomes`.
-        """
+        """The same with all pods that may have counted, and with only those that must have."""
         for others in self._readings():
             yield self._choices(others)
             if any(other.doubtful for other in others):
                 yield self._choices(tuple(other for other in others if not other.doubtful))
 
     def outcome_in(self, node: Node, others: tuple[CountedPod, ...]) -> AdmissionOutcome:
-        """What the kubelet does on that node, with these pods; first order of what is short.
-
-        Raises:
-            BadInputError: as :meth:`outcomes`.
-        """
+        """What the kubelet does on that node, with these pods; first order of what is short."""
         return next(self._in_world(node, others, ()))
 
     def _subsets(self) -> Iterator[tuple[CountedPod, ...]]:
@@ -249,9 +228,7 @@ def capacities(resources: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"the node's capacity of {resource}" for resource in resources)
 
 
-def _orders(
-    reasons: list[PredicateFailureReason],
-) -> Iterator[list[PredicateFailureReason]]:
+def _orders(reasons: list[PredicateFailureReason]) -> Iterator[list[PredicateFailureReason]]:
     """Each scalar resource may come first: their order is that of a Go map."""
     random = lifecycle.insufficient_scalars(reasons)
     yield reasons

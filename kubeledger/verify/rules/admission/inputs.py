@@ -8,7 +8,7 @@ from itertools import product
 from math import prod
 from typing import Final
 
-import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.eviction.signals import CONDITION_OF
 from kubeledger.kubelet.kube.pod import Node, NodeSpec, NodeStatus, ObjectMeta, Pod
@@ -22,6 +22,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
+from kubeledger.verify.evidence.pod_objects import PodObject, PodObjects
 from kubeledger.verify.evidence.timeline import Active
 from kubeledger.verify.rules.admission.case import (
     UNCOUNTED,
@@ -38,7 +39,6 @@ from kubeledger.verify.rules.admission.nodes import (
     device_counts,
     hostname,
 )
-from kubeledger.verify.rules.admission.podspecs import PodObject, PodObjects
 from kubeledger.verify.rules.admission.refused import Refusals, node_name
 from kubeledger.verify.variant import UNKNOWN
 
@@ -101,13 +101,10 @@ class AdmissionInputs:
             written, amount = body.allocatable.get(name), reckoned.amounts.get(name)
             if written is None or amount is None or _reads_as(written, amount):
                 continue
-            context.contradict(
-                record.ts_ns,
-                "node",
-                f"the node object and the settings give different amounts of {name} for pods",
-                (record.seq, f"allocatable is {written}"),
-                (settings.seq, f"the settings leave {amount.canonical()}"),
-            )
+            why = f"the node object and the settings give different amounts of {name} for pods"
+            given = settings.seq, f"the settings leave {amount.canonical()}"
+            sides = (record.seq, f"allocatable is {written}"), given
+            context.contradict(record.ts_ns, "node", why, *sides)
 
     def case_of(
         self, interval: PodActiveInterval, node: str, by_ns: int, state: NodeState
@@ -130,11 +127,9 @@ class AdmissionInputs:
         """The case of a resize: the pod as it asks to be, beside all others; or what is missing."""
         since_ns = ts_ns - _SAID_NS
         active = self.context.timeline.active(since_ns, ts_ns)
-        others = Active(
-            {key: each for key, each in active.must.items() if key != interval.key},
-            {key: each for key, each in active.may.items() if key != interval.key},
-            active.loss,
-        )
+        must, may = ({key: each for key, each in pods.items() if key != interval.key}
+                     for pods in (active.must, active.may))  # fmt: skip
+        others = Active(must, may, active.loss)
         return self._case(interval, found, others, (ts_ns, since_ns, ts_ns), node, state)
 
     def _case(
@@ -164,7 +159,7 @@ class AdmissionInputs:
         most = allocatable.amounts["pods"].value()
         if sum(not other.doubtful for other in others) > most and not context.variant.settings:
             # No kubelet has admitted so many: what showed their ends, or of the settings, is lost.
-            others = tuple(msgspec.structs.replace(other, doubtful=True) for other in others)
+            others = tuple(replace(other, doubtful=True) for other in others)
         unsized: tuple[str, ...] = ()
         if not allocatable.is_complete:
             unsized = tuple(sorted(found.asked - allocatable.amounts.keys() - {*found.extended}))
@@ -218,17 +213,16 @@ class AdmissionInputs:
             later = self.objects.at(until_ns, other, node)
             if later is not None and later.pod.spec != found.pod.spec:
                 readings = (*readings, later.pod)  # it was resized meanwhile
-            pods.append(
-                CountedPod(
-                    name=other.full_name,
-                    pod=found.pod,
-                    seq=found.seq,
-                    doubtful=key not in active.must,
-                    extended=found.extended,
-                    alive_later=other.seen_ns > until_ns + _KILLED_NS,
-                    readings=readings,
-                )
+            counted = CountedPod(
+                name=other.full_name,
+                pod=found.pod,
+                seq=found.seq,
+                doubtful=key not in active.must,
+                extended=found.extended,
+                alive_later=other.seen_ns > until_ns + _KILLED_NS,
+                readings=readings,
             )
+            pods.append(counted)
         return tuple(pods), tuple(unread)
 
     def _tables(
@@ -297,11 +291,7 @@ def _pressure_on(
     """
     if any(signal.read_ts_ns > since_ns for signal in state.images.signals.values()):
         return None  # it was admitted before, and what was read since shows nothing of that
-    qos = pod_qos(
-        pod,
-        status_wins=facts.qos_class_from_status,
-        pod_level=facts.pod_level_resources,
-    )
+    qos = pod_qos(pod, status_wins=facts.qos_class_from_status, pod_level=facts.pod_level_resources)
     keys = {toleration.key or _MEMORY_TAINT for toleration in pod.spec.tolerations or ()}
     by_memory = qos == "BestEffort" and _MEMORY_TAINT not in keys
     for condition in dict.fromkeys(CONDITION_OF.values()):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.podclass import is_critical_pod
 from kubeledger.kubelet.lifecycle.nodeinfo import pod_request
@@ -98,8 +99,8 @@ def judged(
         else:
             decided = judgement.verdict != "unverifiable" and judgement.rule != RULE_DEVICES
             why = f"{judgement.why} ({_NOTE})" if case.inferred and decided else judgement.why
-            judgement = msgspec.structs.replace(judgement, why=why)
-    return msgspec.structs.replace(judgement, rule=judgement.rule or rule)
+            judgement = replace(judgement, why=why)
+    return replace(judgement, rule=judgement.rule or rule)
 
 
 def freely(rulings: Iterable[Ruling]) -> Ruling:
@@ -107,7 +108,7 @@ def freely(rulings: Iterable[Ruling]) -> Ruling:
     first: Ruling | None = None
     for ruling in rulings:
         if ruling.allowed:
-            return ruling if first is None else msgspec.structs.replace(ruling, chosen=False)
+            return ruling if first is None else replace(ruling, chosen=False)
         first = first or ruling
     assert first is not None
     return first
@@ -120,7 +121,7 @@ def by_its_numbers(
 
     ``unknown_inputs``: what no record shows and may have led to it.
     """
-    given = [msgspec.structs.replace(each, assumes=()) for each in rulings if each.allowed]
+    given = [replace(each, assumes=()) for each in rulings if each.allowed]
     others = [Ruling(allowed=True, why="", assumes=(phrase,)) for phrase in unknown_inputs]
     return judge(given or [*rulings, *others], cut=ENDS if case.is_cut and not given else None)
 
@@ -136,11 +137,7 @@ def said_in(outcome: AdmissionOutcome) -> Fields:
 
 
 def judge_admitted(case: AdmissionCase, victims: Sequence[str]) -> Judgement:
-    """Judge a recorded admission; ``victims``: names of the pods recorded as killed for it.
-
-    Raises:
-        BadInputError: a quantity of a pod is none.
-    """
+    """Judge a recorded admission; ``victims``: names of the pods recorded as killed for it."""
     for seq, reason, message in case.refusals[-1:]:
         return same(
             False,
@@ -208,11 +205,7 @@ def _admits(case: AdmissionCase, outcome: AdmissionOutcome, victims: Sequence[st
 
 
 def judge_failed(case: AdmissionCase, body: PreemptionFailed) -> Judgement:
-    """Judge a recorded preemption that found no victims.
-
-    Raises:
-        BadInputError: a quantity of a pod is none.
-    """
+    """Judge a recorded preemption that found no victims."""
     recorded = failure_of(body)
     rulings = [
         freely(_fails(case, each, recorded) for each in choices) for choices in case.outcomes()

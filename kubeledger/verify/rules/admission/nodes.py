@@ -68,7 +68,6 @@ class Nodes:
         self._records_with: dict[tuple[str, ...], list[NodeRecord]] = {}
 
     def prescan(self, record: Record, body: NodeObserved) -> None:
-        """Take in what a record of the node says."""
         self._records.append(NodeRecord(record.ts_ns, record.seq, body))
         self._records_with.clear()
 
@@ -161,7 +160,6 @@ class Allocatable(msgspec.Struct, frozen=True):
     Attributes:
         amounts: resource -> quantity; without extended resources.
         missing: what is not known of cpu, memory and pods, as inputs to name.
-        inputs: seqs of the records it comes from.
         inferred: the machine's size is in no record, but follows from what is.
         is_complete: of what is not in ``amounts`` there is nothing; else it is not known.
     """
@@ -190,11 +188,9 @@ def allocatable_at(
         except (EvictionThresholdError, QuantityError, ValueError):
             missing = ("readable reservations",)  # such a kubelet does not start
         else:
-            missing = tuple(
-                f"the node's capacity of {name}" if name != "pods" else "the setting maxPods"
-                for name in ("cpu", "memory", "pods")
-                if name not in amounts
-            )
+            of = {name: f"the node's capacity of {name}" for name in ("cpu", "memory")}
+            of["pods"] = "the setting maxPods"
+            missing = tuple(phrase for name, phrase in of.items() if name not in amounts)
         inputs += () if settings.seq is None else (settings.seq,)
         if not missing:
             is_complete = nodes.last(ts_ns, "capacity") is not None
@@ -237,20 +233,16 @@ def device_counts(
     Source: v1.20.2 pkg/kubelet/cm/devicemanager/manager.go sanitizeNodeAllocatable
     """
     record_shown = nodes.last(ts_ns, "allocatable")
-    written = (record_shown.body.allocatable if record_shown is not None else None) or {}
+    written = {} if record_shown is None else record_shown.body.allocatable or {}
     found: dict[str, list[int | None]] = {}
     for resource in resources:
         plugin, listed = manager.resources.get(resource), whole_number(written.get(resource))
         if plugin is not None and plugin.healthy is None:
             found[resource] = [None]
             continue
-        held = {
-            device
-            for containers in manager.pods.values()
-            for by_resource in containers.values()
-            if resource in by_resource
-            for device in by_resource[resource].device_ids
-        }
+        grants = (each for containers in manager.pods.values() for each in containers.values())
+        own = (by_resource[resource] for by_resource in grants if resource in by_resource)
+        held = {device for grant in own for device in grant.device_ids}
         healthy = 0 if plugin is None else plugin.healthy or 0
         likely = max(healthy, len(held)) if plugin is not None or held else listed
         if likely is not None:
@@ -289,11 +281,8 @@ def _capacity(
     most = _most_pods(settings, amounts.get("cpu"))
     if most is not None:
         amounts["pods"] = Quantity.of(most)
-    return (
-        amounts,
-        tuple(record.seq for record in (record_shown, machine) if record is not None),
-        inferred,
-    )
+    seqs = tuple(record.seq for record in (record_shown, machine) if record is not None)
+    return amounts, seqs, inferred
 
 
 def _cpus_by_shares(state: NodeState, settings: Settings) -> int | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Final, cast, get_args
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.cpumanager.policy_static import SMT_ALIGNMENT_REASON
 from kubeledger.kubelet.eviction.signals import CONDITION_OF
@@ -130,11 +131,9 @@ class Refusals:
             for record in self._by_managers.get(key, ()):
                 body = record.body
                 assert isinstance(body, ManagerDecision)
-                in_log = getattr(body, "told_by", "log") == "log"
-                refusal = refusal_of(body)
-                is_of_it = record.ts_ns >= (interval.added_ns or 0) and (
-                    until_ns is None or record.ts_ns <= until_ns
-                )
+                in_log, refusal = getattr(body, "told_by", "log") == "log", refusal_of(body)
+                last_ns = record.ts_ns if until_ns is None else until_ns
+                is_of_it = (interval.added_ns or 0) <= record.ts_ns <= last_ns
                 if refusal is not None and is_of_it and (in_log or not interval.admitted):
                     found.append((record.seq, *refusal))
         return found
@@ -208,16 +207,9 @@ _LATE: Final = ("AppArmor", "NodeShutdown", "PodFeatureUnsupported")
 
 
 def judge_refused(
-    case: AdmissionCase,
-    body: PodRejected,
-    pressure: NodePressure,
-    shutdown: int | None = None,
+    case: AdmissionCase, body: PodRejected, pressure: NodePressure, shutdown: int | None = None
 ) -> Judgement:
-    """Judge a recorded refusal; ``shutdown``: the record that shows that the node shuts down.
-
-    Raises:
-        BadInputError: a quantity of a pod is none.
-    """
+    """Judge a recorded refusal; ``shutdown``: the record that shows that the node shuts down."""
     recorded: Fields = {"reason": body.reason, "message": body.message}
     if case.refusals:
         return _by_managers(case, recorded)
@@ -225,21 +217,18 @@ def judge_refused(
         return _by_pressure(case, body, pressure)
     if body.message.startswith(ALLOCATION) and body.reason == UNEXPECTED_REASON:
         missing = lacks(("what the device, CPU and memory managers held",))
-        return msgspec.structs.replace(missing, rule=RULE_DEVICES)
+        return replace(missing, rule=RULE_DEVICES)
     worlds = list(case.outcomes())
     likely = worlds[0][0]
     if likely.result.admit and shutdown is not None and body.reason == NOT_ADMITTED[0]:
-        return same(
-            body.message == NOT_ADMITTED[1],
-            "the pod fits, and none is admitted while the node shuts down",
-            expected={"reason": NOT_ADMITTED[0], "message": NOT_ADMITTED[1]},
-            inputs=(*case.inputs, shutdown),
-            rule=RULE_SHUTDOWN,
-        )
+        why = "the pod fits, and none is admitted while the node shuts down"
+        said, inputs = dict(zip(recorded, NOT_ADMITTED, strict=True)), (*case.inputs, shutdown)
+        is_said = body.message == NOT_ADMITTED[1]
+        return same(is_said, why, expected=said, inputs=inputs, rule=RULE_SHUTDOWN)
     rulings = [freely(_refuses(case, each, recorded) for each in choices) for choices in worlds]
     if _misquotes(case, body):
         certain = not case.inferred
-        rulings = [msgspec.structs.replace(each, certain=certain) for each in rulings]
+        rulings = [replace(each, certain=certain) for each in rulings]
         return by_its_numbers(case, rulings, ())
     return by_its_numbers(case, rulings, _left_open(case, likely, body))
 
@@ -277,9 +266,8 @@ def _by_pressure(case: AdmissionCase, body: PodRejected, node: NodePressure) -> 
         return same(allowed, why, expected=expected, inputs=inputs, rule=RULE_EVICTION)
 
     if not conditions or not set(conditions) <= set(CONDITION_OF.values()):
-        return judged(
-            False, f"no kubelet says {body.message!r} when it refuses a pod under pressure"
-        )
+        why = f"no kubelet says {body.message!r} when it refuses a pod under pressure"
+        return judged(False, why)
     if is_critical_pod(case.pod):
         return judged(False, "the pod is critical, and is admitted under pressure", {"admit": True})
     for absent in (each for each in given if each.present is False):
@@ -308,13 +296,8 @@ def _refuses(case: AdmissionCase, outcome: AdmissionOutcome, recorded: Fields) -
         why = f"{lacks}, which no pods that it may preempt free"
     else:
         why = f"the pod is refused as {result.reason}: {result.message}"
-    return Ruling(
-        allowed=allowed,
-        why=why,
-        expected=expected,
-        assumes=outcome.assumes,
-        inputs=(*case.inputs, *outcome.specs),
-    )
+    seqs, assumes = (*case.inputs, *outcome.specs), outcome.assumes
+    return Ruling(allowed=allowed, why=why, expected=expected, assumes=assumes, inputs=seqs)
 
 
 def _left_open(case: AdmissionCase, likely: AdmissionOutcome, body: PodRejected) -> Iterator[str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.allocation.handlers import (
     DEFERRED,
@@ -33,6 +34,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, same
 from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.evidence.pod_objects import PodObject
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome, capacities
 from kubeledger.verify.rules.admission.inputs import AdmissionInputs
@@ -45,7 +47,6 @@ from kubeledger.verify.rules.admission.judging import (
     freely,
 )
 from kubeledger.verify.rules.admission.nodes import absolute_at
-from kubeledger.verify.rules.admission.podspecs import PodObject
 from kubeledger.verify.rules.admission.refused import CONDITION_MESSAGE, OUT_OF
 from kubeledger.verify.variant import UNKNOWN
 
@@ -265,7 +266,7 @@ def _in_world(case: AdmissionCase, body: PodResized, outcome: AdmissionOutcome) 
     result = outcome.result
     refusal = None if result.admit else Refusal(result.reason, result.message)
     ruling = _ruling(case, body, refusal, outcome)
-    return msgspec.structs.replace(ruling, assumes=outcome.assumes)
+    return replace(ruling, assumes=outcome.assumes)
 
 
 def _ruling(

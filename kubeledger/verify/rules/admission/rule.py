@@ -9,12 +9,7 @@ from kubeledger.kubelet.lifecycle.state import known
 from kubeledger.model.bodies.cgroups import PodsStateRead
 from kubeledger.model.bodies.devicemanager import AllocationFailed
 from kubeledger.model.bodies.eviction import PodPreempted, PreemptionFailed
-from kubeledger.model.bodies.lifecycle import (
-    PodAdmitted,
-    PodRejected,
-    PodResized,
-    PodTerminating,
-)
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected, PodResized, PodTerminating
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.bodies.resourcemanagers import (
     AffinityDecided,
@@ -65,7 +60,6 @@ class AdmissionVerifier(RuleVerifier):
         self._decided: set[int] = set()
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
-        """What managers refuse, and what the node has."""
         return {
             NodeObserved: self._inputs.nodes.prescan,
             HintsGenerated: self._inputs.refusals.note_hints,
@@ -77,7 +71,6 @@ class AdmissionVerifier(RuleVerifier):
         }
 
     def sees(self) -> Mapping[type[Body], See]:
-        """All that admission reads and decides."""
         return {
             KubeletStarted: self._kubelet_started,
             NodeObserved: self._inputs.node_observed,
@@ -108,17 +101,15 @@ class AdmissionVerifier(RuleVerifier):
         if interval is None:
             return
         case = self._case(interval, record, state)
-        victims = [
-            f"{kill.victim_namespace}/{kill.victim_pod}" for _, kill in self._killed(interval)
-        ]
+        kills = (kill for _, kill in self._killed(interval))
+        victims = [f"{kill.victim_namespace}/{kill.victim_pod}" for kill in kills]
         judgement = judged(case, lambda known: judge_admitted(known, victims))
         listed = self._inputs.refusals.denied(interval)
         if listed is not None and self.context.profile is not None:
             why = f"a list shows that the pod was not admitted: {listed[1]} ({listed[2]})"
             expected = {"admit": False, "reason": listed[1]}
-            judgement = same(
-                False, why, expected=expected, inputs=(interval.add_seq or 0, listed[0])
-            )
+            seqs = interval.add_seq or 0, listed[0]
+            judgement = same(False, why, expected=expected, inputs=seqs)
         self._close(interval, record, judgement, {"admit": True}, state)
 
     def _pod_rejected(self, record: Record, body: PodRejected, state: NodeState) -> None:

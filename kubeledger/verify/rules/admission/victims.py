@@ -33,9 +33,7 @@ class Kill(msgspec.Struct, frozen=True):
     """A recorded victim.
 
     Attributes:
-        body: the decision.
         failed: why the kill cannot have led to what is recorded; empty if it can.
-        inputs: records that show it.
     """
 
     body: PodPreempted
@@ -44,7 +42,6 @@ class Kill(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """``namespace/name`` of the victim."""
         return f"{self.body.victim_namespace}/{self.body.victim_pod}"
 
     @property

@@ -180,7 +180,6 @@ class Compared(msgspec.Struct, frozen=True):
 
     Attributes:
         ruling: what the kubelet leaves there, and whether that is what the record holds.
-        recorded: what was compared.
         differing: ``field`` or ``field/file`` that no option gives -> what it had to be.
     """
 

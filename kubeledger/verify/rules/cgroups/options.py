@@ -109,11 +109,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     def resizes(self, listed: ListedPod) -> bool:
-        """Whether the resources of this pod can change while it runs; a static pod's cannot.
-
-        Raises:
-            msgspec.ValidationError: the object cannot be read.
-        """
+        """Whether the resources of this pod can change while it runs; a static pod's cannot."""
         annotations = listed.as_(Pod).metadata.annotations or {}
         possible = self.profile.admission.resized_requests_count
         return possible and annotations.get(_SOURCE, "api") == "api"

@@ -57,7 +57,6 @@ class Creators:
         self._made_ns: dict[str, int] = {}
 
     def prescan(self, record: Record, body: CgroupUpdated) -> None:
-        """Take in a snapshot of the first reading."""
         if body.level == "pod" and body.pod_uid:
             first_ns = self._made_ns.get(body.pod_uid, record.ts_ns)
             self._made_ns[body.pod_uid] = min(first_ns, record.ts_ns)
@@ -111,11 +110,8 @@ class Creators:
 
     def _number(self, ts_ns: int) -> int:
         """The process that ran last by a time; -1 for one before those known."""
-        return bisect_right(self._context.timeline.processes.all, ts_ns, key=_started_ns) - 1
-
-
-def _started_ns(process: Process) -> int:
-    return process.started_ns
+        processes = self._context.timeline.processes.all
+        return bisect_right(processes, ts_ns, key=lambda process: process.started_ns) - 1
 
 
 _AS_MADE: Final = frozenset({"100", "1024", "-1", "max", "max 100000"})
@@ -151,7 +147,6 @@ class PodLevels:
         self._rules_of = rules_of
 
     def prescan(self, record: Record, body: PodResized) -> None:
-        """Take in a resize in place of the first reading."""
         self.resized_ns.setdefault(body.pod_uid, []).append(record.ts_ns)
 
     def level(
@@ -172,9 +167,7 @@ class PodLevels:
         else:
             creators = self.creators.of_container(body.container_id, uid, record.ts_ns)
             body = self._named(body, state)
-        asked = [None if creator is None else self._rules_of(creator) for creator in creators] or [
-            now
-        ]
+        asked = [None if each is None else self._rules_of(each) for each in creators] or [now]
         with suppress(*_UNREADABLE):
             asked += [now] if now.resizes(listed) else []
         found: list[Compared] = []
@@ -197,10 +190,8 @@ class PodLevels:
             rulings.append(Ruling(allowed=may_be, why="an unknown process made it"))
         resized = any(rules is not None and rules.resizes(listed) for rules in asked)
         certain = not resized and _is_of_nobody(body, worst)
-        rulings = [
-            replace(each, assumes=(_MAKER,) * each.allowed, certain=certain) for each in rulings
-        ]
-        return judge(rulings), worst
+        each_of = (replace(r, assumes=(_MAKER,) * r.allowed, certain=certain) for r in rulings)
+        return judge([*each_of]), worst
 
     def _by(self, body: CgroupUpdated, listed: ListedPod, rules: Rules) -> Compared | list[str]:
         """By the rules of one process; words for what is missing."""

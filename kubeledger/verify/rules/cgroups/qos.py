@@ -151,14 +151,7 @@ class QOSLevels:
     def level(
         self, body: CgroupUpdated, ts_ns: int, rules: Rules, before: CgroupState | None
     ) -> tuple[Judgement, Compared | None]:
-        """Whether some write can have left what a level holds.
-
-        Args:
-            body: what a snapshot shows.
-            ts_ns: its time.
-            rules: of the kubelet process that runs.
-            before: what the one before showed.
-        """
+        """Whether some write can have left what a level holds; ``before``: what it held last."""
         percent, missing = rules.reserve_percent, []
         if percent is None:
             missing = ["the settings qosReserved and featureGates"]
@@ -216,14 +209,10 @@ class QOSLevels:
         memory = (_agreeing(write, sums) if write is not None else []) or sums.memory
         asked = [QOSRequests(sums.usual[0], *each) for each in memory]
         limits: list[int | None] = [None] if reserve is None else []
-        for each in asked if reserve is not None else ():
-            config = qos_config(
-                each, allocatable_memory=allocatable, memory_reserve_percent=reserve
-            )
-            of_class = (
-                config.burstable_memory_limit if burstable else config.best_effort_memory_limit
-            )
-            limits.append(of_class)
+        of = {"allocatable_memory": allocatable, "memory_reserve_percent": reserve}
+        for config in (qos_config(each, **of) for each in asked if reserve is not None):
+            best_effort, own = config.best_effort_memory_limit, config.burstable_memory_limit
+            limits.append(own if burstable else best_effort)
         shares = [shares_of_milli_cpu(milli) for milli in sums.cpu] if burstable else [MIN_SHARES]
         values = kernel_values(unified=unified, shares=shares, memory=limits)
         values["unified/pids.max" if unified else "other/pids.max"] = ("max",)

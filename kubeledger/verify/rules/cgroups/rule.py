@@ -27,7 +27,8 @@ from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, RuleVerifier, judge, lacks, same
 from kubeledger.verify.context import Prescan, See, VerifyContext
-from kubeledger.verify.evidence.pod_intervals import ContainerRun, PodHistory
+from kubeledger.verify.debts import Missed
+from kubeledger.verify.evidence.pod_intervals import PodHistory
 from kubeledger.verify.evidence.pods import LOST_EXIT_CODE
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.evidence.times import ROUND_NS
@@ -43,6 +44,7 @@ from kubeledger.verify.rules.cgroups.options import Rules, node_option, rules_of
 from kubeledger.verify.rules.cgroups.pods import PodLevels, differing_resources
 from kubeledger.verify.rules.cgroups.qos import QOSLevels
 from kubeledger.verify.rules.cgroups.writes import Summer, Writes
+from kubeledger.verify.rules.containers import ran_until
 
 # Cgroups that went: the kubelet and the runtime remove them only after what ran in them.
 #
@@ -54,8 +56,6 @@ _LATE_NS: Final = 60 * NS_PER_S
 """A sync loop that waits for a kill logs so late what happened meanwhile."""
 _BY_THEN_NS: Final = 120 * NS_PER_S
 """By then something explains a removal, or shows that it cannot be."""
-_FOUND_NS: Final = 10 * NS_PER_S
-"""So long after its start a process tells what it found."""
 _MANY: Final = 3
 """So many cgroups that are gone for no reason: the snapshot was not read as a whole."""
 _NOT_WHOLE: Final = "the whole of the cgroup files, for several running cgroups are not there"
@@ -75,12 +75,10 @@ class Removals:
         self._last_ns = 0
 
     def prescan(self, record: Record, body: Body) -> None:
-        """Take in a snapshot of the first reading."""
+        seen, path = (record.ts_ns, record.seq), getattr(body, "cgroup", "")
+        self._seen[path] = max(self._seen.get(path, seen), seen)
         self._last_ns = max(self._last_ns, record.ts_ns)
-        if isinstance(body, CgroupUpdated | CgroupObserved):
-            seen, path = (record.ts_ns, record.seq), body.cgroup
-            self._seen[path] = max(self._seen.get(path, seen), seen)
-        else:
+        if isinstance(body, CgroupRemoved):
             self._removed.setdefault(record.ts_ns, []).append(record)
 
     def removed(self, record: Record, state: NodeState) -> Judgement:
@@ -109,7 +107,9 @@ class Removals:
             return lacks(["the records after the end of the ledger"])
         pod = self._context.timeline.pods.get(where.pod_uid or "")
         alive = None if pod is None else self._alive(where, pod, ts_ns)
-        if alive is not None:
+        below = [path for path in left if path.startswith(f"{body.cgroup}/")]
+        seen = {path: self._seen.get(path, (0, 0)) for path in below}
+        if (alive := alive or _holds(seen, ts_ns)) is not None:
             return alive
         for at_ns, entry, seq in self._ends(where, pod, ts_ns) if pod is not None else ():
             if at_ns <= ts_ns + _BY_THEN_NS:
@@ -117,22 +117,15 @@ class Removals:
                 return same(True, why, inputs=(seq,) if seq else ())
         if where.container_id is not None:
             return self._still_there(record, body.cgroup, where)
-        below = next((path for path in left if path.startswith(f"{body.cgroup}/")), None)
-        if below is not None and self._last_ns > ts_ns:
-            child = below.rpartition("/")[2][:12]
-            why = (
-                f"the cgroup of its container {child} below it still exists: a cgroup goes "
-                "only after all below it"
-            )
-            return same(False, why)
+        if (held := _holds(dict.fromkeys(below, (self._last_ns, 0)), ts_ns)) is not None:
+            return held
         end = f"the end of pod {pod.namespace}/{pod.name}" if pod else "the life of the pod"
         return lacks([end])
 
     def _alive(self, where: CgroupPath, pod: PodHistory, ts_ns: int) -> Judgement | None:
         """What shows that it, or what is below it, still ran when the files had been read.
 
-        Where lines are late a kill may be of what had ended long before, and what a process tells
-        at its start may be, too. The cgroup of a pod may go, and come again.
+        The cgroup of a pod may go, and come again.
         """
         process = self._context.process
         if process is None:
@@ -143,26 +136,12 @@ class Removals:
                 own = process.started_ns < (run.started_ns or 0) < ts_ns
             if not own or run.exit_code == LOST_EXIT_CODE:
                 continue
-            until_ns, seq = self._ran_until(run, ts_ns)
-            if until_ns > ts_ns + ROUND_NS:
+            until_ns, seq = ran_until(self._context, run, ts_ns + ROUND_NS)
+            if until_ns:
                 name = f"container {(run.container_id or '')[:12]}"
                 why = f"{name} ran until {format_ts(until_ns)}, and its cgroup goes only then"
                 return same(False, why, inputs=(seq,) if seq else ())
         return None
-
-    def _ran_until(self, run: ContainerRun, ts_ns: int) -> tuple[int, int | None]:
-        """Until when a container ran at least, and what shows it: a list, or a line in time."""
-        times, timeline = self._context.times, self._context.timeline
-        if (listed := times.listed_end(run.container_id, run.died_ns)) is not None:
-            return listed.from_ns, run.died_seq
-        at_ns, seq = max((run.killed_ns or 0, run.killed_seq), (run.died_ns or 0, run.died_seq))
-        told_by = timeline.process(at_ns)
-        if told_by is None or at_ns < told_by.started_ns + _FOUND_NS:
-            at_ns, seq = run.shown  # a process tells at its start what had ended before
-        sure = not times.late(ts_ns) and not times.late(at_ns)
-        if sure and at_ns and timeline.iterations.earliest(at_ns) > ts_ns + ROUND_NS:
-            return at_ns, seq
-        return 0, None
 
     def _ends(self, where: CgroupPath, pod: PodHistory, ts_ns: int) -> Iterator[HistoryEntry]:
         """Signs that a container, or its pod, had ended."""
@@ -182,18 +161,13 @@ class Removals:
         who, over = f"pod {pod.namespace}/{pod.name}", self._context.instances.over(pod.key)
         if over is not None:
             yield over[0], f"{who} was over", over[1]
-        intervals = [
-            interval for interval in pod.intervals if interval.since_ns <= ts_ns + _BY_THEN_NS
-        ]
-        for interval in intervals[-1:]:
+        come = [each for each in pod.intervals if each.since_ns <= ts_ns + _BY_THEN_NS]
+        for interval in come[-1:]:
             if interval.ended_ns is not None:
                 yield interval.ended_ns, f"{who} was over", interval.seq
             if interval.ending_ns is not None and not pod.ran(ts_ns + _BY_THEN_NS):
-                yield (
-                    interval.ending_ns,
-                    f"the end of {who} had begun and nothing of it ran",
-                    interval.seq,
-                )
+                why = f"the end of {who} had begun and nothing of it ran"
+                yield interval.ending_ns, why, interval.seq
 
     def _still_there(self, record: Record, cgroup: str, where: CgroupPath) -> Judgement:
         """Of a container whose end nothing shows."""
@@ -208,6 +182,16 @@ class Removals:
             return lacks([f"the end of container {own[:12]}"])
         why = f"container {own[:12]} had not ended, so its cgroup has to be there: {words}"
         return same(False, why, inputs=(seq,))
+
+
+def _holds(below: dict[str, tuple[int, int]], ts_ns: int) -> Judgement | None:
+    """What is below a cgroup that is gone, where a later snapshot shows it, or shows its end."""
+    for path, (at_ns, seq) in below.items():
+        if at_ns > ts_ns:
+            why = "a cgroup goes only after all below it, and that of its container "
+            inputs = (seq,) if seq else ()
+            return same(False, f"{why}{path.rpartition('/')[2][:12]} was there", inputs=inputs)
+    return None
 
 
 _REMOVAL_RULE: Final = "pkg/kubelet/kubelet_pods.go cleanupOrphanedPodCgroups"
@@ -244,7 +228,6 @@ class CgroupVerifier(RuleVerifier):
         self._snapshot_ns: int | None = None
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
-        """All snapshots and writes."""
         return {
             CgroupObserved: self._removals.prescan,
             CgroupRemoved: self._removals.prescan,
@@ -255,12 +238,10 @@ class CgroupVerifier(RuleVerifier):
         }
 
     def derive(self, state: NodeState) -> None:
-        """Explain the writes by all of them."""
         self._writes.settle(state)
         self._rules.clear()
 
     def sees(self) -> Mapping[type[Body], See]:
-        """Body type -> method."""
         return {
             CgroupObserved: lambda record, _, state: self._stays(record, state),
             CgroupRemoved: self._removed,
@@ -343,15 +324,16 @@ class CgroupVerifier(RuleVerifier):
             )
             if judgement.verdict == "impossible" and compared is not None:
                 self._reported.add(path)
-                self.context.absent(
-                    record,
-                    CgroupUpdated.kind,
+                missed = Missed(
+                    since=record,
+                    kind=CgroupUpdated.kind,
                     subject=f"cgroup/{path}",
                     expected=nested(compared.differing),
                     why=f"the cgroup still holds what it did before: {judgement.why}",
                     rule=self.rule,
                     inputs=judgement.inputs,
                 )
+                self.context.absent(missed)
 
     # Removals and writes ------------------------------------------------------------------
 

@@ -105,11 +105,8 @@ class Summer:
             if rules.resizes(listed) and self._was_resized(listed, start_ns):
                 unknown.append(f"the resources that pod {interval.full_name} had then")
             over = interval.ended_ns is not None and interval.ended_ns <= end_ns
-            if not (
-                interval.returned
-                or over
-                or (interval.start_time_unknown and interval.full_name in certain)
-            ):
+            is_double = interval.start_time_unknown and interval.full_name in certain
+            if not (interval.returned or over or is_double):
                 usual[key] = requests
             if requests != _NOTHING:
                 inputs.append(listed.seq)
@@ -189,7 +186,6 @@ class Write(msgspec.Struct):
         failed: the kernel refused some of it.
         reserves: QoS class -> (seq, bytes, percent) as logged right before it.
         explained: what it was due for; empty where nothing explains it.
-        inputs: records that this rests on.
     """
 
     seq: int
@@ -200,7 +196,6 @@ class Write(msgspec.Struct):
     inputs: tuple[int, ...] = ()
 
     def due(self, why: str, *inputs: int) -> None:
-        """Explain it."""
         self.explained, self.inputs = why, inputs
 
 
@@ -221,7 +216,6 @@ class Writes:
         self._runs: list[list[int]] = []
 
     def prescan(self, record: Record, body: QOSCgroupsUpdated | QOSReserveComputed) -> None:
-        """Take in a record of the first reading."""
         if isinstance(body, QOSReserveComputed):
             self._reserves.append(record)
         else:
@@ -231,9 +225,7 @@ class Writes:
         """Explain all that were noted; of those that were seen long ago none is asked for more."""
         from_ns = (state.latest_ts_ns or 0) - _ASKED_NS
         self._noted = [each for each in self._noted if each[1] > state.seq or each[0] >= from_ns]
-        self._reserves = [
-            each for each in self._reserves if each.seq > state.seq or each.ts_ns >= from_ns
-        ]
+        self._reserves = [r for r in self._reserves if r.seq > state.seq or r.ts_ns >= from_ns]
         self.all = [Write(seq, ts_ns, failed) for ts_ns, seq, failed in sorted(self._noted)]
         self._runs = []
         self._times = [write.ts_ns for write in self.all]
@@ -253,7 +245,6 @@ class Writes:
                 self._explain_by_pods(writes, of.get(process.number, []))
 
     def of(self, seq: int) -> Write:
-        """The write that a record shows."""
         return self._by_seq[seq]
 
     def before(self, ts_ns: int) -> list[Write]:
@@ -328,9 +319,7 @@ class Writes:
         ran = [run.started_ns for run in runs if run.started_ns is not None]
         refused = interval.admitted is False and not runs
         if not refused and (interval.start_time_unknown or min(ran, default=since_ns) >= since_ns):
-            logged_ns = (
-                since_ns if interval.add_seq is not None else max(since_ns, interval.seen_ns)
-            )
+            logged_ns = since_ns if interval.add_seq else max(since_ns, interval.seen_ns)
             until_ns = min((t for t in ran if t >= since_ns), default=logged_ns + _RETRIES_NS)
             until_ns = until_ns if interval.ended_ns is None else min(until_ns, interval.ended_ns)
             why = f"pod {interval.full_name} was new and had no cgroup yet when it was first synced"

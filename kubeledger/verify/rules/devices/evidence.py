@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.devicemanager.manager import ManagerImpl
 from kubeledger.kubelet.devicemanager.plans import Request
@@ -28,7 +29,6 @@ class Held(msgspec.Struct):
 
     Attributes:
         devices: IDs; None where only their number is certain.
-        seq: record that shows it.
         certain: False while it is only possible.
         run: number of the kubelet process that showed it last.
         disputed: another source shows other devices.
@@ -45,12 +45,10 @@ class InUse(msgspec.Struct, frozen=True):
     """Devices of one resource in use just before a request, but for the one who asks.
 
     Attributes:
-        certain: IDs.
         maybe: perhaps in use, besides.
         unknown: somebody may hold devices whose IDs are not known.
         holders: device -> (n,) who holds it, certainly or perhaps; several where an init
             container's was taken over.
-        seqs: (n,) records that show so.
     """
 
     certain: frozenset[str]
@@ -75,16 +73,13 @@ class Holdings:
         self._held: dict[Holder, Held] = {}
 
     def take(self, holder: Holder, held: Held) -> None:
-        """A container holds devices from now on."""
         held.run = self.run
         self._held[holder] = held
 
     def get(self, holder: Holder) -> Held | None:
-        """What a container holds of a resource."""
         return self._held.get(holder)
 
     def release(self, pod: str, container: str | None = None, resource: str | None = None) -> None:
-        """A pod, or a part of it, holds nothing any more."""
         for holder in self.of_pod(pod):
             if container in (None, holder[1]) and resource in (None, holder[2]):
                 del self._held[holder]
@@ -96,11 +91,9 @@ class Holdings:
             del self._held[holder]
 
     def of_pod(self, pod: str) -> list[Holder]:
-        """What the pod holds, in sorted order."""
         return sorted(holder for holder in self._held if holder[0] == pod)
 
     def __iter__(self) -> Iterator[tuple[Holder, Held]]:
-        """All holdings."""
         yield from self._held.items()
 
     def in_use(self, holder: Holder, keeps: Callable[[str], bool]) -> InUse:
@@ -159,16 +152,11 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         holder: who asks for what; ``required``: for how many.
         held: what the container holds already; None for nothing.
         reuse: devices that the pod's init containers are done with.
-        listed: the plugin's devices.
         in_use: devices of others, those of ``reuse`` among them.
         nodes_of: device -> whether its NUMA nodes are known, and which; None for no topology.
-        name_of: pod key -> its name, for people.
         affinities: (n,) masks that may be stored for the container, None for none; empty
             when nothing says.
-        numa_nodes: of the machine.
-        facts: of the kubelet version.
         surely: whether a container certainly holds its devices, whatever lines were lost.
-        seqs: (n,) records that show it.
     """
 
     holder: Holder
@@ -187,7 +175,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def resource(self) -> str:
-        """What is asked for."""
         return self.holder[2]
 
     def opened(self) -> Evidence:
@@ -195,8 +182,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
         in_use = self.in_use
         sure = frozenset(d for d in in_use.certain if any(map(self.surely, in_use.holders[d])))
         maybe = in_use.maybe | in_use.certain - sure
-        in_use = msgspec.structs.replace(in_use, certain=sure, maybe=maybe, unknown=True)
-        return msgspec.structs.replace(self, in_use=in_use, listed=self.listed.opened())
+        in_use = replace(in_use, certain=sure, maybe=maybe, unknown=True)
+        return replace(self, in_use=in_use, listed=self.listed.opened())
 
     @property
     def free(self) -> _Devices:
@@ -243,10 +230,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     def lost(self) -> str:
         """What a line that was lost may have reported."""
-        topics: tuple[Topic, ...] = (
-            ("use",) if self.listed.observed_at_instant else ("health", "use")
-        )
-        return " and ".join(self.inputs(topics))
+        both: tuple[Topic, ...] = ("health", "use")
+        return " and ".join(self.inputs(both[self.listed.observed_at_instant :]))
 
     def request(self, affinity: int | None) -> Request:
         """What is asked of the device manager, with this mask stored."""

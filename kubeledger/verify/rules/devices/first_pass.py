@@ -52,7 +52,6 @@ class Entry(NamedTuple):
 
     @property
     def ids(self) -> frozenset[str]:
-        """All devices of it."""
         return all_ids(self.numa)
 
 
@@ -82,8 +81,6 @@ class FirstPass:
     """All that a first reading finds; bounded by the pods and changes of device lists.
 
     Attributes:
-        kinds: records it needs.
-        lists: device lists over time.
         entries: holder -> (n,) what checkpoints hold for it, in order, changes only.
         late: pod -> holder -> (n,) grants that only a checkpoint shows, in order.
         asked: holder -> times at which it asked.
@@ -124,7 +121,6 @@ class FirstPass:
         self._writes: list[When] = []
 
     def note(self, record: Record, body: Body) -> None:
-        """Take in one record of the first reading; they come in any order."""
         when = when_of(record)
         names = (getattr(body, name, None) or "" for name in ("namespace", "pod"))
         pod = getattr(body, "pod_uid", None) or "/".join(names)

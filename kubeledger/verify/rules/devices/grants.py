@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.devicemanager.explain import misfit
 from kubeledger.kubelet.devicemanager.manager import HEALTHY, Device, ManagerImpl
@@ -40,7 +40,7 @@ def granted(evidence: Evidence, claimed: _Devices) -> Judgement:
     are disputed, one is the stored one: the claim may go by any of them.
     """
     found = [
-        _granted(msgspec.structs.replace(evidence, affinities=masks), claimed)
+        _granted(replace(evidence, affinities=masks), claimed)
         for masks in ([(m,) for m in evidence.affinities] if evidence.affinities else [()])
     ]
     return max(found, key=lambda one: WORST_FIRST.index(one.verdict))
@@ -57,14 +57,9 @@ def _granted(evidence: Evidence, claimed: _Devices) -> Judgement:
             return open_to(evidence.lost(), denied=why)
         return same(False, why, expected=expected)
     is_open = evidence.open_topics()
-    suited = Ruling(
-        allowed=True,
-        chosen=likely == claimed,
-        expected=expected,
-        why=taken(evidence, claimed),
-        assumes=evidence.inputs(is_open, claimed),
-    )
-    rulings = [suited]
+    why, assumes = taken(evidence, claimed), evidence.inputs(is_open, claimed)
+    chosen = likely == claimed
+    rulings = [Ruling(allowed=True, chosen=chosen, expected=expected, why=why, assumes=assumes)]
     for topic in is_open:
         fits, _, why = _try(evidence, claimed, _ALL - {topic})
         if not fits:
@@ -79,11 +74,7 @@ def _granted(evidence: Evidence, claimed: _Devices) -> Judgement:
 def _try(
     evidence: Evidence, claimed: _Devices, suits: frozenset[Topic]
 ) -> tuple[bool, _Devices | None, str]:
-    """Whether a claim fits, with the topics in ``suits`` settled for it and others against it.
-
-    Returns:
-        whether it fits; what ``decide`` takes; why it does not fit.
-    """
+    """Whether a claim fits if only topics in ``suits`` suit it; what ``decide`` takes; why not."""
     affinities: Iterable[int | None] = evidence.affinities
     if not affinities:
         # Without an affinity any free device will do, which suits every claim; against one, each.
@@ -280,4 +271,4 @@ class Grants:
 
 def found_with(found: Judgement, inputs: tuple[int, ...] = (), **fields: Any) -> Judgement:  # noqa: ANN401
     """A judgement that rests on these records as well."""
-    return msgspec.structs.replace(found, inputs=(*found.inputs, *inputs), **fields)
+    return replace(found, inputs=(*found.inputs, *inputs), **fields)

@@ -33,7 +33,6 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of the devices of one resource at an instant.
 
     Attributes:
-        healthy: certainly healthy.
         maybe: perhaps healthy; holds ``healthy``.
         known: every device that any source names.
         count, total: healthy devices and all, as the kubelet counted; None when not known.
@@ -43,7 +42,6 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
             are over.
         observed_at_instant: sources show this very instant; else a line that was lost may have
             shown a change since, or until, they do.
-        seqs: (n,) records it rests on.
     """
 
     healthy: frozenset[str] = frozenset()
@@ -107,7 +105,6 @@ class DeviceLists:
         self._asked.append(when)
 
     def stopped(self, when: When, resource: str) -> None:
-        """A plugin's stream ended."""
         self._spans.setdefault(resource, []).append(_Span(when, "stopped"))
 
     def reported(self, when: When, body: DevicesReported) -> None:
@@ -118,7 +115,6 @@ class DeviceLists:
         self._spans.setdefault(body.resource, []).append(span)
 
     def listed(self, when: When, registered: Mapping[str, Collection[str]]) -> None:
-        """A sound checkpoint was read."""
         self.reads.append(when)
         for resource, ids in registered.items():
             self.exists(resource, ids)
@@ -133,17 +129,12 @@ class DeviceLists:
         self.clashes, self._settled = {}, {}
         self.reads.sort()
         read_at = {ts_ns for ts_ns, _ in self.reads}
-        told = {
-            resource: [
-                replace(span, readings=[])
-                for span in spans
-                # What a checkpoint showed is no message of a plugin.
-                if span.cause != "sent"
-                or resource not in self._readings
-                or span.begin[0] not in read_at
-            ]
-            for resource, spans in self._spans.items()
-        }
+        told: dict[str, list[_Span]] = {}
+        for resource, spans in self._spans.items():
+            # What a checkpoint showed is no message of a plugin.
+            shown = read_at if resource in self._readings else ()
+            own = (span for span in spans if span.cause != "sent" or span.begin[0] not in shown)
+            told[resource] = [replace(span, readings=[]) for span in own]
         sent = [s.begin for spans in told.values() for s in spans if s.cause == "sent"]
         self._logs_requests = frozenset(map(self._process, self._asked))
         self._logs_lists = self._logs_requests.union(map(self._process, sent))
@@ -163,7 +154,6 @@ class DeviceLists:
         return -1 if process is None else process.number
 
     def restarted(self, when: When, until: When) -> bool:
-        """Whether a kubelet process began in between."""
         return self._process(when) != self._process(until)
 
     def logs_requests(self, when: When) -> bool:
@@ -193,18 +183,14 @@ class DeviceLists:
         readings = [] if listed.endpoint_grace_period else [at for at, _ in span.readings]
         if span.count is not None or (readings and min(readings) <= when <= max(readings)):
             listed = replace(listed, observed_at_instant=True)
-        if (
-            listed.endpoint_grace_period
-            and listed.registered
-            and span.begin[0] < when[0] - _GRACE_NS
-        ):
+        is_leaving = listed.endpoint_grace_period and listed.registered
+        if is_leaving and span.begin[0] < when[0] - _GRACE_NS:
             # The grace of the stopped endpoint ran out; when that was looked at is not known.
             return replace(listed, registered=None)
         return listed
 
     @property
     def resources(self) -> Collection[str]:
-        """All resources that any list names."""
         return self._settled.keys()
 
     def _settle(
@@ -220,12 +206,11 @@ class DeviceLists:
             certain = first == bisect_right(ends, (when[0] + slack, when[1]))
             if certain and not self._unlogged(when):
                 spans[first].readings.append((when, ids))
-        settled = []
+        settled: list[tuple[_Span, Listed]] = []
         was_known: bool | None = None
         for span in spans:
-            listed = self._listed(resource, span, was_known)
-            was_known = True if span.readings or listed.registered else was_known
-            settled.append((span, listed))
+            settled.append((span, self._listed(resource, span, was_known)))
+            was_known = True if span.readings or settled[-1][1].registered else was_known
         return settled
 
     def _listed(self, resource: str, span: _Span, was_known: bool | None) -> Listed:

@@ -121,7 +121,6 @@ class DeviceManagerModel:
         return key_of(state.lifecycle, uid, namespace, name) or f"{namespace}/{name}"
 
     def subject(self, record: Record, key: str, container: str | None) -> str:
-        """What a finding is about."""
         namespace, pod = (getattr(record.body, name, None) for name in ("namespace", "pod"))
         name = f"{namespace}/{pod}" if pod else self.name_of(key)
         return f"container/{name}/{container}" if container else f"pod/{name}"
@@ -142,7 +141,6 @@ class DeviceManagerModel:
         return f"{pod.namespace}/{pod.name}" if pod is not None and pod.name else key
 
     def ask(self, record: Record, holder: Holder, needed: int) -> None:
-        """A request was logged."""
         self.requests[record.seq] = Asked(record.seq, holder, needed)
 
     def answered(self, record: Record, holder: Holder) -> Holder:
@@ -270,15 +268,18 @@ class DeviceManagerModel:
         of another number than the spec.
         """
         caused, (_, container, resource) = self.requests.get(record.cause or 0), holder
-        if caused is not None and caused.holder != holder:
+        specs = self.specs(record)
+        limits = [spec.limit(resource) for spec in specs if spec.name == container]
+        # A call that names nobody may follow the call of the request before, and its own request.
+        by_next = caused is not None and any(limits) and caused.holder[:2] == holder[:2]
+        if caused is not None and caused.holder != holder and not by_next:
             expected = dict(zip(("pod_uid", "container", "resource"), caused.holder, strict=True))
             why = f"the request was of container {caused.holder[1]} of pod {caused.holder[0]}"
             return same(False, why, expected=expected, inputs=[caused.seq])
         listed = self.pod(record)
         if (wrong := misnamed(record, listed)) is not None:
             return wrong
-        specs, asked = self.specs(record), self._request_of(holder)
-        limits = [spec.limit(resource) for spec in specs if spec.name == container]
+        asked = self._request_of(holder)
         limit = limits[0] if limits else 0
         if not specs or (limit and (asked is None or asked.needed == limit)):
             return None

@@ -61,16 +61,13 @@ class DeviceVerifier(RuleVerifier):
         self._disputed: set[tuple[Holder, frozenset[str]]] = set()
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
-        """Lists, checkpoints, and what is known late."""
         first_pass = self._model.first_pass
         return dict.fromkeys(first_pass.kinds, first_pass.note)
 
     def derive(self, state: NodeState) -> None:
-        """Find the lists that hold at each time."""
         self._model.first_pass.settle()
 
     def sees(self) -> Mapping[type[Body], See]:
-        """Decisions, and what they rest on."""
         sees: dict[type[Body], See] = {
             AffinityDecided: self._decided,
             AllocationFailed: self._failed,

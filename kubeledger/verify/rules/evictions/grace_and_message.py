@@ -108,6 +108,16 @@ def judge_outcome(
     wait_ns = _WAIT_NS
     if threshold is not None and not threshold.is_hard:
         wait_ns = max(wait_ns, (body.grace_period_s or 0) * NS_PER_S * 3 // 2)
+    for each in pod.calls if body.evicted else ():
+        waited_ns = each.ts_ns - record.ts_ns - wait_ns
+        if each.word == "ExceededGracePeriod" and abs(waited_ns) < _LATE_NS:
+            why = f"the kubelet said at {format_ts(each.ts_ns)} that it waits for its end no longer"
+            return same(False, why, expected={"evicted": False}, inputs=[each.seq])
+    for interval in pod.intervals if not body.evicted else ():
+        over_ns = interval.terminated_ns or 0
+        if record.ts_ns < over_ns < record.ts_ns + wait_ns - _LATE_NS:
+            why = f"the pod was over by {format_ts(over_ns)}, and that ends the wait"
+            return same(False, why, expected={"evicted": True})
     if not body.evicted and not any(run.name for run in ran):
         stops = [each for each in pod.calls if each.what == "terminating" and each.number]
         if any(0 < stop.ts_ns - wait_ns - record.ts_ns < _WORKER_NS for stop in stops):
@@ -161,11 +171,7 @@ def judge_message(
 
 
 def _stats_of(message: str, pod: Pod, threshold: Threshold) -> PodStats:
-    """The usage that a message says.
-
-    Raises:
-        QuantityError: an amount in it cannot be read.
-    """
+    """The usage that a message says; QuantityError where an amount cannot be read."""
     memory = RESOURCE_OF[threshold.signal] == "memory"
 
     def container(name: str, used: int) -> ContainerStats:
@@ -223,11 +229,7 @@ def judge_limit(
 
 
 def _limits(pod: Pod, profile: KubeletProfile) -> Iterator[LocalStorageExcess]:
-    """Every limit of local storage that the pod may exceed, as if it did.
-
-    Raises:
-        KubeledgerError, QuantityError: an amount of the spec has no meaning.
-    """
+    """Every limit of local storage that the pod may exceed, as if it did."""
     full, who = FsStats(used_bytes=_FULL), PodReference()
     shapes = [PodStats(who, ephemeral_storage=full)]
     for volume in pod.spec.volumes or ():

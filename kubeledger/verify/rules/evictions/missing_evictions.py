@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeVar
 
-import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.eviction.ranking import Candidate, rank_key
 from kubeledger.kubelet.eviction.signals import ALLOCATABLE_MEMORY, RESOURCE_OF
@@ -39,12 +39,11 @@ def _may_mean(claim: Decision, threshold: Threshold, reading: Reading | None) ->
     kind = "hard" if threshold.is_hard else "soft"
     if threshold.signal == ALLOCATABLE_MEMORY:
         kind = "allocatable"
-    if (
-        claim.signal not in (None, threshold.signal)
-        or claim.threshold_kind not in (None, kind)
-        or claim.resource not in (None, RESOURCE_OF[threshold.signal])
-        or (reading is not None and claim.observed not in (None, reading.available))
-    ):
+    said = (claim.signal, claim.threshold_kind, claim.resource)
+    meant = (threshold.signal, kind, RESOURCE_OF[threshold.signal])
+    if any(one not in (None, other) for one, other in zip(said, meant, strict=True)):
+        return False
+    if reading is not None and claim.observed not in (None, reading.available):
         return False
     if claim.threshold is None or (isinstance(threshold.value, float) and reading is None):
         return True
@@ -79,7 +78,7 @@ def judge_met(
     what = f"{claim.threshold_kind or ''} threshold of {claim.signal or claim.resource}{amount}"
     why = f"no {what.strip()} is set" + ("" if claim.observed is None else " that fits")
     # Of which kind it was, and in which round, follows from lines that may be lost.
-    of_any_kind = msgspec.structs.replace(claim, threshold_kind=None, observed=None)
+    of_any_kind = replace(claim, threshold_kind=None, observed=None)
     certain = not any(_may_mean(of_any_kind, each, reading) for each, reading in read.items())
     return [(same(False, why, inputs=seqs, certain=certain), None)]
 
@@ -137,6 +136,8 @@ def _claimed_rulings(threshold: Threshold, observed: int | None) -> Iterator[Rul
 
 _OWED_NS: Final = 45 * NS_PER_S
 """Four rounds: the next one acts."""
+_TOLD_NS: Final = 16 * NS_PER_S
+"""The next round: one that reclaims has told its conditions, and each that follows tells them."""
 _SAME_NS: Final = 180 * NS_PER_S
 """No statistics stay the same for so long."""
 _ROUNDS: Final = "rounds"
@@ -210,7 +211,10 @@ class MissingEvictions:
         had = conditions.sure or conditions.possible
         why = f"the node had to report {names_of(had)}, where it reported {names_of(reported)}"
         conditions_due: dict[str, Any] = {"conditions": sorted(had)}
-        debts.owe((_ROUNDS, ""), self._debt(last, NodeConditionsChanged.kind, conditions_due, why))
+        debt = self._debt(last, NodeConditionsChanged.kind, conditions_due, why)
+        if self._rounds.acted:
+            debt.due_ns = last.ts_ns + _TOLD_NS
+        debts.owe((_ROUNDS, ""), debt)
 
     def _conditions_differ(self, last: Round) -> bool:
         """Say which conditions would be reported, once for each change."""
@@ -226,7 +230,7 @@ class MissingEvictions:
         why = f"the node had to report {names_of(current.sure)}"
         why += f", where it reported {names_of(reported)}"
         expected = {"conditions": sorted(current.sure)}
-        self._absent(last, NodeConditionsChanged.kind, "node", expected, why)
+        self._context.convict(self._debt(last, NodeConditionsChanged.kind, expected, why))
         return True
 
     def _would_evict(self, last: Round, due: Threshold) -> None:
@@ -254,14 +258,8 @@ class MissingEvictions:
             why += f"; by the usage sampled last pod {first.uid} comes first"
         if self._rounds.reclaims(due):
             why += ", unless deleting what is unused suffices"
-        self._absent(last, PodEvicted.kind, subject, expected, why)
-
-    def _absent(
-        self, last: Round, kind: str, subject: str, expected: dict[str, Any], why: str
-    ) -> None:
-        """Say it at a round, which is the place of a decision that did not come."""
-        debt = self._debt(last, kind, expected, why)
-        self._context.convict(msgspec.structs.replace(debt, subject=subject))
+        debt = self._debt(last, PodEvicted.kind, expected, why)
+        self._context.convict(replace(debt, subject=subject))
 
     def _debt(self, last: Round, kind: str, expected: dict[str, Any], why: str) -> Debt:
         inputs = [self._context.settings.seq or 0, *(each.seq for each in last.readings.values())]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.eviction.local_storage import LocalStorageExcess, excesses
 from kubeledger.kubelet.eviction.ranking import candidates
@@ -34,7 +35,7 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.belief import Judgement, open_to, same
 from kubeledger.verify.context import VerifyContext
-from kubeledger.verify.rules.admission.podspecs import PodObjects
+from kubeledger.verify.evidence.pod_objects import PodObjects
 
 _NANOS: Final = 10**9
 
@@ -50,7 +51,6 @@ class Place(msgspec.Struct, frozen=True):
     """A pod's place in a recorded ranking, as far as it can be judged.
 
     Attributes:
-        name: ``namespace/name``.
         pod: its spec; None when no list shows it.
         inputs: seqs of records: its spec (0 where none shows it), then its usage around.
         request_nanos, deducted_nanos: as in ``kubelet.eviction.ranking.Candidate``; a request
@@ -147,14 +147,13 @@ def judge_first(places: Sequence[Place], resource: str, ts_ns: int) -> Judgement
     if after is not None:
         why = f"pod {first.name} {first.text(resource)}"
         why += f"; next came pod {after.name}, which {after.text(resource)}"
-    sampled = first
-    if first.has_statistics is None:
-        sampled = msgspec.structs.replace(first, has_statistics=True)
+    is_open = first.has_statistics is None
+    sampled = replace(first, has_statistics=True) if is_open else first
     found = judge_order([(sampled, each) for each in others], why, resource, ts_ns)
-    if sampled is not first and found.verdict != "match":
+    if is_open and found.verdict != "match":
         had_none = f"whether the kubelet had statistics of pod {first.name}"
         found = open_to(had_none, denied=found.why)
-    return msgspec.structs.replace(found, inputs=first.inputs)
+    return replace(found, inputs=first.inputs)
 
 
 def places_text(places: Sequence[Place], spared: Sequence[bool], resource: str) -> dict[str, str]:
@@ -221,7 +220,6 @@ class Usages:
             self._stated[_key(body)] = (body.resource, ts_ns, used)
 
     def read(self, record: Record, body: PodUsageObserved) -> None:
-        """Take in a reading."""
         for usage in body.pods:
             rows = self._rows.setdefault(_key(usage), [])
             rows.append(_Row(record.ts_ns, record.seq, usage))
@@ -234,6 +232,8 @@ class Usages:
         who = pod.pod_uid, pod.namespace, pod.pod
         listed = self._context.pods.at(ts_ns, *who)
         interval = self._context.timeline.interval(ts_ns, *who)
+        if listed is not None and self.objects.is_resized_untold(ts_ns, listed):
+            return None, None
         if interval is not None and self.objects.is_resized(pod.pod_uid):
             given = self.objects.at(ts_ns, interval, "")
             return (None, None) if given is None else (given.pod, given.seq)
@@ -290,18 +290,12 @@ class Usages:
         # Before the first sample there may have been no statistics: such pods go first.
         if stated is None and samples[0].ts_ns + NS_PER_S <= ts_ns:
             has_statistics = self._has_statistics(ts_ns, who)
-        return msgspec.structs.replace(
-            place, likely=likely, possible=possible, has_statistics=has_statistics
-        )
+        return replace(place, likely=likely, possible=possible, has_statistics=has_statistics)
 
     def _samples(
         self, place: Place, pod: Pod, rows: Sequence[_Row], signal: str, layout: DiskLayout
     ) -> tuple[Place, list[_Sample]]:
-        """The place with priority and request, and what each reading shows of the usage.
-
-        Raises:
-            KubeledgerError, QuantityError: an amount of the spec or the readings has no meaning.
-        """
+        """The place with priority and request, and what each reading shows of the usage."""
         profile, uid = self._context.profile, pod.metadata.uid or ""
         assert profile is not None
         is_memory, found = RESOURCE_OF[signal] == "memory", {}
@@ -313,13 +307,11 @@ class Usages:
             at_ns = row.usage.memory_ts_ns if is_memory else None
             found[at_ns or row.ts_ns] = one.usage or 0
         request = -1 if RESOURCE_OF[signal] == "pids" else spec.request_nanos
-        ranked = msgspec.structs.replace(
-            place,
-            priority=spec.priority,
-            request_nanos=request,
-            deducted_nanos=spec.deducted_nanos,
+        deducted = spec.deducted_nanos
+        ranked = replace(
+            place, priority=spec.priority, request_nanos=request, deducted_nanos=deducted
         )
-        return ranked, [_Sample(at_ns, value) for at_ns, value in sorted(found.items())]
+        return ranked, [_Sample(*sample) for sample in sorted(found.items())]
 
     def _has_statistics(self, ts_ns: int, who: _Who) -> bool | None:
         """Whether a container of the pod had run for a while; None: one ran, and died soon.

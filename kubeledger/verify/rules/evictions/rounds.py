@@ -134,7 +134,8 @@ class Rounds(NodePressure):
         settings, observed = self._context.settings, self._observed | ALWAYS_READ
         for each in self._accounts:
             own = settings if each is self.current else settings.once(Settings.as_recorded)
-            period_ns = own.once(transition_period_ns) or _TRANSITION_NS
+            stays_ns = own.once(transition_period_ns)
+            period_ns = _TRANSITION_NS if stays_ns is None else stays_ns
             known = own.get("enforceNodeAllocatable") is not UNKNOWN
             each.step(self.last, observed, period_ns, levels_known=known)
 
@@ -236,10 +237,8 @@ class Rounds(NodePressure):
 
     def reclaims(self, threshold: Threshold) -> bool:
         """Whether anything is reclaimed for it before pods are evicted."""
-        profile = self._context.profile
-        return profile is not None and bool(
-            reclaim_functions(threshold.signal, self.layout, profile.eviction)
-        )
+        profile, signal = self._context.profile, threshold.signal
+        return bool(profile and reclaim_functions(signal, self.layout, profile.eviction))
 
 
 def _layout_of(found: Round | None) -> DiskLayout | None:
@@ -257,9 +256,8 @@ def _layout_of(found: Round | None) -> DiskLayout | None:
 
 def _are_one(found: Round, disk: str, other: str) -> bool | None:
     """Whether two disks have the same sizes; None where not both sizes are known."""
-    pairs = [
-        (found.readings.get(f"{disk}.{amount}"), found.readings.get(f"{other}.{amount}"))
-        for amount in ("available", "inodesFree")
-    ]
+    read = found.readings.get
+    amounts = ("available", "inodesFree")
+    pairs = [(read(f"{disk}.{amount}"), read(f"{other}.{amount}")) for amount in amounts]
     given = [one.capacity == two.capacity for one, two in pairs if one and two]
     return all(given) if given else None

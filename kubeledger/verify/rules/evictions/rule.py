@@ -54,11 +54,7 @@ from kubeledger.verify.rules.evictions.ranking import (
     places_text,
 )
 from kubeledger.verify.rules.evictions.rounds import Rounds
-from kubeledger.verify.rules.evictions.thresholds import (
-    Round,
-    threshold_says,
-    transition_period_ns,
-)
+from kubeledger.verify.rules.evictions.thresholds import Round, threshold_says, transition_period_ns
 
 _TURNED: Final = "which of two rounds came first, around a step of the clock"
 _SURELY_NS: Final = 2 * NS_PER_S
@@ -88,11 +84,9 @@ class EvictionVerifier(RuleVerifier):
         self._reclaim: _Reclaim | None = None
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
-        """What became of resizes."""
         return {PodResized: self._usages.objects.foresee}
 
     def sees(self) -> Mapping[type[Body], See]:
-        """All that the eviction manager reads and decides."""
         return {
             PodResized: self._usages.objects.resized,
             KubeletStarted: self._kubelet_started,
@@ -134,7 +128,6 @@ class EvictionVerifier(RuleVerifier):
                 self._waiting.append((due_ns, conclude))
 
     def settle(self, state: NodeState) -> None:
-        """The records end."""
         self._decide(None)
 
     # -- conditions -------------------------------------------------------------------------
@@ -239,13 +232,14 @@ class EvictionVerifier(RuleVerifier):
         why, resource = "pods are ranked by what they used", RESOURCE_OF[threshold.signal]
         yield judge_order(combinations(places, 2), why, resource, ts_ns)
         names = {(who.namespace, who.pod) for who in body.ranked or ()}
-        for pod in self.context.timeline.active(
-            ts_ns - _SURELY_NS, ts_ns + _SURELY_NS
-        ).must.values():
-            if (pod.namespace, pod.name) not in names:
-                yield same(
-                    False, f"pod {pod.full_name} was active, and had to be ranked", inputs=[pod.seq]
-                )
+        active, from_ns = self.context.timeline.active, ts_ns - _SURELY_NS
+        longer = active(from_ns, ts_ns + _SURELY_NS).must
+        for pod in active(from_ns, ts_ns).must.values():
+            # Ends are told late, but not those which the kubelet itself decided.
+            ends = ts_ns < (pod.ending_ns or 0) == pod.end_decided_ns
+            if (ends or pod.key in longer) and (pod.namespace, pod.name) not in names:
+                why = f"pod {pod.full_name} was active, and had to be ranked"
+                yield same(False, why, inputs=[pod.seq])
         left = [place for place in places if place.pod and not is_critical_pod(place.pod)]
         if body.outcome == "nothing" and left:
             yield same(False, f"pod {left[0].name} is not critical, and had to be evicted")
@@ -265,12 +259,13 @@ class EvictionVerifier(RuleVerifier):
             return
         assert self.context.profile is not None
         minimum = self.context.profile.eviction.reclaim_must_reach_minimum
-        signals = {each.signal for each in self._rounds.current.beliefs}
+        thresholds = self._rounds.current.beliefs
+        signals = {each.signal for each in thresholds}
+        seen = [(each, after[each.signal]) for each in thresholds if each.signal in after]
         short = dict.fromkeys(
             each.signal
-            for each in self._rounds.current.beliefs
-            if (seen := after.get(each.signal)) is not None
-            and is_short(each, seen.available, seen.capacity, minimum=minimum)
+            for each, now in seen
+            if is_short(each, now.available, now.capacity, minimum=minimum)
         )
         left, unread = ", ".join(short), ", ".join(sorted(signals - after.keys()))
         deleting = "deleting what was unused"
@@ -318,15 +313,13 @@ class EvictionVerifier(RuleVerifier):
         self, record: Record, body: PodEvicted, pod: Pod, threshold: Threshold | None
     ) -> Judgement:
         profile, settings = self.context.profile, self.context.settings
-        interval = self.context.timeline.interval(
-            record.ts_ns, body.pod_uid, body.namespace, body.pod
-        )
+        who, timeline = (body.pod_uid, body.namespace, body.pod), self.context.timeline
+        interval = timeline.interval(record.ts_ns, *who)
         ending_ns = None if interval is None else interval.ending_ns
         was_ending = ending_ns is not None and ending_ns < record.ts_ns
         assert profile is not None
         grace = judge_grace(body, pod, threshold, profile, settings, was_ending=was_ending)
-        history = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        times = self.context.times
+        history, times = timeline.pod(record.ts_ns, *who), self.context.times
         return all_of([grace, judge_outcome(record, body, threshold, history, times)])
 
     def _over_limit(
@@ -362,9 +355,8 @@ class EvictionVerifier(RuleVerifier):
             by_threshold[threshold].append(self._grace(record, body, pod, threshold))
             if not self._rounds.loose:
                 reading = self._rounds.latest(threshold.signal, acted_ns)
-                by_threshold[threshold].append(
-                    judge_message(body, pod, threshold, reading, profile)
-                )
+                said = judge_message(body, pod, threshold, reading, profile)
+                by_threshold[threshold].append(said)
 
         def judged(threshold: Threshold | None) -> tuple[Judgement, dict[str, str]]:
             met, *rest = by_threshold[threshold]
@@ -387,23 +379,15 @@ class EvictionVerifier(RuleVerifier):
         self._waiting.append((record.ts_ns + LATER_NS, conclude))
 
     def _ranking(
-        self,
-        record: Record,
-        body: PodEvicted,
-        cause: _Reclaim,
-        places: list[Place],
-        resource: str,
+        self, record: Record, body: PodEvicted, cause: _Reclaim, places: list[Place], resource: str
     ) -> Iterator[Judgement]:
         """Whether it was the pod's turn."""
         who, inputs = _ranked(body), (cause.record.seq,)
         order = dict(zip(cause.ranked or (), places, strict=True))
         # The line that a critical pod was passed over may be lost.
-        left = [
-            place
-            for pod, place in order.items()
-            if pod == who
-            or (pod not in cause.spared and not (place.pod and is_critical_pod(place.pod)))
-        ]
+        critical = {pod for pod, at in order.items() if at.pod and is_critical_pod(at.pod)}
+        left = [at for pod, at in order.items()
+                if pod == who or pod not in critical.union(cause.spared)]  # fmt: skip
         if who not in order or left[0] is not order[who]:
             first = next(iter(left), None)
             why = "the pod is not in the ranking"

@@ -108,8 +108,6 @@ class Round(msgspec.Struct):
     """The readings of one round.
 
     Attributes:
-        record: of the first reading.
-        readings: signal -> reading.
         next_ns: when the next round began; None before that.
     """
 
@@ -119,7 +117,6 @@ class Round(msgspec.Struct):
 
     @property
     def ts_ns(self) -> int:
-        """When it began."""
         return self.record.ts_ns
 
 

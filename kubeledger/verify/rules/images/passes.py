@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.images.policy import (
     DiskUsage,
@@ -63,7 +64,6 @@ class DetectPass(msgspec.Struct, frozen=True):
     """One detect pass.
 
     Attributes:
-        record: its record.
         in_use: image ID -> why it is kept, of those in use.
         known: image ID -> what is known after it.
     """
@@ -139,7 +139,7 @@ def _listed(old: KnownImage, image: ListedImage, record: Record) -> KnownImage:
         fields["last_used_ns"] = record.ts_ns if used_ns is None else used_ns
         fields |= {"used_seq": record.seq, "before": False}
     changes = {name: value for name, value in fields.items() if value is not None}
-    return msgspec.structs.replace(old, **changes)
+    return replace(old, **changes)
 
 
 # The image filesystem as a collection read it, that no line shows.

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.images.image_gc_manager import (
     EVERYTHING,
@@ -126,12 +127,8 @@ def worlds_of(run: Run, passes: Sequence[DetectPass]) -> list[World]:
     min_age_ns, max_age_ns = run.policy.min_age_ns, 0 if run.sweep else run.policy.max_age_ns
     if min_age_ns is None or max_age_ns is None:
         return []
-    policy = ImageGCPolicy(
-        high_threshold_percent=100,
-        low_threshold_percent=100,
-        min_age_ns=min_age_ns,
-        max_age_ns=max_age_ns,
-    )
+    ages = {"min_age_ns": min_age_ns, "max_age_ns": max_age_ns}
+    policy = ImageGCPolicy(high_threshold_percent=100, low_threshold_percent=100, **ages)
     found: list[World] = []
     for own in reversed(passes):
         assumes: tuple[str, ...] = ()
@@ -173,10 +170,10 @@ def _world(run: Run, own: DetectPass, times: _Times, assumes: tuple[str, ...]) -
 
     def decide(amount: int | None, ties: Mapping[str, int]) -> Pass:
         """The kubelet's pass from the list of candidates on."""
-        mine = msgspec.structs.replace(manager, records=dict(records))
-        in_use = frozenset(held)
+        mine = replace(manager, records=dict(records))
+        in_use, now_ns = frozenset(held), times.now_ns
         observed = Observed(
-            now_ns=times.now_ns, images=(), images_in_use=in_use, image_fs=None, ties=ties
+            now_ns=now_ns, images=(), images_in_use=in_use, image_fs=None, ties=ties
         )
         done = Pass()
         images = images_in_eviction_order(mine, observed, in_use, done)
@@ -315,10 +312,10 @@ class _Walk:
         chosen = world.plain[at] == image_id
         why = _why_right(self._run, world, image_id)
         if not chosen:
-            others = ", ".join(map(short, tied)) or "others"
-            why += (
-                f"; the kubelet leaves its order among {others} open, as their times are the same"
+            others = (
+                f"; the kubelet leaves its order among {', '.join(map(short, tied)) or 'others'}"
             )
+            why += f"{others} open, as their times are the same"
         yield Ruling(allowed=True, chosen=chosen, why=why, expected=expected, assumes=world.assumes)
         doubt = "" if self._run.passes else NO_PASS
         if not doubt and tied and any(world.known[each].before for each in (*tied, image_id)):
@@ -362,11 +359,7 @@ class _Walk:
     def _denied(self, why: str, instead: Sequence[str], *, certain: bool = False) -> Ruling:
         expected = self._expected(instead[0], None) if instead else None
         return Ruling(
-            allowed=False,
-            why=why,
-            expected=expected,
-            assumes=self._world.assumes,
-            certain=certain,
+            allowed=False, why=why, expected=expected, assumes=self._world.assumes, certain=certain
         )
 
     def _allowed(self, assumed: str) -> Ruling:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
@@ -72,7 +73,6 @@ class ImageVerifier(RuleVerifier):
         self._previous: Record | None = None
 
     def prescans(self) -> Mapping[type[Body], Prescan]:
-        """Sizes of the disk, which the log of a run does not hold; uses of images."""
         return {
             EvictionSignalObserved: self._disk.prescan,
             GarbageCollectionStarted: self._disk.prescan_start,
@@ -81,7 +81,6 @@ class ImageVerifier(RuleVerifier):
         }
 
     def sees(self) -> Mapping[type[Body], See]:
-        """All that image GC reads and decides."""
         return {
             KubeletStarted: self._kubelet_started,
             ClockStepped: lambda record, body, state: self._restart(None),
@@ -94,7 +93,6 @@ class ImageVerifier(RuleVerifier):
         }
 
     def settle(self, state: NodeState) -> None:
-        """The records end."""
         self._close()
         self._close_sweep()
 
@@ -226,7 +224,7 @@ class ImageVerifier(RuleVerifier):
             self.conclude(
                 run.end,
                 "node",
-                msgspec.structs.replace(judgement, inputs=(*run.inputs, *records)),
+                replace(judgement, inputs=(*run.inputs, *records)),
                 recorded=_recorded(run.end, judgement),
                 about={f"image/{image_id}": why for image_id, why in kept_of(run, worlds)},
                 place=next((piece for piece in run.end.evidence if piece not in begun), None),
@@ -240,12 +238,7 @@ class ImageVerifier(RuleVerifier):
             self._judge_removals(sweep)
 
     def _judge_removals(self, run: Run) -> tuple[list[World], bool]:
-        """Give the removals of a run their findings.
-
-        Returns:
-            the worlds that are left (none where no pass shows images), and whether lines of
-            other removals may be lost.
-        """
+        """Judge a run's removals: the worlds left, and whether lines of others may be lost."""
         missing = [*run.policy.missing_ages[: 1 if run.sweep else 2]]
         judgements = [lacks(missing if run.passes else [*missing, NO_PASS])] * len(run.removals)
         worlds = worlds_of(run, self._use.passes(run))
@@ -264,7 +257,7 @@ class ImageVerifier(RuleVerifier):
             elif run.pressure is not None:
                 judgement = all_of([judgement, run.pressure])
             inputs = (*seen, *run.inputs, *start, *judgement.inputs)
-            judgement = msgspec.structs.replace(judgement, inputs=inputs)
+            judgement = replace(judgement, inputs=inputs)
             recorded = _recorded(record, judgement)
             self.conclude(record, subject, judgement, recorded=recorded, rule=rule)
         worlds = worlds if run.passes else []
@@ -312,7 +305,7 @@ class ImageVerifier(RuleVerifier):
                 "recorded"
             )
             owed.append(
-                msgspec.structs.replace(
+                replace(
                     debt, kind=ImageDeleted.kind, subject=f"image/{image_id}",
                     expected={**fields, "pass": "space"}, why=why, rule=_RULE_REMOVAL,
                 )

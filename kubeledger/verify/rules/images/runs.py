@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.images.policy import (
     GC_PERIOD_S,
@@ -103,18 +104,15 @@ class Run(msgspec.Struct, kw_only=True):
     """Records of one run of the GC loop, or of one deletion of all unused images.
 
     Attributes:
-        facts, policy: of the kubelet that ran.
         loose: under other settings or another version than the recorded ones: removals are no
             evidence of what was known.
         pressure: of a deletion for the eviction manager, whether it had to be; None for a run.
         start: None when it had no space pass, or none is recorded.
         start_denied: there can have been none such: the end shows better what was to be freed.
-        removals: in their order.
         passes: of which one is its own, oldest first; None until its first removal or its end.
         end: None while it runs, and when no end is recorded.
         previous: end of the one before it in the same process.
         began_ns: start of the kubelet process; None when it is not known.
-        last_ns: time of its newest record.
         listed: images that a pass of the process listed, and that were not removed.
         disk: as it read it; None when nothing says.
         exact: its start shows it; else it is a sample near in time.
@@ -144,25 +142,21 @@ class Run(msgspec.Struct, kw_only=True):
 
     @property
     def start_body(self) -> GarbageCollectionStarted | None:
-        """What its start says."""
         body = None if self.start is None else self.start.body
         return body if isinstance(body, GarbageCollectionStarted) else None
 
     @property
     def end_body(self) -> GarbageCollected | None:
-        """What its end says."""
         body = None if self.end is None else self.end.body
         return body if isinstance(body, GarbageCollected) else None
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """Records that its decisions rest on."""
         disk = () if self.disk is None else (self.disk.seq,)
         return (*self.settings, *disk, *(each.record.seq for each in self.passes or ()))
 
     @property
     def records(self) -> list[Record]:
-        """Records of what it did."""
         return [r for r in (self.start, *self.removals, self.end) if r is not None]
 
     @property
@@ -197,9 +191,7 @@ class Run(msgspec.Struct, kw_only=True):
         usage, amount = None if self.disk is None else self.disk.usage, None
         if usage is not None and self.policy.low is not None:
             policy = ImageGCPolicy(
-                high_threshold_percent=100,
-                low_threshold_percent=self.policy.low,
-                min_age_ns=0,
+                high_threshold_percent=100, low_threshold_percent=self.policy.low, min_age_ns=0
             )
             amount = bytes_to_free(usage, policy)
         percent = None if usage is None else usage.percent
@@ -291,7 +283,6 @@ class ImageUse:
         self._uses: dict[str, dict[str, _Use]] = {}
 
     def prescan(self, record: Record, body: PodListed) -> None:
-        """Take in one pod of a list."""
         for group in ("containerStatuses", "initContainerStatuses"):
             for status in (body.status or {}).get(group) or ():
                 with suppress(KeyError, TypeError, ValueError):  # parts that show nothing
@@ -326,7 +317,7 @@ class ImageUse:
             for use in self._uses.get(image_id, {}).values():
                 if use.from_ns + _AROUND_NS + LISTING_NS < ts_ns < use.to_ns - _AROUND_NS:
                     in_use.setdefault(image_id, f"is in use: container {use.name} ran on it")
-                    known[image_id] = msgspec.structs.replace(known[image_id], used_seq=use.seq)
+                    known[image_id] = replace(known[image_id], used_seq=use.seq)
         return DetectPass(own.record, in_use, known)
 
     def _detected(self, image_id: str, ts_ns: int) -> tuple[int, int]:

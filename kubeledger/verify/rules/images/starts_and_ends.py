@@ -73,10 +73,9 @@ def judge_start(run: Run, disk: Disk) -> Judgement:
     freed = 0 if end is None else end.bytes_freed or 0
     if run.seen is not None and disk.is_far(run.seen, usage, run.start.seq, freed):
         seen = run.seen.usage.available_bytes
-        why = (
-            f"{body.bytes_to_free} bytes to free mean {usage.available_bytes} available bytes, and "
-        )
-        why += f"{abs(ts_ns - run.seen.ts_ns) / NS_PER_S:.0f} s before {seen} were available"
+        why = f"{body.bytes_to_free} bytes to free mean {usage.available_bytes} available bytes"
+        ago_s = f"{abs(ts_ns - run.seen.ts_ns) / NS_PER_S:.0f}"
+        why = f"{why}, and {ago_s} s before {seen} were available"
         return same(False, why, inputs=(*inputs, run.seen.seq))
     why = (
         f"the image filesystem was {usage.percent} % used ({usage.available_bytes} of "
@@ -108,12 +107,10 @@ class MissingStart:
         self.restart()
 
     def restart(self) -> None:
-        """Another process, or another clock."""
         self._heard = False
         self._debts.void(*_OWED)
 
     def note_start(self) -> None:
-        """The log shows a run."""
         self._heard = True
         self._debts.void(*_OWED)
 
@@ -159,16 +156,13 @@ def judge_pressure(
     rulings = [Ruling(allowed=True, why="", assumes=(phrase,)) for phrase in missing]
     clear: list[str] = []
     for threshold in thresholds:
-        functions = (
-            reclaim_functions(threshold.signal, layout, profile.eviction) for layout in _LAYOUTS
-        )
+        name = threshold.signal
+        functions = (reclaim_functions(name, layout, profile.eviction) for layout in _LAYOUTS)
         if not any(ReclaimFunction.IMAGES in each for each in functions):
             continue
-        signal = signals.get(threshold.signal)
+        signal = signals.get(name)
         if signal is None or ts_ns - signal.read_ts_ns > _FRESH_NS:
-            phrase = (
-                f"the eviction signal {threshold.signal} at this time (logged from verbosity 3)"
-            )
+            phrase = f"the eviction signal {name} at this time (logged from verbosity 3)"
             rulings.append(Ruling(allowed=True, why="", assumes=(phrase,)))
             continue
         text_of = threshold_says(threshold, Reading(signal.available, signal.capacity, 0, 0))
@@ -224,9 +218,8 @@ def _judge_without_space(run: Run, disk: Disk, body: GarbageCollected) -> Judgem
     sizes = [body_of(record).size_bytes for record in run.removals]
     if body.bytes_freed is not None and not error and None not in sizes:
         expected["bytes_freed"] = sum(size or 0 for size in sizes)
-    ruling = _held_against(
-        body, expected, f"{count} removals are recorded, and {error or 'no error'}"
-    )
+    why = f"{count} removals are recorded, and {error or 'no error'}"
+    ruling = _held_against(body, expected, why)
     if not ruling.allowed:
         lost = body.images_removed > count and _tells_of_more(run, body)
         return lacks([_REMOVALS]) if lost else judge([ruling])
@@ -254,12 +247,7 @@ def _judge_without_space(run: Run, disk: Disk, body: GarbageCollected) -> Judgem
 
 
 def _judge_space(
-    run: Run,
-    disk: Disk,
-    body: GarbageCollected,
-    worlds: Sequence[World],
-    *,
-    doubtful: bool,
+    run: Run, disk: Disk, body: GarbageCollected, worlds: Sequence[World], *, doubtful: bool
 ) -> Judgement:
     start = run.begun
     if run.loose and (why := run.why_under()):

@@ -8,6 +8,7 @@ from itertools import pairwise, product
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.kubelet.kube.pod import Container, Pod, PodSpec, ResourceRequirements
 from kubeledger.kubelet.kube.podclass import CONFIG_SOURCE
@@ -60,7 +61,6 @@ class PodObjects:
         self._decided: dict[str | None, list[int]] = {}
 
     def foresee(self, record: Record, body: PodResized) -> None:
-        """Take in a record of the first reading: what became of a resize."""
         if body.outcome != "allocated" or body.resources is not None:  # else it is not said what
             self._decided.setdefault(body.pod_uid, []).append(record.ts_ns)
         self._told.setdefault(body.pod_uid, []).append(record.ts_ns)
@@ -72,8 +72,17 @@ class PodObjects:
             self._allocated.setdefault(body.pod_uid, []).append((record.ts_ns, given))
 
     def is_resized(self, uid: str | None) -> bool:
-        """Whether anything is told of resizes of a pod."""
         return uid in self._told
+
+    def is_resized_untold(self, ts_ns: int, listed: ListedPod) -> bool:
+        """Whether by then lists show it to ask for something else, and no line what came of it."""
+        if self.is_resized(listed.uid):
+            return False
+        versions = self._lists.versions(listed)
+        later = next((n for n, each in enumerate(versions) if each.ts_ns > ts_ns), len(versions))
+        specs = (each.as_(Pod).spec for each in versions[: later + 1])
+        asked = [[each.resources for each in spec.containers or ()] for spec in specs]
+        return any(each != asked[0] for each in asked)
 
     def at(self, ts_ns: int, interval: PodActiveInterval, node: str) -> PodObject | None:
         """A pod as admission got it; None where no list shows it as it was, or no readable one."""
@@ -147,10 +156,9 @@ class PodObjects:
         shown = versions[max(index - 1, 0) : max(last, index + 2)]
         statuses = [each.as_(Pod).status for each in shown]
         found, counted = list[Pod](), [_counted(now.pod)]
-        for spec, status in product(
-            (now.pod.spec, *(asked if untold else ())), (now.pod.status, *statuses)
-        ):
-            pod = msgspec.structs.replace(now.pod, spec=spec, status=status)
+        specs = [now.pod.spec, *(asked if untold else ())]
+        for spec, status in product(specs, (now.pod.status, *statuses)):
+            pod = replace(now.pod, spec=spec, status=status)
             if (counts := _counted(pod)) not in counted:
                 found.append(pod)
                 counted.append(counts)
@@ -201,18 +209,15 @@ def _as_admitted(pod: Pod, interval: PodActiveInterval, given: _Resources) -> Po
     The API server and the kubelet do so before admission; a manifest does not hold it yet. Nor
     does it hold a UID, by which preemption tells pods apart.
     """
-    replace, spec, metadata = msgspec.structs.replace, pod.spec, pod.metadata
+    spec, metadata = pod.spec, pod.metadata
     inits = spec.init_containers
 
     def admitted(container: Container) -> Container:
         resources = given.get(container.name or "") or container.resources
         return _defaulted(replace(container, resources=resources))
 
-    spec = replace(
-        spec,
-        containers=tuple(map(admitted, spec.containers or ())),
-        init_containers=None if inits is None else tuple(map(admitted, inits)),
-    )
+    own, inits = tuple(map(admitted, spec.containers or ())), inits and tuple(map(admitted, inits))
+    spec = replace(spec, containers=own, init_containers=inits)
     if interval.is_static and CONFIG_SOURCE not in (metadata.annotations or {}):
         annotations = {**(metadata.annotations or {}), CONFIG_SOURCE: interval.source or ""}
         metadata = replace(metadata, annotations=annotations)
@@ -224,8 +229,8 @@ def _defaulted(container: Container) -> Container:
     if resources is None or not resources.limits:
         return container
     requests = {**resources.limits, **(resources.requests or {})}
-    resources = msgspec.structs.replace(resources, requests=requests)
-    return msgspec.structs.replace(container, resources=resources)
+    resources = replace(resources, requests=requests)
+    return replace(container, resources=resources)
 
 
 def _is_some(written: str | float | None) -> bool:
