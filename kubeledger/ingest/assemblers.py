@@ -14,6 +14,7 @@ from kubeledger.ingest.correlate.container_names import ContainerNames
 from kubeledger.ingest.correlate.containers import ContainerEventsAssembler
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.devices import DeviceAssembler
+from kubeledger.ingest.correlate.error_lines import ErrorsAssembler
 from kubeledger.ingest.correlate.evictions import EvictionsAssembler
 from kubeledger.ingest.correlate.holdback import Holdback
 from kubeledger.ingest.correlate.images import ImageAssembler
@@ -27,7 +28,7 @@ from kubeledger.ingest.correlate.readings import ReadingsAssembler
 from kubeledger.ingest.correlate.reasons import ReasonAssembler
 from kubeledger.ingest.correlate.registers import Admissions, Containers, Pods, Registers, SyncLoop
 from kubeledger.ingest.correlate.resizes import ResizesAssembler
-from kubeledger.ingest.correlate.stages import ErrorsAssembler, StagesAssembler
+from kubeledger.ingest.correlate.stages import StagesAssembler
 from kubeledger.ingest.correlate.state_files import ClaimsAssembler, PodsStateAssembler
 from kubeledger.ingest.correlate.topology import TopologyAssembler
 from kubeledger.ingest.correlate.troubles import ShutdownAssembler, TroublesAssembler

@@ -14,7 +14,6 @@ from typing import NamedTuple
 from kubeledger.ingest.assemblers import Assemblers, assemblers_of
 from kubeledger.ingest.correlate.assembler import ItemHandler
 from kubeledger.ingest.correlate.context import BundleContext
-from kubeledger.ingest.correlate.holdback import WAIT_NS
 from kubeledger.ingest.counters import CounterCheck
 from kubeledger.ingest.klog.account import (
     Account,
@@ -204,9 +203,7 @@ class Dispatcher:
         """Take in the next item; gives out the facts that nothing to come can precede."""
         if isinstance(item, LogEntry):  # as nearly always
             self.last_ns = key
-            facts = self._entry(item)
-            if self._errors.hears and key - self._errors.hears[0].line.ts_ns > WAIT_NS:
-                facts = [*facts, *self._errors.due(key)]
+            facts: Facts = [*self._entry(item), *self._errors.due(key)]
             if not facts and not item.handlers:
                 return  # it was only counted: what is due leaves with the next
         elif isinstance(item, Fact):  # of lines not understood: it leaves with what comes next

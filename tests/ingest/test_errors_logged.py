@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kubeledger.ingest.api import import_sources
-from kubeledger.ingest.correlate import stages
+from kubeledger.ingest.correlate import error_lines
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.ledger import SourceAccount
 from kubeledger.model.bodies.node import ErrorsLogged
@@ -198,7 +198,7 @@ def test_what_goes_on_is_recorded_once_an_hour(tmp_path: Path) -> None:
 
 def test_more_shapes_are_counted_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory stays flat."""
-    monkeypatch.setattr(stages, "_SHAPES_MAX", 2)
+    monkeypatch.setattr(error_lines, "_SHAPES_MAX", 2)
     words = ("one", "two", "three", "four", "one")
     found = Imported(tmp_path, *(line(n, f"a.go:1] {word}") for n, word in enumerate(words)))
     assert found.counts == {"one": 2, "two": 1, "(more shapes)": 2}

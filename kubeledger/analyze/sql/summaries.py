@@ -74,10 +74,15 @@ def unquoted_end(cause: str) -> str:
     return cause.rstrip('"\\])} ') if cause.count('"') % 2 or '\\"' in cause else cause
 
 
+_PROSE = regex(r"[a-z)]\. [A-Z/](?!.*\b[Ee]rror$)")
+"""A sentence within a layer, and the next one; some wrap an error: ``… failed. Error: …``."""
+
+
 def layers_of(text: str) -> list[str]:
     """A chain of errors in its layers: what is quoted, or in brackets, within one is whole.
 
-    A quoted layer that goes on to the end is a chain itself.
+    A quoted layer that goes on to the end is a chain itself. A layer of several sentences is the
+    last one: errors are no prose, and what stands below it was added to it.
     """
     layers, begin = [], 0
     whole = [found.span() for found in _WHOLE.finditer(text)]
@@ -87,7 +92,9 @@ def layers_of(text: str) -> list[str]:
         if not any(a - 2 <= place < b for a, b in whole):
             layers.append(text[begin:place])
             begin = found.end()
-    return [*layers, text[begin:]]
+    layers.append(text[begin:])
+    prose = next((n for n, each in enumerate(layers) if _PROSE.search(each)), len(layers))
+    return [*layers[:prose], *filter(None, [": ".join(layers[prose:])])]
 
 
 def _is_chain(text: str, begin: int, end: int) -> bool:

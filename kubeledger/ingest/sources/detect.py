@@ -77,6 +77,8 @@ _CGROUP_LINE = regex(
 _YAML_KIND = regex(rb"^kind:[ \t]*[\"']?([\w.-]+)", re.MULTILINE)
 _KINDS = ("", "Event", "KubeletConfiguration", "Node", "Pod")
 """Of API objects that are read; of lists without their last word."""
+_JSON_LIST = regex(rb"\s*\[\s*(?:[\[\]{\"\d-]|true|false|null|\Z)")
+"""What else begins so is a line as ``kubeadm`` prints it: ``[init] …``."""
 _OF_TALOS = regex(rb'"talos-service"\s*:\s*"kubelet"')
 _LOG_NAME = regex(r"kubelet|\.log|messages|syslog|journal", re.IGNORECASE)
 _DOCUMENT_NAME = regex(r"checkpoint|config|\.json|\.ya?ml", re.IGNORECASE)
@@ -138,7 +140,7 @@ def _detect(source: SourceFile) -> Detected:
         return found
     if text.startswith(("# HELP", "# TYPE")):
         return Detected("metrics")
-    if start in (b"{", b"["):
+    if start == b"{" or (start == b"[" and _JSON_LIST.match(head)):
         return _detect_json(source)
     if "\n# TYPE " in text:
         return Detected("metrics")
@@ -149,11 +151,13 @@ def _detect(source: SourceFile) -> Detected:
     return Detected(None, "no known format", detail=_first_line(text))
 
 
+_SHOWN_ENTRY = regex(ANY_ENTRY.pattern.decode())
 _CALLER = regex(r"\b[IWEF] ?[\d :.]{0,40}[\w.-]+\.go:\d+\]")
 _FOR_PEOPLE = regex(
-    r"^(?:Type +Reason +Age +From +Message$|(?:NAMESPACE +)?(?:LAST SEEN +TYPE|NAME +READY) )"
+    r"^(?:Type +Reason +Age +From +Message$|CONTAINER +IMAGE +CREATED"
+    r"|(?:NAMESPACE +)?(?:LAST SEEN +TYPE|NAME +READY) )"
 )
-"""Heads of tables of ``kubectl describe`` and ``kubectl get``, whose times are ages."""
+"""Heads of tables of ``kubectl`` and ``crictl``, whose times are ages."""
 
 _LINE_SHOWN = 60
 
@@ -162,10 +166,11 @@ def _first_line(text: str) -> str:
     """The first line that is like something known, or the first of all, and what it lacks."""
     lines = [(n, line.strip()) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
     for pattern, lack in (
+        (_SHOWN_ENTRY, "holds an entry of klog, and what stands before it is no known carrier's"),
         (_CALLER, "names its caller as klog does, but has no time like I1121 03:04:05.678901"),
         (
             _FOR_PEOPLE,
-            "begins a table of kubectl for people; `-o json` of pods and events has times",
+            "begins a table for people; what `-o json` prints of the same has times",
         ),
     ):
         for number, line in lines:

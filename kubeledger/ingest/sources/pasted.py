@@ -99,7 +99,12 @@ _LETTERS = {
     "\u00a0".encode(): b" ",
 }
 _TYPESET = regex(b"|".join(_LETTERS))
+_SPACED = _CORE.removeprefix(rb"\d{4}").replace(b" ", rb"(?: |\xc2\xa0)")
 _SLASHED = regex(rb"\\(.)")
+_STRING = regex(
+    rb"(?m)^[ \t]*[\"']([IWEF]" + _CORE + rb"(?![^\n]*" + _CORE + rb")[^\n]*)[\"'],?(?=\r?$)"
+)
+"""A line as an element of a list in JSON, or in Python; a whole log in one is none."""
 _CODE = regex(rb"(?m)^[^\n`]{0,200}`+([^\n`]*" + _CORE + rb"[^\n`]*)(?:`[^\r\n]*)?(?=\r?$)")
 _TABLE_END = regex(rb"(?m) +\|(?=\r?$)")
 _BLANK_END = regex(rb"(?m)[ \t]+(?=\r?$)")
@@ -134,9 +139,10 @@ _CHANGES = (
     ),
     _Change(
         tuple(_LETTERS),
-        regex(_CORE + rb"[^\n]*(?:" + _TYPESET.pattern + rb")"),
+        regex(rb"\d{4}(?=[^\n]*(?:" + _TYPESET.pattern + b"))" + _SPACED),
         lambda text: _TYPESET.sub(lambda each: _LETTERS[each[0]], text),
     ),
+    _Change((b'"', b"'"), _STRING, lambda text: _STRING.sub(rb"\1", text)),
     _Change((rb"\"",), regex(_CORE + rb'\\"'), lambda text: _SLASHED.sub(rb"\1", text)),
     _Change(
         (b" |",),

@@ -92,8 +92,8 @@ _PREFIXES = (
         rb"(?:\[\d+\])?: ?|(?!\d{4}-\d\d-\d\dT|\d+:)(?P<host>[\w.:-]+?): ?"
     ),
     _NODE,
-    # stern, kail: namespace pod container text
-    re.compile(rb"(?:[a-z\d][\w./-]* +){2,3}(?=[IWEF]\d{4} )"),
+    # stern, kail: namespace pod container text, namespace pod › text; PowerShell: Message : text
+    re.compile(rb"(?:(?:[a-z\d][\w./-]* +){2,3}(?:\xe2\x80\xba +)?|[A-Z]\w* +: )(?=[IWEF]\d{4} )"),
 )
 _ANY_PROGRAM = re.compile(
     rb".{0,200}?(?:(?<!\S)(?P<host>[A-Za-z\d][\w.-]*) )?"

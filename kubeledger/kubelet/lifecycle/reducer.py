@@ -41,6 +41,9 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.node import PodStageFailed
 from kubeledger.model.record import Body
 
+_FIRST_BACK_OFF_S = 10
+"""No kubelet waits longer after the first restart."""
+
 
 class AboutPod(Protocol):
     """What the bodies of this subsystem have in common."""
@@ -301,6 +304,12 @@ def _restart_backed_off(state: LifecycleState, ts_ns: int, body: RestartBackedOf
     if pod is not None:
         container = pod.containers.setdefault(body.container, ContainerState())
         container.back_off_s = body.back_off_s
+        container.restart_count = max(container.restart_count, _restarts_behind(body.back_off_s))
+
+
+def _restarts_behind(back_off_s: int) -> int:
+    """As many restarts as a back-off implies at least: the first makes it, each doubles it."""
+    return 1 + max(-(-back_off_s // _FIRST_BACK_OFF_S) - 1, 0).bit_length()
 
 
 def _stage_failed(state: LifecycleState, ts_ns: int, body: PodStageFailed) -> None:

@@ -100,6 +100,8 @@ def test_a_long_chain_of_errors_is_shown_by_its_end() -> None:
     assert shortened(chain) == chain.strip().rpartition(": ")[2]
     assert len(shortened("much " * 40)) == 80
     assert shortened(" ") == "no message"
+    prose = "failed to run Kubelet: swap is on, disable it or set the flag. /proc/swaps contained: "
+    assert shortened(prose + "[Filename /swapfile file 2097148 0 -2]").startswith("swap is on")
 
 
 def test_a_chain_that_was_quoted_ends_without_its_quotes() -> None:

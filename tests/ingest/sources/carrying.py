@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -70,6 +71,8 @@ CARRIERS: dict[str, Carrier] = {
     "html": _written(html.escape),
     "typographic": _written(lambda line: line.replace('"', "\u201d")),
     "string": _written(lambda line: line.replace("\\", "\\\\").replace('"', '\\"')),
+    "element": lambda lines: ["=> {", *(f"  {json.dumps(each)}," for each in lines), "}"],
+    "no-break": _written(lambda line: line.replace(" ", "\N{NO-BREAK SPACE}")),
     "crlf": _each("{line}\r"),
     "indented": _each("    {line}"),
     "trailing blank": _each("{line} "),

@@ -20,7 +20,7 @@ from tests.ingest.feeding import DATA
 from tests.ingest.sources.carrying import CARRIERS, DATED, Carrier, wrapped_at
 
 STRUCTURED, FREE = "kubelet/startup-1.36.2.log", "kubelet/liveness-1.20.2.log"
-_CHANGES_QUOTES = {"html", "typographic", "string", "code", "code in a sentence"}
+_CHANGES_QUOTES = {"html", "typographic", "string", "element", "code", "code in a sentence"}
 
 
 def log_of(name: str, count: int = 40) -> list[str]:
