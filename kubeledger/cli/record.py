@@ -103,6 +103,12 @@ def record(
         raise BadQuestionError(
             "no kubelet is found here", advice="name a source, e.g. with --log FILE"
         )
+    if wanted.log is not None and wanted.log.exists() and not wanted.log.is_file():
+        raise BadQuestionError(
+            "no file, which could be read again where it was left",
+            advice="have the kubelet write a file; what comes from a pipe `import -` reads",
+            file=str(wanted.log),
+        )
     with _beside(ledger, ship, metrics_address) as beside:
         limits = Limits(
             keep_ns=keep_days * _DAY_NS if keep_days is not None else None,
@@ -167,12 +173,12 @@ def _record(beside: _Beside, node: str, wanted: Wanted, limits: Limits) -> None:
         started = Recorder(ledger, writer, node, sources, time.time_ns(), limits, metrics)
         with closing(started) as recorder:
             click.echo(printable(f"recording {node}: {', '.join(sources)}"), err=True)
+            _warn_of_absent(wanted.log, "" if wanted.once else "; it is waited for")
             if wanted.once:
                 recorder.drain(time.time_ns)
                 if shipping is not None:
                     writer.seal_open()
             else:
-                _warn_of_absent(wanted.log)
                 recorder.read_beside()
                 while waits(0 if recorder.step(time.time_ns()) else _STEP_S):
                     _report(recorder)
@@ -180,9 +186,9 @@ def _record(beside: _Beside, node: str, wanted: Wanted, limits: Limits) -> None:
         click.echo(printable(f"recorded {node}: {counted(recorder.appended, 'record')}"), err=True)
 
 
-def _warn_of_absent(log: Path | None) -> None:
+def _warn_of_absent(log: Path | None, waits: str) -> None:
     if log is not None and not log.exists():
-        click.echo(printable(f"warning: {log} is not there; it is waited for"), err=True)
+        click.echo(printable(f"warning: {log} is not there{waits}"), err=True)
 
 
 def _report(recorder: Recorder) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import subprocess
@@ -131,6 +132,16 @@ def test_a_log_that_is_not_there(tmp_path: Path) -> None:
     with recording(tmp_path / "ledger", log) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == f"warning: {log} is not there; it is waited for\n"
+
+
+def test_a_log_that_is_a_pipe(tmp_path: Path) -> None:
+    """It cannot be read again where it was left, and is refused in place of recording nothing."""
+    pipe = tmp_path / "kubelet.log"
+    os.mkfifo(pipe)
+    arguments = ["record", "--log", str(pipe), "--ledger", str(tmp_path / "ledger"), "--once"]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 2
+    assert "no file" in result.output
 
 
 def test_nothing_to_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

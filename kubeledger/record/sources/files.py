@@ -56,7 +56,7 @@ class _Place(msgspec.Struct, frozen=True):
         """The place so many bytes further."""
         head_bytes, head, offset = self.head_bytes, self.head, self.offset + read
         if head_bytes < HEAD_BYTES:
-            head_bytes, head = content.head(min(HEAD_BYTES, offset))
+            head_bytes, head = content.head(min(HEAD_BYTES, offset - content.begin))
         return _Place(content.link.inode, head_bytes, head, offset)
 
 
@@ -197,6 +197,8 @@ class LogFile:
         """Read on in the open file, and leave it where it has ended; how much was read."""
         content = self._content
         assert content is not None
+        if not self._at.place.offset and (begin := content.begin):
+            self._move(content, begin, now_ns)
         data = content.read(self._at.place.offset, POLL_BYTES)
         broken, left = content.broken, self._is_left(content)
         lines = data[: data.rfind(b"\n") + 1]
@@ -370,12 +372,13 @@ class LogFile:
         )
 
     def _read_late(self, lost: _Missing, content: Content, now_ns: int) -> Iterator[Observation]:
-        data = content.read(lost.place.offset, POLL_BYTES)
+        begin = lost.place.offset or content.begin
+        data = content.read(begin, POLL_BYTES)
         is_all = content.broken is None and len(data) < POLL_BYTES
         read = len(data) if is_all else data.rfind(b"\n") + 1
         if read:
             self._again = Every(_AGAIN_NS)  # there may be more at once
-            place = lost.place.after(content, read)
+            place = lost.place.after(content, begin + read - lost.place.offset)
             further = msgspec.structs.replace(lost, place=place)
             missing = tuple(further if each == lost else each for each in self._at.missing)
             self._at = msgspec.structs.replace(self._at, missing=missing)

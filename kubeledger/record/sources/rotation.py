@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 HEAD_BYTES = 1000
 _LOOKS_MAX = 4
+_PIECE = 64 << 10
 _GZIP = b"\x1f\x8b"
 _TAG = 8
 _DATE = 6
@@ -53,6 +54,7 @@ class Content:
         """
         self.link = link
         self.broken: str | None = None
+        self._begin = 0
         self._raw = link.path.open("rb", buffering=0)
         self._packed: gzip.GzipFile | None = None
         try:
@@ -85,9 +87,28 @@ class Content:
             return b""
         return self._packed.read1(size)
 
+    @property
+    def begin(self) -> int:
+        """Where its first line is: who cuts a file whose writer goes on leaves NULs before that."""
+        if not self._is_nul(0):
+            return 0
+        at = self._begin if self._begin and self._is_nul(self._begin - 1) else 0
+        if not at and self._packed is None:
+            with suppress(OSError):  # nothing else is there
+                at = os.lseek(self._raw.fileno(), 0, os.SEEK_DATA)
+        while data := self.read(at, _PIECE):
+            at += len(data) - len(data.lstrip(b"\0"))
+            if data.strip(b"\0"):
+                break
+        self._begin = at
+        return at
+
+    def _is_nul(self, at: int) -> bool:
+        return self.read(at, 1) == b"\0"
+
     def head(self, size: int) -> tuple[int, str]:
         """How many first bytes there are, up to ``size``, and their digest."""
-        head = self.read(0, size)
+        head = self.read(self.begin, size)
         return len(head), hashlib.blake2b(head, digest_size=16).hexdigest()
 
     def holds(self, offset: int) -> bool:
@@ -102,7 +123,7 @@ class Content:
     @property
     def by_head(self) -> str:
         """What it is known by; empty of one that is empty, or whose begin is not there yet."""
-        head = self.read(0, HEAD_BYTES)
+        head = self.read(self.begin, HEAD_BYTES)
         return "" if not head or (self.broken and len(head) < HEAD_BYTES) else _tag(head)
 
     @property

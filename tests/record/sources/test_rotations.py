@@ -32,6 +32,7 @@ class Node:
     Attributes:
         gaps: those that were told, in their order; ``open`` the reasons of those that last.
         locked: inodes of files that cannot be opened.
+        keeps_place: the writer does not append: it goes on where it was when the log is cut.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -42,7 +43,8 @@ class Node:
         self.captured: list[bytes] = []
         self.gaps: list[Gap] = []
         self.locked: set[int] = set()
-        self.days = 0
+        self.days = self.place = 0
+        self.keeps_place = False
         self._cursor: str | None = None
         self._source = LogFile("kubelet.log", self.log)
 
@@ -58,8 +60,11 @@ class Node:
             number = len(self.written)
             text = f"{self.now_ns} line {number} {'x' * (number * 37 % 211)}\n".encode()
             self.written.append((self.now_ns, text))
-            with self.log.open("ab") as file:
+            self.place = self.place if self.log.exists() else 0
+            with self.log.open("r+b" if self.keeps_place and self.place else "ab") as file:
+                file.seek(*((self.place, 0) if self.keeps_place else (0, 2)))
                 file.write(text)
+                self.place = file.tell()
 
     def poll(self, *, durable: bool = True, times: int = 1) -> None:
         """Read what there is; a crash may come before it is durable."""
@@ -223,6 +228,7 @@ def run(node: Node, chance: random.Random, steps: int) -> None:
     """Anything, in any order; one scheme of names, as logrotate has for one log."""
     numbered = [rotation for rotation in ROTATIONS if rotation is not Node.date]
     rotations = [Node.date] if chance.random() < 0.2 else numbered
+    node.keeps_place = chance.random() < 0.3
     for _ in range(steps):
         match chance.choice(_THINGS):
             case "write":
