@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from msgspec.structs import fields
 
 from kubeledger.cli.main import cli
+from kubeledger.kubelet.cases.hints import HintOutcome
 from kubeledger.kubelet.cases.registry import (
     SUBSYSTEMS,
     decider_of,
@@ -21,7 +22,7 @@ from kubeledger.kubelet.cases.registry import (
     input_type,
     judge_of,
 )
-from kubeledger.kubelet.cases.topologyhints import HintOutcome, _order_after, _ordered
+from kubeledger.kubelet.cases.topologyhints import _order_after, _ordered
 from kubeledger.model.errors import BadInputError
 from tests.kubelet.cases.lines import Lines
 
@@ -708,7 +709,7 @@ def test_an_order_of_nodes_is_found_as_if_all_were_tried(swapped: bool) -> None:
     nodes = range(4)
     masks = [[0], [1], [3], [0, 2], [1, 3], [2, 3], [0, 1, 3], [1, 2, 3]]
     hints: dict[str, list[HintOutcome] | None] = {
-        "r": [HintOutcome(numa_nodes=mask, preferred=False) for mask in masks]
+        "r": [HintOutcome(numa_nodes=tuple(mask), preferred=False) for mask in masks]
     }
     for order in permutations(nodes):
         reported = _ordered(hints, order)

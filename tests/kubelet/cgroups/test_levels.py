@@ -9,11 +9,19 @@ from kubeledger.kubelet.cgroups.container_config import (
     container_oom_score_adj,
     huge_page_unit_size,
 )
-from kubeledger.kubelet.cgroups.node_config import QOSRequests, node_allocatable, qos_unified
+from kubeledger.kubelet.cgroups.node_config import (
+    _DEFAULT_THRESHOLDS,
+    QOSRequests,
+    hard_eviction_reservation,
+    node_allocatable,
+    qos_unified,
+    reservation_of,
+)
 from kubeledger.kubelet.cgroups.unified import UnifiedSettings, container_files, written
 from kubeledger.kubelet.kube.pod import Container, Pod, PodSpec, ResourceRequirements
 from kubeledger.kubelet.kube.quantity import parse
 from kubeledger.kubelet.profile.resolve import resolve
+from kubeledger.model.bodies.cgroups import QOSClass
 
 GIB = 1 << 30
 
@@ -116,6 +124,62 @@ def test_single_process_oom_kill(single: bool | None, asked: bool) -> None:
     pod = Pod(spec=PodSpec(containers=(container,)))
     files = written(container_files(pod, container, "BestEffort", facts, settings))
     assert ("memory.oom.group" in files) == asked
+
+
+@pytest.mark.parametrize(
+    ("version", "amount", "high"),
+    [
+        ("1.36.2", "0", None),
+        ("1.37.0", "0", str(GIB // 2)),
+        ("1.37.0", "64Mi", None),
+        ("1.37.0", "1", None),
+    ],
+)
+def test_memory_high_of_a_request_that_is_the_limit(
+    version: str, amount: str, high: str | None
+) -> None:
+    """There is no room to throttle in, but for a container with neither, since 1.37."""
+    amounts: dict[str, str | int | float | None] = {} if amount == "0" else {"memory": amount}
+    container = Container("c", ResourceRequirements(amounts, amounts))
+    settings = UnifiedSettings(
+        memory_qos=True,
+        throttling_factor=0.5,
+        tiered_reservation=False,
+        limited_swap=False,
+        memory_capacity=GIB,
+        swap_capacity=0,
+        node_allocatable_memory=GIB,
+    )
+    pod, facts = Pod(spec=PodSpec(containers=(container,))), resolve(version).cgroups
+    qos_class: QOSClass = "Guaranteed" if amounts else "BestEffort"
+    files = written(container_files(pod, container, qos_class, facts, settings))
+    assert files.get("memory.high") == high
+
+
+@pytest.mark.parametrize(
+    ("given", "hard"),
+    [
+        ({}, {"memory.available": "5%"}),
+        ({"mergeDefaultEvictionSettings": True}, {**_DEFAULT_THRESHOLDS, "memory.available": "5%"}),
+        ({"--experimental-allocatable-ignore-eviction": True}, {}),
+        ({"--experimental-allocatable-ignore-eviction": "true"}, {}),
+        ({"--experimental-allocatable-ignore-eviction": "false"}, {"memory.available": "5%"}),
+    ],
+)
+def test_thresholds_that_take_off_the_capacity(
+    given: dict[str, object], hard: dict[str, str]
+) -> None:
+    """Those that are set, with the defaults where they are merged, or none by the flag."""
+    settings = {"evictionHard": {"memory.available": "5%"}, **given}
+    assert reservation_of(settings.get).eviction_hard == hard
+
+
+def test_signals_of_no_resource_reserve_nothing() -> None:
+    """A share is one of the capacity; what stands behind another signal counts all the same."""
+    hard = {"pid.available": "10%", "imagefs.available": "1Gi", "memory.available": "50%"}
+    capacity = {"memory": parse("8Gi")}
+    reserved = hard_eviction_reservation(hard, capacity, resolve("1.36.2").cgroups)
+    assert {name: amount.canonical() for name, amount in reserved.items()} == {"memory": "4Gi"}
 
 
 def test_allocatable_of_the_node() -> None:

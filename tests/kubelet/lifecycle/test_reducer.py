@@ -443,3 +443,17 @@ def test_a_list_of_another_form_does_no_harm(status: dict[str, Any]) -> None:
     kept = pod(after(listed(status, {"containers": {}, "restartPolicy": 1})))
     assert (kept.qos_class, kept.restart_policy, kept.reason) == (None, None, None)
     assert not any(c.exit_code or c.finished_ts_ns for c in kept.containers.values())
+
+
+def test_a_death_alone_makes_the_container_known() -> None:
+    """One whose start no record has died as well; a sandbox's death makes none."""
+    (container,) = pod(after(config("ADD"), died("1", exit_code=3))).containers.values()
+    assert (container.container_id, container.running, container.exit_code) == ("1", False, 3)
+    sandbox = ContainerDied(**who(), container="c", container_id="s", exit_code=0, sandbox=True)
+    assert pod(after(config("ADD"), sandbox)).containers == {}
+
+
+def test_a_death_of_another_run_is_not_this_ones() -> None:
+    """A container that runs goes on when the death of an unknown one of its name is told."""
+    state = after(config("ADD"), started("2"), died("1", exit_code=3))
+    assert pod(state).containers["c"].running

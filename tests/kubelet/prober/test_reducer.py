@@ -148,3 +148,22 @@ def test_counters_are_the_kubelets_own() -> None:
     assert kept.counters is not None
     assert (kept.counters.successful, kept.counters.failed, kept.counters.unknown) == (1, 2, 3)
     assert kept.ticks == {}
+
+
+def test_a_change_to_unknown_leaves_the_run() -> None:
+    """No result of a probe was unknown, whatever run the record has."""
+    kept = worker(after(tick("success"), tick("success"), moved("unknown", run=1)))
+    assert (kept.cached_result, kept.last_result, kept.run) == ("unknown", "success", 2)
+    changed = moved("failure", "readiness", run=3)
+    kept = worker(after(tick("success", "readiness"), changed), "readiness")
+    assert (kept.cached_result, kept.last_result, kept.run) == ("failure", "failure", 3)
+
+
+@pytest.mark.parametrize(
+    ("container_id", "cached"), [(None, "success"), ("1", "success"), ("2", "failure")]
+)
+def test_only_another_container_begins_again(container_id: str | None, cached: str) -> None:
+    """A record that names none is of the container that is probed."""
+    later = tick("warning", "readiness", container_id)
+    state = after(tick("success", "readiness"), moved("success", "readiness"), later)
+    assert worker(state, "readiness").cached_result == cached
