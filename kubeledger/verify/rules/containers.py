@@ -107,7 +107,7 @@ def ran_until(context: VerifyContext, run: ContainerRun, by_ns: int) -> tuple[in
     late_ns = max(times.late(by_ns), times.late(at_ns))  # at least, so that twice is not sure
     is_later = at_ns and timeline.iterations.earliest(at_ns) - late_ns > by_ns
     shown = context.instances.instance(run.container_id)
-    if shown is not None and not is_later and shown.ran[0] > by_ns + _SHOWN_NS + late_ns:
+    if shown is not None and not is_later and shown.ran[0] >= by_ns + _SHOWN_NS + late_ns:
         return shown.ran
     return (at_ns, seq) if is_later else (0, 0)
 

@@ -42,7 +42,13 @@ from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.debts import Debt
 from kubeledger.verify.evidence.container_specs import PodSpec, specs_of
 from kubeledger.verify.evidence.pod_intervals import PodHistory
-from kubeledger.verify.rules.containers import Causes, OfContainer, lived_until, subject_of
+from kubeledger.verify.rules.containers import (
+    Causes,
+    OfContainer,
+    lived_until,
+    ran_until,
+    subject_of,
+)
 from kubeledger.verify.rules.kill_reasons import REASONS, Stops, judge_probe, judge_stop
 
 _OF_POD: Final = frozenset(
@@ -348,20 +354,23 @@ class KillVerifier(RuleVerifier):
 
     def _misplaced(self, record: Record, body: ContainerKilled) -> Judgement | None:
         """The judgement of a kill of what was started later, or is not killed by it."""
-        shown, times = self.context.instances.instance(body.container_id), self.context.times
-        if shown is None:
+        shown, grace_s = self.context.instances.instance(body.container_id), body.grace_period_s
+        what, ran, pod = f"container {(body.container_id or '')[:12]}", (0, 0), None
+        if shown is not None:
+            if shown.began_ns is not None and shown.began_ns > record.ts_ns + NS_PER_S:
+                why = f"{what} was started at {format_ts(shown.began_ns)}, after that"
+                return same(False, why, inputs=[shown.seq])
+            ran = lived_until(self.context, shown), shown.lived[1]
+        over_ns = record.ts_ns + (grace_s or 0) * NS_PER_S + _TAKES_NS
+        if ran[0] <= over_ns and (pod := self._pod(record, body)) is not None:
+            run = pod.run(body.container_id)
+            ran = (0, 0) if run is None else ran_until(self.context, run, over_ns)
+        if grace_s is None or ran[0] <= over_ns:
             return None
-        what = f"container {(body.container_id or '')[:12]}"
-        if shown.began_ns is not None and shown.began_ns > record.ts_ns + NS_PER_S:
-            why = f"{what} was started at {format_ts(shown.began_ns)}, after that"
-            return same(False, why, inputs=[shown.seq])
-        ran_ns, grace_s = lived_until(self.context, shown), body.grace_period_s
-        if grace_s is None or ran_ns <= record.ts_ns + grace_s * NS_PER_S + _TAKES_NS:
+        if self.context.times.kills(body.container_id, record.ts_ns, ran[0]):
             return None
-        if times.kills(body.container_id, record.ts_ns, ran_ns):
-            return None
-        why = f"{what} ran until {format_ts(ran_ns)} at least, and was not killed again"
-        return same(False, why, inputs=[shown.lived[1]])
+        why = f"{what} ran until {format_ts(ran[0])} at least, and was not killed again"
+        return same(False, why, inputs=[ran[1]])
 
     def _judge(
         self, record: Record, body: ContainerKilled, state: NodeState, spec: PodSpec

@@ -79,8 +79,10 @@ class RestartVerifier(Starts):
             self._lack(record, body, said, "the end of the container before")
         else:
             facts = self.context.profile.kuberuntime
-            remade = self._remade_since(record, body, before.started_ns or 0)
             ended_ns = record.ts_ns if before.died_ns is None else before.died_ns
+            # One whose start no line shows had ended, as its sandbox had, before there was another.
+            ran_ns = before.started_ns or self.context.times.told(ended_ns).from_ns
+            remade = self._remade_since(record, body, ran_ns)
             killed_from_ns = max(before.started_ns or 0, ended_ns - _LONGEST_KILL_NS)
             lost = self.context.coverage.missing(killed_from_ns, ended_ns)
             judgements = [judge_policy(facts, specs, body, before, remade=remade, lost=lost)]

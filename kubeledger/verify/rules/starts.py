@@ -207,8 +207,8 @@ class Starts(RuleVerifier):
         self._judge_again(record, body)
         if body.container is None or body.sandbox:
             return
-        self._judge_alone(record, body)
         container = self._get(key, body.container)
+        self._judge_alone(record, body, container)
         instance = self._show(record, container, body.container_id)
         if instance.started_ns is None:
             instance.started_ns, instance.started_seq = record.ts_ns, record.seq
@@ -232,12 +232,13 @@ class Starts(RuleVerifier):
             sides = (run.died_seq, f"{name} ended"), (record.seq, f"{name} runs")
             self.context.contradict(record.ts_ns, subject_of(body), why, *sides, by_lines=True)
 
-    def _judge_alone(self, record: Record, body: ContainerStarted) -> None:
-        """No instance of a container runs beside another."""
+    def _judge_alone(self, record: Record, body: ContainerStarted, container: Container) -> None:
+        """No instance of a container runs beside another, of those whose starts were told so."""
         pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        for run in () if pod is None else pod.runs_of(body.container):
-            begun_ns = record.ts_ns if run.started_ns is None else run.started_ns
-            if run.container_id == body.container_id or begun_ns >= record.ts_ns:
+        for instance in container.instances:
+            run = None if pod is None else pod.run(instance.container_id)
+            begun_ns = instance.started_ns or record.ts_ns
+            if run is None or run.container_id == body.container_id or begun_ns >= record.ts_ns:
                 continue
             until_ns, seq = ran_until(self.context, run, record.ts_ns + NS_PER_S)
             if until_ns and run.exit_code != LOST_EXIT_CODE:

@@ -52,8 +52,6 @@ from kubeledger.verify.rules.containers import ran_until
 # come late. So a removal that nothing explains is impossible only where something shows that the
 # cgroup was there all the time.
 
-_LATE_NS: Final = 60 * NS_PER_S
-"""A sync loop that waits for a kill logs so late what happened meanwhile."""
 _BY_THEN_NS: Final = 120 * NS_PER_S
 """By then something explains a removal, or shows that it cannot be."""
 _MANY: Final = 3
@@ -171,17 +169,11 @@ class Removals:
 
     def _still_there(self, record: Record, cgroup: str, where: CgroupPath) -> Judgement:
         """Of a container whose end nothing shows."""
-        own, ts_ns = where.container_id or "", record.ts_ns
-        seen_again = self._seen.get(cgroup, (0, 0))
-        listed = self._context.instances.of_pod(where.pod_uid or "").get(own)
-        if seen_again[0] > ts_ns:
-            words, seq = "a later snapshot shows it again", seen_again[1]
-        elif listed is not None and listed.ran[0] > ts_ns + _LATE_NS:
-            words, seq = "a later list shows that it runs", listed.ran[1]
-        else:
+        own, (again_ns, seq) = where.container_id or "", self._seen.get(cgroup, (0, 0))
+        if again_ns <= record.ts_ns:
             return lacks([f"the end of container {own[:12]}"])
-        why = f"container {own[:12]} had not ended, so its cgroup has to be there: {words}"
-        return same(False, why, inputs=(seq,))
+        why = f"container {own[:12]} had not ended, so its cgroup has to be there: "
+        return same(False, f"{why}a later snapshot shows it again", inputs=(seq,))
 
 
 def _holds(below: dict[str, tuple[int, int]], ts_ns: int) -> Judgement | None:
