@@ -364,7 +364,8 @@ def locked_file(path: Path, wait_s: float = 0) -> Iterator[None]:
             time.sleep(_LOCK_POLL_S)
         yield
     finally:
-        os.close(descriptor)
+        with suppress(OSError):  # nothing was written, and the lock goes all the same
+            os.close(descriptor)
 
 
 def _is_locked_now(descriptor: int) -> bool:
