@@ -102,7 +102,10 @@ _TYPESET = regex(b"|".join(_LETTERS))
 _SPACED = _CORE.removeprefix(rb"\d{4}").replace(b" ", rb"(?: |\xc2\xa0)")
 _SLASHED = regex(rb"\\(.)")
 _STRING = regex(
-    rb"(?m)^[ \t]*[\"']([IWEF]" + _CORE + rb"(?![^\n]*" + _CORE + rb")[^\n]*)[\"'],?(?=\r?$)"
+    (
+        rb"(?m)^(?![^\n]*CORE[^\n]*CORE)([^\n\"']{0,200})[\"']"
+        rb"((?:[^\n\"']{0,200}[^\w\n\"'])?[IWEF]CORE[^\n]*)[\"'],?(?=\r?$)"
+    ).replace(b"CORE", _CORE)
 )
 """A line as an element of a list in JSON, or in Python; a whole log in one is none."""
 _CODE = regex(rb"(?m)^[^\n`]{0,200}`+([^\n`]*" + _CORE + rb"[^\n`]*)(?:`[^\r\n]*)?(?=\r?$)")
@@ -142,7 +145,7 @@ _CHANGES = (
         regex(rb"\d{4}(?=[^\n]*(?:" + _TYPESET.pattern + b"))" + _SPACED),
         lambda text: _TYPESET.sub(lambda each: _LETTERS[each[0]], text),
     ),
-    _Change((b'"', b"'"), _STRING, lambda text: _STRING.sub(rb"\1", text)),
+    _Change((b'"', b"'"), _STRING, lambda text: _STRING.sub(rb"\1\2", text)),
     _Change((rb"\"",), regex(_CORE + rb'\\"'), lambda text: _SLASHED.sub(rb"\1", text)),
     _Change(
         (b" |",),

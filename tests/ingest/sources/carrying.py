@@ -71,7 +71,11 @@ CARRIERS: dict[str, Carrier] = {
     "html": _written(html.escape),
     "typographic": _written(lambda line: line.replace('"', "\u201d")),
     "string": _written(lambda line: line.replace("\\", "\\\\").replace('"', '\\"')),
-    "element": lambda lines: ["=> {", *(f"  {json.dumps(each)}," for each in lines), "}"],
+    "element": lambda lines: [
+        "=> {",
+        *(f"  {json.dumps(each, ensure_ascii=False)}," for each in lines),
+        "}",
+    ],
     "no-break": _written(lambda line: line.replace(" ", "\N{NO-BREAK SPACE}")),
     "crlf": _each("{line}\r"),
     "indented": _each("    {line}"),
