@@ -85,6 +85,7 @@ drawn = settings(suppress_health_check=list(HealthCheck))
 @example(case=Case("scenario/node-a/2060", "line", 93126))
 @example(case=Case("random/451160", "line", 79202))
 @example(case=Case("random/434438", "pod", 559))
+@example(case=Case("random/821168", "whole", 0))
 def test_any_loss_of_records(case: Case) -> None:
     """Drawn, so that a case that fails is one of the simplest."""
     assert wrong(case) == []
