@@ -19,38 +19,46 @@ _MASKS: Final = ("<", "[", "(", "*")
 
 
 def are_unjoined(pods: Mapping[str, Mapping[str | None, Sequence[HistoryEntry]]]) -> bool:
-    """Whether most identities that two sources share mean other pods or containers in each.
+    """Whether most identities that two sources share mean other pods in each.
 
     Args:
         pods: ``namespace/name`` -> UID -> what all sources say of it.
     """
     names: dict[str, set[str]] = {}
-    holders: dict[str, set[tuple[str, str | None]]] = {}
-    joined: set[str] = set()
-    apart = together = 0
+    uids, joined = set[str](), set[str]()
+    apart = masked = 0
     for name, of_name in pods.items():
-        listed, logged, added = set[str](), set[str](), set[str]()
         for uid, entries in of_name.items():
+            listed = sum(entry.listing is not None for entry in entries)
+            if uid is not None:
+                uids.add(uid)
+                names.setdefault(uid, set()).add(name)
+                if 0 < listed < len(entries):
+                    joined.add(uid)
             for entry in entries:
                 if entry.container_id:
-                    holder = name, entry.container
-                    holders.setdefault(entry.container_id, set()).add(holder)
-                if uid is not None:
-                    names.setdefault(uid, set()).add(name)
-                    (logged if entry.listing is None else listed).add(uid)
-                    if entry.what == "add":
-                        added.add(uid)
-        joined |= listed & logged
-        # A line without a UID gets that of a list: who came by no line is the listed one, and so
-        # is who came by a line where the listed one did not.
-        other = bool(listed and (logged - listed - added or (added and not added & listed)))
-        apart += other
-        together += not other
-    renamed = sum(len(each) > 1 for each in names.values())
+                    names.setdefault(entry.container_id, set()).add(name)
+                    masked += entry.container_id.startswith(_MASKS)
+        apart += _is_apart(of_name)
+    renamed = sum(len(names[uid]) > 1 for uid in uids)
     return (
         any(len(each) > _SEVERAL for each in names.values())
-        or any(len(each) > _SEVERAL for each in holders.values())
-        or any(container_id.startswith(_MASKS) for container_id in holders)
-        or apart >= max(_SEVERAL, together // 4)
+        or masked >= _SEVERAL
+        or apart >= max(_SEVERAL, (len(pods) - apart) // 4)
         or _SEVERAL <= renamed > len(joined) - renamed
     )
+
+
+def _is_apart(of_name: Mapping[str | None, Sequence[HistoryEntry]]) -> bool:
+    """Whether the log first tells of a UID while lists show that the name is another's.
+
+    One that was there before, or came after the list, is another pod: of a StatefulSet, say.
+    """
+    logged, owned = list[int](), list[tuple[int, int]]()
+    for uid, entries in of_name.items():
+        lists = [(entry.ts_ns, it) for entry in entries if (it := entry.listing)]
+        owned += [(it.created_ns, ts_ns) for ts_ns, it in lists
+                  if it.alive and it.created_ns and not it.mirror]  # fmt: skip
+        if uid is not None and not lists:
+            logged.append(min(entry.ts_ns for entry in entries))
+    return any(start <= ts_ns <= end for ts_ns in logged for start, end in owned)

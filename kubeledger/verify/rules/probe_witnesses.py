@@ -180,14 +180,18 @@ class ProbeWitnesses:
     # -- events ----------------------------------------------------------------------------------
 
     def reported(self, record: Record, body: KubernetesEvent, key: str) -> None:
-        """The kubelet sent an event about a failed probe; old ones name no container."""
-        word, _, rest = body.message.partition(" probe ")
-        if not rest.startswith(("failed", "errored")) or body.count != 1:
+        """The kubelet sent an event about a failed probe; old ones name no container.
+
+        Of one whose message is torn off any probe of the container may have failed.
+        """
+        word, told, rest = body.message.partition(" probe ")
+        if (told and not rest.startswith(("failed", "errored"))) or body.count != 1:
             return
         about = [
             worker
             for worker in self._workers.of_pod(key)
-            if worker.probe_type == word.lower() and body.container in (None, worker.container)
+            if worker.probe_type == word.lower() or not told
+            if body.container in (None, worker.container)
         ]
         if not self._match(record, about):
             self._reports.append((record, about))

@@ -300,7 +300,10 @@ class Workers:
         return worker.tick(record, result)
 
     def _probed(self, worker: Worker, record: Record, body: ProbeExecuted) -> str | None:
-        """The container of a tick; none is probed that had died: the next one's start is lost."""
+        """The container of a tick; none is probed that had died: the next one's start is lost.
+
+        While the pod's status waits for a kill the dead one is probed, which is an error.
+        """
         instance, spec = self.instance(worker), worker.spec
         if instance is None or spec is None:
             return body.container_id
@@ -309,9 +312,12 @@ class Workers:
         known = worker.states if worker.probe_type == "startup" and not worker.loose else ()
         rests = bool(known) and all(state.cached == SUCCESS for state in known)
         over_ns = 0 if rests else spec.timeout_s * NS_PER_S + NS_PER_S
-        if instance.died_ns is None or record.ts_ns <= instance.died_ns + over_ns or (
-            body.container_id not in (None, instance.container_id)
-        ):  # fmt: skip
+        if (
+            instance.died_ns is None
+            or record.ts_ns <= instance.died_ns + over_ns
+            or body.result == "error"
+            or body.container_id not in (None, instance.container_id)
+        ):
             return body.container_id
         self._instances[worker.key, worker.container] = instance.next(None, record.seq)
         return None

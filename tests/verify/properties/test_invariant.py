@@ -84,6 +84,8 @@ drawn = settings(suppress_health_check=list(HealthCheck))
 @example(case=Case("random/696381", "container", 80227))
 @example(case=Case("scenario/node-a/2060", "line", 93126))
 @example(case=Case("random/451160", "line", 79202))
+@example(case=Case("random/434438", "pod", 559))
+@example(case=Case("random/821168", "whole", 0))
 def test_any_loss_of_records(case: Case) -> None:
     """Drawn, so that a case that fails is one of the simplest."""
     assert wrong(case) == []
@@ -130,6 +132,8 @@ _SOME = ("drop1", "drop10", "head", "torn", "v2", "other-settings", "sorted", "n
             *_files(("node-f",), ("drop10", "start", "clock+90", "snapshots", "summer"), 0),
             Case("files/node-e-evictions", "drop1", 40),
             Case("files/node-e-evictions", "winter", 0),
+            Case("files/node-b", "shipped", 5),
+            Case("files/node-b", "shipped", 6),
             Case("files/node-e-oom", "other-settings", 1),
             Case("files/node-e-oom", "relists", 5),
             Case("files/node-f", "clock-90", 40),
