@@ -49,14 +49,8 @@ def are_unjoined(pods: Mapping[str, Mapping[str | None, Sequence[HistoryEntry]]]
     renamed = sum(len(each) > 1 for each in names.values())
     return (
         any(len(each) > _SEVERAL for each in names.values())
-        or any(map(_is_shared, holders.values()))
+        or any(len(each) > _SEVERAL for each in holders.values())
         or any(container_id.startswith(_MASKS) for container_id in holders)
         or apart >= max(_SEVERAL, together // 4)
         or _SEVERAL <= renamed > len(joined) - renamed
     )
-
-
-def _is_shared(holders: set[tuple[str, str | None]]) -> bool:
-    """Whether an ID means several containers: one whose name is not known may be any of its pod."""
-    named = [container for _, container in holders if container is not None]
-    return max(len(named), len({pod for pod, _ in holders})) > _SEVERAL
