@@ -91,12 +91,11 @@ def verify(
     `-o json` holds counts, every decision, contradiction and violation; `-o jsonl` and `-o csv`
     have a line for each. Decisions that an import inferred are counted apart.
 
-    With --follow, the ledger is verified again when a recorder or an import has appended to it, all
-    of it, since what a decision rests on may come after it. Impossible and missed decisions
+    With --follow, what may still change is verified again when a recorder or an import has appended
+    to the ledger, for what a decision rests on may come after it. Impossible and missed decisions
     and contradictions are reported once, when the ledger is so many seconds further (--settle), or
-    has stood still for so long; what later records put right is withdrawn. A long ledger is
-    verified less often, so that verifying takes at most a tenth of the time. Ctrl-C ends it;
-    then it exits with 1 when something impossible stands.
+    has stood still for so long; what later records put right is withdrawn. That takes at most a
+    tenth of the time. Ctrl-C ends it; then it exits with 1 when something impossible stands.
     """
     if follow:
         from kubeledger.cli.verify_follow import follow_verdicts

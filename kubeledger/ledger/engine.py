@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import duckdb
 else:
-    import _duckdb as duckdb
+    try:
+        import _duckdb as duckdb
+    except ModuleNotFoundError:  # DuckDB promises nothing about that name
+        import duckdb
 
 __all__ = ["duckdb", "engine"]
 

@@ -34,6 +34,7 @@ from kubeledger.ledger.storage import (
     remove,
     storage_errors,
     sync,
+    sync_directory,
 )
 
 # ``nodes/<node>/shipped.json``: what of a node is stored elsewhere, and may be dropped here.
@@ -305,10 +306,7 @@ class KeptSources:
                 sync(temporary)
             for path, temporary in written.items():
                 temporary.replace(path)
-            self._save(kept)
-
-    def _save(self, kept: KeptImport) -> None:
-        save_sealed(self._directory / (kept.digest + _INDEX_SUFFIX), kept)
+            save_sealed(self._directory / (kept.digest + _INDEX_SUFFIX), kept)
 
     def begin(self, completed: Iterable[str]) -> None:
         """Where nothing is kept, note of completed imports that their sources are not here.
@@ -320,20 +318,23 @@ class KeptSources:
         """
         if self._directory.is_dir():
             return
+        # As a whole: where some have a list, one that has none has lost it.
+        notes = self._directory.with_name(KEPT + TEMPORARY_SUFFIX)
         with storage_errors("note which sources are kept", self._directory):
-            make_directory(self._directory)
+            make_directory(notes)
             for number, digest in enumerate(completed):
-                self._save(
-                    KeptImport(
-                        digest=digest,
-                        number=number,
-                        name="",
-                        kubelet_version=None,
-                        year=None,
-                        sources=(),
-                        has_contents=False,
-                    )
+                note = KeptImport(
+                    digest=digest,
+                    number=number,
+                    name="",
+                    kubelet_version=None,
+                    year=None,
+                    sources=(),
+                    has_contents=False,
                 )
+                save_sealed(notes / (digest + _INDEX_SUFFIX), note)
+            notes.replace(self._directory)
+            sync_directory(notes.parent)
 
     def flaws(self, completed: Collection[str] = ()) -> Iterator[tuple[Path, str]]:
         """Each file that a later import would not read again, and why.

@@ -84,6 +84,17 @@ def test_a_command_loads_what_it_uses(arguments: list[str], idle: set[str], tmp_
     assert done.returncode == 0, done.stderr
 
 
+def test_a_duckdb_without_an_engine_of_that_name_does_as_a_whole() -> None:
+    """Its name is no promise of DuckDB's."""
+    code = (
+        "import sys, duckdb; sys.modules['_duckdb'] = None\n"
+        "from kubeledger.ledger import engine\n"
+        "sys.exit(engine.duckdb is not duckdb)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_an_unknown_command_is_a_usage_error() -> None:
     """Exit code 2, and no traceback."""
     result = CliRunner().invoke(cli, ["frobnicate"])

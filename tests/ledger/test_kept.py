@@ -11,6 +11,7 @@ from kubeledger.ingest.sources.streams import digest_chunks
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.kept import KeptImport, KeptSource, KeptSources
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.sealing import save_sealed
 from tests.ledger.making import NODE, batch, ledger_of
 
 TEXT = b"I1122 08:14:37.000000    1000 server.go:407] one line, and another one like it\n" * 3
@@ -71,3 +72,22 @@ def test_every_byte(kept: tuple[Ledger, Path], suffix: str) -> None:
         assert [each for each in problems(ledger) if "damaged" in each], at
     path.write_bytes(whole)
     assert problems(ledger) == []
+
+
+def test_notes_are_written_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is killed among them begins again; none of them seems to be lost."""
+    store, digests = KeptSources(tmp_path, NODE), ("a" * 64, "b" * 64)
+
+    def interrupted(path: Path, value: KeptImport) -> None:
+        if value.number:
+            raise KeyboardInterrupt
+        save_sealed(path, value)
+
+    monkeypatch.setattr("kubeledger.ledger.kept.save_sealed", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        store.begin(digests)
+    assert list(store.flaws(digests)) == []
+    monkeypatch.undo()
+    store.begin(digests)
+    assert (list(store.flaws(digests)), store.left(digests, ())) == ([], {False})
+    assert [path.name for path in store.content("").parent.parent.iterdir()] == ["kept"]

@@ -7,8 +7,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeledger.model.bodies.lifecycle import PodTerminating
-from tests.verify.container_scenes import Step, added, judged, killed, listed, started, verdicts
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected, PodTerminating
+from kubeledger.verify import registry
+from kubeledger.verify.rules.shutdowns import ShutdownVerifier
+from tests.verify.container_scenes import (
+    WHO,
+    Step,
+    added,
+    began,
+    judged,
+    killed,
+    listed,
+    started,
+    verdicts,
+)
+from tests.verify.histories import outcomes, scene
 
 HOOKED = {"lifecycle": {"postStart": {"exec": {"command": ["false"]}}}}
 
@@ -75,3 +88,32 @@ def test_a_failed_post_start_hook(hook: dict[str, Any], verdict: str) -> None:
     kill = killed(reason="post_start_hook", message="FailedPostStartHook", grace_period_s=30)
     steps: list[Step] = [(1, listed(hook)), (1.1, added()), (2, started("c1")), (3, kill)]
     assert verdicts(*steps) == [verdict]
+
+
+@pytest.mark.parametrize(
+    ("first", "later", "count"),
+    [
+        ("refused", None, 0),
+        ("refused", "refused", 1),
+        ("refused", "stopped", 1),
+        ("stopped", None, 1),
+        ("refused", "kubelet", 0),
+    ],
+)
+def test_a_pod_that_is_let_in_while_the_node_shuts_down(
+    monkeypatch: pytest.MonkeyPatch, first: str, later: str | None, count: int
+) -> None:
+    """Of a shutdown that only a refusal shows no line may tell that it was cancelled."""
+    monkeypatch.setattr(registry, "verifiers_for", lambda kinds: (ShutdownVerifier,))
+    other: Any = {"namespace": "default", "pod": "other", "pod_uid": "u-9"}
+    message = "Pod was rejected as the node is shutting down."
+    (_, kubelet), *_ = began()
+    signs = {
+        "refused": PodRejected(**other, reason="NodeShutdown", message=message),
+        "stopped": PodTerminating(**other, reason="shutdown", grace_period_s=7),
+        "kubelet": msgspec.structs.replace(kubelet, pid=2),
+    }
+    steps: list[Step] = [*began(), (1, signs[first]), (5, added()), (5.1, PodAdmitted(**WHO))]
+    steps += [] if later is None else [(9, signs[later]), (10, signs["refused"])]
+    found = [each.why for each in outcomes(scene(*steps)) if "is let in" in each.why]
+    assert len(found) == count

@@ -142,7 +142,8 @@ _CHANGES = (
     ),
     _Change(
         tuple(_LETTERS),
-        regex(rb"\d{4}(?=[^\n]*(?:" + _TYPESET.pattern + b"))" + _SPACED),
+        # The header before the rest of the line, which is not read once for each of its digits.
+        regex(rb"\d{4}(?=" + _SPACED + rb")(?=[^\n]*(?:" + _TYPESET.pattern + b"))"),
         lambda text: _TYPESET.sub(lambda each: _LETTERS[each[0]], text),
     ),
     _Change((b'"', b"'"), _STRING, lambda text: _STRING.sub(rb"\1\2", text)),

@@ -304,11 +304,13 @@ def _restart_backed_off(state: LifecycleState, ts_ns: int, body: RestartBackedOf
     if pod is not None:
         container = pod.containers.setdefault(body.container, ContainerState())
         container.back_off_s = body.back_off_s
-        container.restart_count = max(container.restart_count, _restarts_behind(body.back_off_s))
+        if pod.qos_class is None:  # no list counts them; starts that fail double it, too
+            implied = _restarts_behind(body.back_off_s)
+            container.restart_count = max(container.restart_count, implied)
 
 
 def _restarts_behind(back_off_s: int) -> int:
-    """As many restarts as a back-off implies at least: the first makes it, each doubles it."""
+    """As many restarts as a back-off implies: the first makes it, each doubles it."""
     return 1 + max(-(-back_off_s // _FIRST_BACK_OFF_S) - 1, 0).bit_length()
 
 

@@ -63,8 +63,8 @@ class ContainerState(msgspec.Struct, kw_only=True):
         running: the newest one runs.
         started_ts_ns, finished_ts_ns: of the newest one; None when not known.
         exit_code: None when not known, and while it runs.
-        restart_count: as last listed, and one for each restart since; at least what a back-off
-            implies.
+        restart_count: as last listed, and one for each restart since; of a pod that no list shows
+            at least what a back-off implies.
         kill_reason: why the kubelet killed the newest one (or ``unknown``); None when it
             did not.
         oom_kills: how often the kernel killed a process of it, in any of its runs;

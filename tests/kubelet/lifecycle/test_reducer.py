@@ -308,6 +308,15 @@ def test_a_restart_without_ids_counts_once() -> None:
     assert container(state).restart_count == 1
 
 
+def test_a_back_off_counts_no_restarts_of_a_listed_pod() -> None:
+    """Starts that fail double it, too; and what a list shows next would seem to be older."""
+    back_off = RestartBackedOff(**who(), container="c", back_off_s=80)
+    state = after(listed(running("1", 0)), died("1"), back_off)
+    assert container(state).restart_count == 0
+    after(listed(running("2", 1, "1970-01-01T00:00:09Z")), state=state)
+    assert (container(state).container_id, container(state).restart_count) == ("2", 1)
+
+
 def test_the_runtimes_count_wins() -> None:
     """Restarts before the recording are in it."""
     state = after(ContainerRestarted(**who(), container="c", container_id="5", restart_count=4))
