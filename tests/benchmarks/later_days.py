@@ -1,4 +1,4 @@
-"""A day again on later days, as a node records it that was set up anew each midnight.
+"""A day again on later days, as a node has it that is emptied each evening.
 
 Its pods and containers are others each day, by their IDs; pods keep their names, as those of a
 stateful set do. So nothing is recorded that no node does, such as a container that starts twice.
@@ -15,6 +15,7 @@ import msgspec
 
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.tail import Draft
+from kubeledger.model.bodies.node import KubeletStarted, SettingsObserved
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S
 
@@ -30,9 +31,15 @@ _DATES: Final = re.compile(rb"2026-\d\d-\d\d")
 
 
 def records_of(whole: Ledger, day: int, begin_seq: int) -> Iterator[Draft]:
-    """A ledger's records of one node, so many days later, to be appended after a record."""
+    """A ledger's records of one node, so many days later, to be appended after a record.
+
+    It is the kubelet of the first day that goes on.
+    """
     (node,) = whole.nodes()
     for record in whole.records(node):
+        if day and isinstance(record.body, KubeletStarted | SettingsObserved):
+            begin_seq -= 1
+            continue
         cause = None if record.cause is None else record.cause + begin_seq
         later_ns = record.ts_ns + day * _DAY_NS
         yield Draft(later_ns, _body(record.body, day), record.evidence, cause)
