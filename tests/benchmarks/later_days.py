@@ -26,7 +26,7 @@ _IDS: Final = re.compile(
 """An image stays as it is; of a container ID or UID the last eight digits change."""
 _SPREAD: Final = 0x9E3779B1
 _YEAR: Final = 2026
-_HEADERS: Final = re.compile(rb"^([IWEF])(\d{4})(?= )", re.MULTILINE)
+_HEADERS: Final = re.compile(rb"^([IWEF])(\d{4}) (\S+) +(\d+) ", re.MULTILINE)
 _DATES: Final = re.compile(rb"2026-\d\d-\d\d")
 
 
@@ -46,11 +46,12 @@ def records_of(whole: Ledger, day: int, begin_seq: int) -> Iterator[Draft]:
 
 
 def log_of(log: bytes, day: int) -> bytes:
-    """A kubelet's log of 2026, so many days later in that year."""
+    """A kubelet's log of 2026, so many days later in that year; it is another process each day."""
 
     def header(found: re.Match[bytes]) -> bytes:
         date = datetime.strptime(f"{_YEAR}{found[2].decode()}", "%Y%m%d").replace(tzinfo=UTC)
-        return found[1] + (date + timedelta(days=day)).strftime("%m%d").encode()
+        later = (date + timedelta(days=day)).strftime("%m%d").encode()
+        return b"%s%s %s %7d " % (found[1], later, found[3], int(found[4]) + day)
 
     def date(found: re.Match[bytes]) -> bytes:
         later = datetime.fromisoformat(found[0].decode()) + timedelta(days=day)
