@@ -178,8 +178,10 @@ class VerifyContext:
             seen_ns: to which the second reading has come: rules ask an hour back from there.
         """
         if seen_ns is not None:
-            self.timeline.forget(seen_ns - _ASKED_NS)
-            self.times.forget(seen_ns - _ASKED_NS)
+            gone = self.timeline.forget(seen_ns - _ASKED_NS)
+            for each in (self.pods, self.recorded_pods, self.instances, self.coverage):
+                each.forget(gone)
+            self.times.forget(seen_ns - _ASKED_NS, gone)
         self.pods.settle()
         self.recorded_pods.settle()
         self.times.settle()

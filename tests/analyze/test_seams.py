@@ -244,6 +244,21 @@ def test_a_flipped_byte(at: int, grown: tuple[Ledger, list[Record]], carried: li
     assert not carried
 
 
+def test_a_question_goes_on_from_a_seam(
+    grown: tuple[Ledger, list[Record]], carried: list[int]
+) -> None:
+    """However few records are new."""
+    ledger, more = grown
+    carried.clear()
+    appended(ledger, more[:1])
+    (history,) = histories_of_ledger(ledger)
+    kept = history.findings()
+    assert kept is not None
+    assert carried
+    said = [_encode(outcome) for outcome in kept.outcomes()]
+    assert said == [_encode(outcome) for outcome in history.decided(keep_nothing)]
+
+
 def test_what_was_superseded_is_not_gone_on_from(
     grown: tuple[Ledger, list[Record]], carried: list[int]
 ) -> None:

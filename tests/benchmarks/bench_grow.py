@@ -4,32 +4,36 @@
 
 Processor time of this process; of commands, that of theirs, start-up included. The first is a
 simulated day (or the first node of LEDGER), asked before anything is kept of it, then again, then
-after 5 % more records; the second that day recorded DAYS times by a kubelet that goes on, verified
-each evening; the third a recording's log cut into DAYS pieces of equally many lines, imported one
-after the other.
+after 5 % more records. The second is a recording's log cut into 30 pieces of equally many lines,
+imported one after the other; the third that log imported whole on each of DAYS days, and verified
+each evening; the last that simulated day recorded on DAYS days, of other pods each day, and asked
+about each evening. Thirty of these take a quarter of an hour.
 """
 
 from __future__ import annotations
 
-import resource
+import json
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice, takewhile
 from pathlib import Path
-from typing import Final
 
 import msgspec
+import yaml
 
 from kubeledger.analyze.histories.history import histories_of_ledger
+from kubeledger.analyze.histories.verdicts import is_wrong
+from kubeledger.analyze.histories.watching import Watch
 from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.tail import Draft
-from kubeledger.model.bodies.lifecycle import PodAdmitted, PodConfigChanged, PodListed
-from kubeledger.model.bodies.node import KubeletStarted, SettingsObserved
-from kubeledger.model.units import NS_PER_S
+from kubeledger.model.record import Record
 from kubeledger.verify import Outcome
+from tests.benchmarks import later_days
+from tests.benchmarks.cost import processor_s
 from tests.recordings import extract
 
 _DAY = Path(__file__).parents[2] / "recordings/scenarios/node-day.yaml"
@@ -38,6 +42,9 @@ _COMMAND = [sys.executable, "-m", "kubeledger"]
 _POD = "service-7"
 _MORE = 20
 """One part of so many is appended."""
+_DRAINED = "1430m"
+"""Each evening the node is emptied."""
+_LOOKS, _A_LOOK = 5, 2000
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -49,10 +56,8 @@ def seconds(work: Callable[[], object]) -> float:
 
 def of_command(*arguments: str) -> float:
     """Processor time of a command."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([*_COMMAND, *arguments], capture_output=True, check=False)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    work = [*_COMMAND, *arguments]
+    return processor_s(lambda: subprocess.run(work, capture_output=True, check=False))
 
 
 def outcomes(ledger: Ledger) -> list[Outcome]:
@@ -65,24 +70,34 @@ def growing(whole: Ledger, scratch: Path) -> Ledger:
     (node,) = whole.nodes()
     upto = whole.info(node).last_seq * (_MORE - 1) // _MORE
     ledger = Ledger.create(scratch / "growing")
-    drafts: list[Draft] = []
-    with ledger.writer() as writer:
-        for record in whole.records(node):
-            if record.seq > upto:
-                break
-            drafts.append(Draft(record.ts_ns, record.body, record.evidence, record.cause))
-            if len(drafts) == 1000 or record.seq == upto:
-                writer.append(node, drafts)
-                drafts.clear()
+    append(
+        ledger, node, (_draft(r) for r in takewhile(lambda r: r.seq <= upto, whole.records(node)))
+    )
     return ledger
 
 
 def append_rest(whole: Ledger, ledger: Ledger) -> None:
     """The records that ``growing`` left."""
     (node,) = whole.nodes()
-    rest = whole.records(node, ledger.info(node).last_seq)
+    append(ledger, node, map(_draft, whole.records(node, ledger.info(node).last_seq)))
+
+
+def append(ledger: Ledger, node: str, drafts: Iterable[Draft]) -> None:
+    """Write them, a thousand at a time."""
+    left = iter(drafts)
     with ledger.writer() as writer:
-        writer.append(node, [Draft(r.ts_ns, r.body, r.evidence, r.cause) for r in rest])
+        while some := list(islice(left, 1000)):
+            writer.append(node, some)
+
+
+def _draft(record: Record) -> Draft:
+    return Draft(record.ts_ns, record.body, record.evidence, record.cause)
+
+
+def ratio(costs: Sequence[float], name: str) -> None:
+    """Print the first, the last, and how often the first goes into the last."""
+    first, last = costs[0], costs[-1]
+    print(f"{name + ', the first, the last':30} {first:8.2f} s {last:8.2f} s {last / first:8.2f} x")
 
 
 def bench_questions(whole: Ledger, scratch: Path) -> None:
@@ -114,34 +129,56 @@ def bench_questions(whole: Ledger, scratch: Path) -> None:
     print(f"findings as of one verification of all: {equal}")
 
 
-_ONCE: Final = (KubeletStarted, PodAdmitted, PodConfigChanged, PodListed, SettingsObserved)
-_DAY_NS: Final = 24 * 3600 * NS_PER_S
-
-
 def bench_recorded_days(whole: Ledger, days: int, scratch: Path) -> None:
-    """Print what verification costs each evening, and whether it says what one of all says."""
+    """Print what each evening costs, what a look costs then, and whether all says the same."""
     (node,) = whole.nodes()
     ledger = Ledger.create(scratch / "recorded")
-    costs: list[float] = []
+    evenings: list[list[float]] = []
     for day in range(days):
-        drafts: list[Draft] = []
-        with ledger.writer() as writer:
-            for record in whole.records(node):
-                if not day or not isinstance(record.body, _ONCE):
-                    later_ns = record.ts_ns + day * _DAY_NS
-                    drafts.append(Draft(later_ns, record.body, record.evidence))
-                if len(drafts) == 1000:
-                    writer.append(node, drafts)
-                    drafts.clear()
-            writer.append(node, drafts)
-        costs.append(seconds(lambda: outcomes(ledger)))
+        append(ledger, node, later_days.records_of(whole, day, _last_seq(ledger)))
+        asked = (("verify",), ("why", _POD), ("ls", "--pod", _POD, "--limit", "5"))
+        evenings.append([of_command(*words, "--ledger", str(ledger.path)) for words in asked])
+    print(f"{days} days, {_last_seq(ledger):,} records")
+    for at, name in enumerate(("verify", "why", "ls --pod", "all three")):
+        ratio([evening[at] if at < len(evening) else sum(evening) for evening in evenings], name)
     (history,) = histories_of_ledger(ledger)
     at_once: list[Outcome] = []
     taken = seconds(lambda: at_once.extend(history.verified()))
-    print(f"{days} days, {ledger.info(node).last_seq:,} records; all at once {taken:.1f} s")
-    print(f"verify of the first, the last  {costs[0]:8.2f} s {costs[-1]:8.2f} s"
-          f" {costs[-1] / costs[0]:8.2f} x")  # fmt: skip
-    print(f"findings as of one verification of all: {at_once == outcomes(ledger)}")
+    wrong = sum(map(is_wrong, at_once))
+    print(f"findings as of one verification of all: {at_once == outcomes(ledger)}"
+          f" ({wrong} wrong), which takes {taken:.1f} s")  # fmt: skip
+    watch = Watch(ledger, node, settle_s=0)
+    drafts = later_days.records_of(whole, days, _last_seq(ledger))
+    looks: list[float] = []
+    for _ in range(_LOOKS):
+        append(ledger, node, islice(drafts, _A_LOOK))
+        looks.append(seconds(lambda: list(watch.look(0))))
+    print(f"verify -f, a look after {_A_LOOK:,} records more, {_LOOKS} of them"
+          f" {min(looks):8.2f} to {max(looks):.2f} s")  # fmt: skip
+
+
+def bench_logged_days(days: int, scratch: Path) -> None:
+    """Print what the whole log costs each day: its import, and verification in the evening."""
+    log = (extract(_LOG, scratch) / "kubelet.log").read_bytes()
+    ledger = Ledger.create(scratch / "logged")
+    imports: list[float] = []
+    evenings: list[float] = []
+    for day in range(days):
+        piece = scratch / f"logged-{day:03}" / "kubelet.log"
+        piece.parent.mkdir()
+        piece.write_bytes(later_days.log_of(log, day))
+        imports.append(of_command("import", str(piece.parent), "--ledger", str(ledger.path)))
+        evenings.append(of_command("verify", "--ledger", str(ledger.path)))
+    wrong = sum(map(is_wrong, outcomes(ledger)))
+    print(f"{_LOG}'s log on {days} days, {_last_seq(ledger):,} records, {wrong} outcomes wrong")
+    ratio(imports, "import")
+    ratio(evenings, "verify")
+    ratio([sum(both) for both in zip(imports, evenings, strict=True)], "both")
+
+
+def _last_seq(ledger: Ledger) -> int:
+    """Of its only node; 0 before it has one."""
+    return max((ledger.info(node).last_seq for node in ledger.nodes()), default=0)
 
 
 def bench_days(days: int, scratch: Path) -> None:
@@ -161,29 +198,32 @@ def bench_days(days: int, scratch: Path) -> None:
     at_once.parent.mkdir()
     at_once.write_bytes(b"".join(lines))
     taken = seconds(lambda: import_sources([str(at_once.parent)], whole))
-    (first_import, first_verify), (last_import, last_verify) = costs[0], costs[-1]
     print(f"{_LOG}, {len(lines):,} lines in {days} pieces; all at once {taken:.2f} s")
-    print(f"import of the first, the last  {first_import:8.2f} s {last_import:8.2f} s"
-          f" {last_import / first_import:8.1f} x")  # fmt: skip
-    print(f"verify after it                {first_verify:8.2f} s {last_verify:8.2f} s"
-          f" {last_verify / first_verify:8.1f} x")  # fmt: skip
+    ratio([each for each, _ in costs], "import")
+    ratio([each for _, each in costs], "verify")
     pieces, one = ([type(o).__name__ for o in outcomes(each)] for each in (ledger, whole))
     print(f"findings of the pieces, of one import: {len(pieces)}, {len(one)}")
 
 
-def main(days: int = 30, directory: str | None = None) -> None:
-    """All three."""
+def main(days: int = 5, directory: str | None = None) -> None:
+    """All of them."""
     with tempfile.TemporaryDirectory(prefix="kubeledger-bench-") as place:
         scratch = Path(place)
         if directory is None:
             directory = str(scratch / "whole")
+            scenario = yaml.safe_load(_DAY.read_text())
+            for pods in scenario["pods"]:
+                pods["deleted"] = _DRAINED
+            day = scratch / "day.yaml"
+            day.write_text(json.dumps(scenario))
             subprocess.run(
-                [*_COMMAND, "simulate", str(_DAY), "--quiet", "--ledger", directory], check=True
+                [*_COMMAND, "simulate", str(day), "--quiet", "--ledger", directory], check=True
             )
         bench_questions(Ledger.open(directory), scratch)
+        bench_days(30, scratch)
+        bench_logged_days(days, scratch)
         bench_recorded_days(Ledger.open(directory), days, scratch)
-        bench_days(days, scratch)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 30, *sys.argv[2:3])
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5, *sys.argv[2:3])

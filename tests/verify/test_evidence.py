@@ -14,17 +14,25 @@ from random import Random
 import msgspec
 import pytest
 
-from kubeledger.model.bodies.lifecycle import ContainerStarted, PodAdmitted, PodConfigChanged
+from kubeledger.model.bodies.lifecycle import (
+    ContainerStarted,
+    PodAdmitted,
+    PodConfigChanged,
+    PodListed,
+)
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Body
 from kubeledger.simulate.engine.sim import Sim
 from kubeledger.verify.context import VerifyContext
+from tests.marks import nightly
 from tests.random_scenarios import random_plan
 from tests.verify.histories import scene
 from tests.verify.properties.losses import LOSSES
 from tests.verify.properties.truths import Truth
 
 _MS = 1_000_000
+_ASKED_NS = 3600 * 1000 * _MS
+"""So far back rules ask."""
 
 Counted = list[tuple[int, dict[str, str]]]
 """Time, and UID -> name of the pods that count from it on, until the next."""
@@ -57,18 +65,26 @@ def watched(seed: int) -> tuple[Truth, Counted]:
     return Watched(msgspec.structs.replace(random_plan(seed), every_tick=True)).watch()
 
 
-def wrong(seed: int, how: str) -> Iterator[str]:
-    """What the timeline says wrongly of a node whose records are degraded."""
+def wrong(seed: int, how: str, forgotten: int = 0) -> Iterator[str]:
+    """What the timeline says wrongly of a node whose records are degraded.
+
+    ``forgotten``: in percent; so much of the time is over, and nobody asks about it any more.
+    """
     truth, counted = watched(seed)
     records = LOSSES[how](truth, Random(f"{seed}{how}"))
     context = VerifyContext()
     for record in records:
         context.prescan(record)
     context.settle()
-    end_ns = max((record.ts_ns for record in records), default=0)
+    times = [record.ts_ns for record in records]
+    begin_ns, end_ns = min(times, default=0), max(times, default=0)
+    asked_ns = begin_ns + (end_ns - begin_ns) * forgotten // 100
+    if forgotten:
+        context.settle(asked_ns + _ASKED_NS)
     for (ts_ns, pods), (next_ns, _) in pairwise(counted):
         at_ns = ts_ns + _MS
-        if "" in pods or next_ns - ts_ns < 2 * _MS or at_ns > end_ns:
+        is_short = "" in pods or next_ns - ts_ns < 2 * _MS
+        if is_short or at_ns > end_ns or (forgotten and ts_ns < asked_ns):
             continue
         found = context.timeline.active(at_ns, at_ns)
         for key in found.must.keys() - pods.keys():
@@ -85,6 +101,35 @@ def wrong(seed: int, how: str) -> Iterator[str]:
 def test_what_counted_lies_between_what_must_and_what_may(seed: int, how: str) -> None:
     """Whatever is lost."""
     assert list(wrong(seed, how)) == []
+
+
+@pytest.mark.parametrize("forgotten", [60, *nightly(30, 90)])
+@pytest.mark.parametrize("seed", [60, *nightly(*range(61, 64))])
+def test_what_is_forgotten_is_not_missed(seed: int, forgotten: int) -> None:
+    """Pods that are gone, and what another state took the place of."""
+    assert [(how, each) for how in LOSSES for each in wrong(seed, how, forgotten)] == []
+
+
+def test_pods_that_are_gone_are_forgotten() -> None:
+    """Only those that no source has, and of which nothing is told any more."""
+    start = KubeletStarted(pid=1, kubelet_version="1.30.14", version_source="log")
+    steps: list[tuple[float, Body]] = [(0, start)]
+    for name in "abc":
+        steps += [
+            (1, pod(name, PodConfigChanged, operation="ADD", source="api")),
+            (1, pod(name, PodListed, spec={"containers": []}, status={}, listed_by="api")),
+            (2, pod(name, ContainerStarted, container="c", container_id=name)),
+        ]
+    steps += [(9, pod(name, PodConfigChanged, operation="REMOVE", source="api")) for name in "ab"]
+    steps += [(5000, pod("b", ContainerStarted, container="c", container_id="b2"))]
+    records = scene(*steps)
+    context = VerifyContext()
+    for record in records:
+        context.prescan(record)
+    context.settle(records[-1].ts_ns)
+    assert set(context.timeline.pods) == {"u-b", "u-c"}
+    assert [listed.uid for listed in context.pods.newest()] == ["u-b", "u-c"]
+    assert context.timeline.active(records[-1].ts_ns, records[-1].ts_ns).loss is None
 
 
 @pytest.mark.nightly

@@ -29,7 +29,8 @@ if TYPE_CHECKING:  # who only asks for what is kept needs no rules
 
 _BLOCK = 500
 _GROWN = 10
-"""All is verified for a question where one part of so many of the records came since that was."""
+"""All is verified for a question where one part of so many of the records came since that was, or
+where that goes on from a seam."""
 
 Verify = Callable[["OnSeam"], Iterator[Outcome]]
 """Verifies all records; what it is given is called at each seam."""
@@ -154,7 +155,7 @@ class KeptVerdicts:
             return self._newest(look)
 
     def newest(self, verify: Verify) -> Verdicts | None:
-        """What is kept of all records, or was found now because they have become many.
+        """What is kept of all records, or was found now because that costs less.
 
         Returns:
             None where it costs less to verify some.
@@ -164,12 +165,16 @@ class KeptVerdicts:
         """
         with self._ledger.reading(self._node) as look:
             kept = self._newest(look)
+            before = self._before(look) if kept is None else None
             first_seq, last_seq = look.begin.seq, look.info().last_seq
+        goes_on = before is not None and before.seam != NO_SEAM
         known_seq = max(
             (seq for seq in self._store.seqs() if self._store.load(seq, rules_version())),
             default=first_seq,
         )
-        if kept is None and (last_seq - known_seq) * _GROWN >= last_seq - first_seq >= KEPT_FROM:
+        count = last_seq - first_seq
+        is_worth = goes_on or (last_seq - known_seq) * _GROWN >= count
+        if kept is None and is_worth and count >= KEPT_FROM:
             for _ in self._noted(verify):
                 pass
             kept = self.held()

@@ -25,7 +25,7 @@ a kind of decision rests on classes of lines (:mod:`~kubeledger.verify.evidence.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -213,6 +213,10 @@ class Coverage:
         dispute = dispute_of(body.message) if body.finding == LINES_DISAGREE else None
         if dispute is not None and (stamps := stamps_of(dispute)):
             self._stamps.append((seq, stamps))
+
+    def forget(self, gone: Collection[str]) -> None:
+        """Nobody asks for some pods any more; by their UIDs."""
+        self._pods_without_add.forget(gone)
 
     def settle(
         self, two_clocks: Iterable[tuple[int, int, int | None]] = (), *, unjoined: bool = False

@@ -46,12 +46,14 @@ class Gathered(msgspec.Struct):
         configured: process -> its first config line.
         listed: (n,) times of the kubelet's lists.
         preempted_for: pod -> when the last victim was killed for it, as far as records show.
+        terminations: records tell when pods have ended.
     """
 
     pods: dict[str, PodHistory] = {}
     configured: dict[int, int] = {}
     listed: list[int] = []
     preempted_for: dict[str, int] = {}
+    terminations: bool = False
 
     def complete_times(self, process: Process, ts_ns: int) -> Iterator[int]:
         """Times around another at which every pod is known: a start, or a list of the kubelet's.
@@ -77,9 +79,17 @@ def gather(
     iterations: LoopIterations,
     coverage: Coverage,
     specs: PodRegister,
+    before: Gathered,
 ) -> Gathered:
-    """The active intervals of all pods, by what is settled; ``lists``: whose -> times, in order."""
-    found = Gathered(listed=lists["kubelet"])
+    """The active intervals of all pods, by what is settled.
+
+    Args:
+        lists: whose -> times, in order.
+        before: what was gathered when more was known of pods that are gone.
+    """
+    found = Gathered(listed=lists["kubelet"], terminations=before.terminations)
+    for first_ns in before.configured.values():
+        _configured(found, processes.at(first_ns), first_ns)
     by_key: dict[str, tuple[str, str | None, list[HistoryEntry]]] = {}
     for full_name, of_name in entries.items():
         for key, pod_uid, own in _by_pod(full_name, of_name):
@@ -88,20 +98,19 @@ def gather(
                 by_key[key] = (full_name, pod_uid, own)
             else:
                 known[2].extend(own)
-    terminations = not coverage.is_of_log
     for _, _, own in by_key.values():
         own.sort(key=attrgetter("ts_ns", "seq"))
         for entry in own:
             process = processes.at(entry.ts_ns)
-            if entry.what in ("add", "update", "delete", "remove") and process is not None:
-                first = found.configured.get(process.number, entry.ts_ns)
-                found.configured[process.number] = min(first, entry.ts_ns)
-            terminations = terminations or entry.what == "terminated"
+            if entry.what in ("add", "update", "delete", "remove"):
+                _configured(found, process, entry.ts_ns)
+            found.terminations = found.terminations or entry.what == "terminated"
             if entry.other is not None:
                 uid, namespace, pod = entry.other
                 key = uid or name_key(namespace, pod)
                 last = found.preempted_for.get(key, 0)
                 found.preempted_for[key] = max(last, entry.ts_ns)
+    terminations = found.terminations or not coverage.is_of_log
     around = Surroundings(processes, iterations, coverage, specs, found.configured, terminations)
     for key, (full_name, pod_uid, own) in by_key.items():
         namespace, _, name = full_name.partition("/")
@@ -115,6 +124,20 @@ def gather(
         if history.intervals or history.runs:
             found.pods[key] = history
     return found
+
+
+def _configured(found: Gathered, process: Process | None, ts_ns: int) -> None:
+    if process is not None:
+        first_ns = found.configured.get(process.number, ts_ns)
+        found.configured[process.number] = min(first_ns, ts_ns)
+
+
+def is_gone(entries: Sequence[HistoryEntry], before_ns: int) -> bool:
+    """Whether no config source had a pod any more by a time, and nothing was told of it since."""
+    is_over = all(entry.ts_ns < before_ns for entry in entries)
+    calls = (entry for entry in entries if entry.what in ("add", "remove"))
+    last = max(calls, key=attrgetter("ts_ns", "seq"), default=None) if is_over else None
+    return last is not None and last.what == "remove"
 
 
 def _by_pod(

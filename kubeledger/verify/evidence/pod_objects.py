@@ -61,6 +61,10 @@ class PodObjects:
         self._told: dict[str | None, list[int]] = {}
         self._decided: dict[str | None, list[int]] = {}
 
+    def forget(self) -> None:
+        """What was read once is read again where it is asked for; pods that are gone are not."""
+        self._objects.clear()
+
     def foresee(self, record: Record, body: PodResized) -> None:
         if body.outcome != "allocated" or body.resources is not None:  # else it is not said what
             self._decided.setdefault(body.pod_uid, []).append(record.ts_ns)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -100,6 +100,15 @@ class ListedInstances:
         at = record.ts_ns, record.seq
         found.seen_ns, found.seq = min((found.seen_ns, found.seq), at)
         return found
+
+    def forget(self, gone: Collection[str]) -> None:
+        """Nobody asks for some pods any more; by their UIDs."""
+        for key in gone:
+            self._known_ns.pop(key, None)
+            self._over.pop(key, None)
+            for container_id in self._of_pods.pop(key, ()):
+                for known in (self._by_id, self._counts, self._restart_counts):
+                    known.pop(container_id, None)
 
     def of_pod(self, key: str) -> Mapping[str, ListedInstance]:
         return self._of_pods.get(key, {})
@@ -240,6 +249,17 @@ class PodRegister:
         raw = msgspec.json.encode(_object_of(body), order="deterministic")
         shared, typed = self._objects.setdefault(raw, (raw, {}))
         return ListedPod(seq, ts_ns, body, shared, typed)
+
+    def forget(self, gone: Collection[str]) -> None:
+        """Nobody asks for some pods any more; by their UIDs."""
+        for key in gone:
+            self._updated_ns.pop(key, None)
+            for listed in self._versions.pop(key, ()):
+                self._objects.pop(listed.raw, None)
+                name = f"{listed.namespace}/{listed.name}"
+                others = [each for each in self._names.pop(name, ()) if each[1] != key]
+                if others:
+                    self._names[name] = others
 
     def settle(self) -> None:
         for versions in self._versions.values():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -232,6 +232,7 @@ class LoopIterations:
 # kubelet's own list shows was there, too; unless the pod was created after the end of the log, as
 # where a list was read later.
 
+_GONE = ""
 _READ_NS = 10 * NS_PER_S
 """A list may be of the process before, or after, if it was read so near to a start; a line not."""
 
@@ -265,6 +266,7 @@ class PodsWithoutAdd:
         self._lists: set[int] = set()
         self._victims: dict[tuple[str | None, str], list[tuple[int, int]]] = {}
         self._created: dict[tuple[str | None, str], int] = {}
+        self._found: dict[int, dict[str, int]] = {}
 
     def note(self, record: Record) -> None:
         match record.body:
@@ -290,6 +292,22 @@ class PodsWithoutAdd:
                 pod = body.victim_uid, f"{body.victim_namespace}/{body.victim_pod}"
                 self._victims.setdefault(pod, []).append((record.ts_ns, record.seq))
 
+    def forget(self, gone: Collection[str]) -> None:
+        """Nobody asks for some pods any more, by their UIDs; what the log lacks is still known."""
+        for pod in self.found() if gone else ():
+            self._found.setdefault(pod.from_ts_ns, {})[pod.name] = pod.seq
+        for known in (self._listed, self._unlisted, self._victims, self._created):
+            for key in [key for key in known if key[0] in gone]:
+                del known[key]
+        came = {ts_ns for uid in gone for ts_ns in self._adds.pop(uid, ())}
+        if came:
+            self._adds = {
+                name: left
+                for name, times in self._adds.items()
+                if (left := [ts_ns for ts_ns in times if ts_ns not in came])
+            }
+            self._adds[_GONE] = [max(came)]
+
     def logged(self, ts_ns: int) -> None:
         self._last_line_ns = max(self._last_line_ns, ts_ns)
 
@@ -301,10 +319,15 @@ class PodsWithoutAdd:
             assert start is not None
             began_ns, from_start = start
             end_ns = following[0] if following is not None else None
+            found = self._found.get(began_ns, {})
+            for name, seq in found.items():
+                yield PodWithoutAdd(seq, name, began_ns, end_ns)
             if not from_start or not _any_in(began_ns, end_ns, *self._adds.values()):
                 continue
             last_ns = None if end_ns is None else end_ns - _READ_NS
             for (uid, name), rows in pods:
+                if name in found:
+                    continue
                 if self._created.get((uid, name), 0) > self._last_line_ns:
                     continue
                 seqs = [

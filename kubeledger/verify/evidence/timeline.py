@@ -23,7 +23,7 @@ import msgspec
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.record import Body, Record
 from kubeledger.verify.evidence.coverage import Coverage, Loss
-from kubeledger.verify.evidence.gather import Gathered, gather, still_asked
+from kubeledger.verify.evidence.gather import Gathered, gather, is_gone, still_asked
 from kubeledger.verify.evidence.history_entries import ENTRY_KINDS, HistoryEntry, entry_of
 from kubeledger.verify.evidence.identities import are_unjoined
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval, PodHistory
@@ -88,12 +88,24 @@ class Timeline:
             of_name = self._entries.setdefault(f"{namespace}/{name}", {})
             of_name.setdefault(uid, []).append(entry)
 
-    def forget(self, before_ns: int) -> None:
-        """Nobody asks for earlier times: what another state took the place of by then goes."""
+    def forget(self, before_ns: int) -> set[str]:
+        """Nobody asks for earlier times: what another state took the place of by then goes.
+
+        Returns:
+            UIDs of the pods that were gone by then, and of which nothing is known any more.
+        """
         self.iterations.forget(before_ns)
+        gone: set[str] = set()
         for of_name in self._entries.values():
-            for uid, entries in of_name.items():
-                of_name[uid] = still_asked(entries, before_ns)
+            for uid, entries in [*of_name.items()]:
+                if uid is not None and is_gone(entries, before_ns):
+                    gone.add(uid)
+                    del of_name[uid]
+                    self.pods.pop(uid, None)
+                else:
+                    of_name[uid] = still_asked(entries, before_ns)
+        self._entries = {name: of_name for name, of_name in self._entries.items() if of_name}
+        return gone
 
     def settle(self) -> None:
         """Make it of all that was noted; ``coverage`` and ``specs`` are settled."""
@@ -101,7 +113,8 @@ class Timeline:
         self.iterations.settle(self.coverage.unbroken_from)
         lists = {source: sorted(times) for source, times in self._lists.items()}
         self._gathered = gather(
-            self._entries, lists, self.processes, self.iterations, self.coverage, self.specs
+            *(self._entries, lists, self.processes, self.iterations, self.coverage, self.specs),
+            self._gathered,
         )
         self.pods = {**self.pods, **self._gathered.pods}  # one whose UID is known now keeps its key
         self._by_name, self._window = {}, {}

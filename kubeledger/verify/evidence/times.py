@@ -19,7 +19,7 @@ Filled in a first reading (records come in any order), asked in the second.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import groupby, pairwise
 from operator import attrgetter
@@ -126,14 +126,23 @@ class Times:
                     first_ns = self._begun.get(body.container_id, ts_ns)
                     self._begun[body.container_id] = min(first_ns, ts_ns)
 
-    def forget(self, before_ns: int) -> None:
-        """Nobody asks for earlier times: what ended by then, and no list shows, is not needed."""
+    def forget(self, before_ns: int, gone: Collection[str]) -> None:
+        """Nobody asks for earlier times: what ended by then, and no list shows, is not needed.
+
+        Nor for some pods; by their UIDs.
+        """
         over = {
             told.container_id
             for told in self._told
-            if told.died and told.ts_ns < before_ns
-            if self._instances.instance(told.container_id) is None
+            if told.name[0] in gone
+            or (
+                told.died
+                and told.ts_ns < before_ns
+                and self._instances.instance(told.container_id) is None
+            )
         }
+        self._over = {uid: times for uid, times in self._over.items() if uid not in gone}
+        self._events = {of: times for of, times in self._events.items() if of[0] not in gone}
         self._told = [told for told in self._told if told.container_id not in over]
         for container_id in over:
             self._begun.pop(container_id, None)

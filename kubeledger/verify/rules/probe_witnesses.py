@@ -48,13 +48,11 @@ class ProbeWitnesses:
         self._without: dict[Worker, list[Record]] = {}
         self._pushed: Counter[str] = Counter()
         self._blocked_ns = _LONG_AGO_NS
-        self._changed_ns: dict[Worker, int] = {}
         self._unlogged: dict[Worker, Record] = {}
         self._ready: Witnesses[bool] = Witnesses(_LISTED_WITHIN_NS)
 
     def forget(self) -> None:
-        for each in (self._failed, self._reports, self._without, self._pushed, self._changed_ns,
-                     self._unlogged):  # fmt: skip
+        for each in (self._failed, self._reports, self._without, self._pushed, self._unlogged):
             each.clear()
         self._ready.forget()
 
@@ -254,8 +252,7 @@ class ProbeWitnesses:
             text = "ready" if is_ready else "not ready"
             whose = f"{subject_of(body)} {body.container_id}"
             self._ready.note_change(Row("ready", whose, is_ready, record.seq, record.ts_ns, text))
-        since_ns = self._changed_ns.get(worker, 0)
-        self._changed_ns[worker] = record.ts_ns
+        since_ns, worker.changed_ns = worker.changed_ns, record.ts_ns
         pushed = worker.machine is not None and STORES[body.to_result] in worker.machine.pushed
         if not body.inferred:
             self._pushed[body.probe_type] += pushed

@@ -40,7 +40,7 @@ class Worker:
         newest: its last tick; None before the first. ``newest_ns``: its time.
         gap_ns: time between the two newest ticks; ``before_ns``: between those before.
         failed_ns: of the newest tick that failed; None before one. ``missed_ns``: before which
-            the newest tick that may be missing was.
+            the newest tick that may be missing was. ``changed_ns``: of the last change recorded.
         streak: (<= 32,) seqs of the newest ticks with the same result.
         pending: whether the newest tick may have changed what is cached, and no record showed.
         is_counted: the kubelet's counts of its ticks were read; ``counted_until_ns``: at the
@@ -61,7 +61,7 @@ class Worker:
         self.loose: Belief[State] | None = None
         self.container_id: str | None = None
         self.newest: Record | None = None
-        self.newest_ns = self.missed_ns = self.counted_until_ns = 0
+        self.newest_ns = self.missed_ns = self.counted_until_ns = self.changed_ns = 0
         self.gap_ns: int | None = None
         self.before_ns: int | None = None
         self.failed_ns: int | None = None

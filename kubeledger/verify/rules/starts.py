@@ -70,6 +70,10 @@ class Starts(RuleVerifier):
         self._causes = Causes(context)
         self._seen_ns = 0
 
+    def derive(self, state: NodeState) -> None:
+        known = self.context.timeline.pods
+        self._were = {key: each for key, each in self._were.items() if key in known}
+
     def sees(self) -> Mapping[type[Body], See]:
         return {
             KubeletStarted: self._kubelet_started,

@@ -70,6 +70,9 @@ class AdmissionVerifier(RuleVerifier):
             PodResized: self._inputs.objects.foresee,
         }
 
+    def derive(self, state: NodeState) -> None:
+        self._inputs.objects.forget()
+
     def sees(self) -> Mapping[type[Body], See]:
         return {
             KubeletStarted: self._kubelet_started,
