@@ -212,7 +212,7 @@ def _put_off(records: Sequence[Record], _: Facts) -> Words:
     bodies: list[Any] = [record.body for record in records]
     least, most = min(b.back_off_s for b in bodies), max(b.back_off_s for b in bodies)
     span = f"{most} s" if least == most else f"{least} s to {most} s"
-    return Words(bodies[-1].container, f"waited before its restart (back-off {span})")
+    return Words(bodies[-1].container, f"was not restarted yet (back-off {span})")
 
 
 def _restarted(records: Sequence[Record], _: Facts) -> Words:
