@@ -188,7 +188,8 @@ def _died(records: Sequence[Record], facts: Facts) -> Words:
     body: Any = records[-1].body
     run = facts.runs.get(body.container_id)
     if run is not None and run.failed:
-        return Words(body.container or "", "could not be started", f"exit code {body.exit_code}")
+        what = f"could not be started{' at first' if facts.ran_after(run) else ''}"
+        return Words(body.container or "", what, f"exit code {body.exit_code}")
     why = UNKNOWN_KILLER if killer_unknown(body.exit_code) else ""
     return Words(body.container or "", how_it_ended(body.exit_code), why)
 
