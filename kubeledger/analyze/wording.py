@@ -10,6 +10,7 @@ from kubeledger.analyze.sql.summaries import cut, layers_of, short_words, unquot
 from kubeledger.model.bodies.node import NodeTrouble, Stage
 from kubeledger.model.patterns import regex
 from kubeledger.model.units import NS_PER_S
+from kubeledger.replay.episodes.node_conditions import NOT_REGISTERED
 
 _UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 _NAMES_MAX = 3
@@ -167,7 +168,7 @@ def trouble_wording(trouble: NodeTrouble, message: str) -> Wording:
     """What is wrong with the node; of certificates and of its registration by the message."""
     if trouble == "certificate" and _IS_NOT_VALID.search(message):
         return _NOT_VALID
-    if trouble == "registration_failed" and message.endswith("not found"):
+    if trouble == "registration_failed" and NOT_REGISTERED.fullmatch(message):
         return _NOT_KNOWN  # as at each first start, until it is registered
     return TROUBLES[trouble]
 

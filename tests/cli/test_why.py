@@ -38,7 +38,7 @@ QUESTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[tuple[str, int, str]
          "liveness failed 3 times in a row (threshold 3), last at 2026-11-21T03:04:24.743673Z",
          "since that restart, container default/live-fail/app was killed by its liveness probe at "
          "2026-11-21T03:04:54.740432Z",
-         "after that, container default/live-fail/app waited before its restart (back-off 40 s) at "
+         "after that, container default/live-fail/app was not restarted yet (back-off 40 s) at "
          "2026-11-21T03:04:57.009247Z"),
         (("kubelet.log", 17124, "can't open '/tmp/ok'"), ("kubelet.log", 17179, "Liveness probe"),
          ("kubelet.log", 17221, "Liveness probe"), ("kubelet.log", 17336, "Started container app"),

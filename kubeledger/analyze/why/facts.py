@@ -156,6 +156,14 @@ class Facts(msgspec.Struct):
         begun = (run for run in self.runs.values() if container in ("", run.container))
         return min((run.since_ts_ns for run in begun if run.began), default=None)
 
+    def ran_after(self, failed: ContainerRun) -> bool:
+        """Whether the container ran in a later instance than one that could not be started."""
+        return any(
+            run.began and not run.failed and run.since_ts_ns > failed.ts_ns
+            for run in self.runs.values()
+            if run.container == failed.container
+        )
+
     def lives_after(self, ts_ns: int) -> bool:
         """Whether the pod runs on after some time, as far as is known."""
         if self.stopped_ts_ns is not None:

@@ -188,7 +188,8 @@ def _died(records: Sequence[Record], facts: Facts) -> Words:
     body: Any = records[-1].body
     run = facts.runs.get(body.container_id)
     if run is not None and run.failed:
-        return Words(body.container or "", "could not be started", f"exit code {body.exit_code}")
+        what = f"could not be started{' at first' if facts.ran_after(run) else ''}"
+        return Words(body.container or "", what, f"exit code {body.exit_code}")
     why = UNKNOWN_KILLER if killer_unknown(body.exit_code) else ""
     return Words(body.container or "", how_it_ended(body.exit_code), why)
 
@@ -212,7 +213,7 @@ def _put_off(records: Sequence[Record], _: Facts) -> Words:
     bodies: list[Any] = [record.body for record in records]
     least, most = min(b.back_off_s for b in bodies), max(b.back_off_s for b in bodies)
     span = f"{most} s" if least == most else f"{least} s to {most} s"
-    return Words(bodies[-1].container, f"waited before its restart (back-off {span})")
+    return Words(bodies[-1].container, f"was not restarted yet (back-off {span})")
 
 
 def _restarted(records: Sequence[Record], _: Facts) -> Words:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 import msgspec
@@ -14,12 +13,13 @@ from kubeledger.model.bodies.node import (
     NodeTrouble,
     NodeTroubled,
 )
+from kubeledger.model.patterns import regex
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 
 PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 
-_NO_CAUSE = re.compile(r'node "[^"]*" not found')
+NOT_REGISTERED = regex(r'nodes? "[^"]*" not found')
 """That the node's object is not there says that it is not registered, and not why."""
 _APART_NS = 120 * NS_PER_S
 """What is not said for so long was over: kubelets say it at least once a minute while it lasts."""
@@ -152,7 +152,7 @@ class NodeConditions:
                 last_ts_ns=body.last_ts_ns,
             )
             self._troubles.append(known)
-        if _NO_CAUSE.fullmatch(known.message):
+        if NOT_REGISTERED.fullmatch(known.message):
             known.message = body.message
         known.attempts += body.count
         known.last_ts_ns = max(known.last_ts_ns, body.last_ts_ns)

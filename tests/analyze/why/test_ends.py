@@ -133,3 +133,21 @@ def test_a_pod_that_was_spared() -> None:
     assert found is not None
     assert "was to be evicted, and was spared at " in found.headline
     assert found.headline.endswith(": it is critical.")
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_start_that_failed(goes_on: bool) -> None:
+    """Whether the container ran in the end is said with it."""
+    ended = {"containerID": "x://c1", "finishedAt": "2026-01-01T00:00:03Z", "exitCode": 128}
+    now = {"lastState": {"terminated": ended}} if goes_on else {"state": {"terminated": ended}}
+    entry = {"name": "app", "containerID": f"x://{'c2' if goes_on else 'c1'}"} | now
+    shown = msgspec.structs.replace(listed(), status={"containerStatuses": [entry]})
+    again: list[tuple[float, Body]] = [(4, started("c2")), (4, AGAIN)] if goes_on else []
+    records: list[Record] = scene(*began(), (3, died("c1", 128)), *again, (5, shown))
+    history = history_of_reader("node-t", "node-t", reader(records))
+    found = explain(history, parse_target("pod/default/p"))
+    assert found is not None
+    texts = [step.text for step in found.steps]
+    assert [text for text in texts if "could not be started" in text] == [
+        f"app could not be started{' at first' * goes_on}: exit code 128"
+    ]
