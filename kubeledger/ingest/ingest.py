@@ -203,7 +203,7 @@ def ingest(
     coverage = coverage_of(plan.bundle.files, history.imported)
     _refuse_nothing(plan)
     numbers = {run.digest: n for n, run in enumerate(history.runs) if run.complete and run.digest}
-    if keep and numbers:
+    if keep and numbers and not writer.info(node).keeps:
         store.begin(numbers)
     if plan.digest in history.completed or coverage.is_whole:
         _refuse_another_year(plan, ledger, history)
@@ -225,6 +225,7 @@ def ingest(
     pipeline.progress = progress
     if keep:
         keep_sources(plan, complete, options, store, len(history.runs))
+        writer.keeps_sources(node)
     ingestion = Ingestion(pipeline, ledger, writer, history, coverage, seam)
     if not keep:
         pipeline.at_seam = None

@@ -149,7 +149,9 @@ class _NodeAuditor:
         self._snapshots()
         self._base()
         completed = {run.digest for run in self.counted.runs if run.digest and run.complete}
-        for path, problem in KeptSources(self.ledger, self.node).flaws(completed):
+        for path, problem in KeptSources(self.ledger, self.node).flaws(
+            completed, keeps=self.counted.keeps
+        ):
             self._find(str(path), None, None, problem)
         for path, offset, problem in capture_flaws(self.ledger, self.node):
             self._find(str(path), offset, None, problem)

@@ -336,17 +336,20 @@ class KeptSources:
             notes.replace(self._directory)
             sync_directory(notes.parent)
 
-    def flaws(self, completed: Collection[str] = ()) -> Iterator[tuple[Path, str]]:
+    def flaws(
+        self, completed: Collection[str] = (), *, keeps: bool = False
+    ) -> Iterator[tuple[Path, str]]:
         """Each file that a later import would not read again, and why.
 
         Args:
             completed: digests of completed imports, of which each has a list. Where one has none,
                 a copy that no list names is its; else it is what an import left that died.
+            keeps: the ledger counts on them; else none at all are no loss (a restored copy).
 
         Raises:
             LedgerUnavailableError: a file cannot be read.
         """
-        if not self._directory.is_dir():
+        if not (self._directory.is_dir() or keeps):
             return
         proved: set[str] = set()
         with storage_errors("read the kept sources", self._directory):

@@ -157,6 +157,7 @@ class NodeInfo(msgspec.Struct, kw_only=True):
         superseded: spans of records that hold no more (``ledger.RecordsSuperseded``), sorted.
         dropped_seq: the records up to here were dropped and are not counted; mostly 0.
         dropped_head: chain digest of that record, 64 hex digits; empty when it is 0.
+        keeps: sources of imports were kept here (``kept``), as they are not in a restored copy.
     """
 
     segments: list[SegmentInfo] = []
@@ -165,6 +166,7 @@ class NodeInfo(msgspec.Struct, kw_only=True):
     superseded: list[tuple[int, int]] = []
     dropped_seq: int = 0
     dropped_head: str = ""
+    keeps: bool = False
 
     @property
     def last_seq(self) -> int:
@@ -329,6 +331,7 @@ def without_dropped(info: NodeInfo, begin: Begin) -> NodeInfo:
         superseded=[span for span in info.superseded if span[1] > begin.seq],
         dropped_seq=begin.seq,
         dropped_head=dropped.chain,
+        keeps=info.keeps,
     )
 
 

@@ -98,6 +98,10 @@ class LedgerWriter:
         """
         return self._manifest.nodes.get(node, NodeInfo())
 
+    def keeps_sources(self, node: str) -> None:
+        """Sources of a node's imports are kept from now on: if they are gone, they are lost."""
+        self._manifest.nodes.setdefault(node, NodeInfo()).keeps = True
+
     def append(self, node: str, drafts: Iterable[Draft]) -> list[int]:
         """Append a batch; it is on disk when this returns.
 

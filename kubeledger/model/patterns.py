@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled when they are first asked.
+"""What is asked of texts: expressions that are compiled when first asked, and caches of answers.
 
 Who imports one kind of file or explains one message needs few of hundreds, and to compile them all
 takes a tenth of the time in which a short log is imported.
@@ -7,7 +7,9 @@ takes a tenth of the time in which a short log is imported.
 from __future__ import annotations
 
 import re
-from typing import Any, AnyStr, cast
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import Any, AnyStr, ParamSpec, TypeVar, cast
 
 
 class _Compiled:
@@ -32,3 +34,29 @@ class _Uncompiled:
 def regex(text: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """As ``re.compile``, later: a wrong expression is an error when it is first used."""
     return cast("re.Pattern[AnyStr]", _Uncompiled(text, flags))
+
+
+_SHORT_LENGTH = 1 << 14
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def cached_if_short(size: int) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
+    """As ``lru_cache``, but of what is asked about long texts nothing is held.
+
+    A line of a log has up to 1 MiB, and some hundreds of those are no cache but a leak.
+    """
+
+    def decorated(function: Callable[_P, _R]) -> Callable[_P, _R]:
+        cached = lru_cache(size)(function)
+
+        @wraps(function)
+        def asked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            given = (*args, *kwargs.values())
+            if any(isinstance(each, str) and len(each) > _SHORT_LENGTH for each in given):
+                return function(*args, **kwargs)
+            return cached(*args, **kwargs)  # type: ignore[arg-type]  # all of them are hashable
+
+        return asked
+
+    return decorated

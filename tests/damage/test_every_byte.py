@@ -16,6 +16,9 @@ import pytest
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.kept import KEPT
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.remote.restore import find_copies, restore
+from kubeledger.remote.shipping import Shipper
+from kubeledger.remote.store import Store
 from tests.damage.stored import (
     NODE,
     Change,
@@ -102,18 +105,24 @@ def test_a_list_of_kept_sources_is_gone(tmp_path: Path, gone: list[int]) -> None
 
 
 def test_all_that_was_kept_is_gone(tmp_path: Path) -> None:
-    """A copy of the ledger has nothing of it, and is sound; an import into it says so."""
+    """Audit and imports say so; a restored copy, which never had any of it, is sound."""
     ledger = Ledger.create(tmp_path / "ledger")
     for number in range(2):
         assert import_next(ledger, tmp_path / f"{number}", 60 * number) == []
+    list(Shipper(ledger, Store(str(tmp_path / "copy"), make=True)).ship())
+    store = Store(str(tmp_path / "copy"))
+    restore(store, find_copies(store), tmp_path / "restored")
+    restored = Ledger.open(tmp_path / "restored")
     shutil.rmtree(next(ledger.path.rglob(KEPT)))
-    for number in (2, 3):
-        assert not audit(ledger).findings
-        said = import_next(ledger, tmp_path / f"{number}", 60 * number)
-        assert said == ["kept_sources_too_much"]
-    for number in range(2):
-        import_next(ledger, tmp_path / f"{number}", 60 * number)
-    assert import_next(ledger, tmp_path / "4", 240) == []
+    for copy, lists, said in (ledger, 2, "damaged"), (restored, 0, "too_much"):
+        for number in (2, 3):
+            assert len(audit(copy).findings) == lists
+            next_said = import_next(copy, tmp_path / f"{number}", 60 * number)
+            assert next_said == [f"kept_sources_{said}"]
+        for number in range(2):
+            import_next(copy, tmp_path / f"{number}", 60 * number)
+        assert not audit(copy).findings
+        assert import_next(copy, tmp_path / "4", 240) == []
 
 
 @pytest.mark.nightly

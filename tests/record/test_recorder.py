@@ -25,6 +25,7 @@ from kubeledger.record.recorder import Recorder
 from kubeledger.verify.finding import Finding
 from tests.faults import LOSSES, Fault, FaultyDisk, PowerCut
 from tests.ingest.node_files import write_node
+from tests.marks import nightly
 from tests.record.feeding import (
     NodeFiles,
     Standing,
@@ -184,21 +185,32 @@ def test_a_power_cut_at_any_call(
         assert standing_records(Ledger.open(tmp_path / str(at) / "ledger")) == of_small, at
 
 
-@pytest.mark.parametrize("at", [12, 25, 40])
+@pytest.mark.parametrize("at", [12, 25, 40, *nightly(*range(1, 56, 2))])
+@pytest.mark.parametrize(
+    ("code", "said", "advice"),
+    [(errno.ENOSPC, "no space left", "free some space"), (errno.EROFS, "read-only", "")],
+)
 def test_a_full_disk_stops_it_and_nothing_is_lost(
-    at: int, small: NodeFiles, of_small: list[Standing], tmp_path: Path
+    at: int,
+    code: int,
+    said: str,
+    advice: str,
+    small: NodeFiles,
+    of_small: list[Standing],
+    tmp_path: Path,
 ) -> None:
-    """It says what to do, and goes on later."""
-    ledger = Ledger.create(tmp_path / "ledger")
-    fault = Fault(at=at, call="write", error=errno.ENOSPC, lasting=True, short=True)
+    """As chapters end, too: it says what to do, and goes on later."""
+    ledger, limits = Ledger.create(tmp_path / "ledger"), Limits(bytes_max=4000)
+    fault = Fault(at=at, call="write", error=code, lasting=True, short=True)
     with (
-        pytest.raises(LedgerUnavailableError, match="no space left") as raised,
+        pytest.raises(LedgerUnavailableError, match=said) as raised,
         FaultyDisk(tmp_path, fault),
     ):
-        record_on(ledger, small, pieces(small, 2, 30))
-    assert "free some space" in (raised.value.advice or "")
-    record_on(ledger, small, pieces(small, 2, 30))
-    assert standing_records(ledger) == of_small
+        record_on(ledger, small, pieces(small, 2, 20), limits=limits)
+    assert advice in (raised.value.advice or "")
+    record_on(ledger, small, pieces(small, 2, 20), limits=limits)
+    assert [told[:3] for told in standing_records(ledger)] == [told[:3] for told in of_small]
+    assert not audit(ledger).findings
 
 
 def test_facts_are_records_within_seconds(small: NodeFiles, tmp_path: Path) -> None:

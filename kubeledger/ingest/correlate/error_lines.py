@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable
-from functools import lru_cache
 from itertools import islice
 from typing import Any, Literal, NamedTuple, cast
 
@@ -16,7 +15,7 @@ from kubeledger.ingest.sources.items import Facts, LogLine
 from kubeledger.kubelet.kube.resources import UID
 from kubeledger.kubelet.lifecycle.stages import status_message
 from kubeledger.model.bodies.node import ErrorsLogged
-from kubeledger.model.patterns import regex
+from kubeledger.model.patterns import cached_if_short, regex
 from kubeledger.model.units import NS_PER_S
 
 _EVERY_NS = 3600 * NS_PER_S
@@ -175,7 +174,7 @@ def _whole(line: LogLine) -> str:
     return _plain(" ".join((line.message, *texts)))
 
 
-@lru_cache(64)
+@cached_if_short(64)
 def _plain(text: str) -> str:
     """A text as it is in whatever quotes, and without a runtime's codes."""
     for quote in _QUOTES:
@@ -204,7 +203,7 @@ def _in_values(values: dict[str, Any]) -> Subject | None:
     return Subject(uid=uid) if isinstance(uid, str) and uid and not named else None
 
 
-@lru_cache(1024)
+@cached_if_short(1024)
 def _in_text(message: str) -> Subject | None:
     if (ref := formatted_pod(message)) is not None:
         return Subject(*ref)

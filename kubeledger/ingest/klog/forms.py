@@ -10,7 +10,7 @@ import msgspec
 
 from kubeledger.ingest.klog.router import PREFIX_LENGTH
 from kubeledger.ingest.klog.values import json_values
-from kubeledger.ingest.sources.items import LogLine
+from kubeledger.ingest.sources.items import TEXT_HELD, LogLine
 from kubeledger.ingest.sources.plain import normal_message
 from kubeledger.model.units import whole_number
 
@@ -126,7 +126,7 @@ def text_line(place: Place, header: re.Match[bytes], ts_ns: int, source: str) ->
         source=source,
         line=place.number,
         offset=place.offset,
-        text=text,
+        text=text[:TEXT_HELD],
     )
 
 
@@ -159,7 +159,7 @@ def json_line(place: Place, ts_ns: int, source: str) -> LogLine | None:
         source=source,
         line=place.number,
         offset=place.offset,
-        text=place.text,
+        text=place.text[:TEXT_HELD],
     )
 
 
@@ -176,7 +176,7 @@ def plain_evidence_line(place: Place, ts_ns: int, source: str) -> LogLine:
         source=source,
         line=place.number,
         offset=place.offset,
-        text=place.text,
+        text=place.text[:TEXT_HELD],
     )
 
 

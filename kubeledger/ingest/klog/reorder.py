@@ -10,10 +10,11 @@ A line whose stamp is wrong (``stamps``) stays between the lines that it was wri
 
 from __future__ import annotations
 
+import hashlib
 from array import array
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain, islice
 
 import msgspec
@@ -133,6 +134,10 @@ def _lines(source: SourceFile) -> Iterator[tuple[int, bytes, bool]]:
 _BACK = 8192
 """Lines that are looked back over at least, however small the batches are."""
 
+_HELD_BYTES = 1024
+"""Of a longer line no more is held than tells it from any other: small batches have lines of any
+length."""
+
 _NEAR = 16
 """Lines back to which a line with the latest stamp is compared at once."""
 
@@ -168,6 +173,17 @@ class _Hashes:
         return any(place < len(each) and each[place] == key for each, place in places)
 
 
+def _held(line: bytes) -> bytes:
+    """What is held of a line."""
+    if len(line) <= _HELD_BYTES:
+        return line
+    return line[:_HELD_BYTES] + hashlib.blake2b(line, digest_size=16).digest()
+
+
+def _is_among(held: Collection[bytes], line: bytes) -> bool:
+    return line in held or (len(line) > _HELD_BYTES and _held(line) in held)
+
+
 class Repeats:
     """Shows for the lines of one log whether they were read before."""
 
@@ -188,7 +204,7 @@ class Repeats:
         if len(self._bodies) >= _BACK:
             self._before = self._bodies
         else:
-            self._before = [*self._before, *self._bodies][-_BACK:]
+            self._before = [*self._before, *map(_held, self._bodies)][-_BACK:]
         self._bodies = bodies
         self._first = self._older = None
 
@@ -201,7 +217,7 @@ class Repeats:
         body = self._bodies[index]
         if body in self._bodies[max(0, index - _NEAR) : index]:
             return True
-        return index < _NEAR and body in self._before[index - _NEAR :]
+        return index < _NEAR and _is_among(self._before[index - _NEAR :], body)
 
     def far(self, index: int, stamp: bytes) -> bool:
         """A line further above is the same; for a line that comes late."""
@@ -219,7 +235,7 @@ class Repeats:
             self._first = dict(zip(reversed(self._bodies), positions, strict=True))
             self._older = set(self._before)
         body = self._bodies[index]
-        found = self._first[body] < index or body in self._older
+        found = self._first[body] < index or _is_among(self._older, body)
         if not found and self._above is not None:
             found = body in self._above
         self._blocks |= found
@@ -242,8 +258,8 @@ class Repeats:
 
     def is_just_above(self, index: int) -> bool:
         """The line right above is the same."""
-        above = self._bodies[index - 1] if index else (self._before or [b""])[-1]
-        return above == self._bodies[index]
+        above = [self._bodies[index - 1]] if index else self._before[-1:]
+        return _is_among(above, self._bodies[index])
 
     def _is_distinct(self, stamp: bytes) -> bool:
         """The stamps of this log are fine enough to tell two lines apart."""

@@ -63,6 +63,10 @@ class Fact:
 Facts = Iterable[Fact]
 
 
+TEXT_HELD = 1 << 16
+"""Letters of a line that an entry holds while it waits: far more than of a pod's status."""
+
+
 class LogLine(msgspec.Struct):
     """One klog entry, its continuation lines included.
 
@@ -77,7 +81,7 @@ class LogLine(msgspec.Struct):
             values klog wrote as JSON are decoded; other bare values stay text.
         source: path of the log within the bundle.
         line, offset: 1-based line and byte offset of the entry's first line.
-        text: the entry's first line, raw.
+        text: the entry's first line, raw, cut at ``TEXT_HELD``.
         is_told: of severity W, E or F: a record tells what it says.
     """
 

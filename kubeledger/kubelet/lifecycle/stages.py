@@ -13,7 +13,7 @@ from typing import NamedTuple, get_args
 
 from kubeledger.kubelet.profile.lifecycle import StageFacts
 from kubeledger.model.bodies.node import Stage
-from kubeledger.model.patterns import regex
+from kubeledger.model.patterns import cached_if_short, regex
 
 # What a kubelet says of what it waits for, in the words of its version.
 #
@@ -137,7 +137,7 @@ They are the errors of ``container/sync_result.go``, ``images/types.go``, ``cri-
 _BACKED_OFF = frozenset({"CrashLoopBackOff", "ImagePullBackOff"})
 
 
-@lru_cache(maxsize=64)
+@cached_if_short(64)
 def failure_of(
     stage: Stage, reason: str, message: str, container: str | None = None, about: str | None = None
 ) -> StageFailure:
@@ -355,7 +355,7 @@ _CAUSES: tuple[tuple[str, Stage, str], ...] = (
 """Other errors of ``Kubelet.SyncPod``, ``SyncTerminatingPod`` and ``SyncTerminatedPod``."""
 
 
-@lru_cache(maxsize=256)
+@cached_if_short(256)
 def failures_of_sync(error: str) -> tuple[StageFailure, ...]:
     """What ``Error syncing pod, skipping`` says.
 
@@ -391,7 +391,7 @@ _START = regex(
 )
 
 
-@lru_cache(maxsize=256)
+@cached_if_short(256)
 def failure_of_start(error: str) -> PodFailure | None:
     """What ``container ... start failed in pod ...`` says; None for other errors."""
     found = _START.match(error)
@@ -418,7 +418,7 @@ _UNDONE = regex(r"Unm|Detach|error cleaning")
 _OF_OPERATION = {"MapVolume": "FailedMapVolume", "AttachVolume": "FailedAttachVolume"}
 
 
-@lru_cache(maxsize=256)
+@cached_if_short(256)
 def failure_of_volume(error: str) -> PodFailure | None:
     """What an operation on a pod's volume says that is tried again (``nestedpendingoperations``).
 

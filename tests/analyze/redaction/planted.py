@@ -51,6 +51,14 @@ SECRETS = (
     *("/home/jo.acme/.ssh/id_ed25519", "C:\\Users\\jo.acme\\pin.txt", "xoxb-471147-hunterhunter"),
     *("SGVsbG8gSHVudGVyMg==", "-----BEGIN PRIVATE KEY-----MIIEvQIBADAN", "CRM_PASSWORD_HUNTER2"),
     *("0xDEADBEEFCAFE", "3F2504E04F8911D39A0C0305E82C3301", "arn:aws:iam::471147114711:user/jo"),
+    *('{"pin":"4711-jo","iban":["DE4711"]}', "[4711, 815]", '\\"hunter2\\"', "pin%3D4711%26x"),
+    "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    *("hunter2_pin.go:4711", "vault.go:815] hunter2", "AA-BB-CC-DD-EE-42", "001b.4411.3ab7"),
+    *("fd00:4711::53/64", "10.47.11.0/24", "4111111111111111", "5500-0000-0000-0004"),
+    *("(030) 4711-0815", "0049304711815", "MTIzNDU2Nzg5MGFiY2RlZg", "_-9hdW50ZXIy-_"),
+    *("550E8400E29B41D4A716446655440000", "urn:uuid:47110815-aaaa-4bbb-8ccc-47110815aaaa"),
+    *("b7e23ec29af22b0b4e41da31e868d57226121c84", "acme.io/pin-4711", "Ünïcödé-Größe"),
+    *("ユーザー名", "סיסמה", "密码.acme", "eyJhbGciOiJub25lIn0.eyJwaW4iOjQ3MTF9."),
 )
 """PINs, accounts, dates, amounts, addresses, cards, keys, words, names that look like others."""
 

@@ -110,7 +110,11 @@ def _state_files(secrets: tuple[str, ...]) -> dict[str, object]:
 
 
 def _write(directory: Path, secrets: tuple[str, ...]) -> Path:
-    """A log, lists of pods and events, the node, its configuration, the kubelet's state."""
+    """A log, lists of pods and events, the node, its configuration, the kubelet's state.
+
+    A name of a host that is secret is the node's, and stands in the names of its files.
+    """
+    host = next((each for each in secrets if each.startswith("ip-")), secrets[0])
     directory.mkdir()
     text = log_text()
     for number, secret in enumerate(secrets):
@@ -118,7 +122,7 @@ def _write(directory: Path, secrets: tuple[str, ...]) -> Path:
         for line, form in enumerate(_LINES):
             at = f"1121 03:02:{number % 60:02}.{line:06}"
             text += form.format(at=at, secret=shown, n=f"web-{number}", uid=_uid(number)) + "\n"
-    (directory / "kubelet.log").write_text(text)
+    (directory / f"kubelet-{host}.log").write_text(text.replace("node-x", host))
     events = [
         _event(number, reason or secret, message.format(secret))
         for number, secret in enumerate(secrets)
@@ -139,11 +143,12 @@ def _write(directory: Path, secrets: tuple[str, ...]) -> Path:
         "clusterDNS": list(secrets), "featureGates": dict.fromkeys(secrets, True),
     }  # fmt: skip
     for name, content in {
-        "pods.json": {"kind": "PodList", "items": list(_pods(secrets))},
+        f"{host}-pods.json": {"kind": "PodList", "items": list(_pods(secrets))},
         "events.json": {"kind": "EventList", "items": events},
         "node.json": node, "kubelet-config.yaml": config, **_state_files(secrets),
     }.items():  # fmt: skip
-        (directory / name).write_text(json.dumps(content, ensure_ascii=False))
+        shown = json.dumps(content, ensure_ascii=False).replace("node-x", host)
+        (directory / name).write_text(shown)
     return directory
 
 
@@ -214,6 +219,8 @@ def test_they_were_there(tmp_path: Path) -> None:
     _ask("import", "--ledger", ledger, str(_write(tmp_path / "node", SECRETS)))
     _ask("export", "--ledger", ledger, "--out", str(tmp_path / "out"))
     text = (tmp_path / "out").read_text()
+    assert '"node":"ip-10-98-76-54.acme.internal"' in text
+    assert "kubelet-ip-10-98-76-54.acme.internal.log" in text
     assert [
         each for each in SECRETS if json.dumps(each, ensure_ascii=False)[1:-1] not in text
     ] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 
 import pytest
 
@@ -33,6 +34,25 @@ def test_a_line_is_found_by_all_of_its_bytes(seed: int) -> None:
             repeats._blocks = True
             assert repeats.far(index, body[1:21]) == (body in [*above, *bodies[:index]])
         above += bodies
+
+
+def test_long_lines_are_found_and_not_held() -> None:
+    """In batches of few lines, as a log that is followed gives them; not by their begin alone."""
+    repeats = Repeats()
+    tracemalloc.start()
+    try:
+        for second in range(50):
+            repeats.begin([_line(second, f"{second}" * 100_000)])
+            assert not repeats.near(0, _line(second, "")[1:21])
+        held_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held_bytes < 1 << 20
+    last = _line(49, "49" * 100_000)
+    repeats.begin([last, last + b"!"])
+    assert repeats.is_just_above(0)
+    assert repeats.near(0, last[1:21])
+    assert not repeats.near(1, last[1:21])
 
 
 @pytest.mark.parametrize("packed", [1000, 1 << 16])
