@@ -25,6 +25,7 @@ from kubeledger.ledger.storage import (
     NODES,
     SNAPSHOTS,
     TEMPORARY_SUFFIX,
+    locked_file,
     node_directory,
 )
 from kubeledger.model.errors import DamagedLedgerError
@@ -64,14 +65,9 @@ def scratch_directory(parent: str | None) -> Iterator[Path]:
 
 def _remove_abandoned(above: Path) -> None:
     for lock in above.glob(f"{_PREFIX}*{_LOCK}"):
-        with suppress(OSError):  # another user's, or another process was faster
-            descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(lock.with_name(lock.name.removesuffix(_LOCK)), ignore_errors=True)
-                lock.unlink(missing_ok=True)
-            finally:
-                os.close(descriptor)
+        with suppress(OSError), locked_file(lock):  # another user's, or another process was faster
+            shutil.rmtree(lock.with_name(lock.name.removesuffix(_LOCK)), ignore_errors=True)
+            lock.unlink(missing_ok=True)
 
 
 _LEVEL = 9

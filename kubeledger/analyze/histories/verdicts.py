@@ -164,21 +164,21 @@ class KeptVerdicts:
             KubeledgerError: as :meth:`verified`.
         """
         with self._ledger.reading(self._node) as look:
-            kept = self._newest(look)
-            before = self._before(look) if kept is None else None
+            if (kept := self._newest(look)) is not None:
+                return kept
+            before = self._before(look)
             first_seq, last_seq = look.begin.seq, look.info().last_seq
         goes_on = before is not None and before.seam != NO_SEAM
-        known_seq = max(
-            (seq for seq in self._store.seqs() if self._store.load(seq, rules_version())),
-            default=first_seq,
-        )
         count = last_seq - first_seq
-        is_worth = goes_on or (last_seq - known_seq) * _GROWN >= count
-        if kept is None and is_worth and count >= KEPT_FROM:
-            for _ in self._noted(verify):
-                pass
-            kept = self.held()
-        return kept
+        if count < KEPT_FROM or not (goes_on or self._has_grown(first_seq, last_seq)):
+            return None
+        for _ in self._noted(verify):
+            pass
+        return self.held()
+
+    def _has_grown(self, first_seq: int, last_seq: int) -> bool:
+        known = (seq for seq in self._store.seqs() if self._store.load(seq, rules_version()))
+        return (last_seq - max(known, default=first_seq)) * _GROWN >= last_seq - first_seq
 
     def disproved(self, verify: Verify) -> int | None:
         """The record up to which verdicts are kept that are not those of ``verify``.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from kubeledger.kubelet.cgroups.container_config import (
@@ -24,6 +25,15 @@ from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.cgroups import QOSClass
 
 GIB = 1 << 30
+SETTINGS = UnifiedSettings(
+    memory_qos=False,
+    throttling_factor=0.9,
+    tiered_reservation=False,
+    limited_swap=False,
+    memory_capacity=GIB,
+    swap_capacity=0,
+    node_allocatable_memory=GIB,
+)
 
 
 def requests(memory: str) -> ResourceRequirements:
@@ -107,16 +117,7 @@ def test_qos_files(version: str, tiered: bool, files: dict[str, dict[str, str]])
 def test_single_process_oom_kill(single: bool | None, asked: bool) -> None:
     """The whole container is killed only where the setting says so."""
     container = Container("c")
-    settings = UnifiedSettings(
-        memory_qos=False,
-        throttling_factor=0.9,
-        tiered_reservation=False,
-        limited_swap=False,
-        single_process_oom_kill=single,
-        memory_capacity=GIB,
-        swap_capacity=0,
-        node_allocatable_memory=GIB,
-    )
+    settings = msgspec.structs.replace(SETTINGS, single_process_oom_kill=single)
     facts = resolve("1.36.2").cgroups
     pod = Pod(spec=PodSpec(containers=(container,)))
     files = written(container_files(pod, container, "BestEffort", facts, settings))
@@ -138,15 +139,7 @@ def test_memory_high_of_a_request_that_is_the_limit(
     """There is no room to throttle in, but for a container with neither, since 1.37."""
     amounts: dict[str, str | int | float | None] = {} if amount == "0" else {"memory": amount}
     container = Container("c", ResourceRequirements(amounts, amounts))
-    settings = UnifiedSettings(
-        memory_qos=True,
-        throttling_factor=0.5,
-        tiered_reservation=False,
-        limited_swap=False,
-        memory_capacity=GIB,
-        swap_capacity=0,
-        node_allocatable_memory=GIB,
-    )
+    settings = msgspec.structs.replace(SETTINGS, memory_qos=True, throttling_factor=0.5)
     pod, facts = Pod(spec=PodSpec(containers=(container,))), resolve(version).cgroups
     qos_class: QOSClass = "Guaranteed" if amounts else "BestEffort"
     files = written(container_files(pod, container, qos_class, facts, settings))
