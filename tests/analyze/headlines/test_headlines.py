@@ -239,16 +239,15 @@ def test_errors_that_no_record_tells_are_told_by_their_shape(tmp_path: Path) -> 
 
 
 def _warned(reason: str, message: str, object_kind: str = "Pod") -> KubernetesEvent:
-    about = {"namespace": "", "pod": "node-a"}
-    if object_kind == "Pod":
-        about = {"namespace": "default", "pod": "web"}
+    is_pod = object_kind == "Pod"
     return KubernetesEvent(
         object_kind=object_kind,
+        namespace="default" if is_pod else "",
+        pod="web" if is_pod else "node-a",
         pod_uid=None,
         type="Warning",
         reason=reason,
         message=message,
-        **about,
     )
 
 
