@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -42,8 +42,11 @@ STATE_VERSION = f"node-state-{STATE_SCHEMA}"
 """What a snapshot says its bytes are; one of another version is not used."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-_decoder = cache(partial(msgspec.json.Decoder, NodeState))
-"""Few ask for it, and to make it takes a while."""
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[NodeState]:
+    return msgspec.json.Decoder(NodeState)  # few ask for it, and to make it takes a while
 
 
 def encode_state(state: NodeState) -> bytes:
