@@ -9,6 +9,11 @@ from typing import Any
 
 import msgspec
 
+from kubeledger.model.patterns import regex
+
+HEADER = regex(r"^(?:.{0,200}? )?[IWEF]\d{4} [\d:.]+ +\d+ [^ \]]+\] ")
+"""What stands before the message, a carrier's prefix included."""
+
 
 class Harmless(msgspec.Struct, frozen=True):
     """Lines after which the kubelet goes on as it was told to.
@@ -111,6 +116,7 @@ class ErrorShape(msgspec.Struct, frozen=True, kw_only=True):
         recorded: other records tell it.
         count: how many; ``pods`` that they name.
         ts_ns: of the first; ``seq`` of a record that shows one.
+        example: that one, as it was written.
     """
 
     severity: str
@@ -121,11 +127,38 @@ class ErrorShape(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[str]
     ts_ns: int
     seq: int
+    example: str | None = None
+
+    @property
+    def words(self) -> str:
+        """What it says: of lines that differ in values their shape, of a single one all of it."""
+        return (self.count == 1 and own_words(self.example or "")) or self.shape
+
+
+def own_words(line: str) -> str:
+    """What a line of the log says, without its header; of the JSON form message and values.
+
+    Empty for what is no such line, or is not whole.
+    """
+    if header := HEADER.match(line):
+        return line[header.end() :]
+    begin = line.find(_JSON_START)
+    try:
+        entry = msgspec.json.decode(line[begin:] if begin >= 0 else "{}", type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        return ""
+    values = (f'{key}="{value}"' for key, value in entry.items() if key not in _OF_JSON)
+    return " ".join((str(entry.get("msg", "")), *values))
+
+
+_JSON_START = '{"ts":'
+_OF_JSON = frozenset({"ts", "caller", "msg", "v", "logger"})
 
 
 LOGGED = """SELECT severity, source, shape, recorded, sum(count)::BIGINT AS count,
     list_sort(list_distinct(list(concat_ws('/', namespace, pod)) FILTER (pod IS NOT NULL))) AS pods,
-    min(epoch_ns(ts)) AS ts_ns, arg_min(example_seq, ts) AS seq
+    min(epoch_ns(ts)) AS ts_ns, arg_min(example_seq, ts) AS seq,
+    arg_min(example, ts) AS example
 FROM logged_errors WHERE node = $node GROUP BY severity, source, shape, recorded"""
 """All shapes of a node, the harmless ones and those that other records tell too."""
 
