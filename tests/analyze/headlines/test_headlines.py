@@ -267,7 +267,7 @@ def _warned(reason: str, message: str, object_kind: str = "Pod") -> KubernetesEv
         (
             [_warned("CgroupV1", "cgroup v1 detected", "Node")],
             "nothing that went wrong was recorded; 1 warning or error is harmless: 1 × W event"
-            " CgroupV1: cgroup v* detected: it works; a future release will not take cgroup v1",
+            " CgroupV1: cgroup v1 detected: it works; a future release will not take cgroup v1",
         ),
         (  # the refusal tells it
             [
