@@ -251,7 +251,7 @@ class Starts(RuleVerifier):
                 why = f"two instances of container {body.container} run at once"
                 name = f"container {(run.container_id or '')[:12]}"
                 says = f"{name} ran until {format_ts(until_ns)}"
-                first = (instance.started_seq, f"{name} runs, and nothing tells of its end")
+                first = (instance.started_seq or 0, f"{name} runs, and nothing tells of its end")
                 self.context.contradict(
                     record.ts_ns,
                     subject_of(body),
