@@ -81,7 +81,7 @@ class Starts(RuleVerifier):
             ClockStepped: lambda record, body, state: self._lose(),
             PodConfigChanged: self._in_time(self._config_changed),
             PodListed: self._in_time(self._pod_listed),
-            PodTerminated: self._in_time(lambda record, body, key: self._gone(key)),
+            PodTerminated: self._in_time(self._terminated),
             ContainerStarted: self._in_time(self._container_started),
             ContainerDied: self._in_time(self._container_died),
             ContainerKilled: self._killed,
@@ -163,6 +163,23 @@ class Starts(RuleVerifier):
     def _pod_listed(self, record: Record, body: PodListed, key: str) -> None:
         if body.gone and body.listed_by == "kubelet":
             self._gone(key)
+
+    def _terminated(self, record: Record, body: PodTerminated, key: str) -> None:
+        """No pod has ended while a container of it runs, by lists, for its line may be late."""
+        pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        for run in () if pod is None else pod.runs:
+            started_ns = run.started_ns or record.ts_ns
+            if run.sandbox or started_ns >= record.ts_ns or run.exit_code == LOST_EXIT_CODE:
+                continue
+            until_ns, seq = ran_until(self.context, run, record.ts_ns + _LATE_NS)
+            if until_ns:
+                why = "a pod has ended, and a container of it runs on"
+                ran = seq, f"container {run.name} ran until {format_ts(until_ns)}"
+                sides = (record.seq, "the pod is terminated"), ran
+                self.context.contradict(
+                    record.ts_ns, f"pod/{body.namespace}/{body.pod}", why, *sides
+                )
+        self._gone(key)
 
     def _gone(self, key: str) -> None:
         """What lines tell of its containers later was before, unless it is added again."""
