@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -12,7 +11,7 @@ import msgspec
 
 from kubeledger.model.bodies.cgroups import CgroupUpdated
 from kubeledger.model.bodies.devicemanager import CheckpointRead, DevicesAllocated
-from kubeledger.model.bodies.images import ImageDeleted, ImagesDetected
+from kubeledger.model.bodies.images import ImageDeleted
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
@@ -157,22 +156,6 @@ def _evicted_lives(records: Records, random: Random) -> Iterator[Tale]:
             yield Tale(f"{record.seq}", told_with(records, others), subjects_of(record.body))
 
 
-def _turned_removals(records: Records, random: Random) -> Iterator[Tale]:
-    """Two images of one run go in the other order, though they did not come together."""
-    first: dict[str, int] = {}
-    for record in of_kinds(records, ImagesDetected):
-        for image in record.body.images:
-            first.setdefault(image.image_id, record.ts_ns)
-    for one, other in pairwise(of_kinds(records, ImageDeleted)):
-        ids = one.body.image_id, other.body.image_id
-        if one.cause == other.cause and len({first.get(each) for each in ids} - {None}) == 2:
-            others: Others = {
-                one.seq: msgspec.structs.replace(one, body=other.body),
-                other.seq: msgspec.structs.replace(other, body=one.body),
-            }
-            yield Tale(f"{one.seq}", told_with(records, others), ("node", "image/"))
-
-
 def _before_it_came(records: Records, random: Random) -> Iterator[Tale]:
     """A container runs half a minute before the kubelet is handed its pod."""
     for record in of_kinds(records, PodConfigChanged):
@@ -246,7 +229,6 @@ FURTHER: dict[str, Teller] = {
     "a device that is none": _said(DevicesAllocated, _no_such_device),
     "checkpoint lacks a device": _not_in_file,
     "images younger than allowed": _set("imageMinimumGCAge", "9h0m0s", ImageDeleted),
-    "images in another order": _turned_removals,
     "more pods than allowed": _set("maxPods", 1, PodAdmitted),
     "no threshold that is met": _set(
         "evictionHard", {"memory.available": "1Ki", "nodefs.available": "1Ki"}, PodEvicted
