@@ -221,7 +221,7 @@ PROBLEMS: tuple[Problem, ...] = (
     ),
     Problem(
         "shutdown", 1, "shutdown", "shutdowns", rows.SHUTDOWNS, "'shutdown' AS subject",
-        sentences.shutdown, "max(late) AS timed_out", "node",
+        sentences.shutdown, "max(late) AS timed_out, bool_or(completed) AS completed", "node",
         of="node.ShutdownProgressed",
     ),
     Problem(

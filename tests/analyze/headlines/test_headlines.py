@@ -615,6 +615,7 @@ def test_a_start_or_a_shutdown_tells_why_the_node_was_not_ready(tmp_path: Path) 
     _ready(story, "True", None, 12)
     story.add(ShutdownProgressed(step="detected"))
     _ready(story, "False", "node is shutting down", 5)
+    story.add(ShutdownProgressed(step="completed"))
     story.add(
         KubernetesEvent(
             object_kind="Node",
