@@ -73,7 +73,9 @@ start of the kubelet."""
 KUBELET_DEATHS = """SELECT node, seq, ts, body ->> 'pid' AS pid, body ->> 'message' AS message
 FROM events WHERE kind = 'node.KubeletExited' AND body ->> 'reason' <> 'stopped'"""
 IMPOSSIBLE = "SELECT * FROM verdicts WHERE verdict = 'impossible' AND NOT inferred"
-OUT_OF_MEMORY = """SELECT *, body ->> 'invoked_by' AS subject FROM events AS e
+OUT_OF_MEMORY = f"""SELECT *, body ->> 'invoked_by' AS asked, coalesce(asked,
+    nullif({POD}, ''), 'pod ' || pod_uid, body ->> 'cgroup', 'the node') AS subject
+FROM events AS e
 WHERE kind = 'oom.OutOfMemory' AND NOT EXISTS (
     SELECT 1 FROM events AS k WHERE k.node = e.node AND k.cause_seq = e.seq
         AND k.kind = 'oom.ProcessKilled')"""

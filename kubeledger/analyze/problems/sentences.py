@@ -79,9 +79,12 @@ def impossible(row: Row) -> str:
 
 def out_of_memory(row: Row) -> str:
     """The kernel's report has no kill."""
+    times, subject = times_text(row["count"]), row["subject"]
+    if row["asked"] is None:
+        return f"{subject} was out of memory{times}; whom the kernel killed is not recorded"
     return (
-        f"the kernel ran out of memory{times_text(row['count'])} when {row['subject']} asked for "
-        "some; whom it killed is not recorded"
+        f"the kernel ran out of memory{times} when {subject} asked for some; whom it killed is not "
+        "recorded"
     )
 
 

@@ -128,7 +128,7 @@ PROBLEMS: tuple[Problem, ...] = (
     ),
     Problem(
         "out_of_memory", 4, "shortage of memory", "shortages of memory", rows.OUT_OF_MEMORY,
-        "subject", sentences.out_of_memory,
+        "subject, asked", sentences.out_of_memory,
         of="oom.OutOfMemory",
     ),
     Problem(

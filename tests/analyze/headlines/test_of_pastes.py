@@ -96,3 +96,34 @@ def test_a_program_before_a_line_is_no_node(tmp_path: Path, program: str) -> Non
     entry = J.format(1, "I", "kubelet.go:1] Starting kubelet main sync loop").partition(": ")[2]
     text = f"2026-11-21T10:00:01.034032Z - {program} {entry}\n"
     assert _said(tmp_path, text)[0] != program
+
+
+def test_a_kill_of_which_the_end_is_missing_is_told(tmp_path: Path) -> None:
+    """An old kernel's report, from whose limit it was to the head of its table."""
+    pod = "/kubepods/burstable/pod0c8b8f31-f9c9-4d7f-88d1-8a748a34c6fe"
+    head = "Nov 21 10:00:02 node-a kernel: "
+    lines = (
+        f"Task in {pod}/c1 killed as a result of limit of {pod}/c1",
+        "memory: usage 1048576kB, limit 1048576kB, failcnt 189",
+        "[ pid ]   uid  tgid total_vm      rss nr_ptes swapents oom_score_adj name",
+    )
+    _, sentence, texts = _said(tmp_path, "".join(f"{head}{line}\n" for line in lines))
+    assert sentence == "1 shortage of memory"
+    assert texts[0] == (
+        "pod 0c8b8f31-f9c9-4d7f-88d1-8a748a34c6fe was out of memory; whom the kernel killed is not "
+        "recorded"
+    )
+
+
+@pytest.mark.parametrize("is_above", [False, True])
+def test_the_runtime_in_the_same_journal_shows_the_zone(tmp_path: Path, is_above: bool) -> None:
+    """A kubelet's lines have none, and those of cri-o and containerd do."""
+    entry = J.format(1, "E", "kubelet.go:1] Container garbage collection failed: no")
+    crio = 'Nov 21 10:00:01 node-a crio: time="2026-11-21 10:00:01.12+08:00" level=info msg="x"'
+    (tmp_path / "paste.log").write_text(
+        "\n".join((crio, entry, "") if is_above else (entry, crio, ""))
+    )
+    ledger = Ledger.create(tmp_path / "ledger")
+    (bundle,) = import_sources([str(tmp_path / "paste.log")], ledger).bundles
+    (logged,) = (r for r in ledger.records(bundle.node) if r.body.kind == "node.ErrorsLogged")
+    assert logged.ts_ns == 1_795_226_401_000_001_000
