@@ -82,6 +82,12 @@ HARMLESS = (
         "the kubelet has just started, and has not asked the runtime yet",
     ),
     Harmless(
+        "kubelet.go",
+        r"Image garbage collection failed once\. Stats initialization may not have completed yet: "
+        r"(?:failed to get(?: imageFs info| image stats|\Z)|invalid capacity)",
+        "the kubelet has just started, and has no statistics of the disk yet",
+    ),
+    Harmless(
         "sysinfo.go",
         r"Nodes topology is not available, providing CPU topology",
         "the topology is read of the CPUs instead",

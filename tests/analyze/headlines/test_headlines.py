@@ -662,6 +662,7 @@ def test_a_start_or_a_shutdown_tells_why_the_node_was_not_ready(tmp_path: Path) 
     _ready(story, "True", None, 12)
     story.add(ShutdownProgressed(step="detected"))
     _ready(story, "False", "node is shutting down", 5)
+    story.add(ShutdownProgressed(step="completed"))
     story.add(_warned("Rebooted", "Node node-a has been rebooted", "Node"))
     assert [each.text for each in _found(tmp_path, story)] == [
         "the node was shut down",
