@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, permutations
 from typing import Final
 
-from kubeledger.kubelet.cases.fields import Strict, check_amounts
+from kubeledger.kubelet.cases.fields import Strict, check_amounts, most_alike
 from kubeledger.kubelet.kube.pod import Node, Pod
 from kubeledger.kubelet.lifecycle import predicate as lifecycle
 from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo
@@ -55,9 +55,7 @@ def nearest(
     claimed: PodAdmitResult,
 ) -> PodAdmitResult:
     """Of what an order of the scalar resources can give, the claim or what is most like it."""
-    outcomes = [decided, *_outcomes(case_input, profile.admission)]
-    alike = [other for other in outcomes if other.reason == claimed.reason]
-    return claimed if claimed in outcomes else (alike or outcomes)[0]
+    return most_alike([decided, *_outcomes(case_input, profile.admission)], claimed)
 
 
 def _check_node(node: Node) -> None:

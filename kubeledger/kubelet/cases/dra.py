@@ -6,14 +6,14 @@ chance: a claimed outcome is admissible if some orders give it, step by step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kubeledger.kubelet.cases.fields import Strict
+from kubeledger.kubelet.cases.fields import Strict, most_alike
 from kubeledger.kubelet.dra.claiminfo import Answer, ClaimInfoState, Device, Result, Verb
 from kubeledger.kubelet.dra.manager import Manager
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
@@ -115,13 +115,14 @@ def nearest(
     """Follow a claim as far as some order gives it, step by step."""
     manager, steps = Manager(profile.dra, case_input.drivers), list[StepOutcome]()
     for at, step in enumerate(case_input.steps):
-        claim = claimed.steps[at : at + 1]
-        manager, outcome = min(
-            explore(partial(_run_copy, manager, step, at)), key=partial(_distance, claim)
-        )
-        steps.append(outcome)
-        if claim != [outcome]:
+        claim = claimed.steps[at] if at < len(claimed.steps) else None
+        ends = [
+            (outcome, after) for after, outcome in explore(partial(_run_copy, manager, step, at))
+        ]
+        steps.append(most_alike([outcome for outcome, _ in ends], claim))
+        if steps[-1] != claim:
             break
+        manager = next(after for outcome, after in ends if outcome == claim)
     return Outcome(steps)
 
 
@@ -216,10 +217,3 @@ def _outcome(
 
 def _listed(claims: Mapping[tuple[str, str], ClaimInfoState]) -> list[ClaimInfoState]:
     return [claims[key].as_written() for key in sorted(claims)]
-
-
-def _distance(claimed: Sequence[StepOutcome], run: tuple[Manager, StepOutcome]) -> int:
-    """In how many of its fields a step differs from what is claimed."""
-    _, outcome = run
-    fields = StepOutcome.__struct_fields__
-    return sum(getattr(outcome, f) != getattr(each, f) for each in claimed for f in fields)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from kubeledger.kubelet.cases.fields import Strict, shortened
+from kubeledger.kubelet.cases.fields import Strict, most_alike, shortened
 from kubeledger.kubelet.eviction.decisions import (
     Decision,
     EvictionConfig,
@@ -193,12 +193,10 @@ class _Case:
                 for each in manager.possible(found, _reclaim(step))
             ]
             claim = claimed.steps[at] if at < len(claimed.steps) else None
-            evicted = [] if claim is None else [each.pod for each in claim.evicted]
-            alike = [each for each in outcomes if [e.pod for e in each.evicted] == evicted]
-            steps.append(claim if claim in outcomes else (alike or outcomes)[0])
+            steps.append(most_alike(outcomes, claim))
             if steps[-1] != claim:
                 break
-            pods = _left(pods, evicted)
+            pods = _left(pods, [each.pod for each in steps[-1].evicted])
         return Outcome(config_error="", steps=steps)
 
     def _ranks(self, step: Step, pods: Sequence[Pod]) -> dict[str, Ranked]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeVar
 
 import msgspec
 
@@ -186,6 +186,9 @@ ADMISSIBLE = Judgement(
 )
 
 
+OutcomeT = TypeVar("OutcomeT", bound=msgspec.Struct)
+
+
 def first_difference(ours: object, theirs: object, path: str = "") -> str:
     """Where a claim first differs from an outcome: ``pod.cpuShares is 2, not 3``; empty: nowhere.
 
@@ -211,6 +214,14 @@ def first_difference(ours: object, theirs: object, path: str = "") -> str:
     if type(ours) is type(theirs) and ours == theirs:
         return ""
     return f"{path[1:] or 'the outcome'} is {_shown(ours)}, not {_shown(theirs)}"
+
+
+def most_alike(outcomes: Iterable[OutcomeT], claim: OutcomeT | None) -> OutcomeT:
+    """The first of those that differ from a claim in the fewest fields; of no claim the first."""
+    if claim is None:
+        return next(iter(outcomes))
+    names = claim.__struct_fields__
+    return min(outcomes, key=lambda each: sum(getattr(each, n) != getattr(claim, n) for n in names))
 
 
 def _is_nested(values: list[object]) -> bool:

@@ -124,7 +124,7 @@ def nearest(
     for at, step in enumerate(case_input.steps):
         world = _observed(step, at)
         if at < len(claimed.steps):
-            ties = _ties_of(claimed.steps[at], world.remove_errors)
+            ties = ties_of(claimed.steps[at], world.remove_errors)
             world = msgspec.structs.replace(world, ties=ties)
         steps.append(_passed(manager, step, world))
     return Outcome(invalid_policy="", steps=steps, records=_records(manager))
@@ -135,7 +135,7 @@ def _passed(manager: RealImageGCManager, step: Step, world: Observed) -> StepOut
     return StepOutcome(removed=done.removed, error=done.error, events=done.events)
 
 
-def _ties_of(claimed: StepOutcome, remove_errors: Mapping[str, str]) -> dict[str, int]:
+def ties_of(claimed: StepOutcome, remove_errors: Mapping[str, str]) -> dict[str, int]:
     """Image ID -> place among tied images that the claim speaks of."""
     dated: list[tuple[int, str]] = []
     for image_id, error in remove_errors.items():

@@ -13,6 +13,7 @@ from kubeledger.kubelet.cases.fields import (
     check_amounts,
     container_named,
     error_of,
+    most_alike,
     shortened,
 )
 from kubeledger.kubelet.cases.hints import HintOutcome, hint_of, hints_shown
@@ -152,7 +153,7 @@ def nearest(
         found = [each for world in worlds for each in _explored(world, index)]
         wanted = _in_order(claim)
         worlds = _distinct(world for world, outcome in found if outcome == wanted)
-        outcomes.append(wanted if worlds else found[0][1])
+        outcomes.append(most_alike([outcome for _, outcome in found], wanted))
         if not worlds:
             break
     else:
