@@ -207,11 +207,6 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     request_nanos: int = 0
     deducted_nanos: int = 0
 
-    @property
-    def exceeds_request(self) -> bool:
-        """Whether it uses more than it requests; not, where its usage is not known."""
-        return self.usage is not None and self.usage * _NANOS > self.request_nanos
-
 
 def candidates(
     pods: Iterable[Pod],
