@@ -115,7 +115,6 @@ def bucket(s3_server: tuple[str, int], tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.fixture(params=["local", "s3"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """A directory, and then a bucket."""
     if request.param == "local":
         return Place(str(tmp_path / "place"))
     found = request.getfixturevalue("bucket")

@@ -18,7 +18,6 @@ Notebook = dict[str, Any]
 
 
 def read_notebook(path: Path) -> Notebook:
-    """The notebook's JSON."""
     notebook: Notebook = json.loads(path.read_text("utf-8"))
     return notebook
 

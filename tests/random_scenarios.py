@@ -95,7 +95,6 @@ def _node(chance: Chance) -> dict[str, Any]:
 
 
 def _config(chance: Chance, version: str, node: dict[str, Any]) -> dict[str, Any]:
-    """A configuration that the version starts with on that node."""
     high = chance.number(40, 95)
     config: dict[str, Any] = {
         "imageGCHighThresholdPercent": high,

@@ -65,7 +65,6 @@ def imported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture(scope="module")
 def queryable(imported: Imported) -> Iterator[Queryable]:
-    """SQL over it."""
     with connect(imported[0].path) as opened:
         yield opened
 
@@ -82,7 +81,6 @@ def comparable(value: object) -> object:
 
 
 def rows(dicts: list[dict[str, Any]], columns: tuple[str, ...]) -> Counter[tuple[object, ...]]:
-    """Rows as a bag, of these columns."""
     return Counter(
         tuple(
             str(value).rstrip("Z")[:26].ljust(26, "0") if name.endswith("ts") and value else value
@@ -95,7 +93,6 @@ def rows(dicts: list[dict[str, Any]], columns: tuple[str, ...]) -> Counter[tuple
 
 @pytest.mark.parametrize("view", COLUMNS)
 def test_view_gives_the_true_rows(view: str, imported: Imported, queryable: Queryable) -> None:
-    """No row is missing, none is too many."""
     _, truth = imported
     columns = COLUMNS[view]
     ours = rows(queryable.sql(f"SELECT * FROM {view}").dicts(), columns)

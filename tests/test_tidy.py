@@ -88,7 +88,6 @@ def place_of(module: str) -> tuple[int, int, str] | None:
 
 
 def path_of(module: Path) -> str:
-    """Its path below the package."""
     return str(module.relative_to(PACKAGE))
 
 
@@ -113,7 +112,6 @@ def test_rooms_cover_the_package() -> None:
 
 
 def test_the_architecture_page_has_this_layout() -> None:
-    """In the same order."""
     page = (PACKAGE.parent / "docs" / "internals" / "architecture.md").read_text(encoding="utf-8")
     shown = {
         room: tuple(frozenset(re.findall(r"`(\w+)`", row)) for row in inside.split("→"))

@@ -18,7 +18,6 @@ _PLACES = (str(Path(sys.executable).parent), "/usr/lib/systemd", "/lib/systemd")
 
 
 def find(name: str) -> str | None:
-    """Where a program is."""
     places = os.pathsep.join((os.environ.get("PATH", os.defpath), *_PLACES))
     return shutil.which(name, path=places)
 

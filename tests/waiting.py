@@ -15,7 +15,6 @@ _T = TypeVar("_T")
 
 
 def until(look: Callable[[], _T]) -> _T:
-    """Look until there is something; what it is."""
     end_s = time.monotonic() + PATIENCE_S
     while not (found := look()):
         assert time.monotonic() < end_s, "it does not come"

@@ -78,7 +78,6 @@ def ask_all(url: str) -> dict[str, tuple[float, int]]:
 
 
 def bench(directory: Path, nodes: int, engines: list[str]) -> None:
-    """Everything, for a number of nodes."""
     began_s = time.monotonic()
     sources = write_fleet(directory / "nodes", nodes)
     print(f"{nodes} nodes made in {time.monotonic() - began_s:.0f} s", flush=True)

@@ -159,7 +159,6 @@ def bench_decode(ledger: Ledger) -> None:
 
 
 def report(name: str, spent: float, against: str, yardstick: float, count: int) -> None:
-    """One line of the table."""
     print(
         f"{name:<24}{spent / count * 1e6:7.2f} us a record, "
         f"{spent / yardstick:5.2f} x {against} ({yardstick / count * 1e6:.2f} us)"

@@ -79,7 +79,6 @@ def bench_state_at(directory: Path, records: list[Record], node: str) -> None:
 
 
 def main() -> None:
-    """Print the ratios."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     with tempfile.TemporaryDirectory(prefix="kubeledger-bench-") as scratch:
         ledger = Ledger.create(Path(scratch) / "ledger")

@@ -157,7 +157,6 @@ def memory(name: str, rounds: int) -> None:
 
 
 def main(rounds: int = 10) -> None:
-    """Both recordings."""
     bench_flapping()
     bench_simulated()
     for name in ("node-a", "node-b"):

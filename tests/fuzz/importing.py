@@ -169,7 +169,6 @@ def _bundles() -> Sequence[bytes]:
 
 @cache
 def stored_ledger() -> dict[str, bytes]:
-    """The files of a ledger with one import in it."""
     with scratch() as root:
         log = Path(root) / "kubelet.log"
         log.write_bytes(_LOG)

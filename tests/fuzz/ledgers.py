@@ -93,7 +93,6 @@ def _mutated_lines(random: Random, data: bytes, others: Sequence[bytes]) -> byte
 
 
 def _numbered(lines: list[bytes]) -> list[bytes]:
-    """The lines with numbers that follow each other."""
     pattern = re.compile(rb'"seq":-?\d+')
     return [
         pattern.sub(b'"seq":%d' % number, line, count=1) for number, line in enumerate(lines, 1)

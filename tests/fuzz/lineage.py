@@ -30,7 +30,6 @@ def grown(target: Target, data: bytes | None, number: int) -> bytes:
 
 
 def input_of(target: Target, lineage: Lineage) -> bytes:
-    """The input of a lineage."""
     data: bytes | None = None
     for number in lineage:
         data = grown(target, data, number)

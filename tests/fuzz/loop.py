@@ -49,7 +49,6 @@ class Failure(msgspec.Struct):
 
     @property
     def again(self) -> str:
-        """The command that shows it again."""
         return f"python -m tests.fuzz {self.target} {'.'.join(map(str, self.lineage))}"
 
 

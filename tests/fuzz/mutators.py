@@ -256,7 +256,6 @@ def mutate_alike(random: Random, value: Any) -> Any:  # noqa: ANN401 - any JSON 
 
 
 def _changed(random: Random, value: Any, others: Sequence[bytes]) -> Any:  # noqa: ANN401 - any JSON value
-    """Walk to a random place, and change what is there."""
     if isinstance(value, dict) and value and random.randrange(8):
         key = random.choice(list(value))
         match random.randrange(14):

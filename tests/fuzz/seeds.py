@@ -140,6 +140,5 @@ def cases(subsystem: str) -> tuple[bytes, ...]:
 
 @cache
 def recordings() -> tuple[bytes, ...]:
-    """The smaller golden recordings."""
     files = sorted((RECORDINGS / "golden").glob("*.ledger.jsonl"))
     return tuple(data for file in files if len(data := file.read_bytes()) < _DOCUMENT_MAX)

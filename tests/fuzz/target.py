@@ -63,7 +63,6 @@ def holds(condition: bool, what: str) -> None:
 
 
 def account_holds(account: Account) -> None:
-    """Every line is somewhere."""
     total = account.understood + account.noise + account.not_understood
     what = (
         f"{account.lines} lines, but {account.understood} understood, {account.noise} noise and "

@@ -107,7 +107,6 @@ def _silence(lines: list[str], sentence: str, compared: Counter[str]) -> Iterabl
 
 
 def main(corpora: Iterable[str]) -> int:
-    """Compare, and print."""
     compared, differ = Counter[str](), 0
     for corpus in corpora:
         for bundle in sorted(each for each in Path(corpus).iterdir() if each.is_dir()):

@@ -121,12 +121,10 @@ def _take(facts: list[Fact], found: Iterable[Fact] | None) -> None:
 
 
 def bodies(facts: Iterable[Fact], kind: type[_Body]) -> list[_Body]:
-    """The bodies of one kind."""
     return [fact.body for fact in facts if isinstance(fact.body, kind)]
 
 
 def of_kind(facts: Iterable[Fact], kind: type[Body]) -> list[Fact]:
-    """The facts of one kind."""
     return [fact for fact in facts if isinstance(fact.body, kind)]
 
 

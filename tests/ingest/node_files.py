@@ -42,7 +42,6 @@ def log_text(node: str = "node-x", seconds: int = 20, pid: int = 8337, first: in
 
 
 def pod(name: str = "web", node: str = "node-x") -> dict[str, Any]:
-    """A pod as the kubelet lists it."""
     return {
         "metadata": {
             "name": name,

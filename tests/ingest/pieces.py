@@ -16,7 +16,6 @@ YEAR = 2026
 
 
 def feed_log(assembler: Assembler, text: str) -> list[Fact]:
-    """Facts that the assembler makes of a log."""
     reader = KlogReader(Account("kubelet.log"), router([assembler]), Clock(YEAR))
     facts: list[Fact] = []
     for output in reader.read(iter([text.encode()])):

@@ -36,12 +36,10 @@ def klog(clock: str, file: str, message: str) -> str:
 
 
 def at(clock: str) -> int:
-    """That day's clock in nanoseconds."""
     return parse_ts(f"2026-11-21T{clock}Z")
 
 
 def world(version: str | None = None) -> BundleContext:
-    """A bundle of which nothing but the version is known."""
     return BundleContext(node="n", kubelet_version=version)
 
 
@@ -81,7 +79,6 @@ def pod_list(
     listed_by: Literal["kubelet", "api", "manifest"] = "kubelet",
     complete: bool = True,
 ) -> PodList:
-    """A list of pods read at that time."""
     return PodList(
         ts_ns=at(clock),
         listed_by=listed_by,
@@ -165,16 +162,13 @@ def _number(facts: list[Fact], found: Iterable[Fact] | None) -> None:
 
 
 def of(facts: Iterable[Fact], kind: type[_Body]) -> list[_Body]:
-    """Bodies of one kind."""
     return [fact.body for fact in facts if isinstance(fact.body, kind)]
 
 
 def facts_of(facts: Iterable[Fact], kind: type[Body]) -> list[Fact]:
-    """Facts of one kind."""
     return [fact for fact in facts if isinstance(fact.body, kind)]
 
 
 def values(body: Body, *fields: str) -> tuple[Any, ...]:
-    """Some fields of a body."""
     plain = msgspec.structs.asdict(body)
     return tuple(plain[field] for field in fields)

@@ -125,7 +125,6 @@ def played_out(
 
     @pytest.mark.parametrize("scene", scenes, ids=titles)
     def test(scene: str) -> None:
-        """What its title says."""
         rows = [row.lstrip() for row in scene.splitlines()[1:]]
         files = [row.removeprefix("~ ") for row in rows if row.startswith("~ ")]
         log = [row for row in rows if row and row[:2] not in ("~ ", "= ")]
@@ -136,13 +135,11 @@ def played_out(
 
 
 def facts_of_scene(log: Iterable[str], kind: type, words: Mapping[str, str]) -> list[Fact]:
-    """The facts of one kind, of a log alone."""
     facts = _played([], list(log), {**WORDS, **words})
     return [fact for fact in facts if isinstance(fact.body, kind)]
 
 
 def _context(files: Iterable[str]) -> BundleContext:
-    """What files show."""
     known: dict[str, dict[str, Any]] = {}
     context = world()
     for row in files:
@@ -198,7 +195,6 @@ def events_of(rows: Iterable[str], words: Mapping[str, str]) -> Iterator[tuple[s
 
 
 def line_of(time: str, word: str, text: str, words: Mapping[str, str]) -> str:
-    """The line of an event."""
     line = f"{word} {text}" if word.endswith(".go") else _line(words[word], text)
     return klog(time, *_named(line).split(" ", 1))
 

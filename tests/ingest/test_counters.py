@@ -31,7 +31,6 @@ def findings(tmp_path: Path, counted: int, *, log: str, at: str = snapshot_time(
 
 
 def test_more_is_a_finding(tmp_path: Path) -> None:
-    """Lines were lost, or not written."""
     (message,) = findings(tmp_path, 30, log=log_text())
     assert message == (
         "kubelet_image_garbage_collected_total counts 30 removals of images since the kubelet "

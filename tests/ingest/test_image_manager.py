@@ -83,7 +83,6 @@ def test_records_and_intents_of_each_version_when_they_have_changed(tmp_path: Pa
     ],
 )
 def test_what_is_no_record_is_named(tmp_path: Path, text: str, finding: str, says: str) -> None:
-    """The file, and what is wrong with it."""
     name = f"{snapshot_time(5)}/image_manager/pulled/sha256-1"
     records = imported(tmp_path, {name: text})
     assert not any(isinstance(record.body, PullRecordRead) for record in records)

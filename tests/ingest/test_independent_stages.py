@@ -81,7 +81,6 @@ def told(lines: Iterable[str]) -> Iterator[str]:
 
 
 def ours(log: Path, tmp_path: Path) -> list[StageEpisode]:
-    """Episodes of an import."""
     ledger = Ledger.create(tmp_path / "ledger")
     import_sources([str(log)], ledger, ImportOptions(node="n"))
     return stage_episodes(ledger.records())
@@ -131,7 +130,6 @@ def _said(wording: Wording, error: str, pod: str, uid: str, number: int) -> str:
 
 @pytest.mark.parametrize("name", OWN)
 def test_recorded_logs(name: str, tmp_path: Path) -> None:
-    """Lines of real kubelets."""
     log = DATA / name
     expected = sync_errors(log.read_text().splitlines())
     stages = {pod: errors.last for pod, errors in expected.items()}

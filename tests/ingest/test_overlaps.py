@@ -101,7 +101,6 @@ def test_another_year_cannot_be_given_later(cuts: dict[str, Path], tmp_path: Pat
 
 
 def test_a_bundle_without_one_readable_file_is_bad_input(tmp_path: Path) -> None:
-    """Not an import that adds nothing."""
     bundle = tmp_path / "bundle"
     bundle.mkdir()
     (bundle / "kubelet_internal_checkpoint").write_text('{"Data":{"PodDeviceEntries":[{"Po')

@@ -17,7 +17,6 @@ NODE = "node-a"
 
 
 def deleted(number: int) -> ImageDeleted:
-    """A body that tells its number."""
     return ImageDeleted(image_id=f"sha256:{number:08x}", size_bytes=number)
 
 

@@ -103,7 +103,6 @@ def test_batches_are_acknowledged_in_order(tmp_path: Path) -> None:
 
 
 def test_a_bad_batch_in_a_row_leaves_those_before(tmp_path: Path) -> None:
-    """The one on its way is finished, the bad one and those behind are not there."""
     ledger = ledger_of(tmp_path / "l")
     batches = [batch(0, 2), batch(2, 2), [draft(4, cause=77)], batch(5, 2)]
     with ledger.writer() as writer, pytest.raises(BadInputError, match="record 77"):
@@ -138,7 +137,6 @@ def test_a_cause_must_come_before(tmp_path: Path, cause: int) -> None:
 
 
 def test_text_that_is_not_unicode_is_refused(tmp_path: Path) -> None:
-    """Nothing of the batch is written."""
     ledger = ledger_of(tmp_path / "l", batch(0, 2))
     before = segment_paths(ledger)[0].read_bytes()
     bad = Draft(3, deleted(3), (draft(3).evidence[0].__class__(file="\udcff"),))
@@ -212,7 +210,6 @@ def test_open_or_create(tmp_path: Path) -> None:
 
 
 def test_an_unknown_node_is_a_bad_question(tmp_path: Path) -> None:
-    """The message names those that are there."""
     ledger = ledger_of(tmp_path / "l", batch(0, 1))
     with pytest.raises(BadQuestionError, match="node-a") as caught:
         list(ledger.records("node-b"))

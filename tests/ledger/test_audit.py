@@ -17,7 +17,6 @@ from tests.ledger.making import NODE, append, batch, ledger_of, lines, segment_p
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    """Two nodes."""
     ledger = ledger_of(tmp_path / "l", batch(0, 6))
     append(ledger, batch(0, 2), node="other")
     return ledger

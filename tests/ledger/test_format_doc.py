@@ -18,7 +18,6 @@ RECOVERY = TEXT.partition("## Recovery")[2].partition("\n## ")[0]
 
 
 def test_every_row_of_the_recovery_table_is_a_test() -> None:
-    """And every test of recovery that is about a row stands in the table."""
     rows = [line for line in RECOVERY.splitlines() if line.startswith("|")][2:]
     named = [name for row in rows for name in re.findall(r"`(\w+)`", row.split(" | ")[-1])]
     assert all(re.search(r"`test_\w+`(: `\w+`)? \|$", row) for row in rows)
@@ -29,14 +28,12 @@ def test_every_row_of_the_recovery_table_is_a_test() -> None:
 
 
 def test_numbers_in_the_text() -> None:
-    """Sizes and versions."""
     assert f"Version {FORMAT_VERSION}." in TEXT
     assert f"at most {LINE_BYTES_MAX >> 20} MiB" in TEXT
     assert f"reached {WriterOptions().segment_bytes >> 20} MiB" in TEXT
 
 
 def test_a_segment_can_be_proved_from_the_description_alone(tmp_path: Path) -> None:
-    """With nothing of kubeledger but the bytes."""
     ledger = ledger_of(tmp_path / "l", batch(0, 5))
     digest = bytes(32)
     for line in segment_paths(ledger)[0].read_bytes().splitlines():

@@ -48,7 +48,6 @@ def test_values_come_again(value: object) -> None:
 
 
 def test_what_was_one_object_is_one() -> None:
-    """In cycles, too, and where it is a key."""
     clock = Clock(2026)
     fact = Fact(1, PodAdmitted(namespace="a", pod="b", pod_uid=None), ())
     waiting: Waiting[PodAdmitted] = Waiting(fact)
@@ -82,7 +81,6 @@ class _Of(NamedTuple):
     "value", [print, lambda: None, _Of(print), object(), iter(()), defaultdict(lambda: 1), int]
 )
 def test_others_are_refused(value: object) -> None:
-    """Before anything is kept."""
     with pytest.raises(NotFreezableError):
         freeze([value], {})
 

@@ -17,7 +17,6 @@ from tests.ledger.making import NODE, append, batch, deleted, ledger_of, lines
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    """Two nodes."""
     ledger = ledger_of(tmp_path / "l", batch(0, 5))
     append(ledger, batch(0, 2), node="other")
     return ledger
@@ -45,7 +44,6 @@ def test_an_excerpt_begins_anywhere(tmp_path: Path, ledger: Ledger) -> None:
 
 
 def test_an_empty_file_has_no_records(tmp_path: Path) -> None:
-    """And is no error."""
     (tmp_path / "empty").write_bytes(b"")
     assert list(read_recording(tmp_path / "empty")) == []
 
@@ -108,7 +106,6 @@ def test_values_that_no_ledger_would_hold(tmp_path: Path, ts_ns: int) -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    """Missing, or a directory."""
     for path, reason in ((tmp_path / "no", "no such file"), (tmp_path, "is a directory")):
         with pytest.raises(BadInputError, match=reason):
             list(read_recording(path))
@@ -132,7 +129,6 @@ def test_writing_is_all_or_nothing(tmp_path: Path, ledger: Ledger) -> None:
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path, ledger: Ledger) -> None:
-    """Told as such."""
     with pytest.raises(LedgerUnavailableError):
         write_recording(tmp_path / "no" / "r.ledger.jsonl", ledger.records(NODE))
 

@@ -10,7 +10,6 @@ from kubeledger.model.patterns import cached_if_short, regex
 
 
 def test_it_is_the_compiled_one_once_it_is_asked() -> None:
-    """The text is known before."""
     number = regex(r"(?P<letter>[a-z])(\d+)", re.IGNORECASE)
     assert number.pattern == r"(?P<letter>[a-z])(\d+)"
     found = number.search("..B12")
@@ -22,7 +21,6 @@ def test_it_is_the_compiled_one_once_it_is_asked() -> None:
 
 
 def test_a_wrong_one_is_an_error_when_it_is_asked() -> None:
-    """So every expression has to be asked by some test."""
     wrong = regex("(")
     with pytest.raises(re.error):
         wrong.match("")

@@ -36,7 +36,6 @@ def test_parse_ts(text: str, ts_ns: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-11-21", "2026-13-01T00:00:00Z", "1Z"])
 def test_parse_ts_refuses(text: str) -> None:
-    """What is not a valid time is refused, not guessed."""
     with pytest.raises(ValueError, match=r"time|month"):
         parse_ts(text)
 
@@ -74,7 +73,6 @@ def test_parse_go_duration(text: str, duration_ns: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "-", "3", "1x", "s", "1 s", "1s2", "--1s"])
 def test_parse_go_duration_refuses(text: str) -> None:
-    """What Go refuses is refused."""
     with pytest.raises(ValueError, match="duration"):
         parse_go_duration(text)
 
@@ -135,7 +133,6 @@ def test_whole_number(text: object, number: int | None) -> None:
     ],
 )
 def test_sizes(text: str, size: int) -> None:
-    """As users write them."""
     assert parse_size(text) == size
 
 

@@ -37,5 +37,4 @@ def pod(
 
 
 def pod_list(*pods: dict[str, Any]) -> dict[str, Any]:
-    """As kubectl lists them."""
     return {"kind": "List", "apiVersion": "v1", "items": list(pods)}

@@ -94,7 +94,6 @@ class Server:
         self._accepting.start()
 
     def close(self) -> None:
-        """End all connections."""
         self._over.set()
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -137,7 +136,6 @@ def _head(connection: socket.socket) -> bytes:
 def serve(
     habit: Habit, *, context: ssl.SSLContext | None = None, family: int = socket.AF_INET
 ) -> Iterator[Server]:
-    """A server with that habit, for one ``with``."""
     server = Server(habit, context, family)
     try:
         yield server
@@ -163,7 +161,6 @@ def answers(status: str, body: bytes = b"", *headers: str, keep_alive: bool = Fa
 
 
 def hangs(connection: socket.socket, head: bytes, over: threading.Event) -> None:
-    """Never answers."""
     over.wait(PATIENCE_S)
 
 
@@ -173,7 +170,6 @@ def resets(connection: socket.socket, head: bytes, over: threading.Event) -> Non
 
 
 def closed_port() -> int:
-    """A port at which nobody listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
     return port

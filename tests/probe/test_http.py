@@ -47,7 +47,6 @@ def request(
     scheme: str = "HTTP",
     host: str = "127.0.0.1",
 ) -> HTTPRequest:
-    """A probe of /healthz at this port."""
     action = HTTPGetAction(
         port=port,
         path="/healthz",
@@ -60,7 +59,6 @@ def request(
 def probe(
     port: int, *, version: str = "1.36.2", scheme: str = "HTTP", ns: int = LONG_NS
 ) -> Attempt:
-    """Execute it."""
     made = request(port, version=version, scheme=scheme)
     return http_attempt(made, ns, facts_of(version))
 
@@ -72,7 +70,6 @@ def outcome_of(attempt: Attempt, port: int) -> tuple[str, str]:
 
 
 def got(text: str, scheme: str = "http") -> str:
-    """The error of the request."""
     return f'Get "{scheme}://SERVER/healthz": {text}'
 
 
@@ -83,7 +80,6 @@ def broken(text: str) -> str:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_a_server_gets_and_what_it_is_taken_for(version: str) -> None:
-    """What a server gets and what it is taken for."""
     with serve(answers("200 OK", b"fine", "X-A: 1")) as server:
         attempt = probe(server.port, version=version)
     minor = version.split(".")[1]
@@ -152,7 +148,6 @@ REPLIES: dict[str, tuple[Habit | bytes, str, str]] = {
 
 @pytest.mark.parametrize("name", REPLIES)
 def test_replies(name: str) -> None:
-    """Replies."""
     habit, outcome, text = REPLIES[name]
     with serve(says(habit) if isinstance(habit, bytes) else habit) as server:
         assert outcome_of(probe(server.port), server.port) == (outcome, text)
@@ -171,14 +166,12 @@ def test_replies(name: str) -> None:
 def test_the_timeout_covers_head_and_body(
     said: bytes, outcome: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The timeout covers head and body."""
     with serve(says(said, then_hangs=True)) as server:
         unhurried(monkeypatch, server.silent)
         assert outcome_of(probe(server.port, ns=BRIEF_NS), server.port) == (outcome, text)
 
 
 def test_ten_kibibytes_of_a_body_without_an_end_are_enough() -> None:
-    """Ten kibibytes of a body without an end are enough."""
     with serve(says(OK + b"\r\n" + b"x" * 20000, then_hangs=True)) as server:
         attempt = probe(server.port)
     assert outcome_of(attempt, server.port) == ("success", "x" * 10240)
@@ -186,7 +179,6 @@ def test_ten_kibibytes_of_a_body_without_an_end_are_enough() -> None:
 
 
 def test_refused() -> None:
-    """Refused."""
     port = closed_port()
     attempt = probe(port)
     assert outcome_of(attempt, port) == (
@@ -197,7 +189,6 @@ def test_refused() -> None:
 
 
 def test_no_answer_to_the_connection() -> None:
-    """No answer to the connection."""
     with full_listener() as port:
         attempt = probe(port, ns=BRIEF_NS)
     assert outcome_of(attempt, port) == ("failure", got(AWAITING))
@@ -224,7 +215,6 @@ def redirects(*places: str) -> Habit:
 
 
 def test_redirects_to_the_same_host_are_followed() -> None:
-    """Redirects to the same host are followed."""
     with serve(redirects("/a", "b?c#d")) as server:
         attempt = probe(server.port)
     assert outcome_of(attempt, server.port) == ("success", "end")
@@ -238,7 +228,6 @@ def test_redirects_to_the_same_host_are_followed() -> None:
     [("1.20.2", "go"), ("1.28.0", "Probe terminated redirects, Response body: go")],
 )
 def test_a_redirect_to_another_host_warns(version: str, text: str) -> None:
-    """A redirect to another host warns."""
     with serve(redirects("http://localhost/a")) as server:
         attempt = probe(server.port, version=version)
     assert outcome_of(attempt, server.port) == ("warning", text)
@@ -246,7 +235,6 @@ def test_a_redirect_to_another_host_warns(version: str, text: str) -> None:
 
 
 def test_redirects_without_end() -> None:
-    """Redirects without end."""
     with serve(redirects(*["/next"] * 20)) as server:
         attempt = probe(server.port)
     assert outcome_of(attempt, server.port) == (
@@ -267,14 +255,12 @@ def test_redirects_without_end() -> None:
     ],
 )
 def test_redirects_that_fail(place: str, text: str) -> None:
-    """Redirects that fail."""
     with serve(redirects(place)) as server:
         assert outcome_of(probe(server.port), server.port) == ("failure", text)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_nobody_checks_the_certificate(version: str, tmp_path: Path) -> None:
-    """Nobody checks the certificate."""
     with serve(answers("200 OK", b"fine"), context=make_certificate(tmp_path).context) as server:
         attempt = probe(server.port, version=version, scheme="HTTPS")
     assert outcome_of(attempt, server.port) == ("success", "fine")
@@ -300,7 +286,6 @@ HANDSHAKES: dict[str, tuple[Habit | bytes, str]] = {
 
 @pytest.mark.parametrize("name", HANDSHAKES)
 def test_handshakes_that_fail(name: str) -> None:
-    """Handshakes that fail."""
     habit, text = HANDSHAKES[name]
     with serve(says(habit) if isinstance(habit, bytes) else habit) as server:
         attempt = probe(server.port, scheme="HTTPS")
@@ -329,14 +314,12 @@ def test_tls_1_1(version: str, outcome: str, text: str, tmp_path: Path) -> None:
 
 
 def test_a_handshake_that_hangs() -> None:
-    """A handshake that hangs."""
     with serve(hangs) as server:
         attempt = probe(server.port, scheme="HTTPS", ns=BRIEF_NS)
     assert outcome_of(attempt, server.port) == ("failure", got(AWAITING, "https"))
 
 
 def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Proxies of the environment are ignored."""
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     with serve(answers("200 OK", b"fine")) as server:
@@ -344,7 +327,6 @@ def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_ipv6() -> None:
-    """IPv6."""
     try:
         opened = serve(answers("200 OK", b"six"), family=socket.AF_INET6)
         with opened as server:

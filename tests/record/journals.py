@@ -16,7 +16,6 @@ Entry = Mapping[str, str | bytes]
 
 
 def entry(index: int, message: str | bytes, **fields: str) -> Entry:
-    """The kubelet's entry of a second."""
     return {
         "__REALTIME_TIMESTAMP": str(_BEGIN_US + index * 1_000_000),
         "__MONOTONIC_TIMESTAMP": str(5_000_000 + index * 1_000_000),

@@ -48,7 +48,6 @@ _FIELDS: dict[str, str] = {
 
 
 def message_type(name: str) -> Any:  # noqa: ANN401 # a class that protobuf makes
-    """The class of a message."""
     found = _pool().FindMessageTypeByName(f"{_PACKAGE}.{name}")
     return message_factory.GetMessageClass(found)
 

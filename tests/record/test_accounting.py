@@ -23,7 +23,6 @@ GAPS = "kubeledger_gaps_total"
 
 
 def test_an_outage_is_one_gap_and_down_until_its_end() -> None:
-    """Of a part of a source, which has a number only then."""
     metrics = Metrics()
     accounting = Accounting(metrics)
     reason = "status 403"

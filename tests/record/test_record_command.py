@@ -36,7 +36,6 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> NodeFiles:
 
 
 def command(directory: Path, log: Path, *more: str) -> tuple[str, ...]:
-    """A recorder of a log."""
     return ("record", "--node", "node-x", "--ledger", str(directory), "--log", str(log), *more)
 
 

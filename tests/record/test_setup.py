@@ -35,7 +35,6 @@ URL = "https://127.0.0.1:10250"
     ],
 )
 def test_what_is_asked_for(wanted: Wanted, names: list[str]) -> None:
-    """One source for each stream."""
     assert list(sources_of(wanted)) == names
 
 

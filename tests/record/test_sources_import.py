@@ -31,7 +31,6 @@ def show(snapshot: Path, standin: Standin, kubelet: Path, cgroups: Path) -> None
 
 
 def keep(capture: Path, observations: list[Observation | Mark]) -> None:
-    """As files of a directory."""
     for each in observations:
         if isinstance(each, Document):
             file = capture / each.name

@@ -13,7 +13,6 @@ PAGE = Path(__file__).parent.parent.parent / "docs" / "testing.md"
 
 
 def test_the_example_of_a_scene(pytester: pytest.Pytester) -> None:
-    """As a user would copy it."""
     (example,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
     pytester.makepyfile(example)
     pytester.runpytest_subprocess().assert_outcomes(passed=1)

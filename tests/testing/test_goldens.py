@@ -21,7 +21,6 @@ TABLE = json.loads((GOLDEN / EXPECTED).read_text())
 
 
 def findings(path: Path) -> list[Finding]:
-    """All findings about a recording."""
     return [finding for found in verify_file(path).values() for finding in found]
 
 

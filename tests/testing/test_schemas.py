@@ -51,7 +51,6 @@ def test_a_schema_tells_what_the_docstring_tells() -> None:
 
 
 def test_the_entry_point_writes_them(tmp_path: Path) -> None:
-    """Into a directory that need not exist."""
     target = tmp_path / "new" / "schemas"
     assert main([str(target)]) == 0
     assert {path.name: path.read_bytes() for path in target.iterdir()} == schema_files()

@@ -213,5 +213,4 @@ test_scene = played_out(SCENES, WORDS)
     ],
 )
 def test_reasons_that_go_with_messages(message: str, reason: str | None) -> None:
-    """Reasons that go with messages."""
     assert reason_of_message(message) == reason

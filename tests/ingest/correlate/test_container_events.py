@@ -332,7 +332,6 @@ def test_back_offs_in_json_without_callers(tmp_path: Path) -> None:
 
 
 def test_recorded_chain_from_ticks_to_restart() -> None:
-    """Recorded chain from ticks to restart."""
     context = world("1.20.2")
     spec = container("app", liveness={"failureThreshold": 3, "exec": {}})
     know_pod(context, "live-fail", "e87c67ca-371e-4b1a-ba0a-2940731faba2", spec=spec)

@@ -37,7 +37,6 @@ def places(body: CpuManagerStarted) -> dict[str, dict[str, int]]:
 
 
 def mask(nodes: tuple[int, ...] | None) -> int:
-    """Of NUMA nodes."""
     return sum(1 << node for node in nodes or ())
 
 

@@ -83,7 +83,6 @@ def recorded_checkpoints(version: str) -> list[Checkpoint]:
 def checkpoint(
     ts_ns: int, *entries: tuple[str, str, str, dict[str, list[str]]], **registered: list[str]
 ) -> Checkpoint:
-    """A checkpoint with a right checksum."""
     texts = [
         f"{{PodUID:(string){uid} ContainerName:(string){container} "
         f"ResourceName:(string){resource} DeviceIDs:(checkpoint.DevicesPerNUMA)map["
@@ -476,7 +475,6 @@ def _checkpoint(ts_ns: int, text: str) -> Checkpoint:
 
 
 def _item(word: str, ts_ns: int, text: str) -> Item | None:
-    """What a word that is no line stands for."""
     pod = {"namespace": "ns", "name": "p", "uid": "u"}
     match word:
         case "checkpoint" | "wrong":
@@ -554,7 +552,6 @@ def test_the_first_look_relies_on_no_wrong_checksum() -> None:
 
 
 def test_half_a_checkpoint() -> None:
-    """A finding, no crash."""
     half = Checkpoint(1, {"Data": {"PodDeviceEntries": 3}}, b"{", FILE)
     facts = feed(devices_of(BundleContext(node="n")), [half])
     assert [body.finding for body in bodies(facts, FindingReported)] == ["malformed_checkpoint"]

@@ -191,7 +191,6 @@ def test_a_kubelet_that_ends_by_itself(
 def test_systemd_tells_of_a_kubelet_that_said_nothing(
     tmp_path: Path, last: str, said: str, reason: str | None
 ) -> None:
-    """Of one that said why, it tells no more."""
     last = last.replace("20.0", "20.000000")
     lines = [CARRIER + line for line in (log_text() + last).splitlines(keepends=True)]
     lines += [CARRIER.replace("kubelet[8337]", "systemd[1]") + said + "\n"] * 2

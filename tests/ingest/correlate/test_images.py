@@ -262,7 +262,6 @@ test_scene = played_out(f"{SCENES}{_OTHERS}\n{_ERRORS}", WORDS, played_by(_assem
 
 
 def run(*texts: str) -> list[Fact]:
-    """Facts of these lines."""
     return feed(ImageAssembler(BundleContext(node="n", kubelet_version="1.20.2")), lines(*texts))
 
 
@@ -276,7 +275,6 @@ def deleted(facts: list[Fact]) -> list[tuple[str, int | None, str | None, bool]]
 
 
 def test_a_run_cut_short_has_no_end() -> None:
-    """The kubelet was restarted in the middle of it."""
     start, removal = WORDS["start"], WORDS["remove"].replace("{1}", "a").replace("{2}", "10")
     *first, last = lines(start, removal, f"+60s {WORDS['ok']}")
     last.pid = 2
@@ -305,7 +303,6 @@ class TestRecordings:
         assert run_.cause is of_kind(facts, GarbageCollectionStarted)[0]
 
     def test_run_of_1_36(self) -> None:
-        """The same, in structured lines."""
         facts = feed(ImageAssembler(BundleContext(node="node-b")), recorded("images/v1.36.2.log"))
         (run_,) = bodies(facts, GarbageCollected)
         assert (run_.usage_percent, run_.high_threshold_percent, run_.low_threshold_percent) == (
@@ -321,7 +318,6 @@ class TestRecordings:
         ("version", "passes", "pinned"), [("v1.20.2", [7, 7], None), ("v1.36.2", [7, 7], False)]
     )
     def test_detect_passes(self, version: str, passes: list[int], pinned: bool | None) -> None:
-        """Two passes at once, one of the loop, one of the run, are two."""
         stream = recorded(f"images/{version}.log")
         facts = feed(ImageAssembler(BundleContext(node="n")), stream)
         found = bodies(facts, ImagesDetected)
@@ -338,7 +334,6 @@ class TestRecordings:
         )
 
     def test_signals_are_exact(self) -> None:
-        """Quantities with a suffix and without."""
         facts = feed(ImageAssembler(BundleContext(node="n")), recorded("images/v1.20.2.log"))
         signals = {body.signal: body for body in bodies(facts, EvictionSignalObserved)}
         assert signals["nodefs.available"].available == 73114800 * 1024
@@ -348,14 +343,12 @@ class TestRecordings:
 
 
 def stats(minute: int, available: int | None) -> StatsSummary:
-    """A summary."""
     disk = {"capacityBytes": 100, "availableBytes": available, "usedBytes": 5}
     data = {"node": {"runtime": {"imageFs": disk}}}
     return StatsSummary(at(f"02:0{minute}:00"), data, FILE)
 
 
 def test_stats_when_they_change() -> None:
-    """And only when there are any."""
     empty = StatsSummary(at("02:05:00"), {"node": {"runtime": None}}, FILE)
     items: list[Item] = [stats(0, 7), stats(1, 7), stats(2, None), empty]
     facts = feed(ImageAssembler(BundleContext(node="n")), items)

@@ -77,7 +77,6 @@ def _pod(name: str, uid: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - 
 
 
 def test_pod_lists_tell_changes_only() -> None:
-    """Pod lists tell changes only."""
     first = _pod("a", UID_A, metadata={"creationTimestamp": "2026-11-21T09:00:00Z"})
     changed = {**first, "status": {"phase": "Failed"}}
     lists = [
@@ -100,7 +99,6 @@ def test_pod_lists_tell_changes_only() -> None:
 
 
 def test_lists_of_different_kinds_do_not_mix() -> None:
-    """Lists of different kinds do not mix."""
     lists = [
         pod_list("10:00:00", _pod("a", UID_A)),
         pod_list("10:00:01", _pod("a", UID_A), listed_by="api"),

@@ -203,7 +203,6 @@ test_memory = played_out(MEMORY, MEMORY_WORDS, played_by(MemoryAssembler))
 
 
 def reported(assembler: Assembler) -> list[LogLine]:
-    """The recorded lines that an assembler asks for."""
     return [line for line in recorded(LOG) if line.message in assembler.structured()]
 
 

@@ -70,7 +70,6 @@ def counters(ts_ns: int, **counts: int) -> ProbeCounters:
 
 
 def test_probe_counters_when_changed() -> None:
-    """One fact a worker and change, with all its lines."""
     assembler = NodeAssembler(BundleContext(node="n"))
     readings = [
         counters(1, successful=3),

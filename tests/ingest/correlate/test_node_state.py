@@ -42,7 +42,6 @@ def log(lines: Iterable[tuple[float, str]], pid: int = 7) -> str:
 
 
 def told(assembler: Assembler, text: str = "", items: Iterable[NodeObject] = ()) -> list[Fact]:
-    """All facts of a log, or of items."""
     facts = [*feed_log(assembler, text), *feed_items(assembler, items)]
     return [*facts, *assembler.finish(TEN_NS + 3000 * NS_PER_S)]
 
@@ -189,7 +188,6 @@ def test_several_tellers_are_one_run() -> None:
 
 
 def test_what_is_not_said_any_more_is_over() -> None:
-    """And what a process says ends with it."""
     down = 'kubelet.go:1] "Container runtime sanity check failed" err="no such socket"'
     lines = log([(0, down), (5, down), (10, down), (200, LOOP)])
     assert brief(told(TroublesAssembler(NODE), lines), "count", "passed_ts_ns") == [
@@ -231,7 +229,6 @@ def test_client_go_only_tells_what_it_says() -> None:
 def test_a_certificate_that_nobody_signed_is_had_when_the_server_answers(
     why: str, *, passes: bool
 ) -> None:
-    """Not where the server had refused it."""
     asked = "Failed while requesting a signed certificate from the control plane: cannot create: "
     lines = log(
         [
@@ -334,7 +331,6 @@ def test_a_shutdown_that_is_cancelled() -> None:
     ],
 )
 def test_the_independent_parser(line: str, is_ready: bool) -> None:
-    """It reads each form."""
     assert [change.is_ready for change in ready_changes([line])] == [is_ready]
 
 

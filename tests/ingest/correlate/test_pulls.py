@@ -42,7 +42,6 @@ WORDS = {
 
 
 def waits(reason: str, message: str = "", container: str = "c") -> str:
-    """The status of a pod whose container waits."""
     waiting = {"reason": reason, "message": message}
     return json.dumps(
         {

@@ -23,7 +23,6 @@ class Line(NamedTuple):
 
     @property
     def evidence(self) -> Evidence:
-        """Where it stands."""
         return Evidence(file="kubelet.log", line=self.number)
 
 

@@ -33,7 +33,6 @@ def config(version: str) -> dict[str, Any]:
 
 
 def config_item(document: dict[str, Any], file: str = "kubelet-config.yaml") -> KubeletConfigFile:
-    """The same as an item."""
     return KubeletConfigFile(1, document, Evidence(file=file))
 
 
@@ -50,14 +49,12 @@ def without(log: str, *texts: str) -> str:
 
 
 def observed(facts: Iterable[Fact]) -> list[SettingsObserved]:
-    """The settings among the facts."""
     return [fact.body for fact in facts if isinstance(fact.body, SettingsObserved)]
 
 
 def settings_of(
     log: str, *files: KubeletConfigFile, version: str | None = None
 ) -> SettingsObserved:
-    """Settings of a log in which one kubelet starts."""
     assembler = NodeAssembler(BundleContext(node="n", kubelet_version=version))
     facts = [*feed_items(assembler, files), *feed_log(assembler, log), *assembler.finish(9)]
     (body,) = observed(facts)
@@ -181,7 +178,6 @@ def test_defaults_of_a_file_are_other_ones() -> None:
     ],
 )
 def test_defaults_of_versions(version: str | None, flag: str, text: str, source: str) -> None:
-    """A default of one version is an explicit value in another."""
     lines = klog("flags.go", f'FLAG: --{flag}="{text}"') + klog("flags.go", 'FLAG: --config=""')
     setting = settings_of(lines, version=version).settings["eventRecordQPS"]
     assert (setting.value, setting.source) == (text, source)
@@ -237,7 +233,6 @@ def test_feature_gates_of_flag_and_file_are_merged() -> None:
 
 
 def test_a_flag_has_its_field_from_some_version_on() -> None:
-    """Before the field there was only the flag."""
     line = klog("flags.go", 'FLAG: --container-runtime-endpoint="unix:///run/x.sock"')
     old = settings_of(line, version="1.20.2").settings
     new = settings_of(line, version="1.36.2").settings
@@ -247,7 +242,6 @@ def test_a_flag_has_its_field_from_some_version_on() -> None:
 
 
 def test_go_quoting_in_flags() -> None:
-    """The text of a flag is a Go string."""
     line = klog("flags.go", r'FLAG: --node-labels="a=\"b\\c\""')
     assert settings_of(line).settings["--node-labels"].value == r'"a=\"b\\c\""'
 
@@ -264,7 +258,6 @@ def test_a_file_cannot_set_some_durations_to_zero() -> None:
 
 
 def test_a_younger_file_contradicts_the_dump() -> None:
-    """The dump is believed, and it is said."""
     document = {
         **config("1.36.2"),
         "imageGCHighThresholdPercent": 70,
@@ -519,7 +512,6 @@ def test_half_a_dump_is_not_read() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_line_of_a_start_is_understood(version: str) -> None:
-    """Nothing of it is counted as not understood."""
     assert not_understood(NodeAssembler(BundleContext(node="n")), start_log(version)) == 0
 
 

@@ -59,7 +59,6 @@ def test_claims_are_prepared_and_given_back() -> None:
 
 
 def test_devices_that_are_prepared_again_are_told_again() -> None:
-    """They stand twice then."""
     once = json.loads(held("a")["Data"])
     (claim,) = once["ClaimInfoStateList"]
     claim["DriverState"]["gpu"]["Devices"] *= 2
@@ -68,7 +67,6 @@ def test_devices_that_are_prepared_again_are_told_again() -> None:
 
 
 def test_a_file_that_does_not_fit_its_checksum_gives_nothing() -> None:
-    """It is recorded, and named."""
     facts = claims(held("a", Checksum=3), {"Data": "{", "Checksum": 1})
     assert bodies(facts, ClaimPrepared) == []
     found = [body.finding for body in bodies(facts, FindingReported)]

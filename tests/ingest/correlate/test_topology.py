@@ -33,12 +33,10 @@ def context(**pods: str) -> BundleContext:
 
 
 def run(stream: list[LogLine], **pods: str) -> list[Fact]:
-    """Facts of these lines."""
     return feed(TopologyAssembler(context(**pods)), stream)
 
 
 def hear(assembler: TopologyAssembler, line: LogLine) -> list[Fact]:
-    """What one line makes leave."""
     heard = feeding.hear(router([assembler]), line)
     assert heard is not None, line.text
     return [fact for handler in heard[1] for fact in handler(heard[0]) or ()]

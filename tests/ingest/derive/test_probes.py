@@ -233,7 +233,6 @@ test_scene = played_out(SCENES, WORDS)
 
 
 def test_output_over_several_lines() -> None:
-    """Continuation lines are the output's."""
     log = WORDS["ticked"].replace("{A}", "a_shop(u)")
     lines = [log.replace("{1}", "Readiness").replace("{*}", "failed (failure): first"), "second"]
     text = f"I1121 10:00:01.000000  4242 prober.go:1] {lines[0].partition(' ')[2]}\nsecond"
@@ -242,7 +241,6 @@ def test_output_over_several_lines() -> None:
 
 
 def test_recorded_startup_probe_that_never_succeeds() -> None:
-    """Recorded startup probe that never succeeds."""
     context = world("1.36.2")
     spec = container("app", startup={"failureThreshold": 4, "exec": {}})
     know_pod(context, "startup-never-node-b", "47c6fba2e82b7402f7219b7089c7f992", spec=spec)

@@ -179,7 +179,6 @@ def _changes(facts: list[Fact], *fields: str) -> list[tuple[Any, ...]]:
 
 
 def test_recorded_startup_probe_without_its_ticks() -> None:
-    """Recorded startup probe without its ticks."""
     context = world("1.36.2")
     spec = container("app", startup={"failureThreshold": 4, "exec": {}})
     know_pod(context, "startup-never-node-b", "47c6fba2e82b7402f7219b7089c7f992", spec=spec)

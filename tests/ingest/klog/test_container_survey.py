@@ -69,7 +69,6 @@ def test_lines_that_do_not(line: str) -> None:
 
 
 def test_the_first_name_of_a_container_stays() -> None:
-    """Of all its kills."""
     kill = 'I1121 10:00:00.000000 1 k.go:9] Container "%s" ({"docker" "%s"}) of pod a_shop(%s): x\n'
     names = (("web", FIRST, UID), ("db", FIRST, UID), ("db", SECOND, UID))
     survey = LogSurvey(SourceFile("kubelet.log", Path("kubelet.log")), Digests(0, "", {}))
@@ -223,7 +222,6 @@ def test_another_kill_promises_no_restart() -> None:
 
 
 def test_a_container_that_was_backed_off_starts_next() -> None:
-    """The back-off names the container that is awaited."""
     context = world()
     status = {"name": "web", "restartCount": 0, "containerID": f"x://{FIRST}"}
     spec = {"containers": [*container("web")["containers"], *container("side")["containers"]]}

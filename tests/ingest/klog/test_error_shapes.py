@@ -11,7 +11,6 @@ HEAD = "E1121 02:00:00.000001 1 kubelet.go:1] "
 
 
 def shape(message: str) -> str:
-    """Of a line with this message."""
     return error_shape(log_line(HEAD + message))
 
 

@@ -28,7 +28,6 @@ def lines_of(node: str) -> list[str]:
 
 
 def surveyed(path: Path, node: str) -> LogSurvey:
-    """What the lines of one node show."""
     source = SourceFile(path.name, path, 0)
     return survey_log(lines_of_nodes(source, [Writers(hosts=(node,))])[0], [])
 

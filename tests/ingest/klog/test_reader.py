@@ -38,7 +38,6 @@ class Listener(Assembler):
     """Understands two messages of the prober."""
 
     def structured(self) -> dict[str, LineHandler]:
-        """The structured one."""
         return {"Probe failed": lambda line: ()}
 
 
@@ -56,7 +55,6 @@ class Log:
 
     @property
     def lines(self) -> list[LogLine]:
-        """Lines that an assembler asked for."""
         return [item.line for item in self.out if isinstance(item, LogEntry)]
 
     @property
@@ -74,22 +72,18 @@ class Log:
 
 
 def whole(data: bytes) -> Iterable[bytes]:
-    """All in one chunk."""
     return [data]
 
 
 def bytewise(data: bytes) -> Iterable[bytes]:
-    """One byte a chunk."""
     return [data[index : index + 1] for index in range(len(data))]
 
 
 def log(*lines: str, cut: Callable[[bytes], Iterable[bytes]] = whole) -> Log:
-    """Read lines."""
     return Log("".join(f"{line}\n" for line in lines), cut)
 
 
 def test_structured_line() -> None:
-    """All that a line says, and where it stands."""
     (line,) = log(NOISE, PROBE).lines
     assert (line.severity, line.pid, line.file, line.caller_line) == ("I", 8337, "prober.go", 107)
     assert line.message == "Probe failed"
@@ -149,7 +143,6 @@ def test_prefixes(prefix: str, body: str) -> None:
 
 
 def json_form(message: str, values: dict[str, Any], **head: object) -> str:
-    """A klog JSON entry."""
     entry = {"ts": 0, "caller": "prober/prober.go:107", "msg": message, **head, **values}
     text = json.dumps(entry, separators=(",", ":"))
     return text.replace('{"ts":0', '{"ts":1795229561296.376')
@@ -165,7 +158,6 @@ def test_json_is_the_same_as_text() -> None:
 
 
 def test_json_free_text() -> None:
-    """Free text in JSON tells the same as in text."""
     message = 'Liveness probe for "a_ns(u):c" failed (failure): no'
     (line,) = log(json_form(message, {}, v=1)).lines
     assert (line.message, line.values) == (message, log(OLD_PROBE).lines[0].values)
@@ -407,7 +399,6 @@ def test_a_wrong_stamp(form: str, stamp: str, *, ahead: bool) -> None:
 
 
 def _as_json(line: str) -> str:
-    """The line as klog's JSON form has it."""
     stamp, rest = line[6:21], line.partition("] ")[2]
     seconds = 1795229561 + (int(stamp[3:5]) - 52) * 60
     message = rest.split('"')[1]
@@ -470,7 +461,6 @@ def test_restart_and_clock_step() -> None:
 
 
 def cut_lines(log: Log) -> list[int]:
-    """Lines that are told to be cut."""
     return [out.line.line for out in log.out if isinstance(out, CutLine)]
 
 
@@ -501,14 +491,12 @@ def test_a_line_that_was_cut_anywhere_goes_on_in_no_other() -> None:
 
 
 def test_a_line_of_free_text_that_was_cut_is_not_understood() -> None:
-    """Its quoted text has no end."""
     line = f'W{HEAD} prober.go:107] Liveness probe for "a'
     read = log(line, NOISE)
     assert (read.counts, cut_lines(read)) == ((2, 0, 1, 1), [1])
 
 
 def test_the_last_line_without_an_end_is_no_cut_one() -> None:
-    """The log ends there."""
     assert cut_lines(Log(f"{NOISE}\n{PROBE[:-2]}", whole)) == []
 
 
@@ -552,7 +540,6 @@ def test_the_survey_finds_where_lines_are_cut(prefix: str, length: int) -> None:
 
 
 def survey(lines: list[tuple[bytes, bytes]]) -> LineEnds:
-    """What is found out of them."""
     found = EndsSurvey()
     found.look(lines)
     return found.found()

@@ -38,7 +38,6 @@ def whole() -> list[bytes]:
 
 
 def journal(lines: list[bytes]) -> list[bytes]:
-    """The same as journald prints it."""
     return [b"Nov 21 02:52:41 n kubelet[8337]: " + line for line in lines]
 
 

@@ -37,7 +37,6 @@ def routes_of(*patterns: str) -> Router:
 @settings(max_examples=300)
 @given(st.data())
 def test_whatever_a_pattern_matches_is_routed_by_it(data: st.DataObject) -> None:
-    """Texts made from all patterns."""
     pattern = data.draw(st.sampled_from(PATTERNS))
     message = data.draw(st.from_regex(re.compile(pattern, re.DOTALL), fullmatch=True))
     route = routes_of(pattern).free_text("x.go", message)

@@ -57,7 +57,6 @@ TEXT_ROWS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("rest", "values"), TEXT_ROWS)
 def test_text_values(rest: str, values: dict[str, Any]) -> None:
-    """Each form of a value in a text line."""
     assert text_values(rest) == values
 
 
@@ -82,7 +81,6 @@ def test_structured_lines_are_told(text: str, message: str) -> None:
     ["plain", '"pod" is not structured', '"unclosed', '"a"b=1', "", 'Exec probe response: ""'],
 )
 def test_free_text_is_not_taken_for_structured(text: str) -> None:
-    """Free text may begin with a quote."""
     assert split_structured(text) is None
 
 

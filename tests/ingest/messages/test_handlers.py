@@ -92,7 +92,6 @@ def asked(
 
 
 def is_name(node: ast.expr, name: str) -> bool:
-    """Whether it is the variable."""
     return isinstance(node, ast.Name) and node.id == name
 
 

@@ -79,7 +79,6 @@ HEARD = Heard()
 
 
 def handled(line: LogLine) -> Handled:
-    """Who gets the line."""
     if line.values is None:
         route = HEARD.router.free_text(line.file, line.message)
     else:
@@ -159,7 +158,6 @@ def test_each_structured_row_has_a_line() -> None:
 
 
 def test_each_subsystem_has_lines() -> None:
-    """In the order of the tables."""
     assert list(LINES) == [subsystem for subsystem in MESSAGES if subsystem in LINES]
     assert sorted(LINES.keys() - MESSAGES.keys()) == []
 

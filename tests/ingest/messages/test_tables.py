@@ -122,7 +122,6 @@ def test_each_message_has_one_row() -> None:
 
 
 def test_versions() -> None:
-    """Known minor versions, in their order."""
     known = [f"1.{minor}" for minor in range(OLDEST, NEWEST + 1)]
     for row in ROWS:
         versions = [each for each in (row.since, row.until) if each is not None]

@@ -23,14 +23,12 @@ from tests.ingest.node_files import log_text, pod, snapshot_time, write_node
 
 
 def plans(tmp_path: Path, *paths: Path, options: ImportOptions | None = None) -> list[Plan]:
-    """Plans of an import."""
     spool = tmp_path / "spool"
     spool.mkdir(exist_ok=True)
     return plan_sources([str(path) for path in paths], spool, options or ImportOptions())
 
 
 def one(tmp_path: Path, *paths: Path, options: ImportOptions | None = None) -> Plan:
-    """The only plan."""
     (plan,) = plans(tmp_path, *paths, options=options)
     return plan
 
@@ -385,7 +383,6 @@ def test_version(
 
 
 def test_version_of_metrics(tmp_path: Path) -> None:
-    """The build's metric tells it when the log does not."""
     text = "# TYPE kubernetes_build_info gauge\n"
     text += 'kubernetes_build_info{git_version="v1.28.0",major="1"} 1\n'
     write(tmp_path / "n/metrics.txt", text)
@@ -497,7 +494,6 @@ def test_half_a_checkpoint_is_a_finding(tmp_path: Path) -> None:
 
 
 def test_digests_of_beginnings() -> None:
-    """The same whatever the chunks are."""
     data = bytes(range(256)) * 4
     whole = digest_chunks(iter([data]), [0, 10, 1024, 5000])
     pieces = digest_chunks(iter([data[:7], data[7:300], data[300:]]), [10, 1024])

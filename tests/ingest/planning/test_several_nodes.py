@@ -29,7 +29,6 @@ PIDS = {A: 8337, B: 1200}
 
 
 def run(tmp_path: Path, *paths: Path, node: str | None = None) -> tuple[ImportReport, Ledger]:
-    """An import into a new ledger."""
     ledger = Ledger.open_or_create(tmp_path / "ledger")
     return import_sources([str(path) for path in paths], ledger, ImportOptions(node=node)), ledger
 
@@ -134,7 +133,6 @@ def _year(name: str) -> list[str]:
 
 
 def test_a_log_that_grew(tmp_path: Path) -> None:
-    """Only what is new is added, to each node."""
     text = interleaved(WRAPPINGS["syslog"])
     lines = text.splitlines(keepends=True)
     log = write(tmp_path / "kubelet.log", "".join(lines[: len(lines) // 2]))

@@ -27,7 +27,6 @@ class Counted(SourceFile):
 
 
 def files(directory: Path) -> list[Document]:
-    """One list in two snapshots."""
     found = []
     for number in (1, 2):
         path = directory / f"{number}.json"

@@ -92,6 +92,5 @@ def test_forms_of_all_versions(
     ],
 )
 def test_a_broken_file_is_named(data: object, problem: str) -> None:
-    """With the part that is wrong."""
     with pytest.raises(MalformedCheckpointError, match=problem):
         read_pods_state(data, "allocated")

@@ -18,7 +18,6 @@ PODS = {"u": PodResources(containers={})}
 def read(
     which: Literal["allocated", "actuated"], ok: bool | None, pods: dict[str, PodResources]
 ) -> PodsStateRead:
-    """A state file as it was read."""
     return PodsStateRead(which=which, pods=pods, checksum=7, checksum_ok=ok)
 
 

@@ -28,14 +28,12 @@ RECORDED = sorted(
 
 
 def load(version: str, subsystem: str) -> list[Case]:
-    """The committed cases of one version and subsystem."""
     packed = (_DATA / version / f"{subsystem}.jsonl.zst").read_bytes()
     text = zstandard.ZstdDecompressor().stream_reader(packed).read().decode()
     return [json.loads(line) for line in text.splitlines()]
 
 
 def canonical(outcome: object) -> str:
-    """One text for equal outcomes."""
     return json.dumps(outcome, sort_keys=True, ensure_ascii=False)
 
 

@@ -12,7 +12,6 @@ LINES = Lines("backoff")
 
 
 def at(second: int) -> str:
-    """A time of one day."""
     return f"2026-01-05T{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}Z"
 
 
@@ -26,7 +25,6 @@ def step(second: int, ended: int | None, *, gc: bool = False) -> dict[str, Any]:
 
 
 def case(*steps: dict[str, Any], most: str = "5m0s") -> dict[str, Any]:
-    """An input."""
     return {
         "pod": pod(container()),
         "container": "c0",
@@ -72,7 +70,6 @@ def entries(version: str, of: dict[str, Any]) -> list[str]:
 def test_an_entry(
     version: str, steps: list[dict[str, Any]], most: str, expected: list[str]
 ) -> None:
-    """Over syncs of one container."""
     assert entries(version, case(*steps, most=most)) == expected
 
 
@@ -105,7 +102,6 @@ def test_the_end_of_a_back_off(version: str, until: str | None) -> None:
     ],
 )
 def test_why_tells_what_the_back_off_counts_from(change: dict[str, Any], why: str) -> None:
-    """Of the first step that differs."""
     of = case(step(1, 1), step(3, 2))
     outcome = LINES.decided("1.36.2", of)
     outcome["steps"][1] |= change

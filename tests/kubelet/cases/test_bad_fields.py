@@ -34,7 +34,6 @@ INT32 = 2**31
 
 
 def pod(**resources: Any) -> dict[str, Any]:  # noqa: ANN401  # any JSON value
-    """A pod of one container."""
     probe = {"exec": {"command": ["true"]}, "failureThreshold": 3, "periodSeconds": 10}
     container = {"name": "c", "image": "i", "resources": resources, "livenessProbe": probe}
     return {
@@ -44,7 +43,6 @@ def pod(**resources: Any) -> dict[str, Any]:  # noqa: ANN401  # any JSON value
 
 
 def devices(**more: Any) -> dict[str, Any]:  # noqa: ANN401  # any JSON value
-    """Two devices, and one pod that asks for one."""
     listed = [{"ID": f"d{n}", "health": "Healthy", "numaNodes": [n]} for n in (0, 1)]
     return {
         "numaNodes": [0, 1],
@@ -560,7 +558,6 @@ REFUSED: list[tuple[str, Where, Any, str]] = [
 
 
 def line_of(case_input: object, kubelet: str = VERSION, **more: object) -> bytes:
-    """The line of a case."""
     return json.dumps({"id": "x", "kubelet": kubelet, "input": case_input} | more).encode()
 
 
@@ -602,7 +599,6 @@ def test_a_bad_field_is_refused_by_its_path(
 
 @pytest.mark.parametrize("subsystem", SUBSYSTEMS)
 def test_a_missing_part_is_named(subsystem: str) -> None:
-    """Each of those that a case needs."""
     needed = [each for each in fields(input_type(subsystem)) if each.required]
     for name in (each.encode_name for each in needed):
         fewer = {key: value for key, value in SOUND[subsystem].items() if key != name}
@@ -683,7 +679,6 @@ def test_a_key_is_named_among_many() -> None:
     ],
 )
 def test_a_line_that_is_no_case(line: bytes, says: str) -> None:
-    """In all subsystems alike."""
     for subsystem in SUBSYSTEMS:
         with pytest.raises(BadInputError, match=says):
             decider_of(subsystem)(line)
@@ -741,6 +736,5 @@ def test_an_amount_is_found_whatever_it_is(resources: bytes, message: str, path:
 
 
 def test_what_is_too_deep_to_be_walked_has_no_path() -> None:
-    """The message is then given without one."""
     deep = b'{"a":' * 900 + b"1" + b"}" * 900
     assert field_at_fault(b'{"input":' + deep + b"}", "no quantity") == ""

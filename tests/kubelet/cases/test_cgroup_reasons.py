@@ -115,7 +115,6 @@ POD_REASONS = [
 def test_pod_and_container_values(
     version: str, case_input: dict[str, Any], path: str, value: object, reason: str
 ) -> None:
-    """The rule follows the difference."""
     why = changed("cgroup", version, case_input, path, value)
     assert why.split(": ", 1)[1] == reason
 
@@ -181,7 +180,6 @@ UNIFIED_REASONS = [
 def test_unified_files(
     version: str, case_input: dict[str, Any], path: str, value: object, reason: str
 ) -> None:
-    """Why a file is there, or not, or has its value."""
     why = changed("cgroupv2", version, case_input, path, value)
     assert why.split(": ", 1)[1] == reason
 

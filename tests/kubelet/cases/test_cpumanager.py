@@ -28,7 +28,6 @@ def pod(uid: str, *containers: tuple[str, str], init: tuple[Any, ...] = (), **sp
 
 
 def container(name: str, cpu: str, policy: str | None = None) -> dict[str, Any]:
-    """A container whose requests are its limits."""
     amounts = {"cpu": cpu, "memory": "1Gi"}
     made = {"name": name, "resources": {"requests": amounts, "limits": amounts}}
     return made | ({"restartPolicy": policy} if policy else {})
@@ -266,7 +265,6 @@ def test_cpus_of_a_pod_as_a_whole() -> None:
     ],
 )  # fmt: skip
 def test_options(version: str, options: dict[str, str], gates: dict[str, bool], error: str) -> None:
-    """By their stage in a version, and its gates."""
     said = LINES.decided(version, case(options=options, featureGates=gates))["startError"]
     assert error in said
     assert bool(error) == bool(said)
@@ -300,7 +298,6 @@ def test_state_files(version: str, text: str, error: str) -> None:
 
 
 def test_a_file_by_container_ids_is_migrated() -> None:
-    """With what the runtime lists."""
     of = case(
         {"op": "removeStaleState", "activePods": []},
         stateFile=state("0-5", {"id": "6-7"}),
@@ -356,7 +353,6 @@ def test_which_fault_is_said_is_left_to_chance() -> None:
     ],
 )
 def test_why_names_the_step(change: dict[str, Any], why: str) -> None:
-    """And what the manager went by."""
     of = case(allocate("u"), pods=(pod("u", ("c", "2")),))
     claimed = LINES.decided("1.36.2", of)
     claimed["steps"][0] |= change
@@ -366,7 +362,6 @@ def test_why_names_the_step(change: dict[str, Any], why: str) -> None:
 
 
 def test_why_of_the_start_the_end_and_the_number_of_steps() -> None:
-    """Each in its own words."""
     of = case(allocate("u"), pods=(pod("u", ("c", "2")),))
     right = LINES.decided("1.36.2", of)
     for change, why in (

@@ -29,7 +29,6 @@ def resource(*nodes: list[int] | None, **more: object) -> dict[str, Any]:
 
 
 def step(in_pod: dict[str, Any], name: str, affinity: list[int] | None = None) -> dict[str, Any]:
-    """Allocate for one container."""
     return {"pod": in_pod, "container": name, "affinity": affinity}
 
 
@@ -196,7 +195,6 @@ def test_a_device_on_several_nodes(version: str, device: str, verdict: str) -> N
     ],
 )
 def test_why_names_the_device_that_was_left(device: str, kind: str) -> None:
-    """In one sentence."""
     devices = resource([0], [1], None, [0], [0])
     devices["devices"][3]["health"] = "Unhealthy"
     held = {"podUID": "u-2", "containerName": "c", "resourceName": GPU, "deviceIDs": {"0": ["d4"]}}

@@ -28,7 +28,6 @@ def pod(name: str = "p0", **spec: object) -> Json:
 
 
 def pod_stats(name: str = "p0", memory: int = 200 * MIB, disk: int = 0, **more: object) -> Json:
-    """Statistics of a pod of one container."""
     used = {"workingSetBytes": memory}
     layers = {"usedBytes": disk, "inodesUsed": 0}
     logs = {"usedBytes": 0, "inodesUsed": 0}
@@ -41,7 +40,6 @@ def pod_stats(name: str = "p0", memory: int = 200 * MIB, disk: int = 0, **more: 
 
 
 def filesystem(available: int, capacity: int = 100 * GIB) -> Json:
-    """A filesystem with inodes enough."""
     return {
         "availableBytes": available,
         "capacityBytes": capacity,
@@ -96,13 +94,11 @@ def case(
 
 
 def steps(version: str, case_input: Json) -> list[Json]:
-    """What the rounds did."""
     found: list[Json] = LINES.decided(version, case_input)["steps"]
     return found
 
 
 def evicted(version: str, case_input: Json) -> list[list[str]]:
-    """Who was evicted in which round."""
     return [[each["pod"] for each in step["evicted"]] for step in steps(version, case_input)]
 
 
@@ -580,7 +576,6 @@ def measured(place: str) -> Json:
     ],
 )
 def test_every_signal_is_starved_until_it_is_measured_anew(place: str, signal: str) -> None:
-    """Then the next pod goes."""
     both = [pod("p0"), pod("p1")]
     stale, unknown = measured(place), measured(place)
     unknown["node"][place]["time"] = None
@@ -627,7 +622,6 @@ def test_what_lies_on_the_nodes_disk_of_a_split(version: str, first: str) -> Non
 
 
 def test_the_minimum_reclaim_of_a_soft_threshold() -> None:
-    """It keeps the threshold met as that of a hard one does."""
     between = summary(pod_stats("p0"), memory=GIB + 256 * MIB)
     settings = SOFT | {"evictionMinimumReclaim": {"memory.available": "512Mi"}}
     case_input = case(SHORT, SHORT, SHORT, between, pods=[pod("p0"), pod("p1")], **settings)

@@ -27,7 +27,6 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def lines(subsystem: str) -> list[str]:
-    """The example claims of a subsystem."""
     return (EXAMPLES / f"{subsystem}.jsonl").read_text(encoding="utf-8").splitlines()
 
 

@@ -44,7 +44,6 @@ def case_input(
 
 
 def last(version: str, asked: dict[str, Any]) -> dict[str, Any]:
-    """The outcome of the last step."""
     step: dict[str, Any] = LINES.decided(version, asked)["steps"][-1]
     return step
 

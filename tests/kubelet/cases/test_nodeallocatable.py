@@ -20,7 +20,6 @@ def case(**changes: object) -> dict[str, Any]:
 
 
 def test_nothing_reserved() -> None:
-    """All of the node is for pods."""
     outcome = LINES.decided("1.36.2", case())
     assert outcome["reservation"] == {}
     assert outcome["kubepods"]["cpuShares"] == 3072
@@ -48,6 +47,5 @@ def test_more_is_reserved_than_there_is() -> None:
 
 
 def test_1_20_takes_more_than_all() -> None:
-    """The bound was on the fraction, not on the percentage."""
     case_input = case(evictionHard={"memory.available": "150%"})
     assert LINES.decided("1.20.2", case_input)["overReserved"] == ["memory"]

@@ -25,7 +25,6 @@ def case(
     sandbox: dict[str, Any] | None = None,
     **more: object,
 ) -> dict[str, Any]:
-    """An input with one sandbox."""
     sandboxes = [SANDBOX if sandbox is None else sandbox]
     lists = {"sandboxes": sandboxes, "containers": list(listed)}
     return {"pod": of, "liveness": {}, "startup": {}, **lists, **more}
@@ -278,7 +277,6 @@ def test_why_names_what_decides(of: dict[str, Any], change: dict[str, Any], why:
 
 
 def test_an_outcome_has_the_keys_of_its_version() -> None:
-    """A key that is missing, or that the version does not tell, is the shape of none."""
     outcome = LINES.decided("1.36.2", RESIZED)
     del outcome["containersToUpdate"]
     assert "not left out" in LINES.judged("1.36.2", RESIZED, outcome)[1]
@@ -397,6 +395,5 @@ DEBUGGING = case(DEBUGGED, RUNS, status("debug", "exited"))
     ],
 )  # fmt: skip
 def test_why_of_sandboxes_and_others(of: dict[str, Any], change: dict[str, Any], why: str) -> None:
-    """The state that decides, in one sentence."""
     outcome = {**LINES.decided("1.36.2", of), **change}
     assert LINES.judged("1.36.2", of, outcome) == ("impossible", why)

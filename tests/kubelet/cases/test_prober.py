@@ -133,7 +133,6 @@ def met(container_id: str, **state: object) -> dict[str, Any]:
 def test_why_names_the_cause_of_what_differs(
     index: int, field: str, claimed: object, because: str
 ) -> None:
-    """Not only how the step ended."""
     first, second = met("c://1"), met("c://2", running={"startedAt": "2026-01-05T08:01:00Z"})
     ended = met("c://2", terminated={"exitCode": 1})
     ticks = [

@@ -19,7 +19,6 @@ def case(*pods: dict[str, Any], percent: int | None = 100, memory: str = "8Gi") 
 
 
 def test_the_root_is_written_since_1_22() -> None:
-    """With no values of its own."""
     assert "kubepods" not in LINES.decided("1.21.14", case())
     root = LINES.decided("1.22.0", case())["kubepods"]
     assert root == {"cpuShares": None, "memoryLimit": None}

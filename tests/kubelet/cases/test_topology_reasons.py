@@ -77,7 +77,6 @@ def test_why_a_hint(case_input: dict[str, Any], reported: object, why: str) -> N
 
 
 def test_why_a_resource() -> None:
-    """What is not asked for, or has no plugin, has no entry."""
     made = hints.case([0], of_pod=pod(container("c0", limits={"example.com/b": "1"})))
     for resource, why in (
         (GPU, f"there are no hints for {GPU}: {GPU} is not requested"),
@@ -154,7 +153,6 @@ CLOSEST = {"numaDistances": FAR, "preferClosestNUMANodes": True}
     ],
 )
 def test_why_a_merged_hint(version: str, case_input: dict[str, Any], reason: str) -> None:
-    """By which rule it wins."""
     outcome = merge.LINES.decided(version, case_input)
     wrong = outcome | {"affinity": [3]}
     verdict, why = merge.LINES.judged(version, case_input, wrong)
@@ -177,7 +175,6 @@ def test_why_a_merged_hint(version: str, case_input: dict[str, Any], reason: str
     ],
 )
 def test_why_a_policy_admits(policy: str, why: str) -> None:
-    """What it admits is a matter of its name."""
     made = merge.case(policy, [hint(0, preferred=False)])
     decided = merge.LINES.decided("1.36.2", made)
     wrong = decided | {"admit": not decided["admit"]}

@@ -12,7 +12,6 @@ LINES = Lines("topologymerge")
 
 
 def hint(*nodes: int, preferred: bool = True) -> dict[str, Any]:
-    """A hint that names nodes."""
     return {"numaNodes": list(nodes), "preferred": preferred}
 
 

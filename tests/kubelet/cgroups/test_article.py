@@ -20,7 +20,6 @@ VERSIONS = ("1.20.2", "1.28.0", "1.36.2")
 
 
 def resources(cpu: str, memory: str) -> dict[str, str | int | float | None]:
-    """A resource list."""
     return {"cpu": cpu, "memory": memory}
 
 

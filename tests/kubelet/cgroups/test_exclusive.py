@@ -10,7 +10,6 @@ from kubeledger.kubelet.profile.resolve import resolve
 
 
 def container(name: str, cpu: str) -> Container:
-    """It is limited to what it requests."""
     return Container(
         name,
         ResourceRequirements(
@@ -20,7 +19,6 @@ def container(name: str, cpu: str) -> Container:
 
 
 def quotas(version: str, *containers: Container, static: bool, enforce: bool = True) -> list[int]:
-    """Of the pod, then of its containers."""
     decision = decide_pod(
         Pod(spec=PodSpec(containers=containers), metadata=ObjectMeta(uid="u")),
         resolve(version).cgroups,
@@ -43,7 +41,6 @@ def quotas(version: str, *containers: Container, static: bool, enforce: bool = T
     ],
 )
 def test_whole_cpus_have_no_quota(version: str, static: bool, expected: list[int]) -> None:
-    """Only the container that has them, but the pod as a whole."""
     both = (container("whole", "2"), container("half", "500m"))
     assert quotas(version, *both, static=static) == expected
 
@@ -54,7 +51,6 @@ def test_where_quota_is_off() -> None:
 
 
 def test_a_pod_that_is_not_guaranteed_shares_its_cpus() -> None:
-    """Whole CPUs alone are not enough."""
     other = Container("c", ResourceRequirements(requests={"cpu": "1"}, limits={"cpu": "2"}))
     decision = decide_pod(
         Pod(spec=PodSpec(containers=(other,)), metadata=ObjectMeta(uid="u")),

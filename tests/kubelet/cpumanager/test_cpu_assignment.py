@@ -20,7 +20,6 @@ PACKED = StaticPolicyOptions()
 def machine(
     cpus: int, *, per_node: int, per_socket: int, per_core: int = 2, per_cache: int = 0
 ) -> MachineInfo:
-    """CPUs numbered core by core."""
     cores = [
         Core(
             first // per_core,
@@ -48,7 +47,6 @@ def taken(
     options: StaticPolicyOptions = PACKED,
     version: str = "1.36.2",
 ) -> str:
-    """The CPUs, or the error."""
     facts = resolve(version).resourcemanagers
     try:
         return text_of(take_by_topology(CPUTopology(of, facts), parse(free), count, options, facts))
@@ -101,7 +99,6 @@ def test_before_1_19_9_each_numa_node_is_a_socket(version: str, expected: str) -
     ("version", "expected"), [("1.19.8", 4), ("1.19.9", 8), ("1.20.4", 4), ("1.20.5", 8)]
 )
 def test_cpus_of_a_socket(version: str, expected: int) -> None:
-    """Four NUMA nodes on two sockets."""
     topology = CPUTopology(FOUR_NODES, resolve(version).resourcemanagers)
     assert topology.cpus_per_socket == expected
 
@@ -179,6 +176,5 @@ def test_a_unit_that_is_taken_twice_counts_twice() -> None:
 
 
 def test_deviation_is_rounded() -> None:
-    """To thousandths, of a mean that is as well."""
     assert standard_deviation((1, 2, 2)) == 0.471
     assert standard_deviation((3,)) == 0

@@ -23,11 +23,9 @@ class Answers(msgspec.Struct, frozen=True):
     def preferred(
         self, available: frozenset[str], must_include: frozenset[str], size: int
     ) -> frozenset[str] | RpcError | None:
-        """As made."""
         return self.preference
 
     def allocate(self, devices: frozenset[str]) -> RpcError | NoContainers | None:
-        """As made."""
         return self.answer
 
 
@@ -46,7 +44,6 @@ def call(count: int, **more: object) -> AllocateCall:
 
 
 def claimed(error: str) -> Claim:
-    """No devices, but an error."""
     return Claim(error=error, devices={})
 
 
@@ -134,7 +131,6 @@ def test_a_container_that_ran_before_the_kubelet(
 
 
 def test_a_container_that_ran_and_asks_for_another_number() -> None:
-    """That is looked at first."""
     manager = node(Answers(), 0, 0)
     manager.pod_devices.insert("u", "c", GPU, {0: ["d0"]})
     manager.restore_allocated()

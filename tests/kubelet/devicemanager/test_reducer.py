@@ -29,7 +29,6 @@ GPU, NIC = "example.com/gpu", "vendor.io/nic"
 
 
 def after(*bodies: Body) -> DeviceManagerState:
-    """State after these, one a second."""
     state = DeviceManagerState()
     for seq, body in enumerate(bodies, 1):
         state = evolve(state, record(seq, body))
@@ -131,7 +130,6 @@ def test_numa_nodes_are_not_taken_from(read: CheckpointRead) -> None:
 
 
 def test_a_checkpoint_with_a_wrong_checksum_adds_no_resource() -> None:
-    """It is told of, not believed."""
     state = after(checkpoint(sound=False, _0=("gpu-0",)))
     assert state.resources == {}
     assert state.checkpoint is not None
@@ -165,7 +163,6 @@ def test_a_new_kubelet_process_knows_no_running_plugin() -> None:
 
 
 def test_failures_are_counted_and_the_last_is_kept() -> None:
-    """A refusal leaves all holdings as they are."""
     failed = AllocationFailed(
         namespace="ns", pod="q", pod_uid=None, container=None, resource=GPU, error="no devices"
     )

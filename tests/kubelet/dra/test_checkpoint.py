@@ -85,6 +85,5 @@ def test_a_wrong_checksum_is_recorded() -> None:
     ],
 )
 def test_a_broken_file_is_named(data: object, problem: str) -> None:
-    """With the part that is wrong."""
     with pytest.raises(MalformedCheckpointError, match=problem):
         read_dra_manager_state(data)

@@ -12,21 +12,18 @@ evolve = evolver(HANDLERS)
 
 
 def prepared(uid: str) -> ClaimPrepared:
-    """A claim of pod p."""
     return ClaimPrepared(
         namespace="ns", pod="p", pod_uid="u", claim=uid, claim_uid=uid, drivers={"d": ()}
     )
 
 
 def released(uid: str) -> ClaimReleased:
-    """It goes."""
     return ClaimReleased(
         namespace="ns", pod="p", pod_uid="u", claim=uid, claim_uid=uid, unprepared=True
     )
 
 
 def after(*bodies: Body) -> DraManagerState:
-    """State after these."""
     state = DraManagerState()
     for seq, body in enumerate(bodies, 1):
         state = evolve(state, record(seq, body))

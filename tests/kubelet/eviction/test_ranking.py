@@ -65,7 +65,6 @@ def test_the_order_is_that_of_the_comparators(signal: str, found: list[Candidate
 def test_the_reason_is_the_first_comparator_that_tells_them_apart(
     signal: str, found: list[Candidate]
 ) -> None:
-    """All before it call the two equal."""
     flat = [pod for group in rank(found, signal) for pod in group]
     for first, second in pairwise(flat):
         reason = rank_reason(first, second, signal)
@@ -109,5 +108,4 @@ def test_the_reason_is_the_first_comparator_that_tells_them_apart(
     ],
 )
 def test_sentences(first: Candidate, second: Candidate, signal: str, text: str) -> None:
-    """With the amounts that decide."""
     assert outrank_text(first, second, signal) == text

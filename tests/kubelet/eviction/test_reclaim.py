@@ -48,7 +48,6 @@ OTHERS = ["memory.available", "pid.available", "allocatableMemory.available", "n
 @pytest.mark.parametrize("signal", OTHERS)
 @pytest.mark.parametrize("layout", ["shared", "dedicated", "split"])
 def test_other_signals_reclaim_nothing(signal: str, layout: DiskLayout) -> None:
-    """A pod is evicted at once."""
     assert reclaim_functions(signal, layout, resolve("1.36.2").eviction) == ()
 
 

@@ -6,7 +6,6 @@ from kubeledger.kubelet.imagepull.pullrecords import LRUCache
 
 
 def full() -> LRUCache[int]:
-    """Two of two, and it knows all that the disk has."""
     cache = LRUCache[int](2)
     cache.refresh([("a", 1)], complete=True)
     cache.set("b", 2)

@@ -50,7 +50,6 @@ def test_the_most_specific_registry_first(
 
 
 def test_secrets_in_their_order_and_entries_of_one_registry_in_any() -> None:
-    """Within one registry."""
     auths = [{"gcr.io": "a", "https://gcr.io/v2/": "b"}, {"gcr.io": "c"}]
     secrets = [secret({at: {"username": user} for at, user in each.items()}) for each in auths]
     found = explore(lambda order: [c.username for c in lookup(secrets, "gcr.io/x", order)])
@@ -69,7 +68,6 @@ def test_secrets_in_their_order_and_entries_of_one_registry_in_any() -> None:
     ],
 )
 def test_the_hash_of_a_credential(entry: dict[str, Any] | None, hashed: str) -> None:
-    """Of its JSON as Go writes it."""
     (found,) = lookup([secret({"auths": {"gcr.io": entry}}, JSON)], "gcr.io/x", FIRST_ORDER)
     assert found.hash == hashlib.sha256(hashed.encode()).hexdigest()
     assert found.secret == WHICH

@@ -28,7 +28,6 @@ IDS = ("a", "ab", "b", "c")
 
 
 def manager_of(records: dict[str, ImageRecord], version: str, **policy: int) -> RealImageGCManager:
-    """A manager that knows these images."""
     settings = {"high_threshold_percent": 85, "low_threshold_percent": 80, "min_age_ns": 0}
     return RealImageGCManager(
         policy=ImageGCPolicy(**settings | policy),

@@ -22,7 +22,6 @@ POLICY = ImageGCPolicy(high_threshold_percent=85, low_threshold_percent=80, min_
 
 
 def manager_of(version: str, **fields: str) -> RealImageGCManager:
-    """A manager that has just begun."""
     return RealImageGCManager(policy=POLICY, facts=resolve(version).images, **fields)  # type: ignore[arg-type] # strings only
 
 

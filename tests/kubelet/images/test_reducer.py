@@ -29,7 +29,6 @@ S = 10**9
 
 
 def after(*bodies: Body) -> ImagesState:
-    """State after these, one a second."""
     state = ImagesState()
     for seq, body in enumerate(bodies, 1):
         state = evolve(state, record(seq, body))
@@ -37,12 +36,10 @@ def after(*bodies: Body) -> ImagesState:
 
 
 def detected(*images: ListedImage) -> ImagesDetected:
-    """A detect pass."""
     return ImagesDetected(images=images)
 
 
 def image(image_id: str, **fields: bool | int) -> ListedImage:
-    """An image of a pass."""
     return ListedImage(image_id=image_id, **fields)  # type: ignore[arg-type] # fields of any type
 
 
@@ -80,7 +77,6 @@ def test_the_kubelet_calls_an_image_new_that_we_knew() -> None:
 
 
 def test_size_and_pin_stay_when_a_pass_does_not_tell() -> None:
-    """None is not known, not gone."""
     state = after(detected(image("a", new=True, size_bytes=9, pinned=True)), detected(image("a")))
     assert (state.images["a"].size_bytes, state.images["a"].pinned) == (9, True)
 
@@ -128,7 +124,6 @@ def test_a_run_without_start_stands_alone() -> None:
 
 
 def test_disk_and_signals_are_the_last_ones_read() -> None:
-    """Each signal by its name."""
     state = after(
         ImageFsObserved(capacity_bytes=10, available_bytes=4),
         ImageFsObserved(capacity_bytes=10, available_bytes=3, used_bytes=7),
@@ -144,7 +139,6 @@ def test_disk_and_signals_are_the_last_ones_read() -> None:
 
 
 def test_a_new_process_forgets_records_and_a_run_that_was_cut_off() -> None:
-    """A run that ended is history and stays."""
     state = after(detected(image("a", new=True)), STARTED)
     forget_all(state)
     assert (state.images, state.last_run, state.detected_ts_ns) == ({}, None, None)

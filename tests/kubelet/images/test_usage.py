@@ -42,7 +42,6 @@ def test_usage_and_target(
 
 @pytest.mark.parametrize("stats", [ImageFsStats(0, 0), ImageFsStats(None, 5), ImageFsStats(0, 9)])
 def test_no_capacity(stats: ImageFsStats) -> None:
-    """Whatever is available."""
     assert read_usage(stats) is None
 
 

@@ -51,14 +51,12 @@ CASES: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
 
 @pytest.mark.parametrize("field", CASES)
 def test_values(field: str) -> None:
-    """By type and range."""
     taken, refused = CASES[field]
     assert {str(value): problem(field, value) for value in taken if problem(field, value)} == {}
     assert [value for value in refused if not problem(field, value)] == []
 
 
 def test_every_field_of_a_flag_is_known_and_takes_its_default() -> None:
-    """Of every version."""
     for row in FLAGS:
         field, *below = row.field.split(".")
         assert field in FIELDS
@@ -130,7 +128,6 @@ def test_any_settings_have_an_answer(changed: dict[str, Any], before: dict[str, 
 def test_settings_that_exclude_each_other(
     changed: dict[str, Any], before: dict[str, Any], reason: str
 ) -> None:
-    """Only what the variant touches is judged."""
     found = refusal(changed, before)
     assert reason in found
     assert bool(found) == bool(reason)

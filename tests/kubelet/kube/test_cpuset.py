@@ -21,12 +21,10 @@ def test_notation(text: str, cpus: list[int], canonical: str) -> None:
 
 @pytest.mark.parametrize("text", ["x", "3-1", "1,,2", "-1", "1-", "9999999"])
 def test_no_sets(text: str) -> None:
-    """What is no set is told."""
     with pytest.raises(ValueError, match="is not a set of CPUs"):
         cpus_of(text)
 
 
 @given(st.frozensets(st.integers(0, 300)))
 def test_back_and_forth(cpus: frozenset[int]) -> None:
-    """The text holds the set."""
     assert cpus_of(cpu_set_text(cpus)) == cpus

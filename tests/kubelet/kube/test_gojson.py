@@ -55,7 +55,6 @@ OUTER = Struct(
     ],
 )
 def test_what_is_no_json(text: str, error: str) -> None:
-    """The byte at fault, and what it stands in."""
     assert syntax_error(text) == error
 
 
@@ -102,7 +101,6 @@ def test_what_null_and_absence_leave() -> None:
 
 
 def test_a_checksum_leaves_itself_out() -> None:
-    """And goes by the name of the type."""
     value = unmarshal('{"by":{"1":{"ints":[1]}}}', OUTER)
     assert checksum(value, OUTER) == checksum(value | {"Checksum": 7}, OUTER)
     assert checksum(value, OUTER) != checksum(value, OUTER, "pkg.Other")

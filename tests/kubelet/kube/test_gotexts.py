@@ -48,7 +48,6 @@ def test_no_number(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["1e39", "-1e400", "0x1p200"])
 def test_a_number_that_is_too_large(text: str) -> None:
-    """For single precision."""
     with pytest.raises(ValueError, match=f'parsing "{text}": value out of range'):
         parse_float32(text)
 
@@ -76,7 +75,6 @@ def test_no_duration(text: str, error: str) -> None:
 
 
 def test_durations() -> None:
-    """Of the smallest and the largest."""
     assert parse_duration("-1.5h") == -5_400_000_000_000
     assert parse_duration("9223372036854775807ns") == 2**63 - 1
 
@@ -92,5 +90,4 @@ def test_durations() -> None:
     ],
 )
 def test_sprintf_without_arguments(text: str, written: str) -> None:
-    """As Go's fmt."""
     assert sprintf_without_arguments(text) == written

@@ -6,7 +6,6 @@ from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
 
 
 def test_the_first_order_is_that_of_the_keys() -> None:
-    """As they come."""
     assert FIRST_ORDER.of({"b": 1, "a": 2}) == ["b", "a"]
 
 
@@ -21,7 +20,6 @@ def test_every_slot_is_tried_of_every_map() -> None:
 
 
 def test_orders_are_counted() -> None:
-    """No more than were asked for."""
     assert len(list(explore(lambda order: order.of(range(8)), runs_max=5))) == 5
 
 

@@ -53,6 +53,5 @@ def test_pods_that_are_walked(version: str, of_ordinary: bool, of_both: bool) ->
 
 
 def test_a_pod_without_init_containers_is_done_with_them() -> None:
-    """One that has some begins with the first."""
     assert find_next_init_container_to_run(sync("1.27.16")) == (None, None, True)
     assert find_next_init_container_to_run(sync("1.27.16", ORDINARY)) == (None, 0, False)

@@ -51,7 +51,6 @@ def test_a_policy_of_the_container(
 
 
 def test_a_changed_definition_kills_first() -> None:
-    """And restarts in any case."""
     kill = app_kill("app", "Failure", None, NEW, restart_policy="Never", definition_changed=True)
     assert kill == Kill("Container app definition changed, will be restarted", "", True)
 

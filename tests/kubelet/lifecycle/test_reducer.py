@@ -33,7 +33,6 @@ Operation = Literal["ADD", "UPDATE", "DELETE", "REMOVE", "RECONCILE"]
 
 
 def after(*bodies: Body, state: LifecycleState | None = None) -> LifecycleState:
-    """State after these, one a second."""
     state = state or LifecycleState()
     for seq, body in enumerate(bodies, 1):
         state = evolve(state, record(seq, body))
@@ -41,24 +40,20 @@ def after(*bodies: Body, state: LifecycleState | None = None) -> LifecycleState:
 
 
 def who(uid: str | None = "u", name: str = "p") -> dict[str, Any]:
-    """The pod of a record."""
     return {"namespace": "ns", "pod": name, "pod_uid": uid}
 
 
 def config(operation: Operation, uid: str | None = "u", name: str = "p") -> PodConfigChanged:
-    """A word of a config source."""
     return PodConfigChanged(**who(uid, name), operation=operation, source="api")
 
 
 def started(
     container_id: str, name: str | None = "c", *, sandbox: bool | None = None, uid: str | None = "u"
 ) -> ContainerStarted:
-    """A container of the pod runs."""
     return ContainerStarted(**who(uid), container=name, container_id=container_id, sandbox=sandbox)
 
 
 def died(container_id: str, name: str | None = "c", exit_code: int | None = None) -> ContainerDied:
-    """A container of the pod has ended."""
     return ContainerDied(**who(), container=name, container_id=container_id, exit_code=exit_code)
 
 
@@ -69,7 +64,6 @@ def listed(
     *,
     gone: bool = False,
 ) -> PodListed:
-    """The pod in a list."""
     return PodListed(**who(), spec=spec, status=status, listed_by=by, gone=gone)
 
 
@@ -90,12 +84,10 @@ def running(container_id: str, restarts: int, at: str = "1970-01-01T00:00:01Z") 
 
 
 def pod(state: LifecycleState, key: str = "u") -> PodState:
-    """A pod of the state."""
     return state.pods[key]
 
 
 def container(state: LifecycleState, name: str = "c") -> ContainerState:
-    """A container of pod u."""
     return state.pods["u"].containers[name]
 
 
@@ -140,7 +132,6 @@ def test_what_may_come_after_a_pod_makes_none_known(body: Body) -> None:
 
 
 def test_a_removed_pod_goes_when_nothing_of_it_runs() -> None:
-    """The sandbox does not count."""
     state = after(config("ADD"), started("s", None, sandbox=True), started("1"), config("REMOVE"))
     assert pod(state).removed
     state = after(died("1"), state=state)
@@ -181,14 +172,12 @@ def test_what_comes_late_does_not_bring_a_pod_back(late: Body) -> None:
 
 @pytest.mark.parametrize("again", [config("ADD"), listed(), PodAdmitted(**who())])
 def test_a_static_pod_comes_back_under_its_uid(again: Body) -> None:
-    """Its UID is the hash of its manifest."""
     state = after(again, state=after(config("ADD"), config("REMOVE")))
     assert set(state.pods) == {"u"}
     assert state.gone == ["ns/p"]
 
 
 def test_memory_of_pods_that_went_is_bounded() -> None:
-    """The oldest are forgotten first."""
     state = LifecycleState()
     for n in range(GONE_MAX):
         after(config("ADD", f"u{n}"), config("REMOVE", f"u{n}"), state=state)
@@ -200,14 +189,12 @@ def test_memory_of_pods_that_went_is_bounded() -> None:
 
 
 def test_a_record_without_uid_is_about_the_newest_pod_of_that_name() -> None:
-    """StatefulSets use names again."""
     state = after(config("ADD", "u"), config("ADD", "v"), started("1", uid=None))
     assert pod(state, "v").containers["c"].container_id == "1"
     assert pod(state, "u").containers == {}
 
 
 def test_a_uid_that_becomes_known_takes_over() -> None:
-    """There is one pod, not two."""
     state = after(started("1", uid=None))
     assert (set(state.pods), state.without_uid) == ({"ns/p"}, 1)
     after(config("ADD"), state=state)
@@ -237,7 +224,6 @@ def test_admission_and_rejection() -> None:
 
 
 def test_an_evicted_pod_has_failed_before_its_containers_end() -> None:
-    """An evicted pod has failed before its containers end, and nothing brings it back."""
     evicted = PodEvicted(**who(), resource="memory", message="low", evicted=True)
     state = after(PodAdmitted(**who()), started("1"), evicted)
     assert (pod(state).phase, pod(state).reason, pod(state).message) == ("Failed", "Evicted", "low")
@@ -249,7 +235,6 @@ def test_an_evicted_pod_has_failed_before_its_containers_end() -> None:
 
 
 def test_running_once_all_containers_of_the_pod_have_started() -> None:
-    """Init containers do not count."""
     spec = {"initContainers": [{"name": "i"}], "containers": [{"name": "c"}, {"name": "d"}]}
     state = after(PodAdmitted(**who()), listed(spec=spec, by="manifest"), started("0", "i"))
     assert pod(state).phase == "Pending"
@@ -265,7 +250,6 @@ def test_running_once_all_containers_of_the_pod_have_started() -> None:
     ("codes", "phase"), [((0, 0), "Succeeded"), ((0, 137), "Failed"), ((0, None), "Running")]
 )
 def test_phase_at_the_end(codes: tuple[int | None, int | None], phase: str) -> None:
-    """By the exit codes, where all are known."""
     state = after(started("1", "c"), started("2", "d"))
     after(died("1", "c", codes[0]), died("2", "d", codes[1]), PodTerminated(**who()), state=state)
     assert (pod(state).phase, pod(state).terminated) == (phase, True)
@@ -300,7 +284,6 @@ def test_start_death_restart() -> None:
 
 
 def test_a_restart_without_ids_counts_once() -> None:
-    """The start that follows is the same one."""
     nameless = ContainerRestarted(**who(), container="c", container_id=None)
     state = after(started("1"), died("1"), nameless, started("2"))
     assert (container(state).restart_count, container(state).running) == (1, True)
@@ -318,13 +301,11 @@ def test_a_back_off_counts_no_restarts_of_a_listed_pod() -> None:
 
 
 def test_the_runtimes_count_wins() -> None:
-    """Restarts before the recording are in it."""
     state = after(ContainerRestarted(**who(), container="c", container_id="5", restart_count=4))
     assert container(state).restart_count == 4
 
 
 def test_a_container_without_name_is_kept_by_its_id_until_it_is_named() -> None:
-    """Its start is that of the ID."""
     state = after(started("1", None))
     assert set(pod(state).unnamed) == {"1"}
     assert pod(state).runs()
@@ -336,7 +317,6 @@ def test_a_container_without_name_is_kept_by_its_id_until_it_is_named() -> None:
 
 
 def test_the_sandbox_is_no_container() -> None:
-    """It comes and goes by itself."""
     state = after(started("s", None, sandbox=True))
     assert (pod(state).sandbox_id, pod(state).containers, pod(state).runs()) == ("s", {}, False)
     assert pod(after(died("s", None), state=state)).sandbox_id is None
@@ -427,7 +407,6 @@ def test_a_list_shows_an_end(end: dict[str, Any]) -> None:
 
 
 def test_a_pod_that_failed_elsewhere_tells_why() -> None:
-    """An eviction has no record of its own."""
     state = after(listed({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}))
     assert (pod(state).reason, pod(state).message, pod(state).ended) == (
         "Evicted", "low on memory", True,
@@ -448,7 +427,6 @@ def test_a_pod_that_failed_elsewhere_tells_why() -> None:
     ],
 )  # fmt: skip
 def test_a_list_of_another_form_does_no_harm(status: dict[str, Any]) -> None:
-    """What has not the expected form is passed over."""
     kept = pod(after(listed(status, {"containers": {}, "restartPolicy": 1})))
     assert (kept.qos_class, kept.restart_policy, kept.reason) == (None, None, None)
     assert not any(c.exit_code or c.finished_ts_ns for c in kept.containers.values())

@@ -28,12 +28,10 @@ BY_PRIORITY = {
 
 
 def facts(version: str, **gates: bool) -> LifecycleFacts:
-    """Of a version with gates."""
     return with_gates(resolve(version), gates).lifecycle
 
 
 def pod(priority: int | None, grace_s: int | None = 30, *, static: bool = False) -> Pod:
-    """A pod of a priority."""
     source = "file" if static else "api"
     document = {
         "metadata": {"annotations": {"kubernetes.io/config.source": source}},

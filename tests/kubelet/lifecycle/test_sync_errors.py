@@ -141,7 +141,6 @@ def test_each_container_has_its_own() -> None:
 
 
 def test_a_cut_line_still_tells_its_stage() -> None:
-    """Pagers cut long lines."""
     (found,) = failures_of_sync(started("ErrImagePull", r"failed to pull \"web")[:-1])
     assert (found.stage, found.message) == ("image", 'failed to pull "web')
 

@@ -58,7 +58,6 @@ def test_a_reserve_greater_than_the_total() -> None:
     "name", ["v1.30.14.memory_manager_state.json", "v1.30.14.underflow.memory_manager_state.json"]
 )
 def test_the_file_as_the_kubelet_wrote_it(name: str) -> None:
-    """Byte for byte, with its checksum."""
     facts = resolve("1.30.14").resourcemanagers
     text = json.dumps(recorded(name), separators=(",", ":"))
     assert state_file(restore_state(text, facts), facts) == text
@@ -98,7 +97,6 @@ def _move(data: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("change", [_grow, _regroup, _drop, _move])
 def test_changed_content_does_not_fit_the_checksum(change: Any) -> None:  # noqa: ANN401
-    """Every part is hashed."""
     data = copy.deepcopy(recorded())
     change(data)
     assert read_memory_manager_state(data).checksum_ok is False
@@ -123,7 +121,6 @@ def test_the_form_of_1_36_with_pods() -> None:
 
 
 def test_blocks_and_nodes_are_put_in_order() -> None:
-    """Whatever the order in the file."""
     blocks = [
         {"numaAffinity": [1, 0], "type": kind, "size": 1} for kind in ("memory", "hugepages-2Mi")
     ]
@@ -144,7 +141,6 @@ BLOCK: dict[str, Any] = {"numaAffinity": [0], "type": "memory", "size": 1}
 
 
 def blocks_of(*blocks: object) -> dict[str, Any]:
-    """Blocks of one container."""
     return {"entries": {"u": {"c": list(blocks)}}}
 
 

@@ -17,7 +17,6 @@ OLD, SIDECARS, NEW = (
 
 
 def container(name: str, memory: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON value
-    """A container whose requests are its limits."""
     amounts = {"cpu": "100m", "memory": memory, "hugepages-2Mi": "4Mi"}
     return {"name": name, "resources": {"requests": amounts, "limits": amounts}, **more}
 

@@ -44,7 +44,6 @@ def test_a_victim_is_awaited_until_it_is_down(evicted: bool | None, awaiting: bo
 
 
 def test_failures_are_counted_and_the_last_is_kept() -> None:
-    """No victim comes of it."""
     failed = PreemptionFailed(
         preemptor_namespace="ns", preemptor_pod="big", preemptor_uid="b", insufficient=MISSING,
         error="no set of running pods found",

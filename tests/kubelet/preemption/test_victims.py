@@ -71,7 +71,6 @@ def test_victims(names: str, requirements: tuple[InsufficientResource, ...], vic
 
 
 def test_error_names_what_is_still_missing() -> None:
-    """Not what was missing at first."""
     outcome = decide(PREEMPTOR, [PODS["burst"]], FACTS, missing(150, 100, pods=2))
     assert outcome.error == (
         "preemption: error finding a set of pods to preempt: no set of running pods found to "
@@ -80,7 +79,6 @@ def test_error_names_what_is_still_missing() -> None:
 
 
 def test_list_of_nothing() -> None:
-    """Brackets alone."""
     assert to_string(()) == "[]"
 
 
@@ -117,7 +115,6 @@ def test_last_of_equals_after_the_swap() -> None:
     ],
 )
 def test_distance(requirements: tuple[InsufficientResource, ...], expected: list[float]) -> None:
-    """Squares of the shares that are left."""
     pods = [a_pod("none"), a_pod("half", 100), a_pod("more", 300)]
     assert Candidates(PREEMPTOR, pods, FACTS).distances(requirements, range(3)) == expected
 

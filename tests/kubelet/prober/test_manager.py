@@ -55,7 +55,6 @@ def test_terminating_stops_liveness_and_startup_of_app_containers() -> None:
 
 
 def test_removing_stops_all_workers_of_the_pod() -> None:
-    """And of no other pod."""
     manager = ProbeManager(facts_of())
     first, second = pod(container(), init=(SIDECAR,)), pod(uid="v")
     manager.add_pod(first)

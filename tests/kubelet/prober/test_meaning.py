@@ -242,13 +242,11 @@ def test_ports(port: int | str, resolved: int | str) -> None:
     ],
 )
 def test_only_errors_are_tried_again(attempts: list[TickResult], used: int) -> None:
-    """Three executions at most."""
     assert run_probe_with_retries(attempts) == used
 
 
 @pytest.mark.parametrize("attempts", [[], ["error"], ["error", "error"]])
 def test_an_execution_that_is_not_told(attempts: list[TickResult]) -> None:
-    """It cannot be made up."""
     with pytest.raises(BadInputError, match="attempts"):
         run_probe_with_retries(attempts)
 
@@ -270,7 +268,6 @@ def test_an_execution_that_is_not_told(attempts: list[TickResult]) -> None:
     ],
 )
 def test_events(version: str, outcome: TickResult, event: str | None) -> None:
-    """Word for word."""
     assert event_of("startup", outcome, "text", facts_of(version)) == event
 
 

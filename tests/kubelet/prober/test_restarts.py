@@ -20,12 +20,10 @@ from tests.kubelet.prober.worlds import facts_of, pod
 
 
 def rule(action: str, operator: str, *codes: int) -> RestartRule:
-    """A rule for exit codes."""
     return RestartRule(action, ExitCodes(operator, list(codes)))
 
 
 def ended(exit_code: int) -> State:
-    """A state."""
     return State(terminated=Terminated(exit_code))
 
 

@@ -16,7 +16,6 @@ def fact(version: str, path: str, **gates: object) -> bool:
 
 
 def test_every_gate_decides_facts_that_exist() -> None:
-    """Once each, from a version on in which the gate is known."""
     decided = [(each.group, each.name) for each in GATED_FACTS]
     known = {(group, name) for group, table in FACT_TABLES.items() for name in table}
     assert set(decided) <= known

@@ -81,7 +81,6 @@ def beats(
 def test_the_best_does_not_depend_on_the_order(
     version: str, new: bool, resources: list[Hints], random: object
 ) -> None:
-    """Whatever order the combinations come in."""
     merged = merge_filtered_hints(ALL, resources, narrowest, resolve(version).topology)
     assert merged == running_best(resources, narrowest, new=new)
     assert merged == running_best(resources[::-1], narrowest, new=new)
@@ -97,7 +96,6 @@ def test_closest_agrees_as_well(resources: list[Hints], distances: dict[int, lis
 
 
 def test_what_providers_without_hints_count_as() -> None:
-    """No preference, or no way."""
     one = TopologyHint(1, preferred=True)
     providers = [None, {}, {"a": None, "b": (), "c": (one,)}]
     assert filter_providers_hints(providers) == [
@@ -110,7 +108,6 @@ def test_what_providers_without_hints_count_as() -> None:
 
 
 def test_single_numa_node_keeps_preferred_hints_of_one_node() -> None:
-    """And those that name none."""
     hints = (
         TopologyHint(1, preferred=True),
         TopologyHint(2, preferred=False),

@@ -27,7 +27,6 @@ def affinity(container: str | None, uid: str | None = "u") -> AffinityDecided:
 
 
 def test_affinity_is_kept_per_container_or_for_the_pod() -> None:
-    """Pod scope has a key of its own."""
     state = evolve(TopologyManagerState(), record(1, affinity("c")))
     state = evolve(state, record(2, affinity(None)))
     assert set(state.pods["u"]) == {"c", POD_SCOPE}

@@ -51,7 +51,6 @@ def test_masks_go_by_size_then_by_place() -> None:
 
 @pytest.mark.parametrize("node", [-1, 64])
 def test_nodes_no_mask_can_hold(node: int) -> None:
-    """The kubelet's error."""
     with pytest.raises(NUMANodeError, match="range 0-63"):
         mask_of([node])
 
@@ -78,7 +77,6 @@ ALPHA, BETA = "TopologyManagerPolicyAlphaOptions", "TopologyManagerPolicyBetaOpt
     ],
 )
 def test_options(version: str, options: dict[str, str], gates: dict[str, bool], error: str) -> None:
-    """By version and gate."""
     facts = with_gates(resolve(version), gates).topology
     if not error:
         assert policy_options(options, facts) != PolicyOptions()
@@ -112,7 +110,6 @@ def test_set_up(version: str, policy: str, scope: str, nodes: int, error: str) -
 
 
 def test_distances_are_needed_by_the_option_alone() -> None:
-    """A machine of which cAdvisor reports none."""
     rows = {0: [10, 20], 1: None}
     plain = TopologySettings(policy="restricted")
     assert new_policy(plain, rows, FACTS).distances is None
@@ -129,22 +126,18 @@ class Node:
         self.calls: list[tuple[str | None, int | None]] = []
 
     def get_topology_hints(self, pod: Pod, container: Container) -> ProviderHints:
-        """For one unit."""
         return self._hints(1)
 
     def get_pod_topology_hints(self, pod: Pod) -> ProviderHints:
-        """For as many as there are containers."""
         return self._hints(2)
 
     def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
-        """Take one unit."""
         self.calls.append((container.name, affinity.affinity))
         if container.name == self.error_for:
             raise AllocationError("no luck")
         self.free[0 if affinity.affinity in (None, 1) else 1] -= 1
 
     def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
-        """All at once."""
         self.calls.append((None, affinity.affinity))
 
     def _hints(self, needed: int) -> ProviderHints:

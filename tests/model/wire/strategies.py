@@ -25,7 +25,6 @@ JSON = st.recursive(
 
 @cache
 def values(hint: Any) -> st.SearchStrategy[Any]:  # noqa: ANN401 - any type hint
-    """Values of a field's type."""
     plain = {str: TEXTS, int: INTEGERS, bool: st.booleans(), type(None): st.none(), Any: JSON}
     if hint in plain:
         return plain[hint]
@@ -56,7 +55,6 @@ def structs(struct: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
 
 
 def bodies() -> st.SearchStrategy[Body]:
-    """Bodies of all kinds."""
     return st.sampled_from(list(BODY_TYPES.values())).flatmap(structs)
 
 

@@ -25,7 +25,6 @@ from tests.model.wire.strategies import bodies, records, structs
 
 
 def record(body: Body, seq: int = 1, **changes: Any) -> Record:  # noqa: ANN401 - any field
-    """A record around ``body``."""
     fields: dict[str, Any] = {
         "node": "node-a",
         "seq": seq,
@@ -142,7 +141,6 @@ def test_a_changed_line_with_a_fitted_crc_breaks_the_chain() -> None:
 
 
 def test_a_line_out_of_place_breaks_the_chain() -> None:
-    """The second line does not stand first."""
     second, _ = codec.encode_line(record(DELETED, seq=2), DIGEST)
     codec.check_line(second, DIGEST)
     with pytest.raises(BadLineError, match="chain"):
@@ -220,7 +218,6 @@ def test_the_envelope_alone() -> None:
     ids=["surrogate", "object"],
 )
 def test_what_json_cannot_hold_is_refused(body: Body) -> None:
-    """Before a byte is written."""
     with pytest.raises(BadLineError, match="cannot be written as JSON"):
         codec.encode_line(record(body))
 
@@ -228,7 +225,6 @@ def test_what_json_cannot_hold_is_refused(body: Body) -> None:
 @given(bodies())
 @settings(max_examples=50, deadline=None)
 def test_a_body_says_its_kind(body: Body) -> None:
-    """The catalogue finds the type of every body by its kind."""
     assert BODY_TYPES[body.kind] is type(body)
 
 

@@ -16,7 +16,6 @@ OLD = ROOT / "recordings" / "upcast"
 
 @pytest.mark.parametrize(("kind", "v"), sorted(UPCASTERS))
 def test_each_old_version_has_lines_that_read_as_the_current_one(kind: str, v: int) -> None:
-    """Lines of the old version, their CRCs and chain as they were written."""
     path = OLD / f"{kind}.v{v}.ledger.jsonl"
     with path.open("rb") as file:
         assert {(e.kind, e.v) for e in map(decode_envelope, file)} == {(kind, v)}
@@ -57,12 +56,10 @@ def test_every_version_has_a_way_up() -> None:
 
 
 def test_the_current_version_stays_as_it_is() -> None:
-    """No step is taken."""
     assert upcast("prober.ProbeExecuted", 2, {"handler": "exec"}) == {"handler": "exec"}
 
 
 @pytest.mark.parametrize("v", [-1, 0, 3, 99])
 def test_versions_that_never_were_are_refused(v: int) -> None:
-    """Newer than this program, or never released."""
     with pytest.raises(UpcastError, match=rf"prober.ProbeExecuted v{v} "):
         upcast("prober.ProbeExecuted", v, {})

@@ -51,7 +51,6 @@ class Opened:
     def source(
         self, cursor: str | None = None, stream: journal.JournalStream = KUBELET
     ) -> JournalSource:
-        """A new one."""
         opened = JournalSource(
             lambda matches: self._reader(self._directory, matches), stream, cursor, FIRST_NS
         )
@@ -59,14 +58,12 @@ class Opened:
         return opened
 
     def close(self) -> None:
-        """All of them."""
         for source in self._sources:
             source.close()
 
 
 @pytest.fixture
 def opened(reader: Reader, tmp_path: Path) -> Iterator[Opened]:
-    """For this test's journals."""
     write_journal(tmp_path / "system.journal", [entry(0, "first")])
     sources = Opened(reader, tmp_path)
     yield sources

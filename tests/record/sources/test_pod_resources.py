@@ -46,7 +46,6 @@ ANSWERS: dict[str, Any] = {
 
 
 def round_of(source: PodResourcesSource, now_ns: int) -> list[Observation]:
-    """All that one round gives."""
     first = list(source.poll(now_ns))
     source.wait(PATIENCE_S)
     return [*first, *source.poll(now_ns)]
@@ -73,7 +72,6 @@ def test_answers_are_documents_that_an_import_reads(tmp_path: Path, short_path: 
 
 
 def test_only_what_changed_is_given(short_path: Path) -> None:
-    """The order in which the kubelet tells it is none."""
     path = short_path / "kubelet.sock"
     answers = dict(ANSWERS)
     with serve_pod_resources(path, answers):
@@ -92,7 +90,6 @@ def test_what_fails_is_a_gap(short_path: Path, monkeypatch: pytest.MonkeyPatch) 
     answers: dict[str, Any] = {"List": SILENCE}
 
     def impatient(method: str) -> bytes:
-        """Only with the one that is silent."""
         is_silent = answers.get(method) is SILENCE
         return PodResourcesSource(path, silence_s=0.1 if is_silent else PATIENCE_S)._called(method)
 
@@ -124,7 +121,6 @@ def test_no_socket(short_path: Path) -> None:
 
 
 def test_without_the_extra(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says what to install."""
     monkeypatch.setitem(sys.modules, "h2", None)
     with pytest.raises(BadQuestionError) as raised:
         PodResourcesSource(short_path / "kubelet.sock")
@@ -149,7 +145,6 @@ def test_an_answer_of_many_frames(short_path: Path) -> None:
     ],
 )
 def test_another_program_at_the_socket(short_path: Path, said: bytes, reason: str) -> None:
-    """Or one that goes away."""
     path = short_path / "kubelet.sock"
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))

@@ -81,7 +81,6 @@ def test_forms_of_numbers(data: bytes, found: list[str]) -> None:
     ],
 )
 def test_what_is_refused(data: bytes, why: str) -> None:
-    """With what is wrong."""
     with pytest.raises(ValueError, match=why):
         decode(MESSAGES, "PodResources", data)
 

@@ -18,7 +18,6 @@ OLD = "1.20.2"
 
 
 def asking(cpu: str | None = None, memory: str | None = None) -> dict[str, Any]:
-    """A container with requests."""
     return container(resources=requests(cpu, memory))
 
 
@@ -138,7 +137,6 @@ def node_affinity(node: World) -> Lie:
 
 @golden("admission-node-ports", *FIT, labels={"kubernetes.io/os": "linux"})
 def node_ports(node: World) -> Lie:
-    """A host port is taken."""
     web = container(ports=[{"containerPort": 80, "hostPort": 8080, "protocol": "TCP"}])
     node.pod("first", web)
     words = _predicate(

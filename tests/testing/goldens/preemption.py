@@ -15,7 +15,6 @@ ALL = ("1.20.2", "1.28.0", "1.36.2")
 
 
 def preempt(node: World, victim: str, preemptor: str, *missing: tuple[str, int]) -> int:
-    """A victim is killed."""
     given, whom = node.of(victim), node.of(preemptor)
     return node.add(
         PodPreempted(

@@ -46,7 +46,6 @@ class Golden(msgspec.Struct, frozen=True):
 
     @property
     def mutated(self) -> list[Record]:
-        """The records with the lie."""
         return changed(self.records, self.lie.seq, **self.lie.fields)
 
     @property
@@ -94,6 +93,5 @@ def maker_of(world: type[W]) -> Callable[..., Callable[[Play[W]], Play[W]]]:
 
 
 def goldens() -> Iterator[Golden]:
-    """All of them."""
     for build in GOLDENS.values():
         yield build()

@@ -115,7 +115,6 @@ class World(Scene):
     # -- pods --------------------------------------------------------------------------------
 
     def of(self, name: str) -> dict[str, Any]:
-        """Identity of a pod."""
         return {"namespace": "default", "pod": name, "pod_uid": f"uid-{name}"}
 
     def handed(self, name: str) -> int:
@@ -131,7 +130,6 @@ class World(Scene):
         annotations: dict[str, str] | None = None,
         **spec: Any,  # noqa: ANN401 # any field of a spec
     ) -> int:
-        """A list shows the pod."""
         whole: dict[str, Any] = {
             "containers": list(containers) or [container()],
             "nodeName": self.node,
@@ -170,7 +168,6 @@ class World(Scene):
         return container_id
 
     def died(self, name: str, container_id: str, exit_code: int = 0, container: str = "app") -> int:
-        """It does no longer."""
         return self.add(
             ContainerDied(
                 **self.of(name),
@@ -182,12 +179,10 @@ class World(Scene):
         )
 
     def ended(self, name: str) -> int:
-        """The pod is gone."""
         return self.add(PodTerminated(**self.of(name)))
 
 
 def container(name: str = "app", **fields: Any) -> dict[str, Any]:  # noqa: ANN401 # any field
-    """A container of a spec."""
     return {"name": name, "image": f"{name}:1", **fields}
 
 
