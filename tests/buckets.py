@@ -1,7 +1,5 @@
 """Where objects of tests are stored: an S3 server on loopback, a directory or a bucket."""
 
-from __future__ import annotations
-
 import http.client
 import logging
 import os

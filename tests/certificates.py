@@ -1,7 +1,5 @@
 """Certificates that servers of tests make for themselves."""
 
-from __future__ import annotations
-
 import datetime
 import ipaddress
 import ssl

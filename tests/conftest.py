@@ -1,7 +1,5 @@
 """Inputs are drawn alike in every run, long runs left out; a worker has a browser and a bucket."""
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Iterator

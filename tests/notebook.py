@@ -3,8 +3,6 @@
 ``python -m tests.notebook docs/analysis.ipynb`` writes them into the notebook.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import json

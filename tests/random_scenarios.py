@@ -5,8 +5,6 @@ killed and deleted, devices fall ill, disks fill, the kubelet restarts. Every on
 scenario that is refused is a defect here.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """The Python door, as the contract has it."""
 
-from __future__ import annotations
-
 import html
 import subprocess
 import sys

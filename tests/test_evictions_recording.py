@@ -4,8 +4,6 @@
 regular expressions that shares nothing with the package.
 """
 
-from __future__ import annotations
-
 import csv
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Kills by the kernel on a real node: against its raw logs, and with lies."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

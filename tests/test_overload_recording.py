@@ -3,8 +3,6 @@
 The counts are made by regular expressions over the raw files, which share nothing with the package.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from functools import cache

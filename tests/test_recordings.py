@@ -1,7 +1,5 @@
 """Both recorded nodes, end to end: every view gives the rows that the raw files give."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator

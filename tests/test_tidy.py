@@ -1,7 +1,5 @@
 """The shape of the code base: who may import whom, what pure code may not call, sizes."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Programs that tests run, of this machine or of the environment that runs them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -6,8 +6,6 @@ The nodes are those of ``fleet_nodes``. What counts are the ratios: the share of
 that is no node's (starting workers, waiting, storage of the run itself), and what a node costs.
 """
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 import time

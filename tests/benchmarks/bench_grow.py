@@ -10,8 +10,6 @@ each evening; the last that simulated day recorded on DAYS days, of other pods e
 about each evening. Thirty of these take a quarter of an hour.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -7,8 +7,6 @@ Decode: lines into records against bare msgspec decode of the same lines into th
 types. Read: the same from disk, with the CRC or the whole chain proved.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

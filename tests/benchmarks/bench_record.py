@@ -7,8 +7,6 @@ What the process takes is read from /proc.
 Run: python -m tests.benchmarks.bench_record [NODE_DIRECTORY [SECONDS]]
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import os

@@ -8,8 +8,6 @@ and the reducers. State at an instant: the middle of a long history (the recordi
 itself again and again), with snapshots and without.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import time

@@ -7,8 +7,6 @@ a question to a new connection, the proof of all files included; *next* is the s
 DuckDB is asked the same of the files directly, without views and without any proof.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

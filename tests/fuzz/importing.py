@@ -1,7 +1,5 @@
 """Targets: logs, documents, bundles and archives on their way into a ledger."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

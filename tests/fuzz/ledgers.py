@@ -1,7 +1,5 @@
 """Targets: ledgers, recordings and their parts, as someone else may have made them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence

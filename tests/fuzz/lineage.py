@@ -4,8 +4,6 @@ An input is worth keeping when it reaches new lines, and worth naming when it do
 lineage is its name and its recipe: nothing has to be stored to have it again.
 """
 
-from __future__ import annotations
-
 from random import Random
 
 from tests.fuzz.target import Target

@@ -1,7 +1,5 @@
 """The loop: draw a target, grow an input, read it, keep it when it reaches new lines."""
 
-from __future__ import annotations
-
 import resource
 import signal
 import time

@@ -4,8 +4,6 @@ Every change takes its choices from a ``Random``. The fuzzer gives one made of a
 the number is the input; hypothesis gives its own, so that it can shrink what it found.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence

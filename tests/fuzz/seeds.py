@@ -1,7 +1,5 @@
 """Inputs to begin with: pieces of the recordings and of the tests' data, each small."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

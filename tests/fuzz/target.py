@@ -1,7 +1,5 @@
 """What a target of the fuzzer is, and what every input must leave as it was."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """A short run of every target, always the same; and inputs that once did harm."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

@@ -4,8 +4,6 @@ As a command it takes directories of bundles: ``python -m tests.ingest.against_r
 It prints every difference and how much was compared, and exits with 1 where something differs.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections import Counter

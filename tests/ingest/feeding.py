@@ -1,7 +1,5 @@
 """Feed an assembler with klog text lines and items, as the pipeline would."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

@@ -4,8 +4,6 @@ A layout is a function from a directory and some nodes' slices to what a plain i
 node's files would be given: its log as the kubelet wrote it, and the documents as they are.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

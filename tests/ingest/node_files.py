@@ -1,7 +1,5 @@
 """A small node: log and snapshots made for tests, in the forms of a real one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Pieces of kubelet logs, in all forms, and items: fed to one assembler by the real reader."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 

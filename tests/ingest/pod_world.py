@@ -3,8 +3,6 @@
 They need one another, so they are tried together.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeVar

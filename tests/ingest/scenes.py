@@ -18,8 +18,6 @@ A title, and below it, indented, what files show (``~``), the log, and the recor
   JSON`` is what lists show of another pod; ``version``; ``id ID NAME`` names a container.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping

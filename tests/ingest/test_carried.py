@@ -1,7 +1,5 @@
 """An import of one more log goes on where the last one ended, and tells what all together tell."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

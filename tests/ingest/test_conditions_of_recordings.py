@@ -1,7 +1,5 @@
 """Changes of Ready in the recorded nodes' logs: those that regular expressions find."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Metrics that count more decisions than the files show."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

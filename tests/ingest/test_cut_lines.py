@@ -1,7 +1,5 @@
 """Lines that a terminal or a pager cut: what they still show is told."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

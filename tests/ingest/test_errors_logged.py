@@ -1,7 +1,5 @@
 """Every line of severity W, E and F is told by its shape, whoever else asks for it."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

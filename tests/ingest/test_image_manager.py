@@ -1,7 +1,5 @@
 """Files of ``image_manager/``, imported from a node's directory."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

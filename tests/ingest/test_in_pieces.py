@@ -1,7 +1,5 @@
 """A bundle that comes in pieces, in any order, tells the same as the whole, and nothing twice."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """What an import tells of stages agrees with a second reading of the same text."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator

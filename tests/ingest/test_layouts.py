@@ -1,7 +1,5 @@
 """Each collection of the field imports to what the plain files import to."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tarfile

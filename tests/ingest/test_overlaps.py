@@ -1,7 +1,5 @@
 """The same history in other files: copies cut otherwise, a log before its bundle, two years."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

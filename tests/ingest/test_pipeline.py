@@ -1,7 +1,5 @@
 """From files to records and again: order, accounts, nothing twice, nothing lost."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

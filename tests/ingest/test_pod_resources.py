@@ -1,7 +1,5 @@
 """Answers of the pod-resources API, imported from a node's directory."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Reducers one record at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 

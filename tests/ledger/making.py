@@ -1,7 +1,5 @@
 """Small ledgers for the tests, and ways to look at them."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable
 from pathlib import Path

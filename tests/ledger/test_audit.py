@@ -1,7 +1,5 @@
 """Audit of recordings as of ledgers, and what it says besides damage."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

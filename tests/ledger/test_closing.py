@@ -1,7 +1,5 @@
 """The end of a writer: what it need not write again, and the lock that it never keeps."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

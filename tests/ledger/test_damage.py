@@ -1,7 +1,5 @@
 """No byte of a ledger can change without a reader or an audit telling."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Dropping by policy: what stays is proved and answers as before; no crash leaves it half done."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The operating system refuses: each call, once. Nothing acknowledged is lost."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Callable

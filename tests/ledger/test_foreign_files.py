@@ -1,7 +1,5 @@
 """A ledger that someone else made: links, pipes and devices where its files should be."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable

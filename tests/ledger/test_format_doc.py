@@ -1,7 +1,5 @@
 """docs/internals/format.md says what the code does."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import zlib

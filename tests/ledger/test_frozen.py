@@ -1,7 +1,5 @@
 """Objects that are kept as numbers and texts, and made again."""
 
-from __future__ import annotations
-
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import NamedTuple

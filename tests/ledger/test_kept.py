@@ -1,7 +1,5 @@
 """Kept sources: an audit tells of each that a later import could not read again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Known losses of acknowledged records: told by a record, whatever happens on the way."""
 
-from __future__ import annotations
-
 import errno
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every point of a session at which the disk can fail or the power go, one by one."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Callable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The recovery table of docs/internals/format.md, row by row."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Spans of record numbers are sets of them."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Regular expressions that are compiled later."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

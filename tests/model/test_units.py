@@ -1,7 +1,5 @@
 """Times and durations: named rows and properties."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

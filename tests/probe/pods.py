@@ -1,7 +1,5 @@
 """Pods to be probed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

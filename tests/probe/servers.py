@@ -1,7 +1,5 @@
 """Servers on loopback, each with one habit; they serve few connections and end with a test."""
 
-from __future__ import annotations
-
 import select
 import socket
 import ssl

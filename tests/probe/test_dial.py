@@ -1,7 +1,5 @@
 """Names and several addresses, with a resolver of our own."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Callable

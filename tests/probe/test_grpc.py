@@ -1,7 +1,5 @@
 """gRPC probes against real servers."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import threading

@@ -1,7 +1,5 @@
 """HTTP probes against real servers on loopback; texts are those of Go's net/http."""
 
-from __future__ import annotations
-
 import re
 import socket
 import ssl

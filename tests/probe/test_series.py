@@ -1,7 +1,5 @@
 """From a pod to its probes, and what a worker makes of them."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from typing import Any

@@ -1,7 +1,5 @@
 """A node's files as a live source: pieces of the log in odd sizes, documents when they are due."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Real journal files, made of export text by systemd's own program."""
 
-from __future__ import annotations
-
 import struct
 import subprocess
 from collections.abc import Iterable, Mapping

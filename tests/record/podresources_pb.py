@@ -3,8 +3,6 @@
 Numbers and types are those of k8s.io/kubelet/pkg/apis/podresources/v1 up to 1.36.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

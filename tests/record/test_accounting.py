@@ -1,7 +1,5 @@
 """What sources gave and what was appended, as numbers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

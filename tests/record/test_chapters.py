@@ -1,7 +1,5 @@
 """The file of a chapter: what is whole is read, whatever stands before, between and after it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """``collect.sh`` on a made node, and what becomes of its archive."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """What ``deploy`` gives a recorder is no more than it needs, and passes the field's own tools."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

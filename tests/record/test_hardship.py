@@ -5,8 +5,6 @@ vacuumed, its clock set, its capture deleted, its disk full. What was captured a
 whole.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import random

@@ -1,7 +1,5 @@
 """What a recorder says of itself is what Prometheus reads."""
 
-from __future__ import annotations
-
 import http.client
 import socket
 import threading

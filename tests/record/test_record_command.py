@@ -1,7 +1,5 @@
 """``kubeledger record`` as a process: killed, stopped, started again, its log rotated meanwhile."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

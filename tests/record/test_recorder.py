@@ -1,7 +1,5 @@
 """A live stream ends as its files do: whatever its pieces, its ends and the crashes on the way."""
 
-from __future__ import annotations
-
 import errno
 import gc
 import weakref

@@ -1,7 +1,5 @@
 """Which sources a recorder has, and the command with all of them at once."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

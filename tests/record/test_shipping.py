@@ -1,7 +1,5 @@
 """Shipping beside a recorder: storage that fails costs nothing but time."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What live sources give of a node is imported to the same records as that node's files."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The example of ``docs/testing.md`` runs as it stands there."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The golden recordings: what must hold holds, and each lie is found where it is."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

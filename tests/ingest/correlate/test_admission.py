@@ -1,7 +1,5 @@
 """Who was let in, who was not, and who was not put through admission."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.ingest.correlate.rejections import reason_of_message

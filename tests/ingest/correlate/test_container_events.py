@@ -1,7 +1,5 @@
 """Containers that start, die, are killed, start again or have to wait, and whose an ID is."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

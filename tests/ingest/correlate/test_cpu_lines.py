@@ -1,7 +1,5 @@
 """What a simulated CPU manager decided, as lines of each form, is read as what it was."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

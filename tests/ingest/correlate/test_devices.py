@@ -1,7 +1,5 @@
 """Device lines and checkpoints of both kubelets, and what else they may log."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Pods that are stopped as a whole: why, with how much time, and what their kills say then."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Image GC of both kubelets, and what the recordings do not show."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.ingest.correlate.context import BundleContext, IndexedEvent

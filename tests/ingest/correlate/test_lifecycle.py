@@ -1,7 +1,5 @@
 """Pods as config sources and pod lists show them, and their end."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Lines and state files of the CPU manager and the memory manager, of all versions."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 

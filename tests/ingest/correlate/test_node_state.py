@@ -1,7 +1,5 @@
 """Conditions, troubles and the shutdown of the node: what the lines of a log add up to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One kill a process, whichever of the kernel and the kubelet tells of it."""
 
-from __future__ import annotations
-
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.oom import OomAssembler
 from kubeledger.ingest.correlate.registers import SyncLoop

@@ -1,7 +1,5 @@
 """Victims, whom they made room for, and what came of it."""
 
-from __future__ import annotations
-
 from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.model.bodies.lifecycle import ContainerKilled, PodAdmitted
 from tests.ingest.feeding import DATA

@@ -1,7 +1,5 @@
 """Pulls of images: events and sync errors of all versions tell each decision once."""
 
-from __future__ import annotations
-
 import json
 
 from kubeledger.model.bodies.images import PullEnded

@@ -1,7 +1,5 @@
 """Settings belong to a process: which of a bundle's documents are whose."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

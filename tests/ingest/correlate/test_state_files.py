@@ -1,7 +1,5 @@
 """State files of claims and of what is allocated: recorded when they change, by their names."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

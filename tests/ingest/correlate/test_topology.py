@@ -1,7 +1,5 @@
 """Topology hints and affinities as 1.19 to 1.36 log them."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.ingest.correlate.context import BundleContext

@@ -1,7 +1,5 @@
 """Beats that a log lost, and those that a kubelet never made."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 import pytest

@@ -1,7 +1,5 @@
 """Ticks as the log holds them, and the transitions that follow or are logged."""
 
-from __future__ import annotations
-
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
 from tests.ingest.derive.probe_words import WORDS
 from tests.ingest.feeding import DATA

@@ -1,7 +1,5 @@
 """Transitions of logs that leave out successful ticks, or all ticks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from kubeledger.ingest.correlate.context import BundleContext

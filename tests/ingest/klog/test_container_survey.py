@@ -1,7 +1,5 @@
 """Containers are known by name from their first line on, though only their kill names them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Messages without their values: what one call writes has one shape."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.ingest.klog.account import error_shape

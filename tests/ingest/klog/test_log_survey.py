@@ -1,7 +1,5 @@
 """What a log shows about itself, also when it is one node's share of a file of several."""
 
-from __future__ import annotations
-
 from itertools import cycle, islice
 from pathlib import Path
 

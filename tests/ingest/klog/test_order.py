@@ -1,7 +1,5 @@
 """Facts and log entries in the order of time, whatever the order in which they came."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The reader of logs: forms of lines, chunks, continuation lines, accounts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from typing import Any

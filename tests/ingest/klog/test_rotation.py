@@ -1,7 +1,5 @@
 """Rotated logs of which one begins with the end of the other."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

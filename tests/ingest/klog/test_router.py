@@ -1,7 +1,5 @@
 """Routes of free text: first letters rule out only patterns that would not match."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

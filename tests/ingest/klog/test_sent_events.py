@@ -1,7 +1,5 @@
 """Events that the API server refused, or that never got there: the log is their only trace."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

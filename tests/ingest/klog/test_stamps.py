@@ -1,7 +1,5 @@
 """Stamps to time: years, zones, steps back."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

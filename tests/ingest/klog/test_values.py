@@ -1,7 +1,5 @@
 """Values of structured lines: every form klog writes them in, text and JSON alike."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

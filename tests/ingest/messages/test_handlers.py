@@ -1,7 +1,5 @@
 """The keys that handlers ask for are those that ``messages/keys.py`` names for their messages."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 from collections import Counter

@@ -1,7 +1,5 @@
 """Lines as kubelets write them are read as ``lines.txt`` says."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from functools import partial

@@ -1,7 +1,5 @@
 """The tables of messages: every row is heard, and its keys are those that are asked for."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

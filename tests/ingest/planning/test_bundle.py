@@ -1,7 +1,5 @@
 """What is found in files, directories and archives, and what is refused."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """Lists below each other, or of several kinds, in one file: each kind is read as its own list."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

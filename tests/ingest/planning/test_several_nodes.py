@@ -1,7 +1,5 @@
 """Several nodes in one file or directory: each gets its own lines, events and pods."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from itertools import chain, zip_longest

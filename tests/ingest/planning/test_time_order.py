@@ -1,7 +1,5 @@
 """Logs whose lines stand in another order than that of time."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from itertools import pairwise

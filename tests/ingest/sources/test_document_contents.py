@@ -1,7 +1,5 @@
 """What documents hold is parsed once, within a bound, and the same whether held or read again."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Rows of log stores: the same records as from the plain log, whatever they are wrapped in."""
 
-from __future__ import annotations
-
 import bz2
 import codecs
 import json

@@ -1,7 +1,5 @@
 """Values that are not what their fields should hold: nothing of them harms the ledger."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Reports of the OOM killer, in each form in which kernel logs are kept."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Archives and directories that are damaged, hostile or closed to the reader."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

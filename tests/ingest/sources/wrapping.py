@@ -1,7 +1,5 @@
 """A kubelet's log as the log stores give it: each form made of plain lines, always the same way."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

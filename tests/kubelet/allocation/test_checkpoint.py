@@ -1,7 +1,5 @@
 """What is allocated to pods, in the files of all versions: a recorded one, and broken ones."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

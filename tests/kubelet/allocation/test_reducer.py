@@ -1,7 +1,5 @@
 """State files of allocations: what a later one gives and takes."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import pytest

@@ -5,8 +5,6 @@ every outcome that the real code of that version produced. The inputs are random
 the outcomes by running that code with its clock and its neighbours scripted.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import random

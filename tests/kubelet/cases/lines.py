@@ -1,7 +1,5 @@
 """Deciding and judging lines of one subsystem, and pods of the API for them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

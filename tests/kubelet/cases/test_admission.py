@@ -1,7 +1,5 @@
 """Admission: every predicate; version boundaries; why a claim is impossible."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Back-offs of restarts against the recorded kubelet; version boundaries; reasons."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

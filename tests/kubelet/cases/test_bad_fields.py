@@ -1,7 +1,5 @@
 """What no kubelet can meet is refused, with the path of the field, in every subsystem alike."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The rule that a refuted claim about cgroup values names: request, limit, sum, clamp or gate."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

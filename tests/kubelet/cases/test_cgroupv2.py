@@ -1,7 +1,5 @@
 """cgroup v2 files against the recorded kubelet; version boundaries; bad input."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Every kind of case against what the real kubelet decided, and against what it never did."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

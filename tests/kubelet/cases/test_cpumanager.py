@@ -1,7 +1,5 @@
 """The CPU manager: version boundaries, traps, what is left to chance, and reasons."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

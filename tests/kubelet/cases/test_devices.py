@@ -1,7 +1,5 @@
 """Allocation against the recorded kubelet, and against every outcome of a second account."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import random

@@ -1,7 +1,5 @@
 """Claims on both sides of what versions changed, in orders left to chance; reasons."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

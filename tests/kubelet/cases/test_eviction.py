@@ -1,7 +1,5 @@
 """The eviction manager against the recorded kubelet; version boundaries; what is chance."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

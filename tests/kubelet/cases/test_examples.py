@@ -1,7 +1,5 @@
 """The example cases, the schemas of cases and what ``decide`` and ``judge`` do agree."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from itertools import chain, repeat

@@ -1,7 +1,5 @@
 """Image GC against recorded passes of the real kubelet; versions without recordings; bad input."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

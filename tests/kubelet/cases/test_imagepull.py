@@ -1,7 +1,5 @@
 """Image pulls: what versions do otherwise, several outcomes of one case, reasons."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

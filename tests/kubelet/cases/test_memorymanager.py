@@ -1,7 +1,5 @@
 """The memory manager: versions without recordings, starts by chance, crashes, bad claims."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

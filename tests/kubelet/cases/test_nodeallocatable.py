@@ -1,7 +1,5 @@
 """Node reservations against the recorded kubelet; percentages; bad input."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What a pod cannot ask for is refused alike by all that decide about pods, with its path."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

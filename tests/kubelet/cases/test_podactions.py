@@ -1,7 +1,5 @@
 """Actions of a sync against the recorded kubelet; version boundaries; reasons; bad input."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Cases of probe workers: recorded ones, every version, bad input, verdicts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Values of the QoS cgroups against the recorded kubelet; version boundaries; bad input."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

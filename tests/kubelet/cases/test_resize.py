@@ -1,7 +1,5 @@
 """Resizes on both sides of what versions changed that no recorded case shows; reasons."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

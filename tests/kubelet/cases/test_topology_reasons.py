@@ -1,7 +1,5 @@
 """Why hints are given, withheld or merged: the devices on the nodes, the rule of the policy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

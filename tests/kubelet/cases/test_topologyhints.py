@@ -1,7 +1,5 @@
 """Hints of the device manager against the recorded kubelet, and by version."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

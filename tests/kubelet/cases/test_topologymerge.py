@@ -1,7 +1,5 @@
 """Merged hints against the recorded kubelet, by version; bad input."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -4,8 +4,6 @@ A Guaranteed pod of one container, a Burstable one of two, a BestEffort one; the
 Guaranteed and Burstable pods is reserved in full (``--qos-reserved memory=100%``).
 """
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.cgroups.decider import PodDecision, decide_node, decide_pod, decide_qos

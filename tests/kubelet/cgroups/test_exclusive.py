@@ -1,7 +1,5 @@
 """CPUs of its own: who gets them, and that a quota goes away since 1.33."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.cgroups.decider import decide_pod

@@ -1,7 +1,5 @@
 """What no conformance case looks at: sidecars' scores, host page sizes, QoS files."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.cgroups.paths import CgroupPath, parse_cgroup_path

@@ -1,7 +1,5 @@
 """The cgroup tree is what the files last showed."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from kubeledger.kubelet.cgroups.reducer import HANDLERS, CgroupsState

@@ -1,7 +1,5 @@
 """``cpu_manager_state``: a recorded one, all forms, and broken ones."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path

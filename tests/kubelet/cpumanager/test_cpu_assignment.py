@@ -1,7 +1,5 @@
 """Which free CPUs are taken: by NUMA node, socket and core, or spread."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.cpumanager.cpu_assignment import (

@@ -1,7 +1,5 @@
 """Branches of an allocation that no conformance case reaches: bad answers, kubelet restarts."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

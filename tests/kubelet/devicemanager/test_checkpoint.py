@@ -1,7 +1,5 @@
 """Checkpoints of both kubelets, of old forms, and broken ones."""
 
-from __future__ import annotations
-
 import base64
 import json
 from pathlib import Path

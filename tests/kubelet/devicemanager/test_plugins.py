@@ -1,7 +1,5 @@
 """Plugins come and go; what the node status and the checkpoint tell of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.devicemanager.allocate import AllocateCall, decide

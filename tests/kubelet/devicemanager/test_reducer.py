@@ -1,7 +1,5 @@
 """Devices come with an allocation and go with a release."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.devicemanager.reducer import (

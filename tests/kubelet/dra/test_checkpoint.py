@@ -1,7 +1,5 @@
 """Claims in the state files of all versions, and broken files."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from zlib import crc32

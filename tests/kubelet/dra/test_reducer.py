@@ -1,7 +1,5 @@
 """Claims of pods: prepared, and let go."""
 
-from __future__ import annotations
-
 from kubeledger.kubelet.dra.reducer import HANDLERS, DraManagerState
 from kubeledger.model.bodies.devicemanager import ClaimPrepared, ClaimReleased
 from kubeledger.model.record import Body

@@ -1,7 +1,5 @@
 """What is said of a pod that is evicted."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.eviction.messages import pressure_message

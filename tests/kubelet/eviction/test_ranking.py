@@ -1,7 +1,5 @@
 """The ranking against the kubelet's comparators, written pair by pair; why one goes first."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cmp_to_key, partial
 from itertools import pairwise

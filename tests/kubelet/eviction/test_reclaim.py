@@ -1,7 +1,5 @@
 """Eviction signals to reclaim functions, by disk layout and version."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.eviction.signals import (

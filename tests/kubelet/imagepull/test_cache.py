@@ -1,7 +1,5 @@
 """Records of pulls that are kept in memory."""
 
-from __future__ import annotations
-
 from kubeledger.kubelet.imagepull.pullrecords import LRUCache
 
 

@@ -1,7 +1,5 @@
 """Credentials of pull secrets."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

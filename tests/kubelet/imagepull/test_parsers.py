@@ -1,7 +1,5 @@
 """Names of images, by version."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.imagepull.keyring import (

@@ -1,7 +1,5 @@
 """Pulls in the state: what fails, by pod, and who may use which image."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

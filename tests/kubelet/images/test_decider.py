@@ -1,7 +1,5 @@
 """Which passes are admissible: exactly those that some order of the tied images gives."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 

@@ -1,7 +1,5 @@
 """Detect passes: records come, move and go."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.images.image_gc_manager import (

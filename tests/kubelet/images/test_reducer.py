@@ -1,7 +1,5 @@
 """Image records follow the detect passes, as in the kubelet's image GC manager."""
 
-from __future__ import annotations
-
 from kubeledger.kubelet.images.reducer import (
     HANDLERS,
     GCRunState,

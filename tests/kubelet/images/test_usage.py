@@ -1,7 +1,5 @@
 """Percent and target in the kubelet's integers; sizes for people."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.images.policy import (

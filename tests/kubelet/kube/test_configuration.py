@@ -1,7 +1,5 @@
 """Values that a kubelet takes for a field, and those that it refuses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

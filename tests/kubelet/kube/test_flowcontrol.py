@@ -1,7 +1,5 @@
 """The rate limit; back-offs are in the tests of restarts and of image pulls."""
 
-from __future__ import annotations
-
 from kubeledger.kubelet.kube.flowcontrol import TokenBucket
 
 S = 1_000_000_000

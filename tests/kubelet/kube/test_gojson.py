@@ -1,7 +1,5 @@
 """Texts that are no JSON, and values of another type: Go's words for them."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Texts as Go's library reads them, with its errors."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

@@ -1,7 +1,5 @@
 """Walks over maps in every order that Go can take."""
 
-from __future__ import annotations
-
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
 
 

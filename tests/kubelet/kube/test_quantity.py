@@ -1,7 +1,5 @@
 """Quantities: named rows, and properties against an oracle of fractions."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 from math import ceil

@@ -1,7 +1,5 @@
 """Sums of requests against the quantities' own arithmetic, and the rule of init containers."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st

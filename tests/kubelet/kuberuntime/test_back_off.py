@@ -1,7 +1,5 @@
 """Back-off of restarts: what a version's settings make of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.kube.flowcontrol import BackOffPolicy

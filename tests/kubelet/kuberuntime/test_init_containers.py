@@ -1,7 +1,5 @@
 """Which pods' init containers are walked, and when they are done."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.kuberuntime.kuberuntime_container import (

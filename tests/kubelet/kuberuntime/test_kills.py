@@ -1,7 +1,5 @@
 """Why a sync kills a running container."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.kuberuntime.objects import Kill, ProbeResult, app_kill, sidecar_kill

@@ -1,7 +1,5 @@
 """Grace periods of whole pods, by version."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.eviction.decisions import eviction_override_s

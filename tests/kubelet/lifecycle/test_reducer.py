@@ -1,7 +1,5 @@
 """Pods and containers: what makes them known, moves them on, and lets them go."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import pytest

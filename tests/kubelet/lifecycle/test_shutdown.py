@@ -1,7 +1,5 @@
 """Groups and times of pods when the node shuts down."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """What errors of pods say of stages: the kubelet's words, 1.7 to 1.36."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.lifecycle.stages import (

@@ -1,7 +1,5 @@
 """``memory_manager_state``: recorded ones, the form of 1.36, and broken ones."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Who gets memory of NUMA nodes, how much, and what later containers use again."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """The kernel's choice among processes."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

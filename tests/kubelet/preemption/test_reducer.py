@@ -1,7 +1,5 @@
 """Victims stay until their pod is gone."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.preemption.reducer import (

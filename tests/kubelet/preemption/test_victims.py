@@ -1,7 +1,5 @@
 """Who is preempted: tables of the algorithm, and properties over random nodes."""
 
-from __future__ import annotations
-
 import random
 from itertools import permutations
 

@@ -1,7 +1,5 @@
 """Requests of HTTP probes and their redirects, compared with Go's net/http and net/url."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.kube.urls import URLError, parse_url, probe_url

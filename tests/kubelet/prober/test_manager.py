@@ -1,7 +1,5 @@
 """The probe manager: adding, stopping, removing, cleaning up; its pod status."""
 
-from __future__ import annotations
-
 from kubeledger.kubelet.prober.objects import Container, Probe
 from kubeledger.kubelet.prober.prober_manager import ProbeManager
 from tests.kubelet.prober.worlds import container, facts_of, pod, status, step

@@ -1,7 +1,5 @@
 """What executions mean, the events they leave, what updates cause, what kills."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.kube.gotexts import ZERO_TIME_NS, instant_ns, whole_seconds_since

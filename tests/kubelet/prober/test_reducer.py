@@ -1,7 +1,5 @@
 """Probe workers: runs, cached results, holds."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.prober.reducer import (

@@ -1,7 +1,5 @@
 """Whether a container that ended runs again: policies, rules, gates."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

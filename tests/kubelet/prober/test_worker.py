@@ -1,7 +1,5 @@
 """Steps of a probe worker: every way out, thresholds, hold, restarts."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.prober.objects import (

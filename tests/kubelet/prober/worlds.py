@@ -1,7 +1,5 @@
 """Small pods, statuses and workers for tests of the prober."""
 
-from __future__ import annotations
-
 from kubeledger.kubelet.prober.objects import (
     Container,
     ContainerStatus,

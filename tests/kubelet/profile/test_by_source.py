@@ -1,7 +1,5 @@
 """The version that is known by its source alone: what it does otherwise, and that it is told."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Feature gates that decide facts."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.profile.facts import NEWEST, OLDEST

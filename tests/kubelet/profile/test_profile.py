@@ -1,7 +1,5 @@
 """Versions resolve, facts start where they say, the parity page is current."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from functools import cache

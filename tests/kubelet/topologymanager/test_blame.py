@@ -1,7 +1,5 @@
 """Whose hints keep a pod out, and in which words."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.profile.resolve import resolve

@@ -1,7 +1,5 @@
 """Merging hints: the sort key agrees with a running comparison over every combination."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

@@ -1,7 +1,5 @@
 """Affinities by pod and container."""
 
-from __future__ import annotations
-
 from kubeledger.kubelet.topologymanager.reducer import (
     HANDLERS,
     POD_SCOPE,

@@ -1,7 +1,5 @@
 """Masks, options and set-up errors, admission in both scopes."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """Parquet history and tail together answer as the lines themselves do, whatever happened."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

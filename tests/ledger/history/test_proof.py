@@ -1,7 +1,5 @@
 """What an audit says about the history: each change of its files, fitted or not, is named."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from contextlib import ExitStack

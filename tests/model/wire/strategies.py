@@ -1,7 +1,5 @@
 """Hypothesis strategies for every body type there is, made from the types themselves."""
 
-from __future__ import annotations
-
 import types
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints

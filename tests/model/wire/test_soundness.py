@@ -1,7 +1,5 @@
 """What cannot be read back is never written."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

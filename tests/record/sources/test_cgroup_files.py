@@ -1,7 +1,5 @@
 """Snapshots of the cgroup files of both versions, in the form that an import reads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

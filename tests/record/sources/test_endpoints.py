@@ -1,7 +1,5 @@
 """The kubelet's endpoints, against a stand-in that serves a recording over HTTPS."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

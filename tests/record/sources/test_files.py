@@ -1,7 +1,5 @@
 """A log file is read to its end through every rotation: each line once, in its order."""
 
-from __future__ import annotations
-
 import gzip
 import random
 import shutil

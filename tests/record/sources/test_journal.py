@@ -1,7 +1,5 @@
 """Journald's entries, from real journal files, by the library and by the command."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

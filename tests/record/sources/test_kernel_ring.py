@@ -1,7 +1,5 @@
 """The kernel's ring buffer, stood in for by a socket that keeps records apart as it does."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The pod-resources API over a real socket, and its answers as an import reads them."""
 
-from __future__ import annotations
-
 import json
 import socket
 import sys

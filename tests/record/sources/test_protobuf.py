@@ -1,7 +1,5 @@
 """Messages of protobuf, read as protobuf's own library reads them."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any
 

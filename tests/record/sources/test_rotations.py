@@ -1,7 +1,5 @@
 """Whatever happens to a log's files: what is captured and the gaps are the whole, exactly."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import random

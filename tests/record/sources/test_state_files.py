@@ -1,7 +1,5 @@
 """State files are given when they have changed, and read every 15 seconds at most."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Admission: every predicate's refusal, and who is let in nevertheless."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from kubeledger.model.bodies.images import EvictionSignalObserved
@@ -18,6 +16,7 @@ OLD = "1.20.2"
 
 
 def asking(cpu: str | None = None, memory: str | None = None) -> dict[str, Any]:
+    """A container with requests."""
     return container(resources=requests(cpu, memory))
 
 
@@ -137,6 +136,7 @@ def node_affinity(node: World) -> Lie:
 
 @golden("admission-node-ports", *FIT, labels={"kubernetes.io/os": "linux"})
 def node_ports(node: World) -> Lie:
+    """A host port is taken."""
     web = container(ports=[{"containerPort": 80, "hostPort": 8080, "protocol": "TCP"}])
     node.pod("first", web)
     words = _predicate(

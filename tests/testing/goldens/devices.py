@@ -1,7 +1,5 @@
 """Device manager: who gets which device."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from kubeledger.model.bodies.devicemanager import (
@@ -31,6 +29,7 @@ def gpus(name: str, count: int, **fields: Any) -> dict[str, Any]:  # noqa: ANN40
 
 
 def hint(*nodes: int, preferred: bool = True) -> Hint:
+    """A hint for these nodes."""
     return Hint(numa_nodes=nodes or None, preferred=preferred)
 
 
@@ -44,6 +43,7 @@ class DeviceWorld(World):
         self.add(DevicesReported(resource=GPU, total=count, healthy=count, device_ids=ids))
 
     def ask(self, pod: str, name: str, needed: int) -> int:
+        """A container asks."""
         body = AllocationRequested(**self.of(pod), container=name, resource=GPU, needed=needed)
         return self.add(body)
 
@@ -54,6 +54,7 @@ class DeviceWorld(World):
         return self.add(body, cause=asked)
 
     def refuse(self, pod: str, needed: int, error: str, available: int | None = None) -> int:
+        """A container asks, and is refused."""
         asked = self.ask(pod, "app", needed)
         return self.add(
             AllocationFailed(
@@ -94,6 +95,7 @@ class DeviceWorld(World):
         self, pod: str, name: str | None, merged: Hint, cause: int, *, admit: bool = True,
         policy: str = "best-effort",
     ) -> int:  # fmt: skip
+        """The merged hint."""
         body = AffinityDecided(
             **self.of(pod), container=name, hint=merged, policy=policy, admit=admit
         )

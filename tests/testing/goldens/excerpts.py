@@ -1,7 +1,5 @@
 """Pieces of the two real recordings that hold a behaviour as a whole."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from functools import partial
 from typing import Any

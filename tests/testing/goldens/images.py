@@ -1,7 +1,5 @@
 """Image GC: when it runs, what goes in which order, and when it stops."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from kubeledger.kubelet.images.policy import space_removal_error
@@ -38,6 +36,7 @@ class ImageWorld(World):
         self.size = size
 
     def pass_over(self, names: str, *, used: str = "", new: str = "", pinned: str = "") -> int:
+        """A detect pass."""
         images = tuple(
             ListedImage(
                 image_id=name,
@@ -90,10 +89,12 @@ class ImageWorld(World):
         return seq
 
     def remove(self, name: str, cause: int | None = None, pass_: _Pass = "space") -> int:
+        """An image is removed."""
         body = ImageDeleted(image_id=name, size_bytes=self.size, pass_=pass_)
         return self.add(body, cause=cause)
 
     def end(self, start: int, removed: int, error: str = "") -> int:
+        """The collection ends."""
         return self.add(
             GarbageCollected(
                 usage_percent=85,
@@ -209,6 +210,7 @@ def in_use(node: ImageWorld) -> Lie:
 
 @golden("images-pinned", "1.28.0", "1.36.2")
 def pinned(node: ImageWorld) -> Lie:
+    """A pinned image stays."""
     return _kept(node, "b", pinned="b")
 
 

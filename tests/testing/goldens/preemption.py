@@ -1,7 +1,5 @@
 """Preemption: who is killed for a critical pod."""
 
-from __future__ import annotations
-
 from kubeledger.model.bodies.eviction import InsufficientResource, PodPreempted, PreemptionFailed
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected
 from tests.testing.goldens.admission import asking
@@ -15,6 +13,7 @@ ALL = ("1.20.2", "1.28.0", "1.36.2")
 
 
 def preempt(node: World, victim: str, preemptor: str, *missing: tuple[str, int]) -> int:
+    """A victim is killed."""
     given, whom = node.of(victim), node.of(preemptor)
     return node.add(
         PodPreempted(

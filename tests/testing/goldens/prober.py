@@ -1,7 +1,5 @@
 """Probes: thresholds, holds, gates, and the kills that follow."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 
@@ -20,6 +18,7 @@ ALL = ("1.20.2", "1.28.0", "1.36.2")
 
 
 def probe(period: int = 10, failure: int = 3, success: int = 1) -> dict[str, Any]:
+    """A probe of a spec."""
     return {
         "exec": {"command": ["cat", "/tmp/ok"]},
         "periodSeconds": period,
@@ -72,6 +71,7 @@ class ProbeWorld(World):
         return self.add(body, cause=tick, after=0)
 
     def kill(self, reason: str, message: str, cause: int, grace_s: int = 30) -> int:
+        """The container is killed."""
         body = ContainerKilled(**self.about, reason=reason, message=message, grace_period_s=grace_s)
         return self.add(body, cause=cause, after=0.001)
 
@@ -83,6 +83,7 @@ class ProbeWorld(World):
         return change, kill
 
     def again(self, number: int, reason: str, after: float = 1) -> int:
+        """It ends, and is started again."""
         old = self.container_id
         self.wait(after)
         died = self.died("web", old, 137 if reason.endswith("probe") else 1, self.container)

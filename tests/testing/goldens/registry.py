@@ -1,7 +1,5 @@
 """Golden recordings by name, and the lie that each is changed by."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, TypeVar
@@ -46,6 +44,7 @@ class Golden(msgspec.Struct, frozen=True):
 
     @property
     def mutated(self) -> list[Record]:
+        """The records with the lie."""
         return changed(self.records, self.lie.seq, **self.lie.fields)
 
     @property
@@ -93,5 +92,6 @@ def maker_of(world: type[W]) -> Callable[..., Callable[[Play[W]], Play[W]]]:
 
 
 def goldens() -> Iterator[Golden]:
+    """All of them."""
     for build in GOLDENS.values():
         yield build()

@@ -1,7 +1,5 @@
 """A node on which golden scenes play: its settings, its pods, and time that goes on."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -115,6 +113,7 @@ class World(Scene):
     # -- pods --------------------------------------------------------------------------------
 
     def of(self, name: str) -> dict[str, Any]:
+        """Identity of a pod."""
         return {"namespace": "default", "pod": name, "pod_uid": f"uid-{name}"}
 
     def handed(self, name: str) -> int:
@@ -130,6 +129,7 @@ class World(Scene):
         annotations: dict[str, str] | None = None,
         **spec: Any,  # noqa: ANN401 # any field of a spec
     ) -> int:
+        """A list shows the pod."""
         whole: dict[str, Any] = {
             "containers": list(containers) or [container()],
             "nodeName": self.node,
@@ -168,6 +168,7 @@ class World(Scene):
         return container_id
 
     def died(self, name: str, container_id: str, exit_code: int = 0, container: str = "app") -> int:
+        """It does no longer."""
         return self.add(
             ContainerDied(
                 **self.of(name),
@@ -179,10 +180,12 @@ class World(Scene):
         )
 
     def ended(self, name: str) -> int:
+        """The pod is gone."""
         return self.add(PodTerminated(**self.of(name)))
 
 
 def container(name: str = "app", **fields: Any) -> dict[str, Any]:  # noqa: ANN401 # any field
+    """A container of a spec."""
     return {"name": name, "image": f"{name}:1", **fields}
 
 
