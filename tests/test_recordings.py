@@ -25,29 +25,19 @@ TRUTH = Path(__file__).parent / "data" / "truth"
 COLUMNS: dict[str, tuple[str, ...]] = {
     # An admission that no line names may be dated by any line that shows it: no ts here.
     "admissions": ("namespace", "pod", "pod_uid", "admitted", "reason", "message"),
-    "preemptions": (
-        "ts", "victim_namespace", "victim_pod", "victim_uid",
-        "preemptor_namespace", "preemptor_pod", "preemptor_uid", "evicted",
-    ),
-    "device_allocations": (
-        "ts", "namespace", "pod", "pod_uid", "container", "resource", "device_ids",
-        "numa_nodes", "released_ts",
-    ),
+    "preemptions": ("ts", "victim_namespace", "victim_pod", "victim_uid", "preemptor_namespace",
+                    "preemptor_pod", "preemptor_uid", "evicted"),
+    "device_allocations": ("ts", "namespace", "pod", "pod_uid", "container", "resource",
+                           "device_ids", "numa_nodes", "released_ts"),
     "probe_ticks": ("ts", "namespace", "pod", "pod_uid", "container", "probe_type", "result"),
-    "probe_transitions": (
-        "namespace", "pod", "pod_uid", "container", "container_id", "probe_type",
-        "from_result", "to_result",
-    ),
+    "probe_transitions": ("namespace", "pod", "pod_uid", "container", "container_id", "probe_type",
+                          "from_result", "to_result"),
     "container_restarts": ("namespace", "pod", "pod_uid", "container", "reason"),
-    "image_gc_runs": (
-        "usage_percent", "high_threshold_percent", "low_threshold_percent", "bytes_to_free",
-        "bytes_freed", "images_removed", "outcome", "error",
-    ),
+    "image_gc_runs": ("usage_percent", "high_threshold_percent", "low_threshold_percent",
+                      "bytes_to_free", "bytes_freed", "images_removed", "outcome", "error"),
     "image_gc_deletions": ("ts", "image_id", "size_bytes"),
-    "cgroup_updates": (
-        "cgroup", "qos_class", "pod_uid", "cpu_shares", "cpu_quota_us", "cpu_period_us",
-        "memory_limit_bytes",
-    ),
+    "cgroup_updates": ("cgroup", "qos_class", "pod_uid", "cpu_shares", "cpu_quota_us",
+                       "cpu_period_us", "memory_limit_bytes"),
 }  # fmt: skip
 
 Imported = tuple[Ledger, dict[str, list[dict[str, Any]]]]

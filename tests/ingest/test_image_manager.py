@@ -21,16 +21,12 @@ PULLED = {
     "apiVersion": f"{GROUP}/v1beta1",
     "lastUpdatedTime": "2026-11-21T02:00:00Z",
     "imageRef": "sha256:1",
-    "credentialMapping": {
-        "x/y": {
-            "kubernetesSecrets": [
-                {"uid": "u", "namespace": "shop", "name": "s", "credentialHash": "secret"}
-            ],
-            "kubernetesServiceAccounts": [{"uid": "u", "namespace": "shop", "name": "a"}],
-        },
-        "docker.io/library/busybox": {"nodePodsAccessible": True},
-    },
-}
+    "credentialMapping": {"x/y": {"kubernetesSecrets": [{"uid": "u", "namespace": "shop",
+                                                         "name": "s", "credentialHash": "secret"}],
+                                  "kubernetesServiceAccounts": [{"uid": "u", "namespace": "shop",
+                                                                 "name": "a"}]},
+                          "docker.io/library/busybox": {"nodePodsAccessible": True}},
+}  # fmt: skip
 READ = PullRecordRead(
     api_version=f"{GROUP}/v1beta1",
     image_ref="sha256:1",

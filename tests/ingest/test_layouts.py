@@ -73,13 +73,10 @@ def only(report: ImportReport) -> NodeReport:
 
 NOTES = {
     "kind": ("kubernetes-version.txt", "v1.29.4\n", "1.29.4"),
-    "rke2": (
-        "rke2/version",
-        "rke2 version v1.24.6+rke2r1 (a1b2c3)\ngo version go1.18.6\n",
-        "1.24.6",
-    ),
+    "rke2": ("rke2/version", "rke2 version v1.24.6+rke2r1 (a1b2c3)\ngo version go1.18.6\n",
+             "1.24.6"),
     "kubelet --version": ("kubelet--version.txt", "Kubernetes v1.30.14\n", "1.30.14"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NOTES)
@@ -222,13 +219,9 @@ def runtime_answers(slice_: Slice) -> dict[str, object]:
                 found = status["containerID"].rpartition("://")[2]
                 row = {"id": found, "metadata": {"name": status["name"], "attempt": 0}}
                 containers.append(
-                    {
-                        **row,
-                        "state": "CONTAINER_RUNNING",
-                        "createdAt": "1795335076000000000",
-                        "labels": labels,
-                    }
-                )
+                    {**row, "state": "CONTAINER_RUNNING", "createdAt": "1795335076000000000",
+                     "labels": labels}
+                )  # fmt: skip
     for row in sandboxes:
         row |= {
             "metadata": {"attempt": 0},

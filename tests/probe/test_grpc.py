@@ -96,25 +96,18 @@ def probe(port: int, service: str = "", ns: int = LONG_NS) -> Attempt:
 
 ANSWERS: dict[str, tuple[Answer | None, str, str]] = {
     "SERVING": (says(b"\x08\x01"), "success", "service healthy"),
-    "NOT_SERVING": (
-        says(b"\x08\x02"), "failure", 'service unhealthy (responded with "NOT_SERVING")'
-    ),
+    "NOT_SERVING": (says(b"\x08\x02"), "failure",
+                    'service unhealthy (responded with "NOT_SERVING")'),
     "UNKNOWN": (says(b""), "failure", 'service unhealthy (responded with "UNKNOWN")'),
     "a new one": (says(b"\x08\x07"), "failure", 'service unhealthy (responded with "7")'),
-    "no answer to it": (
-        says(b"\x12\x01"), "failure",
-        "error: health rpc probe failed: rpc error: code = Internal desc = grpc: failed to "
-        "unmarshal the received message: no HealthCheckResponse",
-    ),
-    "status": (
-        aborts, "failure",
-        "error: health rpc probe failed: rpc error: code = NotFound desc = unknown service",
-    ),
-    "unimplemented": (
-        None, "failure",
-        "error: this server does not implement the grpc health protocol "
-        "(grpc.health.v1.Health): Method not found!",
-    ),
+    "no answer to it": (says(b"\x12\x01"), "failure",
+                        "error: health rpc probe failed: rpc error: code = Internal desc = grpc: "
+                        "failed to unmarshal the received message: no HealthCheckResponse"),
+    "status": (aborts, "failure",
+               "error: health rpc probe failed: rpc error: code = NotFound desc = unknown service"),
+    "unimplemented": (None, "failure",
+                      "error: this server does not implement the grpc health protocol "
+                      "(grpc.health.v1.Health): Method not found!"),
 }  # fmt: skip
 
 
@@ -193,26 +186,17 @@ def _has_no_trailers(connection: Any, stream: int, asked: list[tuple[str, str]])
     ("act", "code", "text"),
     [
         (lambda _c, _stream, _asked: None, "Unavailable", "error reading from server: EOF"),
-        (
-            lambda c, stream, _: c.send_headers(stream, WEB, end_stream=True),
-            "Unimplemented",
-            "unexpected HTTP status code received from server: 404 (Not Found); "
-            'transport: received unexpected content-type "text/html"',
-        ),
-        (
-            lambda c, stream, _: c.reset_stream(stream, 7),
-            "Unavailable",
-            "stream terminated by RST_STREAM with error code: REFUSED_STREAM",
-        ),
-        (
-            lambda c, _stream, _asked: c.close_connection(0),
-            "Unavailable",
-            'closing transport due to: connection error: desc = "error reading from server: EOF", '
-            'received prior goaway: code: NO_ERROR, debug data: ""',
-        ),
+        (lambda c, stream, _: c.send_headers(stream, WEB, end_stream=True), "Unimplemented",
+         "unexpected HTTP status code received from server: 404 (Not Found); "
+         'transport: received unexpected content-type "text/html"'),
+        (lambda c, stream, _: c.reset_stream(stream, 7), "Unavailable",
+         "stream terminated by RST_STREAM with error code: REFUSED_STREAM"),
+        (lambda c, _stream, _asked: c.close_connection(0), "Unavailable",
+         'closing transport due to: connection error: desc = "error reading from server: EOF", '
+         'received prior goaway: code: NO_ERROR, debug data: ""'),
         (_has_no_trailers, "Internal", "server closed the stream without sending trailers"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_answer_has_the_words_of_grpc_go(act: Act, code: str, text: str) -> None:
     with serve(speaks(act, then="closes")) as server:
         attempt = probe(server.port)

@@ -99,41 +99,30 @@ REPLIES: dict[str, tuple[Habit | bytes, str, str]] = {
     "reset": (resets, "failure", got("read tcp US->SERVER: read: connection reset by peer")),
     "closed": (b"", "failure", got("EOF")),
     "half a status": (b"HTTP/1.1 2", "failure", broken('malformed HTTP status code "2"')),
-    "half a header": (
-        OK + b"Content-", "failure", broken('malformed MIME header: missing colon: "Content-"')
-    ),
+    "half a header": (OK + b"Content-", "failure",
+                      broken('malformed MIME header: missing colon: "Content-"')),
     "half a head": (OK + b"A: b\r\n", "failure", broken("unexpected EOF")),
     "half a body": (OK + b"Content-Length: 100\r\n\r\nabc", "error", "unexpected EOF"),
-    "half a body of a failure": (
-        b"HTTP/1.1 500 X\r\nContent-Length: 100\r\n\r\nabc", "error", "unexpected EOF"
-    ),
+    "half a body of a failure": (b"HTTP/1.1 500 X\r\nContent-Length: 100\r\n\r\nabc", "error",
+                                 "unexpected EOF"),
     "chunks": (CHUNKED + b"3\r\nabc\r\n1;x\r\nd\r\n0\r\n\r\n", "success", "abcd"),
     "no chunk": (CHUNKED + b"zz\r\n", "error", "invalid byte in chunk length"),
     "half a chunk": (CHUNKED + b"5\r\nabc", "error", "unexpected EOF"),
     "SSH": (b"SSH-2.0-OpenSSH_9\r\n", "failure", broken(f'{NOT_HTTP} "SSH-2.0-OpenSSH_9"')),
-    "TLS": (
-        b"\x15\x03\x03\x00\x02\x02\x16", "failure",
-        broken(NOT_HTTP + r' "\x15\x03\x03\x00\x02\x02\x16"'),
-    ),
-    "bytes": (
-        b"\x00\x01\xff\xfeabc\r\n\r\n", "failure", broken(NOT_HTTP + r' "\x00\x01\xff\xfeabc"')
-    ),
-    "version": (
-        b"HTTP/1.10 200 OK\r\n\r\n", "failure", broken('malformed HTTP version "HTTP/1.10"')
-    ),
+    "TLS": (b"\x15\x03\x03\x00\x02\x02\x16", "failure",
+            broken(NOT_HTTP + r' "\x15\x03\x03\x00\x02\x02\x16"')),
+    "bytes": (b"\x00\x01\xff\xfeabc\r\n\r\n", "failure",
+              broken(NOT_HTTP + r' "\x00\x01\xff\xfeabc"')),
+    "version": (b"HTTP/1.10 200 OK\r\n\r\n", "failure",
+                broken('malformed HTTP version "HTTP/1.10"')),
     "abc": (b"HTTP/1.1 abc OK\r\n\r\n", "failure", broken('malformed HTTP status code "abc"')),
-    "folded": (
-        OK + b" x: x\r\n\r\n", "failure", broken("malformed MIME header initial line:  x: x")
-    ),
+    "folded": (OK + b" x: x\r\n\r\n", "failure",
+               broken("malformed MIME header initial line:  x: x")),
     "length": (OK + b"Content-Length: x\r\n\r\n", "failure", broken('bad Content-Length "x"')),
-    "two lengths": (
-        OK + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\nbarf", "failure",
-        broken(f'{LENGTHS} ["3" "4"]'),
-    ),
-    "encoding": (
-        OK + b"Transfer-Encoding: gzip\r\n\r\nbar", "failure",
-        broken('unsupported transfer encoding: "gzip"'),
-    ),
+    "two lengths": (OK + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\nbarf", "failure",
+                    broken(f'{LENGTHS} ["3" "4"]')),
+    "encoding": (OK + b"Transfer-Encoding: gzip\r\n\r\nbar", "failure",
+                 broken('unsupported transfer encoding: "gzip"')),
     "early hints": (b"HTTP/1.1 103 X\r\n\r\nHTTP/1.1 200 OK\n\nbar", "success", "bar"),
     "HTTP/1.0": (b"HTTP/1.0 200\r\n\r\nbar", "success", "bar"),
     "204": (b"HTTP/1.1 204 No\r\nContent-Length: 3\r\n\r\nbar", "success", ""),
@@ -356,24 +345,18 @@ MOVED = ((":status", "302"), ("location", "http://other/"))
 SHORT = ((":status", "200"), ("content-length", "9"))
 HTTP_2: dict[str, tuple[Act, str, str, str]] = {
     "200": (_says((":status", "200"), body=b"fine"), "waits", "success", "fine"),
-    "500": (
-        _says((":status", "500")), "waits", "failure", "HTTP probe failed with statuscode: 500"
-    ),
-    "302": (
-        _says(*MOVED, body=b"go"), "waits", "warning",
-        "Probe terminated redirects, Response body: go",
-    ),
-    "a body without an end": (
-        _says((":status", "200"), body=b"x" * 16000, ends=False), "waits", "success", "x" * 10240
-    ),
+    "500": (_says((":status", "500")), "waits", "failure",
+            "HTTP probe failed with statuscode: 500"),
+    "302": (_says(*MOVED, body=b"go"), "waits", "warning",
+            "Probe terminated redirects, Response body: go"),
+    "a body without an end": (_says((":status", "200"), body=b"x" * 16000, ends=False), "waits",
+                              "success", "x" * 10240),
     "a body too short": (_says(*SHORT, body=b"abc"), "waits", "error", "unexpected EOF"),
     "reset": (lambda c, n, _: c.reset_stream(n, 2), "waits", "failure", got(RESET, "https")),
-    "GOAWAY": (
-        lambda c, _n, _asked: c.close_connection(0), "closes", "failure", got(GOAWAY, "https")
-    ),
-    "half a body": (
-        _says((":status", "200"), body=b"abc", ends=False), "closes", "error", "unexpected EOF"
-    ),
+    "GOAWAY": (lambda c, _n, _asked: c.close_connection(0), "closes", "failure",
+               got(GOAWAY, "https")),
+    "half a body": (_says((":status", "200"), body=b"abc", ends=False), "closes", "error",
+                    "unexpected EOF"),
 }  # fmt: skip
 
 
@@ -403,15 +386,9 @@ def test_http_2_fields_and_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         attempt = probe(server.port, scheme="HTTPS", ns=BRIEF_NS)
     assert outcome_of(attempt, server.port) == ("failure", got(AWAITING, "https"))
     assert asked == [
-        [
-            (":authority", f"127.0.0.1:{server.port}"),
-            (":method", "GET"),
-            (":path", "/healthz"),
-            (":scheme", "https"),
-            ("user-agent", "kube-probe/1.36"),
-            ("accept", "*/*"),
-        ]
-    ]
+        [(":authority", f"127.0.0.1:{server.port}"), (":method", "GET"), (":path", "/healthz"),
+         (":scheme", "https"), ("user-agent", "kube-probe/1.36"), ("accept", "*/*")]
+    ]  # fmt: skip
 
 
 def test_without_h2_only_http_1_is_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

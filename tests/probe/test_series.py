@@ -201,18 +201,12 @@ def test_no_ip() -> None:
     ("raw", "error", "says"),
     [
         (pod({"name": "app"}), BadQuestionError, "has no probe"),
-        (
-            pod({"name": "app", "livenessProbe": {"httpGet": {"port": []}}}),
-            BadInputError,
-            "app: liv",
-        ),
-        (
-            pod({"name": "app", "livenessProbe": {"periodSeconds": "x"}}),
-            BadInputError,
-            "default/web",
-        ),
+        (pod({"name": "app", "livenessProbe": {"httpGet": {"port": []}}}), BadInputError,
+         "app: liv"),
+        (pod({"name": "app", "livenessProbe": {"periodSeconds": "x"}}), BadInputError,
+         "default/web"),
     ],
-)
+)  # fmt: skip
 def test_pods_that_cannot_be_probed(raw: dict[str, Any], error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
         run(raw)

@@ -55,15 +55,11 @@ def brief(facts: Iterable[Fact], *fields: str) -> list[tuple[Any, ...]]:
 def test_a_change_is_recorded_once() -> None:
     """Its event, the line with its condition and the fast update tell one; again says nothing."""
     lines = log(
-        [
-            (5.1, RECORDED.format("NodeNotReady")),
-            (5.2, NOT_READY),
-            (15.1, RECORDED.format("NodeNotReady")),
-            (15.2, RECORDED.format("NodeSchedulable")),
-            (40, RECORDED.format("NodeReady")),
-            (40.1, 'kubelet_node_status.go:1] "Fast updating node status as it just became ready"'),
-        ]
-    )
+        [(5.1, RECORDED.format("NodeNotReady")), (5.2, NOT_READY),
+         (15.1, RECORDED.format("NodeNotReady")), (15.2, RECORDED.format("NodeSchedulable")),
+         (40, RECORDED.format("NodeReady")),
+         (40.1, 'kubelet_node_status.go:1] "Fast updating node status as it just became ready"')]
+    )  # fmt: skip
     facts = told(ConditionsAssembler(NODE), lines)
     assert brief(facts, "condition", "status", "reason") == [
         (5, "Ready", "False", "KubeletNotReady"),
@@ -106,19 +102,13 @@ def test_old_words() -> None:
     assert brief(facts, "status", "reason") == [(3, "False", "KubeletNotReady"), (9, "True", None)]
     troubles = told(TroublesAssembler(NODE), lines)
     assert brief(troubles, "trouble", "message") == [
-        (
-            3,
-            "pleg_unhealthy",
-            "PLEG is not healthy: pleg was last seen active 3m0.3s ago; threshold is 3m0s",
-        ),
+        (3, "pleg_unhealthy",
+         "PLEG is not healthy: pleg was last seen active 3m0.3s ago; threshold is 3m0s"),
         (3, "runtime_down", "container runtime is down"),
-        (
-            9,
-            "pleg_unhealthy",
-            "PLEG is not healthy: pleg was last seen active 3m0.3s ago; threshold is 3m0s",
-        ),
+        (9, "pleg_unhealthy",
+         "PLEG is not healthy: pleg was last seen active 3m0.3s ago; threshold is 3m0s"),
         (9, "runtime_down", "container runtime is down"),
-    ]
+    ]  # fmt: skip
     assert [fact.body.passed_ts_ns is not None for fact in troubles] == [False, False, True, True]  # type: ignore[attr-defined]
 
 
@@ -204,14 +194,10 @@ def test_client_go_only_tells_what_it_says() -> None:
         "certificate has expired or is not yet valid"
     )
     lines = log(
-        [
-            (0, LISTED.format("Node", "Node", "nodes")),
-            (1, LISTED.format("Service", "Service", "services")),
-            (2, forbidden),
-            (3, expired),
-            (4, 'kubelet_node_status.go:1] "Successfully registered node" node="n"'),
-        ]
-    )
+        [(0, LISTED.format("Node", "Node", "nodes")),
+         (1, LISTED.format("Service", "Service", "services")), (2, forbidden), (3, expired),
+         (4, 'kubelet_node_status.go:1] "Successfully registered node" node="n"')]
+    )  # fmt: skip
     facts = told(TroublesAssembler(NODE), lines)
     assert brief(facts, "trouble", "count") == [
         (0, "api_unreachable", 1),
@@ -265,25 +251,16 @@ def test_the_steps_of_a_shutdown() -> None:
     known = {("shop", uid): [uid] for uid in PODS}
     assembler = ShutdownAssembler(BundleContext(node="n", pods=PODS, uids_by_name=known))
     text = log(
-        [
-            (0, MANAGER),
-            (5, ANNOUNCED.format("true")),
-            (
-                5.1,
-                'nodeshutdown_manager_linux.go:1] "Shutdown manager detected new shutdown event" '
-                'event="shutdown"',
-            ),
-            (5.2, KILLING.format("web", 17)),
-            (22, LATE + "gracePeriod=17 priority=0"),
-            (22.1, KILLING.format("db", 9)),
-            (22.2, KILLING.format("dns", 4)),
-            (
-                30,
-                'nodeshutdown_manager_linux.go:1] "Shutdown manager completed processing shutdown '
-                'event, node will shutdown shortly"',
-            ),
-        ]
-    )
+        [(0, MANAGER), (5, ANNOUNCED.format("true")),
+         (5.1,
+          'nodeshutdown_manager_linux.go:1] "Shutdown manager detected new shutdown event" '
+          'event="shutdown"'), (5.2, KILLING.format("web", 17)),
+         (22, LATE + "gracePeriod=17 priority=0"), (22.1, KILLING.format("db", 9)),
+         (22.2, KILLING.format("dns", 4)),
+         (30,
+          'nodeshutdown_manager_linux.go:1] "Shutdown manager completed processing shutdown event, '
+          'node will shutdown shortly"')]
+    )  # fmt: skip
     assert brief(told(assembler, text), "step", "priority", "grace_period_s", "pods") == [
         (5, "detected", None, None, None),
         (5, "killing", 0, 17, 1),
@@ -298,14 +275,10 @@ def test_a_shutdown_that_is_cancelled() -> None:
     words = "nodeshutdown_manager_linux.go:1] Shutdown manager "
     detected = f"{words}detected new shutdown event, isNodeShuttingDownNow: "
     text = log(
-        [
-            (1, f"{detected}false"),
-            (5, f"{detected}true"),
-            (35, f"{words}pod killing did not complete in 30s"),
-            (36, f"{detected}false"),
-            (50, f"{words}processing shutdown event"),
-        ]
-    )
+        [(1, f"{detected}false"), (5, f"{detected}true"),
+         (35, f"{words}pod killing did not complete in 30s"), (36, f"{detected}false"),
+         (50, f"{words}processing shutdown event")]
+    )  # fmt: skip
     facts = told(ShutdownAssembler(NODE), text)
     assert brief(facts, "step", "grace_period_s") == [
         (5, "detected", None),
@@ -321,13 +294,10 @@ def test_a_shutdown_that_is_cancelled() -> None:
         ("I1121 10:00:01.000001 7 a.go:1] Recording NodeReady event message for node n", True),
         ("I1121 10:00:01.000001 7 a.go:1] Node became not ready: {Type:Ready}", False),
         ('{"ts":1.1,"msg":"Recording event message for node","event":"NodeNotReady"}', False),
-        (
-            'I1121 10:00:01.000001 7 event.go:1] "Event occurred" object="n" kind="Node" '
-            'apiVersion="" type="Normal" reason="NodeReady"',
-            True,
-        ),
+        ('I1121 10:00:01.000001 7 event.go:1] "Event occurred" object="n" kind="Node" '
+         'apiVersion="" type="Normal" reason="NodeReady"', True),
     ],
-)
+)  # fmt: skip
 def test_the_independent_parser(line: str, is_ready: bool) -> None:
     assert [change.is_ready for change in ready_changes([line])] == [is_ready]
 

@@ -39,13 +39,8 @@ def event(
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"uid": uid, "name": f"web.{uid}", "namespace": "default"},
-        "involvedObject": {
-            "kind": "Pod",
-            "namespace": "default",
-            "name": "web",
-            "uid": "pod-uid",
-            "fieldPath": "spec.containers{app}",
-        },
+        "involvedObject": {"kind": "Pod", "namespace": "default", "name": "web", "uid": "pod-uid",
+                           "fieldPath": "spec.containers{app}"},
         "source": {"component": "kubelet", "host": "n"},
         "type": "Warning",
         "reason": "Unhealthy",
@@ -54,7 +49,7 @@ def event(
         "firstTimestamp": first,
         "lastTimestamp": last,
         **changes,
-    }
+    }  # fmt: skip
 
 
 def listed(*events: dict[str, Any]) -> tuple[BundleContext, list[ApiEvent]]:
@@ -85,26 +80,16 @@ def reasons(facts: list[Fact]) -> list[KubernetesEvent]:
     [
         klog("event.go", LINE),
         klog("event.go", LINE.replace(' kind="Pod"', ' fieldPath="" kind="Pod"')),
-        klog_json(
-            "record/event.go:389",
-            "Event occurred",
-            object={"name": "web", "namespace": "default"},
-            fieldPath="",
-            kind="Pod",
-            apiVersion="v1",
-            type="Warning",
-            reason="Unhealthy",
-            message=MESSAGE,
-        ),
-        klog(
-            "event.go",
-            'Event(v1.ObjectReference{Kind:"Pod", Namespace:"default", Name:"web", UID:"", '
-            'APIVersion:"v1", ResourceVersion:"7", FieldPath:""}): '
-            f"type: 'Warning' reason: 'Unhealthy' {MESSAGE}",
-        ),
+        klog_json("record/event.go:389", "Event occurred",
+                  object={"name": "web", "namespace": "default"}, fieldPath="", kind="Pod",
+                  apiVersion="v1", type="Warning", reason="Unhealthy", message=MESSAGE),
+        klog("event.go",
+             'Event(v1.ObjectReference{Kind:"Pod", Namespace:"default", Name:"web", UID:"", '
+             'APIVersion:"v1", ResourceVersion:"7", FieldPath:""}): '
+             f"type: 'Warning' reason: 'Unhealthy' {MESSAGE}"),
     ],
     ids=["1.20", "1.36", "1.36 JSON", "1.19"],
-)
+)  # fmt: skip
 def test_every_form_of_the_line(line: str) -> None:
     (fact,) = feed_log(ReasonAssembler(BundleContext(node="n"), ()), line)
     assert fact.body == KubernetesEvent(

@@ -193,27 +193,15 @@ def test_defaults_of_versions(version: str | None, flag: str, text: str, source:
         ("cpu-cfs-quota", "false", "cpuCFSQuota", False),
         ("enforce-node-allocatable", "[]", "enforceNodeAllocatable", []),
         ("manifest-url-header", "a:b,a:c", "staticPodURLHeader", {"a": ["b", "c"]}),
-        (
-            "register-with-taints",
-            "gpu=yes:NoSchedule,solo=:NoExecute",
-            "registerWithTaints",
-            [
-                {"key": "gpu", "value": "yes", "effect": "NoSchedule"},
-                {"key": "solo", "value": "", "effect": "NoExecute"},
-            ],
-        ),
-        (
-            "reserved-memory",
-            "0:hugepages-2Mi=4Mi,memory=1Gi,1:memory=1Gi",
-            "reservedMemory",
-            [
-                {"numaNode": 0, "limits": {"hugepages-2Mi": "4Mi", "memory": "1Gi"}},
-                {"numaNode": 1, "limits": {"memory": "1Gi"}},
-            ],
-        ),
+        ("register-with-taints", "gpu=yes:NoSchedule,solo=:NoExecute", "registerWithTaints",
+         [{"key": "gpu", "value": "yes", "effect": "NoSchedule"},
+          {"key": "solo", "value": "", "effect": "NoExecute"}]),
+        ("reserved-memory", "0:hugepages-2Mi=4Mi,memory=1Gi,1:memory=1Gi", "reservedMemory",
+         [{"numaNode": 0, "limits": {"hugepages-2Mi": "4Mi", "memory": "1Gi"}},
+          {"numaNode": 1, "limits": {"memory": "1Gi"}}]),
         ("reserved-memory", "what?", "reservedMemory", "what?"),
     ],
-)
+)  # fmt: skip
 def test_flags_that_were_given(flag: str, text: str, field: str, value: object) -> None:
     """They are read as their kind, and win over the file."""
     line = klog("flags.go", f'FLAG: --{flag}="{text}"')
@@ -279,27 +267,16 @@ def test_node_config_contradicts_the_file() -> None:
 
 
 TOPOLOGY = {
-    "1.20.2": (
-        klog(
-            "topology_manager.go",
-            "[topologymanager] Creating topology manager with best-effort policy per container "
-            "scope",
-        ),
-        klog(
-            "container_manager_linux.go",
-            "[topologymanager] Initializing Topology Manager with best-effort policy and "
-            "container-level scope",
-        ),
-    ),
-    "1.36.2": (
-        klog(
-            "topology_manager.go",
-            '"Creating topology manager with policy per scope" topologyPolicyName="best-effort" '
-            'topologyScopeName="container"',
-            pid=30095,
-        ),
-    ),
-}
+    "1.20.2": (klog("topology_manager.go",
+                    "[topologymanager] Creating topology manager with best-effort policy per "
+                    "container scope"),
+               klog("container_manager_linux.go",
+                    "[topologymanager] Initializing Topology Manager with best-effort policy and "
+                    "container-level scope")),
+    "1.36.2": (klog("topology_manager.go",
+                    '"Creating topology manager with policy per scope" '
+                    'topologyPolicyName="best-effort" topologyScopeName="container"', pid=30095),),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -386,35 +363,17 @@ def test_unknown_fields_of_a_file_are_kept() -> None:
 @pytest.mark.parametrize(
     ("lines", "field", "value"),
     [
-        (
-            klog(
-                "server.go",
-                '"Using cgroup driver setting received from the CRI runtime" '
-                'cgroupDriver="systemd"',
-            ),
-            "cgroupDriver",
-            "systemd",
-        ),
-        (
-            klog(
-                "server.go",
-                'After cpu setting is overwritten, KubeReserved="map[cpu:0 memory:256Mi]", '
-                'SystemReserved="map[cpu:2]"',
-            ),
-            "kubeReserved",
-            {"cpu": "0", "memory": "256Mi"},
-        ),
-        (
-            klog(
-                "server.go",
-                '"After cpu setting is overwritten" kubeReserved={"memory":"256Mi"} '
-                'systemReserved={"cpu":"2"}',
-            ),
-            "systemReserved",
-            {"cpu": "2"},
-        ),
+        (klog("server.go",
+              '"Using cgroup driver setting received from the CRI runtime" cgroupDriver="systemd"'),
+         "cgroupDriver", "systemd"),
+        (klog("server.go",
+              'After cpu setting is overwritten, KubeReserved="map[cpu:0 memory:256Mi]", '
+              'SystemReserved="map[cpu:2]"'), "kubeReserved", {"cpu": "0", "memory": "256Mi"}),
+        (klog("server.go",
+              '"After cpu setting is overwritten" kubeReserved={"memory":"256Mi"} '
+              'systemReserved={"cpu":"2"}'), "systemReserved", {"cpu": "2"}),
     ],
-)
+)  # fmt: skip
 def test_lines_that_replace_a_setting(lines: str, field: str, value: object) -> None:
     """The kubelet says that it uses something else than it was told."""
     body = settings_of(lines, config_item({field: "told"}))

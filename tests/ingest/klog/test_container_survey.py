@@ -197,14 +197,11 @@ def test_what_a_killed_container_became() -> None:
     [
         _pleg("10:00:34.000000", "ContainerDied", SANDBOX),
         klog("10:00:34.000000", "kubelet.go", '"SyncLoop DELETE" source="api" pods=["shop/a"]'),
-        klog(
-            "10:00:34.000000",
-            "pod_workers.go",
-            '"Error syncing pod, skipping" err="failed to \\"StartContainer\\" for \\"side\\" with'
-            f' ImagePullBackOff: \\"x\\"" pod="shop/a" podUID="{UID}"',
-        ),
+        klog("10:00:34.000000", "pod_workers.go",
+             '"Error syncing pod, skipping" err="failed to \\"StartContainer\\" for \\"side\\" with'
+             f' ImagePullBackOff: \\"x\\"" pod="shop/a" podUID="{UID}"'),
     ],
-)
+)  # fmt: skip
 def test_it_is_not_guessed_where_something_else_may_start(line: str) -> None:
     """Another ID of the pod ended, the pod is going, another container could not start yet."""
     assert _after_kill(line) == [None]

@@ -202,35 +202,16 @@ def carried(prefix: str, *lines: str) -> list[str]:
     [
         ([], [], (0, 0, 0, 0)),
         # The runtime cuts long lines; they are put together again, and all are counted.
-        (
-            [f"{CRI} F {NOISE}", f"{CRI} P {PROBE[:60]}", f"{CRI} F {PROBE[60:]}"],
-            [{"output": "no"}],
-            (3, 2, 1, 0),
-        ),
+        ([f"{CRI} F {NOISE}", f"{CRI} P {PROBE[:60]}", f"{CRI} F {PROBE[60:]}"], [{"output": "no"}],
+         (3, 2, 1, 0)),
         # A line of another unit neither ends nor continues the kubelet's entry.
-        (
-            [
-                *carried(JOURNAL, PROBE[:-4] + "<", "\tline 1"),
-                CONTAINERD + "level=error oops",
-                *carried(JOURNAL, "\tline 2", " >"),
-            ],
-            [{"output": "line 1\nline 2"}],
-            (5, 4, 1, 0),
-        ),
-        (
-            [*carried(JOURNAL, *BLOCK[:2]), CONTAINERD + "    at main.go", JOURNAL + BLOCK[3]],
-            [CAT],
-            (4, 3, 1, 0),
-        ),
+        ([*carried(JOURNAL, PROBE[:-4] + "<", "\tline 1"), CONTAINERD + "level=error oops",
+          *carried(JOURNAL, "\tline 2", " >")], [{"output": "line 1\nline 2"}], (5, 4, 1, 0)),
+        ([*carried(JOURNAL, *BLOCK[:2]), CONTAINERD + "    at main.go", JOURNAL + BLOCK[3]], [CAT],
+         (4, 3, 1, 0)),
         # MicroShift names the component before each entry.
-        (
-            [
-                f"{MICROSHIFT}service-manager {PROBE.replace('.296376', '.396376')}",
-                f"{MICROSHIFT}kubelet {PROBE}",
-            ],
-            [{"output": "no"}],
-            (2, 1, 1, 0),
-        ),
+        ([f"{MICROSHIFT}service-manager {PROBE.replace('.296376', '.396376')}",
+          f"{MICROSHIFT}kubelet {PROBE}"], [{"output": "no"}], (2, 1, 1, 0)),
         # What looks like a prefix inside the values of a bare log is none.
         ([NOISE, PROBE.replace('"no"', f'"{QUOTED}"')], [{"output": QUOTED}], (2, 1, 1, 0)),
         # A prefix without a header after it proves no klog line.
@@ -239,11 +220,8 @@ def carried(prefix: str, *lines: str) -> list[str]:
         ([f"{HEADLESS}I1121 02:52:41.296376 8337 prober.go] x"], [], (1, 0, 0, 1)),
         ([f"{HEADLESS}said I1121 02:52:41.296376 8337 prober.go:107] x"], [], (1, 0, 0, 1)),
         # A block belongs to its entry, whatever its lines look like.
-        (
-            [*BLOCK, NOISE],
-            [{"output": f"cat: no such file\n{BLOCK[2].strip()}", "extra": "x"}],
-            (5, 4, 1, 0),
-        ),
+        ([*BLOCK, NOISE], [{"output": f"cat: no such file\n{BLOCK[2].strip()}", "extra": "x"}],
+         (5, 4, 1, 0)),
         # Its lines have the prefix of the line that opened it.
         *(
             (carried(prefix, NOISE, *BLOCK[:2], BLOCK[3]), [CAT], (4, 3, 1, 0))
@@ -266,28 +244,19 @@ def carried(prefix: str, *lines: str) -> list[str]:
         # A log cut inside a block: the next header begins a new entry.
         ([*BLOCK[:2], PROBE], [{"output": CAT["output"]}, {"output": "no"}], (3, 3, 0, 0)),
         # A log that went through grep has only the lines that open blocks.
-        (
-            [BLOCK[0], BLOCK[0].replace(".296376", ".296377"), NOISE],
-            [{"output": None}, {"output": None}],
-            (3, 2, 1, 0),
-        ),
+        ([BLOCK[0], BLOCK[0].replace(".296376", ".296377"), NOISE],
+         [{"output": None}, {"output": None}], (3, 2, 1, 0)),
         # A foreign line is counted on its own, and the block goes on.
         ([*BLOCK[:2], "Failed to connect to bus: Host is down", BLOCK[3]], [CAT], (4, 3, 1, 0)),
         # A carriage return is no part of a value.
-        (
-            [f"{line}\r" for line in (NOISE, PROBE, BLOCK[0], "\tx", " >")],
-            [{"output": "no"}, {"output": "x"}],
-            (5, 4, 1, 0),
-        ),
+        ([f"{line}\r" for line in (NOISE, PROBE, BLOCK[0], "\tx", " >")],
+         [{"output": "no"}, {"output": "x"}], (5, 4, 1, 0)),
         # The container GC names no container: each one that goes has a line of its own.
         ([f"I{HEAD} container_gc.go:85] attempting to delete unused containers"], [], (1, 0, 1, 0)),
-        (
-            [f'I{HEAD} container_gc.go:85] "Attempting to delete unused containers"'],
-            [],
-            (1, 0, 1, 0),
-        ),
+        ([f'I{HEAD} container_gc.go:85] "Attempting to delete unused containers"'], [],
+         (1, 0, 1, 0)),
     ],
-)
+)  # fmt: skip
 def test_lines_and_their_entries(
     lines: list[str], values: list[dict[str, Any]], counts: tuple[int, int, int, int]
 ) -> None:

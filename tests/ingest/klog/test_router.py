@@ -93,14 +93,11 @@ def test_what_is_remembered() -> None:
     [
         ('got {size:int} of "{image}" {}', 'got -5 of "a b" now', {"size": -5, "image": "a b"}),
         ("pods: {pods:list} left", "pods: [a b] left", {"pods": "[a b]"}),
-        (
-            "{pod:pod} failed: {error}",
-            "a_b(c) failed: no\nway",
-            {"pod": "a_b(c)", "error": "no\nway"},
-        ),
+        ("{pod:pod} failed: {error}", "a_b(c) failed: no\nway",
+         {"pod": "a_b(c)", "error": "no\nway"}),
         ("at {one} and ({two})", "at 1 and (2)", {"one": "1", "two": "2"}),
     ],
-)
+)  # fmt: skip
 def test_templates(words: str, message: str, values: dict[str, object]) -> None:
     """A value ends before the letter that stands behind it in the template."""
     route = router(text("x.go", words, to="It happened", why="it")).free_text("x.go", message)

@@ -33,35 +33,21 @@ def test_a_recorded_file() -> None:
 @pytest.mark.parametrize(
     ("data", "pods", "fits"),
     [
-        (
-            packed({"entries": {"u": {"ContainerResources": {"c": ONE_CPU}}}}),
-            {"u": PodResources(containers={"c": ResourceAmounts(requests={"cpu": "1"})})},
-            True,
-        ),
-        (
-            packed({"entries": {"u": {"ContainerResources": None, "PodLevelResources": ONE_CPU}}}),
-            {"u": PodResources(containers={}, pod_level=ResourceAmounts(requests={"cpu": "1"}))},
-            True,
-        ),
-        (
-            packed({"allocationEntries": {"u": {"c": {"limits": {"memory": "1Gi"}}}}}),
-            {"u": PodResources(containers={"c": ResourceAmounts(limits={"memory": "1Gi"})})},
-            True,
-        ),
-        (
-            {
-                "allocationEntries": {"u": {"c": {"cpu": "1"}}},
-                "resizeStatusEntries": {"u": "Deferred"},
-                "checksum": 7,
-            },
-            {"u": PodResources(containers={"c": ResourceAmounts(requests={"cpu": "1"})})},
-            None,
-        ),
+        (packed({"entries": {"u": {"ContainerResources": {"c": ONE_CPU}}}}),
+         {"u": PodResources(containers={"c": ResourceAmounts(requests={"cpu": "1"})})}, True),
+        (packed({"entries": {"u": {"ContainerResources": None, "PodLevelResources": ONE_CPU}}}),
+         {"u": PodResources(containers={}, pod_level=ResourceAmounts(requests={"cpu": "1"}))},
+         True),
+        (packed({"allocationEntries": {"u": {"c": {"limits": {"memory": "1Gi"}}}}}),
+         {"u": PodResources(containers={"c": ResourceAmounts(limits={"memory": "1Gi"})})}, True),
+        ({"allocationEntries": {"u": {"c": {"cpu": "1"}}}, "resizeStatusEntries": {"u": "Deferred"},
+          "checksum": 7},
+         {"u": PodResources(containers={"c": ResourceAmounts(requests={"cpu": "1"})})}, None),
         (packed({}), {}, True),
         (packed({}) | {"checksum": 1}, {}, False),
     ],
     ids=["1.33", "1.36", "1.32", "1.27", "empty", "checksum"],
-)
+)  # fmt: skip
 def test_forms_of_all_versions(
     data: dict[str, Any], pods: dict[str, PodResources], fits: bool | None
 ) -> None:
@@ -79,16 +65,12 @@ def test_forms_of_all_versions(
         ({"data": 1, "checksum": 1}, "data is not a string"),
         (packed({"entries": {"u": []}}), "an entry is not a JSON object"),
         (packed({"entries": {"u": {"ContainerResources": {"c": 1}}}}), "resources is not"),
-        (
-            packed({"entries": {"u": {"ContainerResources": {"c": {"limits": {"cpu": 1}}}}}}),
-            "cpu is not a string",
-        ),
-        (
-            packed({"entries": {"u": {"ContainerResources": {"c": {"limits": {"cpu": "much"}}}}}}),
-            "cpu is not a quantity",
-        ),
+        (packed({"entries": {"u": {"ContainerResources": {"c": {"limits": {"cpu": 1}}}}}}),
+         "cpu is not a string"),
+        (packed({"entries": {"u": {"ContainerResources": {"c": {"limits": {"cpu": "much"}}}}}}),
+         "cpu is not a quantity"),
     ],
-)
+)  # fmt: skip
 def test_a_broken_file_is_named(data: object, problem: str) -> None:
     with pytest.raises(MalformedCheckpointError, match=problem):
         read_pods_state(data, "allocated")

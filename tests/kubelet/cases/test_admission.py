@@ -56,24 +56,19 @@ def admitted(*victims: str) -> dict[str, Any]:
         pytest.param(pod(requests={"cpu": "4"}), "", id="just fits"),
         pytest.param(pod(requests={"cpu": "4001m"}), "OutOfcpu", id="cpu"),
         pytest.param(pod(requests={"memory": "9Gi"}), "OutOfmemory", id="memory"),
-        pytest.param(
-            pod(requests={"ephemeral-storage": "11Gi"}),
-            "OutOfephemeral-storage",
-            id="ephemeral storage",
-        ),
-        pytest.param(
-            pod(requests={"hugepages-2Mi": "2Mi"}), "OutOfhugepages-2Mi", id="hugepages unlisted"
-        ),
+        pytest.param(pod(requests={"ephemeral-storage": "11Gi"}), "OutOfephemeral-storage",
+                     id="ephemeral storage"),
+        pytest.param(pod(requests={"hugepages-2Mi": "2Mi"}), "OutOfhugepages-2Mi",
+                     id="hugepages unlisted"),
         pytest.param(pod(requests={"example.com/gpu": "1"}), "", id="cluster-level resource"),
         pytest.param(pod(requests={"cpu": "1"}, overhead={"cpu": "4"}), "OutOfcpu", id="overhead"),
-        pytest.param(
-            pod(overhead={"cpu": "5"}), "OutOfcpu", id="overhead of a pod without request"
-        ),
+        pytest.param(pod(overhead={"cpu": "5"}), "OutOfcpu",
+                     id="overhead of a pod without request"),
         pytest.param(pod(nodeSelector={"zone": "b"}), "NodeAffinity", id="nodeSelector"),
         pytest.param(pod(nodeName="n2"), "NodeName", id="node name"),
         pytest.param(pod(nodeName="n2", nodeSelector={"zone": "b"}), "NodeAffinity", id="order"),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("version", ["1.19.0", "1.23.17", "1.27.3", "1.31.0", "1.36.2"])
 def test_predicates(version: str, a_pod: dict[str, Any], expected: str) -> None:
     outcome = LINES.decided(version, case(a_pod))

@@ -209,24 +209,15 @@ UNAVAILABLE = "requested number of devices unavailable for"
 @pytest.mark.parametrize(
     ("inits", "limits", "claims", "why"),
     [
-        pytest.param(
-            {GPU: "2"},
-            [{GPU: "1"}],
-            [("", {GPU: {"0": ["d0", "d1"]}}), ("", {GPU: {"1": ["d2"]}})],
-            "step 2: device d2, available, was taken while d0, reusable, was left",
-            id="free, but not reusable",
-        ),
-        pytest.param(
-            {GPU: "2"},
-            [{GPU: "1"}, {GPU: "3"}],
-            [
-                ("", {GPU: {"0": ["d0"], "1": ["d2"]}}),
-                ("", {GPU: {"1": ["d2"]}}),
-                ("", {GPU: {"0": ["d1"], "1": ["d2", "d3"]}}),
-            ],
-            "step 3: device d2, held by container c0, was taken while d0, reusable, was left",
-            id="held by another container of the pod",
-        ),
+        pytest.param({GPU: "2"}, [{GPU: "1"}],
+                     [("", {GPU: {"0": ["d0", "d1"]}}), ("", {GPU: {"1": ["d2"]}})],
+                     "step 2: device d2, available, was taken while d0, reusable, was left",
+                     id="free, but not reusable"),
+        pytest.param({GPU: "2"}, [{GPU: "1"}, {GPU: "3"}],
+                     [("", {GPU: {"0": ["d0"], "1": ["d2"]}}), ("", {GPU: {"1": ["d2"]}}),
+                      ("", {GPU: {"0": ["d1"], "1": ["d2", "d3"]}})],
+                     "step 3: device d2, held by container c0, was taken while d0, reusable, was "
+                     "left", id="held by another container of the pod"),
         pytest.param(
             {},
             [{GPU: "1", NIC: "3"}],
@@ -235,59 +226,35 @@ UNAVAILABLE = "requested number of devices unavailable for"
             f"with: {UNAVAILABLE} {NIC}. Requested: 3, Available: 2",
             id="devices of the limit that failed",
         ),
-        pytest.param(
-            {},
-            [{GPU: "1", "cpu": "1"}],
-            [("", {}), (f"{UNAVAILABLE} {GPU}. Requested: 1, Available: 0", {})],
-            f"step 2: no limit of container c0 fails with '{UNAVAILABLE} {GPU}. Requested: 1, "
-            f"Available: 0': 1 {GPU} can be granted",
-            id="an error where none is",
-        ),
-        pytest.param(
-            {},
-            [{GPU: "5"}],
-            [("", {}), (f"{UNAVAILABLE} {GPU}. Requested: 5, Available: 3", {})],
-            f"step 2: the kubelet fails here with '{UNAVAILABLE} {GPU}. Requested: 5, Available: 4'"
-            f", not with '{UNAVAILABLE} {GPU}. Requested: 5, Available: 3'",
-            id="another error",
-        ),
-        pytest.param(
-            {},
-            [{GPU: "5", NIC: "1"}],
-            [("", {}), ("", {NIC: {"-1": ["d0"]}})],
-            f"step 2: the kubelet fails here with: {UNAVAILABLE} {GPU}. Requested: 5, Available: 4",
-            id="no error where one is",
-        ),
-        pytest.param(
-            {},
-            [{GPU: "1"}],
-            [("", {}), ("", {GPU: {"1": ["d0"]}})],
-            f"step 2: container c0 holds d0 of {GPU} under NUMA node 0, not nothing",
-            id="another NUMA node",
-        ),
-        pytest.param(
-            {},
-            [{GPU: "1"}],
-            [("", {}), ("", {})],
-            f"step 2: the limit of 1 {GPU} is granted, but no device is held",
-            id="nothing held",
-        ),
-        pytest.param(
-            {},
-            [{GPU: "1"}],
-            [("", {}), ("", {GPU: {"0": ["d0"], "1": []}})],
-            f"step 2: container c0 holds nothing of {GPU} under NUMA node 1, not an empty list",
-            id="a list of nothing",
-        ),
-        pytest.param(
-            {},
-            [{GPU: "1", NIC: "3"}],
-            [("", {}), (f"{UNAVAILABLE} {NIC}. Requested: 3, Available: 2", {GPU: {"0": []}})],
-            f"step 2: the limit of 1 {GPU} is granted, but no device is held",
-            id="a list of nothing before an error",
-        ),
+        pytest.param({}, [{GPU: "1", "cpu": "1"}],
+                     [("", {}), (f"{UNAVAILABLE} {GPU}. Requested: 1, Available: 0", {})],
+                     f"step 2: no limit of container c0 fails with '{UNAVAILABLE} {GPU}. "
+                     f"Requested: 1, Available: 0': 1 {GPU} can be granted",
+                     id="an error where none is"),
+        pytest.param({}, [{GPU: "5"}],
+                     [("", {}), (f"{UNAVAILABLE} {GPU}. Requested: 5, Available: 3", {})],
+                     f"step 2: the kubelet fails here with '{UNAVAILABLE} {GPU}. Requested: 5, "
+                     f"Available: 4', not with '{UNAVAILABLE} {GPU}. Requested: 5, Available: 3'",
+                     id="another error"),
+        pytest.param({}, [{GPU: "5", NIC: "1"}], [("", {}), ("", {NIC: {"-1": ["d0"]}})],
+                     f"step 2: the kubelet fails here with: {UNAVAILABLE} {GPU}. Requested: 5, "
+                     f"Available: 4", id="no error where one is"),
+        pytest.param({}, [{GPU: "1"}], [("", {}), ("", {GPU: {"1": ["d0"]}})],
+                     f"step 2: container c0 holds d0 of {GPU} under NUMA node 0, not nothing",
+                     id="another NUMA node"),
+        pytest.param({}, [{GPU: "1"}], [("", {}), ("", {})],
+                     f"step 2: the limit of 1 {GPU} is granted, but no device is held",
+                     id="nothing held"),
+        pytest.param({}, [{GPU: "1"}], [("", {}), ("", {GPU: {"0": ["d0"], "1": []}})],
+                     f"step 2: container c0 holds nothing of {GPU} under NUMA node 1, not an empty "
+                     f"list", id="a list of nothing"),
+        pytest.param({}, [{GPU: "1", NIC: "3"}],
+                     [("", {}),
+                      (f"{UNAVAILABLE} {NIC}. Requested: 3, Available: 2", {GPU: {"0": []}})],
+                     f"step 2: the limit of 1 {GPU} is granted, but no device is held",
+                     id="a list of nothing before an error"),
     ],
-)
+)  # fmt: skip
 def test_why_names_the_true_fault(
     inits: dict[str, str],
     limits: list[dict[str, str]],

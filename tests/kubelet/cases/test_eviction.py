@@ -359,54 +359,30 @@ def test_inodes_are_ranked_with_the_request_of_bytes() -> None:
     ("settings", "errors"),
     [
         ({"evictionHard": {"memory.free": "1"}}, ["unsupported eviction signal memory.free"]),
-        (
-            {"evictionHard": {"memory.available": "x%"}},
-            ['strconv.ParseFloat: parsing "x": invalid syntax'],
-        ),
-        (
-            {"evictionHard": {"memory.available": "1e99%"}},
-            ['strconv.ParseFloat: parsing "1e99": value out of range'],
-        ),
-        (
-            {"evictionHard": {"memory.available": "-1%", "nodefs.available": "101%"}},
-            [
-                "eviction percentage threshold memory.available must be >= 0%: -1%",
-                "eviction percentage threshold nodefs.available must be <= 100%: 101%",
-            ],
-        ),
-        (
-            {"evictionHard": {"memory.available": "0"}},
-            ["eviction threshold memory.available must be positive: 0"],
-        ),
-        (
-            {"evictionSoft": {"memory.available": "5%", "pid.available": "5%"}},
-            [
-                "grace period must be specified for the soft eviction threshold memory.available",
-                "grace period must be specified for the soft eviction threshold pid.available",
-            ],
-        ),
-        (
-            {"evictionSoftGracePeriod": {"memory.available": "10"}},
-            ['time: missing unit in duration "10"'],
-        ),
-        (
-            {"evictionSoftGracePeriod": {"memory.available": "1d"}},
-            ['time: unknown unit "d" in duration "1d"'],
-        ),
-        (
-            {"evictionSoftGracePeriod": {"memory.available": "-1s"}},
-            ["invalid eviction grace period specified: -1s, must be a positive value"],
-        ),
-        (
-            {"evictionMinimumReclaim": {"memory.available": "0%"}},
-            ["eviction percentage minimum reclaim memory.available must be positive: 0%"],
-        ),
-        (
-            {"evictionMinimumReclaim": {"memory.available": "-1"}},
-            ["negative eviction minimum reclaim specified for memory.available"],
-        ),
+        ({"evictionHard": {"memory.available": "x%"}},
+         ['strconv.ParseFloat: parsing "x": invalid syntax']),
+        ({"evictionHard": {"memory.available": "1e99%"}},
+         ['strconv.ParseFloat: parsing "1e99": value out of range']),
+        ({"evictionHard": {"memory.available": "-1%", "nodefs.available": "101%"}},
+         ["eviction percentage threshold memory.available must be >= 0%: -1%",
+          "eviction percentage threshold nodefs.available must be <= 100%: 101%"]),
+        ({"evictionHard": {"memory.available": "0"}},
+         ["eviction threshold memory.available must be positive: 0"]),
+        ({"evictionSoft": {"memory.available": "5%", "pid.available": "5%"}},
+         ["grace period must be specified for the soft eviction threshold memory.available",
+          "grace period must be specified for the soft eviction threshold pid.available"]),
+        ({"evictionSoftGracePeriod": {"memory.available": "10"}},
+         ['time: missing unit in duration "10"']),
+        ({"evictionSoftGracePeriod": {"memory.available": "1d"}},
+         ['time: unknown unit "d" in duration "1d"']),
+        ({"evictionSoftGracePeriod": {"memory.available": "-1s"}},
+         ["invalid eviction grace period specified: -1s, must be a positive value"]),
+        ({"evictionMinimumReclaim": {"memory.available": "0%"}},
+         ["eviction percentage minimum reclaim memory.available must be positive: 0%"]),
+        ({"evictionMinimumReclaim": {"memory.available": "-1"}},
+         ["negative eviction minimum reclaim specified for memory.available"]),
     ],
-)
+)  # fmt: skip
 def test_settings_that_are_refused(settings: Json, errors: list[str]) -> None:
     """In the kubelet's words; of several any comes first."""
     case_input = case(FINE, **settings)
@@ -499,17 +475,14 @@ ONE_GIB: Json = {"limits": {"ephemeral-storage": "1Gi"}}
         ("1.36.2", [{}, ONE_GIB, HALF], None, "1Gi"),
         ("1.36.2", [HALF | {"restartPolicy": "Always"}], None, "1Gi"),
         ("1.27.0", [HALF | {"restartPolicy": "Always"}], None, "512Mi"),
-        (
-            "1.36.2",
-            [HALF | {"restartPolicy": "Always"}, HALF | {"restartPolicy": "Always"}, ONE_GIB],
-            None,
-            "2Gi",
-        ),
+        ("1.36.2",
+         [HALF | {"restartPolicy": "Always"}, HALF | {"restartPolicy": "Always"}, ONE_GIB], None,
+         "2Gi"),
         ("1.36.2", [HALF | {"restartPolicy": "Always"}, {}], None, "1Gi"),
         ("1.36.2", [], "256Mi", "768Mi"),
         ("1.36.2", [ONE_GIB], "256Mi", "1280Mi"),
     ],
-)
+)  # fmt: skip
 def test_the_storage_limit_of_a_pod(
     version: str, inits: list[Json], overhead: str | None, limit: str
 ) -> None:

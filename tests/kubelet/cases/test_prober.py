@@ -15,15 +15,10 @@ def case(**changes: object) -> dict[str, Any]:
     """A liveness worker with threshold 2 and three ticks: failure, failure, not asked."""
     status = {
         "phase": "Running",
-        "containerStatuses": [
-            {
-                "name": "app",
-                "containerID": CONTAINER_ID,
-                "state": {"running": {"startedAt": "2026-01-05T08:00:00Z"}},
-                "started": True,
-            }
-        ],
-    }
+        "containerStatuses": [{"name": "app", "containerID": CONTAINER_ID,
+                               "state": {"running": {"startedAt": "2026-01-05T08:00:00Z"}},
+                               "started": True}],
+    }  # fmt: skip
     probe = {"failureThreshold": 2, "successThreshold": 1}
     return {
         "pod": {
@@ -95,12 +90,8 @@ def met(container_id: str, **state: object) -> dict[str, Any]:
         (1, "result", "Failure", "nothing is stored: the streak is below the threshold"),
         (2, "attempts", 1, "execution 2 came to failure, and only an error is tried again"),
         (2, "result", "Success", "the threshold is reached"),
-        (
-            2,
-            "resultRun",
-            2,
-            "the threshold is reached, and the run begins anew when the worker goes on hold",
-        ),
+        (2, "resultRun", 2,
+         "the threshold is reached, and the run begins anew when the worker goes on hold"),
         (2, "onHold", False, "the threshold is reached"),
         (3, "onHold", False, "the worker is on hold until there is a new container"),
         (4, "onHold", True, "there is a new container, which ends the hold"),
@@ -109,25 +100,16 @@ def met(container_id: str, **state: object) -> dict[str, Any]:
         (5, "attempts", 1, "an error is tried again, but not after 3 executions"),
         (5, "resultRun", 1, "the probe errored, which is thrown away"),
         (6, "updates", [], "the container does not run, which is cached as a failure"),
-        (
-            6,
-            "continue",
-            False,
-            "nothing here ends a worker: the container does not run, which is cached as a failure",
-        ),
-        (
-            7,
-            "updates",
-            [{"containerID": "c://2", "result": "Failure"}],
-            "the container does not "
-            "run, which is cached as a failure, but Failure was cached before",
-        ),
+        (6, "continue", False,
+         "nothing here ends a worker: the container does not run, which is cached as a failure"),
+        (7, "updates", [{"containerID": "c://2", "result": "Failure"}],
+         "the container does not run, which is cached as a failure, but Failure was cached before"),
         (8, "resultRun", 2, "Success comes after Failure, so a new run begins"),
         (8, "onHold", True, "Success of a liveness probe does not end the probing"),
         (9, "resultRun", 1, "this is one more Success in a row after 1"),
         (10, "continue", True, "the pod is terminated"),
     ],
-)
+)  # fmt: skip
 def test_why_names_the_cause_of_what_differs(
     index: int, field: str, claimed: object, because: str
 ) -> None:

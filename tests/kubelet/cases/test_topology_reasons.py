@@ -22,52 +22,28 @@ def claim(*reported: tuple[list[int], bool]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("case_input", "reported", "why"),
     [
-        (
-            hints.case([0], [1], [1], of_pod=TWO),
-            claim(([0], True)),
-            "hint 1 for example.com/gpu is nodes [1], preferred: 1 device available on nodes [0], "
-            "2 requested",
-        ),
-        (
-            hints.case([0], [1], [1], of_pod=TWO),
-            claim(([1], False)),
-            "hint 1 for example.com/gpu is nodes [1], preferred: 2 devices available there, "
-            "2 requested, and no smaller set of nodes has 2 devices, used or not",
-        ),
-        (
-            hints.case([0], [1], [1], of_pod=TWO),
-            claim(([1], True), ([0, 1], True)),
-            "hint 2 for example.com/gpu is nodes [0, 1], not preferred: 3 devices available there, "
-            "2 requested, but a smaller set of nodes has 2 devices, used or not",
-        ),
-        (
-            hints.case([0], [1], [1], of_pod=TWO),
-            claim(([1], True), ([0, 1], False), ([2], False)),
-            "there are only 2 hints for example.com/gpu: hints are made of the nodes [0, 1]",
-        ),
-        (
-            hints.case([0]),
-            claim(([0, 0], True)),
-            "hint 1 for example.com/gpu is nodes [0], preferred: the nodes of a hint are listed in "
-            "ascending order, each once",
-        ),
-        (
-            hints.case([0], [1], of_pod=FIVE),
-            claim(([0], True)),
-            "there is no hint for example.com/gpu: 2 devices free, 5 requested",
-        ),
-        (
-            hints.case(None),
-            claim(([0], True)),
-            "example.com/gpu has no preference for NUMA nodes: none of its devices has a topology",
-        ),
-        (
-            hints.case([0]),
-            None,
-            "example.com/gpu has a preference for NUMA nodes: one of its devices has a topology",
-        ),
+        (hints.case([0], [1], [1], of_pod=TWO), claim(([0], True)),
+         "hint 1 for example.com/gpu is nodes [1], preferred: 1 device available on nodes [0], 2 "
+         "requested"),
+        (hints.case([0], [1], [1], of_pod=TWO), claim(([1], False)),
+         "hint 1 for example.com/gpu is nodes [1], preferred: 2 devices available there, 2 "
+         "requested, and no smaller set of nodes has 2 devices, used or not"),
+        (hints.case([0], [1], [1], of_pod=TWO), claim(([1], True), ([0, 1], True)),
+         "hint 2 for example.com/gpu is nodes [0, 1], not preferred: 3 devices available there, 2 "
+         "requested, but a smaller set of nodes has 2 devices, used or not"),
+        (hints.case([0], [1], [1], of_pod=TWO), claim(([1], True), ([0, 1], False), ([2], False)),
+         "there are only 2 hints for example.com/gpu: hints are made of the nodes [0, 1]"),
+        (hints.case([0]), claim(([0, 0], True)),
+         "hint 1 for example.com/gpu is nodes [0], preferred: the nodes of a hint are listed in "
+         "ascending order, each once"),
+        (hints.case([0], [1], of_pod=FIVE), claim(([0], True)),
+         "there is no hint for example.com/gpu: 2 devices free, 5 requested"),
+        (hints.case(None), claim(([0], True)),
+         "example.com/gpu has no preference for NUMA nodes: none of its devices has a topology"),
+        (hints.case([0]), None,
+         "example.com/gpu has a preference for NUMA nodes: one of its devices has a topology"),
     ],
-)
+)  # fmt: skip
 def test_why_a_hint(case_input: dict[str, Any], reported: object, why: str) -> None:
     """The first hint that differs, with the devices behind it."""
     outcome = {"steps": [{"hints": {GPU: reported}}]}
@@ -96,60 +72,34 @@ CLOSEST = {"numaDistances": FAR, "preferClosestNUMANodes": True}
     [
         ("1.36.2", merge.case("none"), "this policy collects no hints"),
         ("1.36.2", merge.case("restricted", [hint(0)]), "no other combination is preferred"),
-        (
-            "1.36.2",
-            merge.case("restricted", [hint(0), hint(1)]),
-            "of the preferred combinations it has the fewest nodes, then the lowest",
-        ),
-        (
-            "1.36.2",
-            merge.case("best-effort", [hint(0, 1), hint(0, 2)], **CLOSEST),
-            "of the preferred combinations it has the fewest nodes, then the nearest to each "
-            "other, then the lowest",
-        ),
-        (
-            "1.36.2",
-            merge.case("best-effort", [hint(0)], [hint(1)]),
-            "no combination has a node in common, which leaves all nodes, not preferred",
-        ),
-        (
-            "1.36.2",
-            merge.case("best-effort", [hint(0)], [hint(0, 1)]),
-            "no combination is of hints that are all preferred and name the same nodes, so the "
-            "nearest to 2 nodes wins, what the neediest resource requires",
-        ),
-        (
-            "1.23.0",
-            merge.case("best-effort", [hint(0, preferred=False)], [hint(0, 1)]),
-            "no combination is of hints that are all preferred, so the fewest nodes win, then the "
-            "lowest",
-        ),
-        (
-            "1.36.2",
-            merge.case("best-effort", [hint(0, preferred=False)], [hint(0, preferred=False)]),
-            "no combination is of hints that are all preferred and name the same nodes, so the "
-            "nearest to 1 node wins, what the neediest resource requires",
-        ),
-        (
-            "1.36.2",
-            merge.case("single-numa-node", [hint(0), hint(1)], **CLOSEST),
-            "of preferred hints of one node, or of any, of the preferred combinations it has the "
-            "fewest nodes, then the lowest",
-        ),
-        (
-            "1.36.2",
-            merge.case("single-numa-node", [hint(0, 1)]),
-            "of preferred hints of one node, or of any, no combination has a node in common, which "
-            "leaves all nodes, not preferred",
-        ),
-        (
-            "1.36.2",
-            merge.case("single-numa-node"),
-            "of preferred hints of one node, or of any, all combine to all nodes, which is given "
-            "as any",
-        ),
+        ("1.36.2", merge.case("restricted", [hint(0), hint(1)]),
+         "of the preferred combinations it has the fewest nodes, then the lowest"),
+        ("1.36.2", merge.case("best-effort", [hint(0, 1), hint(0, 2)], **CLOSEST),
+         "of the preferred combinations it has the fewest nodes, then the nearest to each other, "
+         "then the lowest"),
+        ("1.36.2", merge.case("best-effort", [hint(0)], [hint(1)]),
+         "no combination has a node in common, which leaves all nodes, not preferred"),
+        ("1.36.2", merge.case("best-effort", [hint(0)], [hint(0, 1)]),
+         "no combination is of hints that are all preferred and name the same nodes, so the "
+         "nearest to 2 nodes wins, what the neediest resource requires"),
+        ("1.23.0", merge.case("best-effort", [hint(0, preferred=False)], [hint(0, 1)]),
+         "no combination is of hints that are all preferred, so the fewest nodes win, then the "
+         "lowest"),
+        ("1.36.2",
+         merge.case("best-effort", [hint(0, preferred=False)], [hint(0, preferred=False)]),
+         "no combination is of hints that are all preferred and name the same nodes, so the "
+         "nearest to 1 node wins, what the neediest resource requires"),
+        ("1.36.2", merge.case("single-numa-node", [hint(0), hint(1)], **CLOSEST),
+         "of preferred hints of one node, or of any, of the preferred combinations it has the "
+         "fewest nodes, then the lowest"),
+        ("1.36.2", merge.case("single-numa-node", [hint(0, 1)]),
+         "of preferred hints of one node, or of any, no combination has a node in common, which "
+         "leaves all nodes, not preferred"),
+        ("1.36.2", merge.case("single-numa-node"),
+         "of preferred hints of one node, or of any, all combine to all nodes, which is given as "
+         "any"),
     ],
-)
+)  # fmt: skip
 def test_why_a_merged_hint(version: str, case_input: dict[str, Any], reason: str) -> None:
     outcome = merge.LINES.decided(version, case_input)
     wrong = outcome | {"affinity": [3]}
@@ -161,17 +111,13 @@ def test_why_a_merged_hint(version: str, case_input: dict[str, Any], reason: str
     ("policy", "why"),
     [
         ("none", "policy none admits with the hint {<nil> false}: it admits with any hint"),
-        (
-            "best-effort",
-            "policy best-effort admits with the hint {01 false}: it admits with any hint",
-        ),
-        (
-            "restricted",
-            "policy restricted does not admit with the hint {01 false}: it admits only with a "
-            "preferred hint",
-        ),
+        ("best-effort",
+         "policy best-effort admits with the hint {01 false}: it admits with any hint"),
+        ("restricted",
+         "policy restricted does not admit with the hint {01 false}: it admits only with a "
+         "preferred hint"),
     ],
-)
+)  # fmt: skip
 def test_why_a_policy_admits(policy: str, why: str) -> None:
     made = merge.case(policy, [hint(0, preferred=False)])
     decided = merge.LINES.decided("1.36.2", made)

@@ -23,14 +23,11 @@ def resources(cpu: str, memory: str) -> dict[str, str | int | float | None]:
 
 ONE = resources("1", "1Gi")
 BURSTABLE = Pod(
-    spec=PodSpec(
-        containers=(
-            Container("container1", ResourceRequirements(ONE, ONE)),
-            Container("container2", ResourceRequirements(ONE, resources("2", "2Gi"))),
-        )
-    ),
+    spec=PodSpec(containers=(Container("container1", ResourceRequirements(ONE, ONE)),
+                             Container("container2",
+                                       ResourceRequirements(ONE, resources("2", "2Gi"))))),
     metadata=ObjectMeta(uid="b"),
-)
+)  # fmt: skip
 GUARANTEED = Pod(
     spec=PodSpec(containers=(Container("container3", ResourceRequirements(ONE, ONE)),)),
     metadata=ObjectMeta(uid="g"),

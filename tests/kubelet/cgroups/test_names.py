@@ -24,23 +24,14 @@ CLASSES: tuple[QOSClass, ...] = ("Guaranteed", "Burstable", "BestEffort")
         ((), "/", "/"),
         (node_cgroup(), "/kubepods", "/kubepods.slice"),
         (qos_cgroup("Guaranteed"), "/kubepods", "/kubepods.slice"),
-        (
-            qos_cgroup("BestEffort"),
-            "/kubepods/besteffort",
-            "/kubepods.slice/kubepods-besteffort.slice",
-        ),
-        (
-            pod_cgroup("Guaranteed", "1-2"),
-            "/kubepods/pod1-2",
-            "/kubepods.slice/kubepods-pod1_2.slice",
-        ),
-        (
-            pod_cgroup("Burstable", "1-2"),
-            "/kubepods/burstable/pod1-2",
-            "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice",
-        ),
+        (qos_cgroup("BestEffort"), "/kubepods/besteffort",
+         "/kubepods.slice/kubepods-besteffort.slice"),
+        (pod_cgroup("Guaranteed", "1-2"), "/kubepods/pod1-2",
+         "/kubepods.slice/kubepods-pod1_2.slice"),
+        (pod_cgroup("Burstable", "1-2"), "/kubepods/burstable/pod1-2",
+         "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice"),
     ],
-)
+)  # fmt: skip
 def test_spelling(cgroup: tuple[str, ...], cgroupfs: str, systemd: str) -> None:
     """A path, or slices that each repeat what is above them."""
     assert to_cgroupfs(cgroup) == cgroupfs

@@ -34,10 +34,8 @@ POD_SLICE = f"{SLICE}/kubepods-burstable-pod{UNDERSCORED}.slice"
         (f"kubepods/pod{UID}/{ID}", GUARANTEED_CONTAINER),
         (f"kubepods/pod{UID}/crio-{ID}", GUARANTEED_CONTAINER),
         (f"site/pods/kubepods/burstable/pod{UID}/{ID}", BURSTABLE_CONTAINER),
-        (
-            f"kubepods/besteffort/pod{HASH}",
-            CgroupPath(level="pod", qos_class="BestEffort", pod_uid=HASH),
-        ),
+        (f"kubepods/besteffort/pod{HASH}",
+         CgroupPath(level="pod", qos_class="BestEffort", pod_uid=HASH)),
         ("kubepods.slice", NODE),
         (SLICE, BURSTABLE),
         (POD_SLICE, BURSTABLE_POD),
@@ -45,28 +43,18 @@ POD_SLICE = f"{SLICE}/kubepods-burstable-pod{UNDERSCORED}.slice"
         (f"{POD_SLICE}/crio-{ID}.scope", BURSTABLE_CONTAINER),
         (f"{POD_SLICE}/docker-{ID}.scope", BURSTABLE_CONTAINER),
         (f"kubepods.slice/kubepods-pod{UNDERSCORED}.slice", GUARANTEED_POD),
-        (
-            f"kubepods.slice/kubepods-pod{UNDERSCORED}.slice/cri-containerd-{ID}.scope",
-            GUARANTEED_CONTAINER,
-        ),
-        (
-            "site.slice/site-kubepods.slice/site-kubepods-burstable.slice/"
-            f"site-kubepods-burstable-pod{UNDERSCORED}.slice",
-            BURSTABLE_POD,
-        ),
-        (
-            "system.slice/containerd.service/"
-            f"kubepods-burstable-pod{UNDERSCORED}.slice:cri-containerd:{ID}",
-            BURSTABLE_CONTAINER,
-        ),
+        (f"kubepods.slice/kubepods-pod{UNDERSCORED}.slice/cri-containerd-{ID}.scope",
+         GUARANTEED_CONTAINER),
+        ("site.slice/site-kubepods.slice/site-kubepods-burstable.slice/"
+         f"site-kubepods-burstable-pod{UNDERSCORED}.slice", BURSTABLE_POD),
+        ("system.slice/containerd.service/"
+         f"kubepods-burstable-pod{UNDERSCORED}.slice:cri-containerd:{ID}", BURSTABLE_CONTAINER),
         (f"kubepods-pod{UNDERSCORED}.slice:cri-containerd:{ID}", GUARANTEED_CONTAINER),
         (f"site-kubepods-burstable-pod{UNDERSCORED}.slice:docker:{ID}", BURSTABLE_CONTAINER),
-        (
-            f"kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{HASH}.slice",
-            CgroupPath(level="pod", qos_class="BestEffort", pod_uid=HASH),
-        ),
+        (f"kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{HASH}.slice",
+         CgroupPath(level="pod", qos_class="BestEffort", pod_uid=HASH)),
     ],
-)
+)  # fmt: skip
 def test_kubelet_paths(path: str, expected: CgroupPath) -> None:
     """Both drivers, both kinds of UID, with and without a cgroup root above."""
     assert parse_cgroup_path(path) == expected

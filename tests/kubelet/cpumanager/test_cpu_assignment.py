@@ -61,14 +61,11 @@ def taken(
         pytest.param("1-15", 8, "8-15", id="a whole node"),
         pytest.param("3,5,9", 2, "3,9", id="single threads"),
         pytest.param("0-15", 0, "", id="none"),
-        pytest.param(
-            "0-3",
-            5,
-            "not enough cpus available to satisfy request: requested=5, available=4",
-            id="too few",
-        ),
+        pytest.param("0-3", 5,
+                     "not enough cpus available to satisfy request: requested=5, available=4",
+                     id="too few"),
     ],
-)
+)  # fmt: skip
 def test_whole_units_first(free: str, count: int, expected: str) -> None:
     """Nodes, sockets and cores that are all free, then single threads; the fuller come first."""
     assert taken(TWO_NODES, free, count) == expected

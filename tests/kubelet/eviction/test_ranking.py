@@ -84,26 +84,15 @@ def test_the_reason_is_the_first_comparator_that_tells_them_apart(
 @pytest.mark.parametrize(
     ("first", "second", "signal", "text"),
     [
-        (
-            Candidate("a", 0, 900 << 20, (128 << 20) * NANOS, (128 << 20) * NANOS),
-            Candidate("b", 0, 200 << 20, (1 << 30) * NANOS, (1 << 30) * NANOS),
-            "memory.available",
-            "pod a uses more memory than it requests (900Mi, requested 128Mi), and goes before "
-            "pod b, which does not (200Mi, requested 1Gi)",
-        ),
-        (
-            Candidate("a", 0, 12),
-            Candidate("b", 0, 5),
-            "pid.available",
-            "pod a has 12 processes, and goes before pod b, which has 5",
-        ),
-        (
-            Candidate("a", -5, 1),
-            Candidate("b", 0, 1),
-            "nodefs.available",
-            "pod a of priority -5 goes before pod b of priority 0",
-        ),
+        (Candidate("a", 0, 900 << 20, (128 << 20) * NANOS, (128 << 20) * NANOS),
+         Candidate("b", 0, 200 << 20, (1 << 30) * NANOS, (1 << 30) * NANOS), "memory.available",
+         "pod a uses more memory than it requests (900Mi, requested 128Mi), and goes before pod b, "
+         "which does not (200Mi, requested 1Gi)"),
+        (Candidate("a", 0, 12), Candidate("b", 0, 5), "pid.available",
+         "pod a has 12 processes, and goes before pod b, which has 5"),
+        (Candidate("a", -5, 1), Candidate("b", 0, 1), "nodefs.available",
+         "pod a of priority -5 goes before pod b of priority 0"),
     ],
-)
+)  # fmt: skip
 def test_sentences(first: Candidate, second: Candidate, signal: str, text: str) -> None:
     assert outrank_text(first, second, signal) == text

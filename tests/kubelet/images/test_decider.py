@@ -105,23 +105,19 @@ def test_admissible_is_what_some_order_gives(
         (["used"], "used cannot have been removed: it is in use"),
         (["pinned"], "pinned cannot have been removed: it is pinned"),
         (["young"], "young cannot have been removed: it was detected more recently"),
-        (
-            ["stuck"],
-            "stuck cannot have been removed: its removal fails with 'image is being used: stuck'",
-        ),
+        (["stuck"],
+         "stuck cannot have been removed: its removal fails with 'image is being used: stuck'"),
         (["old", "old"], "old was removed twice in one pass"),
         (["later"], "later was removed while old, which was last used earlier, was left"),
         (["later", "old"], "later was removed before old, which was last used earlier"),
-        (
-            ["old", "later"],
-            "later cannot have been removed: the pass ends before its turn, with 10 bytes freed "
-            "where 10 were to be freed",
-        ),
+        (["old", "later"],
+         "later cannot have been removed: the pass ends before its turn, with 10 bytes freed where "
+         "10 were to be freed"),
         ([], "old was left, although it was its turn, and only 0 of 10 bytes were freed before"),
         (["other"], "other cannot have been removed: the runtime does not list it"),
         (["old", "other"], "other cannot have been removed: the runtime does not list it"),
     ],
-)
+)  # fmt: skip
 def test_why_a_removal_is_impossible(removed: list[str], why: str) -> None:
     """In the words of the kubelet's own steps."""
     manager = manager_of(

@@ -105,24 +105,18 @@ def test_any_settings_have_an_answer(changed: dict[str, Any], before: dict[str, 
         ({"imageMaximumGCAge": "3m"}, {"imageMinimumGCAge": "2m0s"}, ""),
         ({"evictionSoft": {"memory.available": "5%"}}, {}, "needs a grace period"),
         ({"evictionSoft": {"memory.available": "0%"}}, {}, ""),
-        (
-            {"evictionSoft": {"memory.available": "5%"}},
-            {"evictionSoftGracePeriod": {"memory.available": "1m"}},
-            "",
-        ),
+        ({"evictionSoft": {"memory.available": "5%"}},
+         {"evictionSoftGracePeriod": {"memory.available": "1m"}}, ""),
         ({"enforceNodeAllocatable": ["pod"]}, {}, "is not one of"),
         ({"enforceNodeAllocatable": ["none", "pods"]}, {}, "cannot be combined with others"),
-        (
-            {"enforceNodeAllocatable": ["system-reserved"]},
-            {"systemReservedCgroup": ""},
-            "needs systemReservedCgroup",
-        ),
+        ({"enforceNodeAllocatable": ["system-reserved"]}, {"systemReservedCgroup": ""},
+         "needs systemReservedCgroup"),
         ({"cgroupsPerQOS": False}, {"enforceNodeAllocatable": ["pods"]}, "needs cgroupsPerQOS"),
         ({"cgroupsPerQOS": False}, {"enforceNodeAllocatable": []}, ""),
         ({"reservedSystemCPUs": "0"}, {"kubeReservedCgroup": "/kube"}, "exclude each other"),
         ({"reservedSystemCPUs": "0"}, {"kubeReservedCgroup": ""}, ""),
     ],
-)
+)  # fmt: skip
 def test_settings_that_exclude_each_other(
     changed: dict[str, Any], before: dict[str, Any], reason: str
 ) -> None:

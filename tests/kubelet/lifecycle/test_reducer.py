@@ -70,15 +70,9 @@ def running(container_id: str, restarts: int, at: str = "1970-01-01T00:00:01Z") 
     return {
         "phase": "Running",
         "qosClass": "Burstable",
-        "containerStatuses": [
-            {
-                "name": "c",
-                "containerID": f"containerd://{container_id}",
-                "restartCount": restarts,
-                "state": {"running": {"startedAt": at}},
-            }
-        ],
-    }
+        "containerStatuses": [{"name": "c", "containerID": f"containerd://{container_id}",
+                               "restartCount": restarts, "state": {"running": {"startedAt": at}}}],
+    }  # fmt: skip
 
 
 def pod(state: LifecycleState, key: str = "u") -> PodState:
@@ -384,19 +378,12 @@ def test_what_died_stays_dead() -> None:
     "end",
     [
         {"state": {"terminated": {"exitCode": 3, "finishedAt": "1970-01-01T00:00:07Z"}}},
-        {
-            "state": {"waiting": {"reason": "CrashLoopBackOff"}},
-            "lastState": {
-                "terminated": {
-                    "exitCode": 3,
-                    "finishedAt": "1970-01-01T00:00:07Z",
-                    "containerID": "containerd://1",
-                }
-            },
-        },
+        {"state": {"waiting": {"reason": "CrashLoopBackOff"}},
+         "lastState": {"terminated": {"exitCode": 3, "finishedAt": "1970-01-01T00:00:07Z",
+                                      "containerID": "containerd://1"}}},
     ],
     ids=["terminated", "waiting"],
-)
+)  # fmt: skip
 def test_a_list_shows_an_end(end: dict[str, Any]) -> None:
     """Also that of a container that waits to be started again."""
     status = {"containerStatuses": [{"name": "c", "containerID": "containerd://1", **end}]}

@@ -153,27 +153,19 @@ def blocks_of(*blocks: object) -> dict[str, Any]:
         ({"machineState": {"x": {}}}, "number x into Go struct field {}.machineState of type int"),
         ({"machineState": {"0": []}}, "array into Go struct field {}.machineState of type state"),
         ({"machineState": {"0": None}}, "NUMA node 0 is null, or a type of its memory"),
-        (
-            {"machineState": {"0": NODE | {"numberOfAssignments": 0.5}}},
-            "number 0.5 into Go struct field NUMANodeState.machineState.numberOfAssignments",
-        ),
-        (
-            {"machineState": {"0": NODE | {"cells": ["0"]}}},
-            "string into Go struct field NUMANodeState.machineState.cells of type int",
-        ),
-        (
-            {"machineState": {"0": NODE | {"memoryMap": {"m": {"total": True}}}}},
-            "bool into Go struct field MemoryTable.machineState.memoryMap.total of type uint64",
-        ),
+        ({"machineState": {"0": NODE | {"numberOfAssignments": 0.5}}},
+         "number 0.5 into Go struct field NUMANodeState.machineState.numberOfAssignments"),
+        ({"machineState": {"0": NODE | {"cells": ["0"]}}},
+         "string into Go struct field NUMANodeState.machineState.cells of type int"),
+        ({"machineState": {"0": NODE | {"memoryMap": {"m": {"total": True}}}}},
+         "bool into Go struct field MemoryTable.machineState.memoryMap.total of type uint64"),
         ({"entries": {"u": []}}, "array into Go struct field {}.entries of type map[string][]st"),
         ({"entries": {"u": {"c": 1}}}, "number into Go struct field {}.entries of type []state.B"),
         (blocks_of(BLOCK | {"type": 1}), "number into Go struct field Block.entries.type of type"),
-        (
-            blocks_of(BLOCK | {"size": -1}),
-            "number -1 into Go struct field Block.entries.size of type uint64",
-        ),
+        (blocks_of(BLOCK | {"size": -1}),
+         "number -1 into Go struct field Block.entries.size of type uint64"),
     ],
-)
+)  # fmt: skip
 def test_malformed(change: dict[str, Any], message: str) -> None:
     """Parts of another type are refused by name."""
     with pytest.raises(MalformedCheckpointError) as caught:

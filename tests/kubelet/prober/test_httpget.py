@@ -63,42 +63,22 @@ def test_user_agent(version: str, agent: str) -> None:
     ("headers", "version", "sent"),
     [
         pytest.param((), "1.19.0", ["User-Agent: kube-probe/1.19", "Connection: close"], id="1.19"),
-        pytest.param(
-            (("Accept", ""), ("User-Agent", "")), "1.36.2", ["Connection: close"], id="emptied"
-        ),
-        pytest.param(
-            (("X-B", "1"), ("A-z", "q"), ("Connection", "keep-alive")),
-            "1.36.2",
-            [
-                "User-Agent: kube-probe/1.36",
-                "A-Z: q",
-                "Accept: */*",
-                "Connection: keep-alive",
-                "X-B: 1",
-                "Connection: close",
-            ],
-            id="sorted, Connection twice",
-        ),
-        pytest.param(
-            (("accept", "q"), ("user-agent", "me")),
-            "1.36.2",
-            ["User-Agent: me", "Accept: q", "Connection: close"],
-            id="any case",
-        ),
-        pytest.param(
-            (("accept", "q"),),
-            "1.20.2",
-            ["User-Agent: kube-probe/1.20", "Accept: */*", "accept: q", "Connection: close"],
-            id="both, before names were canonical",
-        ),
-        pytest.param(
-            (("Connection", "close"), ("Content-Length", "9")),
-            "1.36.2",
-            ["User-Agent: kube-probe/1.36", "Accept: */*", "Connection: close"],
-            id="Go keeps the length to itself",
-        ),
+        pytest.param((("Accept", ""), ("User-Agent", "")), "1.36.2", ["Connection: close"],
+                     id="emptied"),
+        pytest.param((("X-B", "1"), ("A-z", "q"), ("Connection", "keep-alive")), "1.36.2",
+                     ["User-Agent: kube-probe/1.36", "A-Z: q", "Accept: */*",
+                      "Connection: keep-alive", "X-B: 1", "Connection: close"],
+                     id="sorted, Connection twice"),
+        pytest.param((("accept", "q"), ("user-agent", "me")), "1.36.2",
+                     ["User-Agent: me", "Accept: q", "Connection: close"], id="any case"),
+        pytest.param((("accept", "q"),), "1.20.2",
+                     ["User-Agent: kube-probe/1.20", "Accept: */*", "accept: q",
+                      "Connection: close"], id="both, before names were canonical"),
+        pytest.param((("Connection", "close"), ("Content-Length", "9")), "1.36.2",
+                     ["User-Agent: kube-probe/1.36", "Accept: */*", "Connection: close"],
+                     id="Go keeps the length to itself"),
     ],
-)
+)  # fmt: skip
 def test_headers(headers: tuple[tuple[str, str], ...], version: str, sent: list[str]) -> None:
     assert head(*headers, version=version) == sent
 
@@ -143,17 +123,14 @@ def test_what_go_refuses_to_send(given: HTTPRequest, fault: str) -> None:
         ("?q", "http://h:1?q", "/?q"),
         ("/%2F", "http://h:1/%2F", "/%2F"),
         ("/a\x7f", "http://h:1/a%7F", "/a%7F"),
-        (
-            '/\\x^`{|}<>"',
-            "http://h:1/%5Cx%5E%60%7B%7C%7D%3C%3E%22",
-            "/%5Cx%5E%60%7B%7C%7D%3C%3E%22",
-        ),
+        ('/\\x^`{|}<>"', "http://h:1/%5Cx%5E%60%7B%7C%7D%3C%3E%22",
+         "/%5Cx%5E%60%7B%7C%7D%3C%3E%22"),
         ("*", "http://h:1/*", "/*"),
         (":x", "http://h:1/:x", "/:x"),
         ("/a?%zz", "http://h:1/a?%zz", "/a?%zz"),
         ("a:b/c", "http:b/c", "b/c"),
     ],
-)
+)  # fmt: skip
 def test_paths_as_go_reads_them(path: str, url: str, target: str) -> None:
     made = probe_url("http", "h", 1, path)
     assert (str(made), made.target) == (url, target)

@@ -41,17 +41,11 @@ def ended(exit_code: int) -> State:
         pytest.param("Never", "Never", [rule("Restart", "NotIn", 42)], 1, True, id="rule not in"),
         pytest.param("Never", "Never", [rule("Restart", "Out", 1)], 1, False, id="no such rule"),
         pytest.param(None, "Never", [rule("Restart", "In", 1)], 1, False, id="rule, no policy"),
-        pytest.param(
-            "Never",
-            "Never",
-            [rule("Nothing", "In", 1), rule("Restart", "In", 1)],
-            1,
-            False,
-            id="the first match decides",
-        ),
+        pytest.param("Never", "Never", [rule("Nothing", "In", 1), rule("Restart", "In", 1)], 1,
+                     False, id="the first match decides"),
         pytest.param("Never", "Never", [RestartRule("Restart")], 1, False, id="no codes"),
     ],
-)
+)  # fmt: skip
 def test_container_should_restart(
     own: str | None, of_pod: str, rules: list[RestartRule], exit_code: int, restarts: bool
 ) -> None:

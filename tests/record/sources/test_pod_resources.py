@@ -25,18 +25,14 @@ NODE_1 = {"nodes": [{"ID": "1"}]}
 TRAIN = {
     "name": "train",
     "namespace": "default",
-    "containers": [
-        {
-            "name": "main",
-            "devices": [
-                {"resourceName": "example.com/gpu", "deviceIds": ["gpu-2"], "topology": NODE_1},
-                {"resourceName": "example.com/gpu", "deviceIds": ["gpu-0"], "topology": NODE_1},
-            ],
-            "cpuIds": ["3", "2"],
-            "memory": [{"memoryType": "memory", "size": "4294967296", "topology": NODE_1}],
-        }
-    ],
-}
+    "containers": [{"name": "main",
+                    "devices": [{"resourceName": "example.com/gpu", "deviceIds": ["gpu-2"],
+                                 "topology": NODE_1},
+                                {"resourceName": "example.com/gpu", "deviceIds": ["gpu-0"],
+                                 "topology": NODE_1}], "cpuIds": ["3", "2"],
+                    "memory": [{"memoryType": "memory", "size": "4294967296",
+                                "topology": NODE_1}]}],
+}  # fmt: skip
 ANSWERS: dict[str, Any] = {
     "List": {"podResources": [TRAIN, {"name": "web", "namespace": "default"}]},
     "GetAllocatableResources": {"cpuIds": ["1", "2", "3"]},
