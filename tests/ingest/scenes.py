@@ -34,7 +34,7 @@ from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
 from tests.ingest.feeding import feed, log_line
 from tests.ingest.pod_world import Shown, at, ingest_lines, klog, know_pod, pod_list, world
-from tests.kubelet.allocation.test_checkpoint import packed as pods_file
+from tests.kubelet.allocation.test_allocation import packed as pods_file
 
 A, B = "aaaaaaaa-0000-4000-8000-00000000000a", "bbbbbbbb-0000-4000-8000-00000000000b"
 UIDS = {"a": A, "b": B}

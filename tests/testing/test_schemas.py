@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import msgspec
@@ -59,3 +60,16 @@ def test_a_wrong_call_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["a", "b"]) == 2
     assert main(["--help"]) == 2
     assert "usage:" in capsys.readouterr().err
+
+
+# -- The example of ``docs/testing.md`` runs as it stands there ------------------------------------
+
+pytest_plugins = ["pytester"]
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "testing.md"
+
+
+def test_the_example_of_a_scene(pytester: pytest.Pytester) -> None:
+    (example,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    pytester.makepyfile(example)
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)

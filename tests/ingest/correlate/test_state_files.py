@@ -21,9 +21,9 @@ from kubeledger.model.units import NS_PER_S
 from tests.ingest.feeding import bodies, feed
 from tests.ingest.node_files import snapshot_time
 from tests.ingest.planning.test_bundle import write
-from tests.kubelet.allocation.test_checkpoint import ONE_CPU
-from tests.kubelet.allocation.test_checkpoint import packed as pods_file
-from tests.kubelet.dra.test_checkpoint import CLAIM, packed
+from tests.kubelet.allocation.test_allocation import ONE_CPU
+from tests.kubelet.allocation.test_allocation import packed as pods_file
+from tests.kubelet.dra.test_dra import CLAIM, packed
 
 AT = Evidence(file="bundle/dra_manager_state")
 

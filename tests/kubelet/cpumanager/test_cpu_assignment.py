@@ -1,6 +1,8 @@
 """Which free CPUs are taken: by NUMA node, socket and core, or spread."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kubeledger.kubelet.cpumanager.cpu_assignment import (
     iterate_combinations,
@@ -9,7 +11,13 @@ from kubeledger.kubelet.cpumanager.cpu_assignment import (
 )
 from kubeledger.kubelet.cpumanager.policy_options import StaticPolicyOptions
 from kubeledger.kubelet.cpumanager.topology import Core, CPUTopology, MachineInfo, Node
-from kubeledger.kubelet.kube.containermanager import AllocationError, parse, text_of
+from kubeledger.kubelet.kube.containermanager import (
+    AllocationError,
+    cpu_set_text,
+    cpus_of,
+    parse,
+    text_of,
+)
 from kubeledger.kubelet.profile.resolve import resolve
 
 PACKED = StaticPolicyOptions()
@@ -173,3 +181,27 @@ def test_a_unit_that_is_taken_twice_counts_twice() -> None:
 def test_deviation_is_rounded() -> None:
     assert standard_deviation((1, 2, 2)) == 0.471
     assert standard_deviation((3,)) == 0
+
+
+# -- Sets of CPUs as text --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus", "canonical"),
+    [("", [], ""), ("0-3,7", [0, 1, 2, 3, 7], "0-3,7"), ("7,0,1", [0, 1, 7], "0-1,7")],
+)
+def test_notation(text: str, cpus: list[int], canonical: str) -> None:
+    """Ranges, single CPUs, and their one form."""
+    assert cpus_of(text) == frozenset(cpus)
+    assert cpu_set_text(cpus) == canonical
+
+
+@pytest.mark.parametrize("text", ["x", "3-1", "1,,2", "-1", "1-", "9999999"])
+def test_no_sets(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a set of CPUs"):
+        cpus_of(text)
+
+
+@given(st.frozensets(st.integers(0, 300)))
+def test_back_and_forth(cpus: frozenset[int]) -> None:
+    assert cpus_of(cpu_set_text(cpus)) == cpus

@@ -10,7 +10,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeledger.kubelet.eviction.decisions import outrank_text
+from kubeledger.kubelet.eviction.messages import pressure_message
 from kubeledger.kubelet.eviction.ranking import Candidate, RankReason, rank, rank_reason
+from kubeledger.kubelet.eviction.signals import (
+    SPLIT_DISK_ERROR,
+    ContainerStats,
+    DiskLayout,
+    MemoryStats,
+    PodReference,
+    PodStats,
+    SignalObservation,
+    reclaim_functions,
+    split_disk_error,
+)
+from kubeledger.kubelet.eviction.thresholds import ThresholdSettings, parse_threshold_config
+from kubeledger.kubelet.kube.pod import (
+    Container,
+    ContainerStatus,
+    ObjectMeta,
+    Pod,
+    PodSpec,
+    PodStatus,
+    ResourceRequirements,
+)
+from kubeledger.kubelet.kube.resources import ResourceList
+from kubeledger.kubelet.profile.resolve import resolve, with_gates
 
 NANOS: Final = 10**9
 SIGNALS: Final = ("memory.available", "nodefs.available", "imagefs.inodesFree", "pid.available")
@@ -96,3 +120,95 @@ def test_the_reason_is_the_first_comparator_that_tells_them_apart(
 )  # fmt: skip
 def test_sentences(first: Candidate, second: Candidate, signal: str, text: str) -> None:
     assert outrank_text(first, second, signal) == text
+
+
+# -- Eviction signals to reclaim functions, by disk layout and version -----------------------------
+
+SHORT = {"DeleteAllUnusedContainers": "C", "DeleteUnusedImages": "I"}
+
+TABLE = """
+version layout    nodefs imagefs containerfs
+1.20.2  shared    CI     CI      -
+1.20.2  dedicated -      CI      -
+1.28.0  split     -      CI      -
+1.29.0  shared    CI     CI      -
+1.29.0  dedicated -      CI      -
+1.31.0  split     C      I       -
+1.32.0  shared    CI     CI      CI
+1.32.0  dedicated -      CI      CI
+1.32.0  split     C      I       C
+1.36.2  shared    CI     CI      CI
+1.36.2  dedicated -      CI      CI
+1.36.2  split     C      I       C
+"""
+
+
+@pytest.mark.parametrize("row", TABLE.split("\n")[2:-1])
+def test_what_a_signal_reclaims(row: str) -> None:
+    """Space and inodes of a disk reclaim alike, containers before images."""
+    version, layout, *cells = row.split()
+    facts = resolve(version).eviction
+    for disk, cell in zip(("nodefs", "imagefs", "containerfs"), cells, strict=True):
+        for amount in ("available", "inodesFree"):
+            functions = reclaim_functions(f"{disk}.{amount}", layout, facts)  # type: ignore[arg-type] # of the table
+            assert "".join(SHORT[f] for f in functions) == cell.strip("-")
+
+
+OTHERS = ["memory.available", "pid.available", "allocatableMemory.available", "nodefs", "nodefs.x"]
+
+
+@pytest.mark.parametrize("signal", OTHERS)
+@pytest.mark.parametrize("layout", ["shared", "dedicated", "split"])
+def test_other_signals_reclaim_nothing(signal: str, layout: DiskLayout) -> None:
+    assert reclaim_functions(signal, layout, resolve("1.36.2").eviction) == ()
+
+
+@pytest.mark.parametrize(
+    ("version", "layout", "error"),
+    [
+        ("1.28.0", "split", ""),
+        ("1.29.0", "dedicated", ""),
+        ("1.29.0", "split", SPLIT_DISK_ERROR),
+        ("1.30.9", "split", SPLIT_DISK_ERROR),
+        ("1.31.0", "split", ""),
+    ],
+)
+def test_split_disks_with_the_gate_off(version: str, layout: DiskLayout, error: str) -> None:
+    """The eviction manager does nothing on such a node."""
+    assert split_disk_error(layout, resolve(version).eviction) == error
+
+
+# -- What is said of a pod that is evicted ---------------------------------------------------------
+
+APP = Container(name="app", resources=ResourceRequirements(requests={"memory": "100Mi"}))
+STATS = PodStats(
+    PodReference("p", "d", "u"), (ContainerStats("app", MemoryStats(working_set_bytes=150 << 20)),)
+)
+
+
+@pytest.mark.parametrize(
+    ("version", "gate", "allocated", "requested"),
+    [
+        ("1.26.15", True, {"memory": "200Mi"}, "100Mi"),
+        ("1.30.1", False, {"memory": "200Mi"}, "100Mi"),
+        ("1.30.1", True, {"memory": "50Mi"}, "50Mi"),
+        ("1.30.1", True, None, "0"),
+        ("1.30.1", True, {"memory": "200Mi"}, None),
+        ("1.32.13", True, {"memory": "200Mi"}, "100Mi"),
+    ],
+)
+def test_the_request_of_a_container_that_was_resized(
+    version: str, gate: bool, allocated: ResourceList | None, requested: str | None
+) -> None:
+    """From 1.27 to 1.31 with the gate what its status says it has; it may then exceed nothing."""
+    status = PodStatus(
+        container_statuses=(ContainerStatus(name="app", allocated_resources=allocated),)
+    )
+    of = Pod(metadata=ObjectMeta(uid="u"), spec=PodSpec(containers=(APP,)), status=status)
+    profile = with_gates(resolve(version), {"InPlacePodVerticalScaling": gate})
+    settings = ThresholdSettings(eviction_hard={"memory.available": "1Gi"})
+    threshold = parse_threshold_config(settings, profile)[0]
+    seen = SignalObservation(512 << 20, 4 << 30, 0)
+    text = pressure_message(of, STATS, threshold, seen, profile.eviction).text
+    assert (f"request is {requested}, " in text) == (requested is not None)
+    assert ("Container app" in text) == (requested is not None)
