@@ -9,20 +9,13 @@ from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.lifecycle import (
-    ContainerKilled,
-    ContainerRestarted,
     PodStarted,
     RestartBackedOff,
 )
-from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
-from tests.ingest.feeding import DATA
 from tests.ingest.pod_world import (
     at,
-    container,
-    facts_of,
     ingest_lines,
     klog,
-    know_pod,
     of,
     values,
     world,
@@ -327,29 +320,6 @@ def test_back_offs_in_json_without_callers(tmp_path: Path) -> None:
     found = [r for r in ledger.records("n") if isinstance(r.body, RestartBackedOff)]
     assert [values(record.body, "container", "back_off_s") for record in found] == [("c", 40)] * 2
     assert [[piece.line for piece in record.evidence] for record in found] == [[1, 2], [3, 4]]
-
-
-def test_recorded_chain_from_ticks_to_restart() -> None:
-    context = world("1.20.2")
-    spec = container("app", liveness={"failureThreshold": 3, "exec": {}})
-    know_pod(context, "live-fail", "e87c67ca-371e-4b1a-ba0a-2940731faba2", spec=spec)
-    facts = ingest_lines(context, (DATA / "kubelet/liveness-1.20.2.log").read_text())
-    restarts = facts_of(facts, ContainerRestarted)
-    assert len(restarts) == 4
-    for restart in restarts:
-        kill = restart.cause
-        assert kill is not None
-        assert values(kill.body, "reason", "grace_period_s") == ("liveness_probe", 2)
-        change = kill.cause
-        assert change is not None
-        assert isinstance(change.body, ProbeTransitioned)
-        assert values(change.body, "run", "threshold", "inferred") == (3, 3, False)
-        assert change.cause is not None
-        assert isinstance(change.cause.body, ProbeExecuted)
-        assert change.cause.body.result == "failure"
-        assert values(restart.body, "previous_container_id") == values(kill.body, "container_id")
-    assert len(of(facts, ContainerKilled)) == 5
-    assert len(of(facts, RestartBackedOff)) == 2
 
 
 MEASURED = "pod_startup_latency_tracker.go"
