@@ -21,7 +21,7 @@ from kubeledger.model.bodies.lifecycle import (
     RestartBackedOff,
 )
 from kubeledger.model.record import Body
-from tests.kubelet.reducing import evolver
+from tests.kubelet.reducing import Histories, evolver, told_by
 from tests.replay.strategies import record
 
 evolve = evolver(HANDLERS)
@@ -138,7 +138,7 @@ TWO = [started("1", "c"), started("2", "d")]
 LATER = "1970-01-01T00:00:09Z"
 NONE: dict[str, object] = {"pods": {}}
 
-HISTORIES: dict[str, list[Body | dict[str, object]]] = {
+HISTORIES: Histories = {
     # Presence.
     "a removed pod goes when nothing of it runs": [
         ADD, SANDBOX, started("1"), REMOVE, {"u.removed": True}, died("1"), NONE | {"names": {}}],
@@ -250,33 +250,8 @@ HISTORIES: dict[str, list[Body | dict[str, object]]] = {
            (running("3", 1, LATER), "3"),
        ))},
 }  # fmt: skip
-"""Records, and what is known after those above it: of pods by UID, of containers by name."""
 
-
-@pytest.mark.parametrize("name", HISTORIES)
-def test_history(name: str) -> None:
-    state = LifecycleState()
-    for seq, each in enumerate(HISTORIES[name], 1):
-        if isinstance(each, Body):
-            evolve(state, record(seq, each))
-            continue
-        seen = {path: look(state, path) for path in each}
-        assert seen == each
-
-
-def look(state: LifecycleState, path: str) -> object:
-    """``u.c.running``: a field of a container, ``u.phase`` of a pod, ``names`` of all."""
-    first, *rest = path.split(".")
-    if first not in state.pods:
-        return getattr(state, first)
-    kept: Any = state.pods[first]
-    for name in rest:
-        if isinstance(kept, PodState) and name in kept.containers:
-            kept = kept.containers[name]
-        else:
-            kept = getattr(kept, name)
-            kept = set(kept()) if name == "keys" else kept() if callable(kept) else kept
-    return kept
+test_history = told_by(HISTORIES, LifecycleState, evolve)
 
 
 def test_memory_of_pods_that_went_is_bounded() -> None:
