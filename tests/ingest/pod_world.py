@@ -5,7 +5,7 @@ They need one another, so they are tried together.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 
@@ -21,20 +21,14 @@ from kubeledger.ingest.messages.catalogue import router
 from kubeledger.ingest.planning.plan import KubeletVersion
 from kubeledger.ingest.sources.items import ApiEvent, Fact, LogLine, PodList, PodsState
 from kubeledger.model.record import Body, Evidence
-from kubeledger.model.units import parse_ts
-from tests.ingest.feeding import hear, log_line
+from tests.ingest.feeding import at, hear, log_line
 
 _HEADER = re.compile(r"[IWEF]\d{4} ")
-_Body = TypeVar("_Body", bound=Body)
 
 
 def klog(clock: str, file: str, message: str) -> str:
     """One line of klog text on the recordings' day."""
     return f"I1121 {clock}  4242 {file}:1] {message}"
-
-
-def at(clock: str) -> int:
-    return parse_ts(f"2026-11-21T{clock}Z")
 
 
 def world(version: str | None = None) -> BundleContext:
@@ -157,14 +151,6 @@ def _number(facts: list[Fact], found: Iterable[Fact] | None) -> None:
         assert fact.cause is None or fact.cause.seq is not None, "a cause leaves first"
         fact.seq = len(facts) + 1
         facts.append(fact)
-
-
-def of(facts: Iterable[Fact], kind: type[_Body]) -> list[_Body]:
-    return [fact.body for fact in facts if isinstance(fact.body, kind)]
-
-
-def facts_of(facts: Iterable[Fact], kind: type[Body]) -> list[Fact]:
-    return [fact for fact in facts if isinstance(fact.body, kind)]
 
 
 def values(body: Body, *fields: str) -> tuple[Any, ...]:

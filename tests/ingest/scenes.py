@@ -32,8 +32,8 @@ from kubeledger.ingest.sources.items import ApiEvent, Fact, PodsState
 from kubeledger.ingest.sources.shapes import ApiReason
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
-from tests.ingest.feeding import feed, log_line
-from tests.ingest.pod_world import Shown, at, ingest_lines, klog, know_pod, pod_list, world
+from tests.ingest.feeding import at, feed, log_line
+from tests.ingest.pod_world import Shown, ingest_lines, klog, know_pod, pod_list, world
 from tests.kubelet.allocation.test_allocation import packed as pods_file
 
 A, B = "aaaaaaaa-0000-4000-8000-00000000000a", "bbbbbbbb-0000-4000-8000-00000000000b"

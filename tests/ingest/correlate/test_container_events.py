@@ -12,14 +12,8 @@ from kubeledger.model.bodies.lifecycle import (
     PodStarted,
     RestartBackedOff,
 )
-from tests.ingest.pod_world import (
-    at,
-    ingest_lines,
-    klog,
-    of,
-    values,
-    world,
-)
+from tests.ingest.feeding import at, bodies
+from tests.ingest.pod_world import ingest_lines, klog, values, world
 from tests.ingest.scenes import A, played_out
 
 POD = f"a_shop({A})"
@@ -342,7 +336,7 @@ _SPANS = 'podStartE2EDuration="6.5s" totalImagesPullingTime="3s" totalInitContai
 )
 def test_a_start_that_only_its_measurement_shows(created: str, pulls: str, pulling_ns: int) -> None:
     """In the words of 1.26, of 1.27 on, of a pod without pulls, and of 1.34 on."""
-    (body,) = of(ingest_lines(world("1.36.2"), _measured(created, pulls)), PodStarted)
+    (body,) = bodies(ingest_lines(world("1.36.2"), _measured(created, pulls)), PodStarted)
     assert (body.created_ts_ns, body.running_ts_ns) == (at("10:00:00"), at("10:00:06"))
     assert (body.pulling_ns, body.own_ns) == (pulling_ns, 2_250_000_000)
     assert (body.pull_ended_ts_ns is None) == (pulls is _SPANS)

@@ -28,8 +28,8 @@ from kubeledger.model.bodies.devicemanager import (
 )
 from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.record import Evidence
+from tests.ingest.feeding import at as clock_ns
 from tests.ingest.feeding import bodies, feed, log_line
-from tests.ingest.pod_world import at as clock_ns
 from tests.ingest.scenes import WORDS as SHARED
 from tests.ingest.scenes import events_of, line_of, played_out
 

@@ -21,8 +21,7 @@ from kubeledger.model.bodies.resourcemanagers import (
 )
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import parse_ts
-from tests.ingest.feeding import DATA, bodies, feed, log_line, recorded
-from tests.ingest.pod_world import at
+from tests.ingest.feeding import DATA, at, bodies, feed, log_line, recorded
 from tests.ingest.scenes import Play, events_of, line_of, played_out
 
 FILE = Evidence(file="state")

@@ -10,9 +10,9 @@ from kubeledger.ingest.correlate.node import ConditionsAssembler
 from kubeledger.ingest.correlate.troubles import ShutdownAssembler, TroublesAssembler
 from kubeledger.ingest.sources.items import Fact, NodeObject
 from kubeledger.model.record import Evidence
+from tests.ingest.feeding import at
 from tests.ingest.independent_conditions import ready_changes
 from tests.ingest.pieces import feed_items, feed_log
-from tests.ingest.pod_world import at
 from tests.ingest.scenes import clock, events_of, line_of, played_out
 
 PODS = {

@@ -2,7 +2,8 @@
 
 from kubeledger.model.bodies.prober import ProbeExecuted
 from tests.ingest.derive.probe_words import WORDS
-from tests.ingest.pod_world import ingest_lines, of, world
+from tests.ingest.feeding import bodies
+from tests.ingest.pod_world import ingest_lines, world
 from tests.ingest.scenes import played_out
 
 _TICKS = (
@@ -233,5 +234,5 @@ def test_output_over_several_lines() -> None:
     log = WORDS["ticked"].replace("{A}", "a_shop(u)")
     lines = [log.replace("{1}", "Readiness").replace("{*}", "failed (failure): first"), "second"]
     text = f"I1121 10:00:01.000000  4242 prober.go:1] {lines[0].partition(' ')[2]}\nsecond"
-    (tick,) = of(ingest_lines(world(), text), ProbeExecuted)
+    (tick,) = bodies(ingest_lines(world(), text), ProbeExecuted)
     assert tick.output == "first\nsecond"

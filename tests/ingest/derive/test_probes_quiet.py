@@ -6,8 +6,8 @@ from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.sources.items import Fact
 from kubeledger.model.bodies.prober import ProbeTransitioned
 from tests.ingest.derive.probe_words import WORDS
-from tests.ingest.feeding import DATA
-from tests.ingest.pod_world import container, ingest_lines, know_pod, of, values, world
+from tests.ingest.feeding import DATA, bodies
+from tests.ingest.pod_world import container, ingest_lines, know_pod, values, world
 from tests.ingest.scenes import IDS, played_out
 
 _C = """~ version 1.36.2
@@ -173,7 +173,7 @@ test_scene = played_out(SCENES, {**WORDS, "other": OTHER})
 
 
 def _changes(facts: list[Fact], *fields: str) -> list[tuple[Any, ...]]:
-    return [values(body, *fields) for body in of(facts, ProbeTransitioned)]
+    return [values(body, *fields) for body in bodies(facts, ProbeTransitioned)]
 
 
 def test_recorded_startup_probe_without_its_ticks() -> None:
