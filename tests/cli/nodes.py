@@ -48,7 +48,6 @@ class Nodes:
 
     @staticmethod
     def raw(name: str) -> str:
-        """The node's own files, packed."""
         return str(RECORDINGS / f"{name}.tar.zst")
 
 

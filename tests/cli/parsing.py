@@ -8,7 +8,6 @@ from kubeledger.cli.main import cli
 
 
 def parse(arguments: list[str]) -> None:
-    """Parse a command line as far as to what it runs."""
     command: click.Command = cli
     context: click.Context | None = None
     while isinstance(command, click.Group):

@@ -28,7 +28,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def node(files: Path, tmp_path: Path) -> Path:
-    """A copy to be changed."""
     return Path(shutil.copytree(files, tmp_path / files.name))
 
 
@@ -81,7 +80,6 @@ def test_a_chain_only_where_there_is_one(node: Path, tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_whose_checksum_does_not_fit(node: Path) -> None:
-    """One digit of a device's name is enough."""
     checkpoint = sorted(node.glob("snapshots/*/kubelet_internal_checkpoint"))[-1]
     checkpoint.write_text(checkpoint.read_text().replace('"gpu-0"', '"gpu-9"', 1))
     result = run("audit", node)
@@ -109,7 +107,6 @@ def test_a_recording(node: Path, tmp_path: Path) -> None:
 
 
 def test_a_cut_recording_is_not_what_was_noted(node: Path, tmp_path: Path) -> None:
-    """Sound in itself, but the digest of the whole is not in it."""
     ledger, recording = tmp_path / "l", tmp_path / "r.ledger.jsonl"
     run("import", node, "--ledger", ledger)
     run("export", "--ledger", ledger, "--out", recording)
@@ -140,7 +137,6 @@ def test_a_damaged_recording(node: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"hello\n", b"\x28\xb5\x2f\xfd junk"])
 def test_a_recording_without_a_record(tmp_path: Path, data: bytes) -> None:
-    """Bad input, and no traceback."""
     (tmp_path / "r.ledger.jsonl").write_bytes(data)
     result = run("audit", tmp_path / "r.ledger.jsonl")
     assert result.exit_code == 3, result.output
@@ -149,7 +145,6 @@ def test_a_recording_without_a_record(tmp_path: Path, data: bytes) -> None:
 
 
 def test_a_torn_tail_is_named(node: Path, tmp_path: Path) -> None:
-    """It is what a crash leaves, and no damage; but it is said."""
     ledger = tmp_path / "l"
     run("import", node, "--ledger", ledger)
     (segment,) = ledger.glob("nodes/*/segments/*.jsonl")
@@ -164,7 +159,6 @@ def test_a_torn_tail_is_named(node: Path, tmp_path: Path) -> None:
 
 
 def test_a_segment_that_is_a_link(node: Path, tmp_path: Path) -> None:
-    """Named by file everywhere; audit goes on with the others."""
     ledger, elsewhere = tmp_path / "l", tmp_path / "elsewhere"
     run("import", node, "--ledger", ledger)
     (segment,) = ledger.glob("nodes/*/segments/*.jsonl")

@@ -37,7 +37,6 @@ def test_all_is_compressed_and_nothing_changes(tmp_path: Path) -> None:
 
 
 def test_the_level_counts(tmp_path: Path) -> None:
-    """More work, fewer bytes."""
     sizes = []
     for level in (1, 19):
         ledger = ledger_of(tmp_path / f"{level}", batch(0, 3000))

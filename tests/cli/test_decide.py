@@ -21,14 +21,12 @@ GOOD = json.dumps(CASE)
 
 
 def run(verb: str, subsystem: str, *lines: str | bytes, keep_going: bool = False) -> Result:
-    """One command with these lines on standard input."""
     data = b"".join((line.encode() if isinstance(line, str) else line) + b"\n" for line in lines)
     arguments = [verb, subsystem, "-", *(["--keep-going"] if keep_going else [])]
     return CliRunner().invoke(cli, arguments, input=data)
 
 
 def outcomes(result: Result) -> list[str]:
-    """IDs answered, in order."""
     return [json.loads(line)["id"] for line in result.stdout.splitlines()]
 
 
@@ -84,14 +82,12 @@ def test_keep_going_answers_the_others(line: str | bytes, says: str) -> None:
 
 
 def test_an_unknown_subsystem_is_a_usage_error() -> None:
-    """The message lists those there are."""
     result = run("decide", "scheduler", GOOD)
     assert result.exit_code == 2
     assert all(name in result.stderr for name in SUBSYSTEMS)
 
 
 def test_a_file_is_read_as_well(tmp_path: Path) -> None:
-    """The last line may lack its end; the file is named in errors."""
     path = tmp_path / "cases.jsonl"
     path.write_text(GOOD + "\n" + GOOD)
     assert outcomes(CliRunner().invoke(cli, ["decide", "topologymerge", str(path)])) == ["a", "a"]

@@ -21,7 +21,6 @@ NOON = "2026-11-21T03:00:00Z"
 
 
 def test_nothing_differs(nodes: Nodes) -> None:
-    """A ledger and its export are one history."""
     sides = (nodes.ledger("node-a"), nodes.recording("node-a", ".zst"))
     assert run("diff", *sides).stdout == "the same decisions\n"
     assert answer("diff", *sides) == {"differences": []}
@@ -29,7 +28,6 @@ def test_nothing_differs(nodes: Nodes) -> None:
 
 
 def test_one_changed_decision(nodes: Nodes, tmp_path: Path) -> None:
-    """Its place on both sides, and the field."""
     seq = seq_of("node-a", GC)
     other = lied("node-a", tmp_path / "b.ledger.jsonl", seq, bytes_to_free=1)
     (found,) = answer("diff", nodes.ledger("node-a"), other, exit_code=1)["differences"]
@@ -44,7 +42,6 @@ def test_one_changed_decision(nodes: Nodes, tmp_path: Path) -> None:
 
 
 def test_evidence_without_a_line(tmp_path: Path) -> None:
-    """A document is named without a number of a line."""
     sides = []
     for reason in ("OutOfcpu", "OutOfmemory"):
         scene = Scene()
@@ -60,7 +57,6 @@ def test_evidence_without_a_line(tmp_path: Path) -> None:
 
 
 def test_two_nodes(nodes: Nodes) -> None:
-    """All three ways to differ, in the order of time on side A."""
     found = answer("diff", nodes.ledger("node-a"), nodes.ledger("node-b"), exit_code=1)
     ways = [one["what"] for one in found["differences"]]
     assert set(ways) == {"differs", "only_in_a", "only_in_b"}
@@ -107,7 +103,6 @@ def test_states(nodes: Nodes) -> None:
 
 
 def test_states_are_those_of_the_state_command(nodes: Nodes) -> None:
-    """A ledger has snapshots; the diff has the same states."""
     ledger = nodes.ledger("node-a")
     then = answer("state", "--ledger", ledger, "--at", NOON)
     later = answer("state", "--ledger", ledger, "--at", "2026-11-21T03:01:00Z")
@@ -118,7 +113,6 @@ def test_states_are_those_of_the_state_command(nodes: Nodes) -> None:
 
 
 def test_states_at_times_before_now(nodes: Nodes) -> None:
-    """By the command's own clock."""
     ledger = nodes.ledger("node-a")
     with freeze_time("2026-11-21T05:00:00Z"):
         assert run("diff", f"{ledger}@-2h", f"{ledger}@{NOON}").exit_code == 0
@@ -126,7 +120,6 @@ def test_states_at_times_before_now(nodes: Nodes) -> None:
 
 
 def test_a_path_may_hold_an_at(tmp_path: Path) -> None:
-    """What is there is a path."""
     path = tmp_path / "a@5.ledger.jsonl"
     scene = Scene("1.36.2")
     scene.at(1, PodAdmitted(namespace="default", pod="web", pod_uid=None))
@@ -150,7 +143,6 @@ def test_a_path_may_hold_an_at(tmp_path: Path) -> None:
     ],
 )
 def test_bad_calls(nodes: Nodes, a: str, b: str, exit_code: int, message: str) -> None:
-    """Told in a sentence."""
     side, *options = a.split(" ")
     args = (side.format(nodes.ledger("node-a")), b.format(nodes.ledger("node-a")), *options)
     result = run("diff", *args)
@@ -160,7 +152,6 @@ def test_bad_calls(nodes: Nodes, a: str, b: str, exit_code: int, message: str) -
 
 
 def test_several_nodes_in_one_source(tmp_path: Path) -> None:
-    """One is to be named."""
     both = tmp_path / "both.ledger.jsonl"
     for name in ("node-1", "node-2"):
         scene = Scene("1.36.2", node=name)
@@ -178,7 +169,6 @@ def test_several_nodes_in_one_source(tmp_path: Path) -> None:
 
 
 def test_names_cannot_speak_to_the_terminal(tmp_path: Path) -> None:
-    """In the table."""
     for name in ("a", "b\x1b[2J"):
         scene = Scene("1.36.2", node="node-1")
         scene.at(1, PodAdmitted(namespace="default", pod=name, pod_uid=None))

@@ -25,7 +25,6 @@ from tests.ledger.making import append, batch, import_of, ledger_of
 
 
 def exported(ask: Run, tmp_path: Path, *args: str) -> list[Record]:
-    """Records of an export to a file."""
     out = tmp_path / "out.ledger.jsonl"
     result = ask("export", *args, "--out", str(out))
     assert result.exit_code == 0, result.stderr
@@ -36,7 +35,6 @@ def exported(ask: Run, tmp_path: Path, *args: str) -> list[Record]:
 
 
 def test_the_ledger_s_own_lines(ask: Run, query_ledger: Path, tmp_path: Path) -> None:
-    """Byte for byte, on stdout as in a file; compressed by name."""
     ledger = Ledger.open(query_ledger)
     own = b"".join(raw.line for raw in ledger.raw_lines("node-a"))
     assert ask("export", "--format", "jsonl").stdout_bytes == own
@@ -47,7 +45,6 @@ def test_the_ledger_s_own_lines(ask: Run, query_ledger: Path, tmp_path: Path) ->
 
 
 def test_several_nodes(tmp_path: Path) -> None:
-    """One after the other, or the one that is named."""
     ledger = ledger_of(tmp_path / "l", batch(0, 5))
     append(ledger, batch(0, 2), node="other")
     arguments = ["export", "--ledger", str(ledger.path)]
@@ -213,7 +210,6 @@ def test_cloudevents(ask: Run, query_ledger: Path, tmp_path: Path) -> None:
 
 
 def test_cloudevents_of_others(ask: Run) -> None:
-    """Pseudonyms in the attributes as in the data."""
     command = ("export", "--format", "cloudevents", "--redact", "--pod", "default/train")
     result = ask(*command)
     events = checked(result.stdout.splitlines())
@@ -222,7 +218,6 @@ def test_cloudevents_of_others(ask: Run) -> None:
 
 
 def test_parquet(ask: Run, query_ledger: Path, tmp_path: Path) -> None:
-    """A row for each record; it is a file, all of it or nothing."""
     out = tmp_path / "node.parquet"
     ask("export", "--format", "parquet", "--out", str(out))
     with duckdb.connect() as connection:

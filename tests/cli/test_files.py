@@ -32,17 +32,14 @@ def _in_a_directory_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def fed(data: bytes, *arguments: str) -> Result:
-    """A command with something on standard input."""
     return run(*arguments, input=data)
 
 
 def placed(nodes: Nodes, command: tuple[str, ...]) -> list[str]:
-    """The words of a command; A is a ledger."""
     return [nodes.ledger("node-a") if word == "A" else word for word in command]
 
 
 def test_a_scenario_on_standard_input(tmp_path: Path) -> None:
-    """It is read there, also where a file of that name is."""
     (tmp_path / "-").write_text("no: scenario\n")
     result = fed(FIRST.read_bytes(), "simulate", "-", "--check")
     assert (result.exit_code, result.stderr) == (0, "")
@@ -65,7 +62,6 @@ def test_problems_of_a_scenario_on_standard_input(tmp_path: Path) -> None:
 
 
 def test_a_configuration_on_standard_input(nodes: Nodes) -> None:
-    """As from a file, once, for every node."""
     Path("small.yaml").write_text(CONFIG)
     of_file = answer("whatif", "--config", "small.yaml", nodes.ledger("node-a"))["variants"]
     sources = (nodes.ledger("node-a"), nodes.ledger("node-b"))
@@ -101,7 +97,6 @@ def test_records_on_standard_output(nodes: Nodes, tmp_path: Path) -> None:
 
 
 def test_junit_on_standard_output(nodes: Nodes, tmp_path: Path) -> None:
-    """In place of the other form."""
     result = run("verify", nodes.ledger("node-b"), "--junit", "-")
     assert result.exit_code == 0
     assert len(list(ET.fromstring(result.stdout).iter("testcase"))) == 240  # our own output
@@ -109,7 +104,6 @@ def test_junit_on_standard_output(nodes: Nodes, tmp_path: Path) -> None:
 
 
 def test_a_recording_on_standard_input(nodes: Nodes) -> None:
-    """As from a file; its faults are reported with their lines."""
     ledger, whole = nodes.ledger("node-b"), Path(nodes.recording("node-b")).read_bytes()
     for command in (("verify",), ("completeness",), ("diff", ledger)):
         result = fed(whole, *command, "-")
@@ -186,7 +180,6 @@ MISSING: tuple[tuple[str, ...], ...] = (
 
 @pytest.mark.parametrize("command", MISSING, ids=" ".join)
 def test_an_input_that_is_not_there(nodes: Nodes, command: tuple[str, ...]) -> None:
-    """Bad input, wherever it is asked for."""
     result = run(*placed(nodes, command))
     assert result.exit_code == 3, result.output
     assert result.stderr.startswith("error: none.")
@@ -212,7 +205,6 @@ def test_an_input_that_is_no_file(nodes: Nodes, command: tuple[str, ...], tmp_pa
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
 @pytest.mark.parametrize("command", MISSING, ids=" ".join)
 def test_an_input_that_is_forbidden(nodes: Nodes, command: tuple[str, ...], tmp_path: Path) -> None:
-    """Bad input, too."""
     (name,) = {word for word in command if word.startswith("none.")}
     (tmp_path / name).touch(mode=0)
     result = run(*placed(nodes, command))
@@ -246,13 +238,11 @@ def test_a_closed_standard_input(nodes: Nodes, command: tuple[str, ...]) -> None
 
 
 def test_a_query_on_standard_input_that_is_no_text(nodes: Nodes) -> None:
-    """Bad input, too."""
     result = fed(b"select '\xff'", "sql", "--ledger", nodes.ledger("node-a"), "-")
     assert (result.exit_code, result.stderr) == (3, "error: standard input: is not UTF-8\n")
 
 
 def test_the_subsystem_is_looked_at_first() -> None:
-    """The first wrong word is the one that is reported."""
     result = run("judge", "foo", "x")
     assert result.exit_code == 2
     assert "unknown subsystem 'foo'" in result.stderr
@@ -268,7 +258,6 @@ def test_a_file_that_is_named_with_a_dot(nodes: Nodes) -> None:
 @pytest.mark.parametrize("name", ["t.ledger.jsonl", "t.ledger.jsonl.zst"])
 @pytest.mark.parametrize("command", ["verify", "completeness", "whatif"])
 def test_an_empty_recording(command: str, name: str) -> None:
-    """Bad input: it holds no record."""
     Path(name).touch()
     more = ("--set", "maxPods=1") if command == "whatif" else ()
     result = run(command, name, *more)
@@ -304,7 +293,6 @@ def test_an_output_that_cannot_be_written(nodes: Nodes, command: tuple[str, ...]
 def test_an_output_that_is_forbidden(
     nodes: Nodes, command: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """Nothing is said about rights to a ledger."""
     (tmp_path / "closed").mkdir(mode=0o555)
     words = placed(nodes, command)
     result = run(*words, "closed/x.ledger.jsonl")

@@ -96,7 +96,6 @@ def forge_history(ledger: Ledger) -> Path:
 
 
 def forge_snapshot(ledger: Ledger) -> Path:
-    """Put another state into the newest snapshot; its path."""
     store = ledger.snapshots("node-a")
     states = [store.load(seq, STATE_VERSION) for seq in store.seqs()]
     assert states[0] is not None
@@ -122,7 +121,6 @@ def test_audit_proves_what_caches_hold(ledger: Ledger) -> None:
 
 
 def test_audit_checks_the_bytes_of_the_history(ledger: Ledger) -> None:
-    """With --chain-only, too; what it advises mends it."""
     assert run("index", "--ledger", ledger.path).exit_code == 0
     (path,) = (ledger.path / HISTORY).glob("node=*/date=*/*.parquet")
     path.write_bytes(path.read_bytes()[:-1])

@@ -103,7 +103,6 @@ def test_what_is_not_there(ask: Run) -> None:
      (691200, "8d")],
 )  # fmt: skip
 def test_ages(seconds: int, text: str) -> None:
-    """As in HumanDuration of apimachinery's util/duration."""
     assert human_duration(seconds) == text
 
 
@@ -133,7 +132,6 @@ def _container(**fields: object) -> ContainerState:
     ],
 )  # fmt: skip
 def test_status(status: str, containers: list[ContainerState], fields: dict[str, object]) -> None:
-    """The word that kubectl would show."""
     named = {f"c{number}": container for number, container in enumerate(containers)}
     shown: dict[str, object] = {"phase": "Running", **fields}
     pod = PodState(namespace="d", name="p", uid="u", since_ts_ns=0, containers=named, **shown)  # type: ignore[arg-type] # by name
@@ -176,7 +174,6 @@ def test_print_pod(
     waiting: dict[str | None, str],
     fields: dict[str, object],
 ) -> None:
-    """READY, STATUS and RESTARTS as printPod has them."""
     shown: dict[str, object] = {"phase": "Pending", **fields}
     pod = PodState(namespace="d", name="p", uid="u", since_ts_ns=0, containers=containers, **shown)  # type: ignore[arg-type] # by name
     total = max(printed.total, len(containers))

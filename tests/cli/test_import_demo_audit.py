@@ -18,7 +18,6 @@ NODE_B = str(RECORDINGS / "node-b.tar.zst")
 
 
 def run(*arguments: str | Path) -> Result:
-    """One command, on a screen that has room."""
     wide = {"COLUMNS": "200"}
     return CliRunner().invoke(cli, [str(argument) for argument in arguments], env=wide)
 
@@ -67,7 +66,6 @@ def test_import_of_many_files(ledger: Path, tmp_path: Path) -> None:
 
 
 def test_import_of_a_few_files(tmp_path: Path) -> None:
-    """A row a file."""
     log = tmp_path / "kubelet.log"
     log.write_text(
         "Log file created at: 2026/11/21 01:00:00\nI1121 01:00:00.000000    1234 x.go:1] hello\n"
@@ -85,7 +83,6 @@ def test_import_of_a_few_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("width", "cut"), [(130, 4), (900, 0)])
 def test_import_of_lines_that_a_pager_cut(tmp_path: Path, width: int, cut: int) -> None:
-    """How many, and what prints them whole."""
     log = tmp_path / "kubelet.log"
     line = (
         "Nov 21 01:00:0{0} n1 kubelet[7]: E1121 01:00:0{0}.000000       7 pod_workers.go:1301] "
@@ -115,7 +112,6 @@ def test_import_of_what_is_no_log(tmp_path: Path, text: str, says: str) -> None:
 
 
 def table(text: str) -> list[dict[str, str]]:
-    """The first table of an output."""
     lines = text.splitlines()
     ruler = next(i for i, line in enumerate(lines) if line.startswith("---"))
     spans = [match.span() for match in re.finditer("-+", lines[ruler])]
@@ -129,7 +125,6 @@ def table(text: str) -> list[dict[str, str]]:
 
 
 def test_import_again_adds_nothing(ledger: Path) -> None:
-    """And says so."""
     result = run("import", NODE_B, "--ledger", ledger)
     assert result.exit_code == 0
     assert "0 records added" in result.stdout
@@ -137,7 +132,6 @@ def test_import_again_adds_nothing(ledger: Path) -> None:
 
 
 def test_import_as_json(tmp_path: Path) -> None:
-    """For scripts: one document on stdout."""
     result = run("import", NODE_B, "--ledger", tmp_path / "new", "-o", "json")
     document = json.loads(result.stdout)
     assert document["bundles"][0]["node"] == "node-b"
@@ -172,7 +166,6 @@ def test_import_of_an_empty_directory(tmp_path: Path) -> None:
 
 
 def test_audit_of_a_sound_ledger(ledger: Path) -> None:
-    """Prints a digest, which a later audit accepts."""
     result = run("audit", "--ledger", ledger)
     assert result.exit_code == 0
     assert "sound" in result.stdout
@@ -200,7 +193,6 @@ def test_audit_finds_a_flipped_byte(ledger: Path, tmp_path: Path) -> None:
 
 
 def test_demo_leaves_a_ledger_alone(ledger: Path) -> None:
-    """The demo's records are no evidence of the user's."""
     before = {path: path.read_bytes() for path in ledger.rglob("*") if path.is_file()}
     result = run("demo", "--ledger", ledger)
     assert result.exit_code == 2

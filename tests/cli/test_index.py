@@ -34,7 +34,6 @@ def test_index_writes_parquet_and_sql_reads_it(tmp_path: Path) -> None:
 
 
 def test_index_says_when_it_cannot_be_kept(tmp_path: Path) -> None:
-    """One sentence and an exit code, no traceback."""
     ledger = Ledger.create(tmp_path / "ledger")
     with ledger.writer() as writer:
         writer.append("node-a", [Draft(r.ts_ns, r.body, r.evidence) for r in whole_story()])
@@ -45,7 +44,6 @@ def test_index_says_when_it_cannot_be_kept(tmp_path: Path) -> None:
 
 
 def test_a_history_that_is_a_link(tmp_path: Path) -> None:
-    """Nothing is written or removed through it."""
     ledger = Ledger.create(tmp_path / "ledger").path
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "mine").write_text("x")

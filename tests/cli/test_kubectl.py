@@ -66,7 +66,6 @@ esac
 def plugin(
     cluster: Path, *args: str, function: str = "run", **env: str
 ) -> subprocess.CompletedProcess[str]:
-    """The plugin, as kubectl starts it."""
     code = f"from kubeledger.cli.kubectl import {function}; {function}()"
     environment = {**os.environ, "PATH": f"{cluster}:{os.environ['PATH']}", **env}
     environment.pop("KUBELEDGER", None)

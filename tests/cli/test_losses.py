@@ -49,18 +49,15 @@ def lossy_once(cut_once: Path, files: Path) -> Path:
 
 @pytest.fixture
 def cut(cut_once: Path, tmp_path: Path) -> Path:
-    """A copy of it for one test."""
     return Path(shutil.copytree(cut_once, tmp_path / "l"))
 
 
 @pytest.fixture
 def lossy(lossy_once: Path, tmp_path: Path) -> Path:
-    """A copy of it for one test."""
     return Path(shutil.copytree(lossy_once, tmp_path / "l"))
 
 
 def test_before_a_writer_comes(cut: Path) -> None:
-    """Readers refuse, audit names what is missing."""
     for command in ("verify", "completeness", "state", "ls"):
         assert run(command, "--ledger", cut).exit_code == 4
     result = run("audit", "--ledger", cut)
@@ -83,7 +80,6 @@ def test_before_a_writer_comes(cut: Path) -> None:
     ids=lambda command: command[0],
 )
 def test_readers_warn(lossy: Path, command: tuple[str, ...]) -> None:
-    """One line on stderr; what is asked is answered."""
     result = run(*command, "--ledger", lossy)
     assert [line for line in result.stderr.splitlines() if line.startswith(WARNING)] != []
     assert WARNING not in result.stdout
@@ -92,7 +88,6 @@ def test_readers_warn(lossy: Path, command: tuple[str, ...]) -> None:
 
 
 def test_diff_warns(lossy: Path, files: Path) -> None:
-    """Of either side, and of none that is whole."""
     assert run("diff", lossy, files).stderr.startswith(WARNING)
     assert run("diff", files, f"{lossy}").stderr.startswith(WARNING)
     assert run("diff", f"{lossy}@1", f"{lossy}@2").stderr.count(WARNING) == 2
@@ -108,7 +103,6 @@ def test_completeness_names_it(lossy: Path) -> None:
 
 
 def test_it_is_never_forgotten(lossy: Path, files: Path) -> None:
-    """Not with the manifest, which is reported to be made again."""
     assert run("audit", "--ledger", lossy).exit_code == 1
     (lossy / "ledger.json").unlink()
     later = files.parent / "later.log"
@@ -122,7 +116,6 @@ def test_it_is_never_forgotten(lossy: Path, files: Path) -> None:
 
 
 def test_it_is_healed_by_the_same_import(lossy: Path, files: Path) -> None:
-    """Told by audit, and by nobody else."""
     assert run("import", files, "--ledger", lossy).exit_code == 0
     result = run("audit", "--ledger", lossy)
     assert result.exit_code == 0, result.output
@@ -152,7 +145,6 @@ def test_recordings_report_it_too(lossy: Path, files: Path, tmp_path: Path) -> N
 
 
 def test_the_state_is_the_same_when_healed(cut: Path, files: Path, tmp_path: Path) -> None:
-    """As if nothing had been lost."""
     assert run("import", files, "--ledger", cut).exit_code == 0
     whole = tmp_path / "whole"
     run("import", files, "--ledger", whole)

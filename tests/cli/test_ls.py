@@ -11,7 +11,6 @@ from tests.cli.conftest import Run
 
 
 def seqs(ask: Run, *args: str) -> list[int]:
-    """Numbers of the records listed."""
     result = ask("ls", *args, "-o", "jsonl")
     assert result.exit_code == 0, result.stderr
     return [json.loads(line)["seq"] for line in result.stdout.splitlines()]
@@ -34,13 +33,11 @@ def seqs(ask: Run, *args: str) -> list[int]:
 def test_filters(
     ask: Run, args: tuple[str, ...], expected: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each option narrows the list down."""
     monkeypatch.setattr("time.time_ns", lambda: 1_795_230_046_000_000_000)
     assert seqs(ask, *args) == expected
 
 
 def test_line(ask: Run) -> None:
-    """What a line holds; its time is exact."""
     result = ask("ls", "--kind", "PodPreempted", "-o", "json")
     assert json.loads(result.stdout) == [
         {
@@ -56,7 +53,6 @@ def test_line(ask: Run) -> None:
 
 
 def test_table_is_safe_to_show(ask: Run) -> None:
-    """A probe's output holds an escape sequence."""
     result = ask("ls", "--kind", "ProbeExecuted", "-o", "wide")
     assert "\x1b" not in result.stdout
     assert r"liveness failure: \x1b[31mcat: no such file" in result.stdout

@@ -20,7 +20,6 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_help_lists_every_command() -> None:
-    """In the order of a first day's use."""
     result = CliRunner().invoke(cli, ["--help"])
     assert result.exit_code == 0
     assert [name for name in COMMANDS if f"  {name} " in result.output] == list(COMMANDS)
@@ -37,7 +36,6 @@ def test_every_command_has_an_example(name: str) -> None:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    """Start-up stays as fast as click's."""
     code = (
         "import sys; from kubeledger.cli.main import cli\n"
         "try: cli(['--help'])\n"
@@ -67,7 +65,6 @@ def test_help_imports_nothing_heavy() -> None:
     ],
 )
 def test_a_command_loads_what_it_uses(arguments: list[str], idle: set[str], tmp_path: Path) -> None:
-    """Start-up is most of what a question costs."""
     log = tmp_path / "kubelet.log"
     log.write_text('I0102 03:04:05.000000     7 server.go:1] "Started kubelet"\n', "utf-8")
     ledger = ["--ledger", str(tmp_path / "ledger")]
@@ -85,7 +82,6 @@ def test_a_command_loads_what_it_uses(arguments: list[str], idle: set[str], tmp_
 
 
 def test_a_duckdb_without_an_engine_of_that_name_does_as_a_whole() -> None:
-    """Its name is no promise of DuckDB's."""
     code = (
         "import sys, duckdb; sys.modules['_duckdb'] = None\n"
         "from kubeledger.ledger import engine\n"
@@ -139,8 +135,6 @@ def test_the_pages_call_what_there_is(tmp_path: Path) -> None:
 
 
 def ends(monkeypatch: pytest.MonkeyPatch, does: Callable[[], object]) -> object:
-    """How the script ends when the commands do something."""
-
     def main(**_: object) -> object:
         return does()
 
@@ -170,8 +164,6 @@ def test_an_interrupt_is_no_finding(
 
 
 def test_other_ends(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A usage error is shown; a command's own exit code counts."""
-
     def misused() -> None:
         raise click.UsageError("no such thing")
 
@@ -240,7 +232,6 @@ def test_a_wrong_call_is_reported_like_other_errors(
 def test_no_command_at_all(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The whole help, and still a wrong call."""
     monkeypatch.setattr("kubeledger.cli.main.atexit.register", lambda *_: None)
     monkeypatch.setattr(sys, "argv", ["kubeledger"])
     with pytest.raises(SystemExit) as ended:
@@ -250,7 +241,6 @@ def test_no_command_at_all(
 
 
 def test_a_query_that_hears_nothing_is_not_waited_for() -> None:
-    """The command ends with its message, and with nothing else."""
     code = (
         "import sys, kubeledger.analyze.sql.api as api\n"
         "from kubeledger.cli import main\n"
@@ -267,7 +257,6 @@ def test_a_query_that_hears_nothing_is_not_waited_for() -> None:
 
 @pytest.mark.parametrize("digest", ["", "dead", "node-a=", "x" * 64, "0" * 66])
 def test_what_is_no_digest(digest: str) -> None:
-    """A wrong call, and no finding about the ledger."""
     result = CliRunner().invoke(cli, ["audit", "--expect", digest])
     assert result.exit_code == 2
     assert "is not a chain digest" in result.output

@@ -16,14 +16,12 @@ from tests.ingest.feeding import DATA
 
 @pytest.fixture
 def _careless() -> Iterator[None]:
-    """The umask of a user who hides nothing."""
     before = os.umask(0)
     yield
     os.umask(before)
 
 
 def modes(root: Path) -> dict[str, int]:
-    """Of a directory and all that is in it."""
     return {
         str(path.relative_to(root)): path.stat().st_mode & 0o777
         for path in (root, *root.rglob("*"))
@@ -56,7 +54,6 @@ def test_a_ledger_is_its_users_alone(tmp_path: Path) -> None:
 
 
 def test_a_ledger_that_others_can_read_is_told(tmp_path: Path) -> None:
-    """With the command that changes it; the import goes on."""
     ledger = tmp_path / "ledger"
     ledger.mkdir(0o755)
     told = run("import", DATA / "kubelet" / "startup-1.36.2.log", "--ledger", ledger)

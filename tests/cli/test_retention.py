@@ -51,7 +51,6 @@ def test_what_goes_is_said_before_and_after(tmp_path: Path) -> None:
 
 
 def test_durations_and_sizes(tmp_path: Path) -> None:
-    """Each as users write it; nonsense is a wrong question."""
     ledger = small(tmp_path / "l")
     for option, text, last in (
         ("--keep", "90d", 20),
@@ -71,7 +70,6 @@ def test_durations_and_sizes(tmp_path: Path) -> None:
 
 
 def test_why_nothing_goes(tmp_path: Path) -> None:
-    """The last segment stays, whatever the policy."""
     ledger = ledger_of(tmp_path / "l", batch(0, 1))
     for way in (("--dry-run",), ()):
         result = run("compact", "--ledger", ledger.path, "--keep-bytes", "1", *way)
@@ -107,7 +105,6 @@ def test_a_list_that_reaches_into_a_drop(tmp_path: Path) -> None:
 
 
 def test_every_command_knows_the_base(tmp_path: Path) -> None:
-    """What was dropped is named; what was kept is shown as before."""
     ledger = small(tmp_path / "l")
     digests = {seq: (ledger.digest_at(NODE, seq) or b"").hex() for seq in (4, 8, 9)}
     here = ("--ledger", ledger.path)
@@ -165,7 +162,6 @@ def test_the_history_forgets_what_was_dropped(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
-    """A recorded node, in several segments."""
     ledger = Ledger.create(
         tmp_path_factory.mktemp("recorded") / "l", WriterOptions(segment_bytes=100_000, level=1)
     )
@@ -174,7 +170,6 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
 
 
 def verdicts(ledger: Ledger) -> dict[int, str]:
-    """Verdict of each recorded decision."""
     (history,) = histories_of_ledger(ledger)
     return {
         outcome.seq: outcome.verdict
@@ -265,7 +260,6 @@ def test_readers_beside_drops(tmp_path: Path) -> None:
 
 
 def klog(seconds: int) -> str:
-    """A log of containers that start, one a second."""
     lines = [
         f"I1121 03:{second // 60:02d}:{second % 60:02d}.000000    1234 kubelet.go:2098] "
         f'"SyncLoop (PLEG): event for pod" pod="default/web-{second}" '

@@ -18,12 +18,10 @@ from tests.waiting import PATIENCE_S
 
 
 def run(*words: object) -> Result:
-    """A command in this process."""
     return CliRunner().invoke(cli, [str(word) for word in words])
 
 
 def test_ship_and_restore(place: Place, tmp_path: Path) -> None:
-    """There and back; the copy passes the audit."""
     ledger = ledger_of(tmp_path / "l", batch(0, 4), batch(4, 4), batch(8, 1), segment_bytes=1000)
     first = run("ship", "--ledger", ledger.path, "--to", place.url, "--once")
     assert first.exit_code == 0, first.output
@@ -63,7 +61,6 @@ def test_a_ledger_is_not_shipped_into_itself(tmp_path: Path) -> None:
 
 
 def test_restore_of_nothing_or_to_nowhere(tmp_path: Path) -> None:
-    """Both are wrong questions: no ledger is damaged."""
     path = ledger_of(tmp_path / "l", batch(0, 4), segment_bytes=1000).path
     assert run("ship", "--ledger", path, "--to", tmp_path / "p", "--once").exit_code == 0
     file = tmp_path / "file"
@@ -78,7 +75,6 @@ def test_restore_of_nothing_or_to_nowhere(tmp_path: Path) -> None:
 
 
 def test_compact_says_what_stays_until_it_is_shipped(tmp_path: Path) -> None:
-    """And drops it only when asked to."""
     batches = [batch(first, 4) for first in range(0, 24, 4)]
     ledger = ledger_of(tmp_path / "l", *batches[:3], segment_bytes=1000)
     assert run("ship", "--ledger", ledger.path, "--to", tmp_path / "p", "--once").exit_code == 0

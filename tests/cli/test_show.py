@@ -26,7 +26,6 @@ def test_json(ask: Run) -> None:
 
 
 def test_jsonl_is_one_line(ask: Run) -> None:
-    """The same in one line."""
     line = ask("show", "20", "-o", "jsonl").stdout
     assert line.count("\n") == 1
     assert json.loads(line) == json.loads(ask("show", "20", "-o", "json").stdout)
@@ -47,13 +46,11 @@ def test_text(ask: Run) -> None:
 
 
 def test_text_is_safe_to_show(ask: Run) -> None:
-    """A probe's output holds an escape sequence."""
     assert "\x1b" not in ask("show", "18").stdout
 
 
 @pytest.mark.parametrize("args", [("99",), ("0",), ("x",), ("1", "--node", "nope")])
 def test_bad_questions(ask: Run, args: tuple[str, ...]) -> None:
-    """A record that is not there is a usage error."""
     result = ask("show", *args)
     assert result.exit_code == 2
     assert result.stdout == ""

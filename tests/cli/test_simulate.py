@@ -25,7 +25,6 @@ def run(*arguments: str | Path) -> Result:
 
 
 def test_check_only_checks(tmp_path: Path) -> None:
-    """One line, and no ledger."""
     result = run("--check", FIRST, "--ledger", tmp_path / "l")
     assert result.exit_code == 0
     assert ": kubelet 1.36.2, 1 pod, 1 image, 0 device plugins, " in result.output
@@ -33,7 +32,6 @@ def test_check_only_checks(tmp_path: Path) -> None:
 
 
 def test_check_as_json() -> None:
-    """What the scenario holds."""
     found = json.loads(run("--check", FIRST, "-o", "json").stdout)
     assert (found["kubelet"], found["pods"], found["images"]) == ("1.36.2", 1, 1)
     assert found["duration_ns"] == 600 * 10**9
@@ -60,7 +58,6 @@ def test_all_problems_are_reported(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_call(arguments: tuple[str | Path, ...], message: str) -> None:
-    """What is wrong, in words."""
     result = run(*arguments)
     assert result.exit_code == 2
     assert message in result.output
@@ -68,7 +65,6 @@ def test_a_wrong_call(arguments: tuple[str | Path, ...], message: str) -> None:
 
 
 def test_a_run_fills_a_ledger_that_verifies(tmp_path: Path) -> None:
-    """What happened is summed up; the second run adds nothing."""
     ledger = tmp_path / "l"
     result = run(FIRST, *SHORT, "--ledger", ledger)
     assert result.exit_code == 0, result.output
@@ -99,8 +95,6 @@ def test_a_run_that_was_killed_is_continued(
 
 
 def _interrupted(method: Callable[[Sim], Iterator[Record]]) -> Callable[[Sim], Iterator[Record]]:
-    """As a run that is stopped after a hundred records."""
-
     def run_some(sim: Sim) -> Iterator[Record]:
         for record in method(sim):
             if record.seq > 100:
@@ -125,7 +119,6 @@ def test_another_history_is_refused(option: tuple[str, str], tmp_path: Path) -> 
 
 
 def test_out_alone_writes_no_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file for `verify`, `diff` and tests."""
     monkeypatch.chdir(tmp_path)
     result = run(FIRST, *SHORT, "--out", "x.ledger.jsonl.zst", "-o", "json")
     assert result.exit_code == 0, result.output
@@ -137,7 +130,6 @@ def test_out_alone_writes_no_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_every_tick_is_written_when_asked_for(tmp_path: Path) -> None:
-    """Else equal ones fold."""
     counts = {}
     for option in ((), ("--every-tick",)):
         out = tmp_path / "x.ledger.jsonl"
@@ -152,7 +144,6 @@ def test_every_tick_is_written_when_asked_for(tmp_path: Path) -> None:
     "name", sorted(path.stem for path in SCENARIOS.glob("*.yaml") if path.stem != "node-day")
 )
 def test_a_shipped_scenario_runs_and_verifies(name: str, tmp_path: Path) -> None:
-    """Nothing is impossible in it."""
     out = tmp_path / "x.ledger.jsonl"
     assert run(SCENARIOS / f"{name}.yaml", "--out", out, "-q").exit_code == 0
     result = CliRunner().invoke(cli, ["verify", str(out)])

@@ -37,7 +37,6 @@ QUERY = "SELECT seq, admitted, reason FROM admissions ORDER BY seq"
     ],
 )
 def test_formats(ask: Run, output: str, text: str) -> None:
-    """The same rows in each form."""
     result = ask("sql", QUERY, "-o", output)
     assert result.exit_code == 0
     assert result.stdout == text
@@ -57,7 +56,6 @@ def test_json(ask: Run) -> None:
 
 @pytest.mark.parametrize("args", [("-",), ()])
 def test_query_from_standard_input(ask: Run, args: tuple[str, ...]) -> None:
-    """`-`, or no QUERY without a terminal."""
     result = ask("sql", *args, "-o", "csv", input=QUERY + "\n")
     assert result.exit_code == 0
     assert result.stdout.startswith("seq,admitted,reason\n5,true,\n")
@@ -115,7 +113,6 @@ def test_the_time_limit_holds_for_printing(ask: Run) -> None:
 
 
 def test_json_nested_too_deep_is_a_text(ask: Run) -> None:
-    """DuckDB takes what Python's reader cannot."""
     depth = 100_000
     result = ask(
         "sql", f"SELECT (repeat('[', {depth}) || repeat(']', {depth}))::JSON x", "-o", "json"
@@ -125,7 +122,6 @@ def test_json_nested_too_deep_is_a_text(ask: Run) -> None:
 
 
 def test_list(ask: Run) -> None:
-    """All shipped queries with their questions."""
     listed = [json.loads(line) for line in ask("sql", "--list", "-o", "jsonl").stdout.splitlines()]
     assert [row["name"] for row in listed] == list(load_library())
     (timeline,) = (row for row in listed if row["name"] == "pod_timeline")
@@ -134,14 +130,12 @@ def test_list(ask: Run) -> None:
 
 
 def test_list_needs_no_ledger(tmp_path: Path) -> None:
-    """The list is the same everywhere."""
     result = CliRunner().invoke(cli, ["sql", "--list", "--ledger", str(tmp_path / "none")])
     assert result.exit_code == 0
     assert "preemptions" in result.stdout
 
 
 def test_run_with_parameters(ask: Run) -> None:
-    """A TIME may be written as everywhere else."""
     result = ask(
         "sql", "--run", "around", "--param", "at=2026-11-21T04:00:20+01:00",
         "--param", "seconds=1.5", "-o", "jsonl",
@@ -150,23 +144,18 @@ def test_run_with_parameters(ask: Run) -> None:
 
 
 def test_parameters_of_a_query(ask: Run) -> None:
-    """`$name` in a query of one's own."""
     result = ask("sql", "SELECT pod FROM events WHERE seq = $n", "--param", "n=9", "-o", "csv")
     assert result.stdout == "pod\ntrain\n"
 
 
 def test_tables_are_safe_to_show(ask: Run) -> None:
-    """A probe's output holds an escape sequence."""
     result = ask("sql", "SELECT output FROM probe_ticks WHERE seq = 17")
     assert "\x1b" not in result.stdout
     assert r"\x1b[31mcat: no such file\n" in result.stdout
 
 
 class TestShell:
-    """The interactive shell."""
-
     def run(self, lines: list[str]) -> list[tuple[str, dict[str, str] | dict[str, str | None]]]:
-        """What the shell runs for these lines."""
         reported: Iterator[str] = iter(lines)
         ran: list[tuple[str, dict[str, str] | dict[str, str | None]]] = []
 
@@ -185,30 +174,25 @@ class TestShell:
         return ran
 
     def test_statements_end_with_a_semicolon(self) -> None:
-        """They may span lines; empty lines between them do nothing."""
         ran = self.run(["SELECT 1;", "", "SELECT", "", "  2 ;", "unfinished"])
         assert [query for query, _ in ran] == ["SELECT 1;", "SELECT\n\n  2 ;"]
 
     def test_quit(self) -> None:
-        """Nothing runs after it."""
         assert self.run([".quit", "SELECT 1;"]) == []
 
     def test_an_error_does_not_end_it(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """It is shown, and the next query runs."""
         assert len(self.run(["bad;", ".nonsense", ".schema nope", ".run", "SELECT 1;"])) == 2
         errors = capsys.readouterr().err
         for message in ("no such thing", "unknown command", "no view nope", "which query?"):
             assert message in errors
 
     def test_commands(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """What there is, is listed."""
         assert self.run([".tables", ".schema admissions", ".queries", ".help"]) == []
         shown = capsys.readouterr().out
         for text in ("device_allocations", "admitted", "BOOLEAN", "probe_kills", ".schema VIEW"):
             assert text in shown
 
     def test_run(self) -> None:
-        """A shipped query by name, with parameters."""
         ((query, params),) = self.run([".run pod_timeline pod=default/web"])
         assert "FROM events" in query
         assert params == {"pod": "default/web"}
@@ -216,12 +200,10 @@ class TestShell:
 
 @pytest.fixture(autouse=True)
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shell's history is not that of whoever runs the tests."""
     monkeypatch.setenv("HOME", str(tmp_path))
 
 
 def test_memory_bounds_the_process_too(ask: Run) -> None:
-    """Of what DuckDB does not count; afterwards it is as before."""
     before = resource.getrlimit(resource.RLIMIT_DATA)
     result = ask("sql", "SELECT length(repeat('x', 4000000000))", "--memory", "200MB")
     assert result.exit_code == 2

@@ -89,7 +89,6 @@ HISTORY: tuple[Body, ...] = (
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Path:
-    """A ledger with one node, a record a second."""
     made = Ledger.create(tmp_path / "ledger")
     with made.writer() as writer:
         drafts = [Draft(START_NS + n * 10**9, body) for n, body in enumerate(HISTORY)]
@@ -98,26 +97,22 @@ def ledger(tmp_path: Path) -> Path:
 
 
 def run(ledger: Path, *arguments: str) -> Result:
-    """Call the command."""
     return CliRunner().invoke(state, ["--ledger", str(ledger), *arguments])
 
 
 def shown(ledger: Path, *arguments: str) -> str:
-    """What it prints, when it is content."""
     result = run(ledger, *arguments)
     assert (result.exit_code, result.stderr) == (0, "")
     return result.stdout
 
 
 def row(text: str, start: str) -> list[str]:
-    """Cells of the one row that starts so."""
     lines = [line for line in text.splitlines() if line.startswith(start)]
     assert len(lines) == 1
     return [cell.strip() for cell in lines[0].split("  ") if cell.strip()]
 
 
 def test_json_is_canonical(ledger: Path) -> None:
-    """Sorted keys, one line, nothing but integers as numbers."""
     text = shown(ledger, "-o", "json")
 
     def no_float(number: str) -> float:
@@ -135,7 +130,6 @@ def test_json_is_canonical(ledger: Path) -> None:
 
 
 def test_table_of_everything(ledger: Path) -> None:
-    """Each part with its rows."""
     narrow = shown(ledger)
     assert row(narrow, "1.36.2") == ["1.36.2", "7", "03:00:00", "0"]
     assert max(map(len, narrow.splitlines())) <= 80
@@ -173,7 +167,6 @@ def test_table_of_everything(ledger: Path) -> None:
 
 
 def test_only_some_parts(ledger: Path) -> None:
-    """In both forms."""
     assert set(json.loads(shown(ledger, "--only", "devices, probes", "-o", "json"))) == {
         "node", "seq", "ts_ns", "devices", "probes",
     }  # fmt: skip
@@ -194,12 +187,10 @@ def test_only_some_parts(ledger: Path) -> None:
 )
 @freeze_time("2025-11-21T04:00:00Z")
 def test_instants(ledger: Path, arguments: tuple[str, str], seq: int) -> None:
-    """A span is one before now, wherever the recording is from."""
     assert json.loads(shown(ledger, *arguments, "--only", "counts", "-o", "json"))["seq"] == seq
 
 
 def test_before_the_first_record(ledger: Path) -> None:
-    """Empty, and said so."""
     result = run(ledger, "--at", "2020-01-01T00:00:00Z", "-o", "json")
     assert result.exit_code == 0
     assert "node-a has no record at 2020-01-01T00:00:00Z or before" in result.stderr
@@ -232,7 +223,6 @@ def test_bad_questions(ledger: Path, arguments: tuple[str, ...], message: str) -
 
 
 def test_several_nodes(ledger: Path) -> None:
-    """One must be named."""
     with Ledger.open(ledger).writer() as writer:
         writer.append("node-b", [Draft(START_NS, HISTORY[0])])
     result = run(ledger)

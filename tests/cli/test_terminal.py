@@ -97,7 +97,6 @@ def test_nothing_acts_on_the_terminal(ledger: Path, command: list[str]) -> None:
 
 
 def test_a_scenario_cannot_act_on_the_terminal(tmp_path: Path) -> None:
-    """What it says is quoted in messages."""
     path = tmp_path / "s.yaml"
     path.write_text(json.dumps({"kubeletVersion": EVIL, EVIL: 1}))
     result = CliRunner().invoke(cli, ["simulate", str(path), "--check"])
@@ -106,7 +105,6 @@ def test_a_scenario_cannot_act_on_the_terminal(tmp_path: Path) -> None:
 
 
 def test_a_case_cannot_act_on_the_terminal(tmp_path: Path) -> None:
-    """Nor what is wrong with it."""
     path = tmp_path / "c.jsonl"
     path.write_text(json.dumps({"id": EVIL, "kubelet": EVIL, "input": {EVIL: 1}}) + "\n")
     for words in (["decide", "qos"], ["judge", "qos"], ["decide", "qos", "--keep-going"]):

@@ -37,13 +37,11 @@ def unknowing(
 
 
 def liar(tmp_path: Path) -> str:
-    """node-a with a wrong number of bytes to free."""
     path = tmp_path / "lie.ledger.jsonl"
     return lied("node-a", path, seq_of("node-a", GC), bytes_to_free=1)
 
 
 def test_the_json_of_the_contract(nodes: Nodes) -> None:
-    """Counts, one item a decision, each with the agreed fields."""
     found = answer("verify", "--ledger", nodes.ledger("node-a"))
     counts = [found[name] for name in ("match", "admissible", "impossible", "unverifiable")]
     apart = [item for item in found["items"] if item["inferred"]]
@@ -83,7 +81,6 @@ def test_several_sources_at_once(nodes: Nodes) -> None:
 
 
 def test_json_lines(nodes: Nodes) -> None:
-    """A line a finding, and no counts."""
     result = run("verify", nodes.ledger("node-a"), "-o", "jsonl")
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert {line["type"] for line in lines} == {"finding"}
@@ -93,7 +90,6 @@ def test_json_lines(nodes: Nodes) -> None:
 
 
 def test_csv(nodes: Nodes) -> None:
-    """The same fields; JSON in the cells where one is no scalar."""
     result = run("verify", nodes.ledger("node-a"), "-o", "csv")
     assert result.exit_code == 0
     rows = list(csv.DictReader(io.StringIO(result.stdout)))
@@ -116,7 +112,6 @@ def test_csv(nodes: Nodes) -> None:
 
 
 def test_csv_of_contradictions(tmp_path: Path) -> None:
-    """They have sides, and no record of their own."""
     source = unknowing(tmp_path / "b.ledger.jsonl", conflict=True)
     row, _ = csv.DictReader(io.StringIO(run("verify", source, "-o", "csv").stdout))
     assert (row["type"], row["seq"], row["verdict"]) == ("contradiction", "", "")
@@ -180,12 +175,10 @@ def test_inferred_decisions_are_counted_apart(tmp_path: Path) -> None:
 
 
 def test_strict_of_what_is_fine(nodes: Nodes) -> None:
-    """All of node-a is verified."""
     assert run("verify", nodes.ledger("node-a"), "--strict").exit_code == 0
 
 
 def test_contradictions_are_shown_with_both_sides(tmp_path: Path) -> None:
-    """In every form of the output; they are no decisions."""
     source = unknowing(tmp_path / "b.ledger.jsonl", conflict=True)
     found = answer("verify", source)
     (contradiction,) = found["contradictions"]
@@ -200,7 +193,6 @@ def test_contradictions_are_shown_with_both_sides(tmp_path: Path) -> None:
 
 
 def test_names_cannot_speak_to_the_terminal(tmp_path: Path) -> None:
-    """Nor break the XML."""
     source = unknowing(tmp_path / "a.ledger.jsonl", pod=HOSTILE)
     out = tmp_path / "out.xml"
     result = run("verify", source, "--all", "--junit", str(out))
@@ -216,7 +208,6 @@ def test_names_cannot_speak_to_the_terminal(tmp_path: Path) -> None:
 
 
 def test_errors_cannot_speak_to_the_terminal(tmp_path: Path) -> None:
-    """Not even by the name of a file."""
     result = run("verify", str(tmp_path / "no\x1b[2J.ledger.jsonl"))
     assert result.exit_code == 3
     assert "\x1b" not in result.output
@@ -239,7 +230,6 @@ def test_junit(tmp_path: Path, nodes: Nodes) -> None:
 
 
 def test_junit_is_all_or_nothing(tmp_path: Path, nodes: Nodes) -> None:
-    """A damaged source leaves the report of before."""
     out = tmp_path / "out.xml"
     out.write_text("before")
     bad = tmp_path / "bad.ledger.jsonl"
@@ -259,7 +249,6 @@ def test_junit_is_all_or_nothing(tmp_path: Path, nodes: Nodes) -> None:
     ],
 )
 def test_bad_calls(args: tuple[str, ...], exit_code: int, message: str) -> None:
-    """Told in a sentence, with the code of the contract."""
     result = run("verify", *args)
     assert result.exit_code == exit_code
     assert message in result.stderr
@@ -267,7 +256,6 @@ def test_bad_calls(args: tuple[str, ...], exit_code: int, message: str) -> None:
 
 
 def test_an_unknown_node(nodes: Nodes) -> None:
-    """In a ledger, and in a recording."""
     for args in (("--ledger", nodes.ledger("node-a")), (nodes.recording("node-a"),)):
         result = run("verify", *args, "--node", "node-z")
         assert result.exit_code == 2
@@ -275,7 +263,6 @@ def test_an_unknown_node(nodes: Nodes) -> None:
 
 
 def test_nothing_to_verify(tmp_path: Path) -> None:
-    """An empty ledger, a recording without decisions."""
     Ledger.create(tmp_path / "empty")
     assert run("verify", "--ledger", str(tmp_path / "empty")).exit_code == 2
     Scene("1.36.2").save(tmp_path / "start.ledger.jsonl")
@@ -320,7 +307,6 @@ def test_python_gives_the_same_findings(nodes: Nodes) -> None:
 
 
 def test_a_refusal_without_reason_is_no_crash(tmp_path: Path) -> None:
-    """Nor one of a pod that no list shows."""
     scene = Scene("1.36.2", settings={})
     scene.at(1, PodRejected(namespace="", pod="", pod_uid=None, reason="", message=""))
     scene.save(tmp_path / "odd.ledger.jsonl")

@@ -73,7 +73,6 @@ def test_what_a_configuration_leaves_out_has_its_default(nodes: Nodes, tmp_path:
 
 
 def test_lines(nodes: Nodes) -> None:
-    """A line a change, as JSON and as CSV."""
     asked = ("whatif", "--set", "imageGCHighThresholdPercent=80", nodes.ledger("node-a"))
     variants = answer(*asked)["variants"]
     expected = [
@@ -98,7 +97,6 @@ def test_lines(nodes: Nodes) -> None:
 
 
 def test_alternatives_side_by_side() -> None:
-    """All combinations, for each node."""
     short = ("admission-fits", "node-a-liveness")
     histories = [RECORDINGS / "golden" / f"{name}.ledger.jsonl" for name in short]
     found = answer("whatif", "--set", "maxPods=10|40", "--set", "podsPerCore=0|3", *histories)
@@ -202,7 +200,6 @@ def test_inputs_that_are_missing_are_counted(nodes: Nodes) -> None:
 def test_what_no_kubelet_takes_is_refused(
     nodes: Nodes, args: tuple[str, ...], message: str
 ) -> None:
-    """As a usage error, before anything is printed."""
     settings = [part for arg in args for part in ("--set", arg)]
     result = run("whatif", *settings, nodes.ledger("node-a"))
     assert result.exit_code == 2
@@ -211,13 +208,11 @@ def test_what_no_kubelet_takes_is_refused(
 
 
 def test_a_typing_error_gets_a_suggestion(nodes: Nodes) -> None:
-    """Names of fields are long."""
     result = run("whatif", "--set", "imageGCHighTresholdPercent=80", nodes.ledger("node-a"))
     assert "is it imageGCHighThresholdPercent" in result.stderr
 
 
 def test_an_unknown_version(nodes: Nodes) -> None:
-    """Nothing is decided by the rules of another one."""
     result = run("whatif", "--kubelet-version", "1.99.0", nodes.ledger("node-a"))
     assert result.exit_code == 2
     assert "1.99.0" in result.stderr
@@ -239,7 +234,6 @@ def test_an_unknown_version(nodes: Nodes) -> None:
     ],
 )
 def test_bad_configuration_files(nodes: Nodes, tmp_path: Path, text: str, message: str) -> None:
-    """Bad input, named with its file."""
     config = tmp_path / "config.yaml"
     config.write_text(text)
     result = run("whatif", "--config", str(config), nodes.ledger("node-a"))

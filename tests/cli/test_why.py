@@ -100,13 +100,11 @@ QUESTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[tuple[str, int, str]
 
 
 def why(nodes: Nodes, target: str, *args: str) -> Any:  # noqa: ANN401 # any JSON value
-    """Node-a's answer."""
     return answer("why", target, nodes.ledger("node-a"), *args)
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_the_true_answers(nodes: Nodes, question: str) -> None:
-    """Each was read off the raw log."""
     target, kind, facts, places = QUESTIONS[question]
     found = why(nodes, target)
     assert found["target"] == target
@@ -122,7 +120,6 @@ def test_the_true_answers(nodes: Nodes, question: str) -> None:
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_evidence_is_numbered_in_the_order_of_time(nodes: Nodes, question: str) -> None:
-    """The decision's own inputs are all there."""
     found = why(nodes, QUESTIONS[question][0])
     evidence = found["evidence"]
     assert [piece["number"] for piece in evidence] == list(range(1, len(evidence) + 1))
@@ -165,7 +162,6 @@ def test_the_text(nodes: Nodes) -> None:
 
 
 def test_steps_in_json(nodes: Nodes) -> None:
-    """In the order of time, each with the number of its evidence."""
     found = why(nodes, "live-fail/app")
     assert found["target"] == "container/default/live-fail/app"
     assert found["pod_uid"].startswith("e87c67ca")
@@ -177,7 +173,6 @@ def test_steps_in_json(nodes: Nodes) -> None:
 
 
 def test_at_a_time(nodes: Nodes) -> None:
-    """As of then: before it was preempted, gpu-a had been let in."""
     found = why(nodes, "pod/default/gpu-a", "--at", "2026-11-21T02:55:00Z")
     assert found["finding"]["kind"] == "lifecycle.PodAdmitted"
     assert all(step["ts_ns"] <= 1795229700 * 10**9 for step in found["history"])
@@ -187,7 +182,6 @@ def test_at_a_time(nodes: Nodes) -> None:
 
 
 def test_times_before_now(nodes: Nodes) -> None:
-    """By the command's own clock."""
     with freeze_time("2026-11-21T04:55:00Z"):
         ago = why(nodes, "pod/default/gpu-a", "--at", "-2h")
         assert ago == why(nodes, "pod/default/gpu-a", "--at", "2026-11-21T02:55:00Z")
@@ -196,7 +190,6 @@ def test_times_before_now(nodes: Nodes) -> None:
 
 
 def test_images_by_a_prefix(nodes: Nodes) -> None:
-    """With or without the algorithm, six digits or more."""
     whole = why(nodes, f"image/{REMOVED}")
     for prefix in (REMOVED[:20], REMOVED[7:19], REMOVED[7:13]):
         assert why(nodes, f"image/{prefix}")["sentence"] == whole["sentence"]
@@ -204,7 +197,6 @@ def test_images_by_a_prefix(nodes: Nodes) -> None:
 
 
 def test_a_young_image_is_kept_for_its_age(nodes: Nodes) -> None:
-    """It had been removed before, and came back."""
     kept = why(nodes, f"image/{KEPT_YOUNG}")
     assert "it was detected less than 1s before (minimum age 10s)" in kept["sentence"]
     before = why(nodes, f"image/{KEPT_YOUNG}", "--at", "2026-11-21T02:58:00Z")
@@ -215,7 +207,6 @@ def test_a_young_image_is_kept_for_its_age(nodes: Nodes) -> None:
 
 
 def test_devices(nodes: Nodes) -> None:
-    """The resource's name holds a slash."""
     found = why(nodes, "device/example.com/gpu/gpu-1")
     assert found["finding"]["kind"] == "devicemanager.DevicesAllocated"
     assert "gpu-1" in found["sentence"]
@@ -233,7 +224,6 @@ def test_several_nodes(nodes: Nodes) -> None:
 
 
 def test_recordings_answer_as_ledgers_do(nodes: Nodes) -> None:
-    """Evidence and causes included."""
     target = "container/default/live-fail/app"
     assert answer("why", target, nodes.recording("node-a")) == why(nodes, target)
 
@@ -261,7 +251,6 @@ def test_recordings_answer_as_ledgers_do(nodes: Nodes) -> None:
     ],
 )
 def test_bad_targets(nodes: Nodes, target: str, message: str) -> None:
-    """Usage, with the forms that there are."""
     result = run("why", target, nodes.ledger("node-a"))
     assert result.exit_code == 2
     assert message in result.stderr

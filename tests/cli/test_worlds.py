@@ -30,7 +30,6 @@ NOON = "2026-11-21T03:00:00Z"
     ids=" ".join,
 )
 def test_the_same_bytes_in_any_world(nodes: Nodes, command: tuple[str, ...]) -> None:
-    """Hash seed, time zone and locale."""
     ledgers = {"A": nodes.ledger("node-a"), "B": nodes.ledger("node-b")}
     words = [
         ledgers.get(word[:1], "") + word[1:] if word[:1] in ledgers else word for word in command
@@ -44,7 +43,6 @@ def test_the_same_bytes_in_any_world(nodes: Nodes, command: tuple[str, ...]) -> 
      "state", "timeline", "verify", "whatif --set maxPods=1", "why x"],
 )  # fmt: skip
 def test_without_a_ledger(tmp_path: Path, command: str) -> None:
-    """It is named, with what to do; nothing is made."""
     result = run(*command.split(), "--ledger", tmp_path / "none")
     assert (result.exit_code, result.stdout) == (2, "")
     assert str(tmp_path / "none") in result.stderr

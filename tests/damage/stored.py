@@ -186,8 +186,6 @@ def is_ledger_told(path: Path) -> bool:
 
 
 def copy_answers(path: Path) -> list[object]:
-    """What comes back of a copy."""
-
     def restored() -> object:
         with TemporaryDirectory() as scratch:
             back = Path(scratch) / "back"

@@ -34,7 +34,6 @@ def recorded_file(name: str) -> bytes:
 
 
 def log_lines(first: int = 0, last: int = LINES, node: str = "node-a") -> bytes:
-    """Some lines of its log."""
     lines = recorded_file("kubelet.log").splitlines(keepends=True)[first:last]
     return b"".join(lines).replace(NAME, node.encode())
 
@@ -62,7 +61,6 @@ Task = Callable[..., NodeResult]
 
 
 def task(lake: str, source: str | None = None, **options: object) -> NodeResult:
-    """Run a task here."""
     given = {"year": 2026, "rules": rules_version()} | options
     return node_task(NodeSpec(lake=lake, source=source, **given))  # type: ignore[arg-type]  # as the caller says
 

@@ -43,7 +43,6 @@ WITH_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not insta
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Bundles of some nodes."""
     root = tmp_path_factory.mktemp("sources")
     for number in range(NODES):
         node = f"node-{number}"
@@ -54,7 +53,6 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake of all of them; read only."""
     lake = tmp_path_factory.mktemp("whole") / "lake"
     result = run("import", f"{sources}/*", "--lake", lake, "--year", 2026, "--pool", "gpu")
     assert result.exit_code == 0, result.output
@@ -62,7 +60,6 @@ def whole(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(*words: object) -> Result:
-    """A command of the group."""
     return CliRunner().invoke(cli, ["fleet", *map(str, words)])
 
 
@@ -79,7 +76,6 @@ def truth_of(lake: Path) -> dict[str, str]:
 def test_again_does_nothing_and_a_broken_source_is_a_row(
     whole: Path, sources: Path, tmp_path: Path
 ) -> None:
-    """The others are there; a list may name the sources, too."""
     before = truth_of(whole)
     broken = tmp_path / "broken.tar.gz"
     broken.write_bytes(b"\x1f\x8b no more than that")
@@ -107,7 +103,6 @@ def test_again_does_nothing_and_a_broken_source_is_a_row(
 
 
 def test_verify_lists_the_nodes(whole: Path) -> None:
-    """Nothing is to be done, and nothing is wrong."""
     result = run("verify", "--lake", whole, "-o", "json")
     assert result.exit_code == 0
     rows = json.loads(result.stdout)
@@ -162,7 +157,6 @@ def contents_of(lake: Path) -> dict[str, str]:
 def test_workers_of_other_rules_are_told_of_once(
     command: str, whole: Path, sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And nothing is changed."""
     before = truth_of(whole)
     monkeypatch.setattr("kubeledger.fleet.identity.rules_version", lambda: "9.9.9+other")
     words = [f"{sources}/*"] if command == "import" else []
@@ -180,7 +174,6 @@ def test_workers_of_other_rules_are_told_of_once(
 def test_ray_makes_the_same_lake(
     whole: Path, sources: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Byte by byte, but for what it cost."""
     address = request.getfixturevalue("cluster").address
     lake = tmp_path / "lake"
     words = ("--lake", lake, "--year", 2026, "--pool", "gpu", "--engine", f"ray={address}")
@@ -222,7 +215,6 @@ def waiting(gate: Path, count: int) -> list[int]:
 
 
 def is_over(process: int) -> bool:
-    """Of one that need not be a child."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -305,7 +297,6 @@ def results_of(count: int, failed: int = 0) -> Iterator[NodeResult]:
 
 
 def test_a_run_of_a_thousand_fits_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever fails, and however much is said of it."""
     tally = Tally(Plan(specs=(), unchanged=(), elsewhere=7, heads={}, failed=frozenset()))
     assert sum(1 for _ in tally.counting(results_of(1000, failed=300))) == 1000
     print_summary(tally, engine_of("local", workers=2), "/lake", 5000)
@@ -321,7 +312,6 @@ def test_a_run_of_a_thousand_fits_a_screen(capsys: pytest.CaptureFixture[str]) -
 def test_lines_now_and_then_where_no_terminal_shows_a_bar(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Of a thousand nodes, each of which takes a second."""
     now_s = iter(range(10_000))
     results = results_of(1000, failed=3)
     failure = attrgetter("failure")
@@ -358,7 +348,6 @@ def test_usage_errors_make_no_lake(words: list[str], message: str, tmp_path: Pat
 def test_ray_that_is_missing_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the command that installs it."""
     monkeypatch.setitem(sys.modules, "ray", None)
     result = run("import", tmp_path, "--lake", tmp_path / "lake", "--engine", "ray")
     assert result.exit_code == 2

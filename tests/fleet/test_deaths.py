@@ -107,7 +107,6 @@ def test_a_task_may_be_killed_at_any_moment(place: Place, tmp_path: Path) -> Non
 @pytest.mark.slow
 @BUCKETS
 def test_tasks_of_one_node_at_once_all_count(place: Place, tmp_path: Path) -> None:
-    """Whoever comes second begins again upon the first."""
     lake = f"{place.url}/lake"
     log = log_lines()
     parts = [log.index(b"\n", len(log) * part // 8) + 1 for part in (4, 6, 7)]
@@ -221,7 +220,6 @@ class _Moody(http.server.BaseHTTPRequestHandler):
 def moody(
     bucket: Place, s3_server: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[type[_Moody]]:
-    """Storage with moods in front of the bucket."""
     handler = type("Handler", (_Moody,), {"behind": s3_server, "seen": Counter(), "always": False})
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
@@ -267,7 +265,6 @@ def test_not_how_often_but_how_long_storage_fails_decides(
 def test_storage_that_does_not_answer_is_told(
     moody: type[_Moody], bucket: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The source is not to blame: another attempt may have it."""
     url = bucket.put("in/node-a", write_bundle(tmp_path / "node-a"))
     monkeypatch.setattr("kubeledger.remote.store.RETRY_S", 0.3)
     moody.always = True

@@ -19,12 +19,10 @@ MANIFESTS = ("kuberay/rayjob.yaml", "job/indexed-job.yaml")
 
 
 def _documents(name: str) -> dict[str, Any]:
-    """Kind -> manifest."""
     return {each["kind"]: each for each in yaml.safe_load_all((DEPLOY / name).read_text())}
 
 
 def _pods(value: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 # YAML
-    """All pod specs in a manifest."""
     if isinstance(value, dict):
         if "containers" in value:
             yield value
@@ -36,7 +34,6 @@ def _pods(value: Any) -> Iterator[dict[str, Any]]:  # noqa: ANN401 # YAML
 
 
 def _commands() -> Iterator[Any]:
-    """Every command line of a fleet in manifests and docs."""
     job = _documents(MANIFESTS[1])["Job"]
     (container,) = job["spec"]["template"]["spec"]["containers"]
     args = [arg.replace("$(JOB_COMPLETION_INDEX)", "3") for arg in container["args"]]
@@ -49,7 +46,6 @@ def _commands() -> Iterator[Any]:
 
 @pytest.mark.parametrize("words", list(_commands()))
 def test_commands_are_real(words: list[str]) -> None:
-    """With options that there are."""
     assert words[0] == "kubeledger"
     parse([re.sub(r"\$\{?\w+\}?", "3", word) for word in words[1:]])
 
@@ -76,7 +72,6 @@ def test_pods_hold_no_secret_and_are_bounded(name: str) -> None:
 
 
 def test_shards_are_as_many_as_pods() -> None:
-    """Else a part of the sources would be nobody's."""
     job = _documents(MANIFESTS[1])["Job"]["spec"]
     (container,) = job["template"]["spec"]["containers"]
     (shard,) = [arg for arg in container["args"] if arg.startswith("--shard=")]
@@ -84,6 +79,5 @@ def test_shards_are_as_many_as_pods() -> None:
 
 
 def test_manifests_and_image_have_one_ray() -> None:
-    """What the lock file says is what the cluster is told."""
     (ray,) = re.findall(r"^ray==(\S+)", (DEPLOY / "locks" / "fleet.txt").read_text(), re.MULTILINE)
     assert _documents(MANIFESTS[0])["RayJob"]["spec"]["rayClusterSpec"]["rayVersion"] == ray

@@ -68,7 +68,6 @@ def test_a_part_of_a_source_does_not_pass_for_the_whole(place: Place, tmp_path: 
 
 
 def test_a_pipe_is_no_source(tmp_path: Path) -> None:
-    """To open it would be to wait for whoever writes into it."""
     os.mkfifo(tmp_path / "pipe")
     place = Place(str(tmp_path / "place"))
     for source in (str(tmp_path / "pipe"), "/dev/zero"):
@@ -78,7 +77,6 @@ def test_a_pipe_is_no_source(tmp_path: Path) -> None:
 def test_a_source_that_somebody_writes_to(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is refused, and taken in when it is whole."""
     bundle = write_bundle(tmp_path / "node-a")
     url = place.put("in/node-a", bundle)
     look: Callable[..., contents.Content] = contents.content_of
@@ -114,7 +112,6 @@ def test_a_disk_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_fault_of_the_program_is_told_without_a_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And costs one source."""
     place = Place(str(tmp_path / "place"))
     url = place.put("in/node-a", write_bundle(tmp_path / "node-a"))
 

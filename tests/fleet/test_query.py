@@ -30,8 +30,6 @@ EVERYTHING = "SELECT 1 FROM evidence, verdicts LIMIT 0"
 
 
 class Fleet(NamedTuple):
-    """A lake, and the ledgers that it was made of."""
-
     lake: Lake
     ledgers: dict[str, Path]
 
@@ -53,14 +51,12 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
 
 @pytest.fixture(scope="module")
 def asked(fleet: Fleet) -> Iterator[Queryable]:
-    """The lake, open for SQL."""
     with connect_lake(fleet.lake.store.url) as opened:
         opened.sql(EVERYTHING)
         yield opened
 
 
 def rows(database: Queryable, query: str, **params: object) -> list[tuple[Any, ...]]:
-    """All rows, in a fixed order."""
     return sorted(database.sql(query, params or None).fetchall(), key=repr)
 
 
@@ -78,7 +74,6 @@ def test_every_view_is_that_of_the_ledgers(fleet: Fleet, asked: Queryable) -> No
 
 
 def test_nodes_and_failures(fleet: Fleet, asked: Queryable) -> None:
-    """What the markers tell, and why sources are not there."""
     assert rows(asked, "SELECT node, pool, records FROM nodes") == rows(
         asked,
         "SELECT node, 'pool-' || CASE node WHEN 'managers' THEN 1 ELSE 0 END, count(*)::BIGINT"
@@ -256,7 +251,6 @@ def test_other_engines(fleet: Fleet, tmp_path: Path) -> None:
 
 
 def test_an_empty_lake(tmp_path: Path) -> None:
-    """All views are there, without rows."""
     lake = Lake.open_or_create(str(tmp_path / "lake"))
     with connect_lake(lake.store.url) as database:
         database.sql(EVERYTHING)

@@ -22,7 +22,6 @@ LATER_NS = 1 << 62
 
 @pytest.fixture(scope="module")
 def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Node-b's first lines."""
     directory = extract("node-b", tmp_path_factory.mktemp("repair"))
     log = directory / "kubelet.log"
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:1500]))
@@ -34,7 +33,6 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def files_of(lake: Lake, head: Head) -> dict[str, Path]:
-    """Path in the lake -> local file, each as the marker says."""
     assert lake.store.directory is not None
     found = {file.path: lake.store.directory / file.path for file in head.files}
     for file in head.files:
@@ -94,7 +92,6 @@ def test_a_claim_whose_files_are_gone_is_nobodys(ledger: Path, tmp_path: Path) -
 
 
 def test_whoever_comes_second_takes_its_files_along(ledger: Path, tmp_path: Path) -> None:
-    """So that other engines, which read folders, do not meet them."""
     lake = Lake.open_or_create(str(tmp_path / "lake"))
 
     def be_second(head: Head, base: Head | None) -> None:

@@ -24,7 +24,6 @@ NODE = "node-a"
 
 
 def stored_files(lake: Lake) -> set[str]:
-    """All that belongs to nodes, named or not."""
     rooms = (*ROW_ROOMS, "nodes", "ledgers")
     return {each.path for room in rooms for each in lake.store.list(room)}
 
@@ -38,7 +37,6 @@ def damage(lake: Lake, head: Head, room: str, *, is_there: bool = True) -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake with a node of two sources, which lie beside it."""
     place = tmp_path_factory.mktemp("whole")
     log = log_lines()
     cut = log.index(b"\n", len(log) // 2) + 1
@@ -50,12 +48,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def lake(whole: Path, tmp_path: Path) -> Lake:
-    """A copy of it."""
     return Lake.open(str(shutil.copytree(whole / "lake", tmp_path / "lake")))
 
 
 def reported(head: Head) -> tuple[object, ...]:
-    """What a repair must not change."""
     row = head.summary
     return (row.chain, row.records, row.decisions, row.match, row.impossible, row.rules)
 

@@ -33,7 +33,6 @@ def test_a_ledger_survives_being_sealed_and_goes_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "empty"])
 def test_damage_is_told(damage: str, tmp_path: Path) -> None:
-    """And names the file."""
     ledger = imported(tmp_path / "ledger", write_bundle(tmp_path / "in", log=log_lines(0, 600)))
     sealed = tmp_path / "x.tar.zst"
     seal_ledger(ledger.path, sealed)

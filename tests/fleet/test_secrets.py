@@ -17,8 +17,6 @@ SECRET = "HUSH"
 
 
 class _Refuses(BaseHTTPRequestHandler):
-    """Answers everything with one status."""
-
     status = 0
 
     def do_GET(self) -> None:

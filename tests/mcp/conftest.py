@@ -20,8 +20,6 @@ class Recorded(Protocol):
 
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    """Ledgers of the recordings."""
-
     @cache
     def directory(name: str) -> Path:
         path = tmp_path_factory.mktemp("mcp") / name

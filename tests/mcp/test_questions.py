@@ -16,8 +16,6 @@ from tests.mcp.conftest import Recorded
 
 
 class Question(NamedTuple):
-    """What is asked for, how it is found, and what is the answer."""
-
     words: str
     call: Call
     found: Callable[[Any], object]

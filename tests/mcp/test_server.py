@@ -63,7 +63,6 @@ def test_tools_are_read_only_and_described_in_few_words(recorded: Recorded) -> N
 
 
 def test_an_answer_takes_no_more_than_was_asked_for(recorded: Recorded) -> None:
-    """Names of columns, counts and brackets come on top."""
     calls = [
         (name, {**args, "max_tokens": max_tokens})
         for max_tokens in (200, 2000, 10_000)

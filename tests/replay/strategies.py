@@ -80,7 +80,6 @@ _TEXTS = st.sampled_from(("", "x", "y"))
 
 
 def bodies() -> st.SearchStrategy[Body]:
-    """Any body of any kind."""
     return st.sampled_from(tuple(BODY_TYPES.values())).flatmap(_struct)
 
 

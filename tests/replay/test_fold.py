@@ -56,7 +56,6 @@ def _subsystems_hold_only_pods_that_are_on_the_node(state: NodeState) -> None:
 
 
 def test_a_state_before_the_first_record_is_empty() -> None:
-    """Nothing recorded is a state too."""
     state = fold([])
     assert state == NodeState()
     assert state.ts_ns is None

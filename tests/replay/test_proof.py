@@ -41,7 +41,6 @@ def _proved(ledger: Ledger, shown: Iterable[int] = ()) -> list[Finding]:
 
 
 def test_true_snapshots(ledger: Ledger) -> None:
-    """All of them, and none at all."""
     store = ledger.snapshots("node-a")
     assert len(store.seqs()) > 5
     assert _proved(ledger) == []
@@ -51,7 +50,6 @@ def test_true_snapshots(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("field", ["state", "ts_ns"])
 def test_a_forged_snapshot_is_named(ledger: Ledger, field: str) -> None:
-    """CRC and chain digest fit, the content does not."""
     store = ledger.snapshots("node-a")
     forged, other = store.seqs()[1:3]
     true, later = store.load(forged, STATE_VERSION), store.load(other, STATE_VERSION)
@@ -71,7 +69,6 @@ def test_a_forged_snapshot_is_named(ledger: Ledger, field: str) -> None:
 
 
 def test_a_snapshot_of_another_form_is_not_used(ledger: Ledger) -> None:
-    """So nothing is said of it."""
     store = ledger.snapshots("node-a")
     snapshot = store.load(store.seqs()[0], STATE_VERSION)
     assert snapshot is not None

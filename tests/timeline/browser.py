@@ -45,7 +45,6 @@ class Browser:
         )
 
     def press(self, *keys: str) -> None:
-        """Press keys on the page, as a person does."""
         for key in keys:
             self.driver.switch_to.active_element.send_keys(key)
 
@@ -56,7 +55,6 @@ class Browser:
         )
 
     def dark(self, on: bool) -> None:
-        """Prefer dark colours, or light ones."""
         value = "dark" if on else "light"
         features = [{"name": "prefers-color-scheme", "value": value}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
@@ -68,7 +66,6 @@ class Browser:
         return [entry["message"] for entry in log]
 
     def requests(self) -> list[str]:
-        """Everything that the page asked for, itself included."""
         return [entry["name"] for entry in self.ask("performance.getEntriesByType('resource')")]
 
 

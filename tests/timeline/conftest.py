@@ -12,7 +12,6 @@ from tests.recordings import import_recording
 
 @pytest.fixture(scope="session")
 def ledgers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Ledgers of recordings, by name."""
     made = {}
     for name in ("node-a", "node-b", "node-e-evictions"):
         directory = tmp_path_factory.mktemp("ledgers") / name

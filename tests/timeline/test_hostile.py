@@ -19,7 +19,6 @@ TURNED = "web\u202egpj.exe\u0007"
 
 
 def hostile_drawings(nodes: int = 1) -> list[Drawing]:
-    """Drawings in which every text is hostile."""
     row = Row(label=EVIL, note=TURNED)
     row.bar("running", 0, None, EVIL, 1)
     row.mark("killed", 10**9, TURNED, 2)
@@ -42,7 +41,6 @@ def hostile_drawings(nodes: int = 1) -> list[Drawing]:
 
 
 def hostile_page(path: Path, nodes: int = 1) -> Path:
-    """A page on which every text is hostile."""
     with path.open("w", encoding="utf-8") as file:
         write_page(hostile_drawings(nodes), [list[Block]()] * nodes, file)
     return path
@@ -62,7 +60,6 @@ def test_hostile_names_stay_text(browser: Browser, tmp_path: Path) -> None:
 
 
 def test_several_nodes_have_a_switch(browser: Browser, tmp_path: Path) -> None:
-    """The switch shows another node; one node needs none."""
     browser.open(hostile_page(tmp_path / "one.html"))
     assert not browser.driver.find_element(By.ID, "nodes").is_displayed()
     browser.open(hostile_page(tmp_path / "two.html", nodes=2))

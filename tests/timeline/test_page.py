@@ -66,7 +66,6 @@ def test_headlines_say_what_went_wrong(browser: Browser, pages: dict[str, Path])
 def test_a_record_shows_its_verdict_cause_and_evidence(
     browser: Browser, pages: dict[str, Path], ledgers: dict[str, Path]
 ) -> None:
-    """A link to a record opens it, with the lines it rests on."""
     with connect(ledgers["node-a"]) as queryable:
         ((seq, line),) = queryable.sql(
             "SELECT p.seq, min(source_line) FROM preemptions p JOIN evidence USING (node, seq)"
@@ -131,7 +130,6 @@ def test_n_begins_where_one_looks(browser: Browser, pages: dict[str, Path]) -> N
 def test_a_headline_opens_the_moment_that_it_names(
     browser: Browser, pages: dict[str, Path], name: str
 ) -> None:
-    """Its record, and the cursor at its time."""
     browser.open(pages[name])
     buttons = browser.driver.find_elements(By.CSS_SELECTOR, "#headlines button")
     for button in buttons:
@@ -181,7 +179,6 @@ def test_the_cursor_shows_each_rows_state(browser: Browser, pages: dict[str, Pat
 def test_dark_colours_differ_and_complain_of_nothing(
     browser: Browser, pages: dict[str, Path]
 ) -> None:
-    """The page follows the reader's preference, while it is open."""
     browser.open(pages["node-a"])
     canvas = "document.getElementById('rows').toDataURL()"
     paper = "getComputedStyle(document.body).backgroundColor"

@@ -61,7 +61,6 @@ def start(version: str | None = "1.36.2", *, whole: bool = True, **settings: Any
 
 
 def identity(name: str) -> dict[str, Any]:
-    """Identity of a pod."""
     return {"namespace": "ns", "pod": name, "pod_uid": f"uid-{name}"}
 
 
@@ -94,12 +93,10 @@ def listed(
 
 
 def add(name: str, at: float, source: str = "api") -> Step:
-    """The pod is handed over."""
     return at, PodConfigChanged(**identity(name), operation="ADD", source=source)
 
 
 def admitted(name: str, at: float, source: str = "api") -> list[Step]:
-    """It is handed over and let in."""
     return [
         add(name, at, source),
         (at + 0.01, PodAdmitted(namespace="ns", pod=name, pod_uid=f"uid-{name}")),
@@ -107,13 +104,11 @@ def admitted(name: str, at: float, source: str = "api") -> list[Step]:
 
 
 def refused(name: str, at: float, reason: str, message: str) -> list[Step]:
-    """It is handed over and refused."""
     body = PodRejected(**identity(name), reason=reason, message=message)
     return [add(name, at), (at + 0.01, body)]
 
 
 def ran(name: str, at: float) -> Step:
-    """Its container runs."""
     who = identity(name)
     return at, ContainerStarted(
         namespace=who["namespace"],
@@ -126,7 +121,6 @@ def ran(name: str, at: float) -> Step:
 
 
 def died(name: str, at: float, exit_code: int | None = 0) -> Step:
-    """Its container is down."""
     who = identity(name)
     return at, ContainerDied(
         namespace=who["namespace"],
@@ -199,6 +193,5 @@ def alone(
 
 
 def findings_of(found: list[Outcome], name: str) -> list[Finding]:
-    """Findings about a pod of a scene."""
     subject = f"pod/ns/{name}"
     return [o for o in found if isinstance(o, Finding) and o.subject == subject]

@@ -49,7 +49,6 @@ def alone() -> Iterator[None]:
 
 
 def settings(values: dict[str, Any] | None = None) -> SettingsObserved:
-    """What the kubelet runs with."""
     known: dict[str, Any] = {
         "featureGates": {},
         "crashLoopBackOff": {"maxContainerRestartPeriod": "5m0s"},
@@ -67,7 +66,6 @@ def settings(values: dict[str, Any] | None = None) -> SettingsObserved:
 
 
 def began(version: str | None = "1.36.2", **values: Any) -> list[Step]:  # noqa: ANN401 # any setting
-    """A kubelet starts."""
     start = KubeletStarted(pid=1, kubelet_version=version, version_source="log")
     return [(0, start), (0.1, settings(values))]
 
@@ -79,7 +77,6 @@ def listed(
     static: bool = False,
     **spec: Any,  # noqa: ANN401 # any field of a spec
 ) -> PodListed:
-    """A pod list shows the pod."""
     entry = {"name": "app"} | (container or {})
     return PodListed(
         namespace="default",
@@ -99,19 +96,16 @@ def added(operation: Any = "ADD") -> PodConfigChanged:  # noqa: ANN401 # one of 
 
 
 def started(container_id: str) -> ContainerStarted:
-    """The container runs."""
     return ContainerStarted(**APP, container_id=container_id, sandbox=False)
 
 
 def died(container_id: str, exit_code: int | None = None) -> ContainerDied:
-    """The container ended."""
     return ContainerDied(**APP, container_id=container_id, sandbox=False, exit_code=exit_code)
 
 
 def tick(
     result: TickResult, probe_type: ProbeType = "liveness", container_id: str | None = "c1"
 ) -> ProbeExecuted:
-    """One execution."""
     return ProbeExecuted(
         **APP, container_id=container_id, probe_type=probe_type, result=result, output=None
     )
@@ -123,7 +117,6 @@ def changed_to(
     probe_type: ProbeType = "liveness",
     **fields: Any,  # noqa: ANN401 # any field
 ) -> ProbeTransitioned:
-    """A change of the cached result."""
     known: dict[str, Any] = {"container_id": "c1", "run": 3, "threshold": 3}
     return ProbeTransitioned(
         **APP, probe_type=probe_type, from_result=before, to_result=to, **(known | fields)
@@ -141,7 +134,6 @@ def killed(container_id: str = "c1", **fields: Any) -> ContainerKilled:  # noqa:
 
 
 def restarted(container_id: str, before: str | None, **fields: Any) -> ContainerRestarted:  # noqa: ANN401 # any field
-    """A restart after an exit."""
     known: dict[str, Any] = {"reason": "exited"}
     return ContainerRestarted(
         **APP, container_id=container_id, previous_container_id=before, **(known | fields)
@@ -149,12 +141,10 @@ def restarted(container_id: str, before: str | None, **fields: Any) -> Container
 
 
 def backed_off(seconds: int) -> RestartBackedOff:
-    """A restart that is held back."""
     return RestartBackedOff(**APP, back_off_s=seconds)
 
 
 def event(reason: str, message: str, *, warning: bool = True) -> KubernetesEvent:
-    """The kubelet sends an event."""
     return KubernetesEvent(
         object_kind="Pod", **APP, type="Warning" if warning else "Normal", reason=reason,
         message=message,

@@ -75,7 +75,6 @@ class Node:
         return len(self.steps)
 
     def start(self, *, restart: bool = False, from_start: bool = True) -> int:
-        """The kubelet starts."""
         body = KubeletStarted(
             pid=1,
             kubelet_version=self.version,
@@ -135,13 +134,11 @@ class Node:
         cause: int | None,
         **fields: Any,  # noqa: ANN401 # any field
     ) -> int:
-        """The merged hint."""
         given = {"admit": True, "policy": self.settings.get("topologyManagerPolicy"), **fields}
         body = AffinityDecided(**_of(name), container=container, hint=merged, **given)
         return self.add(body, cause=cause)
 
     def ask(self, name: str, container: str = "c", needed: int = 1) -> int:
-        """The container asks."""
         return self.add(
             AllocationRequested(**_of(name), container=container, resource=GPU, needed=needed)
         )
@@ -169,7 +166,6 @@ class Node:
         return self.add(AllocationFailed(**_of(name), error=error, **given), cause=cause)
 
     def short(self, name: str, requested: int, available: int, needed: int | None = None) -> int:
-        """Too few devices."""
         error = (
             f"requested number of devices unavailable for {GPU}. "
             f"Requested: {requested}, Available: {available}"
@@ -187,7 +183,6 @@ class Node:
         return self.add(DevicesReleased(pod_uid=f"uid-{name}", **fields))
 
     def end(self, name: str) -> int:
-        """The pod ends."""
         return self.add(PodTerminated(**_of(name)))
 
     def live_on(self, name: str) -> int:
@@ -217,18 +212,15 @@ class Node:
         )
 
     def records(self) -> list[Record]:
-        """All of it."""
         return [
             msgspec.structs.replace(record, cause=self.causes.get(record.seq))
             for record in scene(*self.steps)
         ]
 
     def outcomes(self, variant: Variant = RECORDED) -> list[Outcome]:
-        """What verification says."""
         return device_outcomes(self.records(), variant)
 
     def finding(self, seq: int, variant: Variant = RECORDED) -> Finding:
-        """The finding of one record."""
         return next(
             outcome
             for outcome in self.outcomes(variant)
@@ -238,7 +230,6 @@ class Node:
         )
 
     def contradictions(self) -> list[Contradiction]:
-        """What sources disagree on."""
         return [outcome for outcome in self.outcomes() if isinstance(outcome, Contradiction)]
 
 

@@ -25,8 +25,6 @@ def recorded(name: str) -> tuple[Record, ...]:
 
 
 def reader(records: Sequence[Record]) -> Reader:
-    """A reader over records in memory."""
-
     def read(kinds: Collection[str] | None) -> Iterator[Record]:
         return (record for record in records if kinds is None or record.kind in kinds)
 
@@ -34,7 +32,6 @@ def reader(records: Sequence[Record]) -> Reader:
 
 
 def outcomes(records: Sequence[Record], variant: Variant = RECORDED) -> list[Outcome]:
-    """All outcomes of a verification."""
     return list(verify(reader(records), variant))
 
 

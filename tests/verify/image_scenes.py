@@ -47,7 +47,6 @@ def alone() -> Iterator[None]:
 
 
 def kubelet(version: str | None = "1.36.2") -> KubeletStarted:
-    """A kubelet begins."""
     return KubeletStarted(pid=1, kubelet_version=version, version_source="log")
 
 
@@ -63,7 +62,6 @@ def settings(**changes: Any) -> SettingsObserved:  # noqa: ANN401 # any JSON val
 
 
 def disk(available_percent: int) -> ImageFsObserved:
-    """The image filesystem is read."""
     return ImageFsObserved(
         capacity_bytes=CAPACITY, available_bytes=CAPACITY * available_percent // 100
     )
@@ -106,7 +104,6 @@ def started(usage: int = 85, amount: int | None = None) -> GarbageCollectionStar
 
 
 def deleted(name: str, pass_: Any = "space", size: int = 1_000_000) -> ImageDeleted:  # noqa: ANN401 # one of three words
-    """An image is removed."""
     return ImageDeleted(image_id=name, size_bytes=size, pass_=pass_)
 
 

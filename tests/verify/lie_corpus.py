@@ -48,7 +48,6 @@ class Lie(msgspec.Struct, frozen=True):
 def lie(
     node: str, name: str, kind: str, subject: str, says: str, *edits: Edit, disputed: bool = False
 ) -> Lie:
-    """A row of the tables below."""
     return Lie(node, name, kind, subject, says, edits, disputed)
 
 

@@ -40,13 +40,11 @@ def short_of(resource: str, requested: int, used: int, capacity: int) -> tuple[s
 
 
 def reported(*steps: Any) -> str | tuple[str, ...]:  # noqa: ANN401 # steps, and lists of them
-    """The verdict on pod a, or what is missing for one."""
     (finding,) = findings_of(judge(*steps), "a")
     return finding.missing or finding.verdict
 
 
 def node_object(at: float, *taints: dict[str, str], **amounts: str) -> Step:
-    """A list shows the node object."""
     capacity = {"cpu": "1", "memory": "1Gi", **{n.replace("_", "-"): q for n, q in amounts.items()}}
     labels = {"kubernetes.io/os": "linux"}
     return at, NodeObserved(
@@ -55,12 +53,10 @@ def node_object(at: float, *taints: dict[str, str], **amounts: str) -> Step:
 
 
 def signal(name: str, available: int) -> Step:
-    """The eviction manager reads it, long before the pod comes."""
     return 10, EvictionSignalObserved(signal=name, available=available, capacity=1000)
 
 
 def sidecar(version: str, **gates: bool) -> list[Any]:
-    """A pod with a sidecar is let in."""
     pod = listed("a", initContainers=[{"name": "s", "restartPolicy": "Always"}])
     return [start(version, featureGates=gates), admitted("a", 1), pod]
 
@@ -216,7 +212,6 @@ ROWS: dict[str, tuple[list[Any], str | tuple[str, ...]]] = {
 
 @pytest.mark.parametrize(("steps", "expected"), ROWS.values(), ids=list(ROWS))
 def test_what_decides(steps: list[Any], expected: str | tuple[str, ...]) -> None:
-    """The verdict, or the input that is missing."""
     assert reported(*steps) == expected
 
 
@@ -225,7 +220,6 @@ def test_what_decides(steps: list[Any], expected: str | tuple[str, ...]) -> None
     [(None, "the kubelet's version"), ("1.99.0", "the rules of kubelet 1.99.0")],
 )
 def test_without_rules(version: str | None, missing: str) -> None:
-    """Nothing is decided by the rules of another version."""
     failed = PreemptionFailed(
         preemptor_namespace="ns", preemptor_pod="b", preemptor_uid=None, insufficient=(), error="e"
     )
@@ -344,7 +338,6 @@ def test_a_pod_that_had_ended_does_not_come_back_with_a_late_admission() -> None
 
 
 def test_victims_of_a_process_that_did_not_live_to_decide() -> None:
-    """Who is named made them go; not whoever was added with it."""
     found = judge(
         start("1.35.0"),
         admitted("victim", 10),

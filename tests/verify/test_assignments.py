@@ -74,7 +74,6 @@ def listed(name: str, cpu: str = "2", init: str | None = None) -> PodListed:
 
 
 def given(name: str, cpus: str, behind: str, container: str = "c", count: int = 2) -> CpusAllocated:
-    """CPUs are given."""
     return CpusAllocated(
         namespace="ns", pod=name, pod_uid=name, container=container, cpu_set=cpus,
         requested=count, numa_nodes=(0, 1), default_cpu_set=behind,
@@ -82,7 +81,6 @@ def given(name: str, cpus: str, behind: str, container: str = "c", count: int = 
 
 
 def back(name: str, cpus: str, behind: str, container: str = "c") -> CpusReleased:
-    """CPUs are given back."""
     return CpusReleased(
         namespace="ns", pod=name, pod_uid=name, container=container, cpu_set=cpus,
         default_cpu_set=behind,
@@ -90,12 +88,10 @@ def back(name: str, cpus: str, behind: str, container: str = "c") -> CpusRelease
 
 
 def ended(name: str) -> PodTerminated:
-    """A pod ends."""
     return PodTerminated(namespace="ns", pod=name, pod_uid=name)
 
 
 def cpu_file(behind: str, **sets: str) -> CpuManagerStateRead:
-    """A state file; pod a has an init container as well."""
     return CpuManagerStateRead(
         policy="static", default_cpu_set=behind, checksum=1, checksum_ok=True,
         assignments={
@@ -131,7 +127,6 @@ TRUE: list[tuple[float, Body]] = [
 
 
 def verdicts(records: Sequence[Record]) -> list[str]:
-    """Of all decisions, in their order."""
     return [found.verdict for found in findings(records)]
 
 
@@ -168,7 +163,6 @@ def test_a_true_history() -> None:
     ],
 )
 def test_lies_about_cpus(seq: int, fields: dict[str, Any], reported: str) -> None:
-    """One field that is not as it was."""
     true = scene(*TRUE)
     if fields.get("numa_nodes"):
         fields = {"cpu_set": "4-5", "numa_nodes": (0,)}
@@ -340,7 +334,6 @@ def test_refusals_with_an_affinity(nodes: tuple[int, ...] | None, error: str, ve
 def test_which_cpus_options_choose(
     options: tuple[str, ...], nodes: tuple[int, ...] | None, cpus: str, verdict: str, why: str
 ) -> None:
-    """Some CPUs of eight, of which the first is reserved."""
     count = len(cpus_of(cpus))
     behind = cpu_set_text(frozenset(range(8)) - cpus_of(cpus))
     grant = given("a", cpus, behind, count=count)
@@ -415,7 +408,6 @@ def test_a_container_that_is_refused_its_own_cpus(options: tuple[str, ...], verd
 def test_refused_state_file(
     options: tuple[str, ...], behind: str, error: str, verdict: str
 ) -> None:
-    """The words say what does not fit."""
     start = msgspec.structs.replace(CPU_START, options=options, default_cpu_set=behind)
     refused = CpuStateRefused(error=error)
     assert verdicts(scene((0, KUBELET), (0.1, start), (0.2, refused))) == [verdict]
@@ -457,7 +449,6 @@ def table(total: int = 8 * GIB, reserved: int = 0) -> MemoryTable:
 
 
 def memory_file(nodes: int = 2, **sizes: int) -> MemoryManagerStateRead:
-    """A state file of two NUMA nodes, and of what containers have."""
     return MemoryManagerStateRead(
         policy="Static", checksum=1, checksum_ok=True,
         assignments={
@@ -475,7 +466,6 @@ def memory(
     name: str, size: int = GIB, nodes: tuple[int, ...] = (0,), container: str = "c",
     affinity: tuple[int, ...] | None = (0,),
 ) -> MemoryAllocated:  # fmt: skip
-    """Memory is given."""
     block = MemoryBlock(numa_nodes=nodes, type="memory", size_bytes=size)
     return MemoryAllocated(
         namespace="ns", pod=name, pod_uid=name, container=container, affinity=affinity,
@@ -484,7 +474,6 @@ def memory(
 
 
 def freed(name: str, container: str = "c") -> MemoryReleased:
-    """Memory is given back."""
     return MemoryReleased(namespace="ns", pod=name, pod_uid=name, container=container)
 
 
@@ -522,7 +511,6 @@ def test_true_memory() -> None:
     ],
 )
 def test_lies_about_memory(seq: int, body: Body, reported: str) -> None:
-    """Size, nodes, and who holds what."""
     steps = list(MEMORY)
     steps[seq - 1] = (steps[seq - 1][0], body)
     wrong = [f.why for f in findings(scene(*steps)) if f.verdict == "impossible"]
@@ -603,7 +591,6 @@ def test_memory_refusals(nodes: int, memory_size: str, verdict: str) -> None:
 def test_refused_memory_state(
     stored: MemoryTable | None, expected: MemoryTable | None, verdict: str
 ) -> None:
-    """The tables differ, and the sentence says in what."""
     refused = MemoryStateRefused(
         error="x", numa_node=0, type="memory", stored=stored, expected=expected
     )

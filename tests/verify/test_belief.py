@@ -32,7 +32,6 @@ def test_verdicts(rulings: list[Ruling], verdict: str, missing: tuple[str, ...])
 
 
 def test_nothing_is_impossible_where_worlds_were_left_out() -> None:
-    """The worlds that are not there may allow it."""
     assert judge([NO], cut="some lines").missing == ("some lines",)
     assert judge([YES], cut="some lines").verdict == "match"
 

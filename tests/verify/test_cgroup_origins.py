@@ -25,18 +25,15 @@ POD = "kubepods/burstable/podu-web"
 
 @pytest.fixture(autouse=True)
 def only_cgroups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other subjects have tests of their own."""
     monkeypatch.setattr(registry, "verifiers_for", lambda kinds: (CgroupVerifier,))
 
 
 def process(second: float, limit: int, version: str = "1.30.14", **settings: Any) -> Steps:  # noqa: ANN401
-    """A kubelet that starts then, with a limit of process IDs."""
     begin = start(version, podPidsLimit=limit, **settings)
     return [(second + at, body) for at, body in begin]
 
 
 def web(synced: float, **changes: object) -> PodListed:
-    """A burstable pod that was synced first at some second."""
     listed = pod(requests={"cpu": "250m"})
     status = {"phase": "Running", "startTime": format_ts(START_NS + int(synced * NS_PER_S))}
     fields = {"status": status, "created_ts_ns": START_NS + int(synced * NS_PER_S), **changes}
@@ -77,12 +74,10 @@ THEN = [*FIRST, *process(100, 200), (100.5, added()), (110, web(9))]
 def test_the_settings_are_those_of_the_process_that_made_it(
     steps: Steps, pids: str, second: float, expected: str
 ) -> None:
-    """Not those of the one that runs."""
     assert verdict(steps, pids, second) == expected
 
 
 def test_what_no_setting_decides_is_the_same_under_every_process() -> None:
-    """Shares follow from the spec, whoever made the cgroup."""
     steps = [*process(0, -1), (9, added()), (10, web(-60))]
     assert verdict(steps, "50", 20, cpu_shares=999) == "impossible"
 
@@ -115,7 +110,6 @@ def test_a_refused_pod_counts_while_it_is_torn_down(runs: bool, expected: str) -
 
 
 def test_a_process_whose_start_is_in_a_hole_of_the_log() -> None:
-    """Nobody knows which of the two made a pod meanwhile."""
     begun = KubeletStarted(
         pid=2, kubelet_version="1.30.14", version_source="log", restart=True, from_start=False
     )
@@ -146,7 +140,6 @@ def test_a_process_whose_start_is_in_a_hole_of_the_log() -> None:
 def test_behind_the_end_of_the_log_another_process_may_have_begun(
     settings: int | None, synced: float, pids: str, expected: str
 ) -> None:
-    """Settings that differ show one; before that nothing does."""
     reported = [body for _, body in process(0, settings or 0) if isinstance(body, SettingsObserved)]
     other: Steps = [(600, body) for body in reported] if settings is not None else []
     begin = FIRST if synced == 9 else [*FIRST[:2], (710, web(synced))]

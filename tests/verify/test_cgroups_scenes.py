@@ -49,7 +49,6 @@ ROOT = NodeObserved(cpus=4, memory_capacity_bytes=8 * GIB)
 
 @pytest.fixture(autouse=True)
 def only_cgroups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other subjects have tests of their own."""
     monkeypatch.setattr(registry, "verifiers_for", lambda kinds: (CgroupVerifier,))
 
 
@@ -97,7 +96,6 @@ def pod(
 
 
 def added(name: str = "web") -> PodConfigChanged:
-    """A config source brings it."""
     return PodConfigChanged(
         namespace="d", pod=name, pod_uid=f"u-{name}", operation="ADD", source="api"
     )
@@ -131,7 +129,6 @@ def cgroup(path: str, **values: Any) -> CgroupUpdated:  # noqa: ANN401 # fields 
 
 
 def only(steps: list[tuple[float, Body]], kind: type[Body] = CgroupUpdated) -> Finding:
-    """The finding about the last decision of a kind."""
     return findings(scene(*steps), kind=kind.kind)[-1]
 
 
@@ -142,7 +139,6 @@ LATER: tuple[float, Body] = (
 
 
 def began(container_id: str, pod_name: str = "web") -> ContainerStarted:
-    """A container of a pod runs."""
     return ContainerStarted(
         namespace="d", pod=pod_name, pod_uid=f"u-{pod_name}", container="c",
         container_id=container_id,
@@ -150,7 +146,6 @@ def began(container_id: str, pod_name: str = "web") -> ContainerStarted:
 
 
 def died(container_id: str, pod_name: str = "web") -> ContainerDied:
-    """It does no longer."""
     return ContainerDied(
         namespace="d", pod=pod_name, pod_uid=f"u-{pod_name}", container="c",
         container_id=container_id,
@@ -179,7 +174,6 @@ def of_pod(**values: Any) -> CgroupUpdated:  # noqa: ANN401 # fields of the reco
 
 
 def of_container(name: str | None = "c", **values: Any) -> CgroupUpdated:  # noqa: ANN401 # fields
-    """The cgroup of a burstable pod's container."""
     return cgroup(f"{BURST}/c1", container=name, **values)
 
 
@@ -307,7 +301,6 @@ def test_a_finding_is_placed_at_its_value(field: str, line: int) -> None:
     ],
 )  # fmt: skip
 def test_missing_inputs(listed: PodListed | None, record: CgroupUpdated, missing: str) -> None:
-    """Each is named."""
     lists = [] if listed is None else [(10.0, listed)]
     found = only([*start(), (9, added()), *lists, (10, record)])
     assert found.verdict == "unverifiable"
@@ -371,7 +364,6 @@ def root(**values: Any) -> CgroupUpdated:  # noqa: ANN401 # fields of the record
 
 
 def told_pids(at_s: float = 5, capacity: int = 32_768) -> tuple[float, Body]:
-    """The eviction manager tells of the machine's process IDs."""
     return (at_s, EvictionSignalObserved(signal="pid.available", available=7, capacity=capacity))
 
 
@@ -438,7 +430,6 @@ def test_huge_pages_of_the_machine() -> None:
 
 
 def test_two_capacities() -> None:
-    """The node object and the log disagree about the CPUs."""
     node = NodeObserved(
         cpus=4, memory_capacity_bytes=8 * GIB, capacity={"cpu": "8", "memory": f"{8 * GIB}"}
     )
@@ -455,7 +446,6 @@ def level(shares: int, memory: int = NO_LIMIT_V1[0]) -> CgroupUpdated:
 
 
 def test_pods_that_came_before_the_write_count() -> None:
-    """One pod is counted long since, the second may be."""
     steps: list[tuple[float, Body]] = [
         *start(),
         (10, added("a")),
@@ -506,7 +496,6 @@ def test_values_of_a_class(
 
 
 def test_a_limit_that_is_not_written_stays() -> None:
-    """Nobody changes what a former kubelet left."""
     steps: list[tuple[float, Body]] = [*start(), (10, added("a")), (10, pod("a")),
                                        (20, level(2, 5 * GIB)), LATER]  # fmt: skip
     for memory, verdict in ((5 * GIB, "match"), (6 * GIB, "impossible")):
@@ -538,14 +527,12 @@ def test_a_value_that_stays_though_pods_went(requests: dict[str, str], owed: boo
 
 
 def reported(name: str, operation: Any, source: str = "api") -> PodConfigChanged:  # noqa: ANN401
-    """A config line about a pod."""
     return PodConfigChanged(
         namespace="d", pod=name, pod_uid=f"u-{name}", operation=operation, source=source
     )
 
 
 def killed(name: str, reason: str | None, grace_s: int = 2) -> ContainerKilled:
-    """The container of a pod is killed."""
     return ContainerKilled(
         namespace="d", pod=name, pod_uid=f"u-{name}", container="c", container_id=f"c-{name}",
         reason=reason, message=None, grace_period_s=grace_s,
@@ -595,7 +582,6 @@ AGAIN: list[tuple[float, Body]] = [(60.6, LATER[1]), LATER]
     ],
 )
 def test_writes(steps: list[tuple[float, Body]], at_s: float, verdict: str) -> None:
-    """Which the beats, and the pods that come and go, explain."""
     scene_: list[tuple[float, Body]] = [
         *start(), (10, added("a")), (10.01, QOSCgroupsUpdated()), (11, began("c-a", "a")),
         *steps, (at_s, QOSCgroupsUpdated()), (60.5, QOSCgroupsUpdated()), *AGAIN,
@@ -621,7 +607,6 @@ def test_writes(steps: list[tuple[float, Body]], at_s: float, verdict: str) -> N
     ],
 )
 def test_beats_of_the_timer(from_start: bool, times: list[float], verdicts: list[str]) -> None:
-    """Without any pod."""
     (_, begun), *others = [each for each in start() if not isinstance(each[1], QOSCgroupsUpdated)]
     begun = msgspec.structs.replace(begun, from_start=from_start)
     steps = [(0.0, begun), *others, *((at, QOSCgroupsUpdated()) for at in times)]
@@ -634,7 +619,6 @@ def test_beats_of_the_timer(from_start: bool, times: list[float], verdicts: list
     [(GIB, 50, "match"), (2 * GIB, 50, "impossible"), (GIB, 40, "impossible")],
 )
 def test_what_a_write_reckoned_with(reserve: int, percent: int, verdict: str) -> None:
-    """The memory that the active pods request, and the setting."""
     logged = QOSReserveComputed(
         qos_class="Burstable", requested_bytes=reserve, reserve_percent=percent
     )
@@ -705,7 +689,6 @@ def status_of(container_id: str, state: str = "running", **times: str) -> PodLis
 
 
 def event() -> KubernetesEvent:
-    """An event about the pod."""
     return KubernetesEvent(object_kind="Pod", namespace="d", pod="web", pod_uid=None, reason="x",
                           type="Normal", message="")  # fmt: skip
 
@@ -715,7 +698,6 @@ NEXT = KubeletStarted(pid=2, kubelet_version="1.30.1", version_source="log", res
 
 
 def removed(path: str) -> CgroupRemoved:
-    """It is gone."""
     return CgroupRemoved(cgroup=path, pod_uid="u-web")
 
 
@@ -755,7 +737,6 @@ def removed(path: str) -> CgroupRemoved:
 def test_removals(
     before: list[tuple[float, Body]], path: str, after: list[tuple[float, Body]], verdict: str
 ) -> None:
-    """A cgroup goes when what ran in it has ended, and not before."""
     steps = [*running(), *before, (25.0, removed(path)), *after]
     found = only(steps, CgroupRemoved)
     assert found.verdict == verdict, (found.why, found.missing)

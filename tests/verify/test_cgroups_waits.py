@@ -59,7 +59,6 @@ def _at_s(record: Record) -> float:
 
 
 def impossible(records: list[Record]) -> list[int]:
-    """What of the cgroups cannot be."""
     found = scenes.outcomes(records)
     return [o.seq for o in found if isinstance(o, Finding) and o.verdict == "impossible"]
 
@@ -82,6 +81,5 @@ def test_a_death_that_is_told_behind_the_wait(version: str) -> None:
 
 @pytest.mark.parametrize("version", scenes.VERSIONS)
 def test_a_wait_that_is_not_over(version: str) -> None:
-    """What is told behind it is not there."""
     records = [r for r in waits(version, 120) if _at_s(r) < 140]
     assert impossible(records) == []

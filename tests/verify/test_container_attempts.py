@@ -41,7 +41,6 @@ def back_offs(*steps: Step, version: str = "1.30.14") -> list[tuple[str, object]
 
 
 def test_a_container_that_is_gone_within_a_relist() -> None:
-    """Its end is told behind the back-off that it led to."""
     assert back_offs(
         (2, CREATED), (3, died("c1", 5)), (3.1, CREATED), (4, backed_off(10)),
         (4.1, died("c2", 5)), (4.1, restarted("c2", "c1")), (5, backed_off(10)),
@@ -62,7 +61,6 @@ def test_a_start_that_nothing_but_its_back_off_shows() -> None:
 
 
 def test_a_container_that_never_starts() -> None:
-    """Each attempt leaves an ended container, and counts once."""
     assert back_offs(
         (2, CREATED), (2.1, FAILED), (2.2, CREATED), (2.3, FAILED), (3, died("c2", 128)),
         (3.1, backed_off(10)), (17, CREATED), (17.1, FAILED), (17.5, backed_off(20)),
@@ -71,7 +69,6 @@ def test_a_container_that_never_starts() -> None:
 
 
 def test_a_container_that_its_hook_kills_before_it_is_seen() -> None:
-    """The kill is the first that shows the instance."""
     kill = {"reason": None, "message": "FailedPostStartHook"}
     found = back_offs(
         (2, CREATED), (2.1, killed("c1", **kill)), (2.1, HOOK), (2.5, started("c1")),

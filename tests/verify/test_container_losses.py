@@ -47,7 +47,6 @@ def read(successful: int, failed: int, probe_type: ProbeType = "readiness") -> P
     ],
 )
 def test_a_short_run(ticks: tuple[int, ...], verdict: str) -> None:
-    """A run is too short only where no tick can be missing."""
     steps = [(at, tick("success" if at == ticks[0] == 5 else "failure")) for at in ticks]
     found = verdicts(
         *BEGIN, *steps, (25.1, changed_to("failure", "success")), (60, LIVE), version="1.20.2"
@@ -56,7 +55,6 @@ def test_a_short_run(ticks: tuple[int, ...], verdict: str) -> None:
 
 
 def test_a_change_without_a_tick() -> None:
-    """The tick that led to it may be the one line that is missing."""
     steps: list[Step] = [*BEGIN, (5, tick("success")), (15, tick("failure")), (25, tick("failure"))]
     reported = changed_to("failure", "success", run=None)
     assert verdicts(*steps, (26, reported), (60, LIVE)) == ["impossible"]
@@ -140,7 +138,6 @@ def test_a_back_off_told_before_any_instance_was_seen() -> None:
 
 
 def test_a_kill_whose_tick_is_missing() -> None:
-    """Only where no tick can be missing a kill has no cause."""
     failed: list[Step] = [(at, tick("failure")) for at in (5, 15)]
     gone: list[Step] = [*BEGIN, *failed, (25.1, killed()), (60, LIVE)]
     assert verdicts(*gone, version="1.20.2") == ["unverifiable"]

@@ -38,7 +38,6 @@ BEGIN: tuple[Step, ...] = ((1, added()), (2, started("c1")))
 
 
 def failing(at_s: float, *, times: int = 3) -> list[Step]:
-    """Failures in a row, ten seconds apart."""
     return [(at_s + 10 * n, tick("failure")) for n in range(times)]
 
 
@@ -93,7 +92,6 @@ RULED = listed({"restartPolicy": "Never", "restartPolicyRules": RULES}, restartP
 
 
 def ends_and_restarts(code: int, shown: PodListed, **fields: Any) -> list[Step]:  # noqa: ANN401 # any
-    """A container ends, and is started again at once."""
     restart = restarted("c2", **({"before": "c1"} | fields))
     return [*BEGIN, (3, died("c1", code)), (4, started("c2")), (4, restart), (40, shown)]
 
@@ -126,7 +124,6 @@ def failed_starts(back_off_s: int, says: Body = START_FAILED) -> list[Step]:
 
 
 def stuck(stage: Stage, container: str | None) -> PodStageFailed:
-    """What the log says of a pod that does not get on."""
     return PodStageFailed(
         **{**WHO, "container": container}, stage=stage, reason="x", message="no", about=None,
         is_waiting=False, first_ts_ns=AT_NS, last_ts_ns=AT_NS,
@@ -289,7 +286,6 @@ ROWS: dict[str, tuple[list[Step], list[str]]] = {
 
 @pytest.mark.parametrize(("steps", "expected"), ROWS.values(), ids=list(ROWS))
 def test_what_decides(steps: list[Step], expected: list[str]) -> None:
-    """Verdicts, or what is missing, one after the other."""
     assert said(*steps) == expected
 
 
@@ -304,7 +300,6 @@ def test_what_decides(steps: list[Step], expected: list[str]) -> None:
     ],
 )
 def test_another_version(row: str, version: str, expected: list[str]) -> None:
-    """The same history by other rules."""
     assert said(*ROWS[row][0], version=version) == expected
 
 
@@ -328,8 +323,6 @@ def test_missing_specs(spec: dict[str, Any] | None, missing: str) -> None:
 
 
 def test_counts_against_ticks() -> None:
-    """A tick that was not counted, or not with its result."""
-
     def read(successful: int, failed: int) -> ProbeCountersRead:
         return ProbeCountersRead(
             **WHO, container="app", probe_type="liveness", successful=successful, failed=failed
@@ -349,7 +342,6 @@ FAILED: list[Step] = [*BEGIN, *failing(10), (30, changed_to("failure", "success"
 
 
 def kill(listing: PodListed, *, version: str = "1.36.2", **fields: Any) -> str:  # noqa: ANN401 # any
-    """Verdict on a kill after a failed liveness probe."""
     return verdicts(*FAILED, (31, killed(**fields)), (99, listing), version=version)[1]
 
 
@@ -373,7 +365,6 @@ def test_a_probes_own_grace_period() -> None:
 
 
 def test_a_pre_stop_hook_takes_time() -> None:
-    """Any number down to the minimum."""
     hooked = listed({"livenessProbe": PROBE, "lifecycle": {"preStop": {"exec": {}}}})
     assert kill(hooked) == "match"
     assert kill(hooked, grace_period_s=12) == "admissible"
@@ -388,7 +379,6 @@ def test_a_containers_own_policy() -> None:
 
 
 def test_a_kill_without_its_cause() -> None:
-    """No failure, no preemption, no eviction, no deletion."""
     lead: list[Step] = [*BEGIN, *[(t, tick("success")) for t in (10, 20, 30)]]
     stop = "Stopping container app"
     for reason, message in (
@@ -570,7 +560,6 @@ def test_a_back_off_has_one_of_few_lengths() -> None:
 
 @pytest.mark.parametrize(("again_s", "disputed"), [(12, False), (20, True)])
 def test_an_instance_runs_once(again_s: float, disputed: bool) -> None:
-    """A line that stands a relist late proves nothing."""
     _, disputes = judged(
         (1, added()), (1, listed()), (10, died("c1", 0)), (again_s, started("c1")),
         (30, died("c1", 0)), (60, listed()),

@@ -42,7 +42,6 @@ class Watched(Sim):
     """A simulated node whose active pods are written down after each step."""
 
     def watch(self) -> tuple[Truth, Counted]:
-        """Run it to its end."""
         counted: Counted = []
         go_on = self.schedule.run_next
 
@@ -61,7 +60,6 @@ class Watched(Sim):
 
 @cache
 def watched(seed: int) -> tuple[Truth, Counted]:
-    """A random node."""
     return Watched(msgspec.structs.replace(random_plan(seed), every_tick=True)).watch()
 
 
@@ -99,7 +97,6 @@ def wrong(seed: int, how: str, forgotten: int = 0) -> Iterator[str]:
 @pytest.mark.parametrize("how", LOSSES)
 @pytest.mark.parametrize("seed", [1, pytest.param(5, marks=pytest.mark.nightly)])
 def test_what_counted_lies_between_what_must_and_what_may(seed: int, how: str) -> None:
-    """Whatever is lost."""
     assert list(wrong(seed, how)) == []
 
 
@@ -135,12 +132,10 @@ def test_pods_that_are_gone_are_forgotten() -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(120, 160))
 def test_many_nodes(seed: int) -> None:
-    """Every way to lose evidence, on random nodes."""
     assert [(how, each) for how in LOSSES for each in wrong(seed, how)] == []
 
 
 def test_most_of_what_counts_is_sure_where_nothing_is_lost() -> None:
-    """Else the model would be right by saying nothing."""
     truth, counted = watched(1)
     context = VerifyContext()
     for record in truth.records:
@@ -157,7 +152,6 @@ def test_most_of_what_counts_is_sure_where_nothing_is_lost() -> None:
 
 
 def pod(name: str, body: type[Body], **fields: object) -> Body:
-    """A record about a pod."""
     return body(namespace="d", pod=name, pod_uid=f"u-{name}", **fields)
 
 

@@ -26,7 +26,6 @@ def _crash_loop() -> list[HistoryEntry]:
 
 
 def test_runs_between_the_first_and_the_last_go() -> None:
-    """And updates between theirs; in whatever order they come."""
     entries = _crash_loop()
     random.Random(7).shuffle(entries)
     kept = sorted(entry.ts_ns for entry in still_asked(entries, _BEFORE))
@@ -43,6 +42,5 @@ def test_what_is_asked_for_stays() -> None:
 
 
 def test_to_forget_again_changes_nothing() -> None:
-    """So that it does not matter how often evidence is derived."""
     once = still_asked(_crash_loop(), _BEFORE)
     assert set(still_asked(once, _BEFORE)) == set(once)

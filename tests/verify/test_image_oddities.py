@@ -82,7 +82,6 @@ BODY: st.SearchStrategy[Body] = st.one_of(
 @settings(max_examples=300, deadline=None)
 @given(bodies=st.lists(BODY, max_size=25), gap=st.sampled_from([0.01, 1.0, 70.0, 400.0]))
 def test_any_history_gives_one_finding_a_decision(bodies: list[Body], gap: float) -> None:
-    """Whatever the records say."""
     begin = [kubelet(), image_scenes.settings()]
     records = history(*((place * gap, body) for place, body in enumerate([*begin, *bodies])))
     found = findings(records)

@@ -35,12 +35,10 @@ SEEN: list[Step] = [
 
 
 def verdicts(records: list[Record]) -> list[tuple[str, Verdict]]:
-    """Kind and verdict of each finding."""
     return [(f.kind.split(".")[1], f.verdict) for f in findings(records)]
 
 
 def of_image(records: list[Record], name: str) -> Finding:
-    """The finding about the removal of an image."""
     return next(f for f in findings(records) if f.subject == f"image/{name}")
 
 
@@ -176,7 +174,6 @@ def test_the_loop_waits() -> None:
 def test_missing_rules_and_settings(
     begin: list[Step], kinds: set[str] | None, missing: str
 ) -> None:
-    """Each is named, and nothing is impossible for the lack of it."""
     records = history(*begin, *SEEN[2:], *run_of("c", "d", "a", "b", end=collected(4)))
     found = findings(records)
     assert "impossible" not in {f.verdict for f in found}
@@ -217,7 +214,6 @@ def test_the_trigger_of_the_eviction_manager(steps: list[Step], verdict: Verdict
     ids=["no pass tells of images", "a pass tells that no others were there"],
 )
 def test_a_success_of_which_a_removal_is_lost(steps: list[Step], verdict: Verdict) -> None:
-    """Without a pass nothing tells that no more images could go."""
     records = history(
         *steps,
         (600, disk(15)),
@@ -258,7 +254,6 @@ def test_a_run_that_was_owed(free: int, gap_s: int, ends: int, absent: int) -> N
 
 
 def test_a_record_that_is_there_twice() -> None:
-    """Its line is doubled: nothing happened twice."""
     steps = run_of("d", "c", "a", "b", end=collected(4))
     for at in range(len(steps)):
         doubled = [*steps[: at + 1], *steps[at:]]

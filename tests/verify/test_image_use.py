@@ -31,7 +31,6 @@ def listed(image_id: str, since: str = "1970-01-01T00:16:45Z") -> PodListed:
 
 
 def verdict_of(*steps: tuple[float, Body], **changes: Any) -> tuple[str, str]:  # noqa: ANN401
-    """What is found about the last removal."""
     records = history((0, KUBELET), (0.1, settings(**changes)), *steps)
     found = findings(records, kind="images.ImageDeleted")[-1]
     return found.verdict, found.why
@@ -63,7 +62,6 @@ def verdict_of(*steps: tuple[float, Body], **changes: Any) -> tuple[str, str]:  
     ],
 )
 def test_space_and_unused(steps: list[tuple[float, Body]], verdict: str, reported: str) -> None:
-    """In use, or with nothing left to free; else nothing is known."""
     found = verdict_of(*steps)
     assert found[0] == verdict
     assert reported in found[1]
@@ -88,7 +86,6 @@ def test_age(at_s: int, steps: list[tuple[float, Body]], verdict: str, reported:
 
 
 def test_no_list_that_is_odd_is_believed() -> None:
-    """Parts of another type say nothing."""
     odd = listed("a")
     assert odd.status is not None
     changes: list[dict[str, Any]] = [

@@ -40,7 +40,6 @@ REFUSED_ELSEWHERE = {
 
 @pytest.fixture(scope="session")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where recordings are unpacked once."""
     return tmp_path_factory.mktemp("lies")
 
 
@@ -102,7 +101,6 @@ def test_a_lie(lie: Lie, scratch: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("node", ["node-a", "node-b"])
 def test_no_lie(node: str, scratch: Path, tmp_path: Path) -> None:
-    """The recordings as they are."""
     assert judged(node, (), scratch, tmp_path) == ([], [])
 
 

@@ -20,12 +20,10 @@ MINUTE_S = 60
 
 
 def start(pid: int = 1) -> KubeletStarted:
-    """A process begins."""
     return KubeletStarted(pid=pid, kubelet_version="1.36.2", version_source="log")
 
 
 def thinned(from_min: int, to_min: int, missing: int = 3) -> LogThinned:
-    """Beats are missing."""
     return LogThinned(
         from_ts_ns=from_min * MINUTE_S * NS_PER_S,
         to_ts_ns=to_min * MINUTE_S * NS_PER_S,
@@ -35,7 +33,6 @@ def thinned(from_min: int, to_min: int, missing: int = 3) -> LogThinned:
 
 
 def lost(from_min: int | None, to_min: int | None, **changes: object) -> RecordsLost:
-    """The ledger lost records of these times, and of one import."""
     reported = RecordsLost(
         first_seq=7,
         last_seq=9,
@@ -50,7 +47,6 @@ def lost(from_min: int | None, to_min: int | None, **changes: object) -> Records
 
 
 def bench_with(*bodies: tuple[int, Body]) -> VerifyContext:
-    """A context behind the first reading."""
     context = VerifyContext()
     for record in scene(*bodies, start_s=0):
         context.coverage.note(record)
@@ -146,7 +142,6 @@ def test_no_verdict_rests_on_records_that_are_lost(name: str, first: int, count:
 
 @pytest.fixture(scope="module")
 def in_a_lossy_log() -> list[Record]:
-    """The recorded node, as if a beat of its log were missing."""
     records = recorded("node-a")
     lost = LogThinned(
         from_ts_ns=records[0].ts_ns,
@@ -216,6 +211,5 @@ def test_a_line_out_of_place_proves_nothing_near_it() -> None:
     ],
 )
 def test_another_finding_is_no_line_out_of_place(message: str) -> None:
-    """Nor is one whose times were redacted."""
     said = FindingReported(finding=LINES_DISAGREE, file="kubelet.log", message=message)
     assert ask(bench_with((600, said)), 10)[0].verdict == "impossible"

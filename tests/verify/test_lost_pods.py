@@ -18,12 +18,10 @@ from tests.verify.histories import scene
 
 
 def start(*, whole: bool = True) -> KubeletStarted:
-    """A process begins."""
     return KubeletStarted(pid=1, kubelet_version="1.36.2", version_source="log", from_start=whole)
 
 
 def comes(pod: str, uid: str | None = None) -> PodConfigChanged:
-    """A config line tells of a pod."""
     return PodConfigChanged(namespace="ns", pod=pod, pod_uid=uid, operation="ADD", source="api")
 
 

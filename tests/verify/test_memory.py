@@ -14,7 +14,6 @@ from tests.verify.histories import recorded
 
 
 def peak_of(history: Repeated) -> tuple[int, int]:
-    """Bytes at the peak, decisions."""
     gc.collect()
     gc.freeze()  # Python looks for circles the later the more there was before
     gc.collect()

@@ -58,7 +58,6 @@ def pod(name: str, gib: int) -> list[tuple[float, Body]]:
 
 
 def aligned(name: str, nodes: tuple[int, ...] | None, *, preferred: bool = True) -> AffinityDecided:
-    """What the topology manager stores."""
     return AffinityDecided(
         namespace="ns", pod=name, pod_uid=name, container="c", policy="best-effort", admit=True,
         hint=Hint(numa_nodes=nodes, preferred=preferred),
@@ -66,13 +65,11 @@ def aligned(name: str, nodes: tuple[int, ...] | None, *, preferred: bool = True)
 
 
 def given(name: str, gib: int, *nodes: int) -> MemoryAllocated:
-    """Memory of these nodes."""
     block = MemoryBlock(numa_nodes=nodes, type="memory", size_bytes=gib * GIB)
     return MemoryAllocated(namespace="ns", pod=name, pod_uid=name, container="c", blocks=(block,))
 
 
 def failed(name: str, error: str = NO_NODES) -> MemoryAllocationFailed:
-    """There is none."""
     return MemoryAllocationFailed(
         namespace="ns", pod=name, pod_uid=name, container="c", error=error
     )
@@ -125,7 +122,6 @@ def judged(
     variant: Variant = RECORDED,
     manager: str = "memorymanager.",
 ) -> list[Finding]:
-    """Of decisions of the memory manager, in a log that goes on."""
     steps = [*steps, *((100, body) for _, body in pod("z", 1))]
     records: list[Record] = scene(*sorted(steps, key=lambda step: step[0]))
     return [found for found in findings(records, variant) if found.kind.startswith(manager)]
@@ -148,7 +144,6 @@ TRUE: list[tuple[float, Body]] = [
 
 
 def changed(at_s: float, body: Body) -> list[tuple[float, Body]]:
-    """The true history with what happened at a time replaced."""
     return [(at, body if at == at_s else each) for at, each in TRUE]
 
 

@@ -21,7 +21,6 @@ def records(count: int) -> list[Record]:
 
 
 def finding(seq: int) -> Finding:
-    """Any finding."""
     return Finding(seq=seq, ts_ns=0, kind="k", subject="node", verdict="match", why="so")
 
 
@@ -44,7 +43,6 @@ def test_any_order_of_finding(order: list[int], extras: list[int]) -> None:
 
 
 def test_what_never_got_one_is_unverifiable() -> None:
-    """And says why; what was added behind it comes, too."""
     pending = PendingFindings()
     for record in records(2):
         pending.enter(record)
@@ -60,7 +58,6 @@ def test_what_never_got_one_is_unverifiable() -> None:
 
 
 def test_one_each() -> None:
-    """Not two, and none for what is no decision."""
     pending = PendingFindings()
     pending.enter(records(1)[0])
     pending.find(finding(1))
@@ -71,7 +68,6 @@ def test_one_each() -> None:
 
 
 def test_nothing_is_kept() -> None:
-    """Of what went out."""
     pending = PendingFindings()
     for record in records(3):
         pending.enter(record)

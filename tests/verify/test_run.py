@@ -14,7 +14,6 @@ from tests.verify.histories import findings, reader, recorded, scene
 
 
 def test_every_kind_of_decision_has_its_verifier() -> None:
-    """One, and not two."""
     decided = [kind for verifier in verifiers_for(None) for kind in verifier.decides]
     assert len(decided) == len(set(decided))
     kinds = {body for body in BODY_TYPES.values() if issubclass(body, Decision)}
@@ -23,7 +22,6 @@ def test_every_kind_of_decision_has_its_verifier() -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_without_what_concerns_it_a_rule_is_silent(rule: Rule) -> None:
-    """So no verifier is made for a history without such records."""
     assert all(rule.is_concerned({body.kind}) for body in rule.load().decides)
     rest = [record for record in recorded("node-a") if not rule.is_concerned({record.kind})]
     assert list(verify(reader(rest), verifiers=(rule.load(),))) == []
@@ -48,7 +46,6 @@ def test_only_the_verifiers_of_a_kind_find_the_same(node: str) -> None:
 
 
 def test_an_unknown_version_gives_no_profile() -> None:
-    """Nothing is decided by the rules of another version."""
     context = VerifyContext()
     body = KubeletStarted(pid=1, kubelet_version="1.99.0", version_source="log")
     record = scene((0, body))[0]

@@ -31,13 +31,11 @@ PREEMPTED = "Preempted in order to admit critical pod"
 
 
 def disputes(records: list[Record]) -> list[Contradiction]:
-    """What the comparator alone says."""
     found = verify(reader(records), verifiers=[SourceDisputes])
     return [outcome for outcome in found if isinstance(outcome, Contradiction)]
 
 
 def told_by(body: Body, *lines: str) -> list[Record]:
-    """A decision with lines of the log."""
     (record,) = scene((0, body))
     evidence = tuple(
         Evidence(file="kubelet.log", line=number, offset=0, text=text)
@@ -62,7 +60,6 @@ def told_by(body: Body, *lines: str) -> list[Record]:
     ],
 )
 def test_refusal(line: str, is_disputed: bool) -> None:
-    """A decision and one of its lines."""
     body = PodRejected(**POD, reason="OutOfcpu", message="used: 1450")
     assert bool(disputes(told_by(body, line))) == is_disputed
 
@@ -83,7 +80,6 @@ def test_refusal(line: str, is_disputed: bool) -> None:
     ],
 )
 def test_victim(line: str, is_disputed: bool) -> None:
-    """A preemption and one of its lines."""
     assert bool(disputes(told_by(victim(), line))) == is_disputed
 
 
@@ -97,7 +93,6 @@ def test_victim(line: str, is_disputed: bool) -> None:
     ],
 )
 def test_status_of_a_victim(reason: str, message: str, is_disputed: bool) -> None:
-    """A preemption and a list."""
     status = {"phase": "Failed", "reason": reason, "message": message}
     assert bool(disputes(scene((0, victim()), (9, listed(status))))) == is_disputed
 
@@ -106,7 +101,6 @@ def test_status_of_a_victim(reason: str, message: str, is_disputed: bool) -> Non
     ("machine", "again", "is_disputed"), [(8, None, False), (9, None, True), (9, 8, False)]
 )
 def test_memory_of_the_machine(machine: int, again: int | None, is_disputed: bool) -> None:
-    """The line about it, of the same process as the signals."""
     bodies: list[Body] = [NodeObserved(memory_capacity_bytes=machine)]
     if again is not None:
         start = KubeletStarted(pid=2, kubelet_version=None, version_source=None)
@@ -125,7 +119,6 @@ def test_memory_of_the_machine(machine: int, again: int | None, is_disputed: boo
     ],
 )
 def test_exit_code(container_id: str, code: int, reason: str, is_disputed: bool) -> None:
-    """A container's end and a list."""
     died = ContainerDied(**POD, container="app", container_id="c-1", exit_code=1)
     ended = {"containerID": f"containerd://{container_id}", "exitCode": code, "reason": reason}
     status = {"containerStatuses": [{"name": "app", "lastState": {"terminated": ended}}]}
@@ -134,14 +127,12 @@ def test_exit_code(container_id: str, code: int, reason: str, is_disputed: bool)
 
 @pytest.mark.parametrize(("pod", "is_disputed"), [("web", False), ("db", True)])
 def test_one_container_of_two_pods(pod: str, is_disputed: bool) -> None:
-    """A runtime gives each container an ID of its own."""
     started = ContainerStarted(**POD, container="app", container_id="c-1", sandbox=False)
     again = msgspec.structs.replace(started, pod=pod, pod_uid="uid-2")
     assert bool(disputes(scene((0, started), (9, again)))) == is_disputed
 
 
 def victim() -> PodPreempted:
-    """The pod as a victim."""
     return PodPreempted(
         victim_namespace="ns",
         victim_pod="web",
@@ -155,5 +146,4 @@ def victim() -> PodPreempted:
 
 
 def listed(status: dict[str, Any]) -> PodListed:
-    """The pod in a list."""
     return PodListed(**POD, spec={"containers": []}, status=status, listed_by="kubelet")

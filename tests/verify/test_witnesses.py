@@ -10,7 +10,6 @@ SECOND = 10**9
 
 
 def row(value: str | None, at_s: int) -> Row[str]:
-    """One account."""
     return Row("colour", "x", value, at_s, at_s * SECOND, f"{value}")
 
 
@@ -42,7 +41,6 @@ def test_within_its_reach(
 
 
 def test_each_pair_once() -> None:
-    """The same reading again says nothing new."""
     facts: Witnesses[str] = Witnesses(10 * SECOND)
     facts.note_change(row("red", 0))
     for at_s in (60, 70, 80):

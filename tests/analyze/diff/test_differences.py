@@ -24,27 +24,22 @@ UIDS = ("11111111-2222-3333-4444-555555555555", "99999999-8888-7777-6666-5555555
 
 
 def history(*steps: tuple[float, Body], start_s: int = 1_000) -> History:
-    """A small one."""
     return history_of_reader("n", "n", reader(scene(*steps, start_s=start_s)))
 
 
 def admitted(pod: str) -> Body:
-    """An admission in the default namespace."""
     return PodAdmitted(namespace="default", pod=pod, pod_uid=None)
 
 
 def refused(pod: str, reason: str = "OutOfcpu") -> Body:
-    """A refusal in the default namespace."""
     return PodRejected(namespace="default", pod=pod, pod_uid=None, reason=reason, message="")
 
 
 def reported(found: list[Difference]) -> list[tuple[str, str, int]]:
-    """What, subject and occurrence of each."""
     return [(one.what, one.subject, one.occurrence) for one in found]
 
 
 def life(uid: str, container_id: str, start_s: int) -> History:
-    """A pod that is listed, killed, and whose cgroup goes."""
     pod: dict[str, Any] = {"namespace": "default", "pod": "web", "pod_uid": uid}
     status = {"containerStatuses": [{"name": "app", "containerID": f"containerd://{container_id}"}]}
     path = f"kubepods/burstable/pod{uid.replace('-', '_')}/{container_id}"
@@ -74,14 +69,12 @@ def test_another_run_of_the_same() -> None:
 
 
 def test_an_id_nobody_names_stays() -> None:
-    """It may be another thing: only known IDs are replaced."""
     one, two = (history((0, PodAdmitted(namespace="d", pod="p", pod_uid=uid))) for uid in UIDS)
     (found,) = diff_decisions(one, two)
     assert found.fields == {"pod_uid": UIDS}
 
 
 def test_only_on_one_side() -> None:
-    """With all fields that hold something."""
     one = history((0, admitted("a")), (1, admitted("b")))
     two = history((0, admitted("a")), (1, refused("c")))
     found = diff_decisions(one, two)
@@ -93,7 +86,6 @@ def test_only_on_one_side() -> None:
 
 
 def test_the_nth_with_the_nth() -> None:
-    """Decisions of a kind about a subject, in their order."""
     one = history(*((float(n), refused("a", reason)) for n, reason in enumerate("xyz")))
     two = history(*((float(n), refused("a", reason)) for n, reason in enumerate("xvzw")))
     found = diff_decisions(one, two)
@@ -110,7 +102,6 @@ def test_order_among_subjects_does_not_matter() -> None:
 
 
 def test_the_first_difference_comes_first() -> None:
-    """By the time on side A, or on side B for what is only there."""
     one = history((5, refused("late", "x")), (6, admitted("only-a")))
     two = history((1, admitted("only-b")), (5, refused("late", "y")))
     assert [one.subject for one in diff_decisions(one, two)] == [
@@ -153,7 +144,6 @@ def test_stages_and_conditions() -> None:
 
 
 def test_sides_swapped() -> None:
-    """The same differences, the other way round."""
     one, two = (history_of_reader(n, n, reader(recorded(n))) for n in ("node-a", "node-b"))
     there, back = diff_decisions(one, two), diff_decisions(two, one)
     mirrored = {"only_in_a": "only_in_b", "only_in_b": "only_in_a", "differs": "differs"}
@@ -163,7 +153,6 @@ def test_sides_swapped() -> None:
 
 
 def test_states() -> None:
-    """Paths of values, those on one side with null on the other."""
     records = recorded("node-b")
     before, after = fold(records[:400]), fold(records[:401])
     assert diff_states(before, before) == []

@@ -67,7 +67,6 @@ from tests.ingest.feeding import log_line
     ],
 )
 def test_bytes(count: int, text: str) -> None:
-    """As many digits as matter."""
     assert bytes_text(count) == text
 
 
@@ -83,18 +82,15 @@ def test_bytes(count: int, text: str) -> None:
     ],
 )
 def test_missing(insufficient: str, text: str) -> None:
-    """Amounts in the resource's own unit."""
     assert missing_text(insufficient).strip() == text
 
 
 def test_names() -> None:
-    """Three fit; of more two are named; each once."""
     assert names_text(["a", "b", "a", "c"]) == "a, b, c"
     assert names_text(["a", "b", "c", "d"]) == "a, b and 2 more"
 
 
 def test_a_long_chain_of_errors_is_shown_by_its_end() -> None:
-    """A short one whole; one without an end is cut."""
     assert shortened("no disk: full") == "no disk: full"
     chain = "Failed to start ContainerManager: start memory manager error: " + "state differs " * 4
     assert shortened(chain) == chain.strip().rpartition(": ")[2]
@@ -105,7 +101,6 @@ def test_a_long_chain_of_errors_is_shown_by_its_end() -> None:
 
 
 def test_a_chain_that_was_quoted_ends_without_its_quotes() -> None:
-    """What closes a quotation says nothing of the cause."""
     chain = 'rpc error: desc = "dial unix /run/c.sock: connect: no such file or directory\\""])'
     assert shortened(chain).endswith("no such file or directory")
     assert shortened('secret "a" not found: "b"') == 'secret "a" not found: "b"'
@@ -124,7 +119,6 @@ def test_a_chain_that_was_quoted_ends_without_its_quotes() -> None:
     ],
 )
 def test_spans(seconds: int, text: str) -> None:
-    """Two units at most."""
     assert span_text(seconds * NS_PER_S) == text
 
 
@@ -142,7 +136,6 @@ def _incident(kind: str, severity: int, seq: int, count: int = 1) -> Incident:
 
 
 def test_at_most_eight_the_worst_first_the_rest_of_a_kind_together() -> None:
-    """What somebody asked for is counted and is no headline."""
     found = [_incident("killed", 3, seq, count=2) for seq in range(1, 5)]
     found += [_incident("deleted", 0, 9, count=5), _incident("preempted", 4, 10)]
     found.sort(key=lambda each: -each.severity)
@@ -265,7 +258,6 @@ def test_nothing_went_wrong_where_all_lines_are_harmless(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("each", HARMLESS, ids=lambda each: each.source)
 def test_what_is_harmless_is_so_in_its_file_only(each: Harmless) -> None:
-    """And says why."""
     assert each.reason
     assert harmless("other.go", "Nameserver limits exceeded") is None
 
@@ -288,13 +280,11 @@ def test_what_is_harmless_is_so_in_its_file_only(each: Harmless) -> None:
     ],
 )
 def test_harmless_lines_as_they_are_logged(line: str) -> None:
-    """By the shape that the importer gives them."""
     read = log_line(f"E1121 02:00:00.000001 1 {line}")
     assert harmless(read.file, error_shape(read))
 
 
 def test_what_keeps_a_node_from_being_ready_is_not_harmless() -> None:
-    """The same message, another error."""
     read = log_line(
         'E1121 02:00:00.000001 1 kubelet.go:1] "Skipping pod synchronization" err="PLEG is not '
         'healthy: pleg was last seen active 3m1.5s ago; threshold is 3m0s"'
@@ -343,7 +333,6 @@ def _failed(
 
 
 def test_what_a_refused_pod_lacks_is_no_problem(tmp_path: Path) -> None:
-    """The kubelet has given it up."""
     story = Story("node-a")
     story.add(PodRejected(**of("web"), reason="TaintToleration", message="Predicate failed"))
     story.add(_failed("web", "volumes", reason="FailedMount", first=9, last=60, count=8))
@@ -442,7 +431,6 @@ def test_a_container_that_a_probe_or_the_kernel_kills_does_not_crash_besides(
 
 
 def test_a_container_whose_start_nobody_saw_may_have_been_ready_before(tmp_path: Path) -> None:
-    """A probe that fails says no more than that."""
     story = Story("node-a")
     story.add(ContainerStarted(**of("seen", "app"), container_id="c", sandbox=False))
     for pod in ("seen", "unseen"):
@@ -497,7 +485,6 @@ def _trouble(
 def test_the_words_are_those_of_the_reason(
     tmp_path: Path, stage: Stage, reason: str, says: str
 ) -> None:
-    """Of a stage that stands for several things."""
     story = Story("node-a")
     story.add(_failed("a", stage, reason=reason, about="r:1", message="no", first=1, last=50))
     ((severity, text, _),) = _told(_found(tmp_path, story))
@@ -534,7 +521,6 @@ def test_a_trouble_that_came_again_did_not_last_all_the_time(tmp_path: Path) -> 
 
 
 def test_a_trouble_of_a_kubelet_that_ended_does_not_go_on(tmp_path: Path) -> None:
-    """What lasted is told as past; what did not, not at all."""
     story = Story("node-a")
     _trouble(story, "api_unreachable", 100, 160, "no route")
     _trouble(story, "lease_update_failed", 170, 175, "refused")
@@ -548,7 +534,6 @@ def test_a_trouble_of_a_kubelet_that_ended_does_not_go_on(tmp_path: Path) -> Non
 def test_what_a_node_lacks_that_is_not_registered_is_no_trouble_of_its_own(
     tmp_path: Path, trouble: NodeTrouble
 ) -> None:
-    """Its lease and its storage hang on the node's object."""
     story = Story("node-a")
     _trouble(story, trouble, 100, 150, "forbidden")
     assert len(_found(tmp_path, story)) == 1
@@ -608,7 +593,6 @@ def test_what_besides_the_node_itself(tmp_path: Path) -> None:
 
 
 def test_a_start_or_a_shutdown_tells_why_the_node_was_not_ready(tmp_path: Path) -> None:
-    """The first seconds of a kubelet, and the way down."""
     story = Story("node-a")
     story.add(KubeletStarted(pid=7, kubelet_version="1.36.2", version_source="log"))
     _ready(story, "False", "container runtime status check may not have completed yet", 2)
@@ -688,12 +672,10 @@ def test_what_was_short_and_nobody_had_to_go(tmp_path: Path) -> None:
     ],
 )
 def test_who_is_killed_does_not_end_by_itself(exit_code: int | None, text: str) -> None:
-    """A SIGKILL is sent by another, whoever that was."""
     assert how_it_ended(exit_code, " 2×") == text
 
 
 def test_lines_that_nobody_understood_may_say_what_went_wrong(tmp_path: Path) -> None:
-    """So that nothing went wrong is not said without them."""
     path = tmp_path / "kubelet.log"
     line = 'I1122 08:14:3{}.000000    1000 kubelet.go:1] "Something new" pod="default/web"\n'
     started = (

@@ -76,7 +76,6 @@ def _event(number: int, reason: str, message: str) -> dict[str, Any]:
 
 
 def _state_files(secrets: tuple[str, ...]) -> dict[str, object]:
-    """Of all managers, for a pod of each secret."""
     pods = {_uid(number): secret for number, secret in enumerate(secrets)}
     claims = [
         {"Namespace": each, "ClaimName": each, "ClaimUID": each, "PodUIDs": {uid: {}, each: {}},
@@ -204,7 +203,6 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, st
 @pytest.mark.slow
 @pytest.mark.parametrize("name", _OUTPUTS)
 def test_no_secret_is_found(outputs: dict[str, tuple[str, str]], name: str) -> None:
-    """Nor a part of one."""
     planted, plain = outputs[name]
     assert len(planted) > len(plain)
     assert _PLAIN not in plain
@@ -214,7 +212,6 @@ def test_no_secret_is_found(outputs: dict[str, tuple[str, str]], name: str) -> N
 
 
 def test_they_were_there(tmp_path: Path) -> None:
-    """Each is found in an export that is not redacted."""
     ledger = str(tmp_path / "ledger")
     _ask("import", "--ledger", ledger, str(_write(tmp_path / "node", SECRETS)))
     _ask("export", "--ledger", ledger, "--out", str(tmp_path / "out"))

@@ -19,7 +19,6 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def database(ledger: Path) -> Iterator[Queryable]:
-    """The ledger, open for SQL."""
     with connect(ledger) as opened:
         yield opened
 

@@ -34,7 +34,6 @@ QUERIES = sorted(_LIBRARY)
 
 
 def rows_of_view(whole: Queryable, managers: Queryable, name: str) -> str:
-    """All rows of a view, as the command line writes them."""
     order = ", ".join(column.name for column in _VIEWS[name].columns)
     rows = (managers if name in MANAGERS else whole).sql(f"SELECT * FROM {name} ORDER BY {order}")
     out = io.StringIO()

@@ -107,14 +107,11 @@ def of(pod: str, container: str = "") -> dict[str, Any]:
 
 
 class Story:
-    """Writes down one record a second."""
-
     def __init__(self, node: str) -> None:
         self.node = node
         self.records: list[Record] = []
 
     def add(self, body: Body, *, cause: int | None = None, text: str | None = None) -> int:
-        """Append a record; its number."""
         seq = len(self.records) + 1
         evidence = Evidence(
             file="kubelet.log", line=seq, offset=100 * seq, text=text or f"line {seq}"
@@ -383,7 +380,6 @@ def _admission(story: Story) -> None:
 
 
 def _out_of_memory(story: Story) -> None:
-    """A container at its limit."""
     group = "kubepods/burstable/podu-web/c2"
     web = of("web", "app")
     task = Task(

@@ -16,7 +16,6 @@ from tests.analyze.sql.fixture_ledger import Story, write_ledger
 def allocated(
     pod: str = "p", uid: str | None = "u", container: str = "c", resource: str = "r"
 ) -> DevicesAllocated:
-    """An allocation of one device."""
     return DevicesAllocated(
         namespace="default",
         pod=pod,
@@ -28,7 +27,6 @@ def allocated(
 
 
 def terminated(pod: str = "p", uid: str | None = "u") -> PodTerminated:
-    """The end of a pod."""
     return PodTerminated(namespace="default", pod=pod, pod_uid=uid)
 
 
@@ -98,7 +96,6 @@ def test_end_of_the_pod(tmp_path: Path, name: str) -> None:
 
 
 def seqs_at(directory: Path, bodies: list[Body], column: str) -> list[int | None]:
-    """For each allocation, the record at the time in the column."""
     story = Story("n")
     for body in bodies:
         story.add(body)

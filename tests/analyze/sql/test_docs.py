@@ -13,7 +13,6 @@ def test_page_is_current() -> None:
 
 
 def test_header_fields_and_prose() -> None:
-    """Fields, prose and SQL of a file are distinguished."""
     header = parse_header(
         "-- What a row is,\n-- in two lines.\n-- kinds: a.B c.D\n"
         "-- column x VARCHAR[]: an x: with a colon\n-- param p BIGINT default 3: a p\n"

@@ -18,7 +18,6 @@ LIBRARY = load_library()
 
 
 def test_there_are_enough_of_them() -> None:
-    """The questions after an incident are more than a dozen."""
     assert len(LIBRARY) >= 14
 
 
@@ -41,7 +40,6 @@ def test_header(name: str) -> None:
 
 
 def test_device_history_of_one_device(database: Queryable) -> None:
-    """An optional parameter narrows the answer down."""
     query = find_query("device_history")
     rows = database.sql(query.sql, query.bind({"device": "gpu-1"})).dicts()
     assert [(row["pod"], row["device_id"]) for row in rows] == [("default/train", "gpu-1")]
@@ -80,12 +78,10 @@ def test_a_ranking_of_which_no_eviction_is_recorded(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_parameters(name: str, given: dict[str, str], message: str) -> None:
-    """A missing or unknown parameter is named."""
     with pytest.raises(BadQuestionError, match=message):
         find_query(name).bind(given)
 
 
 def test_unknown_query() -> None:
-    """The advice says where the names are."""
     with pytest.raises(BadQuestionError, match="--list"):
         find_query("nope")

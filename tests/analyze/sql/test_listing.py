@@ -43,12 +43,10 @@ SECOND_NS = 1_000_000_000
     ],
 )
 def test_filter(ledger: Path, wanted: Filter, seqs: list[int]) -> None:
-    """Every condition must hold; times are inclusive."""
     assert [record.seq for record in list_records(Ledger.open(ledger), wanted)] == seqs
 
 
 def test_the_lines_that_name_a_pod_are_all_of_its_records(ledger: Path) -> None:
-    """By any of its names the same records as by reading all."""
     opened = Ledger.open(ledger)
     records = list(opened.records())
     names = {name for record in records for name in pods_of(record.body)}
@@ -60,7 +58,6 @@ def test_the_lines_that_name_a_pod_are_all_of_its_records(ledger: Path) -> None:
 
 
 def test_unknown_node(ledger: Path) -> None:
-    """A node that is not there is a mistake, not an empty answer."""
     with pytest.raises(BadQuestionError):
         list(list_records(Ledger.open(ledger), Filter(node="nope")))
 
@@ -76,7 +73,6 @@ def test_chain_of_a_kill(ledger: Path) -> None:
 
 
 def test_which_node(tmp_path: Path) -> None:
-    """A number that several nodes have needs a node."""
     ledger = Ledger.open(write_ledger(tmp_path, whole_story("a") + whole_story("b")[:3]))
     with pytest.raises(BadQuestionError, match="several nodes: a, b"):
         show_record(ledger, 2)
@@ -136,7 +132,6 @@ def test_every_kind_has_a_template_over_its_own_fields() -> None:
     ],
 )
 def test_summary(kind: str, body: dict[str, object], summary: str) -> None:
-    """One line, whatever the fields hold."""
     assert summary_of(kind, body) == summary
 
 
@@ -152,5 +147,4 @@ def test_summary(kind: str, body: dict[str, object], summary: str) -> None:
     ],
 )
 def test_subject(body: dict[str, object], subject: str) -> None:
-    """The most telling name that the record holds."""
     assert subject_of(body) == subject

@@ -12,7 +12,6 @@ PODS = ("default/gpu-a-node-b", "default/web-7d9f-xk2", "kube-system/web", "defa
 
 
 def records() -> list[Record]:
-    """Each pod was admitted."""
     return [
         Record(
             node="node-b",

@@ -36,12 +36,10 @@ def test_whole_words_within_the_length(text: str, length: int) -> None:
     ],
 )
 def test_cut(text: str, length: int, kept: str) -> None:
-    """An ellipsis says so, and no bracket is left open at the end."""
     assert cut(text, length) == kept
 
 
 def test_cut_clause() -> None:
-    """A clause that is whole needs no ellipsis."""
     text = "cat: can't open '/tmp/ok': No such file or directory"
     assert cut_clause(text, 40) == "cat: can't open '/tmp/ok'"
 
@@ -98,11 +96,9 @@ CHAIN = "failed to run: could not start: could not restore state from x: policy 
     ],
 )
 def test_a_chain_is_cut_in_the_middle(text: str, length: int, kept: str) -> None:
-    """Its cause stands at the end."""
     assert cut_chain(text, length) == kept
 
 
 @given(text=WORDS, length=st.integers(1, 60))
 def test_a_cut_chain_is_no_longer_than_it_may_be(text: str, length: int) -> None:
-    """Whatever it holds."""
     assert len(cut_chain(text, length)) <= length

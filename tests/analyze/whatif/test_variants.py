@@ -34,7 +34,6 @@ from kubeledger.model.errors import BadQuestionError
     ],
 )
 def test_values(text: str, values: list[Any]) -> None:
-    """JSON, or text; text where the field holds text."""
     recorded = {"--maximum-dead-containers", "--node.ip", "someFieldOfTomorrow"}
     key, alternatives = parse_setting(text, recorded)
     assert key == text.partition("=")[0]
@@ -45,7 +44,6 @@ def test_values(text: str, values: list[Any]) -> None:
     "text", ["", "maxPods", "=1", "maxpods=1", "--v=1", "maxPods.=1", "evictionHard.=1", "maxPods="]
 )
 def test_no_settings(text: str) -> None:
-    """Refused as a question."""
     with pytest.raises(BadQuestionError):
         parse_setting(text)
 
@@ -78,7 +76,6 @@ def test_all_combinations() -> None:
 
 
 def test_nothing_and_nonsense() -> None:
-    """Told before anything is decided."""
     with pytest.raises(BadQuestionError, match="nothing is changed"):
         parse_variants([])
     with pytest.raises(BadQuestionError, match=r"9\.9"):
@@ -128,7 +125,6 @@ STATIC = {
     ],
 )
 def test_what_managers_do_not_start_with(setting: str, version: str | None, reason: str) -> None:
-    """By the node's other settings, and by what its version knows."""
     recorded: dict[str, Any] = STATIC | {
         "reservedMemory": [{"numaNode": 0, "limits": {"memory": "2148Mi"}}]
     }

@@ -26,13 +26,11 @@ def listed(*claims: str) -> PodListed:
 
 
 def told(*bodies: Body) -> str:
-    """The headline and all steps."""
     found = answer(PodAdmitted(**POD), *bodies)
     return "\n".join([found.headline, *(step.text for step in found.steps)])
 
 
 def test_a_pod_that_a_claim_holds_up_names_it() -> None:
-    """By the message, or where that names none, by its definition."""
     named = failed("resources", REASON, "ResourceClaim gpus: not allocated", about="gpus")
     cause = "ResourceClaim gpus: not allocated"
     assert f"its resource claim gpus cannot be prepared ({cause})" in told(named)
@@ -61,5 +59,4 @@ def test_a_pod_that_a_claim_holds_up_names_it() -> None:
     ],
 )  # fmt: skip
 def test_steps(bodies: list[Body], says: str) -> None:
-    """What befell a claim, or a resize."""
     assert says in told(*bodies)

@@ -17,7 +17,6 @@ REFUSED = PodRejected(
 
 
 def found(record: Record, verdict: Verdict) -> Finding:
-    """A finding about a record."""
     return Finding(
         seq=record.seq,
         ts_ns=record.ts_ns,
@@ -48,7 +47,6 @@ def test_verdicts(verdict: Verdict, end: str) -> None:
 
 @pytest.mark.parametrize("name", ["node-a", "node-b"])
 def test_every_decision_of_the_recordings_has_words(name: str) -> None:
-    """In any verdict; none is empty or begins with a gap."""
     for record in recorded(name):
         if record.role != "decision":
             continue

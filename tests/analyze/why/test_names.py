@@ -41,7 +41,6 @@ GPU_0 = Target("device", ("example.com/gpu", "gpu-0"))
 
 
 def history(name: str) -> History:
-    """A recording."""
     return history_of_reader(name, name, reader(recorded(name)))
 
 
@@ -93,7 +92,6 @@ def history(name: str) -> History:
     ],
 )
 def test_what_people_type(typed: str, target: Target | None) -> None:
-    """None where several things go by that name."""
     if target is None:
         with pytest.raises(BadQuestionError, match="may mean"):
             find_target(typed, [history("node-a")])
@@ -103,7 +101,6 @@ def test_what_people_type(typed: str, target: Target | None) -> None:
 
 @pytest.mark.parametrize("typed", ["gpu-a", "pod/default/gpu-a", "default/gpu-a", "gpu-a-node-b"])
 def test_static_pods_by_the_name_in_their_manifest(typed: str) -> None:
-    """The kubelet adds the node's name to it."""
     assert find_target(typed, [history("node-b")]) == Target("pod", ("default", "gpu-a-node-b"))
 
 

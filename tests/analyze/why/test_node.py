@@ -171,7 +171,6 @@ def test_a_log_that_begins_in_the_middle_shows_no_start() -> None:
 
 
 def test_a_process_without_an_end_has_a_step_that_says_so() -> None:
-    """Dated by its last record; the newest one may still run."""
     answer = _answer(_began(7), CLOCK, _began(8, restart=True))
     assert answer is not None
     reported = [step.text for step in answer.steps]

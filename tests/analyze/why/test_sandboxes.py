@@ -53,7 +53,6 @@ def test_both_ends_are_reported(target: str, reported: str) -> None:
 
 
 def test_as_of_a_time_before() -> None:
-    """Nothing had failed yet."""
     found = explain(history(), parse_target("pod/ns/p"), upto_ts_ns=1_001 * 10**9)
     assert found is not None
     assert "sandbox" not in found.sentence

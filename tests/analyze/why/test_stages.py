@@ -36,7 +36,6 @@ START_S = 1_000
 
 
 def failed(stage: Any, reason: str, message: str, at_s: float = 1, **fields: Any) -> PodStageFailed:  # noqa: ANN401
-    """A failure; of a container if its stage is one of containers."""
     own = ("image", "create", "start", "hook", "run", "ready")
     who = POD | ({"container": "app"} if stage in own else {})
     ts_ns = round((START_S + at_s) * 1e9)
@@ -45,7 +44,6 @@ def failed(stage: Any, reason: str, message: str, at_s: float = 1, **fields: Any
 
 
 def started(container_id: str = "c1") -> ContainerStarted:
-    """The container runs."""
     return ContainerStarted(**APP, container_id=container_id)
 
 
@@ -93,7 +91,6 @@ def test_a_stage_that_goes_on(stage: str, reason: str, message: str, says: str) 
 
 
 def test_every_stage_has_a_row() -> None:
-    """So has a new one."""
     assert {stage for stage, *_ in OPEN} == set(STAGES)
 
 
@@ -109,7 +106,6 @@ def test_a_pull_that_is_tried_again() -> None:
 
 
 def test_a_pod_of_which_only_errors_are_known() -> None:
-    """Nothing was decided, and yet it is known why."""
     found = answer(failed("sandbox", "CreatePodSandboxError", "no network"))
     assert found.headline.startswith("pod default/web has not started since ")
 
@@ -133,7 +129,6 @@ def test_a_pod_that_is_not_heard_of_any_more() -> None:
     [("run", "CrashLoopBackOff"), ("hook", "PostStartHookError"), ("config", "FailedSync")],
 )
 def test_who_is_not_heard_of_and_need_not_start(stage: str, reason: str) -> None:
-    """Only of a start it is said when it was heard of last."""
     last = (900.0, PodAdmitted(**POD | {"pod": "other", "pod_uid": "u-other"}))
     found = answer((0, PodAdmitted(**POD)), (1, failed(stage, reason, "x")), last)
     assert "when last heard of" not in found.headline
@@ -178,14 +173,12 @@ def test_how_a_stage_or_a_resize_ends(bodies: list[Body], says: str) -> None:
 
 
 def test_what_ended_the_pod_stays_the_headline() -> None:
-    """It did not start, but that it was evicted says more."""
     evicted = PodEvicted(**POD, resource="memory", message="low on memory", evicted=True)
     found = answer(PodAdmitted(**POD), failed("image", "ErrImagePull", "not found"), evicted)
     assert found.headline.startswith("pod default/web was evicted")
 
 
 def test_a_kill_that_took_too_long_is_no_failed_start() -> None:
-    """The event is about the end."""
     late = KubernetesEvent(
         **APP, object_kind="Pod", type="Warning", reason="ExceededGracePeriod",
         message="Container runtime did not kill the pod within specified grace period.",
@@ -237,7 +230,6 @@ def test_a_pod_without_trouble_is_said_to_be_one() -> None:
 
 
 def test_containers_that_no_record_names_have_started_too() -> None:
-    """Of two one is no sandbox; of one it is open."""
     unnamed = [ContainerStarted(**POD, container=None, container_id=each) for each in ("1", "2")]
     both = answer(PodAdmitted(**POD), *unnamed).headline
     assert "2 containers, its sandbox among them, started by 00:16:42Z" in both

@@ -18,7 +18,6 @@ from tests.verify.histories import reader, recorded, scene
 
 
 def history(name: str) -> History:
-    """A recording."""
     return history_of_reader(name, name, reader(recorded(name)))
 
 
@@ -42,7 +41,6 @@ def test_everything_has_an_answer(name: str) -> None:
 
 
 def test_evidence_is_what_the_records_say() -> None:
-    """File, line and text are copied, not made."""
     by_seq = {record.seq: record for record in recorded("node-a")}
     found = explain(history("node-a"), parse_target("pod/default/gpu-a"))
     assert found is not None
@@ -70,7 +68,6 @@ def test_a_detect_pass_is_shown_by_the_line_about_the_image() -> None:
 
 
 def test_only_what_was_so_by_then() -> None:
-    """No decision after the time is named."""
     records = recorded("node-a")
     middle = records[len(records) // 2].ts_ns
     found = explain(history("node-a"), parse_target("pod/default/live-fail"), upto_ts_ns=middle)
@@ -80,13 +77,11 @@ def test_only_what_was_so_by_then() -> None:
 
 
 def test_no_decision_no_answer() -> None:
-    """None, which the command turns into an error."""
     assert explain(history("node-b"), parse_target("pod/default/never")) is None
     assert explain(history("node-b"), parse_target("cgroup/kubepods/nothing")) is None
 
 
 def test_a_long_history_is_cut() -> None:
-    """The newest are kept."""
     body = PodAdmitted(namespace="default", pod="web", pod_uid=None)
     records = scene(*((float(n), body) for n in range(HISTORY_MAX + 50)))
     found = explain(

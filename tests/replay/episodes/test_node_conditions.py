@@ -32,12 +32,10 @@ def said(first: int, last: int, count: int = 1, passed: int | None = None) -> No
 
 
 def ready(status: str, reason: str | None = None) -> NodeConditionChanged:
-    """Ready is this."""
     return NodeConditionChanged(condition="Ready", status=status, reason=reason)  # type: ignore[arg-type]
 
 
 def test_a_condition_lasts_until_it_changes() -> None:
-    """The same again says at most why."""
     found = fold(
         (1, ready("True")), (5, ready("False")), (6, ready("False", "Why")), (9, ready("True"))
     )

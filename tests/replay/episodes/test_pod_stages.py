@@ -33,7 +33,6 @@ def failed(
     count: int = 1,
     **more: Any,  # noqa: ANN401 - fields
 ) -> PodStageFailed:
-    """What the log says."""
     first_ns, last_ns = (
         round((START_S + each) * NS_PER_S)
         for each in (first_s, first_s if last_s is None else last_s)
@@ -46,20 +45,17 @@ def failed(
 
 
 def event(reason: str, message: str, kind: str = "Warning", container: str | None = "c") -> Body:
-    """What an event says."""
     return KubernetesEvent(
         **WEB, object_kind="Pod", container=container, type=kind, reason=reason, message=message
     )
 
 
 def listed(**state: object) -> Body:
-    """What a list shows of the container."""
     status = {"containerStatuses": [{"name": "c", "state": state}]}
     return PodListed(**WEB, spec=None, status=status, listed_by="kubelet")
 
 
 def episodes(*steps: tuple[float, Body]) -> list[StageEpisode]:
-    """Of these records."""
     return stage_episodes(scene(*steps, start_s=START_S))
 
 

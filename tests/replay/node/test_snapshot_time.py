@@ -19,11 +19,9 @@ from kubeledger.replay.node.state import time_in_name
     ],
 )
 def test_the_innermost_time(name: str, ts: str) -> None:
-    """UTC, with the fraction of the second where the name has one."""
     assert time_in_name(name) == parse_ts(ts)
 
 
 @pytest.mark.parametrize("name", ["pods.json", "20261321T025401Z/pods.json", "120261121T025401Z"])
 def test_no_time(name: str) -> None:
-    """Nor what is no date, or a part of a longer number."""
     assert time_in_name(name) is None

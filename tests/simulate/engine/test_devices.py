@@ -16,7 +16,6 @@ GPU = "example.com/gpu"
 
 
 def asks(count: int) -> dict[str, Any]:
-    """A container that wants GPUs."""
     return container(limits={GPU: str(count)}, requests={GPU: str(count)})
 
 
@@ -29,7 +28,6 @@ def gpus(*steps: PluginStep, **more: Any) -> PluginScript:  # noqa: ANN401 # any
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_devices_are_granted_released_and_refused(version: str) -> None:
-    """Devices are granted released and refused."""
     found = run(
         planned("a", asks(3), at_s=30, deleted_s=60),
         planned("b", asks(2), at_s=40),
@@ -47,7 +45,6 @@ def test_devices_are_granted_released_and_refused(version: str) -> None:
 
 
 def test_a_refused_pod_that_held_nothing_is_not_released() -> None:
-    """A refused pod that held nothing is not released."""
     found = run(planned("a", asks(9), at_s=30), planned("b", asks(1), at_s=40), plugins=(gpus(),))
     assert of_kind(found, "devicemanager.DevicesReleased") == []
 
@@ -56,7 +53,6 @@ def test_a_refused_pod_that_held_nothing_is_not_released() -> None:
 @pytest.mark.parametrize("scope", ["container", "pod"])
 @pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "single-numa-node"])
 def test_policies_align(version: str, policy: str, scope: str) -> None:
-    """Policies align."""
     found = run(
         planned("a", asks(1), at_s=30),
         planned("b", asks(2), at_s=31),
@@ -96,7 +92,6 @@ def test_a_refusal_at_hints_is_the_device_managers(version: str, policy: str) ->
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_unhealthy_devices_crashes_and_restarts(version: str) -> None:
-    """Unhealthy devices crashes and restarts."""
     steps = (
         PluginStep(at_ns=60 * S, does="unhealthy", devices=("gpu-3",)),
         PluginStep(at_ns=150 * S, does="crash"),
@@ -124,7 +119,6 @@ def test_unhealthy_devices_crashes_and_restarts(version: str) -> None:
 
 
 def test_the_node_object_follows_within_ten_seconds() -> None:
-    """The node object follows within ten seconds."""
     found = run(plugins=(gpus(),), minutes=1)
     nodes = of_kind(found, "node.NodeObserved")
     assert [body.allocatable.get(GPU) for body in nodes] == [None, "4"]
@@ -135,7 +129,6 @@ def test_the_node_object_follows_within_ten_seconds() -> None:
     [("first", ("gpu-1", "gpu-2")), ("spread", ("gpu-1", "gpu-2")), ("packed", ("gpu-2", "gpu-3"))],
 )
 def test_plugins_prefer(preferred: str, expected: tuple[str, ...]) -> None:
-    """Plugins prefer."""
     found = run(
         planned("a", asks(1), at_s=30),
         planned("b", asks(2), at_s=31),
@@ -147,7 +140,6 @@ def test_plugins_prefer(preferred: str, expected: tuple[str, ...]) -> None:
 
 
 def test_spread_takes_numa_nodes_in_turn() -> None:
-    """Spread takes numa nodes in turn."""
     found = run(planned("a", asks(2), at_s=30), plugins=(gpus(preferred="spread"),), numa=(0, 1))
     granted = of_kind(found, "devicemanager.DevicesAllocated")
     # Without an affinity the plugin is not asked: nothing is aligned, so it is about all.

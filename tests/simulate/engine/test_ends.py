@@ -20,7 +20,6 @@ VERSIONS = ("1.25.12", "1.29.0", "1.30.14", "1.32.0", "1.36.2")
 
 
 def run(version: str) -> list[Record]:
-    """The scenario by the rules of a version."""
     made = to_plan(load_scenario(SCENARIO))
     return records(msgspec.structs.replace(made, kubelet_version=version))
 

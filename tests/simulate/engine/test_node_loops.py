@@ -44,14 +44,12 @@ MIB = 1 << 20
 
 
 def of(found: list[Record], kind: type) -> list[Any]:
-    """Bodies of one kind, in order."""
     return [record.body for record in found if isinstance(record.body, kind)]
 
 
 def node(
     **more: Any,  # noqa: ANN401 # any field
 ) -> NodePlan:
-    """The machine of most scenes, changed."""
     return NodePlan(
         **{
             "name": "sim",
@@ -65,7 +63,6 @@ def node(
 
 
 def images(count: int, size: int = 5 * GIB) -> tuple[ImageArrival, ...]:
-    """Unused ones, and the one that pods run."""
     others = [
         ImageArrival(name=f"old:{n}", image_id=f"sha256:{n:064x}", size_bytes=size)
         for n in range(count)
@@ -94,7 +91,6 @@ def test_collection_stops_when_enough_is_freed(version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_disk_that_cannot_be_freed(version: str) -> None:
-    """Each collection fails in the words of the version."""
     scene = plan(
         planned("web"), version=version, minutes=16, images=images(2),
         settings={"imageGCHighThresholdPercent": 6, "imageGCLowThresholdPercent": 5},
@@ -117,7 +113,6 @@ def test_images_go_for_their_age() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_detect_passes_begin_with_the_kubelet(version: str) -> None:
-    """The first pass comes at once, and finds everything new."""
     scene = plan(version=version, minutes=12, images=images(1, MIB))
     first = next(r for r in records(scene) if isinstance(r.body, ImagesDetected))
     assert first.ts_ns - scene.start_ns < NS_PER_S
@@ -168,7 +163,6 @@ def test_cgroups(version: str, cgroup_version: Literal[1, 2], driver: str) -> No
 
 
 def test_qos_level_is_written_each_minute() -> None:
-    """Without pods nothing but the timer writes it."""
     scene = plan(minutes=5)
     times = [r.ts_ns for r in records(scene) if isinstance(r.body, QOSCgroupsUpdated)]
     gaps = {after - before for before, after in pairwise(times)}
@@ -179,7 +173,6 @@ def test_qos_level_is_written_each_minute() -> None:
 
 
 def hungry(memory: int, from_s: int = 100, disk: int = 0) -> dict[str, ContainerScript]:
-    """A container that begins to use that much."""
     usage = Usage(from_ns=from_s * NS_PER_S, memory_bytes=memory, disk_bytes=disk)
     return {"app": ContainerScript(usage=(usage,))}
 
@@ -206,7 +199,6 @@ def pressed(
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_memory_pressure(version: str) -> None:
-    """The pod goes that is above its requests by the most."""
     found = records(pressed(version))
     first = of(found, PodEvicted)[0]
     assert (first.pod, first.resource) == ("greedy", "memory")
@@ -217,7 +209,6 @@ def test_memory_pressure(version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_pressure_keeps_best_effort_pods_out(version: str) -> None:
-    """A pod that comes under pressure is refused."""
     found = records(pressed(version))
     (refused,) = of(found, PodRejected)
     assert refused.pod == "late"
@@ -225,7 +216,6 @@ def test_pressure_keeps_best_effort_pods_out(version: str) -> None:
 
 
 def eviction_verdicts(found: list[Record]) -> set[str]:
-    """Of all that the eviction manager decided."""
     ours = (PodEvicted.kind, "eviction.")
     return {
         o.verdict for o in outcomes(found) if isinstance(o, Finding) and o.kind.startswith(ours)
@@ -234,7 +224,6 @@ def eviction_verdicts(found: list[Record]) -> set[str]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_soft_threshold_waits(version: str) -> None:
-    """It has to be met for its grace period."""
     soft = {
         "evictionSoft": {"memory.available": "2Gi"},
         "evictionSoftGracePeriod": {"memory.available": "90s"},
@@ -256,7 +245,6 @@ def test_a_soft_threshold_waits(version: str) -> None:
 @pytest.mark.parametrize("dedicated", [False, True])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_disk_pressure_reclaims_first(version: str, dedicated: bool) -> None:
-    """Unused images go, and no pod has to."""
     disk = {"image_disk_bytes": 60 * GIB, "image_disk_used_bytes": 5 * GIB} if dedicated else {}
     change = DiskChange(at_ns=200 * NS_PER_S, disk="image", bytes=(22 if dedicated else 50) * GIB)
     scene = plan(
@@ -282,7 +270,6 @@ def test_disk_pressure_reclaims_first(version: str, dedicated: bool) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_pod_over_its_own_limit(version: str) -> None:
-    """It is evicted although nothing is short."""
     small = container(limits={"ephemeral-storage": "1Gi"})
     found = run(planned("web", small, scripts=hungry(0, disk=2 * GIB)), version=version)
     (evicted,) = of(found, PodEvicted)
@@ -294,7 +281,6 @@ def test_a_pod_over_its_own_limit(version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_critical_pods_stay(version: str) -> None:
-    """No critical pod is evicted."""
     critical = planned(
         "dns", scripts=hungry(8 * GIB), priority=2_000_001_000,
         priorityClassName="system-node-critical",

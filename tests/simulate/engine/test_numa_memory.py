@@ -28,7 +28,6 @@ VERSIONS = ("1.28.0", "1.30.14", "1.33.13", "1.34.9", "1.36.2")
 
 
 def asks(mib: int, name: str = "app", **more: Any) -> dict[str, Any]:  # noqa: ANN401
-    """A container of a Guaranteed pod."""
     amounts = {"cpu": "100m", "memory": f"{mib}Mi"}
     return container(name, amounts, amounts, **more)
 
@@ -67,7 +66,6 @@ def machine(version: str, *pods: PlannedPod, **settings: Any) -> list[Record]:  
 
 
 def of_memory(found: list[Record]) -> dict[int, Finding]:
-    """Findings about the memory manager, by record."""
     return {
         each.seq: each
         for each in outcomes(found)
@@ -78,7 +76,6 @@ def of_memory(found: list[Record]) -> dict[int, Finding]:
 @pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "single-numa-node"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_is_given_is_verified(version: str, policy: str) -> None:
-    """Every grant, release and refusal, also across a restart."""
     found = machine(version, topologyManagerPolicy=policy)
     findings = of_memory(found).values()
     assert {each.verdict for each in findings if each.kind != MemoryStateRefused.kind} == {"match"}
@@ -98,7 +95,6 @@ def test_memory_of_several_nodes() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_no_other_nodes_could_have_been(version: str) -> None:
-    """Each grant on other nodes of the machine."""
     found = machine(version, topologyManagerPolicy="best-effort")
     lies = 0
     for index, record in enumerate(found):

@@ -30,7 +30,6 @@ Tick = tuple[str, str | None, str, str | None, int]
 def steps(
     *found: tuple[float, Any], since: Literal["container", "start"] = "container"
 ) -> tuple[ProbeStep, ...]:
-    """Results from seconds on."""
     return tuple(
         ProbeStep(from_ns=int(s * NS_PER_S), since=since, result=r, output=f"{r} from {s}")
         for s, r in found
@@ -38,12 +37,10 @@ def steps(
 
 
 def of(found: list[Record], kind: type) -> list[Any]:
-    """Bodies of one kind, in order."""
     return [record.body for record in found if isinstance(record.body, kind)]
 
 
 def ticks(found: list[Record]) -> list[Tick]:
-    """Each tick by itself, whether it was folded or not."""
     each: list[Tick] = []
     for record in found:
         body = record.body
@@ -91,7 +88,6 @@ def busy(
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_folded_ticks_are_the_ticks(version: str) -> None:
-    """Folded or not, the same ticks happen at the same times."""
     folded = records(busy(version))
     every = records(busy(version, every_tick=True))
     assert ticks(folded) == ticks(every)
@@ -104,7 +100,6 @@ def test_folded_ticks_are_the_ticks(version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_both_lead_to_the_same_state(version: str) -> None:
-    """The reducer counts folded ticks as single ones."""
     states = []
     for every_tick in (False, True):
         state = NodeState()
@@ -121,7 +116,6 @@ def test_both_lead_to_the_same_state(version: str) -> None:
 
 
 def test_a_liveness_kill_has_its_failures() -> None:
-    """Threshold failures, no more and no less, before each kill."""
     found = records(busy("1.36.2"))
     by_seq = {record.seq: record for record in found}
     kills = [r for r in found if isinstance(r.body, ContainerKilled)]
@@ -140,7 +134,6 @@ def test_a_liveness_kill_has_its_failures() -> None:
 
 
 def test_startup_gates_the_others() -> None:
-    """No other probe runs before the first startup success."""
     found = records(busy("1.36.2"))
     (begun,) = [
         r.ts_ns for r in found
@@ -172,7 +165,6 @@ def test_a_long_steady_time_is_a_few_records() -> None:
 @pytest.mark.parametrize("result", ["unknown", "error"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_other_results(version: str, result: str) -> None:
-    """Unknown counts as a failure; what errored counts not at all."""
     script = ContainerScript(probes={"liveness": steps((20, result))})
     scene = plan(
         planned("web", container(livenessProbe=PROBE), scripts={"app": script}), version=version

@@ -26,7 +26,6 @@ SCENARIO = Path(__file__).parents[3] / "recordings" / "scenarios" / "shutdown.ya
 
 
 def run(version: str) -> list[Record]:
-    """The scenario by the rules of a version."""
     made = to_plan(load_scenario(SCENARIO))
     return records(msgspec.structs.replace(made, kubelet_version=version))
 

@@ -70,7 +70,6 @@ def unprepared() -> list[Record]:
 
 
 def for_ever() -> list[Record]:
-    """A resize to more than the node has."""
     made = scenario("resizes", test_resizes.VERSIONS[-1])
     return list(Sim(msgspec.structs.replace(made, duration_ns=11 * 60 * S)).run())
 

@@ -34,18 +34,15 @@ kubeletRestarts:
 
 
 def block(language: str) -> list[str]:
-    """Blocks of the tutorial."""
     return re.findall(rf"```{language}\n(.*?)```", TUTORIAL, re.DOTALL)
 
 
 def test_the_tutorials_scenario_is_shipped() -> None:
-    """Word for word."""
     shipped = ROOT / "recordings" / "scenarios" / "first.yaml"
     assert block("yaml") == [shipped.read_text(encoding="utf-8")]
 
 
 def test_its_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the order of the page, and print what it shows."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "first.yaml").write_text(block("yaml")[0], encoding="utf-8")
     ran = []
@@ -72,7 +69,6 @@ def test_its_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_all_contradictions_are_reported_at_once(tmp_path: Path) -> None:
-    """Five of them, each with file, line and column."""
     file = tmp_path / "bad.yaml"
     file.write_text(BAD, encoding="utf-8")
     done = CliRunner().invoke(cli, ["simulate", str(file), "--ledger", str(tmp_path / "l")])

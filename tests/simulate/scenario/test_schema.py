@@ -16,7 +16,6 @@ def test_the_schema_is_current() -> None:
 
 
 def test_every_key_is_described() -> None:
-    """An editor shows what a key means."""
     made = msgspec.json.decode(schema())
     objects = [made, *(each for each in made["$defs"].values() if "properties" in each)]
     for each in objects:
@@ -32,14 +31,12 @@ def test_the_reference_in_the_docs_is_current() -> None:
 
 
 def test_the_tutorial_is_the_shipped_scenario() -> None:
-    """What a newcomer types is what is tested."""
     page = (ROOT / "docs" / "simulation.md").read_text(encoding="utf-8")
     file = (ROOT / "recordings" / "scenarios" / "first.yaml").read_text(encoding="utf-8")
     assert file in page
 
 
 def test_main(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Writes the schema, prints the reference, refuses the rest."""
     assert main([str(tmp_path)]) == 0
     assert (tmp_path / FILE).read_bytes() == schema()
     assert main(["--reference"]) == 0
