@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 from click.shell_completion import ShellComplete
-from click.testing import CliRunner
 
 from kubeledger.cli.complete import _PARTS
 from kubeledger.cli.main import cli
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.replay import refresh_snapshots
 from kubeledger.replay.node.state import PARTS
+from tests.cli.nodes import run
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +81,6 @@ def test_commands_are_offered_without_importing_any(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_help_says_how_to_switch_it_on() -> None:
-    text = CliRunner().invoke(cli, ["--help"]).stdout
+    text = run("--help").stdout
     for shell in ("bash", "zsh", "fish"):
         assert f"_KUBELEDGER_COMPLETE={shell}_source kubeledger" in text

@@ -16,13 +16,12 @@ def ledger(nodes: Nodes) -> Path:
     return Path(nodes.ledger("node-a"))
 
 
-def ask(ledger: Path, *args: str) -> Result:
-    return run("completeness", "--ledger", ledger, *args)
+def ask(ledger: Path, *args: str, exits: int | None = None) -> Result:
+    return run("completeness", "--ledger", ledger, *args, exits=exits)
 
 
 def test_the_five_sections(ledger: Path) -> None:
-    result = ask(ledger, "--full")
-    assert result.exit_code == 0, result.output
+    result = ask(ledger, "--full", exits=0)
     for title in ("1. Sources", "2. Verbosity", "3. Gaps", "4. Decisions and API events",
                   "5. What could not be verified"):  # fmt: skip
         assert f"\n{title}\n" in result.output
@@ -34,8 +33,7 @@ def test_the_five_sections(ledger: Path) -> None:
 
 
 def test_the_summary_fits_a_screen(ledger: Path) -> None:
-    result = ask(ledger)
-    assert result.exit_code == 0, result.output
+    result = ask(ledger, exits=0)
     reported = " ".join(result.output.split())
     assert len(result.output.splitlines()) < 24
     assert "2 kubelet processes, 2 logged from the start" in reported
@@ -68,6 +66,4 @@ def test_a_time_span(ledger: Path) -> None:
     "args", [("--since", "soon"), ("--since", "now", "--until", "-1h"), ("--node", "other")]
 )
 def test_bad_questions(ledger: Path, args: tuple[str, ...]) -> None:
-    result = ask(ledger, *args)
-    assert result.exit_code == 2
-    assert "Traceback" not in result.output
+    ask(ledger, *args, exits=2)

@@ -9,10 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 import yaml
-from click.testing import CliRunner
 
 from kubeledger.cli.get_rows import human_duration
-from kubeledger.cli.main import cli
 from kubeledger.kubelet.lifecycle.printing import CREATING, PrintedPod, print_pod
 from kubeledger.kubelet.lifecycle.state import ContainerState, PodState
 from kubeledger.model.bodies.lifecycle import (
@@ -25,6 +23,7 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.node import KubeletStarted, PodStageFailed
 from tests.analyze.sql.fixture_ledger import START_NS, Story, of, write_ledger
 from tests.cli.conftest import Run
+from tests.cli.nodes import run
 
 PODS = """\
 NAMESPACE  NAME   READY      STATUS            RESTARTS
@@ -86,12 +85,10 @@ def test_objects(ask: Run) -> None:
 
 def test_what_is_not_there(ask: Run) -> None:
     """An unknown name is an error that names others; an empty list is none."""
-    missing = ask("get", "pods", "nope")
-    assert missing.exit_code == 2
+    missing = ask("get", "pods", "nope", exits=2)
     assert missing.stderr.splitlines()[0] == "error: pods 'nope' not found"
     assert "web" in missing.stderr
-    nothing = ask("get", "pods", "-n", "other")
-    assert nothing.exit_code == 0
+    nothing = ask("get", "pods", "-n", "other", exits=0)
     assert nothing.stderr == "No resources found in other namespace.\n"
     assert ask("get", "nodes").exit_code == 2
 
@@ -226,7 +223,7 @@ def test_waiting_pods_and_their_ages(tmp_path: Path) -> None:
 
     def rows(*arguments: str) -> dict[str, list[str]]:
         asked = ["get", "pods", "--ledger", str(ledger), *arguments]
-        lines = CliRunner().invoke(cli, asked).stdout.splitlines()[2:]
+        lines = run(*asked).stdout.splitlines()[2:]
         return {line.split()[1]: line.split()[2:] for line in lines}
 
     now = rows()

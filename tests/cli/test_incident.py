@@ -7,9 +7,8 @@ import shlex
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from kubeledger.cli.main import cli
+from tests.cli.nodes import run
 
 ROOT = Path(__file__).parents[2]
 SKIPS = "…"
@@ -27,7 +26,7 @@ def test_each_command_prints_what_the_pages_show(
         )
         assert len(blocks) == page.count("```console")
         for command, shown in blocks:
-            done = CliRunner().invoke(cli, shlex.split(command), env={"COLUMNS": "96"})
+            done = run(*shlex.split(command), env={"COLUMNS": "96"})
             printed = iter(done.output.splitlines())
             for line in shown.splitlines():
                 if line != SKIPS:

@@ -11,8 +11,7 @@ from tests.cli.conftest import Run
 
 
 def seqs(ask: Run, *args: str) -> list[int]:
-    result = ask("ls", *args, "-o", "jsonl")
-    assert result.exit_code == 0, result.stderr
+    result = ask("ls", *args, "-o", "jsonl", exits=0)
     return [json.loads(line)["seq"] for line in result.stdout.splitlines()]
 
 
@@ -88,6 +87,5 @@ def test_a_pod_that_is_not_there(ask: Run) -> None:
 )
 def test_bad_questions(ask: Run, args: tuple[str, ...], message: str) -> None:
     """Exit code 2 and the reason."""
-    result = ask("ls", *args)
-    assert result.exit_code == 2
+    result = ask("ls", *args, exits=2)
     assert message in result.stderr

@@ -32,8 +32,7 @@ def modes(root: Path) -> dict[str, int]:
 def test_a_ledger_is_its_users_alone(tmp_path: Path) -> None:
     """Imported or recorded, with its history, that queries make; not so the directories above."""
     ledger = tmp_path / "new" / "ledger"
-    told = run("import", DATA / "kubelet" / "startup-1.36.2.log", "--ledger", ledger)
-    assert told.exit_code == 0
+    told = run("import", DATA / "kubelet" / "startup-1.36.2.log", "--ledger", ledger, exits=0)
     assert "other users" not in told.output
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -56,7 +55,6 @@ def test_a_ledger_is_its_users_alone(tmp_path: Path) -> None:
 def test_a_ledger_that_others_can_read_is_told(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger"
     ledger.mkdir(0o755)
-    told = run("import", DATA / "kubelet" / "startup-1.36.2.log", "--ledger", ledger)
-    assert told.exit_code == 0
+    told = run("import", DATA / "kubelet" / "startup-1.36.2.log", "--ledger", ledger, exits=0)
     assert f"other users can read {ledger}" in told.output
     assert f"chmod -R go= {ledger}" in told.output

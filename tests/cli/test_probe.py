@@ -10,23 +10,25 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from kubeledger.cli.main import cli
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.tail import Draft
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.units import NS_PER_S
 from tests.certificates import make_certificate
+from tests.cli.nodes import run
 from tests.probe.pods import pod, pod_list
 from tests.probe.servers import Habit, answers, closed_port, says, serve
 
 
-def probed(*arguments: str, given: dict[str, Any] | None = None) -> Result:
+def probed(
+    *arguments: str, given: dict[str, Any] | None = None, exits: int | None = None
+) -> Result:
     text = None if given is None else json.dumps(given)
     source = () if given is None else ("--pods", "-")
-    return CliRunner().invoke(cli, ["probe", *arguments, *source], input=text)
+    return run("probe", *arguments, *source, input=text, exits=exits)
 
 
 def web(port: int) -> dict[str, Any]:
@@ -80,8 +82,7 @@ def test_json_and_repeat() -> None:
     ],
 )
 def test_questions_that_have_no_answer(arguments: tuple[str, ...], code: int, message: str) -> None:
-    result = probed(*arguments, given=web(1))
-    assert result.exit_code == code, result.output
+    result = probed(*arguments, given=web(1), exits=code)
     assert message in result.stderr
 
 

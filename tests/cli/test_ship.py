@@ -8,38 +8,30 @@ import subprocess
 import sys
 from pathlib import Path
 
-from click.testing import CliRunner, Result
-
-from kubeledger.cli.main import cli
 from tests.buckets import Place
+from tests.cli.nodes import run
 from tests.cli.test_follow import metrics_of
 from tests.ledger.making import append, batch, ledger_of, seqs
 from tests.waiting import PATIENCE_S
 
 
-def run(*words: object) -> Result:
-    return CliRunner().invoke(cli, [str(word) for word in words])
-
-
 def test_ship_and_restore(place: Place, tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path / "l", batch(0, 4), batch(4, 4), batch(8, 1), segment_bytes=1000)
-    first = run("ship", "--ledger", ledger.path, "--to", place.url, "--once")
-    assert first.exit_code == 0, first.output
+    first = run("ship", "--ledger", ledger.path, "--to", place.url, "--once", exits=0)
     assert "node-a: records 1 to 4 stored, " in first.stdout
     assert first.stdout.endswith("2 segments shipped\n")
     assert "records from 9 on are in a segment that is not sealed yet" in first.stderr
     assert "kubeledger compact" in first.stderr
     again = run("ship", "--ledger", ledger.path, "--to", place.url, "--once")
     assert again.stdout == "0 segments shipped\n"
-    back = run("restore", "--from", f"{place.url}/node-a", "--ledger", tmp_path / "back")
-    assert back.exit_code == 0, back.output
+    back = run("restore", "--from", f"{place.url}/node-a", "--ledger", tmp_path / "back", exits=0)
     assert back.stdout.startswith("node-a: 8 records, seq 1 to 8\n  digest node-a=")
     audit = run("audit", "--ledger", tmp_path / "back")
     assert (audit.exit_code, back.stdout.split()[-1] in audit.stdout) == (0, True)
-    refused = run("restore", "--from", place.url, "--ledger", tmp_path / "back")
-    assert refused.exit_code == 2
-    nothing = run("restore", "--from", place.url, "--node", "node-x", "--ledger", tmp_path / "x")
-    assert nothing.exit_code == 2
+    run("restore", "--from", place.url, "--ledger", tmp_path / "back", exits=2)
+    nothing = run(
+        "restore", "--from", place.url, "--node", "node-x", "--ledger", tmp_path / "x", exits=2
+    )
     assert "no shipped ledger of node-x is there" in nothing.stderr
 
 

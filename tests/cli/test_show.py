@@ -11,8 +11,7 @@ from tests.cli.conftest import Run
 
 def test_json(ask: Run) -> None:
     """The record whole, with its evidence and its chain in both directions."""
-    result = ask("show", "20", "-o", "json")
-    assert result.exit_code == 0
+    result = ask("show", "20", "-o", "json", exits=0)
     shown = json.loads(result.stdout)
     assert shown["seq"] == 20
     assert shown["ts_ns"] == 1_795_230_020_123_456_789
@@ -51,6 +50,5 @@ def test_text_is_safe_to_show(ask: Run) -> None:
 
 @pytest.mark.parametrize("args", [("99",), ("0",), ("x",), ("1", "--node", "nope")])
 def test_bad_questions(ask: Run, args: tuple[str, ...]) -> None:
-    result = ask("show", *args)
-    assert result.exit_code == 2
+    result = ask("show", *args, exits=2)
     assert result.stdout == ""

@@ -8,10 +8,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from freezegun import freeze_time
 
-from kubeledger.cli.state import state
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.tail import Draft
 from kubeledger.model.bodies.cgroups import CgroupUpdated
@@ -41,6 +40,7 @@ from kubeledger.model.bodies.prober import ProbeExecuted
 from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint
 from kubeledger.model.record import Body
 from kubeledger.replay.node.state import PARTS
+from tests.cli import nodes
 
 START_NS = 1_763_694_000 * 10**9  # 2025-11-21T03:00:00Z
 POD: dict[str, Any] = {"namespace": "default", "pod": "web", "pod_uid": "uid-web"}
@@ -96,8 +96,8 @@ def ledger(tmp_path: Path) -> Path:
     return made.path
 
 
-def run(ledger: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(state, ["--ledger", str(ledger), *arguments])
+def run(ledger: Path, *arguments: str, exits: int | None = None) -> Result:
+    return nodes.run("state", "--ledger", ledger, *arguments, exits=exits)
 
 
 def shown(ledger: Path, *arguments: str) -> str:
@@ -191,8 +191,7 @@ def test_instants(ledger: Path, arguments: tuple[str, str], seq: int) -> None:
 
 
 def test_before_the_first_record(ledger: Path) -> None:
-    result = run(ledger, "--at", "2020-01-01T00:00:00Z", "-o", "json")
-    assert result.exit_code == 0
+    result = run(ledger, "--at", "2020-01-01T00:00:00Z", "-o", "json", exits=0)
     assert "node-a has no record at 2020-01-01T00:00:00Z or before" in result.stderr
     document = json.loads(result.stdout)
     assert (document["node"], document["seq"], document["ts_ns"]) == ("node-a", 0, None)
@@ -213,8 +212,7 @@ def test_before_the_first_record(ledger: Path) -> None:
 )
 def test_bad_questions(ledger: Path, arguments: tuple[str, ...], message: str) -> None:
     """Two lines, exit code 2, nothing on stdout."""
-    result = run(ledger, *arguments)
-    assert result.exit_code == 2
+    result = run(ledger, *arguments, exits=2)
     assert result.stdout == ""
     error, hint = result.stderr.splitlines()
     assert error.startswith("error: ")
@@ -225,8 +223,7 @@ def test_bad_questions(ledger: Path, arguments: tuple[str, ...], message: str) -
 def test_several_nodes(ledger: Path) -> None:
     with Ledger.open(ledger).writer() as writer:
         writer.append("node-b", [Draft(START_NS, HISTORY[0])])
-    result = run(ledger)
-    assert result.exit_code == 2
+    result = run(ledger, exits=2)
     assert "2 nodes: node-a, node-b" in result.stderr
     assert shown(ledger, "--node", "node-b").startswith("node-b  after record 1 ")
 

@@ -90,8 +90,7 @@ def test_json_lines(nodes: Nodes) -> None:
 
 
 def test_csv(nodes: Nodes) -> None:
-    result = run("verify", nodes.ledger("node-a"), "-o", "csv")
-    assert result.exit_code == 0
+    result = run("verify", nodes.ledger("node-a"), "-o", "csv", exits=0)
     rows = list(csv.DictReader(io.StringIO(result.stdout)))
     items = answer("verify", nodes.ledger("node-a"))["items"]
     assert len(rows) == len(items)
@@ -120,8 +119,7 @@ def test_csv_of_contradictions(tmp_path: Path) -> None:
 
 def test_the_table(nodes: Nodes) -> None:
     """Counts by kind; ``--all`` lists every decision."""
-    result = run("verify", nodes.ledger("node-a"))
-    assert result.exit_code == 0
+    result = run("verify", nodes.ledger("node-a"), exits=0)
     assert "\nPodPreempted " in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
     assert (
@@ -136,8 +134,7 @@ def test_the_table(nodes: Nodes) -> None:
 def test_a_lie_is_shown_and_exits_with_1(tmp_path: Path) -> None:
     """With what was expected, what is recorded, and the place; nothing else is blamed."""
     source = liar(tmp_path)
-    result = run("verify", source)
-    assert result.exit_code == 1
+    result = run("verify", source, exits=1)
     assert f"impossible: {GC} node" in result.stdout
     assert '"bytes_to_free":1,' in result.stdout
     assert "kubelet.log:" in result.stdout
@@ -161,8 +158,7 @@ def test_strict(tmp_path: Path) -> None:
 def test_inferred_decisions_are_counted_apart(tmp_path: Path) -> None:
     """In each form: they prove nothing, and nothing fails for them."""
     source, out = unknowing(tmp_path / "a.ledger.jsonl", inferred=True), tmp_path / "out.xml"
-    result = run("verify", source, "--strict", "--junit", str(out))
-    assert result.exit_code == 0
+    result = run("verify", source, "--strict", "--junit", str(out), exits=0)
     assert re.search(r"\nall +0 .*\ninferred +1 ", result.stdout)
     assert "1 decision that no line shows: inferred, counted apart" in result.stdout
     (suite,) = ET.parse(out).getroot()
@@ -195,8 +191,7 @@ def test_contradictions_are_shown_with_both_sides(tmp_path: Path) -> None:
 def test_names_cannot_speak_to_the_terminal(tmp_path: Path) -> None:
     source = unknowing(tmp_path / "a.ledger.jsonl", pod=HOSTILE)
     out = tmp_path / "out.xml"
-    result = run("verify", source, "--all", "--junit", str(out))
-    assert result.exit_code == 0, result.output
+    result = run("verify", source, "--all", "--junit", str(out), exits=0)
     assert not set("\x1b\x9b\u202e") & set(result.stdout)
     assert "\\x1b[2J<b>" in result.stdout
     suites = ET.parse(out).getroot()  # our own output
@@ -208,8 +203,7 @@ def test_names_cannot_speak_to_the_terminal(tmp_path: Path) -> None:
 
 
 def test_errors_cannot_speak_to_the_terminal(tmp_path: Path) -> None:
-    result = run("verify", str(tmp_path / "no\x1b[2J.ledger.jsonl"))
-    assert result.exit_code == 3
+    result = run("verify", str(tmp_path / "no\x1b[2J.ledger.jsonl"), exits=3)
     assert "\x1b" not in result.output
     assert "no\\x1b[2J" in result.output
 
@@ -217,8 +211,7 @@ def test_errors_cannot_speak_to_the_terminal(tmp_path: Path) -> None:
 def test_junit(tmp_path: Path, nodes: Nodes) -> None:
     """Suites with counts that fit, failures with what was expected."""
     out = tmp_path / "out.xml"
-    result = run("verify", liar(tmp_path), nodes.ledger("node-b"), "--junit", str(out))
-    assert result.exit_code == 1
+    run("verify", liar(tmp_path), nodes.ledger("node-b"), "--junit", str(out), exits=1)
     root = ET.parse(out).getroot()  # our own output
     assert {str(suite.get("name")).split()[0] for suite in root} == {"node-a", "node-b"}
     for element in (root, *root):
@@ -249,16 +242,13 @@ def test_junit_is_all_or_nothing(tmp_path: Path, nodes: Nodes) -> None:
     ],
 )
 def test_bad_calls(args: tuple[str, ...], exit_code: int, message: str) -> None:
-    result = run("verify", *args)
-    assert result.exit_code == exit_code
+    result = run("verify", *args, exits=exit_code)
     assert message in result.stderr
-    assert "Traceback" not in result.output
 
 
 def test_an_unknown_node(nodes: Nodes) -> None:
     for args in (("--ledger", nodes.ledger("node-a")), (nodes.recording("node-a"),)):
-        result = run("verify", *args, "--node", "node-z")
-        assert result.exit_code == 2
+        result = run("verify", *args, "--node", "node-z", exits=2)
         assert "'node-z'" in result.stderr
 
 
@@ -274,8 +264,7 @@ def test_a_damaged_recording(tmp_path: Path, nodes: Nodes) -> None:
     """Named with its line: exit code 3."""
     path = tmp_path / "bad.ledger.jsonl"
     path.write_bytes(Path(nodes.recording("node-a")).read_bytes().replace(b"gpu-a", b"gpu-z", 1))
-    result = run("verify", str(path))
-    assert result.exit_code == 3
+    result = run("verify", str(path), exits=3)
     assert "bad.ledger.jsonl:" in result.stderr
     assert "its CRC does not fit its bytes" in result.stderr
 
@@ -288,9 +277,7 @@ def test_a_damaged_ledger(tmp_path: Path, nodes: Nodes) -> None:
     data = bytearray(segment.read_bytes())
     data[len(data) // 2] ^= 1
     segment.write_bytes(data)
-    result = run("verify", "--ledger", str(copy))
-    assert result.exit_code == 4, result.output
-    assert "Traceback" not in result.output
+    run("verify", "--ledger", str(copy), exits=4)
 
 
 def test_python_gives_the_same_findings(nodes: Nodes) -> None:

@@ -153,8 +153,7 @@ def test_the_reason_stands_whole_before_the_numbers(nodes: Nodes) -> None:
 
 def test_what_follows_a_change_is_not_trusted(nodes: Nodes) -> None:
     """A pod that would have been refused holds nothing, so what follows is marked."""
-    result = run("whatif", "--set", "maxPods=10", nodes.ledger("node-a"))
-    assert result.exit_code == 0
+    result = run("whatif", "--set", "maxPods=10", nodes.ledger("node-a"), exits=0)
     assert "capacity: 10" in result.stdout
     (found,) = answer("whatif", "--set", "maxPods=10", nodes.ledger("node-a"))["variants"]
     assert found["changed"] == 1
@@ -201,8 +200,7 @@ def test_what_no_kubelet_takes_is_refused(
     nodes: Nodes, args: tuple[str, ...], message: str
 ) -> None:
     settings = [part for arg in args for part in ("--set", arg)]
-    result = run("whatif", *settings, nodes.ledger("node-a"))
-    assert result.exit_code == 2
+    result = run("whatif", *settings, nodes.ledger("node-a"), exits=2)
     assert message in result.stderr
     assert result.stdout == ""
 
@@ -213,8 +211,7 @@ def test_a_typing_error_gets_a_suggestion(nodes: Nodes) -> None:
 
 
 def test_an_unknown_version(nodes: Nodes) -> None:
-    result = run("whatif", "--kubelet-version", "1.99.0", nodes.ledger("node-a"))
-    assert result.exit_code == 2
+    result = run("whatif", "--kubelet-version", "1.99.0", nodes.ledger("node-a"), exits=2)
     assert "1.99.0" in result.stderr
 
 
@@ -236,8 +233,6 @@ def test_an_unknown_version(nodes: Nodes) -> None:
 def test_bad_configuration_files(nodes: Nodes, tmp_path: Path, text: str, message: str) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(text)
-    result = run("whatif", "--config", str(config), nodes.ledger("node-a"))
-    assert result.exit_code == 3
+    result = run("whatif", "--config", str(config), nodes.ledger("node-a"), exits=3)
     assert message in result.stderr
     assert "config.yaml: " in result.stderr
-    assert "Traceback" not in result.output

@@ -17,15 +17,14 @@ from pathlib import Path
 import click
 import obstore
 import pytest
-from click.testing import CliRunner
 from obstore.store import ObjectStore
 
-from kubeledger.cli.main import cli
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import ROW_ROOMS, done_path
 from kubeledger.fleet.types import Head
 from kubeledger.remote.store import StorageError, Store, digest_of_file
 from tests.buckets import Place
+from tests.cli.nodes import run
 from tests.fleet.places import head_of, log_lines, task, task_elsewhere, write_bundle
 from tests.fleet.test_task import rows
 from tests.marks import nightly
@@ -305,7 +304,7 @@ def test_storage_that_takes_long_is_told_of_meanwhile(monkeypatch: pytest.Monkey
         monkeypatch.setattr("kubeledger.cli.fleet._AFTER_S", 0.2)
         monkeypatch.setattr("kubeledger.cli.fleet._LOOK_S", 0.05)
         words = ["fleet", "sql", "--lake", "s3://bucket/lake", "SELECT 1"]
-        result = CliRunner().invoke(cli, words)
+        result = run(*words)
     assert result.exit_code == 4
     reported = result.stderr.splitlines()
     assert [line for line in reported if line.startswith("waiting")] == [reported[0]]

@@ -11,13 +11,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from click.testing import CliRunner
 
-from kubeledger.cli.main import cli
 from kubeledger.fleet import contents, sources
 from kubeledger.fleet import task as task_module
 from kubeledger.fleet.lake import Lake
 from tests.buckets import Place, put_odd
+from tests.cli.nodes import run
 from tests.fleet.places import head_of, log_lines, task, write_bundle
 from tests.marks import nightly
 
@@ -179,8 +178,7 @@ def test_an_odd_name_is_a_row_and_not_the_end(
     put_odd(bucket, [f"in/{odd}"])
     lake, words = tmp_path / "lake", ["--year", "2026", "--workers", "1", "-o", "json"]
     command = ["fleet", "import", f"{bucket.url}/in/{pattern}", "--lake", str(lake), *words]
-    result = CliRunner().invoke(cli, command)
-    assert result.exit_code == 1, result.output
+    run(*command, exits=1)
     assert "node-a" in Lake.open(str(lake)).heads()
     (failure,) = Lake.open(str(lake)).failures()
     assert failure.kind == "input"

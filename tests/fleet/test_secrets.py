@@ -8,9 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from kubeledger.cli.main import cli
+from tests.cli.nodes import run
 from tests.ledger.making import batch, ledger_of
 
 SECRET = "HUSH"
@@ -73,7 +72,7 @@ def test_errors_hold_no_credentials(url: str, tmp_path: Path) -> None:
         ["ship", "--once", "--ledger", ledger, "--to", url],
         ["restore", "--from", url, "--ledger", str(tmp_path / "back")],
     ):
-        result = CliRunner().invoke(cli, arguments)
+        result = run(*arguments)
         assert result.exit_code in (2, 3, 4), result.output
         assert "error: " in result.stderr
         assert SECRET not in result.output

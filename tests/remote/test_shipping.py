@@ -8,9 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from kubeledger.cli.main import cli
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.dropping import Policy
 from kubeledger.ledger.kept import SHIPPED, load_mark
@@ -23,6 +21,7 @@ from kubeledger.remote.shipping import Backlog, ShipConflictError, Shipment, Shi
 from kubeledger.remote.store import Store
 from kubeledger.replay.dropping import drop_by_policy, plan_drops
 from tests.buckets import DyingStore, Killed, Place, put_odd
+from tests.cli.nodes import run
 from tests.ledger.making import (
     NODE,
     append,
@@ -381,8 +380,7 @@ def test_odd_objects_are_named_and_nothing_else_is_lost(place: Place, tmp_path: 
     damaged = next(file for copy in find_copies(store, "node-b").copies for file in copy.files)
     store.replace(damaged.path, b"junk")
     command = ["restore", "--from", place.url, "--ledger", str(tmp_path / "again")]
-    result = CliRunner().invoke(cli, command)
-    assert result.exit_code == 4
+    result = run(*command, exits=4)
     assert "not restored: node-b: " in result.stderr
     assert all(f"left out: {store.address(path)}: " in result.stderr for path in junk)
     assert lines(Ledger.open(tmp_path / "again")) == lines(Ledger.open(tmp_path / "back"))
