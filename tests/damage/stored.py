@@ -39,7 +39,7 @@ from kubeledger.remote.store import Store
 from kubeledger.replay import refresh_snapshots, state_at
 from kubeledger.replay.dropping import drop_by_policy
 from kubeledger.replay.node.state import document
-from tests.fleet.lakes import put_node
+from tests.fleet.places import put_node
 from tests.ingest.node_files import log_text
 
 NODE = "node-x"

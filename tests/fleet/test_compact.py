@@ -17,7 +17,7 @@ from kubeledger.fleet.query import connect_lake
 from kubeledger.ledger.history.parts import quoted
 from tests.analyze.sql.fixture_ledger import manager_story, whole_story, write_ledger
 from tests.buckets import DyingStore, Killed
-from tests.fleet.lakes import put_node
+from tests.fleet.places import put_node
 
 QUESTIONS = (
     "SELECT * FROM records ORDER BY ALL",

@@ -21,7 +21,7 @@ from kubeledger.model.bodies.lifecycle import KubernetesEvent
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, Setting, SettingsObserved
 from kubeledger.model.errors import BadQuestionError
 from tests.analyze.sql.fixture_ledger import Story, whole_story, write_ledger
-from tests.fleet.lakes import put_node
+from tests.fleet.places import put_node
 from tests.recordings import import_recording
 
 LIBRARY = fleet_queries()

@@ -22,7 +22,7 @@ from kubeledger.model.errors import BadQuestionError, DamagedLedgerError, Ledger
 from kubeledger.remote.store import StorageError, Store
 from tests.analyze.sql.fixture_ledger import manager_story, whole_story, write_ledger
 from tests.buckets import Place
-from tests.fleet.lakes import put_node
+from tests.fleet.places import put_node
 from tests.recordings import import_recording
 
 EVERYTHING = "SELECT 1 FROM evidence, verdicts LIMIT 0"

@@ -19,7 +19,7 @@ from kubeledger.fleet.report import FleetFacts, collect, fleet_page
 from kubeledger.fleet.report.columns import EXCESS_MIN, POOL_MIN, outstanding
 from tests.fleet.fleets import made_up_fleet, node_facts
 from tests.timeline.browser import Browser
-from tests.timeline.test_hostile import EVIL, TURNED
+from tests.timeline.test_page import EVIL, TURNED
 
 # --- what stands out ----------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ from kubeledger.timeline.server import HOST, Answer, Reply, Server, json_reply
 from tests.analyze.sql.fixture_ledger import Story, write_ledger
 from tests.recordings import extract
 from tests.timeline.browser import Browser
-from tests.timeline.test_hostile import EVIL, hostile_drawings
+from tests.timeline.test_page import EVIL, hostile_drawings
 from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.xdist_group("browser")

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubeledger.analyze.diff import Difference, diff_decisions, diff_states
+from kubeledger.analyze.diff import Difference, Names, diff_decisions, diff_states
 from kubeledger.analyze.histories.history import History, history_of_reader
 from kubeledger.model.bodies.cgroups import CgroupRemoved
 from kubeledger.model.bodies.lifecycle import (
     ContainerKilled,
     ContainerStarted,
     PodAdmitted,
+    PodConfigChanged,
     PodListed,
     PodRejected,
 )
 from kubeledger.model.bodies.node import NodeConditionChanged, PodStageFailed
-from kubeledger.model.record import Body
+from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay import fold
 from tests.verify.histories import reader, recorded, scene
@@ -159,3 +160,32 @@ def test_states() -> None:
     found = {d.path: (d.a, d.b) for d in diff_states(before, after)}
     assert found["seq"] == (records[399].seq, records[400].seq)
     assert list(found) == sorted(found)
+
+
+UID = "6faae567b5171c79dda9a3e8e04d3a56"
+
+
+def _record(body: Body) -> Record:
+    return Record(
+        node="n",
+        seq=1,
+        ts_ns=1,
+        role="decision",
+        kind=body.kind,
+        v=1,
+        cause=None,
+        evidence=(),
+        body=body,
+    )
+
+
+def test_a_uid_in_the_name_of_a_cgroup() -> None:
+    """The ``d`` of ``pod`` is a hexadecimal digit, but none of the UID's."""
+    reported = PodConfigChanged(
+        namespace="default", pod="web", pod_uid=UID, operation="ADD", source="file"
+    )
+    names = Names([_record(reported)])
+    removed = CgroupRemoved(cgroup=f"kubepods/besteffort/pod{UID}", pod_uid=UID)
+    _, body = names.comparable(_record(removed))
+    assert body["cgroup"] == "kubepods/besteffort/pod<default/web>"
+    assert body["pod_uid"] == "<default/web>"

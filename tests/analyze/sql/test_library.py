@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from kubeledger.analyze.sql.api import Queryable, connect
-from kubeledger.analyze.sql.views import find_query, load_library
+from kubeledger.analyze.sql.views import find_query, load_library, parse_header
 from kubeledger.model.bodies.eviction import PodSpared, RankedPod, ReclaimAttempted
 from kubeledger.model.errors import BadQuestionError
 from tests.analyze.sql.expected_rows import EXPECTED, rows_of_query
 from tests.analyze.sql.fixture_ledger import Story, of, write_ledger
+from tests.generated import stale
+from tests.generated.sql_page import render
 
 LIBRARY = load_library()
 
@@ -85,3 +87,26 @@ def test_wrong_parameters(name: str, given: dict[str, str], message: str) -> Non
 def test_unknown_query() -> None:
     with pytest.raises(BadQuestionError, match="--list"):
         find_query("nope")
+
+
+# The SQL reference says what the files say.
+
+
+def test_page_is_current() -> None:
+    """Make it again with ``just docs``."""
+    assert not stale("docs/sql.md", render())
+
+
+def test_header_fields_and_prose() -> None:
+    header = parse_header(
+        "-- What a row is,\n-- in two lines.\n-- kinds: a.B c.D\n"
+        "-- column x VARCHAR[]: an x: with a colon\n-- param p BIGINT default 3: a p\n"
+        "SELECT 1; -- column y INTEGER: no field\n"
+    )
+    assert header.prose == "What a row is, in two lines."
+    assert header.text("kinds") == "a.B c.D"
+    assert [(f.name, f.type, f.text) for f in header.of("column")] == [
+        ("x", "VARCHAR[]", "an x: with a colon")
+    ]
+    assert [(f.name, f.type) for f in header.of("param")] == [("p", "BIGINT default 3")]
+    assert header.sql == "SELECT 1; -- column y INTEGER: no field"

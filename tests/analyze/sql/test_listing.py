@@ -8,10 +8,19 @@ from string import Formatter
 import msgspec
 import pytest
 
-from kubeledger.analyze.sql.listing import Filter, list_records, pods_of, selection, show_record
+from kubeledger.analyze.sql.listing import (
+    Filter,
+    list_records,
+    pods_of,
+    selection,
+    show_record,
+    similar_pods,
+)
 from kubeledger.analyze.sql.summaries import TEMPLATES, subject_of, summary_of
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.model.bodies.lifecycle import PodAdmitted
 from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.record import Record
 from kubeledger.model.wire.catalogue import BODY_TYPES
 from tests.analyze.sql.fixture_ledger import RECORDS, START_NS, whole_story, write_ledger
 
@@ -148,3 +157,44 @@ def test_summary(kind: str, body: dict[str, object], summary: str) -> None:
 )
 def test_subject(body: dict[str, object], subject: str) -> None:
     assert subject_of(body) == subject
+
+
+# Pods that may have been meant.
+
+PODS = ("default/gpu-a-node-b", "default/web-7d9f-xk2", "kube-system/web", "default/db-0")
+
+
+def records() -> list[Record]:
+    return [
+        Record(
+            node="node-b",
+            seq=seq,
+            ts_ns=seq,
+            role="decision",
+            kind=PodAdmitted.kind,
+            v=PodAdmitted.v,
+            cause=None,
+            evidence=(),
+            body=PodAdmitted(
+                namespace=pod.partition("/")[0], pod=pod.partition("/")[2], pod_uid=str(seq)
+            ),
+        )
+        for seq, pod in enumerate(PODS, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [
+        ("default/gpu-a", ["default/gpu-a-node-b"]),
+        ("gpu-a", ["default/gpu-a-node-b"]),
+        ("default/web", ["kube-system/web", "default/web-7d9f-xk2"]),
+        ("default/db-1", ["default/db-0"]),
+        ("default/db-0", []),
+        ("nope", []),
+        ("", []),
+    ],
+)
+def test_similar(asked: str, meant: list[str]) -> None:
+    """A static pod by its manifest's name, a deployment's, another namespace, a slip."""
+    assert similar_pods(records(), asked) == meant

@@ -34,8 +34,9 @@ from kubeledger.model.bodies.node import (
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
 from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint
 from kubeledger.model.record import Body
+from kubeledger.model.units import parse_ts
 from kubeledger.replay.node.reducer import evolve, move
-from kubeledger.replay.node.state import NodeState
+from kubeledger.replay.node.state import NodeState, time_in_name
 from tests.replay.strategies import record
 
 S = 10**9
@@ -309,3 +310,25 @@ def test_place_in_the_history() -> None:
     evolve(state, record(2, finding, 5))
     assert (state.node, state.seq, state.ts_ns, state.latest_ts_ns) == ("node-t", 2, 5, 9)
     assert state.machine.clock_steps == 1
+
+
+# Times in the names of snapshots.
+
+
+@pytest.mark.parametrize(
+    ("name", "ts"),
+    [
+        ("snapshots/20261121T025401Z/pods.json", "2026-11-21T02:54:01Z"),
+        ("snapshots/20261121T025401.296Z/pods.json", "2026-11-21T02:54:01.296Z"),
+        ("2026-11-21_02-54-01/20261122T025401Z.json", "2026-11-22T02:54:01Z"),
+        ("pods-2026-11-21T02:54:01,5Z.json", "2026-11-21T02:54:01.5Z"),
+        ("snapshots/20261121T025401/pods.json", "2026-11-21T02:54:01Z"),
+    ],
+)
+def test_the_innermost_time(name: str, ts: str) -> None:
+    assert time_in_name(name) == parse_ts(ts)
+
+
+@pytest.mark.parametrize("name", ["pods.json", "20261321T025401Z/pods.json", "120261121T025401Z"])
+def test_no_time(name: str) -> None:
+    assert time_in_name(name) is None
