@@ -1,7 +1,5 @@
 """Histories: the same records from a ledger, a recording, or memory."""
 
-from __future__ import annotations
-
 import os
 import tracemalloc
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """What is kept beside a ledger's records: the answers stay those of the records alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path

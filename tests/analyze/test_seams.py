@@ -1,7 +1,5 @@
 """Verification goes on from a seam: what it says at each look is what it says of all records."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

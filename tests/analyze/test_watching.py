@@ -1,7 +1,5 @@
 """A ledger that grows: what is wrong in it is said once, when it is settled."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

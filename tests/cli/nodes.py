@@ -1,7 +1,5 @@
 """The bundled recordings in every form that commands take, each made once."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

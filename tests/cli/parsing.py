@@ -1,7 +1,5 @@
 """Command lines of docs and manifests, parsed as the command line does."""
 
-from __future__ import annotations
-
 import click
 
 from kubeledger.cli.main import cli

@@ -1,7 +1,5 @@
 """``kubeledger audit SOURCE...``: checkpoints and cgroups besides the chain."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

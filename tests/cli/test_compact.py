@@ -1,7 +1,5 @@
 """``kubeledger compact``."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Completion: what the shell offers after Tab, from snapshots alone."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``kubeledger completeness`` as users call it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """``decide`` and ``judge`` on the command line: order, errors, going on."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

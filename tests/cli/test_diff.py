@@ -1,7 +1,5 @@
 """``kubeledger diff`` as users call it."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """``kubeledger export``."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

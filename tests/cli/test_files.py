@@ -1,7 +1,5 @@
 """What commands read and write besides the ledger: ``-``, and one exit code for one fault."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

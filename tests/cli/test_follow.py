@@ -1,7 +1,5 @@
 """``ls -f`` and ``verify -f`` beside a writer in another process."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -1,7 +1,5 @@
 """What somebody changed who knows the format is never answered, and audit names it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from zlib import crc32

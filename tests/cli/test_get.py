@@ -1,7 +1,5 @@
 """``get``: kubectl's columns over the state, and its habits."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

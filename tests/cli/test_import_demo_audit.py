@@ -1,7 +1,5 @@
 """``import``, ``demo`` and ``audit`` as a user runs them."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The walk-through of an incident prints what it says."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

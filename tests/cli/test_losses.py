@@ -1,7 +1,5 @@
 """A ledger that lost acknowledged records, as users meet it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """``kubeledger ls``."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

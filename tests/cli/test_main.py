@@ -1,7 +1,5 @@
 """The command group: help is there, quick to import, and true."""
 
-from __future__ import annotations
-
 import shlex
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A ledger holds what pods were given, so it is its user's alone, whatever the umask."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import resource

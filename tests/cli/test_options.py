@@ -1,7 +1,5 @@
 """What commands share: TIME, the ledger option, how errors reach the user."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """Rows as text: what programs read stays exact, what people read is safe to show."""
 
-from __future__ import annotations
-
 import csv
 import datetime
 import io

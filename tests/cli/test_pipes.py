@@ -1,7 +1,5 @@
 """Output that nobody reads, or that finds no room, in processes of their own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``kubeledger probe``."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

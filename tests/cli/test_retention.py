@@ -1,7 +1,5 @@
 """``kubeledger compact`` with a policy, and what the other commands say afterwards."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

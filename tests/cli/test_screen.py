@@ -1,7 +1,5 @@
 """What a command does on a terminal and nowhere else: cut, page, colour."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re

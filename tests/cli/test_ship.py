@@ -1,7 +1,5 @@
 """``ship`` and ``restore``: words, exit codes, and a real process that is killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

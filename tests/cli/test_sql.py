@@ -1,7 +1,5 @@
 """``kubeledger sql``: forms of asking, forms of answers, exit codes."""
 
-from __future__ import annotations
-
 import json
 import resource
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """``kubeledger state`` as users call it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Names that would take over a terminal or a page: no command shows them as they are."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

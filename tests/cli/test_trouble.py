@@ -1,7 +1,5 @@
 """What a user reads when the disk, the rights or another writer are in the way."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """``kubeledger whatif`` as users call it."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

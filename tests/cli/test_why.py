@@ -1,7 +1,5 @@
 """``kubeledger why`` as users call it, and its answers to real questions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

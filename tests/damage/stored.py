@@ -1,7 +1,5 @@
 """A small ledger, its copy and a small lake, with all that can be in them, and what they answer."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator

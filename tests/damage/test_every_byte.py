@@ -4,8 +4,6 @@ Then whoever looks for damage finds it, and every command answers as before, or 
 is a long run; each day a change of every file is tried.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

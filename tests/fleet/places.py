@@ -1,7 +1,5 @@
 """Where lakes and sources of tests stand, and small sources to put there."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tarfile

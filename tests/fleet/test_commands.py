@@ -1,7 +1,5 @@
 """``kubeledger fleet import`` and ``verify``, as users run them."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

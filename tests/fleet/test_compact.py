@@ -1,7 +1,5 @@
 """Copies of many files: readers see the same rows by them, whatever dies, and whoever grows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import duckdb

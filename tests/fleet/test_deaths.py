@@ -1,7 +1,5 @@
 """Processes that are killed, storage that fails: nothing is lost, doubled or half there."""
 
-from __future__ import annotations
-
 import http.client
 import http.server
 import multiprocessing

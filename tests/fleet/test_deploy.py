@@ -1,7 +1,5 @@
 """What ``deploy`` and the fleet's page tell people to run is what there is."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import threading

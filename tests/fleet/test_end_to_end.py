@@ -3,8 +3,6 @@
 All sources and both lakes are real; what is compared is every path, and every byte of Parquet.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import threading

@@ -1,7 +1,5 @@
 """Engines: whatever a task does to its worker costs that task only, on all of them alike."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

@@ -1,7 +1,5 @@
 """What goes wrong with one source is told, leaves the lake as it was, and leaves no scratch."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import os

@@ -1,7 +1,5 @@
 """Which node is whose: names, machines, clusters, several nodes in a source, ready ledgers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

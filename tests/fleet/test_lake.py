@@ -1,7 +1,5 @@
 """The lake's protocol: whoever dies or comes second, nothing is lost, doubled or half there."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterable

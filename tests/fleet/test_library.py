@@ -1,7 +1,5 @@
 """The shipped queries over a lake: each answer is what single ledgers tell, added up in Python."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """SQL over a lake: every view is that of the single ledgers together, and stays so."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Lakes that something was done to: what died left there, what is damaged, how it is mended."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Damaged lakes and one command: what it makes anew, from what, and what it leaves alone."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

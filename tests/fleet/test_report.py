@@ -1,7 +1,5 @@
 """The fleet's page: the lake's numbers, what stands out, and what a real browser makes of it."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 from pathlib import Path

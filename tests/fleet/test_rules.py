@@ -1,7 +1,5 @@
 """The version of the rules, and what a change of it does to a lake."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

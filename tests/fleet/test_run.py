@@ -1,7 +1,5 @@
 """A run: what is planned, what is tried again, what is kept of what failed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One source into a lake: what is there afterwards, on this machine as in a bucket."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

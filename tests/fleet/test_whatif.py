@@ -1,7 +1,5 @@
 """What-if over a lake: each node as ``kubeledger whatif`` tells it, sums, and nodes that fail."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Recordings as ledgers, imported once."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Protocol

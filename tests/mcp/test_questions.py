@@ -4,8 +4,6 @@
 What is expected stands in the recordings' README, their logs and their lists of pods.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

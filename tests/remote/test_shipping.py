@@ -1,7 +1,5 @@
 """What is sealed is stored elsewhere, each segment once, and a ledger comes back from there."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Random histories: bodies of every kind about few pods, so that they meet each other."""
 
-from __future__ import annotations
-
 import types
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 

@@ -1,7 +1,5 @@
 """Folding: total, deterministic, and the same through a snapshot."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

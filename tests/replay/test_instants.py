@@ -1,7 +1,5 @@
 """State at an instant: of a real ledger, with and without snapshots, imports in any order."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

@@ -1,7 +1,5 @@
 """A real Chromium, where there is one, for tests and benchmarks of the page."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

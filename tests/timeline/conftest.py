@@ -1,7 +1,5 @@
 """Pages of the recordings, made once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

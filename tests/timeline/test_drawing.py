@@ -1,7 +1,5 @@
 """From records to rows and items, without a browser."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

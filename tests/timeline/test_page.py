@@ -1,7 +1,5 @@
 """What the page says it drew, in a real browser: rows, headlines, keys, hostile names, paper."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 from pathlib import Path

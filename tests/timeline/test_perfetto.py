@@ -1,7 +1,5 @@
 """Traces for Perfetto, read back: tracks, slices, instants, flows, counters and annotations."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The served page: who is let in, and what it says of SQL, why, state, what-if and growth."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import shutil

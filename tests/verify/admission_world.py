@@ -1,7 +1,5 @@
 """Small scenes of admission: a node of ten CPUs' worth of millicores, pods and their turns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """A node with one device plugin, step by step, for tests of device verification."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 from unittest.mock import patch

@@ -1,7 +1,5 @@
 """Histories for tests of verification: real recordings, changed copies, small scenes."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Small histories of image GC."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Lies about the recorded nodes: one thing changed in one file, and what has to be said of it."""
 
-from __future__ import annotations
-
 import msgspec
 
 CONTRADICTED = ""

@@ -1,7 +1,5 @@
 """Verification of admission on small scenes: one row a fact that decides, about the pod ``a``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

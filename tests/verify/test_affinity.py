@@ -1,7 +1,5 @@
 """Merged hints, in small scenes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

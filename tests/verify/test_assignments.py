@@ -1,7 +1,5 @@
 """CPUs and NUMA memory of containers: true histories are sound, each lie is not."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

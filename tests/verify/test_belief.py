@@ -1,7 +1,5 @@
 """The one judgement: worlds that allow a decision against those that do not."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

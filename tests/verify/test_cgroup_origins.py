@@ -1,7 +1,5 @@
 """A cgroup keeps what the process wrote that made it."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Cgroup decisions in small scenes: each branch of the rules, and what is missing for it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Verification of resource claims on small scenes: two pods that share one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Back-off of containers that end before anything but an event shows them."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.model.bodies.lifecycle import ContainerStarted

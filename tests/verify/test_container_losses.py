@@ -1,7 +1,5 @@
 """Scenes of probes, kills and restarts from which single lines were lost: nothing is impossible."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """Probes, kills and restarts: one small history for each branch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Where lines of a log may be missing."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """Granted devices, and those given back, in small scenes."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.model.bodies.devicemanager import DevicesReported, EndpointStopped

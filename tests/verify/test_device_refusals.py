@@ -1,7 +1,5 @@
 """Refused containers, in small scenes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

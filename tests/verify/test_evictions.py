@@ -1,7 +1,5 @@
 """Evictions: thresholds, whose turn it was, grace periods and words, by what the records hold."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -4,8 +4,6 @@ The pods that surely counted did, and those that did are among those that may ha
 histories, and of histories of which lines, files and both ends are lost.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from functools import cache

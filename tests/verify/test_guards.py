@@ -1,7 +1,5 @@
 """Lies of which one branch of one rule alone tells: without it nothing would be said."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import msgspec

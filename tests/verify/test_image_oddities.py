@@ -1,7 +1,5 @@
 """Odd histories of image GC: nothing is raised, and each decision has one finding."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Image GC in small scenes: one for each branch of the rule, and each input that can miss."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

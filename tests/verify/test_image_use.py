@@ -1,7 +1,5 @@
 """Removals that something denies, where no detect pass was logged."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

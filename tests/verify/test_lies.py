@@ -1,7 +1,5 @@
 """Lies in the files of real nodes: each is found, and nothing else is called impossible."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """What a rule reads of a log is what it names as the classes of lines that it rests on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Where the log lost lines, what is missing in it proves nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

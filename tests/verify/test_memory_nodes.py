@@ -1,7 +1,5 @@
 """Memory of several NUMA nodes: the static policy is followed, and each other place is a lie."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

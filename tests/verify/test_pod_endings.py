@@ -1,7 +1,5 @@
 """Kills of pods that are stopped as a whole: cause, words and seconds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """The pod register: a spec as it was at a time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

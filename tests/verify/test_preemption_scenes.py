@@ -1,7 +1,5 @@
 """Every branch of the verification of preemption, on small scenes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

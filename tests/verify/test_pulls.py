@@ -1,7 +1,5 @@
 """Pulls of images: back-offs, policies, turns, and who may use an image that is there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Recorded nodes, and copies of them in which one thing is another: what verification says."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterable, Sequence

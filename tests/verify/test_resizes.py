@@ -1,7 +1,5 @@
 """Verification of resizes in place on small scenes: pod ``a`` of 300m, beside ``b`` of 500m."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

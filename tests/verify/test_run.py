@@ -1,7 +1,5 @@
 """The frame of verification: each decision gets one finding, in the order of replay."""
 
-from __future__ import annotations
-
 import gc
 import tracemalloc
 

@@ -1,7 +1,5 @@
 """What can never be is told, with the records that show it, and nothing else is."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Settings under a variant; counts of outcomes."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

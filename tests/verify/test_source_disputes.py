@@ -1,7 +1,5 @@
 """One fact told twice: what is a contradiction, and what may be two accounts of one thing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """When containers can have started and ended, and how late lines are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from kubeledger.model.bodies.lifecycle import (

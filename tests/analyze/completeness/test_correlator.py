@@ -1,7 +1,5 @@
 """The kubelet's event recorder: what it drops, combines and delays."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.analyze.completeness.correlator import Correlator, Sender

@@ -1,7 +1,5 @@
 """Which decisions became events of the API server, and why others did not."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

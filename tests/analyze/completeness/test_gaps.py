@@ -1,7 +1,5 @@
 """Gaps in a kubelet's periodic lines, holes in its log, and its own counters."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any

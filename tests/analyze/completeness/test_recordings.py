@@ -1,7 +1,5 @@
 """The report on both recorded nodes; the numbers were counted by hand in the raw files."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import msgspec

@@ -1,7 +1,5 @@
 """Sources, verbosity, and what to collect."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """Small worlds of which the tests know what is missing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

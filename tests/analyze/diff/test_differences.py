@@ -1,7 +1,5 @@
 """What two histories do not share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from kubeledger.analyze.diff import Difference, Names, diff_decisions, diff_states

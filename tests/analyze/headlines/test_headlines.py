@@ -1,7 +1,5 @@
 """Headlines: amounts, lists and messages in few words; the worst first, the rest together."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A secret in every place of a node's records where somebody can have put one."""
 
-from __future__ import annotations
-
 import re
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints

@@ -1,7 +1,5 @@
 """A node's files with a secret in every place: none is found in anything that redaction writes."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

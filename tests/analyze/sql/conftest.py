@@ -1,7 +1,5 @@
 """One ledger that all query tests read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

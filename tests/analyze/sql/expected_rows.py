@@ -5,8 +5,6 @@
 writes these files anew; read the difference before it is committed.
 """
 
-from __future__ import annotations
-
 import io
 import tempfile
 from collections.abc import Iterator

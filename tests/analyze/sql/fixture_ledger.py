@@ -1,7 +1,5 @@
 """A small ledger with a bit of everything, made from typed bodies."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """The Python interface: results, parameters, limits."""
 
-from __future__ import annotations
-
 import datetime
 import gc
 import tempfile

@@ -1,7 +1,5 @@
 """When a device is free again: which release counts for which allocation."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

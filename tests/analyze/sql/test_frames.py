@@ -1,7 +1,5 @@
 """Results as frames and in notebooks: types, times, names, how often one can ask."""
 
-from __future__ import annotations
-
 import datetime
 import importlib.util
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A user's query reads the views and does nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

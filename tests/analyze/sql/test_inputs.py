@@ -1,7 +1,5 @@
 """Excerpts of a pod keep what its decisions rest on: they verify as in the whole."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from functools import cache

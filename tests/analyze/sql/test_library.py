@@ -1,7 +1,5 @@
 """The shipped queries: each runs, and says of the fixture ledger what happened there."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

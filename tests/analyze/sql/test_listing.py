@@ -1,7 +1,5 @@
 """Filters of ``ls``, chains of ``show``, and summaries of every kind."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from string import Formatter
 

@@ -1,7 +1,5 @@
 """From segments on disk to rows: torn tails, sealed files, old versions, damage."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Views that count by the hour: where hours end, what is counted once, what is not counted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

@@ -1,7 +1,5 @@
 """Texts are cut between words."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st

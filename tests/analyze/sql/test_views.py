@@ -1,7 +1,5 @@
 """Every view against its contract, and against rows read through beside the fixture."""
 
-from __future__ import annotations
-
 import csv
 import io
 from datetime import timedelta

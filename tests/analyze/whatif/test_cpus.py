@@ -1,7 +1,5 @@
 """CPUs under other settings, held against a simulation of the same node under these."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A variant that changes nothing changes nothing: over every recording, with every setting."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

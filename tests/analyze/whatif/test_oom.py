@@ -1,7 +1,5 @@
 """OOM kills under other limits, requests, settings and versions, on simulated nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 

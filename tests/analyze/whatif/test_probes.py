@@ -1,7 +1,5 @@
 """Probes under a variant, held against a simulation of the node with the other probe."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 
 import pytest

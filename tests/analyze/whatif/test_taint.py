@@ -1,7 +1,5 @@
 """How far a changed decision reaches, and what is counted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Settings as users write them, and their combinations."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

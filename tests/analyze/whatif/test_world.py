@@ -1,7 +1,5 @@
 """Who would be on the node, held against a simulation of the same node under the other settings."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import product

@@ -3,8 +3,6 @@
 ``python -m tests.analyze.why.test_answers`` writes the golden files anew.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path

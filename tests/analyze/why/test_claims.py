@@ -1,7 +1,5 @@
 """What is told of a pod's resource claims, and of its resizes in place."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

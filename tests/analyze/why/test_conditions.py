@@ -1,7 +1,5 @@
 """What a node went through: when it was not ready and why, troubles, reclaims, its shutdown."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

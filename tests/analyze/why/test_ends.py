@@ -1,7 +1,5 @@
 """What explains the end of a container: its own, or what befell its pod."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec

@@ -1,7 +1,5 @@
 """Of several lines of a record, the one that says what happened."""
 
-from __future__ import annotations
-
 import re
 
 import click

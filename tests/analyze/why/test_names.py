@@ -1,7 +1,5 @@
 """What people type, and which target that is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

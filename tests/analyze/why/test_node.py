@@ -1,7 +1,5 @@
 """How a node fared: each end of a kubelet process, pressure, and what else befell it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """What holds a pod up on its way: each stage in words, the headline, and its cause uncut."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """The grammar of targets, and which decisions are about one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

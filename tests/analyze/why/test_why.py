@@ -1,7 +1,5 @@
 """Explanations of everything that the recordings hold decisions about."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """The instances of containers, each from its start to its end."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec.structs import replace

@@ -1,7 +1,5 @@
 """What log, events and lists tell of a stage is one episode, and its tries are counted once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

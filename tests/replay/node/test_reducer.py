@@ -1,7 +1,5 @@
 """What one subsystem needs of another: pods that end, containers that start, restarts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Compare a simulated node with the recorded one: decisions, their order, their times."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any

@@ -7,8 +7,6 @@ on is free, and so is where a draw decides what comes next: from there on a cont
 others. Each such place has to be as near to its border as draws can move it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import Any

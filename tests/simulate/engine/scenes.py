@@ -1,7 +1,5 @@
 """Plans of small nodes for tests, and what verification finds in their records."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any

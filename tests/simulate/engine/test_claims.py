@@ -1,7 +1,5 @@
 """Resource claims in a simulated node: shared, held up, given back, lost under a running pod."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

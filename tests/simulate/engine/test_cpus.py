@@ -1,7 +1,5 @@
 """The simulated CPU manager: what is given is what verification decides, and no other set is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Simulated device plugins and the managers that hand devices out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

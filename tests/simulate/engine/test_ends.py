@@ -1,7 +1,5 @@
 """Ends of containers and pods in a simulated node, each with its reason and fully verified."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

@@ -3,8 +3,6 @@
 With any seed: what a draw of the kubelet decides is free, and nothing else; see ``pod_histories``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 

@@ -1,7 +1,5 @@
 """The kernel's OOM killer in simulated nodes, and what the kubelet makes of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

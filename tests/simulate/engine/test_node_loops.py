@@ -1,7 +1,5 @@
 """Image GC, cgroups and evictions of a simulated kubelet."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any, Literal
 

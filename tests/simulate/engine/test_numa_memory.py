@@ -1,7 +1,5 @@
 """The simulated memory manager: what is given is what verification decides, and nothing else is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """Simulated pods: admission, starts, restarts, back-off, preemption, deletion."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Probe workers of a simulated kubelet: results, folding, jitter."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import msgspec

@@ -1,7 +1,5 @@
 """Image pulls in a simulated node: tried, held back, refused, shared; and lies about them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Events of failed probes: one a tick, and what of them reaches the API server."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Resizes in place in a simulated node, by version: what is allocated, and what comes of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

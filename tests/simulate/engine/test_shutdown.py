@@ -1,7 +1,5 @@
 """A simulated node that shuts down: order, times, status, refusals; all of it verified."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from pathlib import Path
 

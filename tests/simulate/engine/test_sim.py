@@ -1,7 +1,5 @@
 """A whole simulated node: what comes first, that the same comes twice, and that it verifies."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

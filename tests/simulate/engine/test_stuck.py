@@ -1,7 +1,5 @@
 """What fails for a while: stages of pods and conditions of the node are those of the scenario."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What managers do that surprises their users: ``why`` and ``verify`` know each by its name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Changed specs in a simulated node: kills, restarts, another static pod, verification."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

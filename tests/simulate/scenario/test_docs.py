@@ -1,7 +1,5 @@
 """The tutorial in docs/simulation.md: its scenario and its commands, as a newcomer types them."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

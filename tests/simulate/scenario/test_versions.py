@@ -1,7 +1,5 @@
 """What the version decides: settings with their defaults, pod-level resources, static UIDs."""
 
-from __future__ import annotations
-
 from hashlib import md5
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """All that must hold of one simulation, and one line that brings a failing one back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
 

@@ -4,8 +4,6 @@ A scenario is drawn from one number, so Hypothesis only draws numbers; a failure
 number with the command that runs it again.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
