@@ -49,19 +49,12 @@ def test_help_imports_nothing_heavy() -> None:
     ("arguments", "idle"),
     [
         (["import", "LOG", "-q"], {"_duckdb", "asyncio", "subprocess", "kubeledger.verify.run"}),
-        (
-            ["sql", "SELECT victim_pod FROM preemptions"],
-            {
-                "asyncio",
-                "duckdb",
-                "subprocess",
-                "kubeledger.replay.episodes",
-                "kubeledger.replay.node",
-            },
-        ),
+        (["sql", "SELECT victim_pod FROM preemptions"],
+         {"asyncio", "duckdb", "subprocess", "kubeledger.replay.episodes",
+          "kubeledger.replay.node"}),
         (["why", "node"], {"asyncio", "duckdb", "subprocess", "kubeledger.verify.registry"}),
     ],
-)
+)  # fmt: skip
 def test_a_command_loads_what_it_uses(arguments: list[str], idle: set[str], tmp_path: Path) -> None:
     log = tmp_path / "kubelet.log"
     log.write_text('I0102 03:04:05.000000     7 server.go:1] "Started kubelet"\n', "utf-8")
@@ -176,39 +169,24 @@ def test_other_ends(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     ("arguments", "says"),
     [
         (["frobnicate"], ["error: no such command 'frobnicate'", "hint: kubeledger --help"]),
-        (
-            ["imprt"],
-            ["error: no such command 'imprt': did you mean import?", "hint: kubeledger --help"],
-        ),
-        (
-            ["fleet", "verfy"],
-            [
-                "error: no such command 'verfy': did you mean verify?",
-                "hint: kubeledger fleet --help",
-            ],
-        ),
+        (["imprt"],
+         ["error: no such command 'imprt': did you mean import?", "hint: kubeledger --help"]),
+        (["fleet", "verfy"],
+         ["error: no such command 'verfy': did you mean verify?", "hint: kubeledger fleet --help"]),
         (["ls", "--limit", "x"], ["error: invalid value for '--limit': ", "hint: kubeledger ls"]),
         (["import"], ["error: missing argument 'SOURCE...'", "hint: kubeledger import --help"]),
-        (
-            ["--ledger", "a b", "ls", "--pod", "x"],
-            [
-                "error: no such option '--ledger'",
-                "hint: options follow the command: kubeledger ls --pod x --ledger 'a b'",
-            ],
-        ),
-        (
-            ["--ledger", "ls", "why", "x"],
-            [
-                "error: no such option '--ledger'",
-                "hint: options follow the command: kubeledger why x --ledger ls",
-            ],
-        ),
+        (["--ledger", "a b", "ls", "--pod", "x"],
+         ["error: no such option '--ledger'",
+          "hint: options follow the command: kubeledger ls --pod x --ledger 'a b'"]),
+        (["--ledger", "ls", "why", "x"],
+         ["error: no such option '--ledger'",
+          "hint: options follow the command: kubeledger why x --ledger ls"]),
         (["--bogus", "ls"], ["error: no such option '--bogus'", "hint: kubeledger --help"]),
         (["--set", "a=1", "ls"], ["error: no such option '--set'", "hint: kubeledger --help"]),
         (["--ledger", "x"], ["error: no such option '--ledger'", "hint: kubeledger --help"]),
         (["verify", "-o", "\x1b"], ["error: invalid value for '-o' ", "hint: kubeledger verify"]),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_call_is_reported_like_other_errors(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

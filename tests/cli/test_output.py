@@ -39,23 +39,16 @@ VALUES: list[tuple[object, object, str]] = [
     ("text", "text", "text"),
     (["a", None], ["a", None], '["a", null]'),
     ({"k": [1]}, {"k": [1]}, '{"k": [1]}'),
-    (
-        datetime.datetime(2026, 11, 21, 3, 0, 6),
-        "2026-11-21T03:00:06.000000Z",
-        "2026-11-21T03:00:06.000000Z",
-    ),
-    (
-        datetime.datetime(
-            2026, 11, 21, 3, 0, 6, tzinfo=datetime.timezone(datetime.timedelta(hours=1))
-        ),
-        "2026-11-21T02:00:06.000000Z",
-        "2026-11-21T02:00:06.000000Z",
-    ),
+    (datetime.datetime(2026, 11, 21, 3, 0, 6), "2026-11-21T03:00:06.000000Z",
+     "2026-11-21T03:00:06.000000Z"),
+    (datetime.datetime(2026, 11, 21, 3, 0, 6,
+                       tzinfo=datetime.timezone(datetime.timedelta(hours=1))),
+     "2026-11-21T02:00:06.000000Z", "2026-11-21T02:00:06.000000Z"),
     (datetime.date(2026, 11, 21), "2026-11-21", "2026-11-21"),
     (datetime.timedelta(seconds=90), "0:01:30", "0:01:30"),
     (UUID(int=1), str(UUID(int=1)), str(UUID(int=1))),
     (b"\x00\xff", "00ff", "00ff"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("value", "in_json", "in_text"), VALUES)
@@ -119,17 +112,9 @@ def test_tables_show_bytes_in_units_and_lists_without_brackets() -> None:
 
 WIDE: tuple[list[str], list[list[object]]] = (
     ["seq", "pod", "image", "what it says", "count"],
-    [
-        [
-            7,
-            "kube-system/node-agent-node-e",
-            f"sha256:{'0123456789abcdef' * 4}",
-            "so " * 20,
-            10**12,
-        ],
-        [123456, "default/日本日本", "busybox", "no", None],
-    ],
-)
+    [[7, "kube-system/node-agent-node-e", f"sha256:{'0123456789abcdef' * 4}", "so " * 20, 10**12],
+     [123456, "default/日本日本", "busybox", "no", None]],
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])

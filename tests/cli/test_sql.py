@@ -19,20 +19,15 @@ QUERY = "SELECT seq, admitted, reason FROM admissions ORDER BY seq"
 @pytest.mark.parametrize(
     ("output", "text"),
     [
-        (
-            "table",
-            "seq  admitted  reason\n---  --------  --------\n  5  true\n 12  true\n"
-            " 37  false     OutOfcpu\n",
-        ),
+        ("table",
+         "seq  admitted  reason\n---  --------  --------\n  5  true\n 12  true\n 37  false     "
+         "OutOfcpu\n"),
         ("csv", "seq,admitted,reason\n5,true,\n12,true,\n37,false,OutOfcpu\n"),
-        (
-            "jsonl",
-            '{"seq": 5, "admitted": true, "reason": null}\n'
-            '{"seq": 12, "admitted": true, "reason": null}\n'
-            '{"seq": 37, "admitted": false, "reason": "OutOfcpu"}\n',
-        ),
+        ("jsonl",
+         '{"seq": 5, "admitted": true, "reason": null}\n{"seq": 12, "admitted": true, "reason": '
+         'null}\n{"seq": 37, "admitted": false, "reason": "OutOfcpu"}\n'),
     ],
-)
+)  # fmt: skip
 def test_formats(ask: Run, output: str, text: str) -> None:
     result = ask("sql", QUERY, "-o", output, exits=0)
     assert result.stdout == text

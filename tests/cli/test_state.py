@@ -46,42 +46,31 @@ BIG: dict[str, Any] = {"namespace": "default", "pod": "big", "pod_uid": "uid-big
 
 HISTORY: tuple[Body, ...] = (
     KubeletStarted(pid=7, kubelet_version="1.36.2", version_source="log"),
-    SettingsObserved(
-        settings={
-            "maxPods": Setting(value="110", source="default"),
-            "cgroupDriver": Setting(value='"cgroupfs"', source="config"),
-        },
-        conflicts=("the flag says otherwise",),
-    ),
+    SettingsObserved(settings={"maxPods": Setting(value="110", source="default"),
+                               "cgroupDriver": Setting(value='"cgroupfs"', source="config")},
+                     conflicts=("the flag says otherwise",)),
     NodeObserved(capacity={"cpu": "4"}, allocatable={"cpu": "3800m"}, cpus=4, numa_nodes=(0, 1)),
     PodAdmitted(**POD),
     AffinityDecided(**POD, container="app", hint=Hint(numa_nodes=(1,), preferred=True)),
     DevicesReported(resource="example.com/gpu", total=4, healthy=4),
-    DevicesAllocated(
-        **POD, container="app", resource="example.com/gpu", device_ids=("gpu-1", "gpu-3"),
-        numa={"1": ("gpu-1", "gpu-3")},
-    ),
+    DevicesAllocated(**POD, container="app", resource="example.com/gpu",
+                     device_ids=("gpu-1", "gpu-3"), numa={"1": ("gpu-1", "gpu-3")}),
     ContainerStarted(**POD, container="app", container_id="c1"),
-    ProbeExecuted(
-        **POD, container="app", container_id="c1", probe_type="liveness", result="failure",
-        output="no\x1b[31m",
-    ),
+    ProbeExecuted(**POD, container="app", container_id="c1", probe_type="liveness",
+                  result="failure", output="no\x1b[31m"),
     ContainerDied(**POD, container="app", container_id="c1", exit_code=137),
     ContainerStarted(**POD, container="app", container_id="c2"),
     PodRejected(**BIG, reason="OutOfcpu", message="Node didn't have enough resource"),
-    PodPreempted(
-        victim_namespace="default", victim_pod="web", victim_uid="uid-web",
-        preemptor_namespace="kube-system", preemptor_pod="critical", preemptor_uid=None,
-        insufficient=(InsufficientResource(resource="cpu", quantity=270),), evicted=None,
-    ),
+    PodPreempted(victim_namespace="default", victim_pod="web", victim_uid="uid-web",
+                 preemptor_namespace="kube-system", preemptor_pod="critical", preemptor_uid=None,
+                 insufficient=(InsufficientResource(resource="cpu", quantity=270),), evicted=None),
     ImagesDetected(images=(ListedImage(image_id="sha256:" + "a" * 64, new=True, size_bytes=5),)),
     ImageFsObserved(capacity_bytes=100, available_bytes=40),
     EvictionSignalObserved(signal="nodefs.available", available=1, capacity=2),
     GarbageCollected(outcome="failed", error="wanted to free 5 bytes"),
-    CgroupUpdated(
-        cgroup="kubepods/poduid-web", level="pod", qos_class="Guaranteed", pod_uid="uid-web",
-        cpu_shares=512, memory_limit_bytes=9223372036854771712, created=True, changed=(),
-    ),
+    CgroupUpdated(cgroup="kubepods/poduid-web", level="pod", qos_class="Guaranteed",
+                  pod_uid="uid-web", cpu_shares=512, memory_limit_bytes=9223372036854771712,
+                  created=True, changed=()),
 )  # fmt: skip
 
 

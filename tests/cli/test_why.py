@@ -16,17 +16,16 @@ KEPT_IN_USE = "sha256:68d8e9110ca497ee3eb8e1264b28f47fa97dec63cbd657b2e38fe65b5e
 KEPT_YOUNG = "sha256:2cf000c66ba5a7627abd2b39aa1f8c91bb027284cfb79dde302bd73003e7b27e"
 
 QUESTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[tuple[str, int, str], ...]]] = {
-    "why was gpu-a preempted": (
-        "pod/default/gpu-a",
-        "preemption.PodPreempted",
-        ("at 2026-11-21T03:00:32.028018Z default/gpu-a (Burstable, priority 0, 50m of cpu) was "
-         "killed because kube-system/critical-1",
-         "priority 2000001000", "450m of cpu", "with default/filler-c gone this pod and "
-         "default/filler-a (300m of cpu) both free enough for the missing 50m of cpu, but this "
-         "one asks for less memory (32Mi against 64Mi)"),
-        (("kubelet.log", 10660, 'SyncLoop (ADD, "api"): "critical-1_kube-system'),
-         ("kubelet.log", 10672, "preemption: attempting to evict pods")),
-    ),
+    "why was gpu-a preempted": ("pod/default/gpu-a", "preemption.PodPreempted",
+                                ("at 2026-11-21T03:00:32.028018Z default/gpu-a (Burstable, "
+                                 "priority 0, 50m of cpu) was killed because "
+                                 "kube-system/critical-1", "priority 2000001000", "450m of cpu",
+                                 "with default/filler-c gone this pod and default/filler-a (300m "
+                                 "of cpu) both free enough for the missing 50m of cpu, but this "
+                                 "one asks for less memory (32Mi against 64Mi)"),
+                                (("kubelet.log", 10660,
+                                  'SyncLoop (ADD, "api"): "critical-1_kube-system'),
+                                 ("kubelet.log", 10672, "preemption: attempting to evict pods"))),
     "why did live-fail restart": (
         "container/default/live-fail/app",
         "lifecycle.ContainerRestarted",
@@ -45,54 +44,46 @@ QUESTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[tuple[str, int, str]
          ("kubelet.log", 17921, "failed liveness probe, will be restarted"),
          ("kubelet.log", 18023, "ContainerDied"), ("kubelet.log", 18038, "back-off 40s")),
     ),
-    "why was this image deleted": (
-        f"image/{REMOVED}",
-        "images.ImageDeleted",
-        (f"image {REMOVED} was deleted (40Mi) at 2026-11-21T03:02:42.155387Z",
-         "before that, at 2026-11-21T03:02:42.136198Z the image filesystem was 72 % used",
-         "image 5e3c775663b8 was not in use",
-         "is older than 10s",
-         "72 % used",
-         "high threshold of 5 %", "183647269519 bytes are to be freed", "down to 4 %"),
-        (("kubelet.log", 13983, "Trying to free 183647269519 bytes"),
-         ("kubelet.log", 14058, REMOVED)),
-    ),
-    "why was that image kept": (
-        f"image/{KEPT_IN_USE}",
-        "images.GarbageCollected",
-        (f"image {KEPT_IN_USE} was kept at 2026-11-21T03:02:42.176981Z: it is in use",
-         f"earlier, image {KEPT_IN_USE} was deleted (8791Ki) at 2026-11-21T02:57:42.092544Z",
-         "before that, at 2026-11-21T02:57:42.061702Z the image filesystem was 72 % used",
-         "so 183562994319 bytes are to be freed"),
-        (("kubelet.log", 6283, KEPT_IN_USE),
-         ("kubelet.log", 13983, "Trying to free 183647269519 bytes")),
-    ),
-    "why was gpu-c refused": (
-        "pod/default/gpu-c",
-        "lifecycle.PodRejected",
-        ("pod default/gpu-c was refused (UnexpectedAdmissionError) at 2026-11-21T03:00:17.808491Z",
-         "container default/gpu-c/train was refused example.com/gpu",
-         "requested number of devices unavailable for example.com/gpu",
-         "Requested: 3, Available: 1", "1 free healthy device: gpu-3",
-         "gpu-0 held by default/gpu-a/warmup and default/gpu-a/train",
-         "gpu-1 held by default/gpu-b/train"),
-        (("kubelet.log", 9954, "gpu-c"), ("kubelet.log", 9957, "requested: 3, available: 1")),
-    ),
-    "why was too-big refused": (
-        "pod/default/too-big",
-        "lifecycle.PodRejected",
-        ("pod default/too-big was refused (OutOfcpu) at 2026-11-21T03:00:32.009328Z: the pod does "
-         "not fit: 900m of cpu requested, 1450m of 1700m in use by 12 pods",),
-        (("kubelet.log", 10650, "requested: 900, used: 1450, capacity: 1700"),),
-    ),
-    "why does this cgroup have 256 shares": (
-        f"cgroup/{BURSTABLE}",
-        "cgroups.CgroupUpdated",
-        (f"cgroup {BURSTABLE} at 2026-11-21T02:54:16Z: ",
-         "pod default/burstable-1 is Burstable", "256 shares", "a quota of 40000 us",
-         "335544320 bytes"),
-        (("snapshots/20261121T025416Z/cgroupfs.txt", 30, "cpu.shares 256"),),
-    ),
+    "why was this image deleted": (f"image/{REMOVED}", "images.ImageDeleted",
+                                   (f"image {REMOVED} was deleted (40Mi) at "
+                                    f"2026-11-21T03:02:42.155387Z",
+                                    "before that, at 2026-11-21T03:02:42.136198Z the image "
+                                    "filesystem was 72 % used", "image 5e3c775663b8 was not in use",
+                                    "is older than 10s", "72 % used", "high threshold of 5 %",
+                                    "183647269519 bytes are to be freed", "down to 4 %"),
+                                   (("kubelet.log", 13983, "Trying to free 183647269519 bytes"),
+                                    ("kubelet.log", 14058, REMOVED))),
+    "why was that image kept": (f"image/{KEPT_IN_USE}", "images.GarbageCollected",
+                                (f"image {KEPT_IN_USE} was kept at 2026-11-21T03:02:42.176981Z: it "
+                                 f"is in use",
+                                 f"earlier, image {KEPT_IN_USE} was deleted (8791Ki) at "
+                                 f"2026-11-21T02:57:42.092544Z",
+                                 "before that, at 2026-11-21T02:57:42.061702Z the image filesystem "
+                                 "was 72 % used", "so 183562994319 bytes are to be freed"),
+                                (("kubelet.log", 6283, KEPT_IN_USE),
+                                 ("kubelet.log", 13983, "Trying to free 183647269519 bytes"))),
+    "why was gpu-c refused": ("pod/default/gpu-c", "lifecycle.PodRejected",
+                              ("pod default/gpu-c was refused (UnexpectedAdmissionError) at "
+                               "2026-11-21T03:00:17.808491Z",
+                               "container default/gpu-c/train was refused example.com/gpu",
+                               "requested number of devices unavailable for example.com/gpu",
+                               "Requested: 3, Available: 1", "1 free healthy device: gpu-3",
+                               "gpu-0 held by default/gpu-a/warmup and default/gpu-a/train",
+                               "gpu-1 held by default/gpu-b/train"),
+                              (("kubelet.log", 9954, "gpu-c"),
+                               ("kubelet.log", 9957, "requested: 3, available: 1"))),
+    "why was too-big refused": ("pod/default/too-big", "lifecycle.PodRejected",
+                                ("pod default/too-big was refused (OutOfcpu) at "
+                                 "2026-11-21T03:00:32.009328Z: the pod does not fit: 900m of cpu "
+                                 "requested, 1450m of 1700m in use by 12 pods",),
+                                (("kubelet.log", 10650,
+                                  "requested: 900, used: 1450, capacity: 1700"),)),
+    "why does this cgroup have 256 shares": (f"cgroup/{BURSTABLE}", "cgroups.CgroupUpdated",
+                                             (f"cgroup {BURSTABLE} at 2026-11-21T02:54:16Z: ",
+                                              "pod default/burstable-1 is Burstable", "256 shares",
+                                              "a quota of 40000 us", "335544320 bytes"),
+                                             (("snapshots/20261121T025416Z/cgroupfs.txt", 30,
+                                               "cpu.shares 256"),)),
 }  # fmt: skip
 """Question -> target, kind of the decision, facts of the sentence, lines of evidence."""
 

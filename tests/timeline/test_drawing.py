@@ -253,13 +253,9 @@ def test_holes_of_the_log_and_times_without_a_kubelet(tmp_path: Path) -> None:
     story = begun()
     story.add(FindingReported(finding="truncated", file="kubelet.log", message="the end is gone"))
     story.add(
-        LogThinned(
-            from_ts_ns=START_NS + NS_PER_S,
-            to_ts_ns=START_NS + 3 * NS_PER_S,
-            beats_expected=90,
-            beats_missing=5,
-        )
-    )
+        LogThinned(from_ts_ns=START_NS + NS_PER_S, to_ts_ns=START_NS + 3 * NS_PER_S,
+                   beats_expected=90, beats_missing=5)
+    )  # fmt: skip
     story.add(ClockStepped(from_ts_ns=START_NS + 9 * NS_PER_S, to_ts_ns=START_NS + 4 * NS_PER_S))
     for _ in range(3):
         story.add(PodAdmitted(**pod()))
@@ -377,23 +373,14 @@ def test_readiness_troubles_and_pressure_have_rows(tmp_path: Path) -> None:
         NodeConditionChanged(condition="Ready", status="False", message="PLEG is not healthy")
     )
     story.add(
-        NodeTroubled(
-            trouble="pleg_unhealthy",
-            message="pleg was last seen active 3m1s ago",
-            count=4,
-            first_ts_ns=START_NS + 3 * NS_PER_S,
-            last_ts_ns=START_NS + 4 * NS_PER_S,
-        )
-    )
+        NodeTroubled(trouble="pleg_unhealthy", message="pleg was last seen active 3m1s ago",
+                     count=4, first_ts_ns=START_NS + 3 * NS_PER_S,
+                     last_ts_ns=START_NS + 4 * NS_PER_S)
+    )  # fmt: skip
     story.add(
-        NodeTroubled(
-            trouble="registration_failed",
-            message='node "node-t" not found',
-            first_ts_ns=START_NS,
-            last_ts_ns=START_NS,
-            passed_ts_ns=START_NS + NS_PER_S,
-        )
-    )
+        NodeTroubled(trouble="registration_failed", message='node "node-t" not found',
+                     first_ts_ns=START_NS, last_ts_ns=START_NS, passed_ts_ns=START_NS + NS_PER_S)
+    )  # fmt: skip
     story.add(NodeConditionChanged(condition="Ready", status="Unknown"))
     story.add(NodeConditionsChanged(conditions=("MemoryPressure",), observed=("MemoryPressure",)))
     story.add(NodeConditionsChanged(conditions=(), observed=()))

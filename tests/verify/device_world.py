@@ -109,15 +109,9 @@ class Node:
                 )
             )
         self.add(
-            PodListed(
-                namespace="ns",
-                pod=name,
-                pod_uid=f"uid-{name}",
-                spec=spec,
-                status={"phase": "Running"},
-                listed_by="kubelet",
-            )
-        )
+            PodListed(namespace="ns", pod=name, pod_uid=f"uid-{name}", spec=spec,
+                      status={"phase": "Running"}, listed_by="kubelet")
+        )  # fmt: skip
 
     def hints(self, name: str, container: str | None, **hints: tuple[Hint, ...] | None) -> int:
         """Hints for devices; ``gpu=`` stands for the resource."""

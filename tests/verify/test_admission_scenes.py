@@ -90,23 +90,15 @@ BOTH = listed("a", {"resources": {"requests": {"x.io/a": "2", "x.io/b": "2"}}})
 LATE = [step for step in start() if not isinstance(step[1], NodeObserved)]
 
 ROWS: dict[str, tuple[list[Any], str | tuple[str, ...]]] = {
-    "no kubeReserved": (
-        [start(kubeReserved=None), admitted("a", 1), listed("a", asks("1m"))],
-        ("the setting kubeReserved",),
-    ),
-    "an amount that is none": (
-        [start(systemReserved={"cpu": "much"}), admitted("a", 1), listed("a", asks("1m"))],
-        ("readable reservations",),
-    ),
-    "no maxPods": (
-        [start(maxPods=None), admitted("a", 1), listed("a", asks("1m"))],
-        ("the setting maxPods",),
-    ),
+    "no kubeReserved": ([start(kubeReserved=None), admitted("a", 1), listed("a", asks("1m"))],
+                        ("the setting kubeReserved",)),
+    "an amount that is none": ([start(systemReserved={"cpu": "much"}), admitted("a", 1),
+                                listed("a", asks("1m"))], ("readable reservations",)),
+    "no maxPods": ([start(maxPods=None), admitted("a", 1), listed("a", asks("1m"))],
+                   ("the setting maxPods",)),
     "no machine, and it asks for nothing": ([LATE, admitted("a", 1), listed("a")], "match"),
-    "no machine": (
-        [LATE, admitted("a", 1), listed("a", asks("1m"))],
-        ("the node's capacity of cpu", "the node's capacity of memory"),
-    ),
+    "no machine": ([LATE, admitted("a", 1), listed("a", asks("1m"))],
+                   ("the node's capacity of cpu", "the node's capacity of memory")),
     "a refused pod, and one that had ended, do not count": (
         [
             start(), refused("r", 1, *short_of("cpu", 1100, 0, 1000)), listed("r", asks("1100m")),
@@ -119,19 +111,12 @@ ROWS: dict[str, tuple[list[Any], str | tuple[str, ...]]] = {
         [start(), refused("a", 1, *short_of(HUGE, 4194304, 0, 0)), listed("a", PAGED)], NO_PAGES
     ),
     "pages of an unknown number": ([LET_IN, listed("a", PAGED)], NO_PAGES),
-    "pages of an unknown number, critical": (
-        [LET_IN, listed("a", PAGED, priority=2_000_000_000)], NO_PAGES
-    ),
-    "another reason than pages": (
-        [start(), refused("a", 1, *short_of("cpu", 100, 0, 1000)), listed("a", PAGED)], "impossible"
-    ),
-    "too few pages": (
-        [
-            start(), node_object(0.3, hugepages_2Mi="2Mi"), listed("a", PAGED),
-            refused("a", 1, *short_of(HUGE, 4194304, 0, 2097152)),
-        ],
-        "match",
-    ),
+    "pages of an unknown number, critical": ([LET_IN, listed("a", PAGED, priority=2_000_000_000)],
+                                             NO_PAGES),
+    "another reason than pages": ([start(), refused("a", 1, *short_of("cpu", 100, 0, 1000)),
+                                   listed("a", PAGED)], "impossible"),
+    "too few pages": ([start(), node_object(0.3, hugepages_2Mi="2Mi"), listed("a", PAGED),
+                       refused("a", 1, *short_of(HUGE, 4194304, 0, 2097152))], "match"),
     "enough pages": ([LET_IN, node_object(0.3, hugepages_2Mi="4Mi"), listed("a", PAGED)], "match"),
     "another node's pod": ([start(**NAMED), refused("a", 1, *MISNAMED), ELSEWHERE], "match"),
     "this node's pod": ([start(**NAMED), refused("a", 1, *MISNAMED), listed("a")], "impossible"),
@@ -143,64 +128,41 @@ ROWS: dict[str, tuple[list[Any], str | tuple[str, ...]]] = {
     "labels, let in": ([LET_IN, PICKY, HDD], "impossible"),
     "a port that is taken": ([start(), TAKEN, refused("a", 2, *PORTS)], "match"),
     "a port that is taken, let in": ([start(), TAKEN, admitted("a", 2)], "impossible"),
-    "the first of two scalars": (
-        [start(), SCALARS, refused("a", 1, *short_of("x.io/a", 2, 0, 1)), BOTH], "match"
-    ),
-    "the other one": (
-        [start(), SCALARS, refused("a", 1, *short_of("x.io/b", 2, 0, 1)), BOTH], "admissible"
-    ),
-    "tainted": (
-        [start(), node_object(0.3, TAINT), refused("a", 1, *TAINTED), listed("a")], "match"
-    ),
-    "tainted, another reason": (
-        [start(), node_object(0.3, TAINT), refused("a", 1, *AFFINITY), listed("a")], "impossible"
-    ),
+    "the first of two scalars": ([start(), SCALARS, refused("a", 1, *short_of("x.io/a", 2, 0, 1)),
+                                  BOTH], "match"),
+    "the other one": ([start(), SCALARS, refused("a", 1, *short_of("x.io/b", 2, 0, 1)), BOTH],
+                      "admissible"),
+    "tainted": ([start(), node_object(0.3, TAINT), refused("a", 1, *TAINTED), listed("a")],
+                "match"),
+    "tainted, another reason": ([start(), node_object(0.3, TAINT), refused("a", 1, *AFFINITY),
+                                 listed("a")], "impossible"),
     "tainted, let in": ([LET_IN, node_object(0.3, TAINT), listed("a")], "impossible"),
-    "a taint that goes": (
-        [LET_IN, listed("a"), node_object(0.3, TAINT), node_object(5)],
-        ("the node's taints at this time",),
-    ),
-    "a taint that comes": (
-        [LET_IN, listed("a"), node_object(5, TAINT)], ("the node's taints at this time",)
-    ),
-    "a taint of moments": (
-        [start(), node_object(0.3), refused("a", 1, *TAINTED), listed("a")],
-        ("the node's taints at this time",),
-    ),
-    "no taint": (
-        [start(), node_object(0.3), refused("a", 1, *TAINTED), listed("a", tolerations=STANDS)],
-        "impossible",
-    ),
-    "short of memory, BestEffort": (
-        [LOW, signal("memory.available", 1), admitted("a", 20), listed("a")], "impossible"
-    ),
-    "short of memory, Burstable": (
-        [LOW, signal("memory.available", 1), admitted("a", 20), listed("a", asks("1m"))], "match"
-    ),
-    "short of memory, tolerant": (
-        [LOW, signal("memory.available", 1), admitted("a", 20), listed("a", tolerations=TOLERANT)],
-        "match",
-    ),
+    "a taint that goes": ([LET_IN, listed("a"), node_object(0.3, TAINT), node_object(5)],
+                          ("the node's taints at this time",)),
+    "a taint that comes": ([LET_IN, listed("a"), node_object(5, TAINT)],
+                           ("the node's taints at this time",)),
+    "a taint of moments": ([start(), node_object(0.3), refused("a", 1, *TAINTED), listed("a")],
+                           ("the node's taints at this time",)),
+    "no taint": ([start(), node_object(0.3), refused("a", 1, *TAINTED),
+                  listed("a", tolerations=STANDS)], "impossible"),
+    "short of memory, BestEffort": ([LOW, signal("memory.available", 1), admitted("a", 20),
+                                     listed("a")], "impossible"),
+    "short of memory, Burstable": ([LOW, signal("memory.available", 1), admitted("a", 20),
+                                    listed("a", asks("1m"))], "match"),
+    "short of memory, tolerant": ([LOW, signal("memory.available", 1), admitted("a", 20),
+                                   listed("a", tolerations=TOLERANT)], "match"),
     "pods short of memory": ([LOW, ALL_PODS, admitted("a", 20), listed("a")], "match"),
-    "pods short of memory, enforced": (
-        [
-            start(evictionHard={"memory.available": "100"}, enforceNodeAllocatable=["pods"]),
-            ALL_PODS, admitted("a", 20), listed("a"),
-        ],
-        "impossible",
-    ),
+    "pods short of memory, enforced": ([start(evictionHard={"memory.available": "100"},
+                                              enforceNodeAllocatable=["pods"]), ALL_PODS,
+                                        admitted("a", 20), listed("a")], "impossible"),
     "sidecars in 1.28": (sidecar("1.28.4", SidecarContainers=True), "match"),
     "no sidecars in 1.28": (sidecar("1.28.4"), "impossible"),
     "sidecars in 1.30": (sidecar("1.30.0"), "match"),
     "no sidecars in 1.30": (sidecar("1.30.0", SidecarContainers=False), "impossible"),
-    "a handler that is not run here": (
-        [start(), refused("a", 1, "AppArmor", "for some cause"), listed("a")],
-        ("the node's AppArmor profiles",),
-    ),
-    "a late handler, and no room": (
-        [start(), refused("a", 1, "AppArmor", "for some cause"), listed("a", asks("2"))],
-        "impossible",
-    ),
+    "a handler that is not run here": ([start(), refused("a", 1, "AppArmor", "for some cause"),
+                                        listed("a")], ("the node's AppArmor profiles",)),
+    "a late handler, and no room": ([start(), refused("a", 1, "AppArmor", "for some cause"),
+                                     listed("a", asks("2"))], "impossible"),
     "an early handler, and no room": (
         [start(), refused("a", 1, "SysctlForbidden", "for some cause"), listed("a", asks("2"))],
         ("the sysctls that the kubelet allows",),

@@ -269,17 +269,13 @@ def begun(*options: str, version: str = "1.36.2", uncore: int = 4) -> list[tuple
         ("1.36.2", (), f"{SHORT}: requested=5, available=3", 9, "match"),
         ("1.36.2", (), f"{SHORT}: requested=4, available=2", 9, "impossible"),
         ("1.36.2", (), "SMT Alignment Error", 9, "impossible"),
-        (
-            *("1.36.2", (FULL,), f"{SMT}requested 9 cpus not multiple cpus per core = 2"),
-            *(9, "match"),
-        ),
+        (*("1.36.2", (FULL,), f"{SMT}requested 9 cpus not multiple cpus per core = 2"),
+         *(9, "match")),
         ("1.36.2", (FULL,), f"{SHORT}: requested=9, available=7", 9, "impossible"),
-        (
-            *("1.36.2", (FULL,), f"{SMT}not enough free physical CPUs: available physical CPUs = "),
-            *(8, "match"),
-        ),
+        (*("1.36.2", (FULL,), f"{SMT}not enough free physical CPUs: available physical CPUs = "),
+         *(8, "match")),
     ],
-)
+)  # fmt: skip
 def test_refusals(
     version: str, options: tuple[str, ...], error: str, requested: int, verdict: str
 ) -> None:

@@ -548,37 +548,25 @@ AGAIN: list[tuple[float, Body]] = [(60.6, LATER[1]), LATER]
         # Neither a beat nor a pod is there for it.
         ([], 30, "impossible"),
         # A pod is taken down: deleted, evicted, preempted; it may take its grace period.
-        (
-            [
-                (30, reported("a", "DELETE")),
-                (33, PodTerminated(namespace="d", pod="a", pod_uid="u-a")),
-            ],
-            33.1,
-            "match",
-        ),
+        ([(30, reported("a", "DELETE")),
+          (33, PodTerminated(namespace="d", pod="a", pod_uid="u-a"))], 33.1, "match"),
         ([(30, killed("a", "evicted"))], 32.1, "match"),
         ([(30, killed("a", "liveness_probe"))], 32.1, "impossible"),
-        (
-            [(20, reported("a", "REMOVE", "file")), (20, killed("a", "pod_deleted", 30))],
-            50.1,
-            "match",
-        ),
+        ([(20, reported("a", "REMOVE", "file")), (20, killed("a", "pod_deleted", 30))], 50.1,
+         "match"),
         # A refused pod is taken down when it is deleted; nothing is made for it.
         ([(20, added("b")), (20.1, REFUSED), (30, reported("b", "DELETE"))], 30.1, "match"),
         ([(20, added("b")), (20.1, REFUSED)], 30.1, "impossible"),
         # Each new pod has one; its coming may be told behind it, or by a list alone.
         ([(20, added("b"))], 20.1, "match"),
-        (
-            [(20, added("b")), (20.05, QOSCgroupsUpdated()), (20.07, began("c-b", "b"))],
-            20.1,
-            "impossible",
-        ),
+        ([(20, added("b")), (20.05, QOSCgroupsUpdated()), (20.07, began("c-b", "b"))], 20.1,
+         "impossible"),
         ([(20.03, reported("b", "RECONCILE"))], 20.02, "match"),
         ([(20.03, pod("b"))], 20.02, "match"),
         # Rotated pieces of a log may overlap.
         ([], 10.01, "match"),
     ],
-)
+)  # fmt: skip
 def test_writes(steps: list[tuple[float, Body]], at_s: float, verdict: str) -> None:
     scene_: list[tuple[float, Body]] = [
         *start(), (10, added("a")), (10.01, QOSCgroupsUpdated()), (11, began("c-a", "a")),

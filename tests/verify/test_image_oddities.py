@@ -22,16 +22,11 @@ NUMBER = st.one_of(st.integers(-5, 120), st.integers(-(2**63), 2**63 - 1))
 MAYBE = st.one_of(st.none(), NUMBER)
 IMAGE = st.sampled_from(["a", "b", "c", "sha256:", ""])
 TEXT = st.sampled_from(
-    [
-        "",
-        "invalid capacity 0 on image filesystem",
-        "failed to get image stats",
-        "wanted to free 5 bytes, but freed 3 bytes space with errors in image deletion: x",
-        "failed to garbage collect required amount of images. Wanted to free 9 bytes, but freed "
-        "1 bytes",
-        "what is this",
-    ]
-)
+    ["", "invalid capacity 0 on image filesystem", "failed to get image stats",
+     "wanted to free 5 bytes, but freed 3 bytes space with errors in image deletion: x",
+     "failed to garbage collect required amount of images. Wanted to free 9 bytes, but freed 1 "
+     "bytes", "what is this"]
+)  # fmt: skip
 ODD_VALUE: st.SearchStrategy[Any] = st.sampled_from(
     [None, 5, 4, 100, -1, "10s", "0s", "1h", "", [], {}, {"imagefs.available": "5%"}, True, 2.5]
 )
@@ -52,29 +47,14 @@ BODY: st.SearchStrategy[Body] = st.one_of(
     ),
     st.builds(ImagesDetected, images=st.lists(LISTED, max_size=4).map(tuple)),
     st.builds(ImageFsObserved, capacity_bytes=MAYBE, available_bytes=MAYBE),
-    st.builds(
-        GarbageCollectionStarted,
-        usage_percent=NUMBER,
-        high_threshold_percent=NUMBER,
-        low_threshold_percent=NUMBER,
-        bytes_to_free=NUMBER,
-    ),
-    st.builds(
-        ImageDeleted,
-        image_id=IMAGE,
-        size_bytes=MAYBE,
-        pass_=st.sampled_from(["space", "age", "all", None]),
-    ),
-    st.builds(
-        GarbageCollected,
-        usage_percent=MAYBE,
-        bytes_to_free=MAYBE,
-        bytes_freed=MAYBE,
-        images_removed=NUMBER,
-        outcome=st.sampled_from(["below_threshold", "freed", "failed"]),
-        error=TEXT,
-    ),
-)
+    st.builds(GarbageCollectionStarted, usage_percent=NUMBER, high_threshold_percent=NUMBER,
+              low_threshold_percent=NUMBER, bytes_to_free=NUMBER),
+    st.builds(ImageDeleted, image_id=IMAGE, size_bytes=MAYBE,
+              pass_=st.sampled_from(["space", "age", "all", None])),
+    st.builds(GarbageCollected, usage_percent=MAYBE, bytes_to_free=MAYBE, bytes_freed=MAYBE,
+              images_removed=NUMBER,
+              outcome=st.sampled_from(["below_threshold", "freed", "failed"]), error=TEXT),
+)  # fmt: skip
 
 
 @settings(max_examples=300, deadline=None)

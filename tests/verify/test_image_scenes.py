@@ -152,23 +152,14 @@ def test_the_loop_waits() -> None:
     [
         ([(0.0, kubelet(None)), (0.1, settings())], None, "the kubelet's version"),
         ([(0.0, kubelet("1.99.0")), (0.1, settings())], None, "the rules of kubelet 1.99.0"),
-        (
-            [(0.0, kubelet()), (0.1, settings(imageGCHighThresholdPercent=None))],
-            {"GarbageCollectionStarted"},
-            "the setting imageGCHighThresholdPercent",
-        ),
-        (
-            [(0.0, kubelet()), (0.1, settings(imageMinimumGCAge="soon"))],
-            {"ImageDeleted"},
-            "the setting imageMinimumGCAge",
-        ),
-        (
-            [(0.0, kubelet()), (0.1, settings(imageMaximumGCAge=None))],
-            {"ImageDeleted"},
-            "the setting imageMaximumGCAge",
-        ),
+        ([(0.0, kubelet()), (0.1, settings(imageGCHighThresholdPercent=None))],
+         {"GarbageCollectionStarted"}, "the setting imageGCHighThresholdPercent"),
+        ([(0.0, kubelet()), (0.1, settings(imageMinimumGCAge="soon"))], {"ImageDeleted"},
+         "the setting imageMinimumGCAge"),
+        ([(0.0, kubelet()), (0.1, settings(imageMaximumGCAge=None))], {"ImageDeleted"},
+         "the setting imageMaximumGCAge"),
     ],
-)
+)  # fmt: skip
 def test_missing_rules_and_settings(
     begin: list[Step], kinds: set[str] | None, missing: str
 ) -> None:

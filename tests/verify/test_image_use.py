@@ -41,24 +41,15 @@ def verdict_of(*steps: tuple[float, Body], **changes: Any) -> tuple[str, str]:  
         ([(60, started()), (61, deleted("a")), (90, listed("a"))], "impossible", "ns/p/c ran on"),
         ([(30, listed("a")), (60, started()), (61, deleted("a"))], "unverifiable", "detect pass"),
         ([(60, started()), (61, deleted("a")), (90, listed("b"))], "unverifiable", "detect pass"),
-        (
-            [(60, started(amount=5)), (61, deleted("b", size=6)), (62, deleted("a"))],
-            "impossible",
-            "6 of 5 bytes had been freed before its turn",
-        ),
-        (
-            [(60, started(amount=7)), (61, deleted("b", size=6)), (62, deleted("a"))],
-            "unverifiable",
-            "detect pass",
-        ),
+        ([(60, started(amount=5)), (61, deleted("b", size=6)), (62, deleted("a"))], "impossible",
+         "6 of 5 bytes had been freed before its turn"),
+        ([(60, started(amount=7)), (61, deleted("b", size=6)), (62, deleted("a"))], "unverifiable",
+         "detect pass"),
         ([(60, signal(4)), (61, deleted("a", "all"))], "unverifiable", "detect pass"),
-        (
-            [(60, signal(4)), (61, deleted("a", "all")), (90, listed("a"))],
-            "impossible",
-            "it is in use: container ns/p/c ran on it",
-        ),
+        ([(60, signal(4)), (61, deleted("a", "all")), (90, listed("a"))], "impossible",
+         "it is in use: container ns/p/c ran on it"),
     ],
-)
+)  # fmt: skip
 def test_space_and_unused(steps: list[tuple[float, Body]], verdict: str, reported: str) -> None:
     found = verdict_of(*steps)
     assert found[0] == verdict

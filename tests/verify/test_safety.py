@@ -170,14 +170,10 @@ def test_a_split_that_counts_no_more() -> None:
 
 STARTED = CpuManagerStarted(policy="static", reserved_cpu_set="0-1", default_cpu_set="0-7")
 TWICE: dict[str, Any] = {
-    "containerStatuses": [
-        {
-            "name": "app",
-            "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
-            "lastState": {"terminated": {"finishedAt": "2026-01-01T00:01:00Z"}},
-        }
-    ]
-}
+    "containerStatuses": [{"name": "app",
+                           "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+                           "lastState": {"terminated": {"finishedAt": "2026-01-01T00:01:00Z"}}}]
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(

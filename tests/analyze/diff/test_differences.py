@@ -46,13 +46,9 @@ def life(uid: str, container_id: str, start_s: int) -> History:
         (0, PodListed(**pod, spec={}, status=status, listed_by="kubelet")),
         (1, ContainerStarted(**pod, container="app", container_id=container_id)),
         (2, PodAdmitted(**pod)),
-        (
-            3,
-            ContainerKilled(
-                **pod, container="app", container_id=container_id, reason="liveness_probe",
-                message=f"Container {container_id} of {uid} failed", grace_period_s=30,
-            ),
-        ),
+        (3,
+         ContainerKilled(**pod, container="app", container_id=container_id, reason="liveness_probe",
+                         message=f"Container {container_id} of {uid} failed", grace_period_s=30)),
         (4, CgroupRemoved(cgroup=path, pod_uid=uid)),
         start_s=start_s,
     )  # fmt: skip

@@ -368,30 +368,18 @@ def test_pods_that_one_cause_keeps_from_starting_are_one_headline(tmp_path: Path
         later = START_NS + 89 * NS_PER_S
         story.records[-1] = msgspec.structs.replace(story.records[-1], ts_ns=later)
     assert sorted(_told(_found(tmp_path, story)), key=lambda each: (-each[0], each[1])) == [
-        (
-            4,
-            "a, b have not started: their configuration is not complete"
-            ' (CreateContainerConfigError: secret "db" not found), 14 tries',
-            "pod/default/a",
-        ),
-        (
-            4,
-            "default/gone had not started when it was ended after 1m30s: its sandbox could not be "
-            "made (CreatePodSandboxError)",
-            "pod/default/gone",
-        ),
-        (
-            4,
-            "default/web has not started: its image reg/web:1.4 cannot be pulled"
-            " (ImagePullBackOff: not found), 14 tries",
-            "pod/default/web",
-        ),
-        (
-            2,
-            "default/slow waited 1m24s for its volume v (FailedMount: timed out)",
-            "pod/default/slow",
-        ),
-    ]
+        (4,
+         "a, b have not started: their configuration is not complete"
+         ' (CreateContainerConfigError: secret "db" not found), 14 tries', "pod/default/a"),
+        (4,
+         "default/gone had not started when it was ended after 1m30s: its sandbox could not be "
+         "made (CreatePodSandboxError)", "pod/default/gone"),
+        (4,
+         "default/web has not started: its image reg/web:1.4 cannot be pulled (ImagePullBackOff: "
+         "not found), 14 tries", "pod/default/web"),
+        (2, "default/slow waited 1m24s for its volume v (FailedMount: timed out)",
+         "pod/default/slow"),
+    ]  # fmt: skip
 
 
 def test_a_container_that_a_probe_or_the_kernel_kills_does_not_crash_besides(
@@ -403,14 +391,9 @@ def test_a_container_that_a_probe_or_the_kernel_kills_does_not_crash_besides(
         container = of(pod, "app")
         if pod == "probed":
             story.add(
-                ContainerKilled(
-                    **container,
-                    container_id="c",
-                    reason="liveness_probe",
-                    message=None,
-                    grace_period_s=None,
-                )
-            )
+                ContainerKilled(**container, container_id="c", reason="liveness_probe",
+                                message=None, grace_period_s=None)
+            )  # fmt: skip
         if pod == "eater":
             story.add(ProcessKilled(**container, container_id="d", reason="container_limit"))
             story.add(ContainerDied(**container, container_id="d", sandbox=False, exit_code=137))
@@ -598,16 +581,9 @@ def test_a_start_or_a_shutdown_tells_why_the_node_was_not_ready(tmp_path: Path) 
     story.add(ShutdownProgressed(step="detected"))
     _ready(story, "False", "node is shutting down", 5)
     story.add(
-        KubernetesEvent(
-            object_kind="Node",
-            namespace="",
-            pod="node-a",
-            pod_uid=None,
-            type="Warning",
-            reason="Rebooted",
-            message="Node node-a has been rebooted",
-        )
-    )
+        KubernetesEvent(object_kind="Node", namespace="", pod="node-a", pod_uid=None,
+                        type="Warning", reason="Rebooted", message="Node node-a has been rebooted")
+    )  # fmt: skip
     assert [each.text for each in _found(tmp_path, story)] == [
         "the node was shut down",
         "the node was rebooted",
@@ -638,26 +614,17 @@ def test_what_was_short_and_nobody_had_to_go(tmp_path: Path) -> None:
         (1, "default/crit was to be evicted 2× and was spared: it is critical", "pod/default/crit"),
         (2, "default/a: a resize waits until it fits (cpu does not fit)", "pod/default/a"),
         (2, "default/b: a resize can never fit (cpu does not fit)", "pod/default/b"),
-        (
-            2,
-            "ephemeral-storage was short: all in rank were spared as critical (default/crit)",
-            "node",
-        ),
-        (
-            2,
-            "inodes was short, and a pod had to go: first in rank default/crit; "
-            "no more is recorded",
-            "node",
-        ),
+        (2, "ephemeral-storage was short: all in rank were spared as critical (default/crit)",
+         "node"),
+        (2,
+         "inodes was short, and a pod had to go: first in rank default/crit; no more is recorded",
+         "node"),
         (2, "memory was short 2×, and no pod could go", "node"),
         (2, "memory was short; deleting unused images and containers was enough", "node"),
-        (
-            2,
-            "pids was short, and a pod had to go: next in rank default/next; no more is recorded",
-            "node",
-        ),
+        (2, "pids was short, and a pod had to go: next in rank default/next; no more is recorded",
+         "node"),
         (2, "something was short, and which pod had to go is not recorded", "node"),
-    ]
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -32,40 +32,20 @@ CASES: dict[str, tuple[list[Body], list[int | None]]] = {
     "held": ([allocated()], [None]),
     "released": ([allocated(), DevicesReleased(pod_uid="u")], [2]),
     "the end of the pod alone is no release": ([allocated(), terminated()], [None]),
-    "the device manager's word counts": (
-        [allocated(), terminated(), DevicesReleased(pod_uid="u")],
-        [3],
-    ),
-    "the first release counts": (
-        [allocated(), DevicesReleased(pod_uid="u"), DevicesReleased(pod_uid="u")],
-        [2],
-    ),
-    "a release before the allocation does not": (
-        [DevicesReleased(pod_uid="u"), allocated()],
-        [None],
-    ),
-    "the same pod again": (
-        [allocated(), DevicesReleased(pod_uid="u"), allocated(), DevicesReleased(pod_uid="u")],
-        [2, 4],
-    ),
+    "the device manager's word counts": ([allocated(), terminated(), DevicesReleased(pod_uid="u")],
+                                         [3]),
+    "the first release counts": ([allocated(), DevicesReleased(pod_uid="u"),
+                                  DevicesReleased(pod_uid="u")], [2]),
+    "a release before the allocation does not": ([DevicesReleased(pod_uid="u"), allocated()],
+                                                 [None]),
+    "the same pod again": ([allocated(), DevicesReleased(pod_uid="u"), allocated(),
+                            DevicesReleased(pod_uid="u")], [2, 4]),
     "another pod's": ([allocated(), DevicesReleased(pod_uid="v")], [None]),
-    "one container's": (
-        [
-            allocated(container="a"),
-            allocated(container="b"),
-            DevicesReleased(pod_uid="u", container="a"),
-        ],
-        [3, None],
-    ),
-    "one resource's": (
-        [
-            allocated(resource="x"),
-            allocated(resource="y"),
-            DevicesReleased(pod_uid="u", container="c", resource="y"),
-        ],
-        [None, 3],
-    ),
-}
+    "one container's": ([allocated(container="a"), allocated(container="b"),
+                         DevicesReleased(pod_uid="u", container="a")], [3, None]),
+    "one resource's": ([allocated(resource="x"), allocated(resource="y"),
+                        DevicesReleased(pod_uid="u", container="c", resource="y")], [None, 3]),
+}  # fmt: skip
 
 
 ENDS: dict[str, tuple[list[Body], list[int | None]]] = {

@@ -103,31 +103,17 @@ def test_every_kind_has_a_template_over_its_own_fields() -> None:
 @pytest.mark.parametrize(
     ("kind", "body", "summary"),
     [
-        (
-            "devicemanager.DevicesAllocated",
-            {"device_ids": ["a", "b"], "resource": "x/gpu"},
-            "got a, b of x/gpu",
-        ),
-        (
-            "prober.ProbeExecuted",
-            {"probe_type": "liveness", "result": "failure", "output": "no\n  file"},
-            "liveness failure: no file",
-        ),
-        (
-            "prober.ProbeExecuted",
-            {"probe_type": "liveness", "result": "success", "output": None},
-            "liveness success",
-        ),
-        (
-            "devicemanager.DevicesReported",
-            {"resource": "x/gpu", "healthy": 3, "total": 4},
-            "x/gpu: devices reported, 3 of 4 healthy",
-        ),
-        (
-            "devicemanager.DevicesReported",
-            {"resource": "x/gpu", "healthy": None, "total": None},
-            "x/gpu: devices reported",
-        ),
+        ("devicemanager.DevicesAllocated", {"device_ids": ["a", "b"], "resource": "x/gpu"},
+         "got a, b of x/gpu"),
+        ("prober.ProbeExecuted",
+         {"probe_type": "liveness", "result": "failure", "output": "no\n  file"},
+         "liveness failure: no file"),
+        ("prober.ProbeExecuted", {"probe_type": "liveness", "result": "success", "output": None},
+         "liveness success"),
+        ("devicemanager.DevicesReported", {"resource": "x/gpu", "healthy": 3, "total": 4},
+         "x/gpu: devices reported, 3 of 4 healthy"),
+        ("devicemanager.DevicesReported", {"resource": "x/gpu", "healthy": None, "total": None},
+         "x/gpu: devices reported"),
         ("images.ImagesDetected", {"images": [{}, {}]}, "2 images listed"),
         ("images.ImageDeleted", {"image_id": "i", "size_bytes": None}, "i deleted"),
         ("lifecycle.ContainerDied", {"exit_code": None}, "container died"),
@@ -137,7 +123,7 @@ def test_every_kind_has_a_template_over_its_own_fields() -> None:
         ("lifecycle.RestartBackedOff", {"back_off_s": None}, "restart put off for ? s"),
         ("unknown.Kind", {}, ""),
     ],
-)
+)  # fmt: skip
 def test_summary(kind: str, body: dict[str, object], summary: str) -> None:
     assert summary_of(kind, body) == summary
 

@@ -19,46 +19,30 @@ def finding(seq: int, kind: str, subject: str) -> Finding:
 @pytest.mark.parametrize(
     ("changed", "others"),
     [
-        (
-            ("lifecycle.PodAdmitted", "pod/d/a"),
-            {
-                ("lifecycle.PodAdmitted", "pod/d/b"): True,
-                ("devicemanager.DevicesAllocated", "container/d/b/c"): True,
-                ("topologymanager.AffinityDecided", "container/d/none/c"): False,
-                ("prober.ProbeTransitioned", "container/d/a/c"): True,
-                ("prober.ProbeTransitioned", "container/d/b/c"): False,
-                ("images.ImageDeleted", "image/x"): False,
-                ("cgroups.CgroupUpdated", "cgroup/kubepods"): True,
-                ("cgroups.CgroupUpdated", "pod/d/b"): False,
-            },
-        ),
-        (
-            ("prober.ProbeTransitioned", "container/d/a/c"),
-            {
-                ("prober.ProbeTransitioned", "container/d/a/c"): True,
-                ("lifecycle.ContainerKilled", "container/d/a/c"): True,
-                ("lifecycle.ContainerKilled", "container/d/a/other"): False,
-                ("lifecycle.PodAdmitted", "pod/d/b"): False,
-            },
-        ),
-        (
-            ("devicemanager.DevicesReleased", "pod/d/a"),
-            {
-                ("devicemanager.DevicesAllocated", "container/d/b/c"): True,
-                ("topologymanager.AffinityDecided", "container/d/b/c"): True,
-                ("lifecycle.PodAdmitted", "pod/d/b"): False,
-            },
-        ),
-        (
-            ("cgroups.CgroupUpdated", "cgroup/kubepods"),
-            {
-                ("cgroups.CgroupUpdated", "cgroup/kubepods/burstable"): False,
-                ("lifecycle.PodAdmitted", "pod/d/b"): False,
-            },
-        ),
+        (("lifecycle.PodAdmitted", "pod/d/a"),
+         {("lifecycle.PodAdmitted", "pod/d/b"): True,
+          ("devicemanager.DevicesAllocated", "container/d/b/c"): True,
+          ("topologymanager.AffinityDecided", "container/d/none/c"): False,
+          ("prober.ProbeTransitioned", "container/d/a/c"): True,
+          ("prober.ProbeTransitioned", "container/d/b/c"): False,
+          ("images.ImageDeleted", "image/x"): False,
+          ("cgroups.CgroupUpdated", "cgroup/kubepods"): True,
+          ("cgroups.CgroupUpdated", "pod/d/b"): False}),
+        (("prober.ProbeTransitioned", "container/d/a/c"),
+         {("prober.ProbeTransitioned", "container/d/a/c"): True,
+          ("lifecycle.ContainerKilled", "container/d/a/c"): True,
+          ("lifecycle.ContainerKilled", "container/d/a/other"): False,
+          ("lifecycle.PodAdmitted", "pod/d/b"): False}),
+        (("devicemanager.DevicesReleased", "pod/d/a"),
+         {("devicemanager.DevicesAllocated", "container/d/b/c"): True,
+          ("topologymanager.AffinityDecided", "container/d/b/c"): True,
+          ("lifecycle.PodAdmitted", "pod/d/b"): False}),
+        (("cgroups.CgroupUpdated", "cgroup/kubepods"),
+         {("cgroups.CgroupUpdated", "cgroup/kubepods/burstable"): False,
+          ("lifecycle.PodAdmitted", "pod/d/b"): False}),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
-)
+)  # fmt: skip
 def test_reach(changed: tuple[str, str], others: dict[tuple[str, str], bool]) -> None:
     taint = Taint(pods=Pods(claims={"pod/d/none": False}))
     taint.change(finding(7, *changed))

@@ -97,31 +97,22 @@ STATIC = {
     ("setting", "version", "reason"),
     [
         ('reservedMemory=[{"numaNode":0,"limits":{"memory":"2148Mi"}}]', None, ""),
-        (
-            'reservedMemory=[{"numaNode":0,"limits":{"memory":"2Gi"}}]',
-            None,
-            'the total amount "2Gi" of type "memory" is not equal to the value "2148Mi"',
-        ),
+        ('reservedMemory=[{"numaNode":0,"limits":{"memory":"2Gi"}}]', None,
+         'the total amount "2Gi" of type "memory" is not equal to the value "2148Mi"'),
         ("systemReserved.memory=2Gi", None, "is not equal to"),
         ("evictionHard.memory.available=5%", None, ""),
         ('reservedMemory=[{"numaNode":0}]', None, ""),
         ("topologyManagerPolicyOptions.prefer-closest-numa-nodes=true", "1.32.0", ""),
-        (
-            "topologyManagerPolicyOptions.max-allowable-numa-nodes=7",
-            "1.32.0",
-            "should not be less than 8",
-        ),
-        (
-            "topologyManagerPolicyOptions.max-allowable-numa-nodes=9",
-            "1.30.1",
-            'unknown Topology Manager Policy option: "max-allowable-numa-nodes"',
-        ),
+        ("topologyManagerPolicyOptions.max-allowable-numa-nodes=7", "1.32.0",
+         "should not be less than 8"),
+        ("topologyManagerPolicyOptions.max-allowable-numa-nodes=9", "1.30.1",
+         'unknown Topology Manager Policy option: "max-allowable-numa-nodes"'),
         ("topologyManagerPolicyOptions.max-allowable-numa-nodes=9", None, ""),
         ("featureGates.TopologyManagerPolicyOptions=false", "1.32.0", ""),
         ("cpuManagerPolicyOptions.full-pcpus-only=maybe", "1.32.0", "bad value for option"),
         ("cpuManagerPolicyOptions.full-pcpus-only=true", "1.32.0", ""),
     ],
-)
+)  # fmt: skip
 def test_what_managers_do_not_start_with(setting: str, version: str | None, reason: str) -> None:
     recorded: dict[str, Any] = STATIC | {
         "reservedMemory": [{"numaNode": 0, "limits": {"memory": "2148Mi"}}]

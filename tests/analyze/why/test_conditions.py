@@ -68,30 +68,22 @@ def test_not_ready_for_a_while() -> None:
     ("steps", "says"),
     [
         ([(200, ready("False", PLEG))], f"since 1970-01-01T00:20:00Z: PLEG is not healthy {TOLD}"),
-        (
-            [(200, ready("False")), (200, troubled("network_not_ready", "no CNI config", 200))],
-            "not ready since 1970-01-01T00:20:00Z: its network was not ready: no CNI config",
-        ),
+        ([(200, ready("False")), (200, troubled("network_not_ready", "no CNI config", 200))],
+         "not ready since 1970-01-01T00:20:00Z: its network was not ready: no CNI config"),
         (
             [(t, ready(status, "disk")) for t, status in ((200, "False"), (210, "True"))]
             + [(300, ready("Unknown", "Kubelet stopped posting node status."))],
             "not ready 2 times, last since 1970-01-01T00:21:40Z: Kubelet stopped posting",
         ),
-        (
-            [(200, troubled("registration_failed", 'nodes "n" is forbidden', 200, count=613))],
-            "the node cannot be registered since 1970-01-01T00:20:00Z, said 613 times: nodes",
-        ),
-        (
-            [(200, troubled("pleg_unhealthy", PLEG.strip("[]"), 200))],
-            "PLEG is not healthy since 1970-01-01T00:20:00Z: last active 3m1s before",
-        ),
-        (
-            [(200, troubled("pleg_unhealthy", active("2562047h47m16.854775807s"), 200))],
-            "PLEG is not healthy since 1970-01-01T00:20:00Z: never active so far",
-        ),
+        ([(200, troubled("registration_failed", 'nodes "n" is forbidden', 200, count=613))],
+         "the node cannot be registered since 1970-01-01T00:20:00Z, said 613 times: nodes"),
+        ([(200, troubled("pleg_unhealthy", PLEG.strip("[]"), 200))],
+         "PLEG is not healthy since 1970-01-01T00:20:00Z: last active 3m1s before"),
+        ([(200, troubled("pleg_unhealthy", active("2562047h47m16.854775807s"), 200))],
+         "PLEG is not healthy since 1970-01-01T00:20:00Z: never active so far"),
         ([(200, troubled("pleg_unhealthy", active("1x"), 200))], f": {active('1x')}"),
     ],
-)
+)  # fmt: skip
 def test_what_keeps_a_node_from_being_ready(steps: list[tuple[float, Body]], says: str) -> None:
     assert says in answer((0, BEGAN), *steps).headline.partition("kubelet process")[0]
 

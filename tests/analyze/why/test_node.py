@@ -97,26 +97,18 @@ LONG = KubeletExited(pid=7, reason="error", message="Failed to start: " + "very 
 @pytest.mark.parametrize(
     ("bodies", "says"),
     [
-        (
-            [LONG, _began(8), _reports("DiskPressure")],
-            "node node-t: kubelet process 7 died at 1970-01-01T00:16:41Z: very very ",
-        ),
-        (
-            [LONG, _began(8), _ended("fatal", 8)],
-            "node node-t: the kubelet died 2 times between 1970-01-01T00:16:41Z and 00:16:43Z: no "
-            "cgroup v1; process 8 died at 1970-01-01T00:16:43Z",
-        ),
-        (
-            [OOM, _began(8, from_start=False)],
-            "node node-t: kubelet process 7 died at 1970-01-01T00:16:41Z: killed by the kernel's "
-            "OOM killer; process 8 first seen at 1970-01-01T00:16:42Z.",
-        ),
-        (
-            [_ended("stopped"), _began(8)],
-            "node node-t: kubelet process 8 (1.30.14) started at 1970-01-01T00:16:42Z",
-        ),
+        ([LONG, _began(8), _reports("DiskPressure")],
+         "node node-t: kubelet process 7 died at 1970-01-01T00:16:41Z: very very "),
+        ([LONG, _began(8), _ended("fatal", 8)],
+         "node node-t: the kubelet died 2 times between 1970-01-01T00:16:41Z and 00:16:43Z: no "
+         "cgroup v1; process 8 died at 1970-01-01T00:16:43Z"),
+        ([OOM, _began(8, from_start=False)],
+         "node node-t: kubelet process 7 died at 1970-01-01T00:16:41Z: killed by the kernel's OOM "
+         "killer; process 8 first seen at 1970-01-01T00:16:42Z."),
+        ([_ended("stopped"), _began(8)],
+         "node node-t: kubelet process 8 (1.30.14) started at 1970-01-01T00:16:42Z"),
     ],
-)
+)  # fmt: skip
 def test_the_headline_names_deaths(bodies: list[Body], says: str) -> None:
     """Whatever else there is, and however much the process had said."""
     answer = _answer(_began(7), *bodies)

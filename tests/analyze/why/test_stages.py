@@ -147,22 +147,14 @@ def test_a_wait_that_is_over() -> None:
     [
         ([started(), failed("volumes", "FailedMount", "x", about="d")], "is not synchronized"),
         ([failed("image", "ErrImagePull", "x"), started()], "waited 1s for its image"),
-        (
-            [
-                failed("image", "ErrImagePull", "x"),
-                PodTerminating(**POD, reason="deleted", grace_period_s=30),
-            ],
-            "app did not start before it was stopped",
-        ),
-        (
-            [
-                PodResized(**POD, outcome="allocated"),
-                PodResized(**POD, outcome="deferred", reason="OutOfcpu"),
-            ],
-            "had its resize in place deferred (OutOfcpu)",
-        ),
+        ([failed("image", "ErrImagePull", "x"),
+          PodTerminating(**POD, reason="deleted", grace_period_s=30)],
+         "app did not start before it was stopped"),
+        ([PodResized(**POD, outcome="allocated"),
+          PodResized(**POD, outcome="deferred", reason="OutOfcpu")],
+         "had its resize in place deferred (OutOfcpu)"),
     ],
-)
+)  # fmt: skip
 def test_how_a_stage_or_a_resize_ends(bodies: list[Body], says: str) -> None:
     """Nobody who runs has not started, and nobody who was resized was refused."""
     found = answer(PodAdmitted(**POD), *bodies)
@@ -271,63 +263,35 @@ def test_a_shutdown_leads_and_not_the_removal_after_it() -> None:
 @pytest.mark.parametrize(
     ("message", "about", "cause"),
     [
-        (
-            "rpc error: code = NotFound desc = failed to pull and unpack image "
-            '"reg/web:1": failed to resolve reference "reg/web:1": reg/web:1: not found',
-            "reg/web:1",
-            "not found",
-        ),
-        (
-            'MountVolume.SetUp failed for volume "data" : secret "tls" not found',
-            "data",
-            'secret "tls" not found',
-        ),
-        (
-            "failed to create containerd task: failed to create shim task: exec: "
-            '"run": executable file not found in $PATH: unknown',
-            None,
-            'exec: "run": executable file not found in $PATH',
-        ),
-        (
-            'MountVolume.SetUp failed for volume "nfs" : mount failed: exit status 32\nMounting '
-            "command: mount\nMounting arguments: -t nfs 10.0.0.5:/x /var/lib/x\nOutput: mount.nfs: "
-            "access denied by server while mounting 10.0.0.5:/x\n",
-            "nfs",
-            "mount.nfs: access denied by server while mounting 10.0.0.5:/x",
-        ),
-        (
-            "rpc error: code = Internal desc = volume(a#b) mount //x.example/y on /lib/z failed "
-            "with mount failed: exit status 32",
-            None,
-            "mount failed: exit status 32",
-        ),
-        (
-            "back-off 5m0s restarting failed container=app pod=web_prod(u-1)",
-            None,
-            "back-off 5m0s after it failed",
-        ),
-        (
-            "Back-off restarting failed container app in pod web_prod(u-1)",
-            None,
-            "back-off after it failed",
-        ),
-        (
-            "pull access denied for web, repository does not exist or may require 'docker login': "
-            "denied: requested access to the resource is denied",
-            "web",
-            "pull access denied, repository does not exist or may require 'docker login'",
-        ),
-        (
-            'failed to pull and unpack image "x/web:1": failed to resolve reference "x/web:1": '
-            "pull access denied, repository does not exist or may require authorization: server "
-            "message: insufficient_scope: authorization failed",
-            "x/web:1",
-            "pull access denied, repository does not exist or may require authorization",
-        ),
+        ("rpc error: code = NotFound desc = failed to pull and unpack image "
+         '"reg/web:1": failed to resolve reference "reg/web:1": reg/web:1: not found', "reg/web:1",
+         "not found"),
+        ('MountVolume.SetUp failed for volume "data" : secret "tls" not found', "data",
+         'secret "tls" not found'),
+        ("failed to create containerd task: failed to create shim task: exec: "
+         '"run": executable file not found in $PATH: unknown', None,
+         'exec: "run": executable file not found in $PATH'),
+        ('MountVolume.SetUp failed for volume "nfs" : mount failed: exit status 32\nMounting '
+         "command: mount\nMounting arguments: -t nfs 10.0.0.5:/x /var/lib/x\nOutput: mount.nfs: "
+         "access denied by server while mounting 10.0.0.5:/x\n", "nfs",
+         "mount.nfs: access denied by server while mounting 10.0.0.5:/x"),
+        ("rpc error: code = Internal desc = volume(a#b) mount //x.example/y on /lib/z failed with "
+         "mount failed: exit status 32", None, "mount failed: exit status 32"),
+        ("back-off 5m0s restarting failed container=app pod=web_prod(u-1)", None,
+         "back-off 5m0s after it failed"),
+        ("Back-off restarting failed container app in pod web_prod(u-1)", None,
+         "back-off after it failed"),
+        ("pull access denied for web, repository does not exist or may require 'docker login': "
+         "denied: requested access to the resource is denied", "web",
+         "pull access denied, repository does not exist or may require 'docker login'"),
+        ('failed to pull and unpack image "x/web:1": failed to resolve reference "x/web:1": '
+         "pull access denied, repository does not exist or may require authorization: server "
+         "message: insufficient_scope: authorization failed", "x/web:1",
+         "pull access denied, repository does not exist or may require authorization"),
         ("failed to create it", None, "failed to create it"),
         ("", None, ""),
     ],
-)
+)  # fmt: skip
 def test_the_cause_stands_at_the_end(message: str, about: str | None, cause: str) -> None:
     """Without the layers that only wrap it, or name what is named already."""
     assert cause_in(message, about) == cause

@@ -108,16 +108,11 @@ def compare(recorded: Iterable[Record], simulated: Iterable[Record]) -> list[Com
             one = left[number] if number < len(left) else None
             two = right[number] if number < len(right) else None
             kinds.setdefault(kind, []).append(
-                Pair(
-                    kind=kind,
-                    subject=subject,
-                    number=number + 1,
-                    recorded_ns=one[0] if one else None,
-                    simulated_ns=two[0] if two else None,
-                    fields=_differing(one[1], two[1]) if one and two else {},
-                    apart_ns=two[0] - one[0] if one and two else 0,
-                )
-            )
+                Pair(kind=kind, subject=subject, number=number + 1,
+                     recorded_ns=one[0] if one else None, simulated_ns=two[0] if two else None,
+                     fields=_differing(one[1], two[1]) if one and two else {},
+                     apart_ns=two[0] - one[0] if one and two else 0)
+            )  # fmt: skip
     return [Compared(kind, pairs) for kind, pairs in sorted(kinds.items())]
 
 

@@ -81,25 +81,15 @@ def planned(
     digits = name.encode().hex().rjust(20, "0")
     return PlannedPod(
         place=f"pods.{name}",
-        manifest={
-            "metadata": {
-                "name": name,
-                "namespace": "default",
-                "uid": f"{digits[:8]}-0000-4000-8000-{digits[8:]}",
-            },
-            "spec": {
-                "restartPolicy": "Always",
-                "terminationGracePeriodSeconds": 5,
-                "priority": 0,
-                **spec,
-                "containers": list(containers) or [container()],
-            },
-        },
+        manifest={"metadata": {"name": name, "namespace": "default",
+                               "uid": f"{digits[:8]}-0000-4000-8000-{digits[8:]}"},
+                  "spec": {"restartPolicy": "Always", "terminationGracePeriodSeconds": 5,
+                           "priority": 0, **spec, "containers": list(containers) or [container()]}},
         source=source,
         arrives_ns=int(at_s * NS_PER_S),
         deleted_ns=None if deleted_s is None else int(deleted_s * NS_PER_S),
         scripts=scripts or {},
-    )
+    )  # fmt: skip
 
 
 def plan(

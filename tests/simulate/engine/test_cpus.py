@@ -28,18 +28,14 @@ PODS: tuple[PlannedPod, ...] = (
     planned("a", asks(4), at_s=10),
     planned("b", asks(2), asks(2, "more"), at_s=15),
     planned("c", asks("1500m"), at_s=20),
-    planned(
-        "sidecar",
-        asks(4),
-        at_s=25,
-        initContainers=[asks(6, "prepare"), asks(2, "beside", restartPolicy="Always")],
-        scripts={"prepare": ContainerScript(exits=(ExitStep(after_ns=S, code=0),))},
-    ),
+    planned("sidecar", asks(4), at_s=25,
+            initContainers=[asks(6, "prepare"), asks(2, "beside", restartPolicy="Always")],
+            scripts={"prepare": ContainerScript(exits=(ExitStep(after_ns=S, code=0),))}),
     planned("e", asks(2), at_s=30, deleted_s=60),
     planned("f", asks(4), at_s=80),
     planned("g", asks(1), at_s=90),
     planned("h", asks(9), at_s=100),
-)
+)  # fmt: skip
 
 
 def machine(*options: str, version: str = "1.36.2", **settings: Any) -> list[Record]:  # noqa: ANN401
@@ -165,19 +161,10 @@ def test_a_kubelet_that_refuses_its_state_file() -> None:
     made = plan(
         planned("a", asks(2)),
         settings={"cpuManagerPolicy": "static"},
-        kubelet_restarts=(
-            KubeletRestart(
-                at_ns=60 * S,
-                down_ns=5 * S,
-                kubelet_version="1.36.2",
-                settings={
-                    **plan().settings,
-                    "cpuManagerPolicy": "static",
-                    "cpuManagerPolicyOptions": {STRICT: "true"},
-                },
-            ),
-        ),
-    )
+        kubelet_restarts=(KubeletRestart(at_ns=60 * S, down_ns=5 * S, kubelet_version="1.36.2",
+                                         settings={**plan().settings, "cpuManagerPolicy": "static",
+                                                   "cpuManagerPolicyOptions": {STRICT: "true"}}),),
+    )  # fmt: skip
     found = records(made)
     (refused,) = of_kind(found, "cpumanager.CpuStateRefused")
     assert "some of strictly reserved cpus" in refused.error

@@ -32,18 +32,14 @@ def asks(mib: int, name: str = "app", **more: Any) -> dict[str, Any]:  # noqa: A
 
 PODS: tuple[PlannedPod, ...] = (
     planned("a", asks(1000), at_s=10),
-    planned(
-        "b",
-        asks(500),
-        at_s=20,
-        initContainers=[asks(1500, "prepare"), asks(200, "beside", restartPolicy="Always")],
-        scripts={"prepare": ContainerScript(exits=(ExitStep(after_ns=S, code=0),))},
-    ),
+    planned("b", asks(500), at_s=20,
+            initContainers=[asks(1500, "prepare"), asks(200, "beside", restartPolicy="Always")],
+            scripts={"prepare": ContainerScript(exits=(ExitStep(after_ns=S, code=0),))}),
     planned("c", asks(2500), at_s=30, deleted_s=60),
     planned("d", asks(1800), at_s=40),
     planned("e", asks(1800), at_s=80),
     planned("f", asks(100), asks(150, "more"), at_s=90),
-)
+)  # fmt: skip
 
 
 def machine(version: str, *pods: PlannedPod, **settings: Any) -> list[Record]:  # noqa: ANN401
@@ -195,14 +191,10 @@ def test_pods_that_are_given_something_as_a_whole(scope: str) -> None:
                            "limits": {"cpu": "6", "memory": "7Gi"}}),
         cpus=8,
         numa=(0, 1),
-        settings={
-            "cpuManagerPolicy": "static",
-            "memoryManagerPolicy": "Static",
-            "reservedMemory": [{"numaNode": 0, "limits": {"memory": "356Mi"}}],
-            "topologyManagerPolicy": "restricted",
-            "topologyManagerScope": scope,
-            "featureGates": {"PodLevelResourceManagers": True},
-        },
+        settings={"cpuManagerPolicy": "static", "memoryManagerPolicy": "Static",
+                  "reservedMemory": [{"numaNode": 0, "limits": {"memory": "356Mi"}}],
+                  "topologyManagerPolicy": "restricted", "topologyManagerScope": scope,
+                  "featureGates": {"PodLevelResourceManagers": True}},
         kubelet_restarts=(KubeletRestart(at_ns=100 * S, down_ns=5 * S),),
     )  # fmt: skip
     found = list(Sim(made).run())

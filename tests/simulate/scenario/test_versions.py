@@ -112,27 +112,17 @@ def spec_of(tmp_path: Path, version: str, resources: str, more: str = "") -> dic
     ("version", "resources", "found"),
     [
         # Requests are the containers' where they have some, else the limits.
-        (
-            "1.36.2",
-            "{limits: {cpu: 4, memory: 1Gi}}",
-            {
-                "limits": {"cpu": "4", "memory": "1Gi", "hugepages-2Mi": "4Mi"},
-                "requests": {"cpu": "2", "memory": "128Mi", "hugepages-2Mi": "4Mi"},
-            },
-        ),
+        ("1.36.2", "{limits: {cpu: 4, memory: 1Gi}}",
+         {"limits": {"cpu": "4", "memory": "1Gi", "hugepages-2Mi": "4Mi"},
+          "requests": {"cpu": "2", "memory": "128Mi", "hugepages-2Mi": "4Mi"}}),
         # Requests alone stay as they are; huge pages have a limit, so all get requests.
-        (
-            "1.34.0",
-            "{requests: {cpu: 3}}",
-            {
-                "limits": {"hugepages-2Mi": "4Mi"},
-                "requests": {"cpu": "3", "memory": "128Mi", "hugepages-2Mi": "4Mi"},
-            },
-        ),
+        ("1.34.0", "{requests: {cpu: 3}}",
+         {"limits": {"hugepages-2Mi": "4Mi"},
+          "requests": {"cpu": "3", "memory": "128Mi", "hugepages-2Mi": "4Mi"}}),
         ("1.33.0", "{limits: {cpu: 4}}", None),
         ("1.20.2", "{limits: {cpu: 4}}", None),
     ],
-)
+)  # fmt: skip
 def test_resources_of_a_pod_as_a_whole(
     tmp_path: Path, version: str, resources: str, found: object
 ) -> None:
