@@ -7,7 +7,7 @@ import pytest
 from kubeledger.model.bodies.devicemanager import NO_HINTS
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import DeviceScript, KubeletRestart, PluginScript, PluginStep
-from tests.simulate.engine.scenes import VERSIONS, container, of_kind, planned, run
+from tests.simulate.engine.scenes import container, of_kind, planned, run
 
 S = NS_PER_S
 GPU = "example.com/gpu"
@@ -24,7 +24,6 @@ def gpus(*steps: PluginStep, **more: Any) -> PluginScript:  # noqa: ANN401 # any
     return PluginScript(resource=GPU, devices=devices, steps=(first, *steps), **more)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_devices_are_granted_released_and_refused(version: str) -> None:
     found = run(
         planned("a", asks(3), at_s=30, deleted_s=60),
@@ -47,7 +46,6 @@ def test_a_refused_pod_that_held_nothing_is_not_released() -> None:
     assert of_kind(found, "devicemanager.DevicesReleased") == []
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("scope", ["container", "pod"])
 @pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "single-numa-node"])
 def test_policies_align(version: str, policy: str, scope: str) -> None:
@@ -68,7 +66,6 @@ def test_policies_align(version: str, policy: str, scope: str) -> None:
     assert {b.container for b in hints} == ({None if scope == "pod" else "app"} if hints else set())
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("policy", ["restricted", "single-numa-node"])
 def test_a_refusal_at_hints_is_the_device_managers(version: str, policy: str) -> None:
     """Too few devices for any hint: the manager tells how many before the policy refuses."""
@@ -88,7 +85,6 @@ def test_a_refusal_at_hints_is_the_device_managers(version: str, policy: str) ->
     assert [(b.pod, b.reason) for b in rejected] == [("c", "TopologyAffinityError")]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_unhealthy_devices_crashes_and_restarts(version: str) -> None:
     steps = (
         PluginStep(at_ns=60 * S, does="unhealthy", devices=("gpu-3",)),

@@ -29,7 +29,6 @@ from kubeledger.verify import Finding
 from tests.simulate.engine.scenes import (
     GIB,
     IMAGE,
-    VERSIONS,
     container,
     outcomes,
     plan,
@@ -87,7 +86,6 @@ def test_collection_stops_when_enough_is_freed(version: str) -> None:
     assert "freed" in {body.outcome for body in of(found, GarbageCollected)}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_a_disk_that_cannot_be_freed(version: str) -> None:
     scene = plan(
         planned("web"), version=version, minutes=16, images=images(2),
@@ -109,7 +107,6 @@ def test_images_go_for_their_age() -> None:
     assert {body.pass_ for body in of(found, ImageDeleted)} == {"age"}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_detect_passes_begin_with_the_kubelet(version: str) -> None:
     scene = plan(version=version, minutes=12, images=images(1, MIB))
     first = next(r for r in records(scene) if isinstance(r.body, ImagesDetected))
@@ -124,7 +121,6 @@ def test_detect_passes_begin_with_the_kubelet(version: str) -> None:
 
 @pytest.mark.parametrize("driver", ["cgroupfs", "systemd"])
 @pytest.mark.parametrize("cgroup_version", [1, 2])
-@pytest.mark.parametrize("version", VERSIONS)
 def test_cgroups(version: str, cgroup_version: Literal[1, 2], driver: str) -> None:
     """Values of all levels are those that verification decides, in either version and driver."""
     sized = container(requests={"cpu": "300m", "memory": "200Mi"}, limits={"memory": "300Mi"})
@@ -195,7 +191,6 @@ def pressed(
     )
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_memory_pressure(version: str) -> None:
     found = records(pressed(version))
     first = of(found, PodEvicted)[0]
@@ -205,7 +200,6 @@ def test_memory_pressure(version: str) -> None:
     assert ("Threshold quantity: 100Mi" in first.message) is (version == "1.36.2")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_pressure_keeps_best_effort_pods_out(version: str) -> None:
     found = records(pressed(version))
     (refused,) = of(found, PodRejected)
@@ -220,7 +214,6 @@ def eviction_verdicts(found: list[Record]) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_a_soft_threshold_waits(version: str) -> None:
     soft = {
         "evictionSoft": {"memory.available": "2Gi"},
@@ -241,7 +234,6 @@ def test_a_soft_threshold_waits(version: str) -> None:
 
 
 @pytest.mark.parametrize("dedicated", [False, True])
-@pytest.mark.parametrize("version", VERSIONS)
 def test_disk_pressure_reclaims_first(version: str, dedicated: bool) -> None:
     disk = {"image_disk_bytes": 60 * GIB, "image_disk_used_bytes": 5 * GIB} if dedicated else {}
     change = DiskChange(at_ns=200 * NS_PER_S, disk="image", bytes=(22 if dedicated else 50) * GIB)
@@ -266,7 +258,6 @@ def test_disk_pressure_reclaims_first(version: str, dedicated: bool) -> None:
     assert ("containerfs.available" in names) is (version == "1.36.2")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_a_pod_over_its_own_limit(version: str) -> None:
     small = container(limits={"ephemeral-storage": "1Gi"})
     found = run(planned("web", small, scripts=hungry(0, disk=2 * GIB)), version=version)
@@ -277,7 +268,6 @@ def test_a_pod_over_its_own_limit(version: str) -> None:
     assert of(found, PodTerminated)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_critical_pods_stay(version: str) -> None:
     critical = planned(
         "dns", scripts=hungry(8 * GIB), priority=2_000_001_000,

@@ -8,7 +8,7 @@ import pytest
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import ContainerScript, ExitStep, KubeletRestart, ProbeStep
-from tests.simulate.engine.scenes import VERSIONS, container, of_kind, planned, run, tally
+from tests.simulate.engine.scenes import container, of_kind, planned, run, tally
 
 S = NS_PER_S
 CRASHES = ContainerScript(exits=(ExitStep(after_ns=3 * S, code=1),), exits_repeat=True)
@@ -56,7 +56,6 @@ def test_pods_are_synced_as_often_as_is_set(frequency: str, apart_s: tuple[int, 
     clean(found)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_a_pod_starts(version: str) -> None:
     found = run(planned("a", container(requests={"cpu": "500m"})), version=version)
     kinds = [r.kind for r in found if getattr(r.body, "pod", None) == "a"]
@@ -72,7 +71,6 @@ def test_a_pod_starts(version: str) -> None:
     clean(found)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_back_off_doubles_from_the_second_restart_on(version: str) -> None:
     found = run(planned("a", scripts={"app": CRASHES}), version=version, minutes=30)
     held = of_kind(found, "lifecycle.RestartBackedOff")
@@ -95,7 +93,6 @@ def test_a_back_off_ends_on_time_since_1_35_and_late_before() -> None:
     assert gap("1.34.0") >= gap("1.35.0") >= 10
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_an_old_back_off_is_dropped_while_it_holds_back(version: str) -> None:
     """Raised 595 s before its container dies, 300 s are forgotten five seconds later."""
     short, long = ExitStep(after_ns=3 * S, code=1), ExitStep(after_ns=595 * S, code=1)
@@ -163,7 +160,6 @@ def test_a_failed_sidecar_is_restarted_beside_the_app() -> None:
     clean(found)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_a_failed_liveness_probe_kills_and_restarts(version: str) -> None:
     script = ContainerScript(
         stop_ns=99 * S,
@@ -187,7 +183,6 @@ def test_a_failed_liveness_probe_kills_and_restarts(version: str) -> None:
     clean(found)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_jobs_end(version: str) -> None:
     once = ContainerScript(exits=(ExitStep(after_ns=30 * S, code=0),))
     twice = ContainerScript(
@@ -206,7 +201,6 @@ def test_jobs_end(version: str) -> None:
     clean(found)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_init_containers_run_one_after_the_other(version: str) -> None:
     pod = planned("a", initContainers=[container("one"), container("two")])
     found = run(pod, version=version)
@@ -228,7 +222,6 @@ def test_a_sidecar_runs_beside_the_job_and_ends_after_it() -> None:
     clean(found, unverifiable=1)  # no source tells why a sidecar is stopped
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_a_deleted_pod_goes_with_its_grace(version: str) -> None:
     pod = planned("a", deleted_s=60, scripts={"app": ContainerScript(stop_ns=20 * S)})
     found = run(pod, version=version)
@@ -240,7 +233,6 @@ def test_a_deleted_pod_goes_with_its_grace(version: str) -> None:
     clean(found)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_a_full_node_refuses(version: str) -> None:
     pods = [planned(f"p{n}", container(requests={"cpu": "1"})) for n in range(5)]
     found = run(*pods, planned("q", nodeSelector={"a": "b"}), version=version)
@@ -249,7 +241,6 @@ def test_a_full_node_refuses(version: str) -> None:
     clean(found)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_preemption_kills_one_by_one_and_holds_up_the_rest(version: str) -> None:
     pods = [
         planned(
@@ -298,7 +289,6 @@ def test_a_sidecar_gets_what_its_wait_left_of_the_grace() -> None:
     clean(found, unverifiable=3)  # no source tells the grace that it was deleted with
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("fails_s", [35, 600])
 def test_a_victim_that_is_being_killed_already(version: str, fails_s: int) -> None:
     pod = planned(
@@ -319,7 +309,6 @@ def test_a_victim_that_is_being_killed_already(version: str, fails_s: int) -> No
     assert reported == [None if fails_s < 60 else True]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_a_kubelet_restart_admits_again_and_starts_nothing_twice(version: str) -> None:
     found = run(
         planned("a"),
@@ -337,7 +326,6 @@ def test_a_kubelet_restart_admits_again_and_starts_nothing_twice(version: str) -
     clean(found, unverifiable=1)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_after_a_restart_pods_count_once_they_are_handed_over(version: str) -> None:
     """The static pod did not fit beside the API's, which now comes after it and preempts it."""
     found = run(
@@ -368,7 +356,6 @@ def test_an_image_that_is_missing(policy: str, reasons: list[str], started: int)
     clean(found)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_a_static_pod_whose_file_is_gone_counts_no_more(version: str) -> None:
     """Though its container takes its time to end: another has its room at once."""
     slow = ContainerScript(stop_ns=60 * S)
@@ -385,7 +372,6 @@ def test_a_static_pod_whose_file_is_gone_counts_no_more(version: str) -> None:
     assert 35 <= seconds(found, "lifecycle.PodAdmitted", "next")[0] < 36
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_a_pod_whose_file_went_while_no_kubelet_ran_is_killed(version: str) -> None:
     static = planned("static", container(requests={"cpu": "3"}), source="file", deleted_s=125)
     found = run(

@@ -12,7 +12,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.reducer import evolve
 from kubeledger.replay.node.state import NodeState
 from kubeledger.simulate.engine.plan import ContainerScript, KubeletRestart, Plan, ProbeStep
-from tests.simulate.engine.scenes import VERSIONS, container, plan, planned, records, run
+from tests.simulate.engine.scenes import container, plan, planned, records, run
 
 PROBE: dict[str, Any] = {
     "httpGet": {"port": 80},
@@ -84,7 +84,6 @@ def busy(
     )
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_folded_ticks_are_the_ticks(version: str) -> None:
     folded = records(busy(version))
     every = records(busy(version, every_tick=True))
@@ -96,7 +95,6 @@ def test_folded_ticks_are_the_ticks(version: str) -> None:
     assert len(changes) > 6
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_both_lead_to_the_same_state(version: str) -> None:
     states = []
     for every_tick in (False, True):
@@ -161,7 +159,6 @@ def test_a_long_steady_time_is_a_few_records() -> None:
 
 
 @pytest.mark.parametrize("result", ["unknown", "error"])
-@pytest.mark.parametrize("version", VERSIONS)
 def test_other_results(version: str, result: str) -> None:
     script = ContainerScript(probes={"liveness": steps((20, result))})
     scene = plan(
@@ -171,7 +168,6 @@ def test_other_results(version: str, result: str) -> None:
     assert bool(of(found, ContainerKilled)) is (result == "unknown")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_workers_see_a_container_when_it_was_listed(version: str) -> None:
     """What a sync began is not in the pod's status before the next sync, whatever else happens."""
     often = {**PROBE, "periodSeconds": 1, "failureThreshold": 60}

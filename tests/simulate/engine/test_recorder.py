@@ -10,7 +10,7 @@ from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTicksFolded
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import ContainerScript, KubeletRestart, Plan, ProbeStep
 from kubeledger.simulate.engine.sim import Sim
-from tests.simulate.engine.scenes import VERSIONS, container, plan, planned, records
+from tests.simulate.engine.scenes import container, plan, planned, records
 
 PROBE = {"httpGet": {"port": 80}, "periodSeconds": 10, "failureThreshold": 3, "successThreshold": 1}
 
@@ -29,7 +29,6 @@ def events(found: Plan) -> list[KubernetesEvent]:
 
 
 @pytest.mark.parametrize("every_tick", [True, False])
-@pytest.mark.parametrize("version", VERSIONS)
 def test_each_failed_tick_leaves_an_event(version: str, every_tick: bool) -> None:
     """Folded ones leave one with their number; verification agrees."""
     found = records(failing(version, every_tick=every_tick))

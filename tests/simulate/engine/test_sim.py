@@ -6,19 +6,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import KubeletRestart
 from kubeledger.simulate.engine.sim import Sim
 from tests.random_scenarios import random_plan
 from tests.simulate.engine.properties.check import digest
-from tests.simulate.engine.scenes import VERSIONS, plan, planned, records, run, tally
+from tests.simulate.engine.scenes import plan, planned, records, run, tally
 
 S = NS_PER_S
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_a_process_begins_as_a_real_one(version: str) -> None:
     found = run(planned("a"), version=version)
     assert [r.kind for r in found[:3]] == [
