@@ -1,10 +1,6 @@
 """Small histories of probes, kills and restarts."""
 
-from collections.abc import Iterator
 from typing import Any
-
-import msgspec
-import pytest
 
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
@@ -16,7 +12,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodListed,
     RestartBackedOff,
 )
-from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
+from kubeledger.model.bodies.node import SettingsObserved
 from kubeledger.model.bodies.prober import (
     ProbeExecuted,
     ProbeResult,
@@ -25,25 +21,18 @@ from kubeledger.model.bodies.prober import (
     TickResult,
 )
 from kubeledger.model.record import Body, Record
-from kubeledger.verify import Contradiction, Finding, Variant, registry
+from kubeledger.verify import Contradiction, Finding, Variant
 from kubeledger.verify.rules.kills import KillVerifier
 from kubeledger.verify.rules.probes import ProbeVerifier
 from kubeledger.verify.rules.restarts import RestartVerifier
-from tests.verify.histories import outcomes, scene
+from tests.verify.histories import kubelet_of, nothing_but, outcomes, scene, settings_told
 
 Step = tuple[float, Body]
 WHO: dict[str, Any] = {"namespace": "default", "pod": "p", "pod_uid": "u-1"}
 APP: dict[str, Any] = WHO | {"container": "app"}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def alone() -> Iterator[None]:
-    """Only this subject is verified: the recordings are read often here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            registry, "verifiers_for", lambda kinds: (KillVerifier, ProbeVerifier, RestartVerifier)
-        )
-        yield
+alone = nothing_but(KillVerifier, ProbeVerifier, RestartVerifier)
 
 
 def settings(values: dict[str, Any] | None = None) -> SettingsObserved:
@@ -54,17 +43,12 @@ def settings(values: dict[str, Any] | None = None) -> SettingsObserved:
         "--maximum-dead-containers-per-container": "1",
         "--maximum-dead-containers": "-1",
     }
-    return SettingsObserved(
-        settings={
-            name: Setting(value=msgspec.json.encode(value).decode(), source="config")
-            for name, value in (known | (values or {})).items()
-            if value is not None
-        }
-    )
+    given = known | (values or {})
+    return settings_told({name: value for name, value in given.items() if value is not None})
 
 
 def began(version: str | None = "1.36.2", **values: Any) -> list[Step]:  # noqa: ANN401 # any setting
-    start = KubeletStarted(pid=1, kubelet_version=version, version_source="log")
+    start = kubelet_of(version)
     return [(0, start), (0.1, settings(values))]
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from typing import Any
-from unittest.mock import patch
 
 import msgspec
 
@@ -22,12 +21,12 @@ from kubeledger.model.bodies.lifecycle import (
     PodListed,
     PodTerminated,
 )
-from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, Setting, SettingsObserved
+from kubeledger.model.bodies.node import NodeObserved
 from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint, HintsGenerated
 from kubeledger.model.record import Body, Record
 from kubeledger.verify import RECORDED, Contradiction, Finding, Outcome, Variant
 from kubeledger.verify.rules.devices.rule import DeviceVerifier
-from tests.verify.histories import outcomes, scene
+from tests.verify.histories import at_work, kubelet_of, outcomes, scene, settings_told
 
 GPU = "example.com/gpu"
 IDS = ("gpu-0", "gpu-1", "gpu-2", "gpu-3")
@@ -40,7 +39,7 @@ def hint(*nodes: int, preferred: bool = True) -> Hint:
 
 def device_outcomes(records: list[Record], variant: Variant = RECORDED) -> list[Outcome]:
     """All outcomes with no other verifier at work."""
-    with patch("kubeledger.verify.registry.verifiers_for", lambda kinds: (DeviceVerifier,)):
+    with at_work(DeviceVerifier):
         return outcomes(records, variant)
 
 
@@ -73,19 +72,9 @@ class Node:
         return len(self.steps)
 
     def start(self, *, restart: bool = False, from_start: bool = True) -> int:
-        body = KubeletStarted(
-            pid=1,
-            kubelet_version=self.version,
-            version_source="log",
-            restart=restart,
-            from_start=from_start,
-        )
+        body = kubelet_of(self.version, restart=restart, from_start=from_start)
         seq = self.add(body)
-        reported = {
-            name: Setting(value=msgspec.json.encode(value).decode(), source="config")
-            for name, value in self.settings.items()
-        }
-        self.add(SettingsObserved(settings=reported))
+        self.add(settings_told(self.settings))
         return seq
 
     def plugin(self) -> int:

@@ -8,7 +8,7 @@ from kubeledger.model.bodies.devicemanager import AllocationFailed, DevicesRepor
 from kubeledger.model.bodies.eviction import PreemptionFailed
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodResized, PodTerminated
-from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
+from kubeledger.model.bodies.node import NodeObserved
 from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint
 from kubeledger.verify import Contradiction, Finding
 from tests.verify.admission_world import (
@@ -26,6 +26,7 @@ from tests.verify.admission_world import (
     refused,
     start,
 )
+from tests.verify.histories import kubelet_of
 
 OLD, NEW = "1.20.2", "1.36.2"
 NIC, HUGE = "ns.example/nic", "hugepages-2Mi"
@@ -250,8 +251,7 @@ def test_a_status_of_the_refusal_before() -> None:
     """A static pod is refused by each process; a list taken before the next one shows the first."""
     words = short_of("cpu", 2000, 0, 1000)
     status = {"phase": "Failed", "reason": words[0], "message": words[1]}
-    again: Step = (10, KubeletStarted(pid=2, kubelet_version="1.36.2", version_source="log",
-                                      restart=True, from_start=True))  # fmt: skip
+    again: Step = (10, kubelet_of(pid=2, restart=True, from_start=True))  # fmt: skip
     found = judge(
         start(),
         refused("a", 1, *words),
@@ -309,7 +309,6 @@ def test_victims_of_a_process_that_did_not_live_to_decide() -> None:
         (31.5, PodAdmitted(**identity("small"))),
         listed("vital", asks(cpu="700m"), priority=CRITICAL, at=32),
         listed("small", asks(cpu="10m"), at=32),
-        (40, KubeletStarted(pid=2, kubelet_version="1.35.0", version_source="log", restart=True,
-                            from_start=True)),
+        (40, kubelet_of("1.35.0", pid=2, restart=True, from_start=True)),
     )  # fmt: skip
     assert [each.verdict for each in findings_of(found, "victim")][-1] == "match"

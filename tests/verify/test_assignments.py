@@ -1,6 +1,6 @@
 """CPUs and NUMA memory of containers: true histories are sound, each lie is not."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +14,6 @@ from kubeledger.model.bodies.lifecycle import (
     PodListed,
     PodTerminated,
 )
-from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
 from kubeledger.model.bodies.resourcemanagers import (
     CpuAllocationFailed,
     CpuManagerStarted,
@@ -34,21 +33,24 @@ from kubeledger.model.bodies.resourcemanagers import (
     NUMANodeMemory,
 )
 from kubeledger.model.record import Body, Record
-from kubeledger.verify import Contradiction, registry
+from kubeledger.verify import Contradiction
 from kubeledger.verify.rules.cpus import CpuVerifier
 from kubeledger.verify.rules.memory import MemoryVerifier
-from tests.verify.histories import changed, findings, outcomes, scene
+from tests.verify.histories import (
+    changed,
+    findings,
+    kubelet_of,
+    nothing_but,
+    outcomes,
+    scene,
+    settings_told,
+)
 
 MACHINE = {str(cpu): CpuPlace(numa_node=cpu // 4, socket=0, core=cpu // 2) for cpu in range(8)}
 GIB = 1 << 30
 
 
-@pytest.fixture(autouse=True)
-def alone() -> Iterator[None]:
-    """Only these verifiers, so that scenes need hold no more than they look at."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "verifiers_for", lambda kinds: (CpuVerifier, MemoryVerifier))
-        yield
+alone = nothing_but(CpuVerifier, MemoryVerifier)
 
 
 def listed(name: str, cpu: str = "2", init: str | None = None) -> PodListed:
@@ -98,7 +100,7 @@ def cpu_file(behind: str, **sets: str) -> CpuManagerStateRead:
     )  # fmt: skip
 
 
-KUBELET = KubeletStarted(pid=1, kubelet_version="1.30.14", version_source="log")
+KUBELET = kubelet_of("1.30.14")
 CPU_START = CpuManagerStarted(
     policy="static", reserved_cpu_set="0", cpus=MACHINE, options=(), default_cpu_set="0-7",
     restored=False,
@@ -173,9 +175,7 @@ def test_lies_about_cpus(seq: int, fields: dict[str, Any], reported: str) -> Non
 BROUGHT: list[tuple[float, Body]] = [
     *((0.3, PodConfigChanged(operation="ADD", source="api", namespace="ns", pod=pod, pod_uid=pod))
       for pod in "ab"),
-    (0.3, SettingsObserved(settings={
-        "cpuManagerReconcilePeriod": Setting(value='"10s"', source="config")
-    })),
+    (0.3, settings_told({"cpuManagerReconcilePeriod": "10s"})),
 ]  # fmt: skip
 """The API server was heard, so what ended is let go of, every ten seconds."""
 
@@ -198,7 +198,7 @@ def test_cpus_that_are_not_given_back(
     A line may be lost: that they were not given back shows in the state file. Up to 1.31 the last
     pod that was to be admitted keeps its own until another one is.
     """
-    kubelet = KubeletStarted(pid=1, kubelet_version=version, version_source="log")
+    kubelet = kubelet_of(version)
     later = [(31, PodAdmitted(namespace="ns", pod="d", pod_uid="d"))] if another else []
     shown = cpu_file("0-1,6-7", a="2-3", b="4-5")
     steps = [(0, kubelet), *TRUE[1:6], *brought, *TRUE[6:9], (30, ended("b")), *later]
@@ -214,7 +214,7 @@ def test_cpus_that_are_not_given_back(
 )
 def test_a_release_by_a_living_pod(version: str, verdict: str) -> None:
     """Up to 1.20 a container that could not be moved to its CPUs gave them back."""
-    kubelet = KubeletStarted(pid=1, kubelet_version=version, version_source="log")
+    kubelet = kubelet_of(version)
     alive = ContainerStarted(
         namespace="ns", pod="b", pod_uid="b", container="c", container_id="x", sandbox=False
     )
@@ -254,7 +254,7 @@ def begun(*options: str, version: str = "1.36.2", uncore: int = 4) -> list[tuple
     cpus = {cpu: msgspec.structs.replace(place, uncore_cache=int(cpu) // uncore)
             for cpu, place in MACHINE.items()}  # fmt: skip
     start = msgspec.structs.replace(CPU_START, options=options, cpus=cpus)
-    kubelet = KubeletStarted(pid=1, kubelet_version=version, version_source="log")
+    kubelet = kubelet_of(version)
     return [(0, kubelet), (0.1, start)]
 
 

@@ -14,14 +14,14 @@ from kubeledger.model.bodies.lifecycle import (
     PodListed,
     PodRejected,
 )
-from kubeledger.model.bodies.node import KubeletStarted, SettingsObserved
+from kubeledger.model.bodies.node import SettingsObserved
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.simulate.engine.plan import ContainerScript, ExitStep
-from kubeledger.verify import Finding, registry
+from kubeledger.verify import Finding
 from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
 from tests.simulate.engine import scenes
-from tests.verify.histories import findings, scene
+from tests.verify.histories import findings, kubelet_of, nothing_but, scene
 from tests.verify.test_cgroups_scenes import added, cgroup, pod, start
 
 Steps = list[tuple[float, Body]]
@@ -30,9 +30,7 @@ START_NS = 1_000 * NS_PER_S
 POD = "kubepods/burstable/podu-web"
 
 
-@pytest.fixture(autouse=True)
-def only_cgroups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "verifiers_for", lambda kinds: (CgroupVerifier,))
+only_cgroups = nothing_but(CgroupVerifier)
 
 
 def process(second: float, limit: int, version: str = "1.30.14", **settings: Any) -> Steps:  # noqa: ANN401
@@ -117,9 +115,7 @@ def test_a_refused_pod_counts_while_it_is_torn_down(runs: bool, expected: str) -
 
 
 def test_a_process_whose_start_is_in_a_hole_of_the_log() -> None:
-    begun = KubeletStarted(
-        pid=2, kubelet_version="1.30.14", version_source="log", restart=True, from_start=False
-    )
+    begun = kubelet_of("1.30.14", pid=2, restart=True, from_start=False)
     _, settings = process(200, 200)[2]
     made: Steps = [(200, begun), (200.1, settings), (200.5, added()), (201, web(140))]
     steps: Steps = [*FIRST[:4], *made]

@@ -22,13 +22,13 @@ from kubeledger.model.bodies.lifecycle import (
     PodRejected,
     PodTerminated,
 )
-from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, Setting, SettingsObserved
+from kubeledger.model.bodies.node import NodeObserved
 from kubeledger.model.record import Body, Evidence
-from kubeledger.verify import Contradiction, Finding, registry
+from kubeledger.verify import Contradiction, Finding
 from kubeledger.verify.rules.cgroups.files import NO_LIMIT_V1
 from kubeledger.verify.rules.cgroups.options import MISSING_PIDS
 from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
-from tests.verify.histories import findings, outcomes, scene
+from tests.verify.histories import findings, kubelet_of, nothing_but, outcomes, scene, settings_told
 
 GIB = 2**30
 SETTINGS: dict[str, Any] = {
@@ -45,21 +45,15 @@ SETTINGS: dict[str, Any] = {
 ROOT = NodeObserved(cpus=4, memory_capacity_bytes=8 * GIB)
 
 
-@pytest.fixture(autouse=True)
-def only_cgroups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "verifiers_for", lambda kinds: (CgroupVerifier,))
+only_cgroups = nothing_but(CgroupVerifier)
 
 
 def start(version: str = "1.36.2", **changes: Any) -> list[tuple[float, Body]]:  # noqa: ANN401 # settings
     """A kubelet's start with its flags."""
-    reported = {
-        name: Setting(value=msgspec.json.encode(value).decode(), source="default")
-        for name, value in {**SETTINGS, **changes}.items()
-    }
     return [
-        (0, KubeletStarted(pid=1, kubelet_version=version, version_source="log")),
+        (0, kubelet_of(version)),
         (0.1, ROOT),
-        (0.2, SettingsObserved(settings=reported)),
+        (0.2, settings_told({**SETTINGS, **changes}, "default")),
         (0.5, QOSCgroupsUpdated()),
     ]
 
@@ -630,8 +624,7 @@ def test_the_log_before_a_start_is_lost(
     signals: list[float], at: float, from_start: bool, verdict: str
 ) -> None:
     """Where the first lines of a process are, or it was silent before, pods may have come then."""
-    restart = KubeletStarted(pid=2, kubelet_version="1.36.2", version_source="log", restart=True,
-                             from_start=from_start)  # fmt: skip
+    restart = kubelet_of(pid=2, restart=True, from_start=from_start)  # fmt: skip
     again = [(at + 30, QOSCgroupsUpdated()), *((at + late, LATER[1]) for late in (1, 11, 21, 31))]
     steps = [
         *start(), (10, added("a")), (10.01, QOSCgroupsUpdated()), (15, pod("a")),
@@ -680,7 +673,7 @@ def event() -> KubernetesEvent:
 
 
 AT_50 = "1970-01-01T00:17:30Z"
-NEXT = KubeletStarted(pid=2, kubelet_version="1.30.1", version_source="log", restart=True)
+NEXT = kubelet_of("1.30.1", pid=2, restart=True)
 
 
 def removed(path: str) -> CgroupRemoved:

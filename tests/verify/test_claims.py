@@ -6,10 +6,9 @@ import pytest
 
 from kubeledger.model.bodies.devicemanager import ClaimDevice, ClaimPrepared, ClaimReleased
 from kubeledger.model.bodies.lifecycle import PodTerminating
-from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.verify import Finding
 from tests.verify.admission_world import Step, admitted, identity, listed, ran, start
-from tests.verify.histories import outcomes, scene
+from tests.verify.histories import kubelet_of, outcomes, scene
 
 ON = {"DynamicResourceAllocation": True}
 VERSIONS = ("1.33.0", "1.34.0", "1.36.2")
@@ -70,7 +69,7 @@ def test_a_shared_claim_is_prepared_once(version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_after_a_start_drivers_are_asked_again(version: str) -> None:
-    again = KubeletStarted(pid=2, kubelet_version=version, version_source="log", restart=True)
+    again = kubelet_of(version, pid=2, restart=True)
     twice = prepared("a", 40, GPU, GPU)
     verdict, why = last(version, FIRST, (30, again), (30.1, start(version, featureGates=ON)[2][1]),
                         twice)  # fmt: skip

@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 
-from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeType
 from kubeledger.model.record import Body
 from tests.verify.container_scenes import (
@@ -20,6 +19,7 @@ from tests.verify.container_scenes import (
     tick,
     verdicts,
 )
+from tests.verify.histories import kubelet_of
 
 Step = tuple[float, Body]
 PROBE = {"periodSeconds": 10, "failureThreshold": 3, "successThreshold": 2, "timeoutSeconds": 1}
@@ -198,7 +198,7 @@ def test_an_instance_that_only_lists_tell_of() -> None:
 
 
 WAITING = listed({"readinessProbe": PROBE | {"failureThreshold": 2, "successThreshold": 1}})
-AGAIN = KubeletStarted(pid=2, kubelet_version="1.36.2", version_source="log", restart=True)
+AGAIN = kubelet_of(pid=2, restart=True)
 
 
 def listed_since(second: int) -> Body:

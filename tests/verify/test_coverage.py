@@ -11,19 +11,17 @@ from kubeledger.model.bodies.lifecycle import (
     PodConfigChanged,
     PodEvicted,
 )
-from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, LogThinned
+from kubeledger.model.bodies.node import KubeletExited, LogThinned
 from kubeledger.model.record import Body, Evidence
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.coverage import Coverage
-from tests.verify.histories import scene
+from tests.verify.histories import kubelet_of, scene
 
 Steps = list[tuple[float, Body]]
 
 
 def start(*, whole: bool = True, restart: bool = False) -> Body:
-    return KubeletStarted(
-        pid=1, kubelet_version="1.36.2", version_source="log", from_start=whole, restart=restart
-    )
+    return kubelet_of(from_start=whole, restart=restart)
 
 
 def signals(first: int, last: int) -> Steps:

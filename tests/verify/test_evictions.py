@@ -20,8 +20,8 @@ from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Finding, Variant
-from tests.verify.histories import findings, scene
-from tests.verify.image_scenes import kubelet, settings
+from tests.verify.histories import findings, kubelet_of, scene
+from tests.verify.image_scenes import settings
 
 MI = 2**20
 GI = 2**30
@@ -118,7 +118,7 @@ def story(
 ) -> list[Record]:
     """Pods ``big`` (500 of 100 Mi), ``small`` (50 of 100 Mi) and ``vital``, which is critical."""
     known: list[tuple[float, Body]] = [
-        (0, kubelet(version)),
+        (0, kubelet_of(version)),
         (
             0.1,
             settings(evictionPressureTransitionPeriod="5m0s", **{"evictionHard": HARD} | changes),

@@ -19,7 +19,6 @@ from kubeledger.model.bodies.lifecycle import (
     PodConfigChanged,
     PodListed,
 )
-from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Body
 from kubeledger.simulate.engine.sim import Sim
 from kubeledger.verify.context import VerifyContext
@@ -27,7 +26,7 @@ from kubeledger.verify.evidence.gather import still_asked
 from kubeledger.verify.evidence.history_entries import HistoryEntry
 from tests.marks import nightly
 from tests.random_scenarios import random_plan
-from tests.verify.histories import scene
+from tests.verify.histories import kubelet_of, scene
 from tests.verify.properties.losses import LOSSES
 from tests.verify.properties.truths import Truth
 
@@ -110,7 +109,7 @@ def test_what_is_forgotten_is_not_missed(seed: int, forgotten: int) -> None:
 
 def test_pods_that_are_gone_are_forgotten() -> None:
     """Only those that no source has, and of which nothing is told any more."""
-    start = KubeletStarted(pid=1, kubelet_version="1.30.14", version_source="log")
+    start = kubelet_of("1.30.14")
     steps: list[tuple[float, Body]] = [(0, start)]
     for name in "abc":
         steps += [
@@ -158,7 +157,7 @@ def pod(name: str, body: type[Body], **fields: object) -> Body:
 
 def test_pods_of_one_line_are_admitted_one_after_the_other() -> None:
     """A pod sees what came with earlier lines, and of its own line what the log shows first."""
-    start = KubeletStarted(pid=1, kubelet_version="1.30.14", version_source="log")
+    start = kubelet_of("1.30.14")
     steps: list[tuple[float, Body]] = [(0, start)]
     for second, names in ((1.0, "a"), (2.0, "bc")):
         steps += [

@@ -15,8 +15,8 @@ from kubeledger.model.bodies.images import (
 )
 from kubeledger.model.record import Body
 from tests.verify import image_scenes
-from tests.verify.histories import findings
-from tests.verify.image_scenes import history, kubelet
+from tests.verify.histories import findings, kubelet_of
+from tests.verify.image_scenes import history
 
 NUMBER = st.one_of(st.integers(-5, 120), st.integers(-(2**63), 2**63 - 1))
 MAYBE = st.one_of(st.none(), NUMBER)
@@ -41,7 +41,7 @@ LISTED = st.builds(
     last_used_ts_ns=MAYBE,
 )
 BODY: st.SearchStrategy[Body] = st.one_of(
-    st.sampled_from(["1.20.2", "1.28.0", "1.36.2", "9.9.9", None]).map(kubelet),
+    st.sampled_from(["1.20.2", "1.28.0", "1.36.2", "9.9.9", None]).map(kubelet_of),
     st.dictionaries(st.sampled_from(list(image_scenes.POLICY)), ODD_VALUE).map(
         lambda values: image_scenes.settings(**values)
     ),
@@ -60,7 +60,7 @@ BODY: st.SearchStrategy[Body] = st.one_of(
 @settings(max_examples=300, deadline=None)
 @given(bodies=st.lists(BODY, max_size=25), gap=st.sampled_from([0.01, 1.0, 70.0, 400.0]))
 def test_any_history_gives_one_finding_a_decision(bodies: list[Body], gap: float) -> None:
-    begin = [kubelet(), image_scenes.settings()]
+    begin = [kubelet_of(), image_scenes.settings()]
     records = history(*((place * gap, body) for place, body in enumerate([*begin, *bodies])))
     found = findings(records)
     assert [f.seq for f in found if f.recorded is not None] == [

@@ -7,7 +7,7 @@ from kubeledger.model.bodies.images import GarbageCollected
 from kubeledger.model.bodies.node import ClockStepped
 from kubeledger.model.record import Body, Record
 from kubeledger.verify import Finding, Variant, Verdict
-from tests.verify.histories import findings
+from tests.verify.histories import findings, kubelet_of
 from tests.verify.image_scenes import (
     CAPACITY,
     collected,
@@ -15,7 +15,6 @@ from tests.verify.image_scenes import (
     detected,
     disk,
     history,
-    kubelet,
     settings,
     signal,
     started,
@@ -23,7 +22,7 @@ from tests.verify.image_scenes import (
 
 Step = tuple[float, Body]
 
-BEGIN: list[Step] = [(0, kubelet()), (0.1, settings())]
+BEGIN: list[Step] = [(0, kubelet_of()), (0.1, settings())]
 SEEN: list[Step] = [
     *BEGIN,
     (1, detected("abcd", used="a", new="abcd")),
@@ -60,7 +59,7 @@ def test_what_was_not_listed() -> None:
 
 def test_an_age_near_the_least_age_is_open() -> None:
     """The clock was read before the pass was logged: both courses are possible."""
-    early: list[Step] = [(0, kubelet()), (0.1, settings(imageMinimumGCAge="5m0s"))]
+    early: list[Step] = [(0, kubelet_of()), (0.1, settings(imageMinimumGCAge="5m0s"))]
     early += [(301, detected("abcd", new="abcd"))]
     for removals in ("abcd", ""):
         records = history(*early, *run_of(*removals, end=collected(len(removals))))
@@ -69,7 +68,7 @@ def test_an_age_near_the_least_age_is_open() -> None:
 
 def test_removals_before_the_start_of_a_log_that_begins_in_the_middle() -> None:
     """Nothing tells what they were for; of what the pass behind them freed a line may be lost."""
-    steps: list[Step] = [(0, kubelet()), (0.1, settings()), (9, disk(15))]
+    steps: list[Step] = [(0, kubelet_of()), (0.1, settings()), (9, disk(15))]
     steps += [(10, deleted("a", None)), (10.1, deleted("b", None))]
     start = (10.2, started())
     for freed, verdict in ((0, "match"), (1_000_000, "unverifiable")):
@@ -150,13 +149,13 @@ def test_the_loop_waits() -> None:
 @pytest.mark.parametrize(
     ("begin", "kinds", "missing"),
     [
-        ([(0.0, kubelet(None)), (0.1, settings())], None, "the kubelet's version"),
-        ([(0.0, kubelet("1.99.0")), (0.1, settings())], None, "the rules of kubelet 1.99.0"),
-        ([(0.0, kubelet()), (0.1, settings(imageGCHighThresholdPercent=None))],
+        ([(0.0, kubelet_of(None)), (0.1, settings())], None, "the kubelet's version"),
+        ([(0.0, kubelet_of("1.99.0")), (0.1, settings())], None, "the rules of kubelet 1.99.0"),
+        ([(0.0, kubelet_of()), (0.1, settings(imageGCHighThresholdPercent=None))],
          {"GarbageCollectionStarted"}, "the setting imageGCHighThresholdPercent"),
-        ([(0.0, kubelet()), (0.1, settings(imageMinimumGCAge="soon"))], {"ImageDeleted"},
+        ([(0.0, kubelet_of()), (0.1, settings(imageMinimumGCAge="soon"))], {"ImageDeleted"},
          "the setting imageMinimumGCAge"),
-        ([(0.0, kubelet()), (0.1, settings(imageMaximumGCAge=None))], {"ImageDeleted"},
+        ([(0.0, kubelet_of()), (0.1, settings(imageMaximumGCAge=None))], {"ImageDeleted"},
          "the setting imageMaximumGCAge"),
     ],
 )  # fmt: skip

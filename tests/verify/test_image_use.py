@@ -6,12 +6,11 @@ import msgspec
 import pytest
 
 from kubeledger.model.bodies.lifecycle import PodListed
-from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Body
-from tests.verify.histories import findings
+from tests.verify.histories import findings, kubelet_of
 from tests.verify.image_scenes import deleted, detected, disk, history, settings, signal, started
 
-KUBELET = KubeletStarted(pid=1, kubelet_version="1.36.2", version_source="log", from_start=True)
+KUBELET = kubelet_of(from_start=True)
 
 
 def listed(image_id: str, since: str = "1970-01-01T00:16:45Z") -> PodListed:

@@ -18,13 +18,13 @@ from kubeledger.verify.debts import Missed
 from kubeledger.verify.evidence.sync_loop import PodsWithoutAdd
 from kubeledger.verify.finding import Contradiction, Finding, Outcome
 from tests.recordings import extract
-from tests.verify.histories import outcomes, recorded, scene
+from tests.verify.histories import kubelet_of, outcomes, recorded, scene
 
 MINUTE_S = 60
 
 
 def start(pid: int = 1) -> KubeletStarted:
-    return KubeletStarted(pid=pid, kubelet_version="1.36.2", version_source="log")
+    return kubelet_of(pid=pid)
 
 
 def thinned(from_min: int, to_min: int, missing: int = 3) -> LogThinned:
@@ -223,7 +223,7 @@ def test_another_finding_is_no_line_out_of_place(message: str) -> None:
 
 
 def began(*, whole: bool = True) -> KubeletStarted:
-    return KubeletStarted(pid=1, kubelet_version="1.36.2", version_source="log", from_start=whole)
+    return kubelet_of(from_start=whole)
 
 
 def comes(pod: str, uid: str | None = None) -> PodConfigChanged:

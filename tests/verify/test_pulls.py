@@ -1,6 +1,5 @@
 """Pulls of images: back-offs, policies, turns, and who may use an image that is there."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -15,13 +14,12 @@ from kubeledger.model.bodies.images import (
 )
 from kubeledger.model.bodies.ledger import GapObserved, ImportCompleted
 from kubeledger.model.bodies.lifecycle import PodListed
-from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify import Finding, Variant, registry
+from kubeledger.verify import Finding, Variant
 from kubeledger.verify.rules.pulls import PullVerifier
 from tests.verify.container_scenes import WHO, listed, settings
-from tests.verify.histories import outcomes, scene
+from tests.verify.histories import kubelet_of, nothing_but, outcomes, scene
 
 Step = tuple[float, Body]
 NAMES: dict[str, Any] = WHO | {"container": "app", "image": "x/y:1"}
@@ -37,11 +35,7 @@ LIMITS: dict[str, Any] = {
 }
 
 
-@pytest.fixture(autouse=True, scope="module")
-def alone() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "verifiers_for", lambda kinds: (PullVerifier,))
-        yield
+alone = nothing_but(PullVerifier)
 
 
 def decided(decision: Any, **names: Any) -> PullDecided:  # noqa: ANN401 # a literal; any field
@@ -73,7 +67,7 @@ def judged(
     variant: Variant | None = None,
 ) -> list[Finding]:
     """Findings on a history behind a kubelet's start."""
-    began = KubeletStarted(pid=1, kubelet_version=version, version_source="log")
+    began = kubelet_of(version)
     of = pod() if of is None else of
     records = scene((0, began), (0, settings(LIMITS | (limits or {}))), (0.5, of), *steps)
     found = outcomes(records) if variant is None else outcomes(records, variant)
@@ -115,7 +109,7 @@ RECORDS = "the records of pulls at that time (image_manager/)"
         ((*AGAIN, (620, failed()), (631, decided("pull"))), OK),
         ((1, decided("back_off")), NO),
         # Another process knows nothing.
-        ((*AGAIN, (20, KubeletStarted(pid=2, kubelet_version="1.36.2", version_source="log")),
+        ((*AGAIN, (20, kubelet_of(pid=2)),
           (20, settings(LIMITS)), (21, decided("pull"))), OK),
     ],
 )  # fmt: skip

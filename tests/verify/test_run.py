@@ -5,7 +5,6 @@ import tracemalloc
 
 import pytest
 
-from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Decision
 from kubeledger.model.wire.catalogue import BODY_TYPES
 from kubeledger.verify import Finding, verify
@@ -13,7 +12,7 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.registry import RULES, Rule, verifiers_for, verifiers_of
 from tests.benchmarks.bench_verify import Repeated
 from tests.marks import nightly, slow
-from tests.verify.histories import findings, reader, recorded, scene
+from tests.verify.histories import findings, kubelet_of, reader, recorded, scene
 
 
 def test_every_kind_of_decision_has_its_verifier() -> None:
@@ -50,7 +49,7 @@ def test_only_the_verifiers_of_a_kind_find_the_same(node: str) -> None:
 
 def test_an_unknown_version_gives_no_profile() -> None:
     context = VerifyContext()
-    body = KubeletStarted(pid=1, kubelet_version="1.99.0", version_source="log")
+    body = kubelet_of("1.99.0")
     record = scene((0, body))[0]
     context.prescan(record)
     context.settle()

@@ -18,7 +18,6 @@ from kubeledger.model.bodies.devicemanager import (
     DevicesReported,
 )
 from kubeledger.model.bodies.lifecycle import ContainerStarted, PodListed, PodTerminating
-from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.bodies.resourcemanagers import (
     CpuManagerStarted,
     CpuManagerStateRead,
@@ -34,7 +33,7 @@ from kubeledger.replay.episodes.safety import violations
 from kubeledger.testing.scene import Scene
 from kubeledger.verify import Violation, verify
 from tests.cli.nodes import run
-from tests.verify.histories import reader, recorded
+from tests.verify.histories import kubelet_of, reader, recorded
 from tests.verify.properties.truths import RECORDED, truths
 
 GPU = "example.com/gpu"
@@ -231,8 +230,7 @@ def test_more_devices_than_exist() -> None:
                 "registered"]),
         (False, []),
     ):  # fmt: skip
-        start = KubeletStarted(pid=1, kubelet_version="1.30.1", version_source="log",
-                               from_start=from_start)  # fmt: skip
+        start = kubelet_of("1.30.1", from_start=from_start)  # fmt: skip
         scene = Scene(None)
         for second, body in enumerate((start, counted, given, given)):
             scene.at(second, body)

@@ -3,29 +3,22 @@
 import msgspec
 import pytest
 
-from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
+from kubeledger.model.bodies.node import KubeletStarted, SettingsObserved
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.replay.node.state import time_in_name
 from kubeledger.verify import Contradiction, Finding, Variant, Verdict, verify
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.finding import Tally
 from kubeledger.verify.variant import RECORDED, UNKNOWN, Settings
-from tests.verify.histories import reader, scene
+from tests.verify.histories import kubelet_of, reader, scene, settings_told
 
 
 def observed(**values: object) -> SettingsObserved:
-    return SettingsObserved(
-        settings={
-            name: Setting(value=msgspec.json.encode(value).decode(), source="config")
-            for name, value in values.items()
-        }
-    )
+    return settings_told(values)
 
 
 def started(pid: int, *, from_start: bool = True) -> KubeletStarted:
-    return KubeletStarted(
-        pid=pid, kubelet_version="1.30.1", version_source="log", from_start=from_start
-    )
+    return kubelet_of("1.30.1", pid=pid, from_start=from_start)
 
 
 def context_of(

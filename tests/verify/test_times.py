@@ -8,15 +8,15 @@ from kubeledger.model.bodies.lifecycle import (
     KubernetesEvent,
     PodListed,
 )
-from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
+from kubeledger.model.bodies.node import ClockStepped
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.evidence.pods import ListedInstances
 from kubeledger.verify.evidence.times import Times
-from tests.verify.histories import scene
+from tests.verify.histories import kubelet_of, scene
 
 POD: dict[str, Any] = {"namespace": "d", "pod": "a", "pod_uid": "u"}
-PROCESS = KubeletStarted(pid=1, kubelet_version="1.36.2", version_source="log", from_start=True)
+PROCESS = kubelet_of(from_start=True)
 Step = tuple[float, Body]
 
 
@@ -88,9 +88,7 @@ def test_an_event_shows_how_late_lines_are() -> None:
 
 
 def test_what_ran_before_the_process_is_not_late() -> None:
-    again = KubeletStarted(
-        pid=2, kubelet_version="1.36.2", version_source="log", from_start=True, restart=True
-    )
+    again = kubelet_of(pid=2, from_start=True, restart=True)
     found = times(started(10), listed(9), (400, again), started(405), started(410, "2"))
     assert span(found, "2", 410) == (407, 410)
 
@@ -103,9 +101,7 @@ def test_a_list_from_before_a_step_of_the_clock_says_nothing() -> None:
 
 def test_two_clocks_end_with_the_process() -> None:
     step = ClockStepped(from_ts_ns=105 * NS_PER_S, to_ts_ns=95 * NS_PER_S)
-    again = KubeletStarted(
-        pid=2, kubelet_version="1.36.2", version_source="log", from_start=True, restart=True
-    )
+    again = kubelet_of(pid=2, from_start=True, restart=True)
     ((_, from_ns, to_ns),) = times((95, step), (200, again)).two_clocks()
     assert (from_ns, to_ns) == (25 * NS_PER_S, 500 * NS_PER_S)
     late = listed(610, container_id="2")
