@@ -330,15 +330,9 @@ def test_a_stage_that_a_pod_waits_in_is_a_bar(tmp_path: Path) -> None:
     story.add(failed)
     story.add(ContainerStarted(**pod(), container=None, container_id="s0", sandbox=True))
     pull = PodStageFailed(
-        **pod(),
-        container="app",
-        stage="image",
-        reason="ErrImagePull",
-        message="not found",
-        about="reg/web:1",
-        first_ts_ns=START_NS + 6 * NS_PER_S,
-        last_ts_ns=START_NS + 6 * NS_PER_S,
-    )
+        **pod(), container="app", stage="image", reason="ErrImagePull", message="not found",
+        about="reg/web:1", first_ts_ns=START_NS + 6 * NS_PER_S, last_ts_ns=START_NS + 6 * NS_PER_S,
+    )  # fmt: skip
     story.add(pull)
     story.add(PodAdmitted(**pod("other", "uid-2")))
     for uid, container_id in (("uid-2", "s1"), ("uid-2", "s1"), ("uid-2", "s2")):
@@ -403,14 +397,7 @@ def test_items_carry_their_own_verdict() -> None:
         Item(kind="decision", start_ns=0, end_ns=0, seq=2),
     ]
     drawing = Drawing(
-        node="n",
-        versions=[],
-        start_ns=0,
-        end_ns=1,
-        verdict_counts={},
-        verdicts={2: "admissible"},
-        sections=[Section(id="node", title="Node", rows=[row])],
-        arrows=[],
-        headlines=[],
-    )
+        node="n", versions=[], start_ns=0, end_ns=1, verdict_counts={}, verdicts={2: "admissible"},
+        sections=[Section(id="node", title="Node", rows=[row])], arrows=[], headlines=[],
+    )  # fmt: skip
     assert node_payload(drawing)["items"]["verdict"] == [2, 1]

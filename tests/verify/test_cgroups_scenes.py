@@ -109,15 +109,10 @@ def cgroup(path: str, **values: Any) -> CgroupUpdated:  # noqa: ANN401 # fields 
     if "unified" in values:
         fields = {}
     return CgroupUpdated(
-        cgroup=path,
-        level=level,
-        qos_class=qos,
-        pod_uid=uid,
-        container_id=parts[-1] if level == "container" else None,
-        created=True,
-        changed=(),
+        cgroup=path, level=level, qos_class=qos, pod_uid=uid,
+        container_id=parts[-1] if level == "container" else None, created=True, changed=(),
         **{**fields, **values},
-    )
+    )  # fmt: skip
 
 
 def only(steps: list[tuple[float, Body]], kind: type[Body] = CgroupUpdated) -> Finding:
@@ -345,14 +340,9 @@ def root(**values: Any) -> CgroupUpdated:  # noqa: ANN401 # fields of the record
         "memory_limit_bytes": 7 * GIB,
     }
     return CgroupUpdated(
-        cgroup="kubepods",
-        level="node",
-        qos_class=None,
-        pod_uid=None,
-        created=True,
-        changed=(),
+        cgroup="kubepods", level="node", qos_class=None, pod_uid=None, created=True, changed=(),
         **{**fields, **values},
-    )
+    )  # fmt: skip
 
 
 def told_pids(at_s: float = 5, capacity: int = 32_768) -> tuple[float, Body]:

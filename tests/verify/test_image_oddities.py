@@ -32,14 +32,9 @@ ODD_VALUE: st.SearchStrategy[Any] = st.sampled_from(
 )
 
 LISTED = st.builds(
-    ListedImage,
-    image_id=IMAGE,
-    size_bytes=MAYBE,
-    pinned=st.sampled_from([None, True, False]),
-    in_use=st.booleans(),
-    new=st.booleans(),
-    last_used_ts_ns=MAYBE,
-)
+    ListedImage, image_id=IMAGE, size_bytes=MAYBE, pinned=st.sampled_from([None, True, False]),
+    in_use=st.booleans(), new=st.booleans(), last_used_ts_ns=MAYBE,
+)  # fmt: skip
 BODY: st.SearchStrategy[Body] = st.one_of(
     st.sampled_from(["1.20.2", "1.28.0", "1.36.2", "9.9.9", None]).map(kubelet_of),
     st.dictionaries(st.sampled_from(list(image_scenes.POLICY)), ODD_VALUE).map(

@@ -136,15 +136,9 @@ def test_one_container_of_two_pods(pod: str, is_disputed: bool) -> None:
 
 def victim() -> PodPreempted:
     return PodPreempted(
-        victim_namespace="ns",
-        victim_pod="web",
-        victim_uid="uid-1",
-        preemptor_namespace=None,
-        preemptor_pod=None,
-        preemptor_uid=None,
-        insufficient=(),
-        evicted=True,
-    )
+        victim_namespace="ns", victim_pod="web", victim_uid="uid-1", preemptor_namespace=None,
+        preemptor_pod=None, preemptor_uid=None, insufficient=(), evicted=True,
+    )  # fmt: skip
 
 
 def listed(status: dict[str, Any]) -> PodListed:

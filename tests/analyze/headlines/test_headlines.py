@@ -124,15 +124,9 @@ def test_spans(seconds: int, text: str) -> None:
 
 def _incident(kind: str, severity: int, seq: int, count: int = 1) -> Incident:
     return Incident(
-        kind=kind,
-        severity=severity,
-        subject=f"default/p{seq}",
-        target=None,
-        text=f"{kind} {seq}",
-        count=count,
-        ts_ns=seq,
-        seq=seq,
-    )
+        kind=kind, severity=severity, subject=f"default/p{seq}", target=None, text=f"{kind} {seq}",
+        count=count, ts_ns=seq, seq=seq,
+    )  # fmt: skip
 
 
 def test_at_most_eight_the_worst_first_the_rest_of_a_kind_together() -> None:

@@ -115,16 +115,9 @@ class Story:
             file="kubelet.log", line=seq, offset=100 * seq, text=text or f"line {seq}"
         )
         record = Record(
-            node=self.node,
-            seq=seq,
-            ts_ns=START_NS + seq * NS_PER_S,
-            role=body.role,
-            kind=body.kind,
-            v=body.v,
-            cause=cause,
-            evidence=(evidence,),
-            body=body,
-        )
+            node=self.node, seq=seq, ts_ns=START_NS + seq * NS_PER_S, role=body.role,
+            kind=body.kind, v=body.v, cause=cause, evidence=(evidence,), body=body,
+        )  # fmt: skip
         self.records.append(record)
         return seq
 
@@ -464,14 +457,9 @@ def _evictions(story: Story) -> None:
 def _errors(story: Story) -> None:
     """Said 1 + 5 times of a pod, then by another kubelet; of the node twice, and harmless once."""
     sandbox = ErrorsLogged(
-        severity="E",
-        source="kuberuntime_sandbox.go",
-        shape="Failed to create sandbox for pod",
-        **of("web"),
-        pid=7,
-        first_ts_ns=START_NS,
-        last_ts_ns=START_NS,
-    )
+        severity="E", source="kuberuntime_sandbox.go", shape="Failed to create sandbox for pod",
+        **of("web"), pid=7, first_ts_ns=START_NS, last_ts_ns=START_NS,
+    )  # fmt: skip
     later_ns = START_NS + 60 * NS_PER_S
     again: dict[str, Any] = {"first_ts_ns": START_NS + NS_PER_S, "last_ts_ns": later_ns}
     story.add(sandbox)

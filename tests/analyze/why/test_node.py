@@ -28,14 +28,9 @@ def _reports(*conditions: NodeCondition) -> NodeConditionsChanged:
 
 
 OOM = ProcessKilled(
-    namespace=None,
-    pod=None,
-    pod_uid=None,
-    container=None,
-    container_id=None,
-    reason="node",
+    namespace=None, pod=None, pod_uid=None, container=None, container_id=None, reason="node",
     process="kubelet",
-)
+)  # fmt: skip
 SHUTDOWN = PodTerminating(namespace="a", pod="b", pod_uid="u", reason="shutdown", grace_period_s=10)
 CLOCK = ClockStepped(from_ts_ns=1_002 * 10**9, to_ts_ns=1_001 * 10**9)
 THIN = LogThinned(from_ts_ns=10**9, to_ts_ns=2 * 10**9, beats_expected=9, beats_missing=3)

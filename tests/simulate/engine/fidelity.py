@@ -130,15 +130,10 @@ def _in_lives(recorded: list[Record], simulated: list[Record]) -> Iterator[Pair]
         if one and two and not each.free:
             fields = _differing({"kind": one.kind, **one.fields}, {"kind": two.kind, **two.fields})
         yield Pair(
-            kind=kind,
-            subject="/".join(each.container),
-            number=numbers[kind, each.container],
-            recorded_ns=one.ns if one else None,
-            simulated_ns=two.ns if two else None,
-            fields=fields,
-            free=each.free,
-            apart_ns=each.apart_ns,
-        )
+            kind=kind, subject="/".join(each.container), number=numbers[kind, each.container],
+            recorded_ns=one.ns if one else None, simulated_ns=two.ns if two else None,
+            fields=fields, free=each.free, apart_ns=each.apart_ns,
+        )  # fmt: skip
 
 
 def _differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -108,11 +108,7 @@ def plan(
             "start_ns": parse_ts("2026-01-05T08:00:00Z"),
             "duration_ns": int(minutes * 60 * NS_PER_S),
             "node": NodePlan(
-                name="sim",
-                cpus=cpus,
-                memory_bytes=8 * GIB,
-                numa_nodes=numa,
-                disk_bytes=100 * GIB,
+                name="sim", cpus=cpus, memory_bytes=8 * GIB, numa_nodes=numa, disk_bytes=100 * GIB,
                 disk_used_bytes=10 * GIB,
             ),
             "settings": {**SETTINGS, **(settings or {})},
@@ -120,7 +116,7 @@ def plan(
             "pods": pods,
             **more,
         }
-    )
+    )  # fmt: skip
 
 
 def records(of: Plan) -> list[Record]:
