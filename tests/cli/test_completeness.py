@@ -58,10 +58,3 @@ def test_a_time_span(ledger: Path) -> None:
     (node,) = json.loads(ask(ledger, *args).output)["nodes"]
     assert [p["pid"] for p in node["sources"]["processes"]] == [26468]
     assert ask(ledger, "--until", "2020-01-01T00:00:00Z").exit_code == 0
-
-
-@pytest.mark.parametrize(
-    "args", [("--since", "soon"), ("--since", "now", "--until", "-1h"), ("--node", "other")]
-)
-def test_bad_questions(ledger: Path, args: tuple[str, ...]) -> None:
-    ask(ledger, *args, exits=2)

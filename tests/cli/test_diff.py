@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import msgspec
-import pytest
 from freezegun import freeze_time
 
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected
@@ -121,27 +120,6 @@ def test_a_path_may_hold_an_at(tmp_path: Path) -> None:
     scene.save(path)
     assert run("diff", str(path), str(path)).stdout == "the same decisions\n"
     assert run("diff", f"{path}@1", f"{path}@2").exit_code == 1
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "exit_code", "message"),
-    [
-        ("{}@now", "{}", 2, "one side has an instant"),
-        ("{}", "{}@5", 2, "one side has an instant"),
-        ("{}@soon", "{}@soon", 2, "'soon' is not a valid time"),
-        ("{}@", "{}@5", 2, "'' is not a valid time"),
-        ("{}@5", "{}@999999", 2, "has no record 999999"),
-        ("", "{}", 2, "a source has no name"),
-        ("{}", "no-such", 3, "no such file"),
-        ("{}", "no-such.ledger.jsonl", 3, "no such file"),
-        ("{} --node node-z", "{}", 2, "holds no node 'node-z'"),
-    ],
-)
-def test_bad_calls(nodes: Nodes, a: str, b: str, exit_code: int, message: str) -> None:
-    side, *options = a.split(" ")
-    args = (side.format(nodes.ledger("node-a")), b.format(nodes.ledger("node-a")), *options)
-    result = run("diff", *args, exits=exit_code)
-    assert message in result.stderr
 
 
 def test_several_nodes_in_one_source(tmp_path: Path) -> None:

@@ -104,20 +104,6 @@ def test_imports_that_overlap(tmp_path: Path) -> None:
     assert times == sorted(times)
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (("--since", "soon"), "is not a valid time"),
-        (("--node", "nope"), "nope"),
-        (("--format", "x"), "x"),
-    ],
-)
-def test_bad_questions(ask: Run, args: tuple[str, ...], message: str) -> None:
-    """Exit code 2 and the reason."""
-    result = ask("export", *args, exits=2)
-    assert message in result.stderr
-
-
 def test_a_key_that_nothing_is_redacted_with(
     ask: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

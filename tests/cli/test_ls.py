@@ -69,20 +69,6 @@ def test_a_pod_that_is_not_there(ask: Run) -> None:
     assert result.stderr == "no matching records; `kubeledger ls` lists all\n"
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (("--since", "soon"), "is not a valid time"),
-        (("--node", "nope"), "nope"),
-        (("--limit", "-1"), "-1"),
-    ],
-)
-def test_bad_questions(ask: Run, args: tuple[str, ...], message: str) -> None:
-    """Exit code 2 and the reason."""
-    result = ask("ls", *args, exits=2)
-    assert message in result.stderr
-
-
 # ``kubeledger show``.
 
 
@@ -123,9 +109,3 @@ def test_text(ask: Run) -> None:
 
 def test_text_is_safe_to_show(ask: Run) -> None:
     assert "\x1b" not in ask("show", "18").stdout
-
-
-@pytest.mark.parametrize("args", [("99",), ("0",), ("x",), ("1", "--node", "nope")])
-def test_bad_questions_about_a_record(ask: Run, args: tuple[str, ...]) -> None:
-    result = ask("show", *args, exits=2)
-    assert result.stdout == ""

@@ -82,13 +82,6 @@ def test_a_duckdb_without_an_engine_of_that_name_does_as_a_whole() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_an_unknown_command_is_a_usage_error() -> None:
-    """Exit code 2, and no traceback."""
-    result = CliRunner().invoke(cli, ["frobnicate"])
-    assert result.exit_code == 2
-    assert "No such command" in result.output
-
-
 def test_ci_runs_the_readme_test_command() -> None:
     """A newcomer's command and the one that guards every change are the same."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -229,10 +222,3 @@ def test_a_query_that_hears_nothing_is_not_waited_for() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert (done.returncode, done.stdout, done.stderr) == (2, "done\n", "")
-
-
-@pytest.mark.parametrize("digest", ["", "dead", "node-a=", "x" * 64, "0" * 66])
-def test_what_is_no_digest(digest: str) -> None:
-    result = CliRunner().invoke(cli, ["audit", "--expect", digest])
-    assert result.exit_code == 2
-    assert "is not a chain digest" in result.output

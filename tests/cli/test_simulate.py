@@ -43,19 +43,6 @@ def test_all_problems_are_reported(tmp_path: Path) -> None:
     assert not (tmp_path / "l").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((), "Missing argument 'SCENARIO'"),
-        ((FIRST, "--duration", "soon"), "'soon' is not a duration"),
-        ((FIRST, "--duration", "0s"), "'0s' is not a duration"),
-    ],
-)
-def test_a_wrong_call(arguments: tuple[str | Path, ...], message: str) -> None:
-    result = run(*arguments, exits=2)
-    assert message in result.output
-
-
 def test_a_run_fills_a_ledger_that_verifies(tmp_path: Path) -> None:
     ledger = tmp_path / "l"
     result = run(FIRST, *SHORT, "--ledger", ledger, exits=0)

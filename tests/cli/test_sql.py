@@ -51,40 +51,6 @@ def test_query_from_standard_input(ask: Run, args: tuple[str, ...]) -> None:
     assert result.stdout.startswith("seq,admitted,reason\n5,true,\n")
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (("SELEC 1",), "syntax error"),
-        (("SELECT nope FROM events",), "nope"),
-        (("DROP VIEW events",), "only queries that read"),
-        (("SELECT * FROM read_text('/etc/passwd')",), "not allowed"),
-        (("--run", "nope"), "there is no shipped query"),
-        (("--run", "eviction"), "hint: did you mean evictions"),
-        (("selct 1",), "hint: write one SELECT; `SHOW TABLES`"),
-        (("FROM spared",), "spared does not exist\nhint: `DESCRIBE view`"),
-        (("--run", "pod_timeline"), "needs --param pod="),
-        (("--run", "around", "--param", "at=noon"), "is not a valid time"),
-        (("--run", "settings", "--param", "setting"), "is not NAME=VALUE"),
-        (("--run", "settings", "--list"), "give one of"),
-        (("SELECT 1", "--list"), "give one of"),
-        (("-",), "empty"),
-        (("SELECT 1", "--memory", "lots"), "'lots' is not a size of memory"),
-        (("SELECT 1", "--memory", "0B"), "'0B' is not a size of memory"),
-        (("SELECT 1", "--memory", "-1GB"), "'-1GB' is not a size of memory"),
-        (("SELECT 1", "--memory", "99999999999999TB"), "TB' is not a size of memory"),
-        (("SELECT 1", "--memory", "1B"), "hint: give it more with --memory"),
-        (("SELECT * FROM events", "--memory", "300kB"), "hint: give it more with --memory"),
-        (("SELECT * FROM events", "--memory", "3MB"), "error: Out of Memory Error: failed to"),
-    ],
-)
-def test_bad_questions(ask: Run, args: tuple[str, ...], message: str) -> None:
-    """Exit code 2, the reason in a line on stderr, nothing on stdout."""
-    result = ask("sql", *args, input="", exits=2)
-    assert message in result.stderr
-    assert len(result.stderr.splitlines()) <= 2
-    assert result.stdout == ""
-
-
 def test_time_limit(ask: Run) -> None:
     """A query that takes too long is stopped, and the message says so."""
     endless = "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x) SELECT max(n) FROM x"

@@ -186,27 +186,6 @@ def test_before_the_first_record(ledger: Path) -> None:
     assert "nothing recorded" in run(ledger, "--seq", "0").stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--at", "noon"), "'noon' is not a valid time"),
-        (("--only", "pods,nodes"), "no such part of the state: nodes"),
-        (("--only", ","), "no such part of the state"),
-        (("--node", "node-z"), "no node 'node-z'"),
-        (("--seq", "999"), "no record 999"),
-        (("--seq", "1", "--at", "now"), "cannot both be asked for"),
-    ],
-)
-def test_bad_questions(ledger: Path, arguments: tuple[str, ...], message: str) -> None:
-    """Two lines, exit code 2, nothing on stdout."""
-    result = run(ledger, *arguments, exits=2)
-    assert result.stdout == ""
-    error, hint = result.stderr.splitlines()
-    assert error.startswith("error: ")
-    assert message in error
-    assert hint.startswith("hint: ")
-
-
 def test_several_nodes(ledger: Path) -> None:
     with Ledger.open(ledger).writer() as writer:
         writer.append("node-b", [Draft(START_NS, HISTORY[0])])

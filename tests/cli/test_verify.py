@@ -8,8 +8,6 @@ import shutil
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-import pytest
-
 from kubeledger.api import open_ledger
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected
@@ -229,25 +227,6 @@ def test_junit_is_all_or_nothing(tmp_path: Path, nodes: Nodes) -> None:
     assert run("verify", str(bad), "--junit", str(out)).exit_code == 3
     assert out.read_text() == "before"
     assert list(tmp_path.glob("*.tmp")) == []
-
-
-@pytest.mark.parametrize(
-    ("args", "exit_code", "message"),
-    [
-        (("",), 2, "a source has no name"),
-        (("-o", "xml"), 2, "xml"),
-        (("--junit", "."), 2, "is a directory"),
-    ],
-)
-def test_bad_calls(args: tuple[str, ...], exit_code: int, message: str) -> None:
-    result = run("verify", *args, exits=exit_code)
-    assert message in result.stderr
-
-
-def test_an_unknown_node(nodes: Nodes) -> None:
-    for args in (("--ledger", nodes.ledger("node-a")), (nodes.recording("node-a"),)):
-        result = run("verify", *args, "--node", "node-z", exits=2)
-        assert "'node-z'" in result.stderr
 
 
 def test_nothing_to_verify(tmp_path: Path) -> None:

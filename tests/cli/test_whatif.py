@@ -173,47 +173,6 @@ def test_inputs_that_are_missing_are_counted(nodes: Nodes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (("imageGCHighThresholdPercent=abc",), "must be a whole number"),
-        (("imageGCHighThresholdPercent=true",), "must be a whole number"),
-        (("imageGCHighThresholdPercent=300",), "must be between 0 and 100, inclusive"),
-        (("imageGCHighThresholdPercent=-1",), "must be between 0 and 100, inclusive"),
-        (("imageGCHighThresholdPercent=80|300",), "=300: imageGCHighThresholdPercent must be"),
-        (("imageGCHighThresholdPercent=3",), "imageGCLowThresholdPercent 4 must be less than"),
-        (("maxPods=-1",), "must not be a negative number"),
-        (("maxPods=4.5",), "must be a whole number"),
-        (("evictionHard.memory.available",), "is given no value"),
-        (("=5",), "names no setting"),
-        (("maxPods.x=5",), "maxPods has no entry 'x'"),
-        (("imageGCHighTresholdPercent=80",), "there is no setting 'imageGCHighTresholdPercent'"),
-        (("evictionHard.memory=5%",), "has no entry 'memory': there are"),
-        (("evictionHard.memory.available=lots",), "must be a quantity"),
-        (("topologyManagerPolicy=strict",), "must be one of none, best-effort"),
-        (("featureGates.MemoryQoS=on",), "must be true or false"),
-        ((), "nothing is changed"),
-    ],
-)
-def test_what_no_kubelet_takes_is_refused(
-    nodes: Nodes, args: tuple[str, ...], message: str
-) -> None:
-    settings = [part for arg in args for part in ("--set", arg)]
-    result = run("whatif", *settings, nodes.ledger("node-a"), exits=2)
-    assert message in result.stderr
-    assert result.stdout == ""
-
-
-def test_a_typing_error_gets_a_suggestion(nodes: Nodes) -> None:
-    result = run("whatif", "--set", "imageGCHighTresholdPercent=80", nodes.ledger("node-a"))
-    assert "is it imageGCHighThresholdPercent" in result.stderr
-
-
-def test_an_unknown_version(nodes: Nodes) -> None:
-    result = run("whatif", "--kubelet-version", "1.99.0", nodes.ledger("node-a"), exits=2)
-    assert "1.99.0" in result.stderr
-
-
-@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("kind: KubeletConfiguration\nmaxPods: many\n", 'must be a whole number, not "many"'),
