@@ -25,7 +25,14 @@ _JSON = '{"ts":1.0,"caller":"a.go:1","msg":"Probe errored","v":0,"probeType":"Li
 def test_words(count: int, line: str | None, words: str) -> None:
     """Of many lines, and of what is no whole line, the shape."""
     shape = ErrorShape(
-        severity="E", source="a.go", shape="Error adding: *", recorded=False, count=count, pods=(),
-        ts_ns=0, seq=1, example=line,
-    )  # fmt: skip
+        severity="E",
+        source="a.go",
+        shape="Error adding: *",
+        recorded=False,
+        count=count,
+        pods=(),
+        ts_ns=0,
+        seq=1,
+        example=line,
+    )
     assert shape.words == words

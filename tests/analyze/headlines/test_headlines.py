@@ -124,9 +124,15 @@ def test_spans(seconds: int, text: str) -> None:
 
 def _incident(kind: str, severity: int, seq: int, count: int = 1) -> Incident:
     return Incident(
-        kind=kind, severity=severity, subject=f"default/p{seq}", target=None, text=f"{kind} {seq}",
-        count=count, ts_ns=seq, seq=seq,
-    )  # fmt: skip
+        kind=kind,
+        severity=severity,
+        subject=f"default/p{seq}",
+        target=None,
+        text=f"{kind} {seq}",
+        count=count,
+        ts_ns=seq,
+        seq=seq,
+    )
 
 
 def test_at_most_eight_the_worst_first_the_rest_of_a_kind_together() -> None:
@@ -302,9 +308,15 @@ def _failed(
     """A failure, from ``first`` to ``last``, seconds."""
     container = "app" if stage in ("image", "create", "run", "ready") else ""
     return PodStageFailed(
-        **of(pod, container), stage=stage, reason=reason, message=message, about=about, count=count,
-        first_ts_ns=START_NS + first * NS_PER_S, last_ts_ns=START_NS + last * NS_PER_S,
-    )  # fmt: skip
+        **of(pod, container),
+        stage=stage,
+        reason=reason,
+        message=message,
+        about=about,
+        count=count,
+        first_ts_ns=START_NS + first * NS_PER_S,
+        last_ts_ns=START_NS + last * NS_PER_S,
+    )
 
 
 def _started(pod: str, container_id: str) -> ContainerStarted:
@@ -321,9 +333,13 @@ def _trouble(
 ) -> Step:
     first_ns, last_ns = (START_NS + at_s * NS_PER_S for at_s in (first, last))
     return first, NodeTroubled(
-        trouble=trouble, message=message, count=3, first_ts_ns=first_ns, last_ts_ns=last_ns,
+        trouble=trouble,
+        message=message,
+        count=3,
+        first_ts_ns=first_ns,
+        last_ts_ns=last_ns,
         passed_ts_ns=last_ns if is_over else None,
-    )  # fmt: skip
+    )
 
 
 def _exited(pod: str, exit_code: int) -> ContainerDied:
