@@ -44,7 +44,9 @@ def verdict(version: str, *steps: Step, **settings: Any) -> tuple[str, str]:  # 
 
 
 def short(cpu: int, version: str = "1.36.2", used: int = 500) -> dict[str, Any]:
-    message = f"Node didn't have enough resource: cpu, requested: {cpu}, used: {used}, capacity: 1000"  # as it is said
+    message = (
+        f"Node didn't have enough resource: cpu, requested: {cpu}, used: {used}, capacity: 1000"
+    )
     return {"reason": "OutOfcpu", "message": message}
 
 
