@@ -89,13 +89,13 @@ def incidents(answer: Answers, node: str, *, verdicts: bool) -> list[Incident]:
 def _logged(error: ErrorShape) -> Incident:
     """Lines of one shape; of those about pods the first is what ``why`` would be asked."""
     about = f" ({pods_text(error.pods)})" if error.pods else ""
-    shape = cut_chain(error.shape, _SHAPE_MAX)
+    words = cut_chain(error.words, _SHAPE_MAX if error.count > 1 else _WORDS_MAX)
     return Incident(
         kind=_ERROR,
         severity=1,
         subject=error.source,
         target=f"pod/{error.pods[0]}" if error.pods else None,
-        text=f"{error.count} × {error.severity} {error.source} {shape}{about}",
+        text=f"{error.count} × {error.severity} {error.source} {words}{about}",
         count=error.count,
         ts_ns=error.ts_ns,
         seq=error.seq,
@@ -108,7 +108,7 @@ def _harmless(error: ErrorShape, reason: str) -> Incident:
 
 
 _ERROR, _HARMLESS = "error", "harmless"
-_SHAPE_MAX = 110
+_SHAPE_MAX, _WORDS_MAX = 110, 160
 _CONTAINER, _POD, _SLASHES = "container/{}", "pod/{}", 2
 """A container's whole name has two; the kernel's report of a kill may show its pod's UID alone."""
 _PLACES = {

@@ -13,6 +13,10 @@ from typing import Any
 import msgspec
 
 from kubeledger.kubelet.lifecycle.stages import failure_of_event
+from kubeledger.model.patterns import regex
+
+HEADER = regex(r"^(?:.{0,200}? )?[IWEF]\d{4} [\d:.]+ +\d+ [^ \]]+\] ")
+"""What stands before the message, a carrier's prefix included."""
 
 
 class Harmless(msgspec.Struct, frozen=True):
@@ -78,6 +82,12 @@ HARMLESS = (
         "the kubelet has just started, and has not asked the runtime yet",
     ),
     Harmless(
+        "kubelet.go",
+        r"Image garbage collection failed once\. Stats initialization may not have completed yet: "
+        r"(?:failed to get(?: imageFs info| image stats|\Z)|invalid capacity)",
+        "the kubelet has just started, and has no statistics of the disk yet",
+    ),
+    Harmless(
         "sysinfo.go",
         r"Nodes topology is not available, providing CPU topology",
         "the topology is read of the CPUs instead",
@@ -131,6 +141,7 @@ class ErrorShape(msgspec.Struct, frozen=True, kw_only=True):
         recorded: other records tell it.
         count: how many; ``pods`` that they name.
         ts_ns: of the first; ``seq`` of a record that shows one.
+        own_words: of a single one all that it says; empty where there are several.
     """
 
     severity: str
@@ -141,11 +152,38 @@ class ErrorShape(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[str]
     ts_ns: int
     seq: int
+    own_words: str = ""
+
+    @property
+    def words(self) -> str:
+        """What it says: of lines that differ in values their shape, of a single one all of it."""
+        return self.own_words or self.shape
+
+
+def own_words(line: str) -> str:
+    """What a line of the log says, without its header; of the JSON form message and values.
+
+    Empty for what is no such line, or is not whole.
+    """
+    if header := HEADER.match(line):
+        return line[header.end() :]
+    begin = line.find(_JSON_START)
+    try:
+        entry = msgspec.json.decode(line[begin:] if begin >= 0 else "{}", type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        return ""
+    values = (f'{key}="{value}"' for key, value in entry.items() if key not in _OF_JSON)
+    return " ".join((str(entry.get("msg", "")), *values))
+
+
+_JSON_START = '{"ts":'
+_OF_JSON = frozenset({"ts", "caller", "msg", "v", "logger"})
 
 
 _LINES = """SELECT severity, source, shape, recorded, sum(count)::BIGINT AS count,
     list_sort(list_distinct(list(concat_ws('/', namespace, pod)) FILTER (pod IS NOT NULL))) AS pods,
-    min(epoch_ns(ts)) AS ts_ns, arg_min(example_seq, ts) AS seq
+    min(epoch_ns(ts)) AS ts_ns, arg_min(example_seq, ts) AS seq,
+    arg_min(example, ts) AS example
 FROM logged_errors WHERE node = $node GROUP BY severity, source, shape, recorded"""
 _EVENTS = """SELECT reason, arg_min(message, (ts, seq)) AS message, sum(count)::BIGINT AS count,
     reason || ': ' || regexp_replace(
@@ -181,12 +219,18 @@ def logged(
     """
     of_node = {"node": node}
     shapes = [
-        *(ErrorShape(**{**row, "pods": row["pods"] or ()}) for row in answer(_LINES, of_node)),
+        *map(_line, answer(_LINES, of_node)),
         *map(_warning, answer(_EVENTS, of_node)),
     ]
     return sorted(
         shapes, key=lambda each: ("FEW".index(each.severity), not each.pods, -each.count, each.seq)
     )
+
+
+def _line(row: Mapping[str, Any]) -> ErrorShape:
+    example = row["example"] if row["count"] == 1 else None
+    given = {each: value for each, value in row.items() if each != "example"}
+    return ErrorShape(**{**given, "pods": row["pods"] or (), "own_words": own_words(example or "")})
 
 
 def _warning(row: Mapping[str, Any]) -> ErrorShape:
@@ -202,7 +246,11 @@ def _warning(row: Mapping[str, Any]) -> ErrorShape:
         pods=row["pods"] or (),
         ts_ns=row["ts_ns"],
         seq=row["seq"],
+        own_words=f"{reason}: {row['message'].split(_NEW_LINE)[0]}" if row["count"] == 1 else "",
     )
+
+
+_NEW_LINE = "\n"
 
 
 def untold(shapes: Iterable[ErrorShape], *, nothing_else: bool) -> list[ErrorShape]:

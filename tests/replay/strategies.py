@@ -1,7 +1,5 @@
 """Random histories: bodies of every kind about few pods, so that they meet each other."""
 
-from __future__ import annotations
-
 import types
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -80,7 +78,6 @@ _TEXTS = st.sampled_from(("", "x", "y"))
 
 
 def bodies() -> st.SearchStrategy[Body]:
-    """Any body of any kind."""
     return st.sampled_from(tuple(BODY_TYPES.values())).flatmap(_struct)
 
 
@@ -93,16 +90,10 @@ def histories(size_max: int = 40) -> st.SearchStrategy[list[Record]]:
 def record(seq: int, body: Body, ts_ns: int | None = None, *, node: str = "node-t") -> Record:
     """An envelope around ``body``; a second for each number when no time is given."""
     return Record(
-        node=node,
-        seq=seq,
-        ts_ns=seq * 10**9 if ts_ns is None else ts_ns,
-        role=body.role,
-        kind=body.kind,
-        v=body.v,
-        cause=None,
-        evidence=(Evidence(file="kubelet.log", line=seq),),
+        node=node, seq=seq, ts_ns=seq * 10**9 if ts_ns is None else ts_ns, role=body.role,
+        kind=body.kind, v=body.v, cause=None, evidence=(Evidence(file="kubelet.log", line=seq),),
         body=body,
-    )
+    )  # fmt: skip
 
 
 def _struct(type_: type[Any]) -> st.SearchStrategy[Any]:

@@ -1,7 +1,5 @@
 """From records to rows and items, without a browser."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any
@@ -56,35 +54,29 @@ def drawn(directory: Path, story: Story, scope: Scope | None = None) -> Drawing:
 
 
 def section(drawing: Drawing, name: str) -> list[Row]:
-    """Rows of a section; none where there is no such one."""
     return next((each.rows for each in drawing.sections if each.id == name), [])
 
 
 def pods(drawing: Drawing) -> list[Row]:
-    """Rows of all pods."""
     return section(drawing, "problems") + section(drawing, "pods")
 
 
 def second(ts_ns: int | None) -> int | None:
-    """The number of the record at that time."""
     return None if ts_ns is None else round((ts_ns - START_NS) / NS_PER_S)
 
 
 def reported(row: Row) -> list[tuple[str, int | None, int | None, str]]:
-    """Kind, start, end and label of each item, by time."""
     items = sorted(row.items, key=lambda item: (item.start_ns, item.seq))
     return [(item.kind, second(item.start_ns), second(item.end_ns), item.label) for item in items]
 
 
 def begun(version: str = "1.36.2") -> Story:
-    """A story in which a kubelet started."""
     story = Story("node-a")
     story.add(KubeletStarted(pid=7, kubelet_version=version, version_source="log"))
     return story
 
 
 def pod(name: str = "web", uid: str = "uid-1") -> dict[str, Any]:
-    """What names a pod."""
     return {"namespace": "default", "pod": name, "pod_uid": uid}
 
 
@@ -261,13 +253,9 @@ def test_holes_of_the_log_and_times_without_a_kubelet(tmp_path: Path) -> None:
     story = begun()
     story.add(FindingReported(finding="truncated", file="kubelet.log", message="the end is gone"))
     story.add(
-        LogThinned(
-            from_ts_ns=START_NS + NS_PER_S,
-            to_ts_ns=START_NS + 3 * NS_PER_S,
-            beats_expected=90,
-            beats_missing=5,
-        )
-    )
+        LogThinned(from_ts_ns=START_NS + NS_PER_S, to_ts_ns=START_NS + 3 * NS_PER_S,
+                   beats_expected=90, beats_missing=5)
+    )  # fmt: skip
     story.add(ClockStepped(from_ts_ns=START_NS + 9 * NS_PER_S, to_ts_ns=START_NS + 4 * NS_PER_S))
     for _ in range(3):
         story.add(PodAdmitted(**pod()))
@@ -342,15 +330,9 @@ def test_a_stage_that_a_pod_waits_in_is_a_bar(tmp_path: Path) -> None:
     story.add(failed)
     story.add(ContainerStarted(**pod(), container=None, container_id="s0", sandbox=True))
     pull = PodStageFailed(
-        **pod(),
-        container="app",
-        stage="image",
-        reason="ErrImagePull",
-        message="not found",
-        about="reg/web:1",
-        first_ts_ns=START_NS + 6 * NS_PER_S,
-        last_ts_ns=START_NS + 6 * NS_PER_S,
-    )
+        **pod(), container="app", stage="image", reason="ErrImagePull", message="not found",
+        about="reg/web:1", first_ts_ns=START_NS + 6 * NS_PER_S, last_ts_ns=START_NS + 6 * NS_PER_S,
+    )  # fmt: skip
     story.add(pull)
     story.add(PodAdmitted(**pod("other", "uid-2")))
     for uid, container_id in (("uid-2", "s1"), ("uid-2", "s1"), ("uid-2", "s2")):
@@ -385,23 +367,14 @@ def test_readiness_troubles_and_pressure_have_rows(tmp_path: Path) -> None:
         NodeConditionChanged(condition="Ready", status="False", message="PLEG is not healthy")
     )
     story.add(
-        NodeTroubled(
-            trouble="pleg_unhealthy",
-            message="pleg was last seen active 3m1s ago",
-            count=4,
-            first_ts_ns=START_NS + 3 * NS_PER_S,
-            last_ts_ns=START_NS + 4 * NS_PER_S,
-        )
-    )
+        NodeTroubled(trouble="pleg_unhealthy", message="pleg was last seen active 3m1s ago",
+                     count=4, first_ts_ns=START_NS + 3 * NS_PER_S,
+                     last_ts_ns=START_NS + 4 * NS_PER_S)
+    )  # fmt: skip
     story.add(
-        NodeTroubled(
-            trouble="registration_failed",
-            message='node "node-t" not found',
-            first_ts_ns=START_NS,
-            last_ts_ns=START_NS,
-            passed_ts_ns=START_NS + NS_PER_S,
-        )
-    )
+        NodeTroubled(trouble="registration_failed", message='node "node-t" not found',
+                     first_ts_ns=START_NS, last_ts_ns=START_NS, passed_ts_ns=START_NS + NS_PER_S)
+    )  # fmt: skip
     story.add(NodeConditionChanged(condition="Ready", status="Unknown"))
     story.add(NodeConditionsChanged(conditions=("MemoryPressure",), observed=("MemoryPressure",)))
     story.add(NodeConditionsChanged(conditions=(), observed=()))
@@ -424,14 +397,7 @@ def test_items_carry_their_own_verdict() -> None:
         Item(kind="decision", start_ns=0, end_ns=0, seq=2),
     ]
     drawing = Drawing(
-        node="n",
-        versions=[],
-        start_ns=0,
-        end_ns=1,
-        verdict_counts={},
-        verdicts={2: "admissible"},
-        sections=[Section(id="node", title="Node", rows=[row])],
-        arrows=[],
-        headlines=[],
-    )
+        node="n", versions=[], start_ns=0, end_ns=1, verdict_counts={}, verdicts={2: "admissible"},
+        sections=[Section(id="node", title="Node", rows=[row])], arrows=[], headlines=[],
+    )  # fmt: skip
     assert node_payload(drawing)["items"]["verdict"] == [2, 1]

@@ -1,7 +1,5 @@
 """The served page: who is let in, and what it says of SQL, why, state, what-if and growth."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import shutil
@@ -32,7 +30,7 @@ from kubeledger.timeline.server import HOST, Answer, Reply, Server, json_reply
 from tests.analyze.sql.fixture_ledger import Story, write_ledger
 from tests.recordings import extract
 from tests.timeline.browser import Browser
-from tests.timeline.test_hostile import EVIL, hostile_drawings
+from tests.timeline.test_page import EVIL, hostile_drawings
 from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -62,7 +60,6 @@ def served(ledger: Path, more: dict[tuple[str, str], Answer] | None = None) -> I
 
 @pytest.fixture(scope="module")
 def node_a(ledgers: dict[str, Path]) -> Iterator[Server]:
-    """node-a, served."""
     with served(ledgers["node-a"], {("GET", "/api/bug"): broken}) as server:
         yield server
 
@@ -95,7 +92,6 @@ def ask(
 
 
 def answer(server: Server, path: str, body: object = None) -> Any:  # noqa: ANN401 # JSON
-    """What a request is answered; it must succeed."""
     status, _, content = ask(server, path, body)
     assert status == 200, content
     return json.loads(content)
@@ -104,8 +100,6 @@ def answer(server: Server, path: str, body: object = None) -> Any:  # noqa: ANN4
 def test_who_finds_no_room_for_a_thread_is_told(
     node_a: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the next one is answered."""
-
     def full() -> None:
         raise MemoryError
 
@@ -203,14 +197,9 @@ def test_rows_are_limited_and_exact(node_a: Server) -> None:
     around = answer(
         node_a,
         "/api/sql",
-        {
-            "query": next(q for q in answer(node_a, "/api/queries") if q["name"] == "around")[
-                "sql"
-            ],
-            "name": "around",
-            "params": {"at": "2026-11-21T03:00:32Z", "seconds": ""},
-        },
-    )
+        {"query": next(q for q in answer(node_a, "/api/queries") if q["name"] == "around")["sql"],
+         "name": "around", "params": {"at": "2026-11-21T03:00:32Z", "seconds": ""}},
+    )  # fmt: skip
     assert around["rows"]
 
 
@@ -325,7 +314,6 @@ def test_the_address_holds_a_query_and_a_moment(browser: Browser, node_a: Server
 
 
 def test_rows_are_taken_as_csv(browser: Browser, node_a: Server) -> None:
-    """Quoted where it must be; no cell is a formula."""
     open_page(browser, node_a)
     browser.ask("(HTMLAnchorElement.prototype.click = () => {})")  # nothing is saved
     browser.ask("(URL.createObjectURL = (blob) => { window.saved = blob; return '#'; })")
@@ -515,27 +503,17 @@ def test_hostile_answers_stay_text(browser: Browser, ledgers: dict[str, Path]) -
     answers: dict[tuple[str, str], object] = {
         ("GET", "/api/drawing"): payload_of([node]),
         ("GET", "/api/records"): [record | links | {"evidence": [piece]}],
-        ("GET", "/api/queries"): [
-            {"name": "q", "title": EVIL, "doc": EVIL, "parameters": [], "sql": EVIL}
-        ],
-        ("POST", "/api/sql"): {
-            **{"columns": [EVIL], "types": ["VARCHAR"], "rows": [[EVIL]], "ms": 1},
-            "truncated": False,
-        },
-        ("GET", "/api/why"): {
-            "sentence": EVIL,
-            "evidence": [piece | {"subject": EVIL, "summary": EVIL}],
-        },
-        ("GET", "/api/state"): {
-            **{"seq": 1, "pods": {EVIL: pod}, "devices": {"holders": {}}, "probes": {}},
-            "counts": {EVIL: 1},
-        },
-        ("POST", "/api/whatif"): {
-            "variant": EVIL,
-            "summary": [EVIL],
-            "marks": [mark | {"kind": EVIL, "why": EVIL}],
-        },
-    }
+        ("GET", "/api/queries"): [{"name": "q", "title": EVIL, "doc": EVIL, "parameters": [],
+                                   "sql": EVIL}],
+        ("POST", "/api/sql"): {**{"columns": [EVIL], "types": ["VARCHAR"], "rows": [[EVIL]],
+                                  "ms": 1}, "truncated": False},
+        ("GET", "/api/why"): {"sentence": EVIL,
+                              "evidence": [piece | {"subject": EVIL, "summary": EVIL}]},
+        ("GET", "/api/state"): {**{"seq": 1, "pods": {EVIL: pod}, "devices": {"holders": {}},
+                                   "probes": {}}, "counts": {EVIL: 1}},
+        ("POST", "/api/whatif"): {"variant": EVIL, "summary": [EVIL],
+                                  "marks": [mark | {"kind": EVIL, "why": EVIL}]},
+    }  # fmt: skip
     fixed = {route: fixed_answer(value) for route, value in answers.items()}
     with served(ledgers["node-a"], fixed) as server:
         open_page(browser, server, "#seq=2")
@@ -559,7 +537,6 @@ def test_hostile_answers_stay_text(browser: Browser, ledgers: dict[str, Path]) -
 
 
 def fixed_answer(value: object) -> Answer:
-    """Always the same."""
     return lambda _: json_reply(value)
 
 

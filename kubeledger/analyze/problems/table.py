@@ -131,7 +131,7 @@ PROBLEMS: tuple[Problem, ...] = (
     ),
     Problem(
         "out_of_memory", 4, "shortage of memory", "shortages of memory", rows.OUT_OF_MEMORY,
-        "subject", sentences.out_of_memory,
+        "subject, asked", sentences.out_of_memory,
         of="oom.OutOfMemory",
     ),
     Problem(
@@ -224,7 +224,7 @@ PROBLEMS: tuple[Problem, ...] = (
     ),
     Problem(
         "shutdown", 1, "shutdown", "shutdowns", rows.SHUTDOWNS, "'shutdown' AS subject",
-        sentences.shutdown, "max(late) AS timed_out", "node",
+        sentences.shutdown, "max(late) AS timed_out, bool_or(completed) AS completed", "node",
         of="node.ShutdownProgressed",
     ),
     Problem(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kubeledger.analyze.logged_errors import TOLD_BY_DECISIONS, harmless
+from kubeledger.analyze.logged_errors import TOLD_BY_DECISIONS, harmless, own_words
 from kubeledger.analyze.why.facts import (
     OTHER_KILLS,
     OWN_KILLS,
@@ -243,9 +243,12 @@ def _event(records: Sequence[Record], _: Facts) -> Words:
 
 
 def _logged(records: Sequence[Record], _: Facts) -> Words:
-    body: Any = records[-1].body
+    record = records[-1]
+    body: Any = record.body
     what = "a warning" if body.severity == "W" else "an error"
-    return Words("", f"is named in {what}", body.shape)
+    is_single = body.count == len(records) == len(record.evidence)
+    said = own_words(record.evidence[0].text or "") if is_single else ""
+    return Words("", f"is named in {what}", said or body.shape)
 
 
 def _resized(records: Sequence[Record], facts: Facts) -> Words:

@@ -1,7 +1,5 @@
 """Small worlds of which the tests know what is missing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,7 +22,6 @@ FLAG_LINE = 'I1121 02:52:41.296376    8337 flags.go:59] FLAG: --v="5"'
 def report(
     records: Sequence[Record], span: Span = ALWAYS, source_time: SourceTime = lambda _: None
 ) -> Completeness:
-    """The report on records in memory."""
     history = history_of_reader("node-t", "test", reader(records))
     return completeness(history, span, source_time)
 
@@ -85,13 +82,9 @@ def tick(
 ) -> ProbeExecuted:
     """A tick of a probe of the container ``app`` of ``POD``."""
     return ProbeExecuted(
-        **POD,
-        container="app",
-        container_id=container_id,
-        probe_type=probe_type,
-        result=result,
+        **POD, container="app", container_id=container_id, probe_type=probe_type, result=result,
         output=None,
-    )
+    )  # fmt: skip
 
 
 def spec_of(period_s: int, probe: str = "readinessProbe") -> Body:

@@ -1,7 +1,5 @@
 """A secret in every place of a node's records where somebody can have put one."""
 
-from __future__ import annotations
-
 import re
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -116,21 +114,15 @@ def records_with(secret: str) -> list[Body]:
     named: dict[str, Any] = {"namespace": "shop", "pod": secret, "pod_uid": UID}
     free = dict.fromkeys(_LIKE_FIELDS, secret)
     return [
-        PodListed(
-            **named, listed_by="api", spec=spec_with(secret), status=status_with(secret),
-            labels=free, annotations=free | {secret: ""},
-        ),
+        PodListed(**named, listed_by="api", spec=spec_with(secret), status=status_with(secret),
+                  labels=free, annotations=free | {secret: ""}),
         PodConfigChanged(**named, operation="ADD", source=secret),
         PodRejected(**named, reason=secret, message=f"opened for {secret}"),
-        PodStageFailed(
-            **named, container="app", stage="volumes", reason="FailedMount",
-            message=MESSAGES["FailedMount"].format(secret), about=secret,
-            first_ts_ns=1, last_ts_ns=1,
-        ),
-        ContainerKilled(
-            **named, container="app", container_id=secret, reason=secret,
-            message=f"Stopping container {secret}", grace_period_s=30,
-        ),
+        PodStageFailed(**named, container="app", stage="volumes", reason="FailedMount",
+                       message=MESSAGES["FailedMount"].format(secret), about=secret, first_ts_ns=1,
+                       last_ts_ns=1),
+        ContainerKilled(**named, container="app", container_id=secret, reason=secret,
+                        message=f"Stopping container {secret}", grace_period_s=30),
         *(
             KubernetesEvent(
                 object_kind=kind, **named, type=secret, reason=reason,
@@ -141,16 +133,13 @@ def records_with(secret: str) -> list[Body]:
         ),
         KubernetesEvent(object_kind="Pod", **named, type="Normal", reason=secret, message=secret),
         KubeletExited(pid=1, reason="panic", message=f"failed to run Kubelet: {secret}"),
-        ErrorsLogged(
-            source=secret, severity="E", shape=f"said {secret}", first_ts_ns=1, last_ts_ns=1
-        ),
-        NodeObserved(
-            labels=free, capacity={"cpu": secret, "acme.example/gpu": secret, secret: "1"},
-            allocatable=None, taints=({"key": secret, "value": secret, "effect": secret},),
-        ),
-        SettingsObserved(
-            settings=_settings(secret), conflicts=(f"--x is {secret}", f"{secret}: 1, 2")
-        ),
+        ErrorsLogged(source=secret, severity="E", shape=f"said {secret}", first_ts_ns=1,
+                     last_ts_ns=1),
+        NodeObserved(labels=free, capacity={"cpu": secret, "acme.example/gpu": secret, secret: "1"},
+                     allocatable=None,
+                     taints=({"key": secret, "value": secret, "effect": secret},)),
+        SettingsObserved(settings=_settings(secret),
+                         conflicts=(f"--x is {secret}", f"{secret}: 1, 2")),
     ]  # fmt: skip
 
 
@@ -235,24 +224,18 @@ def spec_with(secret: str) -> dict[str, Any]:
         **dict.fromkeys(_OF_A_CONTAINER, secret),
         "name": "app",
         "args": [secret, f"--pin={secret}"],
-        "env": [
-            {"name": secret, "value": secret},
-            {"name": "r", "valueFrom": {
-                "resourceFieldRef": {"resource": secret, "divisor": secret},
-            }},
-            {"name": "k", "valueFrom": {"secretKeyRef": {"name": secret, "key": secret}}},
-        ],
+        "env": [{"name": secret, "value": secret},
+                {"name": "r",
+                 "valueFrom": {"resourceFieldRef": {"resource": secret, "divisor": secret}}},
+                {"name": "k", "valueFrom": {"secretKeyRef": {"name": secret, "key": secret}}}],
         "ports": [{"name": secret, "containerPort": 80, "protocol": secret, "hostIP": secret}],
         "resources": {"limits": {secret: "1"}, "claims": [{"name": secret}]},
-        "livenessProbe": {
-            "httpGet": {"path": f"/{secret}", "port": secret, "scheme": secret,
-                        "httpHeaders": [{"name": secret, "value": secret}]},
-        },
+        "livenessProbe": {"httpGet": {"path": f"/{secret}", "port": secret, "scheme": secret,
+                                      "httpHeaders": [{"name": secret, "value": secret}]}},
         "readinessProbe": {"exec": {"command": ["sh", "-c", f"echo {secret}"]}},
-        "securityContext": {
-            "runAsUser": 4711471147, "procMount": secret, "seccompProfile": {"type": secret},
-            "seLinuxOptions": {"level": secret, "type": secret},
-        },
+        "securityContext": {"runAsUser": 4711471147, "procMount": secret,
+                            "seccompProfile": {"type": secret},
+                            "seLinuxOptions": {"level": secret, "type": secret}},
         "resizePolicy": [{"resourceName": secret, "restartPolicy": secret}],
         "settings": {"a": {"value": secret}}, "assignments": {secret: secret},
     }  # fmt: skip

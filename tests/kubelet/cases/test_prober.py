@@ -1,7 +1,5 @@
 """Cases of probe workers: recorded ones, every version, bad input, verdicts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -17,15 +15,10 @@ def case(**changes: object) -> dict[str, Any]:
     """A liveness worker with threshold 2 and three ticks: failure, failure, not asked."""
     status = {
         "phase": "Running",
-        "containerStatuses": [
-            {
-                "name": "app",
-                "containerID": CONTAINER_ID,
-                "state": {"running": {"startedAt": "2026-01-05T08:00:00Z"}},
-                "started": True,
-            }
-        ],
-    }
+        "containerStatuses": [{"name": "app", "containerID": CONTAINER_ID,
+                               "state": {"running": {"startedAt": "2026-01-05T08:00:00Z"}},
+                               "started": True}],
+    }  # fmt: skip
     probe = {"failureThreshold": 2, "successThreshold": 1}
     return {
         "pod": {
@@ -63,3 +56,10 @@ def test_a_claim_with_an_event_is_impossible() -> None:
     verdict, why = LINES.judged("1.36.2", case(), outcome)
     assert verdict == "impossible"
     assert why.startswith('ticks[0].events is [], not ["Warning Unhealthy Liveness probe failed')
+
+
+def met(container_id: str, **state: object) -> dict[str, Any]:
+    """The status of a pod with a started container."""
+    running = {"running": {"startedAt": "2026-01-05T08:00:00Z"}}
+    one = {"name": "app", "containerID": container_id, "state": state or running, "started": True}
+    return {"phase": "Running", "containerStatuses": [one]}

@@ -1,7 +1,5 @@
 """Compare a simulated node with the recorded one: decisions, their order, their times."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -46,8 +44,6 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """All pairs of one kind."""
-
     kind: str
     pairs: list[Pair]
 
@@ -58,7 +54,6 @@ class Compared(msgspec.Struct, frozen=True):
 
     @property
     def both(self) -> list[Pair]:
-        """On both sides."""
         return [p for p in self.pairs if None not in (p.recorded_ns, p.simulated_ns)]
 
     @property
@@ -68,7 +63,6 @@ class Compared(msgspec.Struct, frozen=True):
 
     @property
     def free(self) -> list[Pair]:
-        """Those that a draw explains."""
         return [p for p in self.pairs if p.free]
 
 
@@ -114,16 +108,11 @@ def compare(recorded: Iterable[Record], simulated: Iterable[Record]) -> list[Com
             one = left[number] if number < len(left) else None
             two = right[number] if number < len(right) else None
             kinds.setdefault(kind, []).append(
-                Pair(
-                    kind=kind,
-                    subject=subject,
-                    number=number + 1,
-                    recorded_ns=one[0] if one else None,
-                    simulated_ns=two[0] if two else None,
-                    fields=_differing(one[1], two[1]) if one and two else {},
-                    apart_ns=two[0] - one[0] if one and two else 0,
-                )
-            )
+                Pair(kind=kind, subject=subject, number=number + 1,
+                     recorded_ns=one[0] if one else None, simulated_ns=two[0] if two else None,
+                     fields=_differing(one[1], two[1]) if one and two else {},
+                     apart_ns=two[0] - one[0] if one and two else 0)
+            )  # fmt: skip
     return [Compared(kind, pairs) for kind, pairs in sorted(kinds.items())]
 
 
@@ -141,15 +130,10 @@ def _in_lives(recorded: list[Record], simulated: list[Record]) -> Iterator[Pair]
         if one and two and not each.free:
             fields = _differing({"kind": one.kind, **one.fields}, {"kind": two.kind, **two.fields})
         yield Pair(
-            kind=kind,
-            subject="/".join(each.container),
-            number=numbers[kind, each.container],
-            recorded_ns=one.ns if one else None,
-            simulated_ns=two.ns if two else None,
-            fields=fields,
-            free=each.free,
-            apart_ns=each.apart_ns,
-        )
+            kind=kind, subject="/".join(each.container), number=numbers[kind, each.container],
+            recorded_ns=one.ns if one else None, simulated_ns=two.ns if two else None,
+            fields=fields, free=each.free, apart_ns=each.apart_ns,
+        )  # fmt: skip
 
 
 def _differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -204,7 +188,6 @@ def orders(records: Iterable[Record]) -> dict[str, list[str]]:
 
 
 def table(compared: Iterable[Compared]) -> str:
-    """One line a kind."""
     head = f"{'kind':38}{'same':>6}{'differs':>9}{'only rec.':>11}{'only sim.':>11}{'free':>7}"
     head += f"{'apart':>9}"
     lines = [head]

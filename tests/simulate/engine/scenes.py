@@ -1,7 +1,5 @@
 """Plans of small nodes for tests, and what verification finds in their records."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -62,7 +60,6 @@ def container(
     limits: dict[str, str] | None = None,
     **more: Any,  # noqa: ANN401 # any field of the API
 ) -> dict[str, Any]:
-    """A container of a pod's spec."""
     resources = {"requests": requests, "limits": limits}
     return {
         "name": name,
@@ -81,29 +78,18 @@ def planned(
     source: Any = "api",  # noqa: ANN401 # one of two words
     **spec: Any,  # noqa: ANN401 # any field of the API
 ) -> PlannedPod:
-    """A pod that comes at a time."""
     digits = name.encode().hex().rjust(20, "0")
     return PlannedPod(
         place=f"pods.{name}",
-        manifest={
-            "metadata": {
-                "name": name,
-                "namespace": "default",
-                "uid": f"{digits[:8]}-0000-4000-8000-{digits[8:]}",
-            },
-            "spec": {
-                "restartPolicy": "Always",
-                "terminationGracePeriodSeconds": 5,
-                "priority": 0,
-                **spec,
-                "containers": list(containers) or [container()],
-            },
-        },
+        manifest={"metadata": {"name": name, "namespace": "default",
+                               "uid": f"{digits[:8]}-0000-4000-8000-{digits[8:]}"},
+                  "spec": {"restartPolicy": "Always", "terminationGracePeriodSeconds": 5,
+                           "priority": 0, **spec, "containers": list(containers) or [container()]}},
         source=source,
         arrives_ns=int(at_s * NS_PER_S),
         deleted_ns=None if deleted_s is None else int(deleted_s * NS_PER_S),
         scripts=scripts or {},
-    )
+    )  # fmt: skip
 
 
 def plan(
@@ -115,7 +101,6 @@ def plan(
     numa: tuple[int, ...] = (0,),
     **more: Any,  # noqa: ANN401 # any field of a plan
 ) -> Plan:
-    """A node with these pods."""
     return Plan(
         **{
             "kubelet_version": version,
@@ -123,11 +108,7 @@ def plan(
             "start_ns": parse_ts("2026-01-05T08:00:00Z"),
             "duration_ns": int(minutes * 60 * NS_PER_S),
             "node": NodePlan(
-                name="sim",
-                cpus=cpus,
-                memory_bytes=8 * GIB,
-                numa_nodes=numa,
-                disk_bytes=100 * GIB,
+                name="sim", cpus=cpus, memory_bytes=8 * GIB, numa_nodes=numa, disk_bytes=100 * GIB,
                 disk_used_bytes=10 * GIB,
             ),
             "settings": {**SETTINGS, **(settings or {})},
@@ -135,7 +116,7 @@ def plan(
             "pods": pods,
             **more,
         }
-    )
+    )  # fmt: skip
 
 
 def records(of: Plan) -> list[Record]:
