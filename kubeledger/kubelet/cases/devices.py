@@ -17,8 +17,7 @@ from kubeledger.kubelet.cases.fields import (
 )
 from kubeledger.kubelet.cases.hints import HintOutcome, shown
 from kubeledger.kubelet.devicemanager import allocate
-from kubeledger.kubelet.devicemanager.allocate import AllocateCall
-from kubeledger.kubelet.devicemanager.explain import admissible
+from kubeledger.kubelet.devicemanager.allocate import AllocateCall, admissible
 from kubeledger.kubelet.devicemanager.manager import Device, DevicesPerNUMA, ManagerImpl, RpcError
 from kubeledger.kubelet.devicemanager.topology_hints import (
     device_limits,
