@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.kubelet.cases.registry import SUBSYSTEMS, input_type
+from kubeledger.kubelet.cases.registry import SUBSYSTEMS, subsystem_of
 from kubeledger.model.record import Body, Record
 from kubeledger.model.wire.catalogue import BODY_TYPES, UPCASTERS
 
@@ -46,7 +46,7 @@ def _body_schema(body: type[Body]) -> dict[str, Any]:
 
 def _case_schema(subsystem: str) -> dict[str, Any]:
     """A line of ``decide`` and ``judge``, with what is in its ``input``."""
-    case_input = input_type(subsystem)
+    case_input = subsystem_of(subsystem).input
     return {
         "$schema": _DIALECT,
         "$id": f"cases.{subsystem}.json",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, permutations
 from typing import Final
 
-from kubeledger.kubelet.cases.fields import Strict, check_amounts, most_alike
+from kubeledger.kubelet.cases.fields import Strict, Subsystem, check_amounts, most_alike
 from kubeledger.kubelet.kube.pod import Node, Pod
 from kubeledger.kubelet.lifecycle import predicate as lifecycle
 from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo
@@ -33,10 +33,6 @@ class AdmissionCase(Strict, frozen=True):
     node: Node
     pod: Pod
     active_pods: tuple[Pod, ...]
-
-
-INPUT: Final = AdmissionCase
-OUTCOME: Final = PodAdmitResult
 
 
 def decide(case_input: AdmissionCase, profile: KubeletProfile) -> PodAdmitResult:
@@ -84,3 +80,6 @@ def _orders(
         return
     for at in range(max(len(scalars), 1)):
         yield [*scalars[at:], *scalars[:at]]
+
+
+ADMISSION = Subsystem(AdmissionCase, PodAdmitResult, decide, nearest)

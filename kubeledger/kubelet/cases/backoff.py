@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from msgspec import UNSET, UnsetType
 
-from kubeledger.kubelet.cases.fields import LAST_NS, Strict, shortened
+from kubeledger.kubelet.cases.fields import LAST_NS, Strict, Subsystem, shortened
 from kubeledger.kubelet.cases.podactions import check_times
 from kubeledger.kubelet.kube.flowcontrol import BackOffPolicy
 from kubeledger.kubelet.kube.gotexts import ZERO_TIME_NS, instant_ns
@@ -70,10 +70,6 @@ class Outcome(Strict, frozen=True):
     steps: list[StepOutcome]
 
 
-INPUT = BackoffCase
-OUTCOME = Outcome
-
-
 def decide(case_input: BackoffCase, profile: KubeletProfile) -> Outcome:
     """Go through all syncs."""
     return Outcome(list(_syncs(case_input, profile)))
@@ -130,3 +126,6 @@ def _duration(text: str, name: str) -> int:
     if not 0 <= duration_ns <= _DURATION_MAX_NS:
         raise BadInputError(f"input.{name}: no Go duration for a back-off: {shortened(text)}")
     return duration_ns
+
+
+BACKOFF = Subsystem(BackoffCase, Outcome, decide)

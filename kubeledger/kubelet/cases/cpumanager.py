@@ -2,20 +2,265 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from itertools import zip_longest
+from typing import Any, Final
 
 import msgspec
+from msgspec import UNSET
 
-from kubeledger.kubelet.cases.cpu_run import Run
 from kubeledger.kubelet.cases.cpu_steps import (
+    AddContainer,
+    Allocate,
+    AllocatePod,
     CpuCase,
+    Entries,
+    Hints,
     Outcome,
+    PodHints,
+    Reconcile,
+    RemoveContainer,
+    RemoveStaleState,
+    Restart,
+    Step,
+    StepOutcome,
 )
+from kubeledger.kubelet.cases.fields import (
+    Subsystem,
+    check_amounts,
+    container_named,
+    cpu_set,
+    error_of,
+    keyed,
+    node_set,
+    shortened,
+)
+from kubeledger.kubelet.cases.hints import hint_of, hints_shown
+from kubeledger.kubelet.cpumanager.cpu_manager import Configuration, Manager
+from kubeledger.kubelet.cpumanager.policy_static import PolicyError
+from kubeledger.kubelet.cpumanager.state_checkpoint import StateError
+from kubeledger.kubelet.cpumanager.topology import DiscoverError, MachineInfo
+from kubeledger.kubelet.kube.containermanager import text_of
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
-from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.kubelet.kube.pod import Container, Pod, lists_of_pods
+from kubeledger.kubelet.kube.resources import check_asked
+from kubeledger.kubelet.profile.resolve import KubeletProfile, with_gates
+from kubeledger.kubelet.topologymanager.policy import TopologyHint
+from kubeledger.model.errors import BadInputError
 
-INPUT = CpuCase
-OUTCOME = Outcome
+NODES_MAX: Final = 16
+"""Of more the kubelet would look at 2**n sets, and hang."""
+
+
+class Run:
+    """One run of a case.
+
+    Attributes:
+        started: what came of the start, without steps.
+        manager: of the process that runs; None after a start that failed.
+    """
+
+    def __init__(self, case: CpuCase, profile: KubeletProfile, order: MapOrder) -> None:
+        """Start."""
+        _check_machine("input.topology", case.topology)
+        check_amounts("input", {"reservedCPU": case.reserved_cpu})
+        check_asked(lists_of_pods(case.pods.values()))
+        self.case = case
+        for uid, pod in case.pods.items():
+            if pod.metadata.uid != uid:
+                raise BadInputError(f"{keyed('input.pods', uid)}.metadata.uid: it is another")
+        self._profile = with_gates(profile, case.feature_gates)
+        self._order = order
+        self._file = case.state_file
+        self._listed = case.initial_containers
+        self._configuration = Configuration(
+            machine=case.topology,
+            reserved_cpu=case.reserved_cpu,
+            reserved_system_cpus=cpu_set("input.reservedSystemCPUs", case.reserved_system_cpus),
+            options=case.options,
+            topology_policy=case.topology_policy,
+        )
+        self._active = self._pods_of("input.activePods", case.active_pods)
+        self._sources_ready = case.sources_ready
+        self._index = 0
+        self._shown: tuple[int, str, Entries, dict[str, str]] = (-1, "", {}, {})
+        self.manager: Manager | None = None
+        self.started = Outcome(start_error=self._start(), steps=[], state_file=None)
+        self._show(self.started)
+
+    @property
+    def state_file(self) -> str | None:
+        return self._file if self.manager is None else self.manager.state_file
+
+    def steps(self) -> Iterator[StepOutcome]:
+        """Go through the steps, until the kubelet stops."""
+        for index, step in enumerate(self.case.steps):
+            if self.manager is None:
+                self._check(index, step)
+            else:
+                yield self.do(index, step)
+
+    def do(self, index: int, step: Step) -> StepOutcome:
+        """Do a step, while the kubelet runs."""
+        self._index = index
+        self._take_over(step)
+        outcome = StepOutcome()
+        _DOES[type(step)](self, step, outcome)
+        self._show(outcome)
+        return outcome
+
+    def _check(self, index: int, step: Step) -> None:
+        """Make sure that what a step is about is there, though it comes after the end."""
+        self._index = index
+        self._take_over(step)
+        if isinstance(step, Restart):
+            self._configure(step)
+        elif isinstance(step, Allocate | Hints | AddContainer):
+            self._container(step)
+        elif isinstance(step, AllocatePod | PodHints):
+            self._pod(step)
+        if isinstance(step, Allocate | AllocatePod):
+            self._affinity(step)
+
+    def _path(self, field: str) -> str:
+        return f"input.steps[{self._index}].{field}"
+
+    def _take_over(self, step: Step) -> None:
+        """Take over what holds from a step on."""
+        if step.active_pods is not None:
+            self._active = self._pods_of(self._path("activePods"), step.active_pods)
+        if step.sources_ready is not None:
+            self._sources_ready = step.sources_ready
+        if self.manager is not None:
+            self.manager.active_pods, self.manager.sources_ready = self._active, self._sources_ready
+
+    def _pod(self, step: Allocate | AllocatePod | Hints | PodHints | AddContainer) -> Pod:
+        pod = self.case.pods.get(step.pod)
+        if pod is None:
+            raise BadInputError(f"{self._path('pod')}: there is no pod {shortened(step.pod)}")
+        return pod
+
+    def _container(self, step: Allocate | Hints | AddContainer) -> Container:
+        return container_named(self._path("container"), self._pod(step), step.container)
+
+    def _affinity(self, step: Allocate | AllocatePod) -> TopologyHint:
+        return hint_of(self._path("affinity"), step.affinity, step.preferred)
+
+    def _allocate(self, step: Allocate, outcome: StepOutcome) -> None:
+        manager, container = self._running, self._container(step)
+        affinity = self._affinity(step)
+        outcome.error = error_of(manager.allocate, self._pod(step), container, affinity)
+        outcome.cpus = text_of(manager.get_cpu_affinity(step.pod, step.container))
+
+    def _allocate_pod(self, step: AllocatePod, outcome: StepOutcome) -> None:
+        allocate = self._running.allocate_pod
+        outcome.error = error_of(allocate, self._pod(step), self._affinity(step))
+
+    def _hint(self, step: Hints, outcome: StepOutcome) -> None:
+        pod, container = self._pod(step), self._container(step)
+        outcome.hints = hints_shown(self._running.get_topology_hints(pod, container))
+
+    def _hint_pod(self, step: PodHints, outcome: StepOutcome) -> None:
+        outcome.hints = hints_shown(self._running.get_pod_topology_hints(self._pod(step)))
+
+    def _add_container(self, step: AddContainer, outcome: StepOutcome) -> None:
+        self._container(step)
+        self._running.add_container(step.pod, step.container, step.container_id)
+
+    def _remove_container(self, step: RemoveContainer, outcome: StepOutcome) -> None:
+        self._running.remove_container(step.container_id)
+        outcome.error = ""
+
+    def _remove_stale_state(self, step: RemoveStaleState, outcome: StepOutcome) -> None:
+        self._running.remove_stale_state()
+
+    def _reconcile(self, step: Reconcile, outcome: StepOutcome) -> None:
+        updates = self._running.reconcile_state(step.statuses, step.update_errors or ())
+        outcome.updates = [(container_id, text_of(cpus)) for container_id, cpus in updates]
+
+    def _restart(self, step: Restart, outcome: StepOutcome) -> None:
+        self._configure(step)
+        self._file = self.state_file if step.state_file is UNSET else step.state_file
+        outcome.error = self._start()
+
+    def _configure(self, step: Restart) -> None:
+        """Take over what is new from a restart on."""
+        given: dict[str, object] = {}
+        if step.topology is not None:
+            _check_machine(self._path("topology"), step.topology)
+            given["machine"] = step.topology
+        if step.reserved_cpu is not UNSET:
+            check_amounts(f"input.steps[{self._index}]", {"reservedCPU": step.reserved_cpu})
+            given["reserved_cpu"] = step.reserved_cpu
+        if step.reserved_system_cpus is not None:
+            cpus = cpu_set(self._path("reservedSystemCPUs"), step.reserved_system_cpus)
+            given["reserved_system_cpus"] = cpus
+        if step.options is not None:
+            given["options"] = step.options
+        if given:
+            self._configuration = msgspec.structs.replace(self._configuration, **given)
+        if step.initial_containers is not None:
+            self._listed = step.initial_containers
+
+    @property
+    def _running(self) -> Manager:
+        assert self.manager is not None
+        return self.manager
+
+    def _start(self) -> str:
+        """Start a process; why it does not start, or empty."""
+        containers = {container_id: (pod, name) for pod, name, container_id in self._listed}
+        self.manager = None
+        try:
+            manager = Manager(
+                self._configuration, self._profile, self._file, containers, self._order
+            )
+        except (DiscoverError, PolicyError, StateError) as error:
+            return str(error)
+        manager.active_pods, manager.sources_ready = self._active, self._sources_ready
+        self.manager, self._shown = manager, (-1, "", {}, {})
+        return ""
+
+    def _show(self, outcome: StepOutcome | Outcome) -> None:
+        """Put into an outcome who has which CPUs, if the kubelet runs."""
+        if self.manager is None:
+            return
+        state = self.manager.state
+        if self._shown[0] != state.revision:
+            entries = {
+                pod: {name: text_of(cpus) for name, cpus in held.items()}
+                for pod, held in state.assignments.items()
+            }
+            pods = {pod: text_of(cpus) for pod, cpus in state.pod_assignments.items()}
+            self._shown = (state.revision, text_of(state.default), entries, pods)
+        _, outcome.default, outcome.entries, pods = self._shown
+        if self._profile.resourcemanagers.pod_level_managers:
+            outcome.pod_entries = pods
+
+    def _pods_of(self, path: str, uids: list[str]) -> list[Pod]:
+        try:
+            return [self.case.pods[uid] for uid in uids]
+        except KeyError as error:
+            raise BadInputError(f"{path}: there is no pod {shortened(error.args[0])}") from None
+
+
+_DOES: Final[Mapping[type[Step], Callable[[Run, Any, StepOutcome], None]]] = {
+    Allocate: Run._allocate,
+    AllocatePod: Run._allocate_pod,
+    Hints: Run._hint,
+    PodHints: Run._hint_pod,
+    AddContainer: Run._add_container,
+    RemoveContainer: Run._remove_container,
+    RemoveStaleState: Run._remove_stale_state,
+    Reconcile: Run._reconcile,
+    Restart: Run._restart,
+}
+
+
+def _check_machine(path: str, machine: MachineInfo) -> None:
+    node_set(f"{path}.nodes", [node.id for node in machine.nodes])
+    if len(machine.nodes) > NODES_MAX:
+        raise BadInputError(f"{path}.nodes: more than {NODES_MAX} NUMA nodes")
 
 
 def decide(case_input: CpuCase, profile: KubeletProfile) -> Outcome:
@@ -42,3 +287,6 @@ def nearest(
         )
 
     return claimed if any(explore(comes_out)) else decided
+
+
+CPUMANAGER = Subsystem(CpuCase, Outcome, decide, nearest)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kubeledger.kubelet.cases.fields import Strict, most_alike
+from kubeledger.kubelet.cases.fields import Strict, Subsystem, most_alike
 from kubeledger.kubelet.dra.claiminfo import Answer, ClaimInfoState, Device, Result, Verb
 from kubeledger.kubelet.dra.manager import Manager
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
@@ -95,10 +95,6 @@ class Outcome(Strict, frozen=True):
     """What came of each step."""
 
     steps: list[StepOutcome]
-
-
-INPUT = DraCase
-OUTCOME = Outcome
 
 
 def decide(case_input: DraCase, profile: KubeletProfile) -> Outcome:
@@ -217,3 +213,6 @@ def _outcome(
 
 def _listed(claims: Mapping[tuple[str, str], ClaimInfoState]) -> list[ClaimInfoState]:
     return [claims[key].as_written() for key in sorted(claims)]
+
+
+DRA = Subsystem(DraCase, Outcome, decide, nearest)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from kubeledger.kubelet.cases.fields import Strict, most_alike, shortened
+from kubeledger.kubelet.cases.fields import Strict, Subsystem, most_alike, shortened
 from kubeledger.kubelet.eviction.decisions import (
     Decision,
     EvictionConfig,
@@ -111,10 +111,6 @@ class Outcome(Strict, frozen=True, kw_only=True):
 
     config_error: str
     steps: list[StepOutcome]
-
-
-INPUT = EvictionInput
-OUTCOME = Outcome
 
 
 def decide(case_input: EvictionInput, profile: KubeletProfile) -> Outcome:
@@ -275,3 +271,6 @@ def _time(text: str, at: int) -> int:
         raise BadInputError(
             f"input.steps[{at}].at: not an RFC 3339 time: {shortened(text)}"
         ) from None
+
+
+EVICTION = Subsystem(EvictionInput, Outcome, decide, nearest)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -21,6 +21,7 @@ from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.kube.resources import Amount, ResourceList
 from kubeledger.kubelet.prober.objects import Pod as ProbedPod
 from kubeledger.kubelet.prober.objects import PodStatus
+from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.policy import BITS_MAX
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import parse_api_ts, parse_ts
@@ -184,6 +185,20 @@ MATCH = Judgement("match")
 ADMISSIBLE = Judgement(
     "admissible", "the kubelet's order is not fixed here, and another one gives this"
 )
+
+
+class Subsystem(NamedTuple):
+    """How cases of one subsystem are decided.
+
+    Attributes:
+        nearest: where the kubelet has a choice: of all that it can come to, what is most like a
+            claim that is not the decided outcome.
+    """
+
+    input: type[msgspec.Struct]
+    outcome: type
+    decide: Callable[[Any, KubeletProfile], Any]
+    nearest: Callable[[Any, KubeletProfile, Any, Any], Any] | None = None
 
 
 OutcomeT = TypeVar("OutcomeT", bound=msgspec.Struct)

@@ -12,6 +12,7 @@ import msgspec
 from kubeledger.kubelet.cases.fields import (
     Bytes,
     Strict,
+    Subsystem,
     shortened,
     time_of,
 )
@@ -91,10 +92,6 @@ class Outcome(Strict, frozen=True, kw_only=True):
     invalid_policy: str
     steps: list[StepOutcome]
     records: dict[str, tuple[str, str, str]]
-
-
-INPUT = ImageGCInput
-OUTCOME = Outcome
 
 
 def decide(case_input: ImageGCInput, profile: KubeletProfile) -> Outcome:
@@ -209,3 +206,6 @@ def _duration(text: str, name: str) -> int:
 def _fits(number: int | None, field: str) -> None:
     if number is not None and number > _UINT64_MAX:
         raise BadInputError(f"{field}: it does not fit 64 bits")
+
+
+IMAGEGC = Subsystem(ImageGCInput, Outcome, decide, nearest)

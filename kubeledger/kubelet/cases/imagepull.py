@@ -12,6 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from kubeledger.kubelet.cases.fields import (
     Strict,
+    Subsystem,
     shortened,
     time_of,
 )
@@ -180,9 +181,6 @@ class Outcome(Strict, frozen=True, kw_only=True):
 
 
 _ORDERS_MAX: Final = 10_000
-
-INPUT = ImagePullInput
-OUTCOME = Outcome
 
 
 def decide(case_input: ImagePullInput, profile: KubeletProfile) -> Outcome:
@@ -397,3 +395,6 @@ def _duration_ns(text: str) -> int:
     except ValueError:
         return -1
     return duration_ns if duration_ns <= _DURATION_MAX_NS else -1
+
+
+IMAGEPULL = Subsystem(ImagePullInput, Outcome, decide, nearest)

@@ -10,6 +10,7 @@ import msgspec
 
 from kubeledger.kubelet.cases.fields import (
     Strict,
+    Subsystem,
     check_amounts,
     container_named,
     error_of,
@@ -124,10 +125,6 @@ class MemoryOutcome(_StateOutcome, kw_only=True, rename="camel", forbid_unknown_
 
     start_error: str
     steps: list[StepOutcome]
-
-
-INPUT = MemoryCase
-OUTCOME = MemoryOutcome
 
 
 def decide(case_input: MemoryCase, profile: KubeletProfile) -> MemoryOutcome:
@@ -362,3 +359,6 @@ def _in_order(claim: StepOutcome) -> StepOutcome:
     if claim.pod_entries is not msgspec.UNSET:
         claim.pod_entries = {uid: sorted(blocks) for uid, blocks in claim.pod_entries.items()}
     return claim
+
+
+MEMORYMANAGER = Subsystem(MemoryCase, MemoryOutcome, decide, nearest)

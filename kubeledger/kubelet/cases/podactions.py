@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kubeledger.kubelet.cases.fields import Strict, check_amounts, keyed
+from kubeledger.kubelet.cases.fields import Strict, Subsystem, check_amounts, keyed
 from kubeledger.kubelet.kube.gotexts import instant_ns
 from kubeledger.kubelet.kube.pod import ResourceRequirements
 from kubeledger.kubelet.kuberuntime.kuberuntime_manager import compute_pod_actions
@@ -66,10 +66,6 @@ class Outcome(Strict, frozen=True):
     containers_to_update: dict[str, list[str]] | UnsetType = UNSET
     containers_to_reset: list[str] | UnsetType = UNSET
     update_pod_level_resources: bool | UnsetType = UNSET
-
-
-INPUT = PodActionsCase
-OUTCOME = Outcome
 
 
 def decide(case_input: PodActionsCase, profile: KubeletProfile) -> Outcome:
@@ -138,3 +134,6 @@ def _outcome(actions: PodActions, case: PodActionsCase, facts: KuberuntimeFacts)
         containers_to_reset=actions.containers_to_reset if facts.restart_all_containers else UNSET,
         update_pod_level_resources=actions.update_pod_level_resources if pod_level else UNSET,
     )
+
+
+PODACTIONS = Subsystem(PodActionsCase, Outcome, decide)

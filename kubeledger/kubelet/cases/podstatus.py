@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kubeledger.kubelet.cases.fields import (
+    Subsystem,
     check_pod_times,
     check_status_times,
 )
@@ -59,10 +60,6 @@ class Outcome(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     triggered: list[str]
 
 
-INPUT = PodStatusCase
-OUTCOME = Outcome
-
-
 def decide(case_input: PodStatusCase, profile: KubeletProfile) -> Outcome:
     """Update the status."""
     return _outcome(_readiness(case_input, profile))
@@ -92,3 +89,6 @@ def _outcome(readiness: PodReadiness) -> Outcome:
     return Outcome(
         published(readiness.containers), published(readiness.init_containers), readiness.triggered
     )
+
+
+PODSTATUS = Subsystem(PodStatusCase, Outcome, decide)

@@ -14,6 +14,7 @@ from typing import Literal
 import msgspec
 
 from kubeledger.kubelet.cases.fields import (
+    Subsystem,
     check_pod_times,
     check_status_times,
 )
@@ -78,10 +79,6 @@ class Outcome(msgspec.Struct, forbid_unknown_fields=True):
     ticks: Sequence[TickOutcome]
 
 
-INPUT = ProberCase
-OUTCOME = Outcome
-
-
 def decide(case_input: ProberCase, profile: KubeletProfile) -> Outcome:
     """Step the worker through all ticks, also after it said that it ends."""
     check_pod_times(case_input.pod)
@@ -136,3 +133,6 @@ def _worker(case: ProberCase, profile: KubeletProfile) -> ProbeWorker:
 
 def _named(containers: list[Container], name: str) -> Container | None:
     return next((container for container in containers if container.name == name), None)
+
+
+PROBER = Subsystem(ProberCase, Outcome, decide)

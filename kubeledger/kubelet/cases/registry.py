@@ -19,6 +19,7 @@ from kubeledger.kubelet.cases.fields import (
     ADMISSIBLE,
     MATCH,
     Judgement,
+    Subsystem,
     Verdict,
     first_difference,
     keyed,
@@ -215,36 +216,35 @@ def _is_time(value: str) -> bool:
     return True
 
 
-SUBSYSTEMS: tuple[str, ...] = (
-    "admission",
-    "backoff",
-    "cgroup",
-    "cgroupv2",
-    "cpumanager",
-    "devices",
-    "dra",
-    "eviction",
-    "imagegc",
-    "imagepull",
-    "memorymanager",
-    "nodeallocatable",
-    "podactions",
-    "podstatus",
-    "prober",
-    "qos",
-    "resize",
-    "topology",
-    "topologyhints",
-    "topologymerge",
-)
-"""Names as users write them; each is a module of this package.
+_MODULES: Final = {
+    "admission": "admission",
+    "backoff": "backoff",
+    "cgroup": "cgroups",
+    "cgroupv2": "cgroups",
+    "cpumanager": "cpumanager",
+    "devices": "devices",
+    "dra": "dra",
+    "eviction": "eviction",
+    "imagegc": "imagegc",
+    "imagepull": "imagepull",
+    "memorymanager": "memorymanager",
+    "nodeallocatable": "cgroups",
+    "podactions": "podactions",
+    "podstatus": "podstatus",
+    "prober": "prober",
+    "qos": "cgroups",
+    "resize": "resize",
+    "topology": "topology",
+    "topologyhints": "devices",
+    "topologymerge": "hints",
+}
+"""Names as users write them -> the module that holds the ``Subsystem`` under that name.
 
-A module holds ``INPUT``, ``OUTCOME`` and ``decide(input, profile)``, which gives the outcome. Where
-the kubelet has a choice, ``nearest(input, profile, decided, claimed)`` gives, of all that it can
-come to, what is most like a claim that is not the decided outcome; without it nothing is left to
-chance. Both raise ``BadInputError`` for what no kubelet can meet (a bad quantity, time, set or NUMA
-node, a pod or container that is not there), or would crash over; it names the field.
+Its functions raise ``BadInputError`` for what no kubelet can meet (a bad quantity, time, set or
+NUMA node, a pod or container that is not there), or would crash over; it names the field.
 """
+
+SUBSYSTEMS: Final = tuple(_MODULES)
 
 _SHOWN_MAX: Final = 1000
 _OWN_PATH: Final = re.compile(r" - at `[^`]*`$")
@@ -263,14 +263,14 @@ def decider_of(subsystem: str, on_version: OnVersion | None = None) -> LineFunct
     Raises:
         BadQuestionError: no such subsystem.
     """
-    module = _module(subsystem)
-    line_type = _line_type("Case", module.INPUT, claim=False)
+    found = subsystem_of(subsystem)
+    line_type = _line_type("Case", found.input, claim=False)
     decode: Callable[[bytes], Any] = msgspec.json.Decoder(line_type).decode
     encode = msgspec.json.Encoder().encode
 
     def decide(line: bytes) -> bytes:
         case = decode(line)
-        outcome = module.decide(case.input, _profile(case.kubelet, on_version))
+        outcome = found.decide(case.input, _profile(case.kubelet, on_version))
         return encode({"id": case.id, "outcome": outcome})
 
     return _checked(decide, line_type)
@@ -286,15 +286,15 @@ def judge_of(
     Raises:
         BadQuestionError: no such subsystem.
     """
-    module = _module(subsystem)
-    line_type = _line_type("Claim", module.INPUT, claim=True)
+    of = subsystem_of(subsystem)
+    line_type = _line_type("Claim", of.input, claim=True)
     decode: Callable[[bytes], Any] = msgspec.json.Decoder(line_type).decode
     encode = msgspec.json.Encoder().encode
 
     def judge(line: bytes) -> bytes:
         claim = decode(line)
         profile = _profile(claim.kubelet, on_version)
-        found = _judgement(module, claim.input, profile, claim.outcome)
+        found = _judgement(of, claim.input, profile, claim.outcome)
         if on_verdict is not None:
             on_verdict(found.verdict)
         return encode({"id": claim.id, "verdict": found.verdict, "why": found.why})
@@ -309,30 +309,17 @@ def _profile(version: str, on_version: OnVersion | None) -> KubeletProfile:
     return profile
 
 
-def input_type(subsystem: str) -> type[msgspec.Struct]:
-    """What the ``input`` of a case is decoded as.
-
-    Raises:
-        BadQuestionError: no such subsystem.
-    """
-    found: type[msgspec.Struct] = _module(subsystem).INPUT
-    return found
-
-
 def _judgement(
-    module: Any,  # noqa: ANN401  # the case modules share names, not a type
-    case_input: object,
-    profile: KubeletProfile,
-    outcome: object,
+    subsystem: Subsystem, case_input: object, profile: KubeletProfile, outcome: object
 ) -> Judgement:
-    decided = module.decide(case_input, profile)
+    decided = subsystem.decide(case_input, profile)
     try:
-        claimed = msgspec.convert(outcome, module.OUTCOME, str_keys=True)
+        claimed: Any = msgspec.convert(outcome, subsystem.outcome, str_keys=True)
     except msgspec.ValidationError as error:
         return Judgement("impossible", f"the outcome has not the shape of one: {error}")
     if claimed == decided:
         return MATCH
-    nearest = getattr(module, "nearest", None)
+    nearest = subsystem.nearest
     possible = nearest(case_input, profile, decided, claimed) if nearest else decided
     if why := first_difference(_plain(possible), _plain(claimed)):
         return Judgement("impossible", why)
@@ -389,12 +376,18 @@ def _bounded(message: str) -> str:
     return message if len(message) <= _SHOWN_MAX else f"{message[:_SHOWN_MAX]}..."
 
 
-def _module(subsystem: str) -> Any:  # noqa: ANN401  # the case modules share names, not a type
-    if subsystem not in SUBSYSTEMS:
-        raise BadQuestionError(
-            f"unknown subsystem {subsystem!r}", advice=f"one of {', '.join(SUBSYSTEMS)}"
-        )
-    return import_module(f"kubeledger.kubelet.cases.{subsystem}")
+def subsystem_of(name: str) -> Subsystem:
+    """How its cases are decided.
+
+    Raises:
+        BadQuestionError: no such subsystem.
+    """
+    if name not in _MODULES:
+        advice = f"one of {', '.join(SUBSYSTEMS)}"
+        raise BadQuestionError(f"unknown subsystem {name!r}", advice=advice)
+    module = import_module(f"kubeledger.kubelet.cases.{_MODULES[name]}")
+    found: Subsystem = getattr(module, name.upper())
+    return found
 
 
 def _line_type(name: str, input_type: type, *, claim: bool) -> type[msgspec.Struct]:

@@ -19,7 +19,7 @@ from kubeledger.kubelet.allocation.handlers import (
 )
 from kubeledger.kubelet.allocation.state import PodResourceInfo, State
 from kubeledger.kubelet.allocation.sync_handler import SyncHandler
-from kubeledger.kubelet.cases.fields import Strict, check_amounts
+from kubeledger.kubelet.cases.fields import Strict, Subsystem, check_amounts
 from kubeledger.kubelet.kube.gotexts import instant_ns
 from kubeledger.kubelet.kube.pod import Node, NodeStatus, ObjectMeta, Pod, ResourceRequirements
 from kubeledger.kubelet.kube.resources import ResourceList
@@ -112,10 +112,6 @@ class Outcome(Strict, frozen=True):
     """What came of each step."""
 
     steps: list[StepOutcome]
-
-
-INPUT = ResizeCase
-OUTCOME = Outcome
 
 
 def decide(case_input: ResizeCase, profile: KubeletProfile) -> Outcome:
@@ -239,3 +235,6 @@ def _counts(retried: Sequence[Retried]) -> dict[str, int]:
         if each.refusal is not None and (check := each.refusal.check) is not None:
             counts[check] = counts.get(check, 0) + 1
     return counts
+
+
+RESIZE = Subsystem(ResizeCase, Outcome, decide)

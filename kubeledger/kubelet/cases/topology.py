@@ -12,6 +12,7 @@ from msgspec import UNSET, UnsetType
 from kubeledger.kubelet.cases import memory_node
 from kubeledger.kubelet.cases.fields import (
     Strict,
+    Subsystem,
     check_amounts,
     cpu_set,
     keyed,
@@ -126,10 +127,6 @@ class TopologyOutcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, 
 
     start_error: str
     steps: list[StepOutcome]
-
-
-INPUT = TopologyCase
-OUTCOME = TopologyOutcome
 
 
 def decide(case_input: TopologyCase, profile: KubeletProfile) -> TopologyOutcome:
@@ -292,3 +289,6 @@ class _Scripted:
 
     def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
         """Devices are not given to a pod as a whole."""
+
+
+TOPOLOGY = Subsystem(TopologyCase, TopologyOutcome, decide, nearest)

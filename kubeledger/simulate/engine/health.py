@@ -20,10 +20,9 @@ from kubeledger.kubelet.lifecycle.termination import (
 from kubeledger.model.bodies.node import NodeConditionChanged
 from kubeledger.model.units import NS_PER_MS, NS_PER_S, format_go_duration
 from kubeledger.simulate.engine.ending import Ending
-from kubeledger.simulate.engine.kubelet import Kubelet
+from kubeledger.simulate.engine.kubelet import Kubelet, Steps, first_of, run, timeout
 from kubeledger.simulate.engine.machine import duration_ns, integer
 from kubeledger.simulate.engine.plan import Failing
-from kubeledger.simulate.engine.routine import Steps, first_of, run, timeout
 from kubeledger.simulate.engine.schedule import Action
 
 if TYPE_CHECKING:

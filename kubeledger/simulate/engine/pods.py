@@ -19,10 +19,9 @@ from kubeledger.simulate.engine import admission
 from kubeledger.simulate.engine.admission import Answer, created_ns, predicates
 from kubeledger.simulate.engine.ending import Ending
 from kubeledger.simulate.engine.images import Pulls
-from kubeledger.simulate.engine.kubelet import Kubelet
+from kubeledger.simulate.engine.kubelet import Kubelet, Steps, SyncLoop, Waiting, first_of, timeout
 from kubeledger.simulate.engine.pleg import Changes, Pleg, deadline_ns
 from kubeledger.simulate.engine.pleg_records import write_changes
-from kubeledger.simulate.engine.routine import Steps, SyncLoop, Waiting, first_of, timeout
 from kubeledger.simulate.engine.starts import BackOffs
 from kubeledger.simulate.engine.worker import PodWorker
 from kubeledger.simulate.engine.world import Instance, SimPod

@@ -25,9 +25,8 @@ from kubeledger.kubelet.lifecycle.stages import (
 from kubeledger.model.bodies.lifecycle import RestartBackedOff
 from kubeledger.model.units import NS_PER_MS, NS_PER_S
 from kubeledger.simulate.engine.failures import env_sources, volume_sources
-from kubeledger.simulate.engine.kubelet import Kubelet
+from kubeledger.simulate.engine.kubelet import Kubelet, Resume, Waiting, first_of, timeout
 from kubeledger.simulate.engine.plan import Failing
-from kubeledger.simulate.engine.routine import Resume, Waiting, first_of, timeout
 from kubeledger.simulate.engine.world import Instance, SimContainer, SimPod
 
 # The volumes of one pod, as one kubelet process mounts them, and the wait for them.

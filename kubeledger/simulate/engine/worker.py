@@ -24,7 +24,7 @@ from kubeledger.model.bodies.prober import ProbeType
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.actions import RUNTIME, actions_of, probe_spec
 from kubeledger.simulate.engine.ending import Ending, KillReason, ending_grace_s, written
-from kubeledger.simulate.engine.kubelet import Kubelet
+from kubeledger.simulate.engine.kubelet import Kubelet, Resume, Steps, run
 from kubeledger.simulate.engine.machine import duration_ns
 from kubeledger.simulate.engine.pleg import (
     DEADLINE,
@@ -33,7 +33,6 @@ from kubeledger.simulate.engine.pleg import (
     past_deadline,
     phase_of,
 )
-from kubeledger.simulate.engine.routine import Resume, Steps, run
 from kubeledger.simulate.engine.schedule import Timer
 from kubeledger.simulate.engine.starts import RETRY_NS, Starts, Way
 from kubeledger.simulate.engine.world import End, Instance, SimContainer, SimPod

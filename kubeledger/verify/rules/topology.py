@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any, Final, NamedTuple, cast, get_args
 
-from kubeledger.kubelet.topologymanager.explain import blame_text, blamed
 from kubeledger.kubelet.topologymanager.policy import (
     Hints,
     Policy,
     PolicyName,
     TopologyHint,
     bits_of,
+    blame_text,
+    blamed,
     mask_of,
     merge,
 )

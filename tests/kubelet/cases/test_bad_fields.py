@@ -12,15 +12,15 @@ from click.testing import CliRunner
 from msgspec.structs import fields
 
 from kubeledger.cli.main import cli
+from kubeledger.kubelet.cases.devices import _order_after, _ordered
 from kubeledger.kubelet.cases.hints import HintOutcome
 from kubeledger.kubelet.cases.registry import (
     SUBSYSTEMS,
     decider_of,
     field_at_fault,
-    input_type,
     judge_of,
+    subsystem_of,
 )
-from kubeledger.kubelet.cases.topologyhints import _order_after, _ordered
 from kubeledger.model.errors import BadInputError
 from tests.kubelet.cases.lines import Lines
 
@@ -477,7 +477,7 @@ def test_a_bad_field_is_refused_by_its_path(
 
 @pytest.mark.parametrize("subsystem", SUBSYSTEMS)
 def test_a_missing_part_is_named(subsystem: str) -> None:
-    needed = [each for each in fields(input_type(subsystem)) if each.required]
+    needed = [each for each in fields(subsystem_of(subsystem).input) if each.required]
     for name in (each.encode_name for each in needed):
         fewer = {key: value for key, value in SOUND[subsystem].items() if key != name}
         assert f"`{name}`" in refusal(subsystem, line_of(fewer))

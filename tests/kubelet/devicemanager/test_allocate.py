@@ -3,8 +3,7 @@
 import msgspec
 import pytest
 
-from kubeledger.kubelet.devicemanager.allocate import AllocateCall, decide
-from kubeledger.kubelet.devicemanager.explain import admissible
+from kubeledger.kubelet.devicemanager.allocate import AllocateCall, admissible, decide
 from kubeledger.kubelet.devicemanager.manager import Device, ManagerImpl, NoContainers, RpcError
 from kubeledger.kubelet.devicemanager.topology_hints import topology_hints
 from kubeledger.kubelet.profile.resolve import resolve

@@ -3,13 +3,13 @@
 import ast
 from collections.abc import Iterator
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from kubeledger.kubelet.cases.registry import subsystem_of
 from kubeledger.kubelet.profile.facts import NEWEST, OLDEST, Fact, KubeletVersion, parse_version
 from kubeledger.kubelet.profile.resolve import FACT_TABLES, KubeletProfile, resolve
 from kubeledger.model.errors import BadInputError, BadQuestionError
@@ -107,7 +107,7 @@ def test_every_fact() -> None:
 
 @cache
 def _cases(subsystem: str) -> list[tuple[KubeletProfile, Any, Case]]:
-    form = import_module(f"kubeledger.kubelet.cases.{subsystem}").INPUT
+    form = subsystem_of(subsystem).input
     return [
         (resolve(version), msgspec.convert(case["input"], form, str_keys=True), case)
         for version, of in RECORDED
@@ -118,18 +118,21 @@ def _cases(subsystem: str) -> list[tuple[KubeletProfile, Any, Case]]:
 
 def _is_decided(subsystem: str, profile: KubeletProfile, case_input: object, case: Case) -> bool:
     """Whether what comes out by this profile is what the real kubelet decided."""
-    module = import_module(f"kubeledger.kubelet.cases.{subsystem}")
+    of = subsystem_of(subsystem)
     try:
-        decided = module.decide(case_input, profile)
+        decided = of.decide(case_input, profile)
     except BadInputError:
         return False
     outcomes = {canonical(outcome): outcome for outcome in case["outcomes"]}
     if canonical(msgspec.json.decode(msgspec.json.encode(decided))) not in outcomes:
         return False
-    claims = [msgspec.convert(each, module.OUTCOME, str_keys=True) for each in outcomes.values()]
+    claims: list[Any] = [
+        msgspec.convert(each, of.outcome, str_keys=True) for each in outcomes.values()
+    ]
     others = [each for each in claims if each != decided]
-    nearest = getattr(module, "nearest", lambda _input, _profile, decided, _claimed: decided)
-    return all(nearest(case_input, profile, decided, each) == each for each in others)
+    if of.nearest is None:
+        return not others
+    return all(of.nearest(case_input, profile, decided, each) == each for each in others)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeledger.kubelet.profile.resolve import resolve
-from kubeledger.kubelet.topologymanager.explain import blame_text, blamed
 from kubeledger.kubelet.topologymanager.policy import (
     DONT_CARE,
     IMPOSSIBLE,
@@ -16,6 +15,8 @@ from kubeledger.kubelet.topologymanager.policy import (
     Policy,
     PolicyName,
     TopologyHint,
+    blame_text,
+    blamed,
     closest,
     filter_providers_hints,
     filter_single_numa_hints,

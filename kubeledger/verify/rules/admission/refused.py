@@ -24,8 +24,13 @@ from kubeledger.kubelet.kube.resources import is_extended_resource, pod_key
 from kubeledger.kubelet.lifecycle.nodeinfo import NodeInfo, pod_request
 from kubeledger.kubelet.lifecycle.termination import NOT_ADMITTED
 from kubeledger.kubelet.profile.resourcemanagers import TopologyFacts
-from kubeledger.kubelet.topologymanager.explain import blame_text, blamed
-from kubeledger.kubelet.topologymanager.policy import Policy, PolicyName, bits_of
+from kubeledger.kubelet.topologymanager.policy import (
+    Policy,
+    PolicyName,
+    bits_of,
+    blame_text,
+    blamed,
+)
 from kubeledger.kubelet.topologymanager.scope import AFFINITY_REASON, POD_LEVEL_MESSAGES
 from kubeledger.model.bodies.devicemanager import AllocationFailed
 from kubeledger.model.bodies.lifecycle import PodRejected

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from kubeledger.kubelet.devicemanager.explain import misfit
+from kubeledger.kubelet.devicemanager.allocate import misfit
 from kubeledger.kubelet.devicemanager.manager import HEALTHY, Device, ManagerImpl
 from kubeledger.kubelet.devicemanager.plans import Refusal, Request, plans, take
 from kubeledger.kubelet.topologymanager.policy import bits_of

@@ -1,0 +1,325 @@
+"""Cases of cgroups: a pod and its containers, their v2 files, the QoS levels, the node."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from kubeledger.kubelet.cases.fields import Bytes, Strict, Subsystem, check_amounts, keyed
+from kubeledger.kubelet.cgroups.decider import (
+    NodeDecision,
+    PodDecision,
+    decide_node,
+    decide_pod,
+    decide_pod_unified,
+    decide_qos,
+)
+from kubeledger.kubelet.cgroups.node_config import (
+    ReservationSettings,
+    eviction_signals,
+    hard_eviction_reservation,
+)
+from kubeledger.kubelet.cgroups.paths import CgroupNameError
+from kubeledger.kubelet.cgroups.unified import LIMITED_SWAP, TIERED_RESERVATION, UnifiedSettings
+from kubeledger.kubelet.kube.configuration import EvictionThresholdError
+from kubeledger.kubelet.kube.pod import Pod
+from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
+from kubeledger.kubelet.kube.resources import Amount, ResourceList, nanos_of, units_of
+from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.model.errors import BadInputError
+
+_Period = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
+"""Microseconds: the kubelet takes none beyond one second."""
+
+_Memory = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+
+
+class CgroupInput(Strict, frozen=True):
+    """A pod, two settings and the node's memory in bytes."""
+
+    pod: Pod
+    cpu_cfs_quota: bool = msgspec.field(name="cpuCFSQuota")
+    cpu_cfs_quota_period_us: _Period = msgspec.field(name="cpuCFSQuotaPeriodUs")
+    memory_capacity: _Memory
+
+
+class PodValues(Strict, frozen=True):
+    """None: not written. Huge pages: page size in bytes -> bytes."""
+
+    cpu_shares: int | None
+    cpu_quota: int | None
+    cpu_period: int | None
+    memory_limit: int | None
+    huge_page_limits: dict[int, int]
+
+
+class ContainerValues(Strict, frozen=True):
+    """A memory limit of 0 is not written."""
+
+    cpu_shares: int
+    cpu_quota: int
+    cpu_period: int
+    memory_limit: int
+    oom_score_adj: int
+
+
+class CgroupOutcome(Strict, frozen=True, kw_only=True):
+    """What the kubelet asks for."""
+
+    qos_class: str
+    pod: PodValues
+    containers: dict[str, ContainerValues]
+    cgroupfs_path: str
+    systemd_path: str
+
+
+def _decide_cgroup(case_input: CgroupInput, profile: KubeletProfile) -> CgroupOutcome:
+    return _pod_outcome(_decision_of_pod(case_input, profile))
+
+
+def _decision_of_pod(case_input: CgroupInput, profile: KubeletProfile) -> PodDecision:
+    try:
+        return decide_pod(
+            case_input.pod,
+            profile.cgroups,
+            enforce_cpu_limits=case_input.cpu_cfs_quota,
+            cpu_period_us=case_input.cpu_cfs_quota_period_us,
+            memory_capacity=case_input.memory_capacity,
+        )
+    except CgroupNameError as error:
+        raise BadInputError(f"input.pod.metadata.uid: {error}") from None
+
+
+def _pod_outcome(decision: PodDecision) -> CgroupOutcome:
+    pod = decision.pod
+    return CgroupOutcome(
+        qos_class=decision.qos_class,
+        pod=PodValues(
+            pod.cpu_shares,
+            pod.cpu_quota_us,
+            pod.cpu_period_us,
+            pod.memory_limit_bytes,
+            pod.huge_page_limits,
+        ),
+        containers={
+            name: ContainerValues(
+                c.cpu_shares, c.cpu_quota_us, c.cpu_period_us, c.memory_limit_bytes, c.oom_score_adj
+            )
+            for name, c in decision.containers.items()
+        },
+        cgroupfs_path=decision.cgroupfs_path,
+        systemd_path=decision.systemd_path,
+    )
+
+
+CGROUP = Subsystem(CgroupInput, object, _decide_cgroup)
+
+
+# ``cgroupv2``: the cgroup v2 files of one pod and its containers.
+
+_Fraction = Annotated[float, msgspec.Meta(gt=0, le=1)]
+_Files = dict[str, dict[str, str]]
+
+
+class CgroupV2Input(Strict, frozen=True, kw_only=True):
+    """A pod, the node's memory and swap in bytes, and settings; both gates are on.
+
+    Attributes:
+        memory_reservation_policy: since 1.36.
+        swap_behavior: empty is the version's default.
+    """
+
+    pod: Pod
+    memory_capacity: Bytes
+    swap_capacity: Bytes
+    node_allocatable_memory: Amount
+    memory_qos: bool = msgspec.field(name="memoryQoS")
+    memory_throttling_factor: _Fraction | None
+    memory_reservation_policy: Literal["", "None", "TieredReservation"] = "None"
+    swap_behavior: Literal["", "NoSwap", "LimitedSwap", "UnlimitedSwap"]
+
+
+def _decide_files(case_input: CgroupV2Input, profile: KubeletProfile) -> dict[str, object]:
+    check_amounts("input", {"nodeAllocatableMemory": case_input.node_allocatable_memory})
+    settings = UnifiedSettings(
+        memory_qos=case_input.memory_qos,
+        throttling_factor=case_input.memory_throttling_factor,
+        tiered_reservation=case_input.memory_reservation_policy == TIERED_RESERVATION,
+        limited_swap=case_input.swap_behavior == LIMITED_SWAP,
+        memory_capacity=case_input.memory_capacity,
+        swap_capacity=case_input.swap_capacity,
+        node_allocatable_memory=units_of(nanos_of(case_input.node_allocatable_memory)),
+    )
+    decision = decide_pod_unified(case_input.pod, profile.cgroups, settings)
+    containers: dict[str, _Files] = {
+        name: {"unified": files} for name, files in decision.containers.items()
+    }
+    return {"pod": {"unified": decision.pod}, "containers": containers}
+
+
+CGROUPV2 = Subsystem(CgroupV2Input, object, _decide_files)
+
+
+# ``qos``: the values of the QoS cgroups over the active pods; QOSReserved is on.
+
+_Percent = Annotated[int, msgspec.Meta(ge=0, le=100)]
+
+
+class QOSInput(Strict, frozen=True):
+    """Allocatable of the node, the setting qosReserved, and the active pods."""
+
+    allocatable: ResourceList
+    qos_reserved_percent: dict[str, _Percent]
+    active_pods: list[Pod]
+
+
+class LevelValues(Strict, frozen=True):
+    """None: not written."""
+
+    cpu_shares: int | None
+    memory_limit: int | None
+
+
+_UNTOUCHED = LevelValues(None, None)
+
+
+def _decide_levels(case_input: QOSInput, profile: KubeletProfile) -> dict[str, LevelValues]:
+    config = decide_qos(
+        case_input.active_pods,
+        profile.cgroups,
+        allocatable_memory=_allocatable_memory(case_input),
+        memory_reserve_percent=case_input.qos_reserved_percent.get("memory"),
+    ).config
+    levels = {
+        "burstable": LevelValues(config.burstable_shares, config.burstable_memory_limit),
+        "besteffort": LevelValues(config.best_effort_shares, config.best_effort_memory_limit),
+    }
+    if profile.cgroups.qos_update_names_root:
+        levels["kubepods"] = _UNTOUCHED
+    return levels
+
+
+def _allocatable_memory(case_input: QOSInput) -> int | None:
+    """Bytes, once what cannot be has been refused."""
+    check_amounts("input.allocatable", case_input.allocatable)
+    for resource in case_input.qos_reserved_percent:
+        if resource != "memory":
+            raise BadInputError(
+                f"{keyed('input.qosReservedPercent', resource)}: only memory can be reserved"
+            )
+    if "memory" not in case_input.allocatable:
+        return None
+    return units_of(nanos_of(case_input.allocatable["memory"]))
+
+
+QOS = Subsystem(QOSInput, object, _decide_levels)
+
+
+# ``nodeallocatable``: what a node keeps from pods, and the cgroup of all pods.
+
+
+class NodeAllocatableInput(Strict, frozen=True, kw_only=True):
+    """The node's capacity and three settings; null and absent settings are empty."""
+
+    capacity: ResourceList
+    system_reserved: ResourceList | None = None
+    kube_reserved: ResourceList | None = None
+    eviction_hard: dict[str, str] | None = None
+
+
+class KubepodsValues(Strict, frozen=True):
+    """The root of all pods; None: not written."""
+
+    resources: dict[str, str]
+    cpu_shares: int | None
+    memory_limit: int | None
+
+
+class NodeAllocatableOutcome(Strict, frozen=True):
+    """Quantities are canonical."""
+
+    reservation: dict[str, str]
+    kubepods: KubepodsValues
+    over_reserved: list[str]
+
+
+_RESERVABLE: Final = ("cpu", "memory", "ephemeral-storage", "pid")
+
+
+def _decide_allocatable(
+    case_input: NodeAllocatableInput, profile: KubeletProfile
+) -> NodeAllocatableOutcome:
+    decision = _decision_of_node(case_input, profile)
+    config = decision.config
+    return NodeAllocatableOutcome(
+        _canonical(decision.reservation),
+        KubepodsValues(_canonical(decision.kubepods), config.cpu_shares, config.memory_limit_bytes),
+        decision.over_reserved,
+    )
+
+
+def _decision_of_node(case_input: NodeAllocatableInput, profile: KubeletProfile) -> NodeDecision:
+    _check(case_input, profile)
+    settings = ReservationSettings(
+        system_reserved=_quantities(case_input.system_reserved),
+        kube_reserved=_quantities(case_input.kube_reserved),
+        eviction_hard=case_input.eviction_hard or {},
+    )
+    try:
+        return decide_node(_quantities(case_input.capacity), settings, profile.cgroups)
+    except EvictionThresholdError as error:
+        raise _bad_threshold(case_input, profile, error) from None
+    except QuantityError as error:
+        raise BadInputError(f"input: the sum of reserved amounts: {error}") from None
+
+
+def _check(case_input: NodeAllocatableInput, profile: KubeletProfile) -> None:
+    """Refuse what no kubelet can be configured with.
+
+    Source: v1.20.2 cmd/kubelet/app/server.go parseResourceList
+    """
+    check_amounts("input.capacity", case_input.capacity)
+    for name, amounts in (
+        ("input.systemReserved", case_input.system_reserved),
+        ("input.kubeReserved", case_input.kube_reserved),
+    ):
+        check_amounts(name, amounts)
+        for resource in amounts or {}:
+            if resource not in _RESERVABLE:
+                raise BadInputError(
+                    f"{keyed(name, resource)}: the kubelet cannot reserve this resource",
+                    advice=f"one of {', '.join(_RESERVABLE)}",
+                )
+    known = eviction_signals(profile.eviction)
+    for signal in case_input.eviction_hard or {}:
+        if signal not in known:
+            path = keyed("input.evictionHard", signal)
+            raise BadInputError(
+                f"{path}: kubelet {profile.version} knows no such eviction signal",
+                advice=f"one of {', '.join(known)}",
+            )
+
+
+def _bad_threshold(
+    case_input: NodeAllocatableInput, profile: KubeletProfile, error: EvictionThresholdError
+) -> BadInputError:
+    """The error for a user, with the signal whose threshold is refused."""
+    capacity = _quantities(case_input.capacity)
+    for signal, threshold in (case_input.eviction_hard or {}).items():
+        try:
+            hard_eviction_reservation({signal: threshold}, capacity, profile.cgroups)
+        except EvictionThresholdError as found:
+            return BadInputError(f"{keyed('input.evictionHard', signal)}: {found}")
+    return BadInputError(f"input.evictionHard: {error}")
+
+
+def _quantities(amounts: ResourceList | None) -> dict[str, Quantity]:
+    return {name: Quantity.from_api(amount) for name, amount in (amounts or {}).items()}
+
+
+def _canonical(quantities: dict[str, Quantity]) -> dict[str, str]:
+    return {name: quantity.canonical() for name, quantity in quantities.items()}
+
+
+NODEALLOCATABLE = Subsystem(NodeAllocatableInput, object, _decide_allocatable)
