@@ -291,7 +291,9 @@ def _left_open(case: AdmissionCase, body: PodResized) -> Iterator[str]:
     if body.outcome == "deferred" and body.message is not None:
         if CONDITION_MESSAGE.fullmatch(body.message):
             yield "whether the node was short"
-        elif not (OUT_OF.fullmatch(body.message) or body.message.startswith("Predicate ")):
+        elif (short := OUT_OF.fullmatch(body.message)) is not None:
+            yield from case.unknown_capacity(short[1])
+        elif not body.message.startswith("Predicate "):
             yield "what the other admit handlers found"
     if not case.labels_known and "NodeAffinity" in reasons:
         yield LABELS
