@@ -315,10 +315,15 @@ class Memory:
         return True
 
     def _child_again(self, child: _Process) -> None:
-        """The main process starts its child again; that holds nothing until the script's next."""
+        """The main process starts its child again; that holds nothing until the script's next.
+
+        One that held nothing is gone: the kernel would choose it again and again.
+        """
         container_id = child.instance.container_id
         self._void[container_id] = self._sim.schedule.now_ns - self._sim.plan.start_ns
         del self._processes[child.pid]
+        if not child.used_bytes:
+            return
         self._pid += 1
         fresh = msgspec.structs.replace(child, pid=self._pid, used_bytes=0)
         self._processes[self._pid] = fresh

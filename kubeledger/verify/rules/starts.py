@@ -347,7 +347,8 @@ class Starts(RuleVerifier):
         container = self._find(key_for(state, body), body.container)
         newest = None if container is None else container.at(0)
         fails = body.to_result == "failure" and body.probe_type != "readiness"
-        if fails and newest and body.container_id in (None, newest.container_id):
+        runs = newest is not None and not newest.has_ended
+        if fails and newest and runs and body.container_id in (None, newest.container_id):
             newest.is_to_be_killed = True
 
     def _reported(self, record: Record, body: KubernetesEvent, state: NodeState) -> None:
@@ -367,7 +368,8 @@ class Starts(RuleVerifier):
         for episode in self.context.stages.told:
             for container in self._of_pod(key) if episode.stage in _STARTING else ():
                 newest = container.at(0)
-                created = newest is not None and newest.created_ns is not None
+                runs = newest and newest.started_ns is not None and not newest.has_ended
+                created = newest is not None and (runs or newest.created_ns is not None)
                 if episode.container is None or (
                     episode.container == container.name
                     and not (created and episode.stage in _OF_CREATED)

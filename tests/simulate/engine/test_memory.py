@@ -16,7 +16,9 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import ContainerScript, NodePlan, Plan, PlannedPod, Usage
+from kubeledger.simulate.engine.sim import Sim
 from kubeledger.verify.finding import Finding
+from tests.random_scenarios import plan_of, random_scenario
 from tests.simulate.engine.scenes import GIB, container, outcomes, plan, planned, records, run
 
 MIB = 1 << 20
@@ -127,3 +129,14 @@ def test_the_limit_of_all_pods_comes_before_the_node() -> None:
     assert (first.reason, first.cgroup, first.limit_bytes) == (
         None, "kubepods", 8 * GIB - 256 * MIB,
     )  # fmt: skip
+
+
+def test_a_child_that_holds_nothing_is_killed_once() -> None:
+    """The kernel would choose it again and again, and the run would never end."""
+    drawn = random_scenario(90_081)
+    drawn["kubeletVersion"] = "1.27.0"
+    drawn["config"]["evictionHard"] = {"memory.available": "25%", "imagefs.available": "40%"}
+    killed = [r.body for r in Sim(plan_of(drawn)).run() if isinstance(r.body, ProcessKilled)]
+    empty = [each.container_id for each in killed if not each.rss_bytes]
+    assert empty
+    assert len(empty) <= 2 * len(set(empty))  # the child, and the main process

@@ -15,6 +15,7 @@ import msgspec
 from kubeledger.kubelet.kube.containermanager import cpu_set_text, cpus_of
 from kubeledger.model.bodies.cgroups import PodsStateRead
 from kubeledger.model.bodies.devicemanager import ClaimPrepared, ClaimReleased, DraManagerStateRead
+from kubeledger.model.bodies.images import PullDecided
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodListed, PodRejected, PodResized
 from kubeledger.model.bodies.resourcemanagers import (
     CpuAllocationFailed,
@@ -43,7 +44,7 @@ Liar = Callable[[Records], Iterator[Told]]
 KINDS: Final = (
     CpusAllocated, CpusReleased, CpuAllocationFailed, CpuStateRefused, MemoryAllocated,
     MemoryReleased, MemoryAllocationFailed, MemoryStateRefused, PodResized, ClaimPrepared,
-    ClaimReleased, PodAdmitted, PodRejected,
+    ClaimReleased, PullDecided, PodAdmitted, PodRejected,
 )  # fmt: skip
 """Decisions of managers, and of admission, which asks them."""
 _UNEXPECTED: Final = "UnexpectedAdmissionError"

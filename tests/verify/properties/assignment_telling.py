@@ -29,7 +29,8 @@ from tests.verify.properties.assignment_lies import KINDS, LIARS
 
 VERSIONS: Final = ("1.28.0", "1.30.14", "1.33.13", "1.34.9", "1.36.2")
 SINCE: Final = {
-    "cpus": "1.28", "memory": "1.28", "numa-devices": "1.28", "resizes": "1.33", "claims": "1.33",
+    "cpus": "1.28", "memory": "1.28", "numa-devices": "1.28", "pulls": "1.28", "claims": "1.28",
+    "resizes": "1.33",
 }  # fmt: skip
 """Scenario of a manager -> the first version that it is run by."""
 _ALPHA: Final = {"CPUManagerPolicyAlphaOptions": True}

@@ -216,11 +216,13 @@ def _without_probe(records: Records, random: Random) -> Iterator[Tale]:
 
 def _other_exit(records: Records, random: Random) -> Iterator[Tale]:
     """A container is said to have ended with another code than lists show."""
-    listed = "".join(
-        json.dumps(r.body.status.get("containerStatuses"))
+    listed = {
+        ended.get("containerID", "").rpartition("/")[2]
         for r in of_kinds(records, PodListed)
-        if r.body.status
-    )
+        for status in (r.body.status or {}).get("containerStatuses") or ()
+        for each in ("state", "lastState")
+        if (ended := status.get(each, {}).get("terminated"))
+    }
     for record in of_kinds(records, ContainerDied):
         body = record.body
         if body.container and body.exit_code is not None and body.container_id in listed:

@@ -312,6 +312,7 @@ def _in_world(case: AdmissionCase, body: PodResized, outcome: AdmissionOutcome) 
 def _ruling(
     case: AdmissionCase, body: PodResized, refusal: Refusal | None, outcome: AdmissionOutcome | None
 ) -> Ruling:
+    reason = None
     if refusal is None:
         expected: Fields = {"outcome": "allocated"}
     else:
@@ -320,7 +321,7 @@ def _ruling(
     said = {"outcome": body.outcome, "message": body.message}
     same_words = body.message is None or expected.get("message") == body.message
     own = None if refusal is None else refusal.reason
-    by_reason = body.reason in (None, DEFERRED, INFEASIBLE, own)
+    by_reason = body.reason in (None, reason, own)
     return Ruling(
         allowed=expected["outcome"] == said["outcome"] and same_words and by_reason,
         why=_why(case, refusal, outcome),
