@@ -127,3 +127,16 @@ def test_the_runtime_in_the_same_journal_shows_the_zone(tmp_path: Path, is_above
     (bundle,) = import_sources([str(tmp_path / "paste.log")], ledger).bundles
     (logged,) = (r for r in ledger.records(bundle.node) if r.body.kind == "node.ErrorsLogged")
     assert logged.ts_ns == 1_795_226_401_000_001_000
+
+
+def test_what_systemd_says_is_of_its_own_time(tmp_path: Path) -> None:
+    """Not of the kubelet's last words, which may be half a minute older."""
+    lines = (
+        J.format(1, "I", "server.go:1] Started kubelet"),
+        "Nov 21 10:00:25 node-a systemd[1]: Stopping kubelet: The Kubernetes Node Agent...",
+    )
+    (tmp_path / "paste.log").write_text("".join(f"{line}\n" for line in lines))
+    ledger = Ledger.create(tmp_path / "ledger")
+    (bundle,) = import_sources([str(tmp_path / "paste.log")], ledger).bundles
+    (ended,) = (r for r in ledger.records(bundle.node) if r.body.kind == "node.KubeletExited")
+    assert ended.ts_ns // 10**9 % 60 == 25
