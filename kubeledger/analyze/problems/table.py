@@ -20,7 +20,10 @@ from kubeledger.analyze.problems import rows, sentences
 from kubeledger.analyze.problems.rows import CONTAINER, EPISODES, POD, PODS, of_kind
 from kubeledger.analyze.problems.sentences import Row
 
-NEEDED = "events, pod_stages, node_conditions, node_troubles, logged_errors, violations"
+NEEDED = (
+    "events, pod_stages, node_conditions, node_troubles, logged_errors, kubernetes_events,"
+    " admissions, violations"
+)
 """Views that between them need all that the rows below do."""
 
 PRESENT = """SELECT kind AS what FROM events WHERE node = $node
