@@ -30,6 +30,14 @@ DONE = (
 UID = "0c8b8f31-f9c9-4d7f-88d1-8a748a34c6fe"
 SYNC = f'pod_workers.go:1] Error syncing pod {UID} ("web_default({UID})"), skipping: '
 PULL = 'failed to "StartContainer"{0}for{0}"c" with ErrImagePull: "not found"'
+CONDITION = (
+    "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
+    "message:no CNI plugin is there"
+)
+STATUS = (
+    "Runtime Conditions: RuntimeReady=true reason: message:, NetworkReady=false "
+    "reason:NetworkPluginNotReady message:no CNI plugin is there"
+)
 TOLD = "default/web has not started: its image cannot be pulled (ErrImagePull: not found)"
 
 
@@ -70,6 +78,12 @@ def _said(directory: Path, text: str) -> tuple[str, str, list[str]]:
         # A page of the web has eaten the blanks.
         ([J.format(1, "E", SYNC + PULL.format(" "))], [TOLD]),
         ([J.format(1, "E", SYNC + PULL.format(""))], [TOLD]),
+        # What the runtime says of its condition is the cause, not the condition's name.
+        ([J.format(1, "E", f"{SYNC}network is not ready: {CONDITION}")],
+         ["default/web has not started: the node's network is not ready (NetworkNotReady: no CNI "
+          "plugin is there)"]),
+        ([J.format(1, "I", f'kubelet.go:1] "Container runtime status" status="{STATUS}"')],
+         ["the node's network is not ready: no CNI plugin is there"]),
     ],
 )  # fmt: skip
 def test_no_more_is_said(tmp_path: Path, lines: list[str], texts: list[str]) -> None:

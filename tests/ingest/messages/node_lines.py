@@ -118,6 +118,13 @@ NODE_STATE: dict[tuple[str, str], tuple[tuple[str, str, dict[str, Any]], ...]] =
             {"err": "rpc error: code = Unavailable"},
         ),
     ),
+    ("Container runtime status", _TROUBLED): (
+        (
+            "I kubelet.go",
+            '"Container runtime status" status="RuntimeReady=false reason:R message:no"',
+            {"status": "RuntimeReady=false reason:R message:no"},
+        ),
+    ),
     ("Container runtime status is nil", _TROUBLED): (
         ("E kubelet.go", '"Container runtime status is nil"', {}),
     ),
