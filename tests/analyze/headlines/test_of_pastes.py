@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from kubeledger.analyze.headlines import in_a_sentence, incidents
 from kubeledger.analyze.sql.api import connect
 from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.ledger import Ledger
+from tests.ingest.node_files import pod
 
 J = "Nov 21 10:00:0{0} node-a kubelet[7]: {1}1121 10:00:0{0}.000001       7 {2}"
 NEVER = (
@@ -154,3 +156,14 @@ def test_what_systemd_says_is_of_its_own_time(tmp_path: Path) -> None:
     (bundle,) = import_sources([str(tmp_path / "paste.log")], ledger).bundles
     (ended,) = (r for r in ledger.records(bundle.node) if r.body.kind == "node.KubeletExited")
     assert ended.ts_ns // 10**9 % 60 == 25
+
+
+def test_a_list_with_a_pod_that_failed_says_so(tmp_path: Path) -> None:
+    """A job's: nothing but its status shows it."""
+    failed = pod("job")
+    failed["status"] = {
+        "phase": "Failed",
+        "containerStatuses": [{"name": "app", "state": {"terminated": {"exitCode": 42}}}],
+    }
+    _, sentence, texts = _said(tmp_path, json.dumps({"kind": "PodList", "items": [pod(), failed]}))
+    assert (sentence, texts) == ("1 failed pod", ["default/job failed (exit code 42)"])
