@@ -1,7 +1,5 @@
 """The CPU manager: version boundaries, traps, what is left to chance, and reasons."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -28,7 +26,6 @@ def pod(uid: str, *containers: tuple[str, str], init: tuple[Any, ...] = (), **sp
 
 
 def container(name: str, cpu: str, policy: str | None = None) -> dict[str, Any]:
-    """A container whose requests are its limits."""
     amounts = {"cpu": cpu, "memory": "1Gi"}
     made = {"name": name, "resources": {"requests": amounts, "limits": amounts}}
     return made | ({"restartPolicy": policy} if policy else {})
@@ -266,7 +263,6 @@ def test_cpus_of_a_pod_as_a_whole() -> None:
     ],
 )  # fmt: skip
 def test_options(version: str, options: dict[str, str], gates: dict[str, bool], error: str) -> None:
-    """By their stage in a version, and its gates."""
     said = LINES.decided(version, case(options=options, featureGates=gates))["startError"]
     assert error in said
     assert bool(error) == bool(said)
@@ -300,7 +296,6 @@ def test_state_files(version: str, text: str, error: str) -> None:
 
 
 def test_a_file_by_container_ids_is_migrated() -> None:
-    """With what the runtime lists."""
     of = case(
         {"op": "removeStaleState", "activePods": []},
         stateFile=state("0-5", {"id": "6-7"}),

@@ -1,7 +1,5 @@
 """Allocation against the recorded kubelet, and against every outcome of a second account."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import random
@@ -29,7 +27,6 @@ def resource(*nodes: list[int] | None, **more: object) -> dict[str, Any]:
 
 
 def step(in_pod: dict[str, Any], name: str, affinity: list[int] | None = None) -> dict[str, Any]:
-    """Allocate for one container."""
     return {"pod": in_pod, "container": name, "affinity": affinity}
 
 

@@ -1,7 +1,5 @@
 """Image GC against recorded passes of the real kubelet; versions without recordings; bad input."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 
@@ -128,7 +126,6 @@ def test_the_age_pass(version: str, at: str, removed: list[str]) -> None:
 
 
 def test_a_failure_in_the_age_pass_ends_the_collection() -> None:
-    """The disk is not looked at."""
     late = step(at="2026-01-06T08:00:00Z", imageFs=None, removeErrors=["a"])
     (done,) = LINES.decided("1.36.2", case_input(late, imageMaximumGCAge="90m"))["steps"]
     assert done == {

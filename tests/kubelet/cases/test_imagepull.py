@@ -1,7 +1,5 @@
 """Image pulls: what versions do otherwise, several outcomes of one case, reasons."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any
@@ -28,7 +26,6 @@ def fails(error: str, duration: str = "0s") -> list[dict[str, str]]:
 
 
 def ensure(at_s: int, *calls: Any) -> dict[str, Any]:  # noqa: ANN401  # JSON
-    """Requests at a second."""
     at = f"2026-01-05T08:{at_s // 60:02}:{at_s % 60:02}Z"
     return {"at": at, "op": "ensure", "calls": list(calls)}
 
@@ -47,7 +44,6 @@ def case(*steps: dict[str, Any], **settings: object) -> dict[str, Any]:
 
 
 def calls(version: str, given: dict[str, Any]) -> list[dict[str, Any]]:
-    """What came of all requests."""
     return [each for step in LINES.decided(version, given)["steps"] for each in step["calls"]]
 
 
@@ -145,7 +141,6 @@ PULL = 'Successfully pulled image "gcr.io/acme/app:v1" in '
     ],
 )
 def test_the_event_of_a_pull(version: str, expected: str) -> None:
-    """That waited two seconds for its turn."""
     slow = [{"imageRef": "sha256:2", "size": 9, "duration": "2s"}]
     mine = [{"imageRef": "sha256:1", "size": 7, "duration": "1.0005s"}]
     given = case(ensure(0, call("b", image="other", answers=slow), call(answers=mine)))
@@ -243,7 +238,6 @@ def test_who_may_use_an_image_that_is_there(version: str) -> None:
 
 
 def test_a_pod_that_may_not_use_an_image_cannot_tell_it_from_one_that_is_not_there() -> None:
-    """With the policy Never."""
     known = recorded("1.36.2", kubernetesServiceAccounts=[SECRET])
     mine = [{"username": "u", "serviceAccount": SECRET}]
     steps = [

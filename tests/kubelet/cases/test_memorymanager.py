@@ -1,7 +1,5 @@
 """The memory manager: versions without recordings, starts by chance, crashes, bad claims."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 
@@ -44,7 +42,6 @@ def case_input(
 
 
 def last(version: str, asked: dict[str, Any]) -> dict[str, Any]:
-    """The outcome of the last step."""
     step: dict[str, Any] = LINES.decided(version, asked)["steps"][-1]
     return step
 

@@ -1,7 +1,5 @@
 """Actions of a sync against the recorded kubelet; version boundaries; reasons; bad input."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -25,7 +23,6 @@ def case(
     sandbox: dict[str, Any] | None = None,
     **more: object,
 ) -> dict[str, Any]:
-    """An input with one sandbox."""
     sandboxes = [SANDBOX if sandbox is None else sandbox]
     lists = {"sandboxes": sandboxes, "containers": list(listed)}
     return {"pod": of, "liveness": {}, "startup": {}, **lists, **more}
@@ -58,17 +55,12 @@ INIT_FAILED = case(
     status("i", "exited", 1),
 )
 RULED = case(
-    pod(
-        container(
-            restartPolicy="Never",
-            restartPolicyRules=[
-                {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}
-            ],
-        ),
-        restartPolicy="Never",
-    ),
+    pod(container(restartPolicy="Never",
+                  restartPolicyRules=[{"action": "Restart",
+                                       "exitCodes": {"operator": "In", "values": [42]}}]),
+        restartPolicy="Never"),
     status("c0", "exited", 42),
-)
+)  # fmt: skip
 OWN_POLICY = case(pod(container(restartPolicy="Never")), status("c0", "exited", 1))
 RESIZED = case(pod(container(limits=ONE_CPU)), status("c0", "running"), actuated={})
 STATIC = case(pod(container(limits=ONE_CPU)), status("c0", "running"), actuated={})
@@ -77,33 +69,13 @@ STATIC["pod"]["metadata"]["annotations"] = {"kubernetes.io/config.source": "file
 BOUNDARIES: list[tuple[str, str, dict[str, Any], str, object, object]] = [
     ("1.19.3", "1.19.4", SUCCEEDED, "createSandbox", True, False),
     ("1.31.9", "1.32.0", NEVER_RAN, "createSandbox", False, True),
-    (
-        "1.22.9",
-        "1.23.0",
-        case(pod(container(), ephemeralContainers=[{"name": "debug"}])),
-        "ephemeralContainersToStart",
-        [],
-        [0],
-    ),
-    (
-        "1.22.9",
-        "1.23.0",
-        case(
-            pod(container(), initContainers=[container("i")], restartPolicy="Never"),
-            status("i", "exited", reason="OOMKilled"),
-        ),
-        "killPod",
-        False,
-        True,
-    ),
-    (
-        "1.20.15",
-        "1.21.0",
-        case(pod(container()), status("c0", "unknown")),
-        "containersToKill.c://c0.reason",
-        "",
-        "Unknown",
-    ),
+    ("1.22.9", "1.23.0", case(pod(container(), ephemeralContainers=[{"name": "debug"}])),
+     "ephemeralContainersToStart", [], [0]),
+    ("1.22.9", "1.23.0",
+     case(pod(container(), initContainers=[container("i")], restartPolicy="Never"),
+          status("i", "exited", reason="OOMKilled")), "killPod", False, True),
+    ("1.20.15", "1.21.0", case(pod(container()), status("c0", "unknown")),
+     "containersToKill.c://c0.reason", "", "Unknown"),
     ("1.20.15", "1.21.0", INIT_GONE, "initContainersToStart", [0], []),
     ("1.20.15", "1.21.0", INIT_FAILED, "killPod", True, False),
     ("1.27.9", "1.28.0", SIDECAR_DIED, "initContainersToStart", [], [0]),
@@ -114,67 +86,29 @@ BOUNDARIES: list[tuple[str, str, dict[str, Any], str, object, object]] = [
     ("1.31.0", "1.31.1", EARLIER_FAILED, "initContainersToStart", [], [0]),
     ("1.32.9", "1.33.0", EARLIER_FAILED, "initContainersToStart", [0], []),
     ("1.28.1", "1.29.0", ALL_GONE, "containersToStart", [0], []),
-    (
-        "1.30.4",
-        "1.30.5",
-        case(pod(container(), initContainers=[sidecar("s")]), status("s", "created")),
-        "initContainersToStart",
-        [],
-        [0],
-    ),
-    (
-        "1.31.9",
-        "1.32.0",
-        case(
-            pod(container(), initContainers=[sidecar("s")]),
-            status("s", "running", hashMatches=False),
-        ),
-        "initContainersToStart",
-        [],
-        [0],
-    ),
+    ("1.30.4", "1.30.5",
+     case(pod(container(), initContainers=[sidecar("s")]), status("s", "created")),
+     "initContainersToStart", [], [0]),
+    ("1.31.9", "1.32.0",
+     case(pod(container(), initContainers=[sidecar("s")]),
+          status("s", "running", hashMatches=False)), "initContainersToStart", [], [0]),
     ("1.34.9", "1.35.0", OWN_POLICY, "containersToStart", [0], []),
     ("1.34.9", "1.35.0", OWN_POLICY, "killPod", False, True),
     ("1.34.9", "1.35.0", RULED, "killPod", True, False),
-    (
-        "1.35.9",
-        "1.36.0",
-        case(pod(container()), status("c0", "running"), restartAllContainers=True),
-        "containersToReset",
-        None,
-        ["c://c0"],
-    ),
+    ("1.35.9", "1.36.0", case(pod(container()), status("c0", "running"), restartAllContainers=True),
+     "containersToReset", None, ["c://c0"]),
     ("1.32.9", "1.33.0", RESIZED, "containersToUpdate", None, {"cpu": ["c0"]}),
     ("1.35.9", "1.36.0", STATIC, "containersToUpdate", {}, {"cpu": ["c0"]}),
-    (
-        "1.35.9",
-        "1.36.0",
-        case(
-            pod(container(), initContainers=[container("i", limits=ONE_CPU)]),
-            status("i", "running"),
-            actuated={},
-        ),
-        "containersToUpdate",
-        {},
-        {"cpu": ["i"]},
-    ),
-    (
-        "1.35.9",
-        "1.36.0",
-        case(pod(container(), resources={"limits": ONE_CPU}), status("c0", "running"), actuated={}),
-        "containersToUpdate",
-        {},
-        {"cpu": ["c0"]},
-    ),
-    (
-        "1.35.9",
-        "1.36.0",
-        case(pod(container(), resources={"limits": ONE_CPU}), status("c0", "running")),
-        "updatePodLevelResources",
-        None,
-        True,
-    ),
-]
+    ("1.35.9", "1.36.0",
+     case(pod(container(), initContainers=[container("i", limits=ONE_CPU)]), status("i", "running"),
+          actuated={}), "containersToUpdate", {}, {"cpu": ["i"]}),
+    ("1.35.9", "1.36.0",
+     case(pod(container(), resources={"limits": ONE_CPU}), status("c0", "running"), actuated={}),
+     "containersToUpdate", {}, {"cpu": ["c0"]}),
+    ("1.35.9", "1.36.0",
+     case(pod(container(), resources={"limits": ONE_CPU}), status("c0", "running")),
+     "updatePodLevelResources", None, True),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("old", "new", "of", "path", "before", "after"), BOUNDARIES)
@@ -235,7 +169,6 @@ def test_those_who_asked_are_reset_last() -> None:
 
 
 def test_an_outcome_has_the_keys_of_its_version() -> None:
-    """A key that is missing, or that the version does not tell, is the shape of none."""
     outcome = LINES.decided("1.36.2", RESIZED)
     del outcome["containersToUpdate"]
     assert "is missing" in LINES.judged("1.36.2", RESIZED, outcome)[1]

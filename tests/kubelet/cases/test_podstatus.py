@@ -1,7 +1,5 @@
 """UpdatePodStatus: version boundaries, verdicts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

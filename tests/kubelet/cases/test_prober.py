@@ -1,7 +1,5 @@
 """Cases of probe workers: recorded ones, every version, bad input, verdicts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -63,3 +61,10 @@ def test_a_claim_with_an_event_is_impossible() -> None:
     verdict, why = LINES.judged("1.36.2", case(), outcome)
     assert verdict == "impossible"
     assert why.startswith('ticks[0].events is [], not ["Warning Unhealthy Liveness probe failed')
+
+
+def met(container_id: str, **state: object) -> dict[str, Any]:
+    """The status of a pod with a started container."""
+    running = {"running": {"startedAt": "2026-01-05T08:00:00Z"}}
+    one = {"name": "app", "containerID": container_id, "state": state or running, "started": True}
+    return {"phase": "Running", "containerStatuses": [one]}

@@ -1,7 +1,5 @@
 """Resizes on both sides of what versions changed that no recorded case shows; reasons."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -28,17 +26,14 @@ def case(*steps: dict[str, Any], **more: object) -> dict[str, Any]:
 
 
 def add(*pods: dict[str, Any]) -> dict[str, Any]:
-    """They come."""
     return {"op": "add", "pods": list(pods)}
 
 
 def update(*pods: dict[str, Any]) -> dict[str, Any]:
-    """Their specs change."""
     return {"op": "update", "pods": list(pods)}
 
 
 def steps(version: str, case_input: dict[str, Any]) -> Steps:
-    """What came of each."""
     found: Steps = LINES.decided(version, case_input)["steps"]
     return found
 
@@ -158,7 +153,6 @@ def test_amounts_are_compared_not_texts() -> None:
 
 
 def test_characters_that_go_escapes_in_an_event() -> None:
-    """As Go's encoder does."""
     odd = pod("a", "1", 2)
     odd["spec"]["containers"][0]["name"] = "a<b"
     old = pod("a", "500m")

@@ -1,7 +1,5 @@
 """What no conformance case looks at: sidecars' scores, host page sizes, QoS files."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 
@@ -37,7 +35,6 @@ SETTINGS = UnifiedSettings(
 
 
 def requests(memory: str) -> ResourceRequirements:
-    """A memory request."""
     return ResourceRequirements({"memory": memory})
 
 
@@ -57,7 +54,6 @@ def test_sidecar_outlives_its_containers(version: str, own: str, score: int) -> 
 
 
 def test_an_init_container_is_no_sidecar() -> None:
-    """It is scored by its own request."""
     init = Container("i", requests("0"))
     containers = (Container("a", requests("4Gi")),)
     pod = Pod(spec=PodSpec(containers=containers, init_containers=(init,)))
@@ -78,7 +74,6 @@ def test_an_init_container_is_no_sidecar() -> None:
     ],
 )
 def test_page_size_names(size: int, name: str | None) -> None:
-    """As in the names of the cgroup files."""
     assert huge_page_unit_size(size) == name
 
 
@@ -108,7 +103,6 @@ def test_host_page_sizes_that_nobody_asked_for_are_0(version: str, limits: dict[
     ],
 )
 def test_qos_files(version: str, tiered: bool, files: dict[str, dict[str, str]]) -> None:
-    """A level protects what is below it."""
     asked = QOSRequests(burstable_milli_cpu=0, guaranteed_memory=2, burstable_memory=3)
     assert qos_unified(asked, resolve(version).cgroups, tiered_reservation=tiered) == files
 

@@ -1,7 +1,5 @@
 """Branches of an allocation that no conformance case reaches: bad answers, kubelet restarts."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 
@@ -23,11 +21,9 @@ class Answers(msgspec.Struct, frozen=True):
     def preferred(
         self, available: frozenset[str], must_include: frozenset[str], size: int
     ) -> frozenset[str] | RpcError | None:
-        """As made."""
         return self.preference
 
     def allocate(self, devices: frozenset[str]) -> RpcError | NoContainers | None:
-        """As made."""
         return self.answer
 
 
@@ -128,7 +124,6 @@ def test_a_container_that_ran_before_the_kubelet(
 
 
 def test_a_container_that_ran_and_asks_for_another_number() -> None:
-    """That is looked at first."""
     manager = node(Answers(), 0, 0)
     manager.pod_devices.insert("u", "c", GPU, {0: ["d0"]})
     manager.restore_allocated()
