@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import kubeledger
 from kubeledger.analyze.headlines import in_a_sentence, incidents
 from kubeledger.analyze.sql.api import connect
 from kubeledger.ingest.api import import_sources
@@ -175,3 +176,5 @@ def test_a_list_with_a_pod_that_failed_says_so(tmp_path: Path) -> None:
     }
     _, sentence, texts = _said(tmp_path, json.dumps({"kind": "PodList", "items": [pod(), failed]}))
     assert (sentence, texts) == ("1 failed pod", ["default/job failed (exit code 42)"])
+    with kubeledger.open(tmp_path / "ledger") as ledger:
+        assert "as failed (exit code 42)" in str(ledger.why("pod/default/job"))
