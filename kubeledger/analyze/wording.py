@@ -213,6 +213,8 @@ _BACK_OFF = regex(r"[Bb]ack-off( \S+)? restarting failed container.*")
 """Whose name and UID follow."""
 _NO_ACCESS = regex(r"(pull access denied)(?: for \S+)?(, repository .*? require [^:]+): .*")
 """As registries say it: the image is named before, and the codes after it say no more."""
+_OF_CONDITION = regex(r".*?\b(?:Network|Runtime)Ready=\w+ reason:\S* message:")
+"""A condition of the runtime, as the kubelet prints it: its message tells what its reason names."""
 _MOUNTED = regex(r"(?:volume\(\S+\) )?mount \S+ on \S+ failed with ")
 """As CSI drivers say it: the volume is named before, and paths are long."""
 
@@ -227,7 +229,7 @@ def cause_in(message: str, about: str | None = None) -> str:
     if (output := _MOUNTS_OUTPUT.search(message)) is not None:
         return output["said"].strip().rstrip(".")
     message = _BACK_OFF.sub(r"back-off\1 after it failed", message)
-    message = _NO_ACCESS.sub(r"\1\2", message)
+    message = _NO_ACCESS.sub(r"\1\2", _OF_CONDITION.sub("", message))
     text = _WORDLESS.sub("", _MOUNTED.sub("", _CODE.sub("", " ".join(message.split()))))
     layers = _SEGMENT.split(text)
     while len(layers) > 1 and (

@@ -138,6 +138,17 @@ EPISODES = """arg_min(name, (ts, seq)) AS subject, list(name ORDER BY ts, seq) A
     max(lasted_ns) AS lasted_ns"""
 """Columns: what alike stages of several pods have in common."""
 
+FAILED = """SELECT node, min(seq) AS seq, min(ts) AS ts, namespace, pod, pod_uid,
+    list_sort(list_distinct(flatten(list(json_extract_string(
+        body, '$.status.containerStatuses[*].state.terminated.exitCode'))))) AS codes
+FROM events AS e
+WHERE kind = 'lifecycle.PodListed' AND body ->> '$.status.phase' = 'Failed'
+    AND coalesce(body ->> '$.status.reason', '') = '' AND NOT EXISTS (
+        SELECT 1 FROM events AS k WHERE k.node = e.node AND k.pod_uid = e.pod_uid AND k.kind IN (
+            'lifecycle.PodEvicted', 'lifecycle.PodRejected', 'preemption.PodPreempted',
+            'oom.ProcessKilled', 'lifecycle.ContainerKilled'))
+GROUP BY node, namespace, pod, pod_uid"""
+"""Pods that came to an end in error by themselves, as lists show them."""
 EVICTED = f"""SELECT *, {POD} AS name, bool_and(NOT coalesce(evicted, true)) OVER its AS late
 FROM evictions
 WINDOW its AS (PARTITION BY node, coalesce(pod_uid, {POD}))

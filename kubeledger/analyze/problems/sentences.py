@@ -274,6 +274,13 @@ def killed(row: Row) -> str:
     return f"{row['subject']} killed{times} by its {_BY[row['reason']]}{_back_off(row)}"
 
 
+def failed(row: Row) -> str:
+    """Which pods, and with what their containers ended."""
+    codes = [code for code in row["codes"] if code != "0"]
+    ended = f" (exit code {', '.join(codes)})" if codes else ""
+    return f"{pods_text(row['pods'])} failed{ended}"
+
+
 def crashed(row: Row) -> str:
     """How it ended, or what is said of it."""
     if row["deaths"]:

@@ -168,6 +168,11 @@ PROBLEMS: tuple[Problem, ...] = (
         of="run",
     ),
     Problem(
+        "failed", 3, "failed pod", "failed pods", rows.FAILED, "codes", sentences.failed,
+        f"arg_min({POD}, seq) AS subject, {PODS}", "pod/{}",
+        of="lifecycle.PodListed",
+    ),
+    Problem(
         "not_ended", 2, "not ended", "not ended", rows.NOT_ENDED, "stage, cause",
         sentences.not_ended, EPISODES, "pod/{}",
         of="stop teardown",

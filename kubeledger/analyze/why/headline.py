@@ -26,7 +26,8 @@ from kubeledger.analyze.why.pieces import (
     words_of,
 )
 from kubeledger.analyze.why.story import story_of
-from kubeledger.model.bodies.lifecycle import ContainerStarted, PodStarted
+from kubeledger.kubelet.kube.statuses import objects_of, statuses_in
+from kubeledger.model.bodies.lifecycle import ContainerStarted, PodListed, PodStarted
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted
 from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
@@ -150,7 +151,7 @@ def undecided_answer(
     word = "" if len(about) == 1 else "at last "
     until = time(span_of(last)[1])
     begin = f"no decision about {who} is recorded; {count} it, {word}at {until}: "
-    said = seconds(words_of(last)[1])
+    said = seconds(words_of(last)[1]) + _failed(last)
     listed = about[-_STEPS_MAX:]
     evidence = evidence_of(listed, target)
     headline = ended(begin + cut_chain(said, HEADLINE_ROOM - 1 - len(begin)))
@@ -170,6 +171,17 @@ def undecided_answer(
         pod_uid=scope.pod_uid,
         namesakes=scope.namesakes,
     )
+
+
+def _failed(record: Record) -> str:
+    """That a list shows the pod to have failed, and with what its containers ended."""
+    status = record.body.status if isinstance(record.body, PodListed) else None
+    if status is None or status.get("phase") != "Failed":
+        return ""
+    states = [state for each in statuses_in(status) if isinstance(state := each.get("state"), dict)]
+    ends = objects_of([state.get("terminated") for state in states])
+    codes = sorted({f"{code}" for end in ends if (code := end.get("exitCode"))})
+    return " as failed" + (f" (exit code {', '.join(codes)})" if codes else "")
 
 
 def _names(record: Record, target: Target) -> bool:

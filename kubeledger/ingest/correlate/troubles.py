@@ -47,6 +47,9 @@ _UNREACHABLE = regex(
     re.DOTALL,
 )
 _X509 = regex(r"x509: .*", re.DOTALL)
+_CONDITION = regex(
+    r"(Network|Runtime)Ready=false reason:\S* message:.*?(?=, [A-Z]\w+(?:=\w+ reason:|\W*\Z)|\Z)"
+)
 _OF_RUNTIME = regex(r"(?:Network|Runtime)Ready=\w+ reason:\S* message:")
 _URL = regex(r".*\b(?:Get|Put|Post|Patch|Delete) \"?https?://\S+: ", re.DOTALL)
 _VALUE = regex(r"[0-9a-fA-F]*\d[\w.]*")
@@ -94,6 +97,15 @@ class TroublesAssembler(Assembler):
     @reads("Container runtime not ready")
     def _runtime(self, entry: Entry) -> None:
         self._say("runtime_down", entry.told("runtimeReady"), entry)
+
+    @reads("Container runtime status")
+    def _conditions(self, entry: Entry) -> None:
+        """All conditions, the good ones too: at ``-v=4``, or where they are bad."""
+        for condition in _CONDITION.finditer(entry.told("status")):
+            trouble: NodeTrouble = "runtime_down"
+            if condition[1] == "Network":
+                trouble = "network_not_ready"
+            self._say(trouble, condition[0], entry)
 
     @reads("Container runtime sanity check failed", "Container runtime status is nil")
     def _insane(self, entry: Entry) -> None:

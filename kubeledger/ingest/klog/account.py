@@ -51,6 +51,8 @@ _VALUE = regex(
     )""",
     re.VERBOSE,
 )
+_DESCRIBED = regex(r'desc = "([^"\\]*)"')
+"""gRPC puts the cause of a broken connection in quotes: it is no value."""
 _RUN = regex(r"\*(?:[\s.:,+=-]*\*)+(?!v\d)")
 
 
@@ -65,7 +67,7 @@ def error_shape(line: LogLine) -> str:
 
 @lru_cache(4096)
 def _constant(text: str) -> str:
-    words, groups = _QUOTED.sub("*", text), 1
+    words, groups = _QUOTED.sub("*", _DESCRIBED.sub(r"desc = \1", text)), 1
     while groups:
         words, groups = _INNERMOST.subn("*", words)
     words = _OPEN.sub("*", words)

@@ -57,11 +57,14 @@ from kubeledger.ingest.sources.prefix import (
 )
 from kubeledger.ingest.sources.times import carrier_time, without_year
 from kubeledger.model.record import Evidence
+from kubeledger.model.units import NS_PER_S
 
 VERDICTS_MAX = 100_000
 NEVER = b"~"
 """Later than any stamp: the loop passes over no line before one has been read whole."""
 _NO_PID = -1
+_SILENCE_NS = 600 * NS_PER_S
+"""What follows an entry later than that may be dated by another clock."""
 
 _NOBODY = Handled(())
 """Asks for lines of severity W, E and F that no assembler reads."""
@@ -179,9 +182,9 @@ class EntryReader:
             self._mixed_pid = line.pid
         return line.pid != self._mixed_pid or begins_kubelet(body)
 
-    def _carried(self) -> int | None:
-        """When the carrier of the line that is read dated it; None where it does not."""
-        time = self._bodies.unwrap(self._raw).time
+    def _carried(self, raw: bytes | None = None) -> int | None:
+        """When the carrier of a line, or of the one that is read, dated it; None: it did not."""
+        time = self._bodies.unwrap(self._raw if raw is None else raw).time
         if time is None:
             return None
         if (found := carrier_time(time)) is not None:
@@ -434,7 +437,7 @@ class EntryReader:
         if is_last_words(text, tag, self._tag):
             self._flush()
             self._pending = PendingEntry(
-                last_line(place, self._ts_ns, self._pid, self._source), None
+                last_line(place, self._dated(place.raw), self._pid, self._source), None
             )
         elif not foreign and not known and not is_cut and self._may_continue():
             self._append(place, place.body)
@@ -446,6 +449,14 @@ class EntryReader:
             if is_cut:
                 self._cut(plain_evidence_line(place, self._ts_ns, self._source))
             self._reject_plain(place, shape_of("", text, False))
+
+    def _dated(self, raw: bytes) -> int:
+        """When the carrier says that a line was written; else the time of the entry above.
+
+        A journal in another zone than the kubelet's stamps is further away.
+        """
+        ts_ns = self._carried(raw) or 0
+        return ts_ns if 0 <= ts_ns - self._ts_ns <= _SILENCE_NS else self._ts_ns
 
     def _may_continue(self) -> bool:
         """The entry above is free text that is known to go on in such lines."""

@@ -66,6 +66,7 @@ KEYS: Mapping[str, Keys] = {
         "Certificate rotation deadline determined": "expiration",
         "Container runtime network not ready": "networkReady",
         "Container runtime not ready": "runtimeReady",
+        "Container runtime status": "status",
         "Container runtime sanity check failed": "err",
         "Container termination failed with gracePeriod": "containerID",
         "ContainerTopologyHint": "bestHint/affinity pod? podUID? containerName?",

@@ -183,6 +183,7 @@ _RUNTIME = (
     klog("Container runtime network not ready", since="1.21"),
     klog("Container runtime not ready", since="1.21"),
     klog("Container runtime sanity check failed", since="1.21"),
+    klog("Container runtime status", since="1.21"),
     klog("Container runtime status is nil", since="1.21"),
     klog("Skipping pod synchronization", since="1.21"),
     *texts(

@@ -209,7 +209,7 @@ _PLAIN = regex(
     | Failed\ to\ connect\ to\ bus:
     | ,\ failed\ with:\ exit\ status
     | (?:--|░░)(?:\ |$)                                # journald's own, and what its -x explains
-    | `{3}|</?[a-z]+>$|\$\ |\[?[\w.-]+@[^\s\]]+[\s:][^\s\]]+\]?[$\#]\   # around what is pasted
+    | `{3}|\.{3,}$|</?[a-z]+>$|\$\ |\[?[\w.-]+@[^\s\]]+[\s:][^\s\]]+\]?[$\#]\   # around a paste
     | (?:Start(?:ed|ing)|Stopp(?:ed|ing)|Reload(?:ed|ing))\ .*(?:kubelet|Kubelet|Kubernetes)
     | [\w@\\:.-]+\.(?:service|scope|slice|mount|socket|timer):\   # systemd, of its units
     | time="[^"]*"\ level=(?:trace|debug|info|warning)

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,8 @@ _OBJECT_IN_YAML = regex(rb"(?:---\n)?apiVersion: ")
 _KIND_IN_YAML = regex(rb"^(?:- |  |)kind: (\w+?)(?:List)?$", re.MULTILINE)
 _BETWEEN = regex(rb"(?<=\})\s*\n(?=\{)")
 _DUMP = regex(rb'\s*\{\s*(?:"apiVersion": ?"v1",\s*)?"kind": ?"NodeList"')
-_END = regex(rb"\n\}\r?\n(?=\{|====)")
+_LAST = b"Cluster info dumped to "
+_END = regex(rb"\n\}\r?\n(?=\{|====|%b)" % _LAST)
 _CONTAINER = regex(rb"^==== START logs for container (\S+) of pod (\S+) ====", re.MULTILINE)
 _OF_KUBECTL = {"resourceVersion": ""}
 _KIND = regex(rb'"kind": ?"(\w+)List"')
@@ -86,7 +87,7 @@ def take_apart(source: SourceFile, spool: Path) -> Unpacked:
             f"{pod.decode()}/{container.decode()}.log": "log of a container"
             for container, pod in (log.groups() for log in logs)
         }
-        parts: Iterable[tuple[str, bytes]] = _lists(content[: logs[0].start()] if logs else content)
+        parts: Iterable[tuple[str, bytes]] = _lists(_without(logs, content))
     else:
         parts = _by_kind(content)
     files: dict[str, SourceFile] = {}
@@ -101,11 +102,24 @@ def take_apart(source: SourceFile, spool: Path) -> Unpacked:
     return Unpacked([files[name] for name in sorted(files)], skipped)
 
 
+def _without(logs: Sequence[re.Match[bytes]], content: bytes) -> bytes:
+    """The lists alone: those of a namespace stand before its logs, the next one's after them."""
+    kept, end = [], 0
+    for log in logs:
+        if log.start() < end:
+            continue  # what a container wrote
+        kept.append(content[end : log.start()])
+        # It may stand in the last line of what the container wrote.
+        ended = content.find(b"==== END logs for container %b " % log[1], log.end())
+        end = len(content) if ended < 0 else content.find(b"\n", ended) + 1 or len(content)
+    return b"".join((*kept, content[end:]))
+
+
 def _lists(text: bytes) -> Iterator[tuple[str, bytes]]:
     begin = 0
     for end in [*(match.end() for match in _END.finditer(text)), len(text)]:
         part, begin = text[begin:end], end
-        if not part.strip():
+        if not part.strip() or part.startswith(_LAST):
             continue
         kind, namespace = _KIND.search(part), _NAMESPACE.search(part)
         name = f"{kind[1].decode().lower()}s.json" if kind else "rest.json"

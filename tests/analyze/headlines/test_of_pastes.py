@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+import kubeledger
 from kubeledger.analyze.headlines import in_a_sentence, incidents
 from kubeledger.analyze.sql.api import connect
 from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.ledger import Ledger
+from tests.ingest.node_files import pod
 
 J = "Nov 21 10:00:0{0} node-a kubelet[7]: {1}1121 10:00:0{0}.000001       7 {2}"
 NEVER = (
@@ -30,6 +33,14 @@ DONE = (
 UID = "0c8b8f31-f9c9-4d7f-88d1-8a748a34c6fe"
 SYNC = f'pod_workers.go:1] Error syncing pod {UID} ("web_default({UID})"), skipping: '
 PULL = 'failed to "StartContainer"{0}for{0}"c" with ErrImagePull: "not found"'
+CONDITION = (
+    "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "
+    "message:no CNI plugin is there"
+)
+STATUS = (
+    "Runtime Conditions: RuntimeReady=true reason: message:, NetworkReady=false "
+    "reason:NetworkPluginNotReady message:no CNI plugin is there"
+)
 TOLD = "default/web has not started: its image cannot be pulled (ErrImagePull: not found)"
 
 
@@ -70,6 +81,12 @@ def _said(directory: Path, text: str) -> tuple[str, str, list[str]]:
         # A page of the web has eaten the blanks.
         ([J.format(1, "E", SYNC + PULL.format(" "))], [TOLD]),
         ([J.format(1, "E", SYNC + PULL.format(""))], [TOLD]),
+        # What the runtime says of its condition is the cause, not the condition's name.
+        ([J.format(1, "E", f"{SYNC}network is not ready: {CONDITION}")],
+         ["default/web has not started: the node's network is not ready (NetworkNotReady: no CNI "
+          "plugin is there)"]),
+        ([J.format(1, "I", f'kubelet.go:1] "Container runtime status" status="{STATUS}"')],
+         ["the node's network is not ready: no CNI plugin is there"]),
     ],
 )  # fmt: skip
 def test_no_more_is_said(tmp_path: Path, lines: list[str], texts: list[str]) -> None:
@@ -135,3 +152,29 @@ def test_the_runtime_in_the_same_journal_shows_the_zone(tmp_path: Path, is_above
     (bundle,) = import_sources([str(tmp_path / "paste.log")], ledger).bundles
     (logged,) = (r for r in ledger.records(bundle.node) if r.body.kind == "node.ErrorsLogged")
     assert logged.ts_ns == 1_795_226_401_000_001_000
+
+
+def test_what_systemd_says_is_of_its_own_time(tmp_path: Path) -> None:
+    """Not of the kubelet's last words, which may be half a minute older."""
+    lines = (
+        J.format(1, "I", "server.go:1] Started kubelet"),
+        "Nov 21 10:00:25 node-a systemd[1]: Stopping kubelet: The Kubernetes Node Agent...",
+    )
+    (tmp_path / "paste.log").write_text("".join(f"{line}\n" for line in lines))
+    ledger = Ledger.create(tmp_path / "ledger")
+    (bundle,) = import_sources([str(tmp_path / "paste.log")], ledger).bundles
+    (ended,) = (r for r in ledger.records(bundle.node) if r.body.kind == "node.KubeletExited")
+    assert ended.ts_ns // 10**9 % 60 == 25
+
+
+def test_a_list_with_a_pod_that_failed_says_so(tmp_path: Path) -> None:
+    """A job's: nothing but its status shows it."""
+    failed = pod("job")
+    failed["status"] = {
+        "phase": "Failed",
+        "containerStatuses": [{"name": "app", "state": {"terminated": {"exitCode": 42}}}],
+    }
+    _, sentence, texts = _said(tmp_path, json.dumps({"kind": "PodList", "items": [pod(), failed]}))
+    assert (sentence, texts) == ("1 failed pod", ["default/job failed (exit code 42)"])
+    with kubeledger.open(tmp_path / "ledger") as ledger:
+        assert "as failed (exit code 42)" in str(ledger.why("pod/default/job"))

@@ -19,6 +19,7 @@ def shape(message: str) -> str:
         ("Pod web_default(1-a) failed after 3m2.5s", "Pod * failed after *"),
         ("dial tcp 10.0.0.1:6443: connect: refused", "dial tcp *: connect: refused"),
         ("Get https://h/api?x=1: no route", "Get * no route"),
+        ('desc = "dial unix /r.sock: refused" x="y"', "desc = dial unix *: refused x=*"),
         ("mount /var/lib/x of default/web", "mount * of *"),
         ("unmounted volumes=[data token], waits", "unmounted volumes=*, waits"),
         ("[not ready yet, no network at all]", "[not ready yet, no network at all]"),

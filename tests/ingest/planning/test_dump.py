@@ -19,6 +19,7 @@ LISTS = [
     {"kind": "PodList", "items": None},
     {"kind": "PodList", "items": []},
 ]
+LAST = "\nCluster info dumped to standard output\n"
 LOG = "==== START logs for container c of pod {0} ====\n{1}\n==== END logs for container c ====\n"
 
 
@@ -37,6 +38,18 @@ def test_lists_are_read_and_logs_of_containers_left_out(tmp_path: Path) -> None:
     ]
     assert plan.bundle.skipped["default/web/c.log"] == "log of a container"
     assert not plan.bundle.logs
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_lists_of_the_next_namespace_stand_after_the_logs(tmp_path: Path, end: str) -> None:
+    """Of each namespace the lists come first; what a container wrote may look like a list."""
+    said = '==== START logs for container d of pod x ====\n{"kind": "PodList"'
+    log = LOG.format("default/web", said).replace("\n==== END", "==== END")
+    after = json.dumps({"kind": "PodList", "items": [pod(name="later")]}, indent=4)
+    path = write(tmp_path / "dump.json", (dump(log) + after + LAST).replace("\n", end))
+    plan = one(tmp_path, path)
+    assert [file.format for file in plan.bundle.files].count("pod-list") == 4
+    assert not any("pods.json" in name for name in plan.bundle.skipped)
 
 
 def test_in_a_directory_it_is_read_as_well(tmp_path: Path) -> None:
