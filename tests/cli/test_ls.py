@@ -37,10 +37,16 @@ def test_filters(
 def test_line(ask: Run) -> None:
     result = ask("ls", "--kind", "PodPreempted", "-o", "json")
     assert json.loads(result.stdout) == [
-        {"node": "node-a", "seq": 39, "ts": "2026-11-21T03:00:39.123456789Z", "role": "decision",
-         "kind": "preemption.PodPreempted", "subject": "default/serve",
-         "summary": "preempted for kube-system/critical"}
-    ]  # fmt: skip
+        {
+            "node": "node-a",
+            "seq": 39,
+            "ts": "2026-11-21T03:00:39.123456789Z",
+            "role": "decision",
+            "kind": "preemption.PodPreempted",
+            "subject": "default/serve",
+            "summary": "preempted for kube-system/critical",
+        }
+    ]
 
 
 def test_table_is_safe_to_show(ask: Run) -> None:

@@ -157,9 +157,14 @@ def test_a_kubelet_is_asked(tmp_path: Path) -> None:
 def listed(at_s: int, ip: str, uid: str = "36aa", *, gone: bool = False) -> Draft:
     raw = pod({"name": "app", "livenessProbe": {"tcpSocket": {"port": closed_port()}}}, ip=ip)
     body = PodListed(
-        namespace="default", pod="web", pod_uid=uid, spec=None if gone else raw["spec"],
-        status=None if gone else raw["status"], listed_by="kubelet", gone=gone,
-    )  # fmt: skip
+        namespace="default",
+        pod="web",
+        pod_uid=uid,
+        spec=None if gone else raw["spec"],
+        status=None if gone else raw["status"],
+        listed_by="kubelet",
+        gone=gone,
+    )
     return Draft(at_s * NS_PER_S, body)
 
 

@@ -103,8 +103,12 @@ def test_verify_lists_the_nodes(whole: Path) -> None:
     assert all(row["decisions"] > 0 for row in rows)
     reported = run("verify", "--lake", whole).stdout
     assert reported.splitlines()[0].split() == [
-        "node", "pool", "versions", "decisions", "impossible",
-    ]  # fmt: skip
+        "node",
+        "pool",
+        "versions",
+        "decisions",
+        "impossible",
+    ]
     assert max(map(len, reported.splitlines())) <= 80
     assert "4 nodes, 0 of them verified again\n" in reported
     assert "4 nodes, 4 of them verified again\n" in run("verify", "--lake", whole, "--all").stdout

@@ -39,9 +39,13 @@ def _import(lake: Lake, source: str, scratch: Path) -> Head:
     file = scratch / f"{threading.get_ident()}-{id_}"
     file.write_text(" ".join(names))
     head = Head(
-        layout=1, id=id_, generation=1 if base is None else base.generation + 1, sources=sources,
-        files=(lake_file(path, file),), summary=NodeSummary(node=NODE, name="worker.1"),
-    )  # fmt: skip
+        layout=1,
+        id=id_,
+        generation=1 if base is None else base.generation + 1,
+        sources=sources,
+        files=(lake_file(path, file),),
+        summary=NodeSummary(node=NODE, name="worker.1"),
+    )
     lake.store.create(path, file)
     lake.commit(head, base)
     return head

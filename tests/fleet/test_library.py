@@ -36,19 +36,33 @@ def _story(node: str) -> Story:
     story.records.extend(whole_story(node))
     for victim, preemptor in (("low", "mid"), ("mid", "high"), ("other", "high")):
         story.add(
-            PodPreempted(victim_namespace="ns", victim_pod=victim, victim_uid=f"u-{victim}",
-                         preemptor_namespace="ns", preemptor_pod=preemptor,
-                         preemptor_uid=f"u-{preemptor}", insufficient=(), evicted=True)
-        )  # fmt: skip
+            PodPreempted(
+                victim_namespace="ns",
+                victim_pod=victim,
+                victim_uid=f"u-{victim}",
+                preemptor_namespace="ns",
+                preemptor_pod=preemptor,
+                preemptor_uid=f"u-{preemptor}",
+                insufficient=(),
+                evicted=True,
+            )
+        )
     back = ListedImage(image_id="sha256:bb", size_bytes=700, new=True)
     for _ in range(2):
         story.add(ImagesDetected(images=(back,)))
         story.add(ImageDeleted(image_id="sha256:bb", size_bytes=700))
     for image in ("app:1", "app:1", "tool:2"):
         story.add(
-            KubernetesEvent(object_kind="Pod", namespace="ns", pod="p", pod_uid=None, type="Normal",
-                            reason="Pulled", message=f'Successfully pulled image "{image}" in 2s')
-        )  # fmt: skip
+            KubernetesEvent(
+                object_kind="Pod",
+                namespace="ns",
+                pod="p",
+                pod_uid=None,
+                type="Normal",
+                reason="Pulled",
+                message=f'Successfully pulled image "{image}" in 2s',
+            )
+        )
     story.add(KubeletExited(pid=7, reason="fatal", message="out of luck"))
     story.add(KubeletStarted(pid=8, kubelet_version="1.37.0", version_source="log"))
     story.add(SettingsObserved(settings={"--v": Setting(value="9", source="flag")}))

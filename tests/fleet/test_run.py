@@ -60,9 +60,13 @@ def _take_in(
     base = lake.head(key)
     seen = SourceSeen(url=source, stamp=_stamp(source), digest=source, size_bytes=1, nodes=nodes)
     head = Head(
-        layout=1, id=f"{key}-{rules}", generation=1 if base is None else base.generation + 1,
-        sources=(seen,), files=(), summary=NodeSummary(node=key, name=key, rules=rules),
-    )  # fmt: skip
+        layout=1,
+        id=f"{key}-{rules}",
+        generation=1 if base is None else base.generation + 1,
+        sources=(seen,),
+        files=(),
+        summary=NodeSummary(node=key, name=key, rules=rules),
+    )
     lake.commit(head, base)
     return head
 

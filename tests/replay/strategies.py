@@ -90,10 +90,16 @@ def histories(size_max: int = 40) -> st.SearchStrategy[list[Record]]:
 def record(seq: int, body: Body, ts_ns: int | None = None, *, node: str = "node-t") -> Record:
     """An envelope around ``body``; a second for each number when no time is given."""
     return Record(
-        node=node, seq=seq, ts_ns=seq * 10**9 if ts_ns is None else ts_ns, role=body.role,
-        kind=body.kind, v=body.v, cause=None, evidence=(Evidence(file="kubelet.log", line=seq),),
+        node=node,
+        seq=seq,
+        ts_ns=seq * 10**9 if ts_ns is None else ts_ns,
+        role=body.role,
+        kind=body.kind,
+        v=body.v,
+        cause=None,
+        evidence=(Evidence(file="kubelet.log", line=seq),),
         body=body,
-    )  # fmt: skip
+    )
 
 
 def _struct(type_: type[Any]) -> st.SearchStrategy[Any]:

@@ -253,9 +253,13 @@ def test_holes_of_the_log_and_times_without_a_kubelet(tmp_path: Path) -> None:
     story = begun()
     story.add(FindingReported(finding="truncated", file="kubelet.log", message="the end is gone"))
     story.add(
-        LogThinned(from_ts_ns=START_NS + NS_PER_S, to_ts_ns=START_NS + 3 * NS_PER_S,
-                   beats_expected=90, beats_missing=5)
-    )  # fmt: skip
+        LogThinned(
+            from_ts_ns=START_NS + NS_PER_S,
+            to_ts_ns=START_NS + 3 * NS_PER_S,
+            beats_expected=90,
+            beats_missing=5,
+        )
+    )
     story.add(ClockStepped(from_ts_ns=START_NS + 9 * NS_PER_S, to_ts_ns=START_NS + 4 * NS_PER_S))
     for _ in range(3):
         story.add(PodAdmitted(**pod()))
@@ -330,9 +334,15 @@ def test_a_stage_that_a_pod_waits_in_is_a_bar(tmp_path: Path) -> None:
     story.add(failed)
     story.add(ContainerStarted(**pod(), container=None, container_id="s0", sandbox=True))
     pull = PodStageFailed(
-        **pod(), container="app", stage="image", reason="ErrImagePull", message="not found",
-        about="reg/web:1", first_ts_ns=START_NS + 6 * NS_PER_S, last_ts_ns=START_NS + 6 * NS_PER_S,
-    )  # fmt: skip
+        **pod(),
+        container="app",
+        stage="image",
+        reason="ErrImagePull",
+        message="not found",
+        about="reg/web:1",
+        first_ts_ns=START_NS + 6 * NS_PER_S,
+        last_ts_ns=START_NS + 6 * NS_PER_S,
+    )
     story.add(pull)
     story.add(PodAdmitted(**pod("other", "uid-2")))
     for uid, container_id in (("uid-2", "s1"), ("uid-2", "s1"), ("uid-2", "s2")):
@@ -367,14 +377,23 @@ def test_readiness_troubles_and_pressure_have_rows(tmp_path: Path) -> None:
         NodeConditionChanged(condition="Ready", status="False", message="PLEG is not healthy")
     )
     story.add(
-        NodeTroubled(trouble="pleg_unhealthy", message="pleg was last seen active 3m1s ago",
-                     count=4, first_ts_ns=START_NS + 3 * NS_PER_S,
-                     last_ts_ns=START_NS + 4 * NS_PER_S)
-    )  # fmt: skip
+        NodeTroubled(
+            trouble="pleg_unhealthy",
+            message="pleg was last seen active 3m1s ago",
+            count=4,
+            first_ts_ns=START_NS + 3 * NS_PER_S,
+            last_ts_ns=START_NS + 4 * NS_PER_S,
+        )
+    )
     story.add(
-        NodeTroubled(trouble="registration_failed", message='node "node-t" not found',
-                     first_ts_ns=START_NS, last_ts_ns=START_NS, passed_ts_ns=START_NS + NS_PER_S)
-    )  # fmt: skip
+        NodeTroubled(
+            trouble="registration_failed",
+            message='node "node-t" not found',
+            first_ts_ns=START_NS,
+            last_ts_ns=START_NS,
+            passed_ts_ns=START_NS + NS_PER_S,
+        )
+    )
     story.add(NodeConditionChanged(condition="Ready", status="Unknown"))
     story.add(NodeConditionsChanged(conditions=("MemoryPressure",), observed=("MemoryPressure",)))
     story.add(NodeConditionsChanged(conditions=(), observed=()))
@@ -397,7 +416,14 @@ def test_items_carry_their_own_verdict() -> None:
         Item(kind="decision", start_ns=0, end_ns=0, seq=2),
     ]
     drawing = Drawing(
-        node="n", versions=[], start_ns=0, end_ns=1, verdict_counts={}, verdicts={2: "admissible"},
-        sections=[Section(id="node", title="Node", rows=[row])], arrows=[], headlines=[],
-    )  # fmt: skip
+        node="n",
+        versions=[],
+        start_ns=0,
+        end_ns=1,
+        verdict_counts={},
+        verdicts={2: "admissible"},
+        sections=[Section(id="node", title="Node", rows=[row])],
+        arrows=[],
+        headlines=[],
+    )
     assert node_payload(drawing)["items"]["verdict"] == [2, 1]

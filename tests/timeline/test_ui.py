@@ -197,9 +197,14 @@ def test_rows_are_limited_and_exact(node_a: Server) -> None:
     around = answer(
         node_a,
         "/api/sql",
-        {"query": next(q for q in answer(node_a, "/api/queries") if q["name"] == "around")["sql"],
-         "name": "around", "params": {"at": "2026-11-21T03:00:32Z", "seconds": ""}},
-    )  # fmt: skip
+        {
+            "query": next(q for q in answer(node_a, "/api/queries") if q["name"] == "around")[
+                "sql"
+            ],
+            "name": "around",
+            "params": {"at": "2026-11-21T03:00:32Z", "seconds": ""},
+        },
+    )
     assert around["rows"]
 
 
@@ -503,17 +508,27 @@ def test_hostile_answers_stay_text(browser: Browser, ledgers: dict[str, Path]) -
     answers: dict[tuple[str, str], object] = {
         ("GET", "/api/drawing"): payload_of([node]),
         ("GET", "/api/records"): [record | links | {"evidence": [piece]}],
-        ("GET", "/api/queries"): [{"name": "q", "title": EVIL, "doc": EVIL, "parameters": [],
-                                   "sql": EVIL}],
-        ("POST", "/api/sql"): {**{"columns": [EVIL], "types": ["VARCHAR"], "rows": [[EVIL]],
-                                  "ms": 1}, "truncated": False},
-        ("GET", "/api/why"): {"sentence": EVIL,
-                              "evidence": [piece | {"subject": EVIL, "summary": EVIL}]},
-        ("GET", "/api/state"): {**{"seq": 1, "pods": {EVIL: pod}, "devices": {"holders": {}},
-                                   "probes": {}}, "counts": {EVIL: 1}},
-        ("POST", "/api/whatif"): {"variant": EVIL, "summary": [EVIL],
-                                  "marks": [mark | {"kind": EVIL, "why": EVIL}]},
-    }  # fmt: skip
+        ("GET", "/api/queries"): [
+            {"name": "q", "title": EVIL, "doc": EVIL, "parameters": [], "sql": EVIL}
+        ],
+        ("POST", "/api/sql"): {
+            **{"columns": [EVIL], "types": ["VARCHAR"], "rows": [[EVIL]], "ms": 1},
+            "truncated": False,
+        },
+        ("GET", "/api/why"): {
+            "sentence": EVIL,
+            "evidence": [piece | {"subject": EVIL, "summary": EVIL}],
+        },
+        ("GET", "/api/state"): {
+            **{"seq": 1, "pods": {EVIL: pod}, "devices": {"holders": {}}, "probes": {}},
+            "counts": {EVIL: 1},
+        },
+        ("POST", "/api/whatif"): {
+            "variant": EVIL,
+            "summary": [EVIL],
+            "marks": [mark | {"kind": EVIL, "why": EVIL}],
+        },
+    }
     fixed = {route: fixed_answer(value) for route, value in answers.items()}
     with served(ledgers["node-a"], fixed) as server:
         open_page(browser, server, "#seq=2")

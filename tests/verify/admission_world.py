@@ -102,17 +102,26 @@ def refused(name: str, at: float, reason: str, message: str) -> list[Step]:
 def ran(name: str, at: float) -> Step:
     who = identity(name)
     return at, ContainerStarted(
-        namespace=who["namespace"], pod=name, pod_uid=who["pod_uid"], container="c",
-        container_id=f"id-{name}", sandbox=False,
-    )  # fmt: skip
+        namespace=who["namespace"],
+        pod=name,
+        pod_uid=who["pod_uid"],
+        container="c",
+        container_id=f"id-{name}",
+        sandbox=False,
+    )
 
 
 def died(name: str, at: float, exit_code: int | None = 0) -> Step:
     who = identity(name)
     return at, ContainerDied(
-        namespace=who["namespace"], pod=name, pod_uid=who["pod_uid"], container="c",
-        container_id=f"id-{name}", sandbox=False, exit_code=exit_code,
-    )  # fmt: skip
+        namespace=who["namespace"],
+        pod=name,
+        pod_uid=who["pod_uid"],
+        container="c",
+        container_id=f"id-{name}",
+        sandbox=False,
+        exit_code=exit_code,
+    )
 
 
 def preempted(

@@ -98,9 +98,15 @@ class Node:
                 )
             )
         self.add(
-            PodListed(namespace="ns", pod=name, pod_uid=f"uid-{name}", spec=spec,
-                      status={"phase": "Running"}, listed_by="kubelet")
-        )  # fmt: skip
+            PodListed(
+                namespace="ns",
+                pod=name,
+                pod_uid=f"uid-{name}",
+                spec=spec,
+                status={"phase": "Running"},
+                listed_by="kubelet",
+            )
+        )
 
     def hints(self, name: str, container: str | None, **hints: tuple[Hint, ...] | None) -> int:
         """Hints for devices; ``gpu=`` stands for the resource."""

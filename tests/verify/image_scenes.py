@@ -99,11 +99,15 @@ def collected(
         "or other data."
     )
     return GarbageCollected(
-        usage_percent=usage, high_threshold_percent=80, low_threshold_percent=70,
-        bytes_to_free=CAPACITY * ((usage or 0) - 70) // 100, bytes_freed=freed,
-        images_removed=removed, outcome="failed" if error != "" else "freed",
+        usage_percent=usage,
+        high_threshold_percent=80,
+        low_threshold_percent=70,
+        bytes_to_free=CAPACITY * ((usage or 0) - 70) // 100,
+        bytes_freed=freed,
+        images_removed=removed,
+        outcome="failed" if error != "" else "freed",
         error=text if error is None else error,
-    )  # fmt: skip
+    )
 
 
 def history(*steps: tuple[float, Body]) -> list[Record]:

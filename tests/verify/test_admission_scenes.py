@@ -251,7 +251,7 @@ def test_a_status_of_the_refusal_before() -> None:
     """A static pod is refused by each process; a list taken before the next one shows the first."""
     words = short_of("cpu", 2000, 0, 1000)
     status = {"phase": "Failed", "reason": words[0], "message": words[1]}
-    again: Step = (10, kubelet_of(pid=2, restart=True, from_start=True))  # fmt: skip
+    again: Step = (10, kubelet_of(pid=2, restart=True, from_start=True))
     found = judge(
         start(),
         refused("a", 1, *words),
@@ -310,5 +310,5 @@ def test_victims_of_a_process_that_did_not_live_to_decide() -> None:
         listed("vital", asks(cpu="700m"), priority=CRITICAL, at=32),
         listed("small", asks(cpu="10m"), at=32),
         (40, kubelet_of("1.35.0", pid=2, restart=True, from_start=True)),
-    )  # fmt: skip
+    )
     assert [each.verdict for each in findings_of(found, "victim")][-1] == "match"

@@ -109,10 +109,15 @@ def cgroup(path: str, **values: Any) -> CgroupUpdated:  # noqa: ANN401 # fields 
     if "unified" in values:
         fields = {}
     return CgroupUpdated(
-        cgroup=path, level=level, qos_class=qos, pod_uid=uid,
-        container_id=parts[-1] if level == "container" else None, created=True, changed=(),
+        cgroup=path,
+        level=level,
+        qos_class=qos,
+        pod_uid=uid,
+        container_id=parts[-1] if level == "container" else None,
+        created=True,
+        changed=(),
         **{**fields, **values},
-    )  # fmt: skip
+    )
 
 
 def only(steps: list[tuple[float, Body]], kind: type[Body] = CgroupUpdated) -> Finding:
@@ -340,9 +345,14 @@ def root(**values: Any) -> CgroupUpdated:  # noqa: ANN401 # fields of the record
         "memory_limit_bytes": 7 * GIB,
     }
     return CgroupUpdated(
-        cgroup="kubepods", level="node", qos_class=None, pod_uid=None, created=True, changed=(),
+        cgroup="kubepods",
+        level="node",
+        qos_class=None,
+        pod_uid=None,
+        created=True,
+        changed=(),
         **{**fields, **values},
-    )  # fmt: skip
+    )
 
 
 def told_pids(at_s: float = 5, capacity: int = 32_768) -> tuple[float, Body]:
@@ -614,7 +624,7 @@ def test_the_log_before_a_start_is_lost(
     signals: list[float], at: float, from_start: bool, verdict: str
 ) -> None:
     """Where the first lines of a process are, or it was silent before, pods may have come then."""
-    restart = kubelet_of(pid=2, restart=True, from_start=from_start)  # fmt: skip
+    restart = kubelet_of(pid=2, restart=True, from_start=from_start)
     again = [(at + 30, QOSCgroupsUpdated()), *((at + late, LATER[1]) for late in (1, 11, 21, 31))]
     steps = [
         *start(), (10, added("a")), (10.01, QOSCgroupsUpdated()), (15, pod("a")),

@@ -230,7 +230,7 @@ def test_more_devices_than_exist() -> None:
                 "registered"]),
         (False, []),
     ):  # fmt: skip
-        start = kubelet_of("1.30.1", from_start=from_start)  # fmt: skip
+        start = kubelet_of("1.30.1", from_start=from_start)
         scene = Scene(None)
         for second, body in enumerate((start, counted, given, given)):
             scene.at(second, body)

@@ -76,9 +76,14 @@ def test_one_late_line_says_that_others_near_may_be_as_late() -> None:
 
 def test_an_event_shows_how_late_lines_are() -> None:
     event = KubernetesEvent(
-        **POD, object_kind="Pod", container="c", type="Normal", reason="Started", message="",
+        **POD,
+        object_kind="Pod",
+        container="c",
+        type="Normal",
+        reason="Started",
+        message="",
         count=1,
-    )  # fmt: skip
+    )
     assert span(times((70, event), started(100)), "1", 100) == (70, 100)
 
 

@@ -249,9 +249,13 @@ def test_advice(what: str, words: str) -> None:
 def test_lines_of_errors_by_what_tells_them() -> None:
     """Other records, the kubelet's own account that nothing is wrong, or their shape alone."""
     of_dns = ErrorsLogged(
-        severity="E", source="dns.go", shape="Nameserver limits exceeded", count=3, first_ts_ns=1,
+        severity="E",
+        source="dns.go",
+        shape="Nameserver limits exceeded",
+        count=3,
+        first_ts_ns=1,
         last_ts_ns=2,
-    )  # fmt: skip
+    )
     other = msgspec.structs.replace(of_dns, source="a.go", count=5)
     told = msgspec.structs.replace(other, recorded=True, count=7)
     errors = report(scene((0, of_dns), (1, other), (2, told))).sources.errors

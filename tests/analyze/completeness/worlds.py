@@ -82,9 +82,13 @@ def tick(
 ) -> ProbeExecuted:
     """A tick of a probe of the container ``app`` of ``POD``."""
     return ProbeExecuted(
-        **POD, container="app", container_id=container_id, probe_type=probe_type, result=result,
+        **POD,
+        container="app",
+        container_id=container_id,
+        probe_type=probe_type,
+        result=result,
         output=None,
-    )  # fmt: skip
+    )
 
 
 def spec_of(period_s: int, probe: str = "readinessProbe") -> Body:

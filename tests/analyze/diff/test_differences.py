@@ -161,9 +161,16 @@ UID = "6faae567b5171c79dda9a3e8e04d3a56"
 
 def _record(body: Body) -> Record:
     return Record(
-        node="n", seq=1, ts_ns=1, role="decision", kind=body.kind, v=1, cause=None, evidence=(),
+        node="n",
+        seq=1,
+        ts_ns=1,
+        role="decision",
+        kind=body.kind,
+        v=1,
+        cause=None,
+        evidence=(),
         body=body,
-    )  # fmt: skip
+    )
 
 
 def test_a_uid_in_the_name_of_a_cgroup() -> None:

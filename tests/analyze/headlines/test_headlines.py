@@ -124,9 +124,15 @@ def test_spans(seconds: int, text: str) -> None:
 
 def _incident(kind: str, severity: int, seq: int, count: int = 1) -> Incident:
     return Incident(
-        kind=kind, severity=severity, subject=f"default/p{seq}", target=None, text=f"{kind} {seq}",
-        count=count, ts_ns=seq, seq=seq,
-    )  # fmt: skip
+        kind=kind,
+        severity=severity,
+        subject=f"default/p{seq}",
+        target=None,
+        text=f"{kind} {seq}",
+        count=count,
+        ts_ns=seq,
+        seq=seq,
+    )
 
 
 def test_at_most_eight_the_worst_first_the_rest_of_a_kind_together() -> None:
@@ -179,6 +185,19 @@ _WEB = {"namespace": "default", "pod": "web"}
 _HARMLESS = _errors(source="dns.go", shape="Nameserver limits exceeded")
 
 
+def _warned(reason: str, message: str, object_kind: str = "Pod") -> KubernetesEvent:
+    is_pod = object_kind == "Pod"
+    return KubernetesEvent(
+        object_kind=object_kind,
+        namespace="default" if is_pod else "",
+        pod="web" if is_pod else "node-a",
+        pod_uid=None,
+        type="Warning",
+        reason=reason,
+        message=message,
+    )
+
+
 @pytest.mark.parametrize(
     ("logged", "said", "shown"),
     [
@@ -186,23 +205,36 @@ _HARMLESS = _errors(source="dns.go", shape="Nameserver limits exceeded")
           _errors(count=2, pid=9), _errors(shape="of a pod", count=2, **_WEB),
           _errors(shape="of a pod", **{**_WEB, "pod": "db"}),
           _errors(severity="F", shape="the end")],
-         "no decision that went wrong was recorded, but 103 lines of warnings and errors of 4 "
+         "no decision that went wrong was recorded, but 103 warnings and errors of 4 "
          "shapes: 1 × F a.go the end, 3 × E a.go of a pod (db, web), 9 × E a.go It failed",
          ["1 × F a.go the end", "3 × E a.go of a pod (db, web)", "9 × E a.go It failed",
-          "90 more lines of warnings and errors of 1 shape"]),
+          "90 more warnings and errors of 1 shape"]),
         ([_HARMLESS],
-         "nothing that went wrong was recorded; 1 line of warnings and errors is harmless: "
+         "nothing that went wrong was recorded; 1 warning or error is harmless: "
          "1 × E dns.go Nameserver limits exceeded: a resolver takes three nameservers: those "
          "after the first three are left out", []),
         ([_errors(recorded=True), _HARMLESS],
-         "no decision that went wrong was recorded, but 1 line of warnings and errors of 1 shape: "
+         "no decision that went wrong was recorded, but 1 warning or error of 1 shape: "
          "1 × E a.go It failed", ["1 × E a.go It failed"]),
         ([_errors(recorded=True), _HARMLESS, _errors(),
           PodRejected(namespace="a", pod="b", pod_uid=None, reason="X", message="no")],
-         "1 refused; besides, 1 line of warnings and errors of 1 shape",
+         "1 refused; besides, 1 warning or error of 1 shape",
          ["a/b rejected: X", "1 × E a.go It failed"]),
+        ([_warned("Unhealthy", "Liveness probe failed: HTTP 500")] * 2,
+         "no decision that went wrong was recorded, but 2 warnings and errors of 1 shape: "
+         "2 × W event Unhealthy: Liveness probe failed: HTTP * (default/web)",
+         ["2 × W event Unhealthy: Liveness probe failed: HTTP * (default/web)"]),
+        ([_warned("Odd", "x is 5\nat y", "Node"), _warned("Odd", "x is 6\nat z", "Node")],
+         "no decision that went wrong was recorded, but 2 warnings and errors of 1 shape: "
+         "2 × W event Odd: x is *", ["2 × W event Odd: x is *"]),
+        ([_warned("CgroupV1", "cgroup v1 detected", "Node")],
+         "nothing that went wrong was recorded; 1 warning or error is harmless: 1 × W event "
+         "CgroupV1: cgroup v1 detected: it works; a future release will not take cgroup v1", []),
+        ([PodRejected(namespace="default", pod="web", pod_uid=None, reason="Y", message="no"),
+          _warned("Y", "Predicate Y failed")], "1 refused", ["default/web rejected: Y"]),
     ],
-    ids=["fatal, pods, most frequent, warnings", "harmless", "one is not", "beside an incident"],
+    ids=["fatal, pods, most frequent, warnings", "harmless", "one is not", "beside an incident",
+         "event told by nothing else", "unknown event", "harmless event", "event of a refusal"],
 )  # fmt: skip
 def test_errors_that_no_record_tells_are_told_by_their_shape(
     tmp_path: Path, logged: list[Body], said: str, shown: list[str]
@@ -276,9 +308,15 @@ def _failed(
     """A failure, from ``first`` to ``last``, seconds."""
     container = "app" if stage in ("image", "create", "run", "ready") else ""
     return PodStageFailed(
-        **of(pod, container), stage=stage, reason=reason, message=message, about=about, count=count,
-        first_ts_ns=START_NS + first * NS_PER_S, last_ts_ns=START_NS + last * NS_PER_S,
-    )  # fmt: skip
+        **of(pod, container),
+        stage=stage,
+        reason=reason,
+        message=message,
+        about=about,
+        count=count,
+        first_ts_ns=START_NS + first * NS_PER_S,
+        last_ts_ns=START_NS + last * NS_PER_S,
+    )
 
 
 def _started(pod: str, container_id: str) -> ContainerStarted:
@@ -295,9 +333,13 @@ def _trouble(
 ) -> Step:
     first_ns, last_ns = (START_NS + at_s * NS_PER_S for at_s in (first, last))
     return first, NodeTroubled(
-        trouble=trouble, message=message, count=3, first_ts_ns=first_ns, last_ts_ns=last_ns,
+        trouble=trouble,
+        message=message,
+        count=3,
+        first_ts_ns=first_ns,
+        last_ts_ns=last_ns,
         passed_ts_ns=last_ns if is_over else None,
-    )  # fmt: skip
+    )
 
 
 def _exited(pod: str, exit_code: int) -> ContainerDied:
@@ -405,9 +447,8 @@ TOLD: dict[str, tuple[list[Step], list[tuple[int, str, str | None]]]] = {
         [_BEGAN, (2, _ready("False", "container runtime status check may not have completed yet")),
          (12, _ready("True")), ShutdownProgressed(step="detected"),
          (5, _ready("False", "node is shutting down")),
-         KubernetesEvent(object_kind="Node", namespace="", pod="node-a", pod_uid=None,
-                         type="Warning", reason="Rebooted",
-                         message="Node node-a has been rebooted")],
+         ShutdownProgressed(step="completed"),
+         _warned("Rebooted", "Node node-a has been rebooted", "Node")],
         [(1, "the node was shut down", "node"), (1, "the node was rebooted", "node")]),
     "a resize that does not fit, unless it did later": (
         [PodResized(**of(pod), outcome=outcome, message="cpu does not fit")
@@ -487,9 +528,7 @@ def test_what_besides_the_node_itself(tmp_path: Path) -> None:
     story.add(_errors(source="x.go", count=2))
     with connect(write_ledger(tmp_path, story.records)) as queryable:
         found = besides_on(lambda query, given: queryable.sql(query, given).dicts(), "node-a")
-    assert found.counts == (
-        "1 time not ready, 1 stuck; besides, 2 lines of warnings and errors of 1 shape"
-    )
+    assert found.counts == ("1 time not ready, 1 stuck; besides, 2 warnings and errors of 1 shape")
     assert found.worst == (
         "default/a has not started: its image r:1 cannot be pulled (ErrImagePull: no)",
         "2 × E x.go It failed",

@@ -114,18 +114,40 @@ def records_with(secret: str) -> list[Body]:
     named: dict[str, Any] = {"namespace": "shop", "pod": secret, "pod_uid": UID}
     free = dict.fromkeys(_LIKE_FIELDS, secret)
     return [
-        PodListed(**named, listed_by="api", spec=spec_with(secret), status=status_with(secret),
-                  labels=free, annotations=free | {secret: ""}),
+        PodListed(
+            **named,
+            listed_by="api",
+            spec=spec_with(secret),
+            status=status_with(secret),
+            labels=free,
+            annotations=free | {secret: ""},
+        ),
         PodConfigChanged(**named, operation="ADD", source=secret),
         PodRejected(**named, reason=secret, message=f"opened for {secret}"),
-        PodStageFailed(**named, container="app", stage="volumes", reason="FailedMount",
-                       message=MESSAGES["FailedMount"].format(secret), about=secret, first_ts_ns=1,
-                       last_ts_ns=1),
-        ContainerKilled(**named, container="app", container_id=secret, reason=secret,
-                        message=f"Stopping container {secret}", grace_period_s=30),
+        PodStageFailed(
+            **named,
+            container="app",
+            stage="volumes",
+            reason="FailedMount",
+            message=MESSAGES["FailedMount"].format(secret),
+            about=secret,
+            first_ts_ns=1,
+            last_ts_ns=1,
+        ),
+        ContainerKilled(
+            **named,
+            container="app",
+            container_id=secret,
+            reason=secret,
+            message=f"Stopping container {secret}",
+            grace_period_s=30,
+        ),
         *(
             KubernetesEvent(
-                object_kind=kind, **named, type=secret, reason=reason,
+                object_kind=kind,
+                **named,
+                type=secret,
+                reason=reason,
                 message=message.format(secret),
             )
             for kind in ("Pod", secret)
@@ -133,14 +155,19 @@ def records_with(secret: str) -> list[Body]:
         ),
         KubernetesEvent(object_kind="Pod", **named, type="Normal", reason=secret, message=secret),
         KubeletExited(pid=1, reason="panic", message=f"failed to run Kubelet: {secret}"),
-        ErrorsLogged(source=secret, severity="E", shape=f"said {secret}", first_ts_ns=1,
-                     last_ts_ns=1),
-        NodeObserved(labels=free, capacity={"cpu": secret, "acme.example/gpu": secret, secret: "1"},
-                     allocatable=None,
-                     taints=({"key": secret, "value": secret, "effect": secret},)),
-        SettingsObserved(settings=_settings(secret),
-                         conflicts=(f"--x is {secret}", f"{secret}: 1, 2")),
-    ]  # fmt: skip
+        ErrorsLogged(
+            source=secret, severity="E", shape=f"said {secret}", first_ts_ns=1, last_ts_ns=1
+        ),
+        NodeObserved(
+            labels=free,
+            capacity={"cpu": secret, "acme.example/gpu": secret, secret: "1"},
+            allocatable=None,
+            taints=({"key": secret, "value": secret, "effect": secret},),
+        ),
+        SettingsObserved(
+            settings=_settings(secret), conflicts=(f"--x is {secret}", f"{secret}: 1, 2")
+        ),
+    ]
 
 
 def every_kind(secret: str) -> list[Body]:

@@ -88,16 +88,26 @@ def _state_files(secrets: tuple[str, ...]) -> dict[str, object]:
         for uid, each in pods.items()
     ]  # fmt: skip
     return {
-        "cpu_manager_state": {"policyName": "static", "defaultCpuSet": "0", "checksum": 1,
-                              "entries": {uid: {each: "1"} for uid, each in pods.items()}},
-        "memory_manager_state": {"policyName": "Static", "checksum": 1, "machineState": {},
-                                 "entries": {uid: {each: [block]} for uid, each in pods.items()}},
+        "cpu_manager_state": {
+            "policyName": "static",
+            "defaultCpuSet": "0",
+            "checksum": 1,
+            "entries": {uid: {each: "1"} for uid, each in pods.items()},
+        },
+        "memory_manager_state": {
+            "policyName": "Static",
+            "checksum": 1,
+            "machineState": {},
+            "entries": {uid: {each: [block]} for uid, each in pods.items()},
+        },
         "dra_manager_state": {"version": "v1", "checksum": 1, "entries": claims},
         "allocated_pods_state": {"checksum": 1, "allocationEntries": amounts},
         "actuated_pods_state": {"checksum": 1, "allocationEntries": amounts},
-        "kubelet_internal_checkpoint": {"Data": {"PodDeviceEntries": devices,
-                                                 "RegisteredDevices": {}}, "Checksum": 1},
-    }  # fmt: skip
+        "kubelet_internal_checkpoint": {
+            "Data": {"PodDeviceEntries": devices, "RegisteredDevices": {}},
+            "Checksum": 1,
+        },
+    }
 
 
 def _write(directory: Path, secrets: tuple[str, ...]) -> Path:

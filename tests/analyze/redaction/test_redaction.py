@@ -243,13 +243,23 @@ def test_state_files_of_cpus_and_memory() -> None:
     """UIDs and names of containers are keys there; sets of CPUs, nodes and sizes stay."""
     block = MemoryBlock(numa_nodes=(0, 1), type="hugepages-1Gi", size_bytes=77)
     bodies: list[Body] = [
-        CpuManagerStateRead(policy="static", default_cpu_set="0-1", checksum=1, checksum_ok=True,
-                            assignments={"secret-uid": {"secret-name": "2-3,5"}}),
-        MemoryManagerStateRead(policy="Static", checksum=1, checksum_ok=True,
-                               assignments={"secret-uid": {"secret-name": (block,)}}),
-        CpuManagerStarted(policy="static", reserved_cpu_set="0,4",
-                          options=("FullPhysicalCPUsOnly",)),
-    ]  # fmt: skip
+        CpuManagerStateRead(
+            policy="static",
+            default_cpu_set="0-1",
+            checksum=1,
+            checksum_ok=True,
+            assignments={"secret-uid": {"secret-name": "2-3,5"}},
+        ),
+        MemoryManagerStateRead(
+            policy="Static",
+            checksum=1,
+            checksum_ok=True,
+            assignments={"secret-uid": {"secret-name": (block,)}},
+        ),
+        CpuManagerStarted(
+            policy="static", reserved_cpu_set="0,4", options=("FullPhysicalCPUsOnly",)
+        ),
+    ]
     records = scene(*((float(at_s), body) for at_s, body in enumerate(bodies)))
     text = b"".join(lines(records)).decode()
     assert "secret" not in text
@@ -261,11 +271,20 @@ def test_what_a_resize_gave() -> None:
     """Amounts stay, and a container is the same one in a record and in a state file."""
     amounts = {"requests": {"cpu": "250m", "memory": "64Mi", "acme-widgets": "3"}}
     bodies: list[Body] = [
-        PodResized(namespace="shop", pod="web", pod_uid="u", outcome="allocated",
-                   resources={"server": amounts}),
-        PodsStateRead(which="allocated", checksum=1, checksum_ok=True,
-                      pods={"u": PodResources(containers={"server": ResourceAmounts(**amounts)})}),
-    ]  # fmt: skip
+        PodResized(
+            namespace="shop",
+            pod="web",
+            pod_uid="u",
+            outcome="allocated",
+            resources={"server": amounts},
+        ),
+        PodsStateRead(
+            which="allocated",
+            checksum=1,
+            checksum_ok=True,
+            pods={"u": PodResources(containers={"server": ResourceAmounts(**amounts)})},
+        ),
+    ]
     records = scene(*((float(at_s), body) for at_s, body in enumerate(bodies)))
     resized, state, *_ = (record.body for record in redacted(lambda: records, KEY))
     assert isinstance(resized, PodResized)

@@ -115,9 +115,16 @@ class Story:
             file="kubelet.log", line=seq, offset=100 * seq, text=text or f"line {seq}"
         )
         record = Record(
-            node=self.node, seq=seq, ts_ns=START_NS + seq * NS_PER_S, role=body.role,
-            kind=body.kind, v=body.v, cause=cause, evidence=(evidence,), body=body,
-        )  # fmt: skip
+            node=self.node,
+            seq=seq,
+            ts_ns=START_NS + seq * NS_PER_S,
+            role=body.role,
+            kind=body.kind,
+            v=body.v,
+            cause=cause,
+            evidence=(evidence,),
+            body=body,
+        )
         self.records.append(record)
         return seq
 
@@ -152,14 +159,22 @@ def _node_and_devices(story: Story) -> None:
     story.add(DevicesReported(resource=gpu, total=4, healthy=3))
     story.add(PodAdmitted(**of("train")))
     story.add(
-        DevicesAllocated(**of("train", "main"), resource=gpu, device_ids=("gpu-0", "gpu-1"),
-                         numa={"0": ("gpu-0",), "1": ("gpu-1",)})
-    )  # fmt: skip
+        DevicesAllocated(
+            **of("train", "main"),
+            resource=gpu,
+            device_ids=("gpu-0", "gpu-1"),
+            numa={"0": ("gpu-0",), "1": ("gpu-1",)},
+        )
+    )
     story.add(DevicesAllocated(**of("serve", "main"), resource=gpu, device_ids=("gpu-2",)))
     story.add(
-        AffinityDecided(**of("serve", "main"), hint=Hint(numa_nodes=(0,), preferred=True),
-                        policy="best-effort", admit=True)
-    )  # fmt: skip
+        AffinityDecided(
+            **of("serve", "main"),
+            hint=Hint(numa_nodes=(0,), preferred=True),
+            policy="best-effort",
+            admit=True,
+        )
+    )
     story.add(PodTerminated(**of("train")))
     story.add(DevicesReleased(pod_uid="u-train"))
     story.add(EndpointStopped(resource=gpu, error="connection closed"))
@@ -188,28 +203,42 @@ def _probes(story: Story) -> None:
     results: tuple[TickResult, ...] = ("success", "failure", "failure")
     for result in results:
         tick = story.add(
-            ProbeExecuted(**web, container_id="c1", probe_type="liveness", result=result,
-                          output="\x1b[31mcat: no such file\n" if result == "failure" else None,
-                          handler="exec")
-        )  # fmt: skip
+            ProbeExecuted(
+                **web,
+                container_id="c1",
+                probe_type="liveness",
+                result=result,
+                output="\x1b[31mcat: no such file\n" if result == "failure" else None,
+                handler="exec",
+            )
+        )
     transition = story.add(
         ProbeTransitioned(**web, container_id="c1", probe_type="liveness", from_result="success",
                           to_result="failure", run=2, threshold=2),
         cause=tick,
     )  # fmt: skip
     kill = story.add(
-        ContainerKilled(**web, container_id="c1", reason="liveness_probe",
-                        message="Container app failed liveness probe, will be restarted",
-                        grace_period_s=30),
+        ContainerKilled(
+            **web,
+            container_id="c1",
+            reason="liveness_probe",
+            message="Container app failed liveness probe, will be restarted",
+            grace_period_s=30,
+        ),
         cause=transition,
-    )  # fmt: skip
+    )
     story.add(ContainerDied(**web, container_id="c1", exit_code=137), cause=kill)
     story.add(RestartBackedOff(**web, back_off_s=10))
     story.add(
-        ContainerRestarted(**web, container_id="c2", previous_container_id="c1",
-                           reason="liveness_probe", restart_count=1),
+        ContainerRestarted(
+            **web,
+            container_id="c2",
+            previous_container_id="c1",
+            reason="liveness_probe",
+            restart_count=1,
+        ),
         cause=kill,
-    )  # fmt: skip
+    )
     flaps: tuple[tuple[ProbeResult, ProbeResult], ...] = (
         ("failure", "success"),
         ("success", "failure"),
@@ -217,9 +246,14 @@ def _probes(story: Story) -> None:
     )
     for before, after in flaps:
         story.add(
-            ProbeTransitioned(**web, container_id="c2", probe_type="readiness", from_result=before,
-                              to_result=after)
-        )  # fmt: skip
+            ProbeTransitioned(
+                **web,
+                container_id="c2",
+                probe_type="readiness",
+                from_result=before,
+                to_result=after,
+            )
+        )
     story.add(ProbeCountersRead(**web, probe_type="liveness", successful=1, failed=2))
 
 
@@ -227,23 +261,40 @@ def _images(story: Story) -> None:
     story.add(ImageFsObserved(capacity_bytes=100_000, available_bytes=8_000))
     story.add(EvictionSignalObserved(signal="imagefs.available", available=8_000, capacity=100_000))
     story.add(
-        ImagesDetected(images=(ListedImage(image_id="sha256:aa", size_bytes=500, in_use=True,
-                                           new=True, last_used_ts_ns=START_NS),
-                               ListedImage(image_id="sha256:bb", size_bytes=700)))
-    )  # fmt: skip
+        ImagesDetected(
+            images=(
+                ListedImage(
+                    image_id="sha256:aa",
+                    size_bytes=500,
+                    in_use=True,
+                    new=True,
+                    last_used_ts_ns=START_NS,
+                ),
+                ListedImage(image_id="sha256:bb", size_bytes=700),
+            )
+        )
+    )
     start = story.add(
-        GarbageCollectionStarted(usage_percent=92, high_threshold_percent=85,
-                                 low_threshold_percent=80, bytes_to_free=12_000)
-    )  # fmt: skip
+        GarbageCollectionStarted(
+            usage_percent=92,
+            high_threshold_percent=85,
+            low_threshold_percent=80,
+            bytes_to_free=12_000,
+        )
+    )
     for image_id, size_bytes in (("sha256:bb", 700), ("sha256:cc", 300)):
         story.add(
             ImageDeleted(image_id=image_id, size_bytes=size_bytes, pass_="space"), cause=start
         )
     story.add(
-        GarbageCollected(bytes_freed=1_000, images_removed=2, outcome="failed",
-                         error="wanted to free 12000 bytes, but freed 1000 bytes"),
+        GarbageCollected(
+            bytes_freed=1_000,
+            images_removed=2,
+            outcome="failed",
+            error="wanted to free 12000 bytes, but freed 1000 bytes",
+        ),
         cause=start,
-    )  # fmt: skip
+    )
     story.add(GarbageCollected(usage_percent=40, outcome="below_threshold"))
     story.add(ImageDeleted(image_id="sha256:dd", size_bytes=None))
 
@@ -253,38 +304,70 @@ def _admission(story: Story) -> None:
         PodRejected(**of("big"), reason="OutOfcpu", message="Node didn't have enough resource: cpu")
     )
     story.add(
-        AllocationFailed(**of("greedy", "main"), resource="example.com/gpu", requested=9,
-                         available=1, error="requested number of devices unavailable")
-    )  # fmt: skip
+        AllocationFailed(
+            **of("greedy", "main"),
+            resource="example.com/gpu",
+            requested=9,
+            available=1,
+            error="requested number of devices unavailable",
+        )
+    )
     insufficient = (
         InsufficientResource(resource="cpu", quantity=270),
         InsufficientResource(resource="memory", quantity=1024),
     )
     preemption = story.add(
-        PodPreempted(victim_namespace="default", victim_pod="serve", victim_uid="u-serve",
-                     preemptor_namespace="kube-system", preemptor_pod="critical",
-                     preemptor_uid="u-critical", insufficient=insufficient, evicted=True)
-    )  # fmt: skip
+        PodPreempted(
+            victim_namespace="default",
+            victim_pod="serve",
+            victim_uid="u-serve",
+            preemptor_namespace="kube-system",
+            preemptor_pod="critical",
+            preemptor_uid="u-critical",
+            insufficient=insufficient,
+            evicted=True,
+        )
+    )
     story.add(
-        KubernetesEvent(object_kind="Pod", **of("serve"), type="Warning", reason="Preempting",
-                        message="Preempted in order to admit critical pod"),
+        KubernetesEvent(
+            object_kind="Pod",
+            **of("serve"),
+            type="Warning",
+            reason="Preempting",
+            message="Preempted in order to admit critical pod",
+        ),
         cause=preemption,
-    )  # fmt: skip
+    )
     story.add(
-        PreemptionFailed(preemptor_namespace="kube-system", preemptor_pod="huge",
-                         preemptor_uid="u-huge", insufficient=insufficient[:1],
-                         error="no set of running pods found to reclaim resources")
-    )  # fmt: skip
+        PreemptionFailed(
+            preemptor_namespace="kube-system",
+            preemptor_pod="huge",
+            preemptor_uid="u-huge",
+            insufficient=insufficient[:1],
+            error="no set of running pods found to reclaim resources",
+        )
+    )
     story.add(
-        KubernetesEvent(object_kind="Node", namespace="default", pod=story.node, pod_uid=story.node,
-                        type="Warning", reason="ImageGCFailed",
-                        message="wanted to free 12000 bytes")
-    )  # fmt: skip
+        KubernetesEvent(
+            object_kind="Node",
+            namespace="default",
+            pod=story.node,
+            pod_uid=story.node,
+            type="Warning",
+            reason="ImageGCFailed",
+            message="wanted to free 12000 bytes",
+        )
+    )
     story.add(
-        PodListed(**of("web"), labels={"app": "web"},
-                  annotations={"kubernetes.io/config.source": "file"}, spec={"priority": 10},
-                  status={"phase": "Running", "qosClass": "BestEffort"}, listed_by="kubelet")
-    )  # fmt: skip
+        PodListed(
+            **of("web"),
+            labels={"app": "web"},
+            annotations={"kubernetes.io/config.source": "file"},
+            spec={"priority": 10},
+            status={"phase": "Running", "qosClass": "BestEffort"},
+            listed_by="kubelet",
+        )
+    )
 
 
 def _out_of_memory(story: Story) -> None:
@@ -319,12 +402,20 @@ def _ledger_itself(story: Story) -> None:
         )
     )
     story.add(
-        ImportCompleted(digest="00",
-                        accounts=(SourceAccount(file="kubelet.log", lines=50, understood=40,
-                                                noise=7, not_understood=3,
-                                                records={"lifecycle.PodAdmitted": 1,
-                                                         "prober.ProbeExecuted": 3}),))
-    )  # fmt: skip
+        ImportCompleted(
+            digest="00",
+            accounts=(
+                SourceAccount(
+                    file="kubelet.log",
+                    lines=50,
+                    understood=40,
+                    noise=7,
+                    not_understood=3,
+                    records={"lifecycle.PodAdmitted": 1, "prober.ProbeExecuted": 3},
+                ),
+            ),
+        )
+    )
 
 
 def _waits(story: Story) -> None:
@@ -333,10 +424,16 @@ def _waits(story: Story) -> None:
     later = at + 60 * NS_PER_S
     times: dict[str, Any] = {"first_ts_ns": at, "last_ts_ns": later}
     story.add(
-        PodStageFailed(**of("slow"), stage="volumes", reason="FailedMount",
-                       message='MountVolume.SetUp failed for volume "data"', about="data", count=3,
-                       **times)
-    )  # fmt: skip
+        PodStageFailed(
+            **of("slow"),
+            stage="volumes",
+            reason="FailedMount",
+            message='MountVolume.SetUp failed for volume "data"',
+            about="data",
+            count=3,
+            **times,
+        )
+    )
     image: dict[str, Any] = {"stage": "image", "about": "example/app:1", **times}
     story.add(
         PodStageFailed(
@@ -344,22 +441,39 @@ def _waits(story: Story) -> None:
         )
     )
     story.add(
-        PodStageFailed(**of("slow", "app"), **image, reason="ImagePullBackOff",
-                       message="Back-off pulling image", is_waiting=True)
-    )  # fmt: skip
+        PodStageFailed(
+            **of("slow", "app"),
+            **image,
+            reason="ImagePullBackOff",
+            message="Back-off pulling image",
+            is_waiting=True,
+        )
+    )
     story.add(
-        PodStageFailed(**of("brief", "app"), stage="create", reason="CreateContainerConfigError",
-                       message='secret "db" not found', about="db", first_ts_ns=START_NS,
-                       last_ts_ns=START_NS)
-    )  # fmt: skip
+        PodStageFailed(
+            **of("brief", "app"),
+            stage="create",
+            reason="CreateContainerConfigError",
+            message='secret "db" not found',
+            about="db",
+            first_ts_ns=START_NS,
+            last_ts_ns=START_NS,
+        )
+    )
     story.add(PodTerminating(**of("brief"), reason="deleted", grace_period_s=30))
     story.add(
         NodeTroubled(trouble="pleg_unhealthy", message="PLEG is not healthy", count=4, **times)
     )
     story.add(
-        NodeTroubled(trouble="pleg_unhealthy", message="PLEG is not healthy", count=0,
-                     first_ts_ns=later, last_ts_ns=later, passed_ts_ns=later + NS_PER_S)
-    )  # fmt: skip
+        NodeTroubled(
+            trouble="pleg_unhealthy",
+            message="PLEG is not healthy",
+            count=0,
+            first_ts_ns=later,
+            last_ts_ns=later,
+            passed_ts_ns=later + NS_PER_S,
+        )
+    )
     changes: tuple[tuple[Literal["True", "False"], str], ...] = (
         ("False", "KubeletNotReady"),
         ("True", "KubeletReady"),
@@ -371,10 +485,14 @@ def _waits(story: Story) -> None:
             )
         )
     story.add(
-        PodResized(**of("web"), outcome="deferred", reason="Deferred",
-                   message="Node didn't have enough resource: cpu",
-                   resources={"app": {"requests": {"cpu": "2"}}})
-    )  # fmt: skip
+        PodResized(
+            **of("web"),
+            outcome="deferred",
+            reason="Deferred",
+            message="Node didn't have enough resource: cpu",
+            resources={"app": {"requests": {"cpu": "2"}}},
+        )
+    )
     _pulls(story)
 
 
@@ -432,24 +550,45 @@ def _evictions(story: Story) -> None:
     story.add(NodeConditionsChanged(conditions=("DiskPressure",), observed=("DiskPressure",)))
     ranked = tuple(RankedPod(**of(name)) for name in ("vital", "hog"))
     attempt = story.add(
-        ReclaimAttempted(resource="ephemeral-storage", signal="imagefs.available", threshold=10_000,
-                         threshold_kind="soft", since_ts_ns=START_NS, observed=8_000, ranked=ranked,
-                         outcome="evicting")
-    )  # fmt: skip
+        ReclaimAttempted(
+            resource="ephemeral-storage",
+            signal="imagefs.available",
+            threshold=10_000,
+            threshold_kind="soft",
+            since_ts_ns=START_NS,
+            observed=8_000,
+            ranked=ranked,
+            outcome="evicting",
+        )
+    )
     story.add(PodSpared(**of("vital")), cause=attempt)
     story.add(
-        PodEvicted(**of("hog"), resource="ephemeral-storage", signal="imagefs.available",
-                   threshold=10_000, threshold_kind="soft", since_ts_ns=START_NS, observed=8_000,
-                   rank=2, grace_period_s=12,
-                   message="The node was low on resource: ephemeral-storage. ", evicted=True),
+        PodEvicted(
+            **of("hog"),
+            resource="ephemeral-storage",
+            signal="imagefs.available",
+            threshold=10_000,
+            threshold_kind="soft",
+            since_ts_ns=START_NS,
+            observed=8_000,
+            rank=2,
+            grace_period_s=12,
+            message="The node was low on resource: ephemeral-storage. ",
+            evicted=True,
+        ),
         cause=attempt,
-    )  # fmt: skip
+    )
     story.add(
-        PodEvicted(**of("scribe"), resource=None, signal="ephemeralpodfs.limit", threshold=1024,
-                   threshold_kind="local_storage",
-                   message="Pod ephemeral local storage usage exceeds the total limit of "
-                           "containers 1Ki. ", evicted=None)
-    )  # fmt: skip
+        PodEvicted(
+            **of("scribe"),
+            resource=None,
+            signal="ephemeralpodfs.limit",
+            threshold=1024,
+            threshold_kind="local_storage",
+            message="Pod ephemeral local storage usage exceeds the total limit of containers 1Ki. ",
+            evicted=None,
+        )
+    )
     row = PodUsage(**of("hog"), memory_bytes=5, memory_ts_ns=START_NS, processes=2, storage_bytes=9)
     story.add(PodUsageObserved(pods=(row, PodUsage(namespace="default", pod="idle", pod_uid=None))))
 
@@ -457,9 +596,14 @@ def _evictions(story: Story) -> None:
 def _errors(story: Story) -> None:
     """Said 1 + 5 times of a pod, then by another kubelet; of the node twice, and harmless once."""
     sandbox = ErrorsLogged(
-        severity="E", source="kuberuntime_sandbox.go", shape="Failed to create sandbox for pod",
-        **of("web"), pid=7, first_ts_ns=START_NS, last_ts_ns=START_NS,
-    )  # fmt: skip
+        severity="E",
+        source="kuberuntime_sandbox.go",
+        shape="Failed to create sandbox for pod",
+        **of("web"),
+        pid=7,
+        first_ts_ns=START_NS,
+        last_ts_ns=START_NS,
+    )
     later_ns = START_NS + 60 * NS_PER_S
     again: dict[str, Any] = {"first_ts_ns": START_NS + NS_PER_S, "last_ts_ns": later_ns}
     story.add(sandbox)

@@ -15,9 +15,13 @@ def allocated(
     pod: str = "p", uid: str | None = "u", container: str = "c", resource: str = "r"
 ) -> DevicesAllocated:
     return DevicesAllocated(
-        namespace="default", pod=pod, pod_uid=uid, container=container, resource=resource,
+        namespace="default",
+        pod=pod,
+        pod_uid=uid,
+        container=container,
+        resource=resource,
         device_ids=("d",),
-    )  # fmt: skip
+    )
 
 
 def terminated(pod: str = "p", uid: str | None = "u") -> PodTerminated:

@@ -54,9 +54,14 @@ def crowd(seed: int) -> list[PlannedPod]:
         requests = {"cpu": cpu, "memory": "64Mi"} if random.random() < 0.8 else None
         stays = random.random() < 0.5
         pods.append(
-            planned(f"p{number}", container(requests=requests, ports=ports), at_s=at_s,
-                    deleted_s=None if stays else at_s + random.choice((20, 50, 90)), **more)
-        )  # fmt: skip
+            planned(
+                f"p{number}",
+                container(requests=requests, ports=ports),
+                at_s=at_s,
+                deleted_s=None if stays else at_s + random.choice((20, 50, 90)),
+                **more,
+            )
+        )
     return pods
 
 

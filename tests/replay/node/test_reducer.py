@@ -237,11 +237,17 @@ def test_a_pod_of_which_a_whole_process_never_spoke_goes() -> None:
 
 def test_settings_add_up() -> None:
     state = after(
-        SettingsObserved(settings={"cgroupDriver": Setting(value='"systemd"', source="default"),
-                                   "maxPods": Setting(value="110", source="default")}),
-        SettingsObserved(settings={"cgroupDriver": Setting(value='"cgroupfs"', source="config")},
-                         conflicts=("two drivers",)),
-    )  # fmt: skip
+        SettingsObserved(
+            settings={
+                "cgroupDriver": Setting(value='"systemd"', source="default"),
+                "maxPods": Setting(value="110", source="default"),
+            }
+        ),
+        SettingsObserved(
+            settings={"cgroupDriver": Setting(value='"cgroupfs"', source="config")},
+            conflicts=("two drivers",),
+        ),
+    )
     assert state.settings["cgroupDriver"].value == '"cgroupfs"'
     assert state.settings["maxPods"].value == "110"
     assert state.conflicts == ("two drivers",)

@@ -108,11 +108,16 @@ def compare(recorded: Iterable[Record], simulated: Iterable[Record]) -> list[Com
             one = left[number] if number < len(left) else None
             two = right[number] if number < len(right) else None
             kinds.setdefault(kind, []).append(
-                Pair(kind=kind, subject=subject, number=number + 1,
-                     recorded_ns=one[0] if one else None, simulated_ns=two[0] if two else None,
-                     fields=_differing(one[1], two[1]) if one and two else {},
-                     apart_ns=two[0] - one[0] if one and two else 0)
-            )  # fmt: skip
+                Pair(
+                    kind=kind,
+                    subject=subject,
+                    number=number + 1,
+                    recorded_ns=one[0] if one else None,
+                    simulated_ns=two[0] if two else None,
+                    fields=_differing(one[1], two[1]) if one and two else {},
+                    apart_ns=two[0] - one[0] if one and two else 0,
+                )
+            )
     return [Compared(kind, pairs) for kind, pairs in sorted(kinds.items())]
 
 
@@ -130,10 +135,15 @@ def _in_lives(recorded: list[Record], simulated: list[Record]) -> Iterator[Pair]
         if one and two and not each.free:
             fields = _differing({"kind": one.kind, **one.fields}, {"kind": two.kind, **two.fields})
         yield Pair(
-            kind=kind, subject="/".join(each.container), number=numbers[kind, each.container],
-            recorded_ns=one.ns if one else None, simulated_ns=two.ns if two else None,
-            fields=fields, free=each.free, apart_ns=each.apart_ns,
-        )  # fmt: skip
+            kind=kind,
+            subject="/".join(each.container),
+            number=numbers[kind, each.container],
+            recorded_ns=one.ns if one else None,
+            simulated_ns=two.ns if two else None,
+            fields=fields,
+            free=each.free,
+            apart_ns=each.apart_ns,
+        )
 
 
 def _differing(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:

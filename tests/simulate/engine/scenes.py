@@ -87,15 +87,25 @@ def planned(
     digits = name.encode().hex().rjust(20, "0")
     return PlannedPod(
         place=f"pods.{name}",
-        manifest={"metadata": {"name": name, "namespace": "default",
-                               "uid": f"{digits[:8]}-0000-4000-8000-{digits[8:]}"},
-                  "spec": {"restartPolicy": "Always", "terminationGracePeriodSeconds": 5,
-                           "priority": 0, **spec, "containers": list(containers) or [container()]}},
+        manifest={
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                "uid": f"{digits[:8]}-0000-4000-8000-{digits[8:]}",
+            },
+            "spec": {
+                "restartPolicy": "Always",
+                "terminationGracePeriodSeconds": 5,
+                "priority": 0,
+                **spec,
+                "containers": list(containers) or [container()],
+            },
+        },
         source=source,
         arrives_ns=int(at_s * NS_PER_S),
         deleted_ns=None if deleted_s is None else int(deleted_s * NS_PER_S),
         scripts=scripts or {},
-    )  # fmt: skip
+    )
 
 
 def plan(
@@ -114,7 +124,11 @@ def plan(
             "start_ns": parse_ts("2026-01-05T08:00:00Z"),
             "duration_ns": int(minutes * 60 * NS_PER_S),
             "node": NodePlan(
-                name="sim", cpus=cpus, memory_bytes=8 * GIB, numa_nodes=numa, disk_bytes=100 * GIB,
+                name="sim",
+                cpus=cpus,
+                memory_bytes=8 * GIB,
+                numa_nodes=numa,
+                disk_bytes=100 * GIB,
                 disk_used_bytes=10 * GIB,
             ),
             "settings": {**SETTINGS, **(settings or {})},
@@ -122,7 +136,7 @@ def plan(
             "pods": pods,
             **more,
         }
-    )  # fmt: skip
+    )
 
 
 def records(of: Plan) -> list[Record]:

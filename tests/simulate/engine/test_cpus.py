@@ -161,10 +161,19 @@ def test_a_kubelet_that_refuses_its_state_file() -> None:
     made = plan(
         planned("a", asks(2)),
         settings={"cpuManagerPolicy": "static"},
-        kubelet_restarts=(KubeletRestart(at_ns=60 * S, down_ns=5 * S, kubelet_version="1.36.2",
-                                         settings={**plan().settings, "cpuManagerPolicy": "static",
-                                                   "cpuManagerPolicyOptions": {STRICT: "true"}}),),
-    )  # fmt: skip
+        kubelet_restarts=(
+            KubeletRestart(
+                at_ns=60 * S,
+                down_ns=5 * S,
+                kubelet_version="1.36.2",
+                settings={
+                    **plan().settings,
+                    "cpuManagerPolicy": "static",
+                    "cpuManagerPolicyOptions": {STRICT: "true"},
+                },
+            ),
+        ),
+    )
     found = records(made)
     (refused,) = of_kind(found, "cpumanager.CpuStateRefused")
     assert "some of strictly reserved cpus" in refused.error

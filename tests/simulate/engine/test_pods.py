@@ -163,9 +163,13 @@ def test_a_failed_sidecar_is_restarted_beside_the_app() -> None:
 def test_a_failed_liveness_probe_kills_and_restarts(version: str) -> None:
     script = ContainerScript(
         stop_ns=99 * S,
-        probes={"liveness": (ProbeStep(from_ns=0, result="success"),
-                             ProbeStep(from_ns=10 * S, result="failure", output="gone"))},
-    )  # fmt: skip
+        probes={
+            "liveness": (
+                ProbeStep(from_ns=0, result="success"),
+                ProbeStep(from_ns=10 * S, result="failure", output="gone"),
+            )
+        },
+    )
     pod = planned("a", container(livenessProbe=probe()), scripts={"app": script})
     found = run(pod, version=version, minutes=10)
     by_seq = {r.seq: r for r in found}
