@@ -2,7 +2,10 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterator
+from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S, parse_ts
@@ -14,9 +17,12 @@ from kubeledger.simulate.engine.plan import (
     PlannedPod,
 )
 from kubeledger.simulate.engine.sim import Sim
+from kubeledger.simulate.scenario.load import load_scenario
+from kubeledger.simulate.scenario.plan import to_plan
 from kubeledger.verify.finding import Finding, Outcome, Violation
 from kubeledger.verify.run import verify
 
+SCENARIOS = Path(__file__).parents[3] / "recordings" / "scenarios"
 VERSIONS = ("1.20.2", "1.36.2")
 GIB = 1 << 30
 IMAGE = ImageArrival(name="registry.local/app:1", image_id="sha256:" + "a" * 64, size_bytes=5 << 20)
@@ -143,6 +149,16 @@ def records(of: Plan) -> list[Record]:
 def run(*pods: PlannedPod, **more: Any) -> list[Record]:  # noqa: ANN401 # as of `plan`
     """All records of a node with these pods."""
     return records(plan(*pods, **more))
+
+
+def shipped(name: str, version: str = "1.36.2", **more: Any) -> Plan:  # noqa: ANN401 # any field of a plan
+    """A scenario of ``recordings/scenarios`` by the rules of a version."""
+    made = to_plan(load_scenario(SCENARIOS / f"{name}.yaml"))
+    return msgspec.structs.replace(made, kubelet_version=version, **more)
+
+
+def played(name: str, version: str = "1.36.2", **more: Any) -> list[Record]:  # noqa: ANN401 # as above
+    return records(shipped(name, version, **more))
 
 
 def outcomes(found: list[Record]) -> list[Outcome]:

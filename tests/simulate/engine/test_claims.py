@@ -1,6 +1,5 @@
 """Resource claims in a simulated node: shared, held up, given back, lost under a running pod."""
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,13 +11,10 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import Plan
 from kubeledger.simulate.engine.sim import Sim
-from kubeledger.simulate.scenario.load import load_scenario
-from kubeledger.simulate.scenario.plan import to_plan
 from kubeledger.verify.finding import Contradiction, Finding, Violation
-from tests.simulate.engine.scenes import outcomes, records
+from tests.simulate.engine.scenes import outcomes, records, shipped
 from tests.verify.histories import changed
 
-SCENARIO = Path(__file__).parents[3] / "recordings" / "scenarios" / "claims.yaml"
 VERSIONS = ("1.33.13", "1.34.9", "1.35.6", "1.36.2")
 MINUTE_NS = 60 * NS_PER_S
 
@@ -26,9 +22,8 @@ MINUTE_NS = 60 * NS_PER_S
 def plan(version: str) -> Plan:
     """The scenario by the rules of a version; before 1.34 the gate has to be set."""
     gates = {"DynamicResourceAllocation": True} if version < "1.34" else {}
-    made = to_plan(load_scenario(SCENARIO))
-    settings = {**made.settings, "featureGates": gates}
-    return msgspec.structs.replace(made, kubelet_version=version, settings=settings)
+    settings = {**shipped("claims").settings, "featureGates": gates}
+    return shipped("claims", version, settings=settings)
 
 
 def deleted(made: Plan, pod: str, minute: int) -> Plan:

@@ -1,32 +1,40 @@
 """Ends of containers and pods in a simulated node, each with its reason and fully verified."""
 
-from pathlib import Path
+from collections.abc import Collection, Iterator
 
 import msgspec
 import pytest
 
-from kubeledger.model.bodies.lifecycle import ContainerKilled, PodListed, PodTerminating
+from kubeledger.analyze.histories.history import history_of_reader
+from kubeledger.analyze.whatif import Outlook, outlook
+from kubeledger.analyze.why import explain, parse_target
+from kubeledger.model.bodies.lifecycle import (
+    ContainerKilled,
+    ContainerRestarted,
+    ContainerStarted,
+    PodConfigChanged,
+    PodListed,
+    PodRejected,
+    PodTerminated,
+    PodTerminating,
+    RestartBackedOff,
+)
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted
 from kubeledger.model.record import Record
-from kubeledger.simulate.scenario.load import load_scenario
-from kubeledger.simulate.scenario.plan import to_plan
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.finding import Finding
-from tests.simulate.engine.scenes import outcomes, records
+from kubeledger.verify.variant import Variant
+from tests.simulate.engine.scenes import bad, outcomes, played, tally
+from tests.verify.histories import reader
 
-SCENARIO = Path(__file__).parents[3] / "recordings" / "scenarios" / "ends.yaml"
-VERSIONS = ("1.25.12", "1.29.0", "1.30.14", "1.32.0", "1.36.2")
-
-
-def run(version: str) -> list[Record]:
-    made = to_plan(load_scenario(SCENARIO))
-    return records(msgspec.structs.replace(made, kubelet_version=version))
+END_VERSIONS = ("1.25.12", "1.29.0", "1.30.14", "1.32.0", "1.36.2")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", END_VERSIONS)
 def test_each_end_has_its_reason(version: str) -> None:
     """Kills, the pod worker's words, and the kubelet's own end."""
     minor = int(version.split(".")[1])
-    found = run(version)
+    found = played("ends", version)
     kills = [r.body for r in found if isinstance(r.body, ContainerKilled)]
     orphan_s = 2 if minor >= 28 else 1
     reported = {(k.pod, k.container, k.reason, k.grace_period_s) for k in kills}
@@ -49,10 +57,143 @@ def test_each_end_has_its_reason(version: str) -> None:
     assert [start.cause in exits for start in starts] == [False, True]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", END_VERSIONS)
 def test_all_of_it_is_verified(version: str) -> None:
     """Nothing is impossible, and only how often a failed hook raised the back-off is open."""
-    found = run(version)
+    found = played("ends", version)
     open_ = {o.why for o in outcomes(found) if isinstance(o, Finding) and o.verdict != "match"}
     hook = "cannot be decided again without which restarts of container web raised its back-off"
     assert {why for why in open_ if "cannot be decided again" in why} <= {hook}
+
+
+# A simulated node that shuts down: order, times, status, refusals; all of it verified.
+
+
+@pytest.mark.parametrize("version", ["1.21.3", "1.22.17", "1.25.12", "1.30.14", "1.36.2"])
+def test_pods_are_stopped_by_priority(version: str) -> None:
+    """A pod gets its own time or its group's; a static pod is critical only before 1.23."""
+    minor = int(version.split(".")[1])
+    found = played("shutdown", version)
+    begin_ns = found[0].ts_ns + 180 * NS_PER_S
+    reported = {
+        r.body.pod: ((r.ts_ns - begin_ns) // NS_PER_S, r.body.grace_period_s)
+        for r in found
+        if isinstance(r.body, ContainerKilled) and r.body.reason == "node_shutdown"
+    }
+    assert reported == {
+        "slow": (0, 25),
+        "quick": (0, 5),
+        "manifest-node-1": (0, 20) if minor >= 23 else (25, 15),
+        "dns": (25, 15),
+    }
+    given = {r.body.pod: r.body.grace_period_s for r in found if isinstance(r.body, PodTerminating)}
+    assert given == {name: grace_s for name, (_, grace_s) in reported.items()}
+    shown = {r.body.pod: r.body.status or {} for r in found if isinstance(r.body, PodListed)}
+    assert {shown[name].get("reason") for name in reported} == {"Terminated"}
+    phase = "Running" if minor == 22 else "Failed"
+    assert {shown[name].get("phase") for name in reported} == {phase}
+    assert shown["late"]["reason"] == "NodeShutdown"
+    assert set(tally(found)) == {"match"}
+
+
+def test_a_refusal_in_other_words_is_found() -> None:
+    """The kubelet says why in one way (and the status says otherwise then)."""
+
+    def reworded(record: Record) -> Record:
+        if not isinstance(record.body, PodRejected):
+            return record
+        body = msgspec.structs.replace(record.body, message="The node goes down.")
+        return msgspec.structs.replace(record, body=body)
+
+    reported = bad([reworded(record) for record in played("shutdown")])
+    assert reported[0].endswith("the pod fits, and none is admitted while the node shuts down")
+
+
+def test_another_shutdown_is_undecided() -> None:
+    """What the shutdown manager would give to a pod is not decided again, and named."""
+    found = played("shutdown")
+
+    def read(kinds: Collection[str] | None) -> Iterator[Record]:
+        return iter([r for r in found if kinds is None or r.kind in kinds])
+
+    missing = "the time that the shutdown manager would have given"
+    for setting, count in (("shutdownGracePeriod", 4), ("syncFrequency", 0)):
+        result = Outlook(variant=setting)
+        list(outlook(read, Variant(settings={setting: "90s"}), result))
+        assert result.missing.get(missing, 0) == count
+
+
+# Changed specs in a simulated node: kills, restarts, another static pod, verification.
+
+VERSIONS = ("1.21.3", "1.25.12", "1.30.14", "1.36.2")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_changed_definition_kills_and_starts_anew(version: str) -> None:
+    """Also with restart policy Never; images in lists are those that run; all is verified."""
+    found = played("updates", version)
+    updates = {r.seq for r in found if isinstance(r.body, PodConfigChanged)}
+    kills = [
+        r for r in found if isinstance(r.body, ContainerKilled) and r.body.reason == "spec_changed"
+    ]
+    reported = [(r.body.container, r.body.message, r.body.grace_period_s) for r in kills]  # type: ignore[attr-defined]
+    changed = "Container {} definition changed, will be restarted"
+    expected = [
+        ("server", changed.format("server"), 7),
+        ("job", changed.format("job"), 30),
+        ("server", changed.format("server"), 7),
+    ]
+    if version == "1.36.2":  # before 1.32 a running sidecar stays as it is
+        expected.insert(2, ("proxy", "Init container proxy definition changed", 7))
+    assert reported == expected
+    assert all(r.cause in updates for r in kills)
+    restarts = [
+        (r.body.container, r.body.restart_count)
+        for r in found
+        if isinstance(r.body, ContainerRestarted) and r.body.reason == "spec_changed"
+    ]
+    assert [each for each in restarts if each[0] == "server"] == [("server", 1), ("server", 2)]
+    assert ("job", 1) in restarts
+    statuses = [
+        (r.body.status or {}).get("containerStatuses", ())
+        for r in found
+        if isinstance(r.body, PodListed) and r.body.pod == "web"
+    ]
+    shown = [one["image"] for each in statuses for one in each if one["name"] == "server"]
+    assert list(dict.fromkeys(shown)) == [f"example/web:{n}" for n in (1, 2, 3)]
+    rest = [o for o in outcomes(found) if isinstance(o, Finding) and o.verdict != "match"]
+    # That no line says what an UPDATE changed leaves the next back-off open.
+    assert all(o.verdict == "unverifiable" and o.subject.endswith("crash/app") for o in rest)
+
+
+def test_another_definition_begins_without_a_back_off() -> None:
+    """A container that fails again and again, and whose next image is sound or not."""
+    values = [r.body.back_off_s for r in played("updates") if isinstance(r.body, RestartBackedOff)]
+    reported = list(dict.fromkeys(values[: values.index(80) + 1]))
+    assert reported == [10, 20, 40, 80]
+    assert values[values.index(80) + 1] == 10
+
+
+@pytest.mark.parametrize(("version", "waits"), [("1.21.3", False), ("1.36.2", True)])
+def test_a_changed_manifest_is_another_pod(version: str, waits: bool) -> None:
+    """It comes as the one before goes, and since 1.22 starts when that is down."""
+    found = [
+        r for r in played("updates", version) if getattr(r.body, "pod", "") == "manifest-node-1"
+    ]
+    configs = [r.body for r in found if isinstance(r.body, PodConfigChanged)]
+    assert [c.operation for c in configs] == ["ADD", "REMOVE", "ADD"]
+    old, new = configs[0].pod_uid, configs[2].pod_uid
+    assert old == configs[1].pod_uid
+    assert old != new
+    gone = next(r.ts_ns for r in found if isinstance(r.body, PodTerminated))
+    began = next(
+        r.ts_ns for r in found if isinstance(r.body, ContainerStarted) and r.body.pod_uid == new
+    )
+    assert (began > gone) is waits
+
+
+def test_why_tells_of_a_changed_definition() -> None:
+    history = history_of_reader("node-1", "node-1", reader(played("updates")))
+    found = explain(history, parse_target("container/default/web/server"))
+    assert found is not None
+    assert "was killed because its definition changed 2 times" in found.headline

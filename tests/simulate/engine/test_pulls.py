@@ -2,10 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from functools import partial
 from typing import Any
 
-import msgspec
 import pytest
 
 from kubeledger.kubelet.kube.flowcontrol import BackOffPolicy
@@ -13,21 +12,16 @@ from kubeledger.model.bodies.images import PullDecided, PullEnded
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine import images
-from kubeledger.simulate.engine.plan import Plan
 from kubeledger.simulate.engine.sim import Sim
-from kubeledger.simulate.scenario.load import load_scenario
-from kubeledger.simulate.scenario.plan import to_plan
 from kubeledger.verify import Finding, Variant
-from tests.simulate.engine.scenes import records
+from tests.simulate.engine.scenes import records, shipped
 from tests.verify.histories import changed, outcomes
 
-SCENARIO = Path(__file__).parents[3] / "recordings" / "scenarios" / "pulls.yaml"
 VERSIONS = ("1.19.16", "1.28.0", "1.30.1", "1.33.13", "1.34.9", "1.36.2")
 KINDS = (PullDecided.kind, PullEnded.kind)
 
 
-def plan(version: str = "1.36.2") -> Plan:
-    return msgspec.structs.replace(to_plan(load_scenario(SCENARIO)), kubelet_version=version)
+plan = partial(shipped, "pulls")
 
 
 def told(found: list[Record], pod: str) -> list[str]:

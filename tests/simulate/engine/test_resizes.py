@@ -1,9 +1,7 @@
 """Resizes in place in a simulated node, by version: what is allocated, and what comes of it."""
 
-from pathlib import Path
-from typing import Any
+from functools import partial
 
-import msgspec
 import pytest
 
 from kubeledger.model.bodies.cgroups import CgroupUpdated, PodsStateRead
@@ -16,19 +14,14 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import KubeletRestart
-from kubeledger.simulate.scenario.load import load_scenario
-from kubeledger.simulate.scenario.plan import to_plan
 from kubeledger.verify.finding import Contradiction, Finding
-from tests.simulate.engine.scenes import outcomes, records
+from tests.simulate.engine.scenes import outcomes, played
 from tests.verify.histories import changed
 
-SCENARIO = Path(__file__).parents[3] / "recordings" / "scenarios" / "resizes.yaml"
 VERSIONS = ("1.33.13", "1.34.9", "1.35.6", "1.36.2")
 
 
-def run(version: str, **more: Any) -> list[Record]:  # noqa: ANN401 # any field of a plan
-    made = to_plan(load_scenario(SCENARIO))
-    return records(msgspec.structs.replace(made, kubelet_version=version, **more))
+run = partial(played, "resizes")
 
 
 def told(found: list[Record], pod: str) -> list[tuple[int, str, str | None]]:

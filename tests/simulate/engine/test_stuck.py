@@ -1,7 +1,6 @@
 """What fails for a while: stages of pods and conditions of the node are those of the scenario."""
 
 from functools import lru_cache
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -23,12 +22,9 @@ from kubeledger.simulate.engine.plan import (
     KubeletRestart,
     Plan,
 )
-from kubeledger.simulate.scenario.load import load_scenario
-from kubeledger.simulate.scenario.plan import to_plan
 from kubeledger.verify.finding import Finding
-from tests.simulate.engine.scenes import IMAGE, container, outcomes, plan, planned, records
+from tests.simulate.engine.scenes import IMAGE, container, outcomes, plan, planned, records, shipped
 
-SCENARIO = Path(__file__).parents[3] / "recordings" / "scenarios" / "stuck.yaml"
 VERSIONS = ("1.20.2", "1.24.17", "1.28.0", "1.31.0", "1.34.0", "1.36.2")
 
 
@@ -76,7 +72,7 @@ PLAN: dict[tuple[str | None, str | None, Stage], Stuck] = {
 
 @lru_cache(maxsize=1)
 def scenario() -> Plan:
-    return to_plan(load_scenario(SCENARIO))
+    return shipped("stuck")
 
 
 @lru_cache
