@@ -3,8 +3,6 @@
 ``python -m tests.notebook docs/analysis.ipynb`` writes them into the notebook.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import json
@@ -18,7 +16,6 @@ Notebook = dict[str, Any]
 
 
 def read_notebook(path: Path) -> Notebook:
-    """The notebook's JSON."""
     notebook: Notebook = json.loads(path.read_text("utf-8"))
     return notebook
 

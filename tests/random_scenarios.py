@@ -5,8 +5,6 @@ killed and deleted, devices fall ill, disks fill, the kubelet restarts. Every on
 scenario that is refused is a defect here.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -95,7 +93,6 @@ def _node(chance: Chance) -> dict[str, Any]:
 
 
 def _config(chance: Chance, version: str, node: dict[str, Any]) -> dict[str, Any]:
-    """A configuration that the version starts with on that node."""
     high = chance.number(40, 95)
     config: dict[str, Any] = {
         "imageGCHighThresholdPercent": high,

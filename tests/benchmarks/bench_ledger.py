@@ -7,8 +7,6 @@ Decode: lines into records against bare msgspec decode of the same lines into th
 types. Read: the same from disk, with the CRC or the whole chain proved.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile
@@ -159,7 +157,6 @@ def bench_decode(ledger: Ledger) -> None:
 
 
 def report(name: str, spent: float, against: str, yardstick: float, count: int) -> None:
-    """One line of the table."""
     print(
         f"{name:<24}{spent / count * 1e6:7.2f} us a record, "
         f"{spent / yardstick:5.2f} x {against} ({yardstick / count * 1e6:.2f} us)"

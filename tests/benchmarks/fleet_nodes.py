@@ -9,8 +9,6 @@ It is no real node-day: 800 records in place of 50,000 to 300,000, and no log th
 read. ``docs/internals/performance.md`` says what one costs, and what a real one does.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Every change takes its choices from a ``Random``. The fuzzer gives one made of a
 the number is the input; hypothesis gives its own, so that it can shrink what it found.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -256,7 +254,6 @@ def mutate_alike(random: Random, value: Any) -> Any:  # noqa: ANN401 - any JSON 
 
 
 def _changed(random: Random, value: Any, others: Sequence[bytes]) -> Any:  # noqa: ANN401 - any JSON value
-    """Walk to a random place, and change what is there."""
     if isinstance(value, dict) and value and random.randrange(8):
         key = random.choice(list(value))
         match random.randrange(14):

@@ -1,7 +1,5 @@
 """A small node: log and snapshots made for tests, in the forms of a real one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -42,7 +40,6 @@ def log_text(node: str = "node-x", seconds: int = 20, pid: int = 8337, first: in
 
 
 def pod(name: str = "web", node: str = "node-x") -> dict[str, Any]:
-    """A pod as the kubelet lists it."""
     return {
         "metadata": {
             "name": name,

@@ -1,7 +1,5 @@
 """Small pods, statuses and workers for tests of the prober."""
 
-from __future__ import annotations
-
 from kubeledger.kubelet.prober.objects import (
     Container,
     ContainerStatus,
@@ -29,14 +27,12 @@ ENDED = State(terminated=Terminated(1))
 
 
 def facts_of(version: str = "1.36.2") -> ProberFacts:
-    """What a version does."""
     return resolve(version).prober
 
 
 def container(
     name: str = "app", *, restart_policy: str | None = None, probe: Probe = PROBE
 ) -> Container:
-    """A container with all three probes."""
     return Container(
         name=name,
         restart_policy=restart_policy,
@@ -73,7 +69,6 @@ def status(
     init: bool = False,
     name: str = "app",
 ) -> PodStatus:
-    """A pod status with one container, or one init container."""
     statuses = [ContainerStatus(name, container_id, state, started=started)]
     return PodStatus(
         phase=phase,

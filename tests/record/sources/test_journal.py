@@ -1,7 +1,5 @@
 """Journald's entries, from real journal files, by the library and by the command."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -51,7 +49,6 @@ class Opened:
     def source(
         self, cursor: str | None = None, stream: journal.JournalStream = KUBELET
     ) -> JournalSource:
-        """A new one."""
         opened = JournalSource(
             lambda matches: self._reader(self._directory, matches), stream, cursor, FIRST_NS
         )
@@ -59,14 +56,12 @@ class Opened:
         return opened
 
     def close(self) -> None:
-        """All of them."""
         for source in self._sources:
             source.close()
 
 
 @pytest.fixture
 def opened(reader: Reader, tmp_path: Path) -> Iterator[Opened]:
-    """For this test's journals."""
     write_journal(tmp_path / "system.journal", [entry(0, "first")])
     sources = Opened(reader, tmp_path)
     yield sources

@@ -1,7 +1,5 @@
 """Device manager: who gets which device."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from kubeledger.model.bodies.devicemanager import (

@@ -1,7 +1,5 @@
 """Image GC: when it runs, what goes in which order, and when it stops."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from kubeledger.kubelet.images.policy import space_removal_error

@@ -1,7 +1,5 @@
 """Preemption: who is killed for a critical pod."""
 
-from __future__ import annotations
-
 from kubeledger.model.bodies.eviction import InsufficientResource, PodPreempted, PreemptionFailed
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected
 from tests.testing.goldens.admission import asking

@@ -1,7 +1,5 @@
 """A node on which golden scenes play: its settings, its pods, and time that goes on."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
