@@ -564,7 +564,7 @@ AGAIN: list[tuple[float, Body]] = [(60.6, LATER[1]), LATER]
 def test_writes(steps: list[tuple[float, Body]], at_s: float, verdict: str) -> None:
     scene_: list[tuple[float, Body]] = [
         *start(), (10, added("a")), (10.01, QOSCgroupsUpdated()), (11, began("c-a", "a")),
-        *steps, (at_s, QOSCgroupsUpdated()), (60.5, QOSCgroupsUpdated()), *AGAIN,
+        (12, pod("a")), *steps, (at_s, QOSCgroupsUpdated()), (60.5, QOSCgroupsUpdated()), *AGAIN,
     ]  # fmt: skip
     records = scene(*sorted(scene_, key=lambda step: step[0]))
     found = findings(records, kind=QOSCgroupsUpdated.kind)
@@ -579,7 +579,7 @@ def test_writes(steps: list[tuple[float, Body]], at_s: float, verdict: str) -> N
     [
         # The first beat is the start's; a clock that is set begins another run of them.
         (True, [0.5, 60.5, 120.5, 200, 260.001], ["match"] * 5),
-        (True, [0.5, 30, 60.5], ["match", "records that name a pod", "match"]),
+        (True, [0.5, 30, 60.5], ["match", "a list of the pods", "match"]),
         (True, [0.5, 30], ["match", "the next line of the minute timer"]),
         # Where the start is not told, two a minute apart are beats.
         (False, [30], ["the start of the minute timer"]),

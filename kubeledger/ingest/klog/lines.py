@@ -144,7 +144,14 @@ def _count_undecodable(lines: list[bytes]) -> int:
 
 def is_bare_log(lines: list[bytes]) -> bool:
     """The log has no carrier's prefix: a klog line stands at the start of a line."""
-    return any(map(is_entry, lines[:_SAMPLE_LINES]))
+    return any(map(is_entry, lines[:_SAMPLE_LINES])) and not are_carried(lines)
+
+
+def are_carried(lines: list[bytes]) -> bool:
+    """Some lines have a carrier's prefix; what is indented may quote a line of any form."""
+    ends = *lines[:_SAMPLE_LINES], *lines[_SAMPLE_LINES:][-_SAMPLE_LINES:]
+    unwrap = Unwrapper().unwrap
+    return any(unwrap(line).wrapped for line in ends if not (is_entry(line) or line[:1].isspace()))
 
 
 class Bodies:

@@ -17,7 +17,14 @@ from kubeledger.ingest.klog.account import Account, LogOutput
 from kubeledger.ingest.klog.cut_lines import NOT_CUT, LineEnds
 from kubeledger.ingest.klog.entries import NEVER, EntryReader
 from kubeledger.ingest.klog.forms import Place, json_stamp
-from kubeledger.ingest.klog.lines import OTHER_PROGRAM, Batch, LineCutter, is_bare_log, opens_block
+from kubeledger.ingest.klog.lines import (
+    OTHER_PROGRAM,
+    Batch,
+    LineCutter,
+    are_carried,
+    is_bare_log,
+    opens_block,
+)
 from kubeledger.ingest.klog.reorder import Repeats
 from kubeledger.ingest.klog.router import (
     ERRORS,
@@ -115,6 +122,8 @@ class KlogReader(EntryReader):
             return
         if self._wrapped is None:
             self._wrapped = not is_bare_log(lines)
+        elif not self._wrapped:  # two forms of a log may stand in one file
+            self._wrapped = are_carried(lines)
         lengths = lengths or list(map(len, lines))
         yield from self._batch(lines, lengths, self._number, self._offset)
         self._number += len(lines)

@@ -136,6 +136,7 @@ _SOME = ("drop1", "drop10", "head", "torn", "v2", "other-settings", "sorted", "n
             Case("files/node-b", "shipped", 5),
             Case("files/node-b", "shipped", 6),
             Case("files/node-b", "hole", 7),
+            Case("files/node-b", "next-day", 0),
             Case("files/node-e-oom", "hole", 31),
             Case("files/node-e-oom", "files-few-lists", 6),
             Case("files/node-e-oom", "other-settings", 1),

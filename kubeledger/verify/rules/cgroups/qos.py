@@ -49,7 +49,7 @@ _ORPHANS_NS: Final = 60 * NS_PER_S
 _LIMIT: Final = ("memory_limit_bytes", "unified/memory.max")
 """Files of a QoS level that are written only with a memory reserve; else they stay."""
 _WHOLE_LOG: Final = "the whole log; a part with a line of the minute timer is missing"
-_NO_POD: Final = "records that name a pod"
+_NO_LIST: Final = "a list of the pods"
 _UNREPORTED: Final = "what the sync loop logs after the preemption that it waits for"
 _UNSEEN: Final = "the write of the QoS cgroups that gave these values"
 
@@ -95,8 +95,8 @@ class QOSLevels:
         moved = len(odd) == 1 and round((next_ns - last_ns) / PERIOD_NS) == 2
         unknown = self._context.timeline.unknown_pods(ts_ns)
         phrases = () if unknown is None else (unknown.phrase,)
-        if not self._context.timeline.pods:
-            phrases = (_NO_POD,)  # the only one there was is hidden, or all are
+        if not self._context.pods.newest():
+            phrases = (*phrases, _NO_LIST)  # the lines of a pod may have been left out, all of them
         missing = self._lost(ts_ns, ts_ns + _AROUND_NS, phrases, moved=moved)
         why = (
             f"no write of the QoS cgroups was due at {format_ts(ts_ns)}: the minute timer fires at "
