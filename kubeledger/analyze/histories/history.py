@@ -99,7 +99,7 @@ class History(msgspec.Struct, frozen=True):
         """Records that name one of some pods, and maybe others, in the order of replay.
 
         Args:
-            subjects: as :func:`kubeledger.replay.episodes.subjects.subjects_of` has them.
+            subjects: as :func:`kubeledger.replay.episodes.subjects.naming_of` has them.
             kinds: only these; None: all.
         """
         named = self.picked(seqs_naming(subjects, self.derive(SUBJECT_INDEX)))
