@@ -134,7 +134,7 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
     chains += [[r, *_causes(history, r)] for r in _earlier(decisions, main)]
     chains += [[record] for record in _assigned(target, decisions, main)]
     chains += [[record] for record in _later(target, decisions, main)]
-    failed = failures_about(history, target, {r.seq for r in decisions}, upto_ts_ns)
+    failed = failures_about(history, target, about, {r.seq for r in decisions}, upto_ts_ns)
     decided = (r for chain in chains for r in chain if r.role == "decision")
     findings |= _findings(history, (r for r in decided if r.seq not in findings))
     kept = _kept(target, findings[main.seq])
