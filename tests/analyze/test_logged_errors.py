@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubeledger.analyze.logged_errors import ErrorShape
+from kubeledger.analyze.logged_errors import logged
 
 _TEXT = 'E0314 04:22:04.649912   29801 cni.go:294] Error adding: "cni0" has another address'
 _JSON = '{"ts":1.0,"caller":"a.go:1","msg":"Probe errored","v":0,"probeType":"Liveness"}'
@@ -24,8 +24,16 @@ _JSON = '{"ts":1.0,"caller":"a.go:1","msg":"Probe errored","v":0,"probeType":"Li
 )
 def test_words(count: int, line: str | None, words: str) -> None:
     """Of many lines, and of what is no whole line, the shape."""
-    shape = ErrorShape(
-        severity="E", source="a.go", shape="Error adding: *", recorded=False, count=count, pods=(),
-        ts_ns=0, seq=1, example=line,
-    )  # fmt: skip
+    row = {
+        "severity": "E",
+        "source": "a.go",
+        "shape": "Error adding: *",
+        "recorded": False,
+        "count": count,
+        "pods": None,
+        "ts_ns": 0,
+        "seq": 1,
+        "example": line,
+    }
+    (shape,) = logged(lambda query, _: [row] if "logged_errors" in query else [], "node-a")
     assert shape.words == words

@@ -81,11 +81,19 @@ def test_what_stands_around_a_paste_is_no_line_of_the_kubelet(tmp_path: Path) ->
     """Fences, prompts, and what ``journalctl -x`` explains; the first line may lack its carrier."""
     line = J.format(1, "I", "server.go:1] Started kubelet")
     around = (
-        "<details>", "```console", "$ sudo journalctl -xeu kubelet", line.partition(": ")[2],
-        "-- Subject: Unit kubelet.service has finished start-up", "--",
-        "░░ The job identifier is 7.", "[root@node-a ~]# journalctl -u kubelet",
-        "user@node-a:~$ date", line.replace("0:01", "0:02"), "```", "</details>",
-    )  # fmt: skip
+        "<details>",
+        "```console",
+        "$ sudo journalctl -xeu kubelet",
+        line.partition(": ")[2],
+        "-- Subject: Unit kubelet.service has finished start-up",
+        "--",
+        "░░ The job identifier is 7.",
+        "[root@node-a ~]# journalctl -u kubelet",
+        "user@node-a:~$ date",
+        line.replace("0:01", "0:02"),
+        "```",
+        "</details>",
+    )
     node, sentence, _ = _said(tmp_path, "\n".join(around) + "\n")
     assert (node, sentence) == ("node-a", "nothing that went wrong was recorded")
 

@@ -17,9 +17,12 @@ def pod(uid: str, *containers: tuple[str, str], init: tuple[Any, ...] = (), **sp
     """A Guaranteed pod: names and CPUs of its containers."""
     return {
         "metadata": {"uid": uid, "name": uid},
-        "spec": {"containers": [container(*each) for each in containers],
-                 "initContainers": [container(*each) for each in init], **spec},
-    }  # fmt: skip
+        "spec": {
+            "containers": [container(*each) for each in containers],
+            "initContainers": [container(*each) for each in init],
+            **spec,
+        },
+    }
 
 
 def container(name: str, cpu: str, policy: str | None = None) -> dict[str, Any]:

@@ -47,12 +47,16 @@ def step(op: str = "garbageCollect", at: str = AT, **changes: object) -> dict[st
 def case_input(*steps: dict[str, Any], **policy: object) -> dict[str, Any]:
     """A case with the default thresholds and no minimum age."""
     return {
-        "policy": {"imageGCHighThresholdPercent": 85, "imageGCLowThresholdPercent": 80,
-                   "imageMinimumGCAge": "0s", **policy},
+        "policy": {
+            "imageGCHighThresholdPercent": 85,
+            "imageGCLowThresholdPercent": 80,
+            "imageMinimumGCAge": "0s",
+            **policy,
+        },
         "sandboxImage": "",
         "kubeletStartedAt": AT,
         "steps": list(steps),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(

@@ -144,9 +144,12 @@ def test_a_resize_orders_decreases_first_and_may_restart() -> None:
     assert outcome["containersToUpdate"] == {"cpu": ["less", "more"]}
     assert outcome["containersToStart"] == [3]
     assert outcome["containersToKill"] == {
-        "c://anew": {"name": "anew", "reason": "",
-                     "message": "Container anew resize requires restart"}
-    }  # fmt: skip
+        "c://anew": {
+            "name": "anew",
+            "reason": "",
+            "message": "Container anew resize requires restart",
+        }
+    }
 
 
 def test_those_who_asked_are_reset_last() -> None:

@@ -15,10 +15,15 @@ def case(**changes: object) -> dict[str, Any]:
     """A liveness worker with threshold 2 and three ticks: failure, failure, not asked."""
     status = {
         "phase": "Running",
-        "containerStatuses": [{"name": "app", "containerID": CONTAINER_ID,
-                               "state": {"running": {"startedAt": "2026-01-05T08:00:00Z"}},
-                               "started": True}],
-    }  # fmt: skip
+        "containerStatuses": [
+            {
+                "name": "app",
+                "containerID": CONTAINER_ID,
+                "state": {"running": {"startedAt": "2026-01-05T08:00:00Z"}},
+                "started": True,
+            }
+        ],
+    }
     probe = {"failureThreshold": 2, "successThreshold": 1}
     return {
         "pod": {

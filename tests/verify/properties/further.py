@@ -137,10 +137,16 @@ def _no_such_device(body: DevicesAllocated, random: Random) -> dict[str, Any] | 
 def _terminated_first(records: Records, random: Random) -> Iterator[Tale]:
     """A pod has ended, and its container runs on for a while."""
     for record in of_kinds(records, PodTerminated):
-        died = [r for r in of_kinds(records, ContainerDied) if pod_of(r.body) == pod_of(record.body)
-                and not r.body.sandbox and r.ts_ns <= record.ts_ns]  # fmt: skip
-        start = died and first_of(records, ContainerStarted, pod_of(record.body),
-                                  died[-1].body.container)  # fmt: skip
+        died = [
+            r
+            for r in of_kinds(records, ContainerDied)
+            if pod_of(r.body) == pod_of(record.body)
+            and not r.body.sandbox
+            and r.ts_ns <= record.ts_ns
+        ]
+        start = died and first_of(
+            records, ContainerStarted, pod_of(record.body), died[-1].body.container
+        )
         if start and start.ts_ns < died[-1].ts_ns - 60 * NS_PER_S:
             told = told_with(records, {record.seq: at_time(record, died[-1].ts_ns - 40 * NS_PER_S)})
             yield Tale(f"{record.seq}", told, subjects_of(record.body))
@@ -149,8 +155,11 @@ def _terminated_first(records: Records, random: Random) -> Iterator[Tale]:
 def _evicted_lives(records: Records, random: Random) -> Iterator[Tale]:
     """The containers of an evicted pod run on for five minutes."""
     for record in of_kinds(records, PodEvicted):
-        mine = [r for r in of_kinds(records, ContainerDied, PodTerminated)
-                if pod_of(r.body) == pod_of(record.body) and r.ts_ns >= record.ts_ns]  # fmt: skip
+        mine = [
+            r
+            for r in of_kinds(records, ContainerDied, PodTerminated)
+            if pod_of(r.body) == pod_of(record.body) and r.ts_ns >= record.ts_ns
+        ]
         if mine and records[-1].ts_ns > mine[-1].ts_ns + 400 * NS_PER_S:
             others: Others = {r.seq: at_time(r, r.ts_ns + 300 * NS_PER_S) for r in mine}
             yield Tale(f"{record.seq}", told_with(records, others), subjects_of(record.body))
@@ -188,14 +197,19 @@ def _without_probe(records: Records, random: Random) -> Iterator[Tale]:
     """No list shows the probe for which a container is killed."""
     for record in of_kinds(records, ContainerKilled):
         which = (record.body.reason or "").removesuffix("_probe")
-        lists = [r for r in of_kinds(records, PodListed)
-                 if pod_of(r.body) == pod_of(record.body) and r.body.spec]  # fmt: skip
+        lists = [
+            r
+            for r in of_kinds(records, PodListed)
+            if pod_of(r.body) == pod_of(record.body) and r.body.spec
+        ]
         if which not in ("liveness", "startup") or not lists:
             continue
         others: Others = {}
         for r in lists:
-            own = [{k: v for k, v in c.items() if k != f"{which}Probe"}
-                   for c in r.body.spec["containers"]]  # fmt: skip
+            own = [
+                {k: v for k, v in c.items() if k != f"{which}Probe"}
+                for c in r.body.spec["containers"]
+            ]
             others[r.seq] = with_fields(r, spec=r.body.spec | {"containers": own})
         yield Tale(f"{record.seq}", told_with(records, others), subjects_of(record.body))
 
@@ -203,9 +217,10 @@ def _without_probe(records: Records, random: Random) -> Iterator[Tale]:
 def _other_exit(records: Records, random: Random) -> Iterator[Tale]:
     """A container is said to have ended with another code than lists show."""
     listed = "".join(
-        json.dumps(r.body.status.get("containerStatuses")) for r in of_kinds(records, PodListed)
+        json.dumps(r.body.status.get("containerStatuses"))
+        for r in of_kinds(records, PodListed)
         if r.body.status
-    )  # fmt: skip
+    )
     for record in of_kinds(records, ContainerDied):
         body = record.body
         if body.container and body.exit_code is not None and body.container_id in listed:
