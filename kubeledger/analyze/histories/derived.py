@@ -9,7 +9,7 @@ stretch, which is kept for as long as nothing is appended.
 
 from __future__ import annotations
 
-import struct
+from bisect import bisect
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
@@ -24,7 +24,7 @@ from kubeledger.ledger.snapshots import Snapshot, SnapshotStore, modules_version
 from kubeledger.ledger.storage import SUBJECTS
 from kubeledger.model.errors import LedgerUnavailableError
 from kubeledger.model.record import Record
-from kubeledger.replay.episodes.subjects import subjects_of, uids_in
+from kubeledger.replay.episodes.subjects import naming_of
 
 _ROOMS = ("model", "kubelet", "ledger", "replay", "verify", "analyze")
 
@@ -92,7 +92,7 @@ def stretches_of(
         missing_max: so many records may be missing; None: any number.
 
     Returns:
-        None where the ledger is short, or more records are missing.
+        None where more records are missing, or the ledger is short and ``missing_max`` is given.
 
     Raises:
         KubeledgerError: its records cannot be read, or are not as they were written.
@@ -100,7 +100,7 @@ def stretches_of(
     info = look.info()
     first_seq, last_seq = look.begin.seq + 1, info.last_seq
     if last_seq - first_seq + 1 < KEPT_FROM:
-        return None
+        return [_replayed(look, info, fold)] if missing_max is None else None
     store = ledger.snapshots(look.node, fold.place)
     if not look.is_in_order:
         return _whole(store, look, info, fold, missing_max)
@@ -161,11 +161,17 @@ def _kept_whole(
 
 
 def _replayed(look: Reading, info: NodeInfo, fold: Fold[T]) -> Stretch[T]:
-    value = fold.type()
-    for record in look.replay(verify="crc"):
-        if record.seq <= info.last_seq:
-            fold.note(value, record)
-    return Stretch(look.begin.seq + 1, info.last_seq, value)
+    there = (record for record in look.replay(verify="crc") if record.seq <= info.last_seq)
+    return folded(fold, there)._replace(first_seq=look.begin.seq + 1, last_seq=info.last_seq)
+
+
+def folded(fold: Fold[T], records: Iterable[Record]) -> Stretch[T]:
+    """What some records give, in the order of replay, of which nothing is kept."""
+    value, last_seq = fold.type(), 0
+    for record in records:
+        fold.note(value, record)
+        last_seq = max(last_seq, record.seq)
+    return Stretch(1, last_seq, value)
 
 
 def _ends(first_seq: int, last_seq: int) -> Iterator[int]:
@@ -285,35 +291,88 @@ def loaded(store: SnapshotStore, look: Reading, seq: int) -> Snapshot | None:
 
 # Where a pod is named: its name, its name with the namespace, its UID -> the records.
 
-_BYTES = 8
+_SHIFT, _MORE = 7, 0x80
+
+
+class Numbers(msgspec.Struct, array_like=True):
+    """Numbers in an order that mostly ascends, a byte or two each.
+
+    Attributes:
+        packed: of each what it is more than the one before, twice that, one less if it is less:
+            seven bits a byte, the low ones first, the eighth is set where more follow.
+    """
+
+    last: int = 0
+    packed: bytearray = msgspec.field(default_factory=bytearray)
+
+    def append(self, number: int) -> None:
+        """One more."""
+        more = number - self.last
+        rest = more << 1 if more >= 0 else (-more << 1) - 1
+        self.last = number
+        while rest >= _MORE:
+            self.packed.append(rest & (_MORE - 1) | _MORE)
+            rest >>= _SHIFT
+        self.packed.append(rest)
+
+    def __iter__(self) -> Iterator[int]:
+        number = rest = at = 0
+        for byte in self.packed:
+            rest |= (byte & (_MORE - 1)) << at
+            at += _SHIFT
+            if byte < _MORE:
+                number += -((rest + 1) >> 1) if rest & 1 else rest >> 1
+                yield number
+                rest = at = 0
+
+
+class Life(msgspec.Struct, array_like=True):
+    """Of a pod, by its UID: the first record about it, in the order of replay, and the last."""
+
+    first_seq: int
+    first_ns: int
+    last_ns: int
 
 
 class Places(msgspec.Struct):
     """Where the records of one stretch name whom.
 
     Attributes:
-        seqs: subject -> for each record that names it which of the stretch it is, and its seq, as
-            eight bytes each, the low one first.
+        runs: first and last numbers of records that follow each other, in the order of replay.
+        seqs: subject -> numbers of the records that name it, in the order of replay.
         uids: subject -> UIDs of the pods that records name by it, in the order of replay.
+        lives: UID -> what is known of that pod.
         latest_ns: kind -> the latest time of its records.
     """
 
-    count: int = 0
-    seqs: dict[str, bytearray] = {}
+    runs: list[list[int]] = []
+    seqs: dict[str, Numbers] = {}
     uids: dict[str, dict[str, None]] = {}
+    lives: dict[str, Life] = {}
     latest_ns: dict[str, int] = {}
 
 
 def _note(places: Places, record: Record) -> None:
-    place = places.count.to_bytes(_BYTES, "little") + record.seq.to_bytes(_BYTES, "little")
-    places.count += 1
-    for subject in subjects_of(record.body):
-        places.seqs.setdefault(subject, bytearray()).extend(place)
-    for subject, uid in uids_in(record.body):
+    seq, ts_ns, runs = record.seq, record.ts_ns, places.runs
+    if runs and runs[-1][1] == seq - 1:
+        runs[-1][1] = seq
+    else:
+        runs.append([seq, seq])
+    naming = naming_of(record.body)
+    for subject in naming.subjects:
+        if (numbers := places.seqs.get(subject)) is None:
+            numbers = places.seqs[subject] = Numbers()
+        numbers.append(seq)
+    for subject, uid in naming.calls:
         if uid not in (known := places.uids.setdefault(subject, {})):
             known[uid] = None
+    for uid in naming.about:
+        if (life := places.lives.get(uid)) is None:
+            places.lives[uid] = Life(seq, ts_ns, ts_ns)
+        else:
+            life.last_ns = ts_ns
     kind, latest = record.kind, places.latest_ns
-    latest[kind] = max(latest.get(kind, record.ts_ns), record.ts_ns)
+    latest[kind] = max(latest.get(kind, ts_ns), ts_ns)
 
 
 SUBJECT_INDEX = Fold(SUBJECTS, Places, _note)
@@ -323,15 +382,30 @@ def seqs_naming(subjects: Collection[str], stretches: Iterable[Stretch[Places]])
     """Numbers of the records that name one of some subjects, in the order of replay."""
     found: list[int] = []
     for stretch in stretches:
-        packed = b"".join(stretch.value.seqs.get(subject, b"") for subject in subjects)
-        numbers = iter(struct.unpack(f"<{len(packed) // _BYTES}Q", packed))
-        found += (seq for _, seq in sorted(set(zip(numbers, numbers, strict=True))))
+        seqs, runs = stretch.value.seqs, stretch.value.runs
+        numbers = sorted({seq for each in subjects if each in seqs for seq in seqs[each]})
+        if runs != sorted(runs):
+            ranked = sorted((first, rank) for rank, (first, _) in enumerate(runs))
+            at = {seq: ranked[bisect(ranked, (seq, len(runs))) - 1][1] for seq in numbers}
+            numbers.sort(key=lambda seq: (at[seq], seq))
+        found += numbers
     return found
 
 
 def uids_of(subject: str, stretches: Iterable[Stretch[Places]]) -> set[str]:
     """UIDs of the pods that records name so."""
     return {uid for stretch in stretches for uid in stretch.value.uids.get(subject, ())}
+
+
+def lives_of(uids: Collection[str], stretches: Iterable[Stretch[Places]]) -> dict[str, Life]:
+    """UID -> what is known of each of some pods, the first to be told of first."""
+    found: dict[str, Life] = {}
+    for stretch in stretches:
+        for uid, life in stretch.value.lives.items():
+            if uid in uids:
+                known = found.setdefault(uid, life)
+                found[uid] = Life(known.first_seq, known.first_ns, life.last_ns)
+    return found
 
 
 def latest_of(kinds: Collection[str], stretches: Iterable[Stretch[Places]]) -> int | None:

@@ -11,10 +11,14 @@ import msgspec
 from kubeledger.analyze.histories.derived import (
     SUBJECT_INDEX,
     Fold,
+    Life,
     Stretch,
+    folded,
     latest_of,
+    lives_of,
     seqs_naming,
     stretches_of,
+    uids_of,
 )
 from kubeledger.analyze.histories.verdicts import KeptVerdicts, is_wrong
 from kubeledger.ledger.base import BaseContent
@@ -46,12 +50,20 @@ _HELD_MIN, _HELD_MAX = 100, 20_000
 class Derive(Protocol):
     """Gives what is derived from all records of a history; see :mod:`.derived`."""
 
-    def __call__(self, fold: Fold[T]) -> list[Stretch[T]] | None:
-        """Stretch by stretch; None where nothing is kept, so that the records have to be read."""
+    def __call__(self, fold: Fold[T]) -> list[Stretch[T]]:
+        """Stretch by stretch."""
 
 
-def _derive_nothing(fold: Fold[T]) -> list[Stretch[T]] | None:
-    return None
+def _derived_from(read: Reader) -> Derive:
+    """Gives what is derived from records of which nothing is kept; they are read once."""
+    known: dict[str, list[Stretch[Any]]] = {}
+
+    def derive(fold: Fold[T]) -> list[Stretch[T]]:
+        if fold.place not in known:
+            known[fold.place] = [folded(fold, read(None))]
+        return known[fold.place]
+
+    return derive
 
 
 class History(msgspec.Struct, frozen=True):
@@ -63,7 +75,7 @@ class History(msgspec.Struct, frozen=True):
         read: opens them; see :data:`kubeledger.verify.Reader`.
         pick: records by their seqs, those that are there, in the order of seq.
         span: first and last time of the records, ns.
-        derive: what was derived from all of them before.
+        derive: what is derived from all of them, kept or made now.
         kept: what was found of all of them before; None: nothing is kept.
         starts: of the stretches in which they are verified; none: all are one.
     """
@@ -73,7 +85,7 @@ class History(msgspec.Struct, frozen=True):
     read: Reader
     pick: Callable[[Collection[int]], list[Record]]
     span: Callable[[], tuple[int, int]]
-    derive: Derive = _derive_nothing
+    derive: Derive
     kept: KeptVerdicts | None = None
     starts: Callable[[], list[Start]] = list
 
@@ -87,24 +99,39 @@ class History(msgspec.Struct, frozen=True):
         """Records that name one of some pods, and maybe others, in the order of replay.
 
         Args:
-            subjects: as :func:`kubeledger.replay.episodes.subjects.subjects_of` has them.
+            subjects: as :func:`kubeledger.replay.episodes.subjects.naming_of` has them.
             kinds: only these; None: all.
         """
-        stretches = self.derive(SUBJECT_INDEX)
-        if stretches is None:
-            return self.read(kinds)
-        seqs = seqs_naming(subjects, stretches)
-        found = {record.seq: record for record in self.pick(seqs)}
-        named = (found[seq] for seq in seqs)
+        named = self.picked(seqs_naming(subjects, self.derive(SUBJECT_INDEX)))
         return (record for record in named if kinds is None or record.kind in kinds)
+
+    def picked(self, seqs: Sequence[int]) -> Iterator[Record]:
+        """Records that are there, in the order of their numbers as they are given."""
+        found = {record.seq: record for record in self.pick(seqs)}
+        return (found[seq] for seq in seqs)
+
+    def lives(self, pod: tuple[str, ...], upto_ts_ns: int | None = None) -> dict[str, Life]:
+        """UID -> what is known of each pod of a name, up to a time if given, the first first.
+
+        Args:
+            pod: namespace and name, or a UID, or the name of one whose namespace nobody says.
+        """
+        stretches = self.derive(SUBJECT_INDEX)
+        if len(pod) == 1:
+            uids = {*pod, *uids_of(f"{None}/{pod[0]}", stretches)}
+        else:
+            uids = uids_of("/".join(pod), stretches)
+        if upto_ts_ns is not None:
+            then = (record for record in self.naming(uids) if record.ts_ns <= upto_ts_ns)
+            stretches = [folded(SUBJECT_INDEX, then)]
+        return lives_of(uids, stretches)
 
     def latest_ns(self, kinds: Collection[str], upto_ts_ns: int | None = None) -> int | None:
         """The latest time of records of some kinds, up to a time if given; None: there is none."""
-        stretches = self.derive(SUBJECT_INDEX) if upto_ts_ns is None else None
-        if stretches is not None:
-            return latest_of(kinds, stretches)
+        if upto_ts_ns is None:
+            return latest_of(kinds, self.derive(SUBJECT_INDEX))
         times = (record.ts_ns for record in self.read(kinds))
-        return max((t for t in times if upto_ts_ns is None or t <= upto_ts_ns), default=None)
+        return max((ts_ns for ts_ns in times if ts_ns <= upto_ts_ns), default=None)
 
     def noting(self, note: Callable[[Record], None]) -> History:
         """The same history; ``note`` is called with every record that is read."""
@@ -120,7 +147,7 @@ class History(msgspec.Struct, frozen=True):
         """The same history without the records after one, which a writer may append meanwhile."""
         return msgspec.structs.replace(
             self._through(lambda records: (r for r in records if r.seq <= seq)),
-            derive=_derive_nothing,
+            derive=_derived_from(lambda kinds: (r for r in self.read(kinds) if r.seq <= seq)),
             kept=None if self.kept is None else self.kept.up_to(seq),
             starts=lambda: [start for start in self.starts() if start.seq <= seq],
         )
@@ -195,7 +222,7 @@ def history_of_reader(node: str, label: str, read: Reader) -> History:
         times = [record.ts_ns for record in read(None)]
         return min(times), max(times)
 
-    return History(node, label, read, pick, span)
+    return History(node, label, read, pick, span, _derived_from(read))
 
 
 def span_of_histories(histories: Sequence[History]) -> tuple[int, int]:
@@ -261,15 +288,15 @@ def _history_of_node(ledger: Ledger, node: str, verify: Verify) -> History:
     def span() -> tuple[int, int]:
         return ledger.span(node)
 
-    kept: dict[str, tuple[object, list[Stretch[Any]] | None]] = {}
+    kept: dict[str, tuple[object, list[Stretch[Any]]]] = {}
 
-    def derive(fold: Fold[T]) -> list[Stretch[T]] | None:
+    def derive(fold: Fold[T]) -> list[Stretch[T]]:
         with ledger.reading(node) as look:
             _refuse_another_base(look, content)
             info = look.info()
             stand = (info.last_seq, info.superseded)
             if fold.place not in kept or kept[fold.place][0] != stand:
-                kept[fold.place] = stand, stretches_of(ledger, look, fold)
+                kept[fold.place] = stand, stretches_of(ledger, look, fold) or []
         return kept[fold.place][1]
 
     def starts() -> list[Start]:

@@ -31,7 +31,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.registry import verifiers_for
 from kubeledger.verify.run import Seam, Start, Verification, ask_nothing
 
-STRETCH = 1 << 14
+STRETCH = 1 << 13
 """So many records are a stretch, whatever time they take."""
 _LEAST: Final = 1 << 10
 """Fewer are none: evidence is derived once a stretch."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from kubeledger.analyze.histories.derived import Life
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record, Role
 from kubeledger.replay.episodes.subjects import pods_in, uid_of
@@ -207,48 +209,43 @@ class Scope(NamedTuple):
 
     Attributes:
         pod_uid: its UID; None when no record names one, or the target is no pod or container.
-        namesakes: the other pods of that name, oldest first.
-        first_seqs: UID -> seq of the first record that names it, in this order.
+        lives: UID -> what is known of each pod of that name, the first to be told of first.
     """
 
     pod_uid: str | None = None
-    namesakes: tuple[Namesake, ...] = ()
-    first_seqs: dict[str, int] = {}  # never changed
+    lives: dict[str, Life] = {}  # never changed
+
+    @property
+    def namesakes(self) -> tuple[Namesake, ...]:
+        """The other pods of that name, oldest first."""
+        others = ((uid, life) for uid, life in self.lives.items() if uid != self.pod_uid)
+        return tuple(
+            Namesake(pod_uid=uid, first_ts_ns=life.first_ns, last_ts_ns=life.last_ns)
+            for uid, life in others
+        )
+
+    def had_name(self, seqs: Sequence[int]) -> Iterator[int]:
+        """Of some records those of which the pod had the name when they were written."""
+        if self.pod_uid is None or len(self.lives) <= 1:
+            yield from seqs
+            return
+        edges = sorted(life.first_seq for life in self.lives.values())
+        holders = [self._holder(seq) for seq in (0, *edges)]
+        yield from (seq for seq in seqs if holders[bisect(edges, seq)] == self.pod_uid)
 
     def holds(self, record: Record, pod: tuple[str, ...]) -> bool:
         """Whether a record of the name is about the pod that is meant.
 
         One that names no UID is about the pod that had the name then.
         """
-        if self.pod_uid is None or len(self.first_seqs) == 1:
+        if self.pod_uid is None or len(self.lives) <= 1:
             return True
         uid = _uid_in(record, pod)
-        if uid is not None:
-            return uid == self.pod_uid
-        begun = [known for known, seq in self.first_seqs.items() if seq <= record.seq]
-        return (begun or list(self.first_seqs))[-1] == self.pod_uid
+        return (self._holder(record.seq) if uid is None else uid) == self.pod_uid
 
-
-def scope_of(target: Target, records: Sequence[Record], decisions: Sequence[Record]) -> Scope:
-    """The pod whose UID is asked for, else the last one that something was decided about."""
-    pod = target.parts[:2]
-    spans: dict[str, list[Record]] = {}
-    for record in records:
-        if uid := _uid_in(record, pod):
-            spans.setdefault(uid, []).append(record)
-    if not spans:
-        return Scope(target.pod_uid)
-    chosen = target.pod_uid
-    if chosen is None:
-        decided = {_uid_in(record, pod) for record in decisions}
-        known = [uid for uid in spans if uid in decided]
-        chosen = (known or list(spans))[-1]
-    namesakes = tuple(
-        Namesake(pod_uid=uid, first_ts_ns=its[0].ts_ns, last_ts_ns=its[-1].ts_ns)
-        for uid, its in spans.items()
-        if uid != chosen
-    )
-    return Scope(chosen, namesakes, {uid: its[0].seq for uid, its in spans.items()})
+    def _holder(self, seq: int) -> str:
+        begun = [uid for uid, life in self.lives.items() if life.first_seq <= seq]
+        return (begun or list(self.lives))[-1]
 
 
 def _uid_in(record: Record, pod: tuple[str, ...]) -> str | None:

@@ -365,19 +365,21 @@ class Failures(msgspec.Struct, frozen=True):
 
 
 def failures_about(
-    history: History, target: Target, seqs: Collection[int], upto_ts_ns: int | None
+    history: History,
+    target: Target,
+    about: Iterable[Record],
+    seqs: Collection[int],
+    upto_ts_ns: int | None,
 ) -> Failures:
     """Failures that go back to a removal of the target, or that are the target pod's.
 
     Args:
         target: an image or a pod; others get nothing.
+        about: the records about a pod.
         upto_ts_ns: as of this time; None: as of the last record.
     """
     found: dict[int, list[Record]] = {}
-    kinds = {KubernetesEvent.kind}
-    names = {target.parts[-1], "/".join(target.parts)}
-    found_of = history.naming(names, kinds) if target.kind == "pod" else history.read(kinds)
-    for record in found_of:
+    for record in about if target.kind == "pod" else history.read({KubernetesEvent.kind}):
         body = record.body
         if record.cause is None or not isinstance(body, KubernetesEvent):
             continue

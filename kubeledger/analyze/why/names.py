@@ -150,11 +150,8 @@ def _likeliest(target: Target, known: Sequence[Known]) -> tuple[int, ...]:
 def known_names(history: History) -> Known:
     """The names that the records of a node know."""
     known = Known(history.node)
-    stretches = history.derive(NAMES_KNOWN)
-    for stretch in stretches or ():
+    for stretch in history.derive(NAMES_KNOWN):
         known.take_in(stretch.value)
-    for record in history.read(None) if stretches is None else ():
-        _note(known, record)
     for pod, uids in known.pods.items():
         for uid in uids:
             if uid in known.unnamed:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
 
+from kubeledger.analyze.histories.derived import SUBJECT_INDEX, seqs_naming
 from kubeledger.analyze.histories.history import History
 from kubeledger.analyze.problems.rows import SILENT_MIN
 from kubeledger.analyze.sql.listing import similar_pods
@@ -26,7 +27,6 @@ from kubeledger.analyze.why.explanation import (
     Scope,
     StoryStep,
     Target,
-    scope_of,
 )
 from kubeledger.analyze.why.facts import (
     attempts_note,
@@ -75,17 +75,6 @@ _SAID_BY_EFFECTS = frozenset({"eviction.ReclaimAttempted"})
 """Causes that are named by what they led to."""
 _CAUSES_MAX = 20
 _ASSIGNED = frozenset({"cpumanager.CpusAllocated", "memorymanager.MemoryAllocated"})
-_TELLS_UID = frozenset(
-    {
-        "lifecycle.ContainerStarted",
-        "lifecycle.PodAdmitted",
-        "lifecycle.PodConfigChanged",
-        "lifecycle.PodListed",
-        "lifecycle.PodStageFailed",
-        "lifecycle.ReasonReported",
-    }
-)
-"""Kinds whose records have names and UIDs of pods, one of which every known pod has."""
 _KILLED = "lifecycle.ContainerKilled"
 _AFTER_START = frozenset(
     {"lifecycle.ContainerKilled", "lifecycle.RestartBackedOff", "oom.ProcessKilled"}
@@ -145,7 +134,7 @@ def explain(history: History, target: Target, *, upto_ts_ns: int | None = None) 
     chains += [[r, *_causes(history, r)] for r in _earlier(decisions, main)]
     chains += [[record] for record in _assigned(target, decisions, main)]
     chains += [[record] for record in _later(target, decisions, main)]
-    failed = failures_about(history, target, {r.seq for r in decisions}, upto_ts_ns)
+    failed = failures_about(history, target, about, {r.seq for r in decisions}, upto_ts_ns)
     decided = (r for chain in chains for r in chain if r.role == "decision")
     findings |= _findings(history, (r for r in decided if r.seq not in findings))
     kept = _kept(target, findings[main.seq])
@@ -234,28 +223,38 @@ def _ranking(finding: Finding) -> tuple[str, ...]:
 def _scoped(
     history: History, target: Target, upto_ts_ns: int | None
 ) -> tuple[list[Record], list[Record], Scope, list[StageEpisode]]:
-    """Records about the target, its decisions, the pod that is meant, stages that held it up."""
-    uids = _uids(history, target)
-    is_of_pod = target.kind in {"pod", "container"}
+    """Records about the target, its decisions, the pod that is meant, stages that held it up.
+
+    The pod is the one whose UID is asked for, else the last one that something was decided about.
+    """
+    if target.kind not in {"pod", "container"}:
+        there = (r for r in history.read(None) if upto_ts_ns is None or r.ts_ns <= upto_ts_ns)
+        decisions = [r for r in there if r.role == "decision" and concerns(target, r, frozenset())]
+        return [r for r in decisions if not is_about_others(target, r)], decisions, Scope(), []
+    lives = history.lives(target.parts[:2], upto_ts_ns)
+    if target.pod_uid is not None or not lives:
+        return _of_pod(history, target, upto_ts_ns, Scope(target.pod_uid, lives))
+    found = (_of_pod(history, target, upto_ts_ns, Scope(uid, lives)) for uid in reversed(lives))
+    last = next(found)
+    return last if last[1] else next((each for each in found if each[1]), last)
+
+
+def _of_pod(
+    history: History, target: Target, upto_ts_ns: int | None, scope: Scope
+) -> tuple[list[Record], list[Record], Scope, list[StageEpisode]]:
+    pod, uids = target.parts[:2], frozenset({*scope.lives, *filter(None, (scope.pod_uid,))})
     about: list[Record] = []
     decisions: list[Record] = []
     stages = PodStages()
-    for record in _read_of(history, target, uids):
-        if upto_ts_ns is not None and record.ts_ns > upto_ts_ns:
+    for record in history.picked(_seqs(history, target, scope)):
+        if (upto_ts_ns is not None and record.ts_ns > upto_ts_ns) or not scope.holds(record, pod):
             continue
-        if is_of_pod and record.kind in STAGE_KINDS:
+        if record.kind in STAGE_KINDS:
             stages.take(record)
-        if is_of_pod and tells_of(target, record, uids):
+        if tells_of(target, record, uids):
             about.append(record)
         if record.role == "decision" and concerns(target, record, uids):
             decisions.append(record)
-    if not is_of_pod:
-        others = {record.seq for record in decisions if is_about_others(target, record)}
-        return [r for r in decisions if r.seq not in others], decisions, Scope(), []
-    pod = target.parts[:2]
-    scope = scope_of(target, about, decisions)
-    about = [record for record in about if scope.holds(record, pod)]
-    decisions = [record for record in decisions if scope.holds(record, pod)]
     seqs = {record.seq for record in about}
     stages.wait_until(history.latest_ns(STAGE_KINDS, upto_ts_ns))
     silent_ns = (history.latest_ns(BODY_TYPES, upto_ts_ns) or 0) - SILENT_MIN * 60 * NS_PER_S
@@ -267,33 +266,25 @@ def _scoped(
     return sorted(about, key=in_time), decisions, scope, episodes
 
 
-def _read_of(history: History, target: Target, uids: frozenset[str]) -> Iterator[Record]:
-    """Records in the order of replay, among them all that name the target."""
-    if target.kind not in {"pod", "container"}:
-        return history.read(None)
-    pod = target.parts[:2]
-    return history.naming({pod[-1], "/".join(pod), *uids})
-
-
-def _uids(history: History, target: Target) -> frozenset[str]:
-    """UIDs of the target's pod, which some records have in place of its name."""
-    if target.kind not in {"pod", "container"}:
-        return frozenset()
-    pod = target.parts[:2]
-    found = {target.pod_uid} if target.pod_uid else set()
-    for record in history.naming({pod[-1], "/".join(pod)}, _TELLS_UID):
-        body: Any = record.body
-        if (body.namespace, body.pod) == pod and body.pod_uid:
-            found.add(body.pod_uid)
-    return frozenset(found)
+def _seqs(history: History, target: Target, scope: Scope) -> list[int]:
+    """Of the records that name a pod those that may be about it, in the order of replay."""
+    pod, stretches = target.parts[:2], history.derive(SUBJECT_INDEX)
+    names = {f"{None}/{pod[-1]}", "/".join(pod)}
+    named = set(scope.had_name(seqs_naming(names, stretches)))
+    uids = {scope.pod_uid} if scope.pod_uid else set(scope.lives)
+    named |= set(seqs_naming(uids, stretches))
+    return [seq for seq in seqs_naming({*names, *uids}, stretches) if seq in named]
 
 
 def _mentioning(history: History, target: Target, upto_ts_ns: int | None) -> list[Record]:
     """Records that name the target among others, in the order of time."""
-    uids = _uids(history, target)
-    found = _read_of(history, target, uids)
-    found = (r for r in found if upto_ts_ns is None or r.ts_ns <= upto_ts_ns)
-    return sorted((r for r in found if mentions(target, r, uids)), key=in_time)
+    found, uids = history.read(None), frozenset[str]()
+    if target.kind in {"pod", "container"}:
+        scope = Scope(None, history.lives(target.parts[:2], upto_ts_ns))
+        uids = frozenset({*scope.lives, *filter(None, (target.pod_uid,))})
+        found = history.picked(_seqs(history, target, scope))
+    there = (r for r in found if upto_ts_ns is None or r.ts_ns <= upto_ts_ns)
+    return sorted((r for r in there if mentions(target, r, uids)), key=in_time)
 
 
 def _rests_on(history: History, finding: Finding) -> list[Record]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
+from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -81,10 +83,13 @@ class Within(NamedTuple):
     container: str | None
 
 
-_ROLES = ("", "victim_", "preemptor_")
+_VICTIM, _PREEMPTOR = "victim_", "preemptor_"
+_ROLES = ("", _VICTIM, _PREEMPTOR)
 _PATHS = ("cgroup", "task_cgroup")
 _LISTS = ("pods", "ranked", "entries", "containers")
 _POD_CGROUP = re.compile(rf"pod({UID})\b")
+_NAMINGS_MAX = 1 << 14
+"""So many ways in which bodies named pods are held: most records name those that others did."""
 
 
 class _Role(NamedTuple):
@@ -103,6 +108,12 @@ class _Shape(NamedTuple):
     paths: tuple[str, ...]
     lists: tuple[str, ...]
     has_assignments: bool
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Those that are a text or None."""
+        names = (name for _, *fields in self.roles for name in fields if name)
+        return tuple(dict.fromkeys((*names, *self.paths)))
 
 
 @cache
@@ -126,14 +137,21 @@ def _shape_of(kind: type[msgspec.Struct]) -> _Shape:
 
 def pods_in(body: Any) -> Iterator[Named]:  # noqa: ANN401 # any body
     """The pods that a body names, a victim before the one that it made room for."""
-    for role, namespace, pod, uid in _shape_of(body.__class__).roles:
+    return _pods(_shape_of(body.__class__), body)
+
+
+def _pods(shape: _Shape, body: Any) -> Iterator[Named]:  # noqa: ANN401 # any body, or its fields
+    for role, namespace, pod, uid in shape.roles:
         if namespace and pod and (its := getattr(body, namespace)) and (name := getattr(body, pod)):
             yield Named(role, (its, name), getattr(body, uid) if uid else None)
 
 
 def uid_of(body: Any) -> str | None:  # noqa: ANN401 # any body
     """UID of the pod that a body is about, or whose cgroup it names; None where it has none."""
-    shape = _shape_of(body.__class__)
+    return _uid(_shape_of(body.__class__), body)
+
+
+def _uid(shape: _Shape, body: Any) -> str | None:  # noqa: ANN401 # any body, or its fields
     for role in shape.roles[:1]:
         if not role.role and role.uid and (uid := getattr(body, role.uid)):
             return str(uid)
@@ -155,25 +173,55 @@ def named_within(body: Any) -> Iterator[Within]:  # noqa: ANN401 # any body
         yield from (Within(None, uid, container) for container in containers)
 
 
-def subjects_of(body: Any) -> set[str]:  # noqa: ANN401 # any body
-    """By what a pod can be found in a body: its name, ``NAMESPACE/NAME``, its UID."""
-    found: set[str | None] = {uid_of(body)}
-    for role in _shape_of(body.__class__).roles:
-        if role.uid:
-            found.add(getattr(body, role.uid))
+class Naming(NamedTuple):
+    """How a body names pods.
+
+    Attributes:
+        subjects: by what one can be found in it: its name, ``NAMESPACE/NAME``, its UID.
+        calls: such a subject, and the UID of the pod that it goes by there.
+        about: UIDs of the pods that it is about; not of one that another made room for.
+    """
+
+    subjects: tuple[str, ...]
+    calls: tuple[tuple[str, str], ...]
+    about: tuple[str, ...]
+
+
+def naming_of(body: Any) -> Naming:  # noqa: ANN401 # any body
+    """How a body names pods."""
+    fields_of, has_lists = _fields_of(body.__class__)
+    naming = _naming(fields_of(body))
+    if not has_lists:
+        return naming
+    within = {s for w in named_within(body) for s in (w.uid, "/".join(w.pod) if w.pod else None)}
+    more = sorted(each for each in within if each)
+    return naming._replace(subjects=tuple(dict.fromkeys((*naming.subjects, *more))))
+
+
+@cache
+def _fields_of(kind: type[msgspec.Struct]) -> tuple[attrgetter[Any], bool]:
+    """What gives the class and the fields of a body that name pods, and whether lists do, too."""
+    shape = _shape_of(kind)
+    has_lists = bool(shape.lists) or shape.has_assignments
+    return attrgetter("__class__", "__class__", *shape.fields), has_lists
+
+
+@lru_cache(_NAMINGS_MAX)
+def _naming(class_and_fields: tuple[Any, ...]) -> Naming:
+    kind, _, *values = class_and_fields
+    shape = _shape_of(kind)
+    body = SimpleNamespace(**dict(zip(shape.fields, values, strict=True)))
+    subjects, calls = [_uid(shape, body)], list[tuple[str, str]]()
+    for role in shape.roles:
+        uid = getattr(body, role.uid) if role.uid else None
+        named = [uid]
         if role.pod and (pod := getattr(body, role.pod)):
             namespace = getattr(body, role.namespace) if role.namespace else None
-            found |= {pod, f"{namespace}/{pod}"}
-    for within in named_within(body):
-        found |= {within.uid, "/".join(within.pod) if within.pod else None}
-    return {each for each in found if each}
-
-
-def uids_in(body: Any) -> Iterator[tuple[str, str]]:  # noqa: ANN401 # any body
-    """What a body calls a pod of which it has the UID, and that UID, which is a name of it, too."""
-    for _, namespace, pod, field in _shape_of(body.__class__).roles:
-        if field and (uid := getattr(body, field)):
-            yield uid, uid
-            if pod and (name := getattr(body, pod)):
-                yield name, uid
-                yield f"{getattr(body, namespace) if namespace else None}/{name}", uid
+            named += [pod, f"{namespace}/{pod}"]
+        subjects += named
+        calls += [(each, uid) for each in named if each and uid]
+    pods = list(_pods(shape, body))
+    has_victim = any(role.role == _VICTIM for role in shape.roles)
+    about = [named.uid for named in pods if not (has_victim and named.role == _PREEMPTOR)]
+    known = dict.fromkeys(filter(None, about if pods else subjects[:1]))
+    return Naming(tuple(dict.fromkeys(filter(None, subjects))), tuple(calls), tuple(known))

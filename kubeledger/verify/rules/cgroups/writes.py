@@ -10,6 +10,7 @@ Source: v1.36.2 pkg/kubelet/cm/qos_container_manager_linux.go Start, pkg/kubelet
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby, pairwise
@@ -38,6 +39,8 @@ from kubeledger.verify.rules.cgroups.pods import differing_resources
 _MOST_SUMS: Final = 4096
 """More sums than this are any sum."""
 _KEPT_MAX: Final = 1024
+_SUMS_KEPT_MAX: Final = 8
+"""From one write to the next mostly the same pods are doubtful."""
 
 Amounts = tuple[int, ...]
 """Millicores of Burstable pods, bytes of Guaranteed and of Burstable pods; or some of these."""
@@ -156,12 +159,25 @@ def _total(amounts: Iterable[Amounts]) -> Amounts:
 
 def _subsets(of: slice, usual: Amounts, sure: Amounts, perhaps: list[Amounts]) -> list[Amounts]:
     """Each sum with some of the doubtful pods, the usual one first; empty where too many."""
-    possible = {sure[of]}
-    for amounts in perhaps:
-        possible |= {tuple(map(add, each, amounts[of])) for each in possible}
-        if len(possible) > _MOST_SUMS:
-            return []
-    return [usual[of], *sorted(possible - {usual[of]})]
+    doubtful = Counter(amounts[of] for amounts in perhaps)
+    possible = _sums(sure[of], tuple(sorted(doubtful.items())))
+    return [usual[of], *sorted(possible - {usual[of]})] if possible else []
+
+
+@lru_cache(maxsize=_SUMS_KEPT_MAX)
+def _sums(sure: Amounts, doubtful: tuple[tuple[Amounts, int], ...]) -> frozenset[Amounts]:
+    """Each sum with some of the doubtful amounts, of which there are so many; none: too many."""
+    possible = {sure}
+    for amounts, count in doubtful:
+        added = possible
+        for _ in range(count):
+            added = {tuple(map(add, each, amounts)) for each in added} - possible
+            possible |= added
+            if len(possible) > _MOST_SUMS:
+                return frozenset()
+            if not added:
+                break
+    return frozenset(possible)
 
 
 PERIOD_NS: Final = 60 * NS_PER_S
