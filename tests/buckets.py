@@ -1,7 +1,5 @@
 """Where objects of tests are stored: an S3 server on loopback, a directory or a bucket."""
 
-from __future__ import annotations
-
 import http.client
 import logging
 import os
@@ -69,12 +67,10 @@ class DyingStore(Store):
         self.writes_left -= 1
 
     def create(self, path: str, content: bytes | Path) -> bool:
-        """Write, or die."""
         self._spend()
         return super().create(path, content)
 
     def replace(self, path: str, content: bytes) -> None:
-        """Write, or die."""
         self._spend()
         super().replace(path, content)
 
@@ -99,7 +95,6 @@ def s3_at_work() -> Iterator[tuple[str, int]]:
 
 
 def new_bucket(server: tuple[str, int], name: str) -> Place:
-    """An empty bucket."""
     connection = http.client.HTTPConnection(*server, timeout=10)
     connection.request("PUT", f"/{name}", headers={"Authorization": _CREDENTIALS})
     assert connection.getresponse().status == 200

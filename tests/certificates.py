@@ -1,7 +1,5 @@
 """Certificates that servers of tests make for themselves."""
 
-from __future__ import annotations
-
 import datetime
 import ipaddress
 import ssl
@@ -22,14 +20,12 @@ class Certificate(NamedTuple):
 
     @property
     def context(self) -> ssl.SSLContext:
-        """Of a server that shows it."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.file, self.key_file)
         return context
 
 
 def make_certificate(directory: Path, host: str = "127.0.0.1") -> Certificate:
-    """A certificate of an hour for an address."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "node-x@1")])
     now = datetime.datetime.now(datetime.UTC)
@@ -49,10 +45,7 @@ def make_certificate(directory: Path, host: str = "127.0.0.1") -> Certificate:
     certificate = Certificate(directory / f"{host}.crt", directory / f"{host}.key")
     certificate.file.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
     certificate.key_file.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
+                          serialization.NoEncryption())
+    )  # fmt: skip
     return certificate

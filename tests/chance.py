@@ -25,7 +25,6 @@ class Chance:
         return low + self._draws.below(high - low + 1)
 
     def one(self, *choices: T) -> T:
-        """One of the choices."""
         return choices[self._draws.below(len(choices))]
 
     def some(self, choices: Sequence[T]) -> list[T]:

@@ -1,7 +1,5 @@
 """Inputs are drawn alike in every run, long runs left out; a worker has a browser and a bucket."""
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Iterator
@@ -115,7 +113,6 @@ def bucket(s3_server: tuple[str, int], tmp_path: Path, monkeypatch: pytest.Monke
 
 @pytest.fixture(params=["local", "s3"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """A directory, and then a bucket."""
     if request.param == "local":
         return Place(str(tmp_path / "place"))
     found = request.getfixturevalue("bucket")

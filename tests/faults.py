@@ -91,7 +91,6 @@ class FaultyDisk:
         self._durable_directories: set[Path] = {self.directory}
 
     def __enter__(self) -> FaultyDisk:
-        """What is there now is durable."""
         for path in sorted(self.directory.rglob("*")):
             if path.is_dir():
                 self._durable_directories.add(path)

@@ -1,7 +1,5 @@
 """What the daily run leaves out of a parametrized test."""
 
-from __future__ import annotations
-
 import pytest
 
 

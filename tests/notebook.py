@@ -3,8 +3,6 @@
 ``python -m tests.notebook docs/analysis.ipynb`` writes them into the notebook.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import json
@@ -18,7 +16,6 @@ Notebook = dict[str, Any]
 
 
 def read_notebook(path: Path) -> Notebook:
-    """The notebook's JSON."""
     notebook: Notebook = json.loads(path.read_text("utf-8"))
     return notebook
 
@@ -53,13 +50,9 @@ def _run(source: str, namespace: dict[str, Any], number: int) -> list[dict[str, 
         if hasattr(result, "_repr_html_") and (page := result._repr_html_()):
             data = {"text/html": _lines(page), **data}
         outputs.append(
-            {
-                "data": data,
-                "execution_count": number,
-                "metadata": {},
-                "output_type": "execute_result",
-            }
-        )
+            {"data": data, "execution_count": number, "metadata": {},
+             "output_type": "execute_result"}
+        )  # fmt: skip
     return outputs
 
 

@@ -1,7 +1,5 @@
 """Random scenarios: what CPU, memory, allocation and DRA managers get to decide."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from kubeledger.kubelet.profile.facts import parse_version

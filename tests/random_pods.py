@@ -1,7 +1,5 @@
 """Random pods of random scenarios: specs, when they come and go, what their containers do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.chance import Chance

@@ -5,8 +5,6 @@ killed and deleted, devices fall ill, disks fill, the kubelet restarts. Every on
 scenario that is refused is a defect here.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -58,20 +56,16 @@ def random_scenario(seed: int) -> dict[str, Any]:
         "config": _config(chance.of("config"), version, node),
         "plugins": plugins,
         "images": images,
-        "pods": random_pods(
-            chance.of("pods"),
-            sidecars=version != "1.20.2",
-            cpus=node["cpus"],
-            resources=[plugin["resource"] for plugin in plugins],
-            images=[image["name"] for image in images if "at" not in image],
-            seconds=seconds,
-        ),
+        "pods": random_pods(chance.of("pods"), sidecars=version != "1.20.2", cpus=node["cpus"],
+                            resources=[plugin["resource"] for plugin in plugins],
+                            images=[image["name"] for image in images if "at" not in image],
+                            seconds=seconds),
         "diskChanges": _disk_changes(chance.of("disks"), node, seconds),
         "kubeletRestarts": _restarts(chance.of("restarts"), seconds),
         "snapshotEvery": chance.one("15s", "15s", "5s", "40s"),
         "everyTick": chance.happens(20),
         "shuffle": chance.happens(30),
-    }
+    }  # fmt: skip
     give_managers(chance, scenario)
     return scenario
 
@@ -95,7 +89,6 @@ def _node(chance: Chance) -> dict[str, Any]:
 
 
 def _config(chance: Chance, version: str, node: dict[str, Any]) -> dict[str, Any]:
-    """A configuration that the version starts with on that node."""
     high = chance.number(40, 95)
     config: dict[str, Any] = {
         "imageGCHighThresholdPercent": high,

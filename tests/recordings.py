@@ -1,7 +1,5 @@
 """The recordings of the repository, unpacked and imported, for tests and benchmarks."""
 
-from __future__ import annotations
-
 import io
 import shutil
 import tarfile

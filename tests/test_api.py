@@ -1,7 +1,5 @@
 """The Python door, as the contract has it."""
 
-from __future__ import annotations
-
 import html
 import subprocess
 import sys
@@ -139,7 +137,6 @@ def test_verification_shows_itself(tmp_path: Path) -> None:
 
 
 def test_a_wrong_decision_is_shown(tmp_path: Path) -> None:
-    """With the reason, in text and in a notebook."""
     mutated = sorted((Path(__file__).parent.parent / "recordings/golden/mutated").glob("*.jsonl"))
     ledger = kubeledger.open(tmp_path / "a")
     ledger.append(read_recording(mutated[0]))
@@ -180,17 +177,9 @@ def test_lines_of_a_log_do_nothing_to_a_terminal() -> None:
     """What it would act upon is written as an escape, also in a name."""
     hostile = "\x1b[2J\u202e<b>"
     report = ImportReport(
-        [
-            NodeReport(
-                "n",
-                "l",
-                None,
-                {},
-                {},
-                findings=[LogFinding(file=None, message=hostile, finding="x")],
-            )
-        ]
-    )
+        [NodeReport("n", "l", None, {}, {},
+                    findings=[LogFinding(file=None, message=hostile, finding="x")])]
+    )  # fmt: skip
     shown = Imported(report, ("n: nothing",))
     assert str(shown).splitlines() == [
         "0 records added",

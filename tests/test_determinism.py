@@ -1,7 +1,5 @@
 """The same files give the same bytes, whatever process, time zone, locale or clock."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

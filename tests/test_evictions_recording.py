@@ -4,8 +4,6 @@
 regular expressions that shares nothing with the package.
 """
 
-from __future__ import annotations
-
 import csv
 import random
 from collections.abc import Iterator
@@ -55,12 +53,10 @@ def judged(records: list[Record], variant: Variant | None = None) -> dict[int, F
 
 @cache
 def real() -> list[Record]:
-    """The recording."""
     return list(recorded(RECORDING))
 
 
 def bodies(kind: type[Any]) -> list[Record]:
-    """Its records of a kind."""
     return [record for record in real() if isinstance(record.body, kind)]
 
 
@@ -166,7 +162,6 @@ def _begun_before(record: Record) -> Record:
     ],
 )
 def test_a_source_that_is_not_there_makes_nothing_impossible(gone: tuple[type[Any], ...]) -> None:
-    """Only less can be told."""
     found = judged([record for record in real() if not isinstance(record.body, gone)])
     assert [f.why for f in found.values() if f.verdict == "impossible"] == []
 

@@ -1,7 +1,5 @@
 """Links of the Markdown files: each leads to a file of the repository, and to a heading of it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

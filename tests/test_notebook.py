@@ -1,7 +1,5 @@
 """The notebook of the docs runs, and says what stands in it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.notebook import outputs_of, read_notebook

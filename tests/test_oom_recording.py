@@ -1,7 +1,5 @@
 """Kills by the kernel on a real node: against its raw logs, and with lies."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path
@@ -98,7 +96,6 @@ def _last() -> tuple[Record, ProcessKilled, OutOfMemory]:
     ],
 )
 def test_a_lie_about_a_kill(lie: dict[str, Any], says: str) -> None:
-    """Is told by the report itself."""
     record, *_ = _last()
     lied = changed(recorded(RECORDING), record.seq, **lie)
     (found,) = [f for f in findings(lied, kind=ProcessKilled.kind) if f.seq == record.seq]
@@ -136,7 +133,6 @@ def test_a_lie_about_another_process() -> None:
 
 
 def test_a_wrong_limit_in_both() -> None:
-    """The pod asked for another one."""
     record, *_ = _last()
     lied = _with_report(limit_bytes=128 << 20)
     lied = changed(lied, record.seq, limit_bytes=128 << 20)
@@ -182,7 +178,6 @@ def test_a_cgroup_that_had_not_used_up_its_limit() -> None:
 
 
 def test_without_the_table() -> None:
-    """Nothing is said of the choice."""
     record, *_ = _last()
     reported = findings(_with_report(tasks=None), kind=ProcessKilled.kind)
     (found,) = [f for f in reported if f.seq == record.seq]

@@ -3,8 +3,6 @@
 The counts are made by regular expressions over the raw files, which share nothing with the package.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from functools import cache
@@ -54,7 +52,6 @@ def raw(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @cache
 def bodies(kind: type[Any]) -> tuple[tuple[Record, Any], ...]:
-    """Records of a kind with their bodies."""
     return tuple((r, r.body) for r in recorded(RECORDING) if isinstance(r.body, kind))
 
 
@@ -89,7 +86,6 @@ def test_refusals(raw: dict[str, str]) -> None:
 
 
 def test_kills(raw: dict[str, str]) -> None:
-    """Each with its grace period."""
     truth = re.findall(rf"{KILLING} gracePeriod=(\d+)", raw["kubelet.log"])
     assert len(truth) == 65
     reported = [(b.container_id, str(b.grace_period_s)) for _, b in bodies(ContainerKilled)]

@@ -1,7 +1,5 @@
 """Both recorded nodes, end to end: every view gives the rows that the raw files give."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -27,29 +25,19 @@ TRUTH = Path(__file__).parent / "data" / "truth"
 COLUMNS: dict[str, tuple[str, ...]] = {
     # An admission that no line names may be dated by any line that shows it: no ts here.
     "admissions": ("namespace", "pod", "pod_uid", "admitted", "reason", "message"),
-    "preemptions": (
-        "ts", "victim_namespace", "victim_pod", "victim_uid",
-        "preemptor_namespace", "preemptor_pod", "preemptor_uid", "evicted",
-    ),
-    "device_allocations": (
-        "ts", "namespace", "pod", "pod_uid", "container", "resource", "device_ids",
-        "numa_nodes", "released_ts",
-    ),
+    "preemptions": ("ts", "victim_namespace", "victim_pod", "victim_uid", "preemptor_namespace",
+                    "preemptor_pod", "preemptor_uid", "evicted"),
+    "device_allocations": ("ts", "namespace", "pod", "pod_uid", "container", "resource",
+                           "device_ids", "numa_nodes", "released_ts"),
     "probe_ticks": ("ts", "namespace", "pod", "pod_uid", "container", "probe_type", "result"),
-    "probe_transitions": (
-        "namespace", "pod", "pod_uid", "container", "container_id", "probe_type",
-        "from_result", "to_result",
-    ),
+    "probe_transitions": ("namespace", "pod", "pod_uid", "container", "container_id", "probe_type",
+                          "from_result", "to_result"),
     "container_restarts": ("namespace", "pod", "pod_uid", "container", "reason"),
-    "image_gc_runs": (
-        "usage_percent", "high_threshold_percent", "low_threshold_percent", "bytes_to_free",
-        "bytes_freed", "images_removed", "outcome", "error",
-    ),
+    "image_gc_runs": ("usage_percent", "high_threshold_percent", "low_threshold_percent",
+                      "bytes_to_free", "bytes_freed", "images_removed", "outcome", "error"),
     "image_gc_deletions": ("ts", "image_id", "size_bytes"),
-    "cgroup_updates": (
-        "cgroup", "qos_class", "pod_uid", "cpu_shares", "cpu_quota_us", "cpu_period_us",
-        "memory_limit_bytes",
-    ),
+    "cgroup_updates": ("cgroup", "qos_class", "pod_uid", "cpu_shares", "cpu_quota_us",
+                       "cpu_period_us", "memory_limit_bytes"),
 }  # fmt: skip
 
 Imported = tuple[Ledger, dict[str, list[dict[str, Any]]]]
@@ -65,7 +53,6 @@ def imported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture(scope="module")
 def queryable(imported: Imported) -> Iterator[Queryable]:
-    """SQL over it."""
     with connect(imported[0].path) as opened:
         yield opened
 
@@ -82,7 +69,6 @@ def comparable(value: object) -> object:
 
 
 def rows(dicts: list[dict[str, Any]], columns: tuple[str, ...]) -> Counter[tuple[object, ...]]:
-    """Rows as a bag, of these columns."""
     return Counter(
         tuple(
             str(value).rstrip("Z")[:26].ljust(26, "0") if name.endswith("ts") and value else value
@@ -95,7 +81,6 @@ def rows(dicts: list[dict[str, Any]], columns: tuple[str, ...]) -> Counter[tuple
 
 @pytest.mark.parametrize("view", COLUMNS)
 def test_view_gives_the_true_rows(view: str, imported: Imported, queryable: Queryable) -> None:
-    """No row is missing, none is too many."""
     _, truth = imported
     columns = COLUMNS[view]
     ours = rows(queryable.sql(f"SELECT * FROM {view}").dicts(), columns)

@@ -1,7 +1,5 @@
 """Amounts in sentences."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.model.units import sizes_text

@@ -1,7 +1,5 @@
 """The shape of the code base: who may import whom, what pure code may not call, sizes."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator
@@ -26,27 +24,16 @@ def _rows(*rows: str) -> Rows:
 
 LAYOUT: dict[str, Rows] = {
     "model": _rows("errors patterns record units", "bodies", "wire"),
-    "kubelet": _rows(
-        "kube profile",
-        "topologymanager",
-        "allocation cgroups cpumanager devicemanager dra eviction imagepull images kuberuntime "
-        "lifecycle memorymanager oom preemption prober",
-        "cases",
-    ),
+    "kubelet": _rows("kube profile", "topologymanager",
+                     "allocation cgroups cpumanager devicemanager dra eviction imagepull images "
+                     "kuberuntime lifecycle memorymanager oom preemption prober", "cases"),
     "ledger": _rows("", "history"),
     "remote": _rows(""),
     "replay": _rows("node episodes", ""),
     "ingest": _rows("sources", "klog", "messages", "correlate", "derive", "planning", ""),
     "verify": _rows(""),
-    "analyze": _rows(
-        "clock histories logged_errors redaction",
-        "sql",
-        "wording",
-        "problems",
-        "completeness diff headlines why",
-        "whatif",
-        "audit",
-    ),
+    "analyze": _rows("clock histories logged_errors redaction", "sql", "wording", "problems",
+                     "completeness diff headlines why", "whatif", "audit"),
     "simulate": _rows("engine", "scenario"),
     "record": _rows("metrics observations", "sources", ""),
     "probe": _rows(""),
@@ -56,7 +43,7 @@ LAYOUT: dict[str, Rows] = {
     "testing": _rows(""),
     "cli": _rows(""),
     "mcp": _rows(""),
-}
+}  # fmt: skip
 """The rooms in the order of the data flow, and the rows of packages inside of each ("" for the
 modules that stand in the room itself, where some stand in packages). A module imports only from
 rooms before its own, from rows before its own in its room, and from its own package."""
@@ -88,7 +75,6 @@ def place_of(module: str) -> tuple[int, int, str] | None:
 
 
 def path_of(module: Path) -> str:
-    """Its path below the package."""
     return str(module.relative_to(PACKAGE))
 
 
@@ -113,7 +99,6 @@ def test_rooms_cover_the_package() -> None:
 
 
 def test_the_architecture_page_has_this_layout() -> None:
-    """In the same order."""
     page = (PACKAGE.parent / "docs" / "internals" / "architecture.md").read_text(encoding="utf-8")
     shown = {
         room: tuple(frozenset(re.findall(r"`(\w+)`", row)) for row in inside.split("→"))

@@ -1,7 +1,5 @@
 """Programs that tests run, of this machine or of the environment that runs them."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys
@@ -18,7 +16,6 @@ _PLACES = (str(Path(sys.executable).parent), "/usr/lib/systemd", "/lib/systemd")
 
 
 def find(name: str) -> str | None:
-    """Where a program is."""
     places = os.pathsep.join((os.environ.get("PATH", os.defpath), *_PLACES))
     return shutil.which(name, path=places)
 

@@ -1,7 +1,5 @@
 """Waiting for what other processes and threads do, however slow the machine is."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -15,7 +13,6 @@ _T = TypeVar("_T")
 
 
 def until(look: Callable[[], _T]) -> _T:
-    """Look until there is something; what it is."""
     end_s = time.monotonic() + PATIENCE_S
     while not (found := look()):
         assert time.monotonic() < end_s, "it does not come"

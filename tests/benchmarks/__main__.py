@@ -3,8 +3,6 @@
 Ratios are what counts; absolute times belong to the machine. Nothing here is a test.
 """
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

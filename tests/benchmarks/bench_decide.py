@@ -4,8 +4,6 @@ Run: python -m tests.benchmarks.bench_decide [DIRECTORY ...]
 A directory holds <version>/<subsystem>.jsonl or .jsonl.zst; without one, the cases of the tests.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import time

@@ -6,8 +6,6 @@ The nodes are those of ``fleet_nodes``. What counts are the ratios: the share of
 that is no node's (starting workers, waiting, storage of the run itself), and what a node costs.
 """
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 import time
@@ -78,7 +76,6 @@ def ask_all(url: str) -> dict[str, tuple[float, int]]:
 
 
 def bench(directory: Path, nodes: int, engines: list[str]) -> None:
-    """Everything, for a number of nodes."""
     began_s = time.monotonic()
     sources = write_fleet(directory / "nodes", nodes)
     print(f"{nodes} nodes made in {time.monotonic() - began_s:.0f} s", flush=True)

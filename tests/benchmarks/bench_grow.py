@@ -10,8 +10,6 @@ each evening; the last that simulated day recorded on DAYS days, of other pods e
 about each evening. Thirty of these take a quarter of an hour.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -48,20 +46,17 @@ _LOOKS, _A_LOOK = 5, 2000
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Processor time."""
     begin = time.process_time()
     work()
     return time.process_time() - begin
 
 
 def of_command(*arguments: str) -> float:
-    """Processor time of a command."""
     work = [*_COMMAND, *arguments]
     return processor_s(lambda: subprocess.run(work, capture_output=True, check=False))
 
 
 def outcomes(ledger: Ledger) -> list[Outcome]:
-    """Of all its nodes."""
     return [outcome for history in histories_of_ledger(ledger) for outcome in history.verify()]
 
 
@@ -206,7 +201,6 @@ def bench_days(days: int, scratch: Path) -> None:
 
 
 def main(days: int = 5, directory: str | None = None) -> None:
-    """All of them."""
     with tempfile.TemporaryDirectory(prefix="kubeledger-bench-") as place:
         scratch = Path(place)
         if directory is None:

@@ -5,8 +5,6 @@
 And what the same lines cost as the log of 32 nodes, and as two copies, against one.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

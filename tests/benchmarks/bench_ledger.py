@@ -7,8 +7,6 @@ Decode: lines into records against bare msgspec decode of the same lines into th
 types. Read: the same from disk, with the CRC or the whole chain proved.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile
@@ -34,28 +32,16 @@ REPEATS = 3
 def drafts(count: int) -> list[Draft]:
     """Facts of three kinds, each with a log line of usual length as evidence."""
     bodies: list[Body] = [
-        ProbeExecuted(
-            namespace="shop",
-            pod="checkout-7c9f",
-            pod_uid="0b6f7c1e-5d0a-4a6c-9d2f-3f6f1f0a9b11",
-            container="app",
-            container_id="4f" * 32,
-            probe_type="liveness",
-            result="success",
-            output="ok",
-            handler="exec",
-        ),
+        ProbeExecuted(namespace="shop", pod="checkout-7c9f",
+                      pod_uid="0b6f7c1e-5d0a-4a6c-9d2f-3f6f1f0a9b11", container="app",
+                      container_id="4f" * 32, probe_type="liveness", result="success", output="ok",
+                      handler="exec"),
         ImageDeleted(image_id="sha256:" + "1d" * 32, size_bytes=24_301_000),
-        DevicesAllocated(
-            namespace="shop",
-            pod="training-0",
-            pod_uid="77b3f1f0-3c5a-4c51-8f9f-1f0e0a9b1c2d",
-            container="gpu",
-            resource="example.com/gpu",
-            device_ids=("gpu-0", "gpu-1"),
-            numa={"0": ("gpu-0", "gpu-1")},
-        ),
-    ]
+        DevicesAllocated(namespace="shop", pod="training-0",
+                         pod_uid="77b3f1f0-3c5a-4c51-8f9f-1f0e0a9b1c2d", container="gpu",
+                         resource="example.com/gpu", device_ids=("gpu-0", "gpu-1"),
+                         numa={"0": ("gpu-0", "gpu-1")}),
+    ]  # fmt: skip
     text = "I1121 02:53:10.500000    1200 file.go:125] " + "the message of a usual line " * 4
     return [
         Draft(
@@ -159,7 +145,6 @@ def bench_decode(ledger: Ledger) -> None:
 
 
 def report(name: str, spent: float, against: str, yardstick: float, count: int) -> None:
-    """One line of the table."""
     print(
         f"{name:<24}{spent / count * 1e6:7.2f} us a record, "
         f"{spent / yardstick:5.2f} x {against} ({yardstick / count * 1e6:.2f} us)"

@@ -3,8 +3,6 @@
 python -m tests.benchmarks.bench_node DIRECTORY...
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

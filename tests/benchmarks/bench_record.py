@@ -7,8 +7,6 @@ What the process takes is read from /proc.
 Run: python -m tests.benchmarks.bench_record [NODE_DIRECTORY [SECONDS]]
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import os
@@ -68,7 +66,6 @@ def busiest(lines: list[Line], seconds: float) -> list[Line]:
 
 
 def stamped(text: bytes, now: datetime) -> bytes:
-    """The line as if it were written now."""
     if text[:1] in b"IWEF" and text[5:6] == b" ":
         return text[:1] + now.strftime("%m%d %H:%M:%S.%f").encode() + text[21:]
     return text
@@ -107,7 +104,6 @@ def usage_of(pid: int) -> Usage:
 
 @contextmanager
 def recorder(directory: Path, standin: Standin, ca: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A recorder of a log and of the stand-in."""
     arguments = [
         *("--ledger", directory / "ledger", "--node", "node-x", "--log", directory / "kubelet.log"),
         *("--kubelet", standin.url, "--ca", ca),

@@ -8,8 +8,6 @@ and the reducers. State at an instant: the middle of a long history (the recordi
 itself again and again), with snapshots and without.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import time
@@ -79,7 +77,6 @@ def bench_state_at(directory: Path, records: list[Record], node: str) -> None:
 
 
 def main() -> None:
-    """Print the ratios."""
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20
     with tempfile.TemporaryDirectory(prefix="kubeledger-bench-") as scratch:
         ledger = Ledger.create(Path(scratch) / "ledger")

@@ -7,8 +7,6 @@ a question to a new connection, the proof of all files included; *next* is the s
 DuckDB is asked the same of the files directly, without views and without any proof.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile
@@ -36,31 +34,21 @@ REPEATS = 3
 
 QUESTIONS = {
     "count": ("SELECT count(*) FROM events", "SELECT count(*) FROM {files}"),
-    "kinds": (
-        "SELECT kind, count(*), max(ts) FROM events GROUP BY kind ORDER BY kind",
-        "SELECT kind, count(*), max(ts) FROM {files} GROUP BY kind ORDER BY kind",
-    ),
-    "pod": (
-        "SELECT seq, kind, body FROM events WHERE pod = 'too-big'",
-        "SELECT seq, kind, body FROM {files} WHERE pod = 'too-big'",
-    ),
-    "an hour": (
-        "SELECT namespace, pod, count(*) FROM events WHERE ts BETWEEN $at AND $at::TIMESTAMP"
-        " + INTERVAL 1 HOUR GROUP BY ALL",
-        "SELECT namespace, pod, count(*) FROM {files} WHERE ts BETWEEN $at AND $at::TIMESTAMP"
-        " + INTERVAL 1 HOUR GROUP BY ALL",
-    ),
-    "probes": (
-        "SELECT pod, result, count(*) FROM probe_ticks GROUP BY ALL",
-        "SELECT body ->> 'pod' AS p, body ->> 'result' AS r, count(*) FROM {files}"
-        " WHERE kind = 'prober.ProbeExecuted' GROUP BY ALL",
-    ),
-    "rejections": (
-        "SELECT reason, count(*) FROM admissions WHERE NOT admitted GROUP BY reason",
-        "SELECT body ->> 'reason' AS r, count(*) FROM {files}"
-        " WHERE kind = 'lifecycle.PodRejected' GROUP BY r",
-    ),
-}
+    "kinds": ("SELECT kind, count(*), max(ts) FROM events GROUP BY kind ORDER BY kind",
+              "SELECT kind, count(*), max(ts) FROM {files} GROUP BY kind ORDER BY kind"),
+    "pod": ("SELECT seq, kind, body FROM events WHERE pod = 'too-big'",
+            "SELECT seq, kind, body FROM {files} WHERE pod = 'too-big'"),
+    "an hour": ("SELECT namespace, pod, count(*) FROM events WHERE ts BETWEEN $at AND "
+                "$at::TIMESTAMP + INTERVAL 1 HOUR GROUP BY ALL",
+                "SELECT namespace, pod, count(*) FROM {files} WHERE ts BETWEEN $at AND "
+                "$at::TIMESTAMP + INTERVAL 1 HOUR GROUP BY ALL"),
+    "probes": ("SELECT pod, result, count(*) FROM probe_ticks GROUP BY ALL",
+               "SELECT body ->> 'pod' AS p, body ->> 'result' AS r, count(*) FROM {files} WHERE "
+               "kind = 'prober.ProbeExecuted' GROUP BY ALL"),
+    "rejections": ("SELECT reason, count(*) FROM admissions WHERE NOT admitted GROUP BY reason",
+                   "SELECT body ->> 'reason' AS r, count(*) FROM {files} WHERE kind = "
+                   "'lifecycle.PodRejected' GROUP BY r"),
+}  # fmt: skip
 """name -> the question to the views, and the same to the files."""
 
 

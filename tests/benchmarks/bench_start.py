@@ -1,7 +1,5 @@
 """What commands take before they do anything: against ``import click`` in a fresh interpreter."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

@@ -9,8 +9,6 @@ memory. The goal is 20,000 decisions a second. A third is a simulated node, read
 as a user does it: a day of it, 280,000 records, is to take 3 s of the processor.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile
@@ -157,7 +155,6 @@ def memory(name: str, rounds: int) -> None:
 
 
 def main(rounds: int = 10) -> None:
-    """Both recordings."""
     bench_flapping()
     bench_simulated()
     for name in ("node-a", "node-b"):

@@ -1,7 +1,5 @@
 """What work costs: processor time, which other programs on the machine hardly change."""
 
-from __future__ import annotations
-
 import resource
 import subprocess
 from collections.abc import Callable, Sequence

@@ -4,8 +4,6 @@ Its pods and containers are others each day, by their IDs; pods keep their names
 stateful set do. So nothing is recorded that no node does, such as a container that starts twice.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

@@ -9,8 +9,6 @@ A long run works in a process of its own. This one watches it: an input that nev
 that grows, a process that dies are failures, too.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Targets: logs, documents, bundles and archives on their way into a ledger."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json
@@ -169,7 +167,6 @@ def _bundles() -> Sequence[bytes]:
 
 @cache
 def stored_ledger() -> dict[str, bytes]:
-    """The files of a ledger with one import in it."""
     with scratch() as root:
         log = Path(root) / "kubelet.log"
         log.write_bytes(_LOG)

@@ -1,7 +1,5 @@
 """Targets: ledgers, recordings and their parts, as someone else may have made them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -93,7 +91,6 @@ def _mutated_lines(random: Random, data: bytes, others: Sequence[bytes]) -> byte
 
 
 def _numbered(lines: list[bytes]) -> list[bytes]:
-    """The lines with numbers that follow each other."""
     pattern = re.compile(rb'"seq":-?\d+')
     return [
         pattern.sub(b'"seq":%d' % number, line, count=1) for number, line in enumerate(lines, 1)

@@ -4,8 +4,6 @@ An input is worth keeping when it reaches new lines, and worth naming when it do
 lineage is its name and its recipe: nothing has to be stored to have it again.
 """
 
-from __future__ import annotations
-
 from random import Random
 
 from tests.fuzz.target import Target
@@ -30,7 +28,6 @@ def grown(target: Target, data: bytes | None, number: int) -> bytes:
 
 
 def input_of(target: Target, lineage: Lineage) -> bytes:
-    """The input of a lineage."""
     data: bytes | None = None
     for number in lineage:
         data = grown(target, data, number)

@@ -4,8 +4,6 @@ A function all of whose lines were reached is traced no more, so tracing gets ch
 run goes on.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The loop: draw a target, grow an input, read it, keep it when it reaches new lines."""
 
-from __future__ import annotations
-
 import resource
 import signal
 import time
@@ -49,7 +47,6 @@ class Failure(msgspec.Struct):
 
     @property
     def again(self) -> str:
-        """The command that shows it again."""
         return f"python -m tests.fuzz {self.target} {'.'.join(map(str, self.lineage))}"
 
 

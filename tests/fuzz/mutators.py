@@ -4,8 +4,6 @@ Every change takes its choices from a ``Random``. The fuzzer gives one made of a
 the number is the input; hypothesis gives its own, so that it can shrink what it found.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -135,15 +133,11 @@ def _number(random: Random, data: bytes, _: Sequence[bytes]) -> bytes:
     at = random.choice(numbers)
     length = min(len(at[0]), 400)
     new = random.choice(
-        (
-            str(random.randrange(10**length)).zfill(length),
-            str(int(at[0][:18]) + random.choice((-1, 1))),
-            str(random.choice((0, 2**31, 2**63, 2**64, 10**30))),
-            "-" + at[0].decode(),
-            "9" * length,
-            "0" * length,
-        )
-    )
+        (str(random.randrange(10**length)).zfill(length),
+         str(int(at[0][:18]) + random.choice((-1, 1))),
+         str(random.choice((0, 2**31, 2**63, 2**64, 10**30))), "-" + at[0].decode(), "9" * length,
+         "0" * length)
+    )  # fmt: skip
     return data[: at.start()] + new.encode() + data[at.end() :]
 
 
@@ -256,7 +250,6 @@ def mutate_alike(random: Random, value: Any) -> Any:  # noqa: ANN401 - any JSON 
 
 
 def _changed(random: Random, value: Any, others: Sequence[bytes]) -> Any:  # noqa: ANN401 - any JSON value
-    """Walk to a random place, and change what is there."""
     if isinstance(value, dict) and value and random.randrange(8):
         key = random.choice(list(value))
         match random.randrange(14):

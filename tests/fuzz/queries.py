@@ -1,7 +1,5 @@
 """Target: SQL, put together from what does harm elsewhere."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """Inputs to begin with: pieces of the recordings and of the tests' data, each small."""
 
-from __future__ import annotations
-
 import io
 import json
 import re
@@ -140,6 +138,5 @@ def cases(subsystem: str) -> tuple[bytes, ...]:
 
 @cache
 def recordings() -> tuple[bytes, ...]:
-    """The smaller golden recordings."""
     files = sorted((RECORDINGS / "golden").glob("*.ledger.jsonl"))
     return tuple(data for file in files if len(data := file.read_bytes()) < _DOCUMENT_MAX)

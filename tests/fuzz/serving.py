@@ -1,7 +1,5 @@
 """Targets: requests to the server of the page, and SQL in its box, over a socket as a browser's."""
 
-from __future__ import annotations
-
 import atexit
 import json
 import socket

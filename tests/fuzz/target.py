@@ -1,7 +1,5 @@
 """What a target of the fuzzer is, and what every input must leave as it was."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Callable, Sequence
@@ -63,7 +61,6 @@ def holds(condition: bool, what: str) -> None:
 
 
 def account_holds(account: Account) -> None:
-    """Every line is somewhere."""
     total = account.understood + account.noise + account.not_understood
     what = (
         f"{account.lines} lines, but {account.understood} understood, {account.noise} noise and "

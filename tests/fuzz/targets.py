@@ -1,7 +1,5 @@
 """All targets, by name."""
 
-from __future__ import annotations
-
 from tests.fuzz import importing, ledgers, queries, serving, texts
 from tests.fuzz.target import Target
 

@@ -1,7 +1,5 @@
 """A short run of every target, always the same; and inputs that once did harm."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest
@@ -91,12 +89,10 @@ def test_changes_that_hypothesis_draws(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "data"), FOUND)
 def test_inputs_that_once_did_harm(name: str, data: bytes) -> None:
-    """They are read or refused."""
     assert TARGETS[name].attempt(data) in {"read", "refused"}
 
 
 def test_a_lineage_is_its_input() -> None:
-    """The name is enough to have the input again."""
     target = TARGETS["pods"]
     assert input_of(target, (7, 8)) == grown(target, input_of(target, (7,)), 8)
     assert input_of(target, (7, 8)) == input_of(target, (7, 8))

@@ -1,7 +1,5 @@
 """Targets: scenarios, traces, cases, the words of a command line, SQL, and tables of output."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

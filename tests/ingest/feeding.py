@@ -1,7 +1,5 @@
 """Feed an assembler with klog text lines and items, as the pipeline would."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -121,12 +119,10 @@ def _take(facts: list[Fact], found: Iterable[Fact] | None) -> None:
 
 
 def bodies(facts: Iterable[Fact], kind: type[_Body]) -> list[_Body]:
-    """The bodies of one kind."""
     return [fact.body for fact in facts if isinstance(fact.body, kind)]
 
 
 def of_kind(facts: Iterable[Fact], kind: type[Body]) -> list[Fact]:
-    """The facts of one kind."""
     return [fact for fact in facts if isinstance(fact.body, kind)]
 
 

@@ -3,8 +3,6 @@
 As a command it prints what each file says: ``python tests/ingest/independent_conditions.py FILE``.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterable

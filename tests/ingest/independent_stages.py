@@ -5,8 +5,6 @@ let be, a stage is told by the first of a few words. What the import makes of th
 agree with it.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable

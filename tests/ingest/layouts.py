@@ -4,8 +4,6 @@ A layout is a function from a directory and some nodes' slices to what a plain i
 node's files would be given: its log as the kubelet wrote it, and the documents as they are.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import re
@@ -54,7 +52,6 @@ class Written(NamedTuple):
 
 @cache
 def slices() -> dict[str, Slice]:
-    """The slices by node."""
     with TemporaryDirectory() as directory:
         return {node: _cut(node, Path(directory)) for node in _CUTS}
 
@@ -97,7 +94,6 @@ def iso_precise(node: str, program: str, at: re.Match[str], line: str) -> str:
 
 
 def snap(node: str, program: str, at: re.Match[str], line: str) -> str:
-    """``snap logs``."""
     return f"2026-{at[1]}-{at[2]}T{at[3][:8]}Z {program}[{at[4]}]: {line}"
 
 
@@ -127,7 +123,6 @@ def journal(slice_: Slice, wrap: Wrap, program: str = "kubelet") -> Iterator[tup
 
 
 def plain(entries: Iterable[tuple[str, ...]]) -> str:
-    """A log of these entries."""
     return "".join(f"{line}\n" for entry in entries for line in entry)
 
 
@@ -172,13 +167,11 @@ def as_json(value: object) -> bytes:
 def as_list(
     kind: str, items: Sequence[dict[str, Any]], form: Callable[[object], bytes] = as_json
 ) -> bytes:
-    """A list of the API server's."""
     metadata = {"resourceVersion": "4711"}
     return form({"kind": kind, "apiVersion": "v1", "metadata": metadata, "items": items})
 
 
 def of_namespaces(items: Iterable[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Objects by namespace."""
     spaces: dict[str, list[dict[str, Any]]] = {}
     for item in items:
         spaces.setdefault(item["metadata"].get("namespace", "default"), []).append(item)
@@ -267,7 +260,6 @@ def node_log_query(root: Path, nodes: Sequence[Slice]) -> Written:
 
 
 def kind_export(root: Path, nodes: Sequence[Slice]) -> Written:
-    """``kind export logs``."""
     write(root / "kind-version.txt", "kind v0.23.0 go1.21.10 linux/amd64\n")
     write(root / "docker-info.txt", "Client:\n Version:    26.1.3\n")
     for each in nodes:

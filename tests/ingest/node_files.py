@@ -1,7 +1,5 @@
 """A small node: log and snapshots made for tests, in the forms of a real one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -42,23 +40,15 @@ def log_text(node: str = "node-x", seconds: int = 20, pid: int = 8337, first: in
 
 
 def pod(name: str = "web", node: str = "node-x") -> dict[str, Any]:
-    """A pod as the kubelet lists it."""
     return {
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "uid": _UID,
-            "creationTimestamp": "2026-11-21T03:00:00Z",
-            "annotations": {"kubernetes.io/config.source": "api"},
-        },
+        "metadata": {"name": name, "namespace": "default", "uid": _UID,
+                     "creationTimestamp": "2026-11-21T03:00:00Z",
+                     "annotations": {"kubernetes.io/config.source": "api"}},
         "spec": {"nodeName": node, "containers": [{"name": "app", "image": "app:1"}]},
-        "status": {
-            "phase": "Running",
-            "containerStatuses": [
-                {"name": "app", "containerID": "containerd://abc", "restartCount": 0}
-            ],
-        },
-    }
+        "status": {"phase": "Running",
+                   "containerStatuses": [{"name": "app", "containerID": "containerd://abc",
+                                          "restartCount": 0}]},
+    }  # fmt: skip
 
 
 def write_node(root: Path, node: str = "node-x") -> Path:

@@ -1,7 +1,5 @@
 """Pieces of kubelet logs, in all forms, and items: fed to one assembler by the real reader."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 
@@ -16,7 +14,6 @@ YEAR = 2026
 
 
 def feed_log(assembler: Assembler, text: str) -> list[Fact]:
-    """Facts that the assembler makes of a log."""
     reader = KlogReader(Account("kubelet.log"), router([assembler]), Clock(YEAR))
     facts: list[Fact] = []
     for output in reader.read(iter([text.encode()])):

@@ -3,11 +3,9 @@
 They need one another, so they are tried together.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 
@@ -23,11 +21,9 @@ from kubeledger.ingest.messages.catalogue import router
 from kubeledger.ingest.planning.plan import KubeletVersion
 from kubeledger.ingest.sources.items import ApiEvent, Fact, LogLine, PodList, PodsState
 from kubeledger.model.record import Body, Evidence
-from kubeledger.model.units import parse_ts
-from tests.ingest.feeding import hear, log_line
+from tests.ingest.feeding import at, hear, log_line
 
 _HEADER = re.compile(r"[IWEF]\d{4} ")
-_Body = TypeVar("_Body", bound=Body)
 
 
 def klog(clock: str, file: str, message: str) -> str:
@@ -35,13 +31,7 @@ def klog(clock: str, file: str, message: str) -> str:
     return f"I1121 {clock}  4242 {file}:1] {message}"
 
 
-def at(clock: str) -> int:
-    """That day's clock in nanoseconds."""
-    return parse_ts(f"2026-11-21T{clock}Z")
-
-
 def world(version: str | None = None) -> BundleContext:
-    """A bundle of which nothing but the version is known."""
     return BundleContext(node="n", kubelet_version=version)
 
 
@@ -81,7 +71,6 @@ def pod_list(
     listed_by: Literal["kubelet", "api", "manifest"] = "kubelet",
     complete: bool = True,
 ) -> PodList:
-    """A list of pods read at that time."""
     return PodList(
         ts_ns=at(clock),
         listed_by=listed_by,
@@ -164,17 +153,6 @@ def _number(facts: list[Fact], found: Iterable[Fact] | None) -> None:
         facts.append(fact)
 
 
-def of(facts: Iterable[Fact], kind: type[_Body]) -> list[_Body]:
-    """Bodies of one kind."""
-    return [fact.body for fact in facts if isinstance(fact.body, kind)]
-
-
-def facts_of(facts: Iterable[Fact], kind: type[Body]) -> list[Fact]:
-    """Facts of one kind."""
-    return [fact for fact in facts if isinstance(fact.body, kind)]
-
-
 def values(body: Body, *fields: str) -> tuple[Any, ...]:
-    """Some fields of a body."""
     plain = msgspec.structs.asdict(body)
     return tuple(plain[field] for field in fields)

@@ -18,8 +18,6 @@ A title, and below it, indented, what files show (``~``), the log, and the recor
   JSON`` is what lists show of another pod; ``version``; ``id ID NAME`` names a container.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -34,9 +32,9 @@ from kubeledger.ingest.sources.items import ApiEvent, Fact, PodsState
 from kubeledger.ingest.sources.shapes import ApiReason
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S
-from tests.ingest.feeding import feed, log_line
-from tests.ingest.pod_world import Shown, at, ingest_lines, klog, know_pod, pod_list, world
-from tests.kubelet.allocation.test_checkpoint import packed as pods_file
+from tests.ingest.feeding import at, feed, log_line
+from tests.ingest.pod_world import Shown, ingest_lines, klog, know_pod, pod_list, world
+from tests.kubelet.allocation.test_allocation import packed as pods_file
 
 A, B = "aaaaaaaa-0000-4000-8000-00000000000a", "bbbbbbbb-0000-4000-8000-00000000000b"
 UIDS = {"a": A, "b": B}
@@ -125,7 +123,6 @@ def played_out(
 
     @pytest.mark.parametrize("scene", scenes, ids=titles)
     def test(scene: str) -> None:
-        """What its title says."""
         rows = [row.lstrip() for row in scene.splitlines()[1:]]
         files = [row.removeprefix("~ ") for row in rows if row.startswith("~ ")]
         log = [row for row in rows if row and row[:2] not in ("~ ", "= ")]
@@ -136,13 +133,11 @@ def played_out(
 
 
 def facts_of_scene(log: Iterable[str], kind: type, words: Mapping[str, str]) -> list[Fact]:
-    """The facts of one kind, of a log alone."""
     facts = _played([], list(log), {**WORDS, **words})
     return [fact for fact in facts if isinstance(fact.body, kind)]
 
 
 def _context(files: Iterable[str]) -> BundleContext:
-    """What files show."""
     known: dict[str, dict[str, Any]] = {}
     context = world()
     for row in files:
@@ -198,7 +193,6 @@ def events_of(rows: Iterable[str], words: Mapping[str, str]) -> Iterator[tuple[s
 
 
 def line_of(time: str, word: str, text: str, words: Mapping[str, str]) -> str:
-    """The line of an event."""
     line = f"{word} {text}" if word.endswith(".go") else _line(words[word], text)
     return klog(time, *_named(line).split(" ", 1))
 

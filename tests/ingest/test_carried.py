@@ -1,7 +1,5 @@
 """An import of one more log goes on where the last one ended, and tells what all together tell."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil
@@ -200,7 +198,6 @@ def test_what_does_not_fit_is_thrown_away(
     pair: tuple[Growing, Growing],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Then all is read again."""
     first, second, third = days(logs["node-b"], 3)
     take(pair, [first, second], named(2))
     for path in pair[0].carried.iterdir():
@@ -295,7 +292,6 @@ def test_more_than_is_kept(
 def test_of_many_imports_the_last_are_kept(
     logs: dict[str, list[bytes]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A ledger does not fill with what was handed on."""
     monkeypatch.setattr("kubeledger.ingest.carried.KEPT_MAX", 2)
     growing = Growing(tmp_path)
     for piece, name in zip(days(logs["node-b"][:8000], 5), named(5), strict=True):

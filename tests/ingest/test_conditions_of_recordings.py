@@ -1,7 +1,5 @@
 """Changes of Ready in the recorded nodes' logs: those that regular expressions find."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,6 @@ from tests.verify.histories import recorded
 
 @pytest.mark.parametrize("recording", ["node-a", "node-b", "node-e-evictions"])
 def test_every_change_is_recorded_once(recording: str, tmp_path: Path) -> None:
-    """Each at the very line, none besides."""
     log = extract(recording, tmp_path) / "kubelet.log"
     changes = ready_changes(log.read_text(encoding="utf-8", errors="replace").splitlines())
     told = [

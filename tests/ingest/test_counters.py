@@ -1,7 +1,5 @@
 """Metrics that count more decisions than the files show."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -31,7 +29,6 @@ def findings(tmp_path: Path, counted: int, *, log: str, at: str = snapshot_time(
 
 
 def test_more_is_a_finding(tmp_path: Path) -> None:
-    """Lines were lost, or not written."""
     (message,) = findings(tmp_path, 30, log=log_text())
     assert message == (
         "kubelet_image_garbage_collected_total counts 30 removals of images since the kubelet "

@@ -1,7 +1,5 @@
 """Lines that a terminal or a pager cut: what they still show is told."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -49,19 +47,15 @@ def told(directory: Path, line: str) -> list[Body]:
         (f'{START}CrashLoopBackOff: {BACK_OFF}" pod="sho', ("shop", "web", UID), "run", "Crash"),
         (f"{START}CrashLoopBackOff: {BACK_OFF[:-10]}", (None, None, None), "", ""),
         (rf"{START}ErrImagePull: \"rpc error: code = Not", (None, None, None), "", ""),
-        (
-            rf'{START}ErrImagePull: \"gone\"" pod="shop/web" podUID="ca',
-            ("shop", "web", None),
-            "image",
-            "Err",
-        ),
+        (rf'{START}ErrImagePull: \"gone\"" pod="shop/web" podUID="ca', ("shop", "web", None),
+         "image", "Err"),
         (f"{REFUSED}web-1_sho", (None, "web-1", None), "admission", "Predicate failed"),
         (f'{OLD_SYNC}ErrImagePull: "rpc error: code = Unk', ("shop", "web", UID), "image", "Err"),
         (OLD_MOUNT, (None, "web", UID), "volumes", "FailedMount"),
         (f"{REFUSED}web-1", (None, None, None), "", ""),
         (f"{REFUSED}shop/web-1", (None, None, None), "", ""),
     ],
-)
+)  # fmt: skip
 def test_what_names_its_pod_is_told(
     tmp_path: Path, line: str, pod: tuple[str | None, ...], stage: str, reason: str
 ) -> None:
@@ -79,20 +73,13 @@ def test_what_names_its_pod_is_told(
 @pytest.mark.parametrize(
     ("line", "trouble", "message"),
     [
-        (
-            'kubelet_node_status.go:92] "Unable to register node with API server" '
-            r'err="nodes is forbidden: User \"system:anonymous\" cannot create r',
-            "registration_failed",
-            'nodes is forbidden: User "system:anonymous" cannot create r…',
-        ),
-        (
-            'kubelet.go:2349] "Container runtime network not ready" '
-            'networkReady="NetworkReady=false reason:NetworkPluginNotReady message:no >',
-            "network_not_ready",
-            "no…",
-        ),
+        ('kubelet_node_status.go:92] "Unable to register node with API server" '
+         r'err="nodes is forbidden: User \"system:anonymous\" cannot create r',
+         "registration_failed", 'nodes is forbidden: User "system:anonymous" cannot create r…'),
+        ('kubelet.go:2349] "Container runtime network not ready" networkReady="NetworkReady=false '
+         'reason:NetworkPluginNotReady message:no >', "network_not_ready", "no…"),
     ],
-)
+)  # fmt: skip
 def test_a_trouble_of_the_node_is_told_as_far_as_it_goes(
     tmp_path: Path, line: str, trouble: str, message: str
 ) -> None:

@@ -1,7 +1,5 @@
 """Every line of severity W, E and F is told by its shape, whoever else asks for it."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path
@@ -29,7 +27,6 @@ START = 'I1121 03:00:00.000001    8337 flags.go:64] FLAG: --hostname-override="n
 
 
 def line(second: int, text: str, severity: str = "E", pid: int = 8337) -> str:
-    """A line of a log."""
     minute, second = divmod(int(second), 60)
     clock = f"{3 + minute // 60:02d}:{minute % 60:02d}:{second:02d}.123456"
     return f"{severity}1121 {clock} {pid:7d} {text}"
@@ -55,7 +52,6 @@ class Imported:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Shape -> lines."""
         counts: Counter[str] = Counter()
         for body in self.logged:
             counts[body.shape] += body.count
@@ -172,7 +168,6 @@ def test_what_systemd_says_continues_no_entry(tmp_path: Path) -> None:
 
 
 def test_the_json_form(tmp_path: Path) -> None:
-    """What has no verbosity is an error."""
     path = tmp_path / "kubelet.log"
     entries = [
         f'{{"ts":179522952{n}000.5,"caller":"reconciler/x.go:9","msg":"It went wrong in some way",'
@@ -197,7 +192,6 @@ def test_what_goes_on_is_recorded_once_an_hour(tmp_path: Path) -> None:
 
 
 def test_more_shapes_are_counted_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory stays flat."""
     monkeypatch.setattr(error_lines, "_SHAPES_MAX", 2)
     words = ("one", "two", "three", "four", "one")
     found = Imported(tmp_path, *(line(n, f"a.go:1] {word}") for n, word in enumerate(words)))

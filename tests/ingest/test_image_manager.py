@@ -1,7 +1,5 @@
 """Files of ``image_manager/``, imported from a node's directory."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -23,16 +21,12 @@ PULLED = {
     "apiVersion": f"{GROUP}/v1beta1",
     "lastUpdatedTime": "2026-11-21T02:00:00Z",
     "imageRef": "sha256:1",
-    "credentialMapping": {
-        "x/y": {
-            "kubernetesSecrets": [
-                {"uid": "u", "namespace": "shop", "name": "s", "credentialHash": "secret"}
-            ],
-            "kubernetesServiceAccounts": [{"uid": "u", "namespace": "shop", "name": "a"}],
-        },
-        "docker.io/library/busybox": {"nodePodsAccessible": True},
-    },
-}
+    "credentialMapping": {"x/y": {"kubernetesSecrets": [{"uid": "u", "namespace": "shop",
+                                                         "name": "s", "credentialHash": "secret"}],
+                                  "kubernetesServiceAccounts": [{"uid": "u", "namespace": "shop",
+                                                                 "name": "a"}]},
+                          "docker.io/library/busybox": {"nodePodsAccessible": True}},
+}  # fmt: skip
 READ = PullRecordRead(
     api_version=f"{GROUP}/v1beta1",
     image_ref="sha256:1",
@@ -83,7 +77,6 @@ def test_records_and_intents_of_each_version_when_they_have_changed(tmp_path: Pa
     ],
 )
 def test_what_is_no_record_is_named(tmp_path: Path, text: str, finding: str, says: str) -> None:
-    """The file, and what is wrong with it."""
     name = f"{snapshot_time(5)}/image_manager/pulled/sha256-1"
     records = imported(tmp_path, {name: text})
     assert not any(isinstance(record.body, PullRecordRead) for record in records)

@@ -1,7 +1,5 @@
 """A bundle that comes in pieces, in any order, tells the same as the whole, and nothing twice."""
 
-from __future__ import annotations
-
 import os
 import random
 from collections import Counter
@@ -48,7 +46,6 @@ def wholes(nodes: dict[str, Piece], tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def imported(node: str, pieces: list[Piece], directory: Path) -> Ledger:
-    """A ledger into which the pieces were imported one after the other."""
     ledger = Ledger.create(directory / "ledger")
     for number, piece in enumerate(pieces):
         root = directory / str(number) / node
@@ -70,7 +67,6 @@ def reported(ledger: Ledger) -> list[tuple[int, str, object]]:
 
 
 def replayed(ledger: Ledger) -> Iterator[Record]:
-    """Records in the order of replay."""
     (history,) = histories_of_ledger(ledger)
     return history.read(None)
 
@@ -87,7 +83,6 @@ def verdicts(ledger: Ledger) -> Counter[tuple[object, ...]]:
 
 
 def lines_of(log: bytes, begin: float, end: float) -> bytes:
-    """Lines of a log from one share of it to another."""
     lines = log.splitlines(keepends=True)
     return b"".join(lines[int(len(lines) * begin) : int(len(lines) * end)])
 
@@ -190,7 +185,6 @@ def test_damaged_copies_are_not_read_again(nodes: dict[str, Piece], tmp_path: Pa
 
 
 def test_sources_of_a_dropped_time_are_forgotten(nodes: dict[str, Piece], tmp_path: Path) -> None:
-    """A copy of what was dropped would be no drop."""
     ledger = imported("node-b", [{LOG: nodes["node-b"][LOG]}], tmp_path)
     store = KeptSources(ledger.path, "node-b")
     digests = [run.digest for run in ledger.info("node-b").runs if run.digest]

@@ -4,8 +4,6 @@ Nothing here is shared with the importer: regular expressions over the log's lin
 pod lists.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter, defaultdict

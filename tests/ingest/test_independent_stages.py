@@ -1,7 +1,5 @@
 """What an import tells of stages agrees with a second reading of the same text."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -20,33 +18,24 @@ from tests.ingest.independent_stages import SyncErrors, sync_errors
 OWN = ("kubelet/liveness-1.20.2.log", "kubelet/startup-1.36.2.log")
 
 ERRORS = {
-    "image": (
-        r'failed to "StartContainer" for "{c}" with ErrImagePull: "no image \"{c}:{n}\""',
-        r'failed to "StartContainer" for "{c}" with ImagePullBackOff: "Back-off pulling image '
-        r'\"{c}:1\""',
-        r'failed to "StartContainer" for "{c}" with ErrImageNeverPull: "no image \"{c}\""',
-    ),
-    "create": (
-        r'failed to "StartContainer" for "{c}" with CreateContainerConfigError: "secret \"x\" not '
-        r'found"',
-        r'failed to "StartContainer" for "{c}" with CreateContainerError: "name is in use by {n}"',
-    ),
+    "image": (r'failed to "StartContainer" for "{c}" with ErrImagePull: "no image \"{c}:{n}\""',
+              r'failed to "StartContainer" for "{c}" with ImagePullBackOff: "Back-off pulling '
+              r'image \"{c}:1\""',
+              r'failed to "StartContainer" for "{c}" with ErrImageNeverPull: "no image \"{c}\""'),
+    "create": (r'failed to "StartContainer" for "{c}" with CreateContainerConfigError: "secret '
+               r'\"x\" not found"',
+               r'failed to "StartContainer" for "{c}" with CreateContainerError: "name is in use '
+               r'by {n}"'),
     "start": (r'failed to "StartContainer" for "{c}" with RunContainerError: "no such file"',),
     "hook": (r'failed to "StartContainer" for "{c}" with PostStartHookError: "exited with {n}"',),
-    "run": (
-        r'failed to "StartContainer" for "{c}" with CrashLoopBackOff: "back-off 5m0s restarting '
-        r'failed container={c} pod={pod}"',
-    ),
-    "sandbox": (
-        r'failed to "CreatePodSandbox" for "{pod}" with CreatePodSandboxError: "Failed to create '
-        r'sandbox for pod \"{pod}\": no address {n}"',
-        r'failed to "CreatePodSandbox" for "{pod}" with CreatePodSandboxError: "CreatePodSandbox '
-        r'for pod \"{pod}\" failed: no address {n}"',
-    ),
-    "stop": (
-        r'[failed to "KillContainer" for "{c}" with KillContainerError: "gone", failed to '
-        r'"KillPodSandbox" for "{uid}" with KillPodSandboxError: "gone"]',
-    ),
+    "run": (r'failed to "StartContainer" for "{c}" with CrashLoopBackOff: "back-off 5m0s '
+            r'restarting failed container={c} pod={pod}"',),
+    "sandbox": (r'failed to "CreatePodSandbox" for "{pod}" with CreatePodSandboxError: "Failed to '
+                r'create sandbox for pod \"{pod}\": no address {n}"',
+                r'failed to "CreatePodSandbox" for "{pod}" with CreatePodSandboxError: '
+                r'"CreatePodSandbox for pod \"{pod}\" failed: no address {n}"'),
+    "stop": (r'[failed to "KillContainer" for "{c}" with KillContainerError: "gone", failed to '
+             r'"KillPodSandbox" for "{uid}" with KillPodSandboxError: "gone"]',),
     "network": ("network is not ready: container runtime network not ready",),
     "volumes": (
         "unmounted volumes=[{c}], unattached volumes=[x {c}], failed to process volumes=[]: late",
@@ -54,7 +43,7 @@ ERRORS = {
     ),
     "resources": ("prepare dynamic resources: ResourceClaim {c}: no driver",),
     "config": ("rpc error: code = Unavailable desc = EOF",),
-}
+}  # fmt: skip
 """Stage -> errors of it; ``{n}`` is another number each time."""
 
 WAY = ("config", "network", "volumes", "resources", "sandbox", "image", "create", "start", "stop")
@@ -81,7 +70,6 @@ def told(lines: Iterable[str]) -> Iterator[str]:
 
 
 def ours(log: Path, tmp_path: Path) -> list[StageEpisode]:
-    """Episodes of an import."""
     ledger = Ledger.create(tmp_path / "ledger")
     import_sources([str(log)], ledger, ImportOptions(node="n"))
     return stage_episodes(ledger.records())
@@ -131,7 +119,6 @@ def _said(wording: Wording, error: str, pod: str, uid: str, number: int) -> str:
 
 @pytest.mark.parametrize("name", OWN)
 def test_recorded_logs(name: str, tmp_path: Path) -> None:
-    """Lines of real kubelets."""
     log = DATA / name
     expected = sync_errors(log.read_text().splitlines())
     stages = {pod: errors.last for pod, errors in expected.items()}

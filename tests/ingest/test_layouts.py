@@ -1,7 +1,5 @@
 """Each collection of the field imports to what the plain files import to."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tarfile
@@ -20,7 +18,6 @@ from tests.ingest.layouts import LAYOUTS, Slice, Written, aks, journal, plain, s
 
 
 def imported(path: Path, directory: Path) -> tuple[Ledger, ImportReport]:
-    """An import into a new ledger."""
     ledger = Ledger.open_or_create(directory)
     return ledger, import_sources([str(path)], ledger)
 
@@ -70,20 +67,16 @@ def middle(node: str) -> Slice:
 
 
 def only(report: ImportReport) -> NodeReport:
-    """The report of the only node."""
     (bundle,) = report.bundles
     return bundle
 
 
 NOTES = {
     "kind": ("kubernetes-version.txt", "v1.29.4\n", "1.29.4"),
-    "rke2": (
-        "rke2/version",
-        "rke2 version v1.24.6+rke2r1 (a1b2c3)\ngo version go1.18.6\n",
-        "1.24.6",
-    ),
+    "rke2": ("rke2/version", "rke2 version v1.24.6+rke2r1 (a1b2c3)\ngo version go1.18.6\n",
+             "1.24.6"),
     "kubelet --version": ("kubelet--version.txt", "Kubernetes v1.30.14\n", "1.30.14"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NOTES)
@@ -100,7 +93,6 @@ def test_the_version_from_a_file_that_says_nothing_else(tmp_path: Path, name: st
 
 
 def test_a_version_is_kept_for_later_pieces(tmp_path: Path) -> None:
-    """A piece that comes later does not take the version away."""
     root = tmp_path / "node-e"
     lines = middle("node-e").lines
     write(root / "kubelet.log", "".join(f"{line}\n" for line in lines[:500]))
@@ -123,7 +115,6 @@ PLACES = {
 
 @pytest.mark.parametrize("name", PLACES)
 def test_the_node_from_the_path(tmp_path: Path, name: str) -> None:
-    """Where no line tells it."""
     path, node = PLACES[name]
     write(tmp_path / "bundle" / path, "".join(f"{line}\n" for line in middle("node-e").lines))
     write(tmp_path / "bundle" / path.partition("/")[0] / "summary", "nothing\n")
@@ -228,13 +219,9 @@ def runtime_answers(slice_: Slice) -> dict[str, object]:
                 found = status["containerID"].rpartition("://")[2]
                 row = {"id": found, "metadata": {"name": status["name"], "attempt": 0}}
                 containers.append(
-                    {
-                        **row,
-                        "state": "CONTAINER_RUNNING",
-                        "createdAt": "1795335076000000000",
-                        "labels": labels,
-                    }
-                )
+                    {**row, "state": "CONTAINER_RUNNING", "createdAt": "1795335076000000000",
+                     "labels": labels}
+                )  # fmt: skip
     for row in sandboxes:
         row |= {
             "metadata": {"attempt": 0},
@@ -307,7 +294,6 @@ def test_notes_alone_are_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("file", ["options.go", "policy_source.go", "reflector.go"])
 def test_a_log_of_another_component(tmp_path: Path, file: str) -> None:
-    """None of its lines is of a file that only a kubelet has."""
     write(tmp_path / "log.txt", f"I1121 03:06:20.000000       1 {file}:224] refreshing\n" * 9)
     with pytest.raises(BadInputError, match=f"another component: its lines are of {file}"):
         imported(tmp_path / "log.txt", tmp_path / "ledger")

@@ -1,7 +1,5 @@
 """A pipeline that stays open."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from pathlib import Path

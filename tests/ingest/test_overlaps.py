@@ -1,7 +1,5 @@
 """The same history in other files: copies cut otherwise, a log before its bundle, two years."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 
@@ -101,7 +99,6 @@ def test_another_year_cannot_be_given_later(cuts: dict[str, Path], tmp_path: Pat
 
 
 def test_a_bundle_without_one_readable_file_is_bad_input(tmp_path: Path) -> None:
-    """Not an import that adds nothing."""
     bundle = tmp_path / "bundle"
     bundle.mkdir()
     (bundle / "kubelet_internal_checkpoint").write_text('{"Data":{"PodDeviceEntries":[{"Po')

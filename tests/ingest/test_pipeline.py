@@ -1,7 +1,5 @@
 """From files to records and again: order, accounts, nothing twice, nothing lost."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re
@@ -44,17 +42,14 @@ class Killed(Exception):
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    """An empty ledger."""
     return Ledger.create(tmp_path / "ledger")
 
 
 def run(ledger: Ledger, *paths: Path) -> ImportReport:
-    """Import paths."""
     return import_sources([str(path) for path in paths], ledger)
 
 
 def records(ledger: Ledger, node: str = "node-x") -> list[Record]:
-    """All records of a node."""
     return list(ledger.records(node))
 
 
@@ -271,7 +266,6 @@ def test_a_value_that_comes_back(tmp_path: Path, ledger: Ledger) -> None:
 
 
 def test_restart_and_versions(tmp_path: Path, ledger: Ledger) -> None:
-    """Two kubelets in one log, each with its own version."""
     second = log_text(pid=9999, first=60).replace("v1.36.2", "v1.36.3")
     run(ledger, write(tmp_path / "kubelet.log", log_text() + second))
     starts = [body for record in records(ledger) if isinstance(body := record.body, KubeletStarted)]
@@ -315,7 +309,6 @@ def test_clock_that_steps_back(tmp_path: Path, ledger: Ledger) -> None:
 
 
 def test_lines_that_nobody_understands(tmp_path: Path, ledger: Ledger) -> None:
-    """They are in the ledger, findable by line."""
     text = log_text() + 'I1121 03:01:59.000000    8337 kubelet.go:1] "What is this?" a=1\n'
     report = run(ledger, write(tmp_path / "kubelet.log", text)).bundles[0]
     assert report.accounts[0].not_understood == 1

@@ -1,7 +1,5 @@
 """Answers of the pod-resources API, imported from a node's directory."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,6 @@ GPU = "example.com/gpu"
 
 
 def devices(*ids: str, node: int | None = 1) -> dict[str, Any]:
-    """Some devices on a NUMA node."""
     topology = {} if node is None else {"topology": {"nodes": [{"ID": str(node)}]}}
     return {"resourceName": GPU, "deviceIds": list(ids), **topology}
 
@@ -105,11 +102,9 @@ def test_what_a_container_has() -> None:
     ],
 )
 def test_answers_are_known_by_their_fields(document: dict[str, Any], is_one: bool) -> None:
-    """Of others nothing is taken."""
     assert is_pod_resources(document) is is_one
 
 
 def test_a_field_of_another_type_is_refused() -> None:
-    """As in any document."""
     with pytest.raises(ValueError, match="Expected `int`"):
         read_pod_resources(listed(cpuIds=["x"]))

@@ -1,7 +1,5 @@
 """A file that ends anywhere is read up to there, or refused in a sentence."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 from random import Random

@@ -1,7 +1,5 @@
 """Starts of kubelets in their logs."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

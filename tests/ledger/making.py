@@ -1,7 +1,5 @@
 """Small ledgers for the tests, and ways to look at them."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,7 +15,6 @@ NODE = "node-a"
 
 
 def deleted(number: int) -> ImageDeleted:
-    """A body that tells its number."""
     return ImageDeleted(image_id=f"sha256:{number:08x}", size_bytes=number)
 
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,10 +5,14 @@ from typing import Any
 
 import pytest
 
+from kubeledger.ledger import writer
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.manifest import Manifest, save_manifest
+from kubeledger.ledger.storage import MANIFEST
 from kubeledger.ledger.tail import Draft
 from kubeledger.ledger.writer import WriterOptions
+from kubeledger.model.bodies.ledger import ImportStarted
 from kubeledger.model.errors import (
     BadInputError,
     BadQuestionError,
@@ -103,7 +105,6 @@ def test_batches_are_acknowledged_in_order(tmp_path: Path) -> None:
 
 
 def test_a_bad_batch_in_a_row_leaves_those_before(tmp_path: Path) -> None:
-    """The one on its way is finished, the bad one and those behind are not there."""
     ledger = ledger_of(tmp_path / "l")
     batches = [batch(0, 2), batch(2, 2), [draft(4, cause=77)], batch(5, 2)]
     with ledger.writer() as writer, pytest.raises(BadInputError, match="record 77"):
@@ -138,7 +139,6 @@ def test_a_cause_must_come_before(tmp_path: Path, cause: int) -> None:
 
 
 def test_text_that_is_not_unicode_is_refused(tmp_path: Path) -> None:
-    """Nothing of the batch is written."""
     ledger = ledger_of(tmp_path / "l", batch(0, 2))
     before = segment_paths(ledger)[0].read_bytes()
     bad = Draft(3, deleted(3), (draft(3).evidence[0].__class__(file="\udcff"),))
@@ -212,7 +212,6 @@ def test_open_or_create(tmp_path: Path) -> None:
 
 
 def test_an_unknown_node_is_a_bad_question(tmp_path: Path) -> None:
-    """The message names those that are there."""
     ledger = ledger_of(tmp_path / "l", batch(0, 1))
     with pytest.raises(BadQuestionError, match="node-a") as caught:
         list(ledger.records("node-b"))
@@ -239,3 +238,51 @@ def test_a_seal_is_heard_of(tmp_path: Path) -> None:
         assert writer.appended_bytes == lines_bytes
     assert len(heard) == 3
     assert min(heard) >= 1
+
+
+# -- The end of a writer: what it need not write again, and the lock that it never keeps -----------
+
+BEGIN = Draft(0, ImportStarted(digest="d", kubeledger_version="1", sources=(), year=None))
+
+
+@pytest.mark.parametrize(("then", "saves"), [([], 1), (batch(0, 1), 2)])
+def test_a_manifest_is_written_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: list[Draft], saves: int
+) -> None:
+    """Closing writes it only where it says something that was not written."""
+    saved: list[Path] = []
+
+    def save(directory: Path, manifest: Manifest) -> None:
+        saved.append(directory)
+        save_manifest(directory, manifest)
+
+    ledger = Ledger.create(tmp_path / "l")
+    monkeypatch.setattr(writer, "save_manifest", save)
+    with ledger.writer() as into:
+        into.append(NODE, [BEGIN])
+        into.append(NODE, then)
+    assert len(saved) == saves
+    with ledger.writer():  # notes where the import stands that is not complete
+        pass
+    before = (ledger.path / MANIFEST).read_bytes()
+    with ledger.writer():
+        pass
+    assert (ledger.path / MANIFEST).read_bytes() == before
+    assert ledger.manifest().nodes[NODE].last_seq == 1 + len(then)
+
+
+def test_an_interrupt_at_the_very_end_leaves_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that goes on after it can write again."""
+    ledger = ledger_of(tmp_path / "l", batch(0, 1))
+
+    def interrupt(path: Path, missing_ok: bool = False) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", interrupt)
+        with pytest.raises(KeyboardInterrupt) as caught, ledger.writer():
+            pass
+    assert append(ledger, batch(1, 1)) == [[2]]
+    assert caught.tb is not None  # whoever holds the traceback holds what it saw, a lock too

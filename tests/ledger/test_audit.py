@@ -1,7 +1,5 @@
 """Audit of recordings as of ledgers, and what it says besides damage."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,6 @@ from tests.ledger.making import NODE, append, batch, ledger_of, lines, segment_p
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    """Two nodes."""
     ledger = ledger_of(tmp_path / "l", batch(0, 6))
     append(ledger, batch(0, 2), node="other")
     return ledger

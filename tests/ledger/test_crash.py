@@ -1,7 +1,5 @@
 """A writer that is killed, in processes of their own."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

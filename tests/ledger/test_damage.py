@@ -1,7 +1,5 @@
 """No byte of a ledger can change without a reader or an audit telling."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -32,7 +30,6 @@ def read_until_damage(ledger: Ledger) -> tuple[list[Record], DamagedLedgerError 
 
 
 def flipped(data: bytes, position: int, bit: int) -> bytes:
-    """The bytes with one bit turned."""
     changed = bytearray(data)
     changed[position] ^= 1 << bit
     return bytes(changed)
@@ -76,7 +73,6 @@ def test_a_flip_at_every_byte_of_a_sealed_segment(tmp_path: Path) -> None:
 
 
 def test_a_cut_at_every_byte_of_a_sealed_segment(tmp_path: Path) -> None:
-    """It is never taken for a shorter one."""
     ledger = ledger_of(tmp_path / "l", batch(0, 4), batch(4, 1), segment_bytes=1000)
     path = segment_paths(ledger)[0]
     data = path.read_bytes()

@@ -1,7 +1,5 @@
 """Dropping by policy: what stays is proved and answers as before; no crash leaves it half done."""
 
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 from pathlib import Path
@@ -44,7 +42,6 @@ def before(ts_ns: int) -> Policy:
 
 
 def drop(ledger: Ledger, ts_ns: int) -> None:
-    """Drop what is from before a time."""
     drop_by_policy(ledger, before(ts_ns), NOW_NS)
 
 
@@ -59,13 +56,11 @@ def base_path(ledger: Ledger) -> Path:
 
 
 def dropped_records(ledger: Ledger) -> list[RecordsDropped]:
-    """What the records of drops say."""
     bodies = (record.body for record in ledger.records(NODE))
     return [body for body in bodies if isinstance(body, RecordsDropped)]
 
 
 def problems(report: AuditReport) -> str:
-    """All findings in one text."""
     return "\n".join(finding.problem for finding in report.findings)
 
 
@@ -325,7 +320,6 @@ def test_a_drop_without_its_record(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_drop_that_was_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is finished."""
     ledger = stopped(small(tmp_path / "l"), "writer.finish_drop", monkeypatch)
     assert seqs(ledger) == list(range(1, 26))
     assert audit(ledger).findings == ()
@@ -441,7 +435,6 @@ def test_what_was_kept_is_no_cache(tmp_path: Path) -> None:
 
 
 def test_the_base_is_json_with_a_crc(tmp_path: Path) -> None:
-    """Anybody can read it."""
     ledger = small(tmp_path / "l")
     drop(ledger, 8)
     document = json.loads(base_path(ledger).read_bytes())

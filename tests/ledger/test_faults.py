@@ -1,7 +1,5 @@
 """The operating system refuses: each call, once. Nothing acknowledged is lost."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Callable
@@ -33,7 +31,6 @@ class Fault:
         self.count = 0
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - as the real one
-        """Fail, or do as the real one."""
         self.count += 1
         if self.count == self.at or (self.lasting and self.count > self.at):
             raise OSError(self.number, os.strerror(self.number))
@@ -175,7 +172,6 @@ def test_a_directory_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_failed_replacement_leaves_the_old_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And no scrap beside it."""
     path = tmp_path / "file"
     write_atomically(path, b"old")
     for call in ("write", "fsync", "replace"):
@@ -211,7 +207,6 @@ def test_a_seal_that_fails_is_told_at_the_end(
     ("doing", "advice"), [("read it", "read access"), ("seal it", "write access")]
 )
 def test_what_is_forbidden_is_named(tmp_path: Path, doing: str, advice: str) -> None:
-    """The file, and what is missing."""
     refused = PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "a" / "b"))
     with pytest.raises(LedgerUnavailableError) as reported, storage_errors(doing, tmp_path):
         raise refused

@@ -1,7 +1,5 @@
 """A ledger that someone else made: links, pipes and devices where its files should be."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable
@@ -101,7 +99,6 @@ def test_what_is_no_regular_file(
 
 
 def test_the_ledger_itself_may_be_a_link(ledger: Ledger, tmp_path: Path) -> None:
-    """The user named it."""
     (tmp_path / "link").symlink_to(ledger.path)
     assert list(Ledger.open(tmp_path / "link").records()) == list(ledger.records())
 

@@ -1,7 +1,5 @@
 """Objects that are kept as numbers and texts, and made again."""
 
-from __future__ import annotations
-
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from typing import NamedTuple
@@ -48,7 +46,6 @@ def test_values_come_again(value: object) -> None:
 
 
 def test_what_was_one_object_is_one() -> None:
-    """In cycles, too, and where it is a key."""
     clock = Clock(2026)
     fact = Fact(1, PodAdmitted(namespace="a", pod="b", pod_uid=None), ())
     waiting: Waiting[PodAdmitted] = Waiting(fact)
@@ -82,7 +79,6 @@ class _Of(NamedTuple):
     "value", [print, lambda: None, _Of(print), object(), iter(()), defaultdict(lambda: 1), int]
 )
 def test_others_are_refused(value: object) -> None:
-    """Before anything is kept."""
     with pytest.raises(NotFreezableError):
         freeze([value], {})
 

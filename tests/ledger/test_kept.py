@@ -1,7 +1,5 @@
 """Kept sources: an audit tells of each that a later import could not read again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -19,7 +17,6 @@ TEXT = b"I1122 08:14:37.000000    1000 server.go:407] one line, and another one 
 
 @pytest.fixture
 def kept(tmp_path: Path) -> tuple[Ledger, Path]:
-    """A ledger that keeps one source, and where that is."""
     ledger = ledger_of(tmp_path / "ledger", batch(0, 3))
     digest = digest_chunks(iter((TEXT,))).digest
     source = KeptSource(
@@ -37,7 +34,6 @@ def kept(tmp_path: Path) -> tuple[Ledger, Path]:
 
 
 def unpacked(data: bytes) -> bytes | None:
-    """What is in it; None where it cannot be unpacked."""
     try:
         return zstandard.ZstdDecompressor().decompress(data)
     except zstandard.ZstdError:
@@ -45,7 +41,6 @@ def unpacked(data: bytes) -> bytes | None:
 
 
 def problems(ledger: Ledger) -> list[str]:
-    """What an audit finds."""
     return [f"{Path(each.file).suffix}: {each.problem}" for each in audit(ledger).findings]
 
 

@@ -1,7 +1,5 @@
 """Known losses of acknowledged records: told by a record, whatever happens on the way."""
 
-from __future__ import annotations
-
 import errno
 from contextlib import suppress
 from pathlib import Path
@@ -54,7 +52,6 @@ def recovered(ledger: Ledger) -> Ledger:
 
 
 def reported(ledger: Ledger) -> list[tuple[int, RecordsLost]]:
-    """Records of losses, with their numbers."""
     found = ((record.seq, record.body) for record in ledger.records(NODE))
     return [(seq, body) for seq, body in found if isinstance(body, RecordsLost)]
 
@@ -99,7 +96,6 @@ def test_what_the_record_tells(tmp_path: Path) -> None:
 def test_whose_the_lost_records_were(
     tmp_path: Path, batches: list[list[Draft]], kept: int, expected: tuple[tuple[str, ...], bool]
 ) -> None:
-    """Imports that lost some, and whether there were records of none."""
     ledger = recovered(cut(ledger_of(tmp_path / "l", *batches), kept))
     ((_, body),) = reported(ledger)
     assert (body.imports, body.others) == expected
@@ -229,7 +225,6 @@ def test_the_record_of_a_loss_is_lost_behind_an_import(tmp_path: Path) -> None:
 
 
 def test_one_record_is_called_one(tmp_path: Path) -> None:
-    """Not a span from itself to itself."""
     ledger = cut(ledger_of(tmp_path / "l", batch(0, 3)), 2)
     with ledger.writer() as writer:
         (report,) = writer.recovery
@@ -255,7 +250,6 @@ def test_a_loss_that_was_imported_again(tmp_path: Path) -> None:
 
 
 def test_records_of_no_import_do_not_come_back(tmp_path: Path) -> None:
-    """The import is complete again, the records behind it are not there."""
     ledger = recovered(cut(ledger_of(tmp_path / "l", IMPORT, batch(20, 2)), 4))
     append(ledger, IMPORT[4:])
     assert [loss.healed for loss in losses(ledger)] == [False]

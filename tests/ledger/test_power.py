@@ -1,7 +1,5 @@
 """Every point of a session at which the disk can fail or the power go, one by one."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Callable
 from contextlib import suppress
@@ -101,7 +99,6 @@ def test_power_goes_at_every_call(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("index", range(4), ids=[loss for loss in LOSSES if loss != "strict"])
 def test_power_goes_and_some_of_it_stays(tmp_path: Path, index: int) -> None:
-    """A fourth of the points each, together all."""
     loss = [loss for loss in LOSSES if loss != "strict"][index]
     assert sweep(tmp_path, lambda at: Fault(at=at, crash=True), loss, every_fourth(index)) > 80
 

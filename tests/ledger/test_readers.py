@@ -1,7 +1,5 @@
 """One writer and several readers, each a process of its own, at any time."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

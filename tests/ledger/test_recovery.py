@@ -1,7 +1,5 @@
 """The recovery table of docs/internals/format.md, row by row."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -88,7 +86,6 @@ def test_a_cut_at_every_byte_of_the_last_segment(tmp_path: Path) -> None:
 
 
 def test_a_torn_first_record_of_a_node(tmp_path: Path) -> None:
-    """The node has no records then, and takes its first one."""
     ledger = ledger_of(tmp_path / "l", batch(0, 1))
     path = segment_paths(ledger)[0]
     path.write_bytes(path.read_bytes()[:100])
@@ -204,7 +201,6 @@ def first_segment_unsealed(path: Path) -> Ledger:
 
 
 def half_compressed_segment(path: Path) -> Ledger:
-    """Crash while compressing."""
     ledger = first_segment_unsealed(path)
     plain = segment_paths(ledger)[0]
     plain.with_name(plain.name + ".zst.tmp").write_bytes(b"half a frame")

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,18 +13,15 @@ from tests.ledger.making import NODE, append, batch, deleted, import_of, ledger_
 
 
 def order(ledger: Ledger, upto_ts_ns: int | None = None) -> list[int]:
-    """Seqs in the order of replay."""
     return [record.seq for record in ledger.replay(NODE, upto_ts_ns=upto_ts_ns)]
 
 
 def test_one_import_is_replayed_as_it_is(tmp_path: Path) -> None:
-    """Start, facts, end."""
     ledger = ledger_of(tmp_path / "l", import_of([1, 2, 3], "d"))
     assert order(ledger) == [1, 2, 3, 4, 5]
 
 
 def test_an_older_import_comes_first(tmp_path: Path) -> None:
-    """Yesterday's log, imported today."""
     ledger = ledger_of(tmp_path / "l", import_of([50, 60], "d1"), import_of([10, 20], "d2"))
     assert order(ledger) == [5, 6, 7, 8, 1, 2, 3, 4]
 
@@ -59,7 +54,6 @@ def test_up_to_an_instant(tmp_path: Path) -> None:
 
 
 def test_records_before_the_first_import_are_a_run(tmp_path: Path) -> None:
-    """A live recording, then an import of what came before it."""
     ledger = ledger_of(tmp_path / "l", batch(100, 2), import_of([5], "d"))
     assert order(ledger) == [3, 4, 5, 1, 2]
 

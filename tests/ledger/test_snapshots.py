@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from zlib import crc32
@@ -49,7 +47,6 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 def path_of(ledger: Ledger, seq: int) -> Path:
-    """File of a snapshot."""
     return ledger.path / "nodes" / NODE / "snapshots" / f"{seq:020d}.snapshot"
 
 
@@ -63,7 +60,6 @@ def path_of(ledger: Ledger, seq: int) -> Path:
 def test_the_newest_one_in_bounds(
     ledger: Ledger, upto_seq: int | None, upto_ts_ns: int | None, expected: int | None
 ) -> None:
-    """By record, by time, by both."""
     found, notes = newest(ledger, upto_seq=upto_seq, upto_ts_ns=upto_ts_ns)
     assert (found.seq if found else None) == expected
     assert found is None or found.state == b"state of %d" % found.seq
@@ -71,13 +67,11 @@ def test_the_newest_one_in_bounds(
 
 
 def test_one_of_records_that_were_dropped_is_not_used(ledger: Ledger) -> None:
-    """Up to the last of them."""
     after = [newest(ledger, after_seq=seq)[0] for seq in (8, 9)]
     assert [found.seq if found else None for found in after] == [9, None]
 
 
 def framed(data: bytes) -> bytes:
-    """With a CRC that fits."""
     return data + b"%08x\n" % crc32(data)
 
 
@@ -153,7 +147,6 @@ def test_saving_again_and_dropping(ledger: Ledger) -> None:
 
 
 def test_large_and_empty_states(ledger: Ledger) -> None:
-    """Any bytes."""
     store = ledger.snapshots(NODE)
     for state in (b"", b"\0\n" * 3_000_000):
         path = store.save(snapshot(ledger, 10, state))

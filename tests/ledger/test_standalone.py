@@ -1,5 +1,6 @@
-from __future__ import annotations
-
+import hashlib
+import re
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,16 +9,18 @@ import pytest
 import zstandard
 
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.ledger.manifest import FORMAT_VERSION
+from kubeledger.ledger.segments import LINE_BYTES_MAX
 from kubeledger.ledger.standalone import read_recording, write_recording
+from kubeledger.ledger.writer import WriterOptions
 from kubeledger.model.errors import BadInputError, LedgerUnavailableError
 from kubeledger.model.record import Record
 from kubeledger.model.wire.codec import GENESIS, chained, encode_line, kind_of
-from tests.ledger.making import NODE, append, batch, deleted, ledger_of, lines
+from tests.ledger.making import NODE, append, batch, deleted, ledger_of, lines, segment_paths
 
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    """Two nodes."""
     ledger = ledger_of(tmp_path / "l", batch(0, 5))
     append(ledger, batch(0, 2), node="other")
     return ledger
@@ -45,7 +48,6 @@ def test_an_excerpt_begins_anywhere(tmp_path: Path, ledger: Ledger) -> None:
 
 
 def test_an_empty_file_has_no_records(tmp_path: Path) -> None:
-    """And is no error."""
     (tmp_path / "empty").write_bytes(b"")
     assert list(read_recording(tmp_path / "empty")) == []
 
@@ -108,7 +110,6 @@ def test_values_that_no_ledger_would_hold(tmp_path: Path, ts_ns: int) -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
-    """Missing, or a directory."""
     for path, reason in ((tmp_path / "no", "no such file"), (tmp_path, "is a directory")):
         with pytest.raises(BadInputError, match=reason):
             list(read_recording(path))
@@ -132,7 +133,6 @@ def test_writing_is_all_or_nothing(tmp_path: Path, ledger: Ledger) -> None:
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path, ledger: Ledger) -> None:
-    """Told as such."""
     with pytest.raises(LedgerUnavailableError):
         write_recording(tmp_path / "no" / "r.ledger.jsonl", ledger.records(NODE))
 
@@ -166,3 +166,37 @@ def test_the_kind_that_stands_in_a_line(ledger: Ledger) -> None:
     assert [kind_of(line) for line in (b"", b"{}", b'{"kind":"', b'{"kind":"\xff"}')] == [
         "", "", "", "\ufffd",
     ]  # fmt: skip
+
+
+# -- docs/internals/format.md says what the code does ----------------------------------------------
+
+HERE = Path(__file__).parent
+TEXT = (HERE.parents[1] / "docs" / "internals" / "format.md").read_text()
+RECOVERY = TEXT.partition("## Recovery")[2].partition("\n## ")[0]
+
+
+def test_every_row_of_the_recovery_table_is_a_test() -> None:
+    rows = [line for line in RECOVERY.splitlines() if line.startswith("|")][2:]
+    named = [name for row in rows for name in re.findall(r"`(\w+)`", row.split(" | ")[-1])]
+    assert all(re.search(r"`test_\w+`(: `\w+`)? \|$", row) for row in rows)
+    sources = "".join(path.read_text() for path in HERE.glob("test_*.py"))
+    assert [name for name in named if f"def {name}(" not in sources] == []
+    own = set(re.findall(r"def (test_\w+)\(", (HERE / "test_recovery.py").read_text()))
+    assert own - set(named) == {"test_nothing_to_recover"}
+
+
+def test_numbers_in_the_text() -> None:
+    assert f"Version {FORMAT_VERSION}." in TEXT
+    assert f"at most {LINE_BYTES_MAX >> 20} MiB" in TEXT
+    assert f"reached {WriterOptions().segment_bytes >> 20} MiB" in TEXT
+
+
+def test_a_segment_can_be_proved_from_the_description_alone(tmp_path: Path) -> None:
+    ledger = ledger_of(tmp_path / "l", batch(0, 5))
+    digest = bytes(32)
+    for line in segment_paths(ledger)[0].read_bytes().splitlines():
+        before_crc, _, crc = line.rpartition(b',"crc":"')
+        payload, _, chain = before_crc.rpartition(b',"chain":"')
+        digest = hashlib.blake2b(digest + payload, digest_size=32).digest()
+        assert chain == digest.hex().encode() + b'"'
+        assert crc == b'%08x"}' % zlib.crc32(before_crc)

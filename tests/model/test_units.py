@@ -1,11 +1,12 @@
 """Times and durations: named rows and properties."""
 
-from __future__ import annotations
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubeledger.model.patterns import cached_if_short, regex
 from kubeledger.model.units import (
     NS_PER_S,
     format_go_duration,
@@ -36,7 +37,6 @@ def test_parse_ts(text: str, ts_ns: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-11-21", "2026-13-01T00:00:00Z", "1Z"])
 def test_parse_ts_refuses(text: str) -> None:
-    """What is not a valid time is refused, not guessed."""
     with pytest.raises(ValueError, match=r"time|month"):
         parse_ts(text)
 
@@ -74,7 +74,6 @@ def test_parse_go_duration(text: str, duration_ns: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "-", "3", "1x", "s", "1 s", "1s2", "--1s"])
 def test_parse_go_duration_refuses(text: str) -> None:
-    """What Go refuses is refused."""
     with pytest.raises(ValueError, match="duration"):
         parse_go_duration(text)
 
@@ -135,7 +134,6 @@ def test_whole_number(text: object, number: int | None) -> None:
     ],
 )
 def test_sizes(text: str, size: int) -> None:
-    """As users write them."""
     assert parse_size(text) == size
 
 
@@ -144,3 +142,39 @@ def test_what_is_no_size(text: str) -> None:
     """Refused, whatever it looks like."""
     with pytest.raises(ValueError, match="is not a size"):
         parse_size(text)
+
+
+# -- Regular expressions that are compiled later ---------------------------------------------------
+
+
+def test_it_is_the_compiled_one_once_it_is_asked() -> None:
+    number = regex(r"(?P<letter>[a-z])(\d+)", re.IGNORECASE)
+    assert number.pattern == r"(?P<letter>[a-z])(\d+)"
+    found = number.search("..B12")
+    assert found is not None
+    assert found["letter"] == "B"
+    assert (number.groups, dict(number.groupindex)) == (2, {"letter": 1})
+    assert number.sub("-", "a1 b2") == "- -"
+    assert regex(rb"\d").findall(b"1a2") == [b"1", b"2"]
+
+
+def test_a_wrong_one_is_an_error_when_it_is_asked() -> None:
+    wrong = regex("(")
+    with pytest.raises(re.error):
+        wrong.match("")
+
+
+def test_a_cache_holds_no_long_text() -> None:
+    """It answers all the same; what is short is asked once."""
+    asked: list[str] = []
+
+    @cached_if_short(8)
+    def count(text: str, mark: str = "a") -> int:
+        asked.append(text)
+        return text.count(mark)
+
+    long = "a" * 100_000
+    assert [count("aba"), count("aba"), count(long), count(long), count("b", mark=long)] == [
+        *(2, 2, 100_000, 100_000, 0)
+    ]
+    assert asked == ["aba", long, long, "b"]

@@ -1,7 +1,5 @@
 """Habits of HTTP/2 servers; for ``servers.serve`` with a context that offers ``h2``."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Callable

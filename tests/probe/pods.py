@@ -1,7 +1,5 @@
 """Pods to be probed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 
@@ -37,5 +35,4 @@ def pod(
 
 
 def pod_list(*pods: dict[str, Any]) -> dict[str, Any]:
-    """As kubectl lists them."""
     return {"kind": "List", "apiVersion": "v1", "items": list(pods)}

@@ -1,7 +1,5 @@
 """Servers on loopback, each with one habit; they serve few connections and end with a test."""
 
-from __future__ import annotations
-
 import select
 import socket
 import ssl
@@ -94,7 +92,6 @@ class Server:
         self._accepting.start()
 
     def close(self) -> None:
-        """End all connections."""
         self._over.set()
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
@@ -137,7 +134,6 @@ def _head(connection: socket.socket) -> bytes:
 def serve(
     habit: Habit, *, context: ssl.SSLContext | None = None, family: int = socket.AF_INET
 ) -> Iterator[Server]:
-    """A server with that habit, for one ``with``."""
     server = Server(habit, context, family)
     try:
         yield server
@@ -163,7 +159,6 @@ def answers(status: str, body: bytes = b"", *headers: str, keep_alive: bool = Fa
 
 
 def hangs(connection: socket.socket, head: bytes, over: threading.Event) -> None:
-    """Never answers."""
     over.wait(PATIENCE_S)
 
 
@@ -173,7 +168,6 @@ def resets(connection: socket.socket, head: bytes, over: threading.Event) -> Non
 
 
 def closed_port() -> int:
-    """A port at which nobody listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
     return port

@@ -1,7 +1,5 @@
 """Names and several addresses, with a resolver of our own."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Callable
@@ -74,7 +72,6 @@ def test_a_resolver_that_hangs(resolves: Callable[[Callable[[], Found]], None]) 
 
 
 def test_the_next_address_is_tried(resolves: Callable[[Callable[[], Found]], None]) -> None:
-    """A refused one is passed over."""
     with serve(hangs) as server:
         resolves(lambda: at(closed_port(), server.port))
         attempt = dialed()
@@ -84,13 +81,11 @@ def test_the_next_address_is_tried(resolves: Callable[[Callable[[], Found]], Non
 def test_the_first_address_s_error_is_reported(
     resolves: Callable[[Callable[[], Found]], None],
 ) -> None:
-    """As Go does where all fail."""
     resolves(lambda: [*at(closed_port()), (socket.AF_INET, 0, 0, "", ("127.0.0.2", 1))])
     text = dialed().execution.text
     assert text == "dial tcp 127.0.0.1:80: connect: connection refused"
 
 
 def test_a_port_that_is_none() -> None:
-    """As a redirect may name it."""
     attempt = tcp_attempt("127.0.0.1", 99999, LONG_NS, facts_of("1.36.2"))
     assert attempt.execution.text == "dial tcp: address 99999: invalid port"

@@ -1,7 +1,5 @@
 """gRPC probes against real servers."""
 
-from __future__ import annotations
-
 import socket
 import struct
 import threading
@@ -57,7 +55,6 @@ class Health:
         self._server.start()
 
     def close(self) -> None:
-        """End it."""
         self.over.set()
         self._server.stop(None).wait(PATIENCE_S)
 
@@ -70,7 +67,6 @@ class Health:
 
 @contextmanager
 def health(answer: Answer | None) -> Iterator[Health]:
-    """A server, for one ``with``."""
     server = Health(answer)
     try:
         yield server
@@ -79,18 +75,15 @@ def health(answer: Answer | None) -> Iterator[Health]:
 
 
 def says(data: bytes) -> Answer:
-    """Answers so."""
     return lambda _context, _over: data
 
 
 def aborts(context: Any, over: threading.Event) -> bytes:  # noqa: ANN401 # grpcio has no types
-    """Ends with a status."""
     context.abort(grpc.StatusCode.NOT_FOUND, "unknown service")
     raise AssertionError
 
 
 def waits(context: Any, over: threading.Event) -> bytes:  # noqa: ANN401 # grpcio has no types
-    """Answers when the test is over."""
     over.wait(PATIENCE_S)
     return b""
 
@@ -103,31 +96,23 @@ def probe(port: int, service: str = "", ns: int = LONG_NS) -> Attempt:
 
 ANSWERS: dict[str, tuple[Answer | None, str, str]] = {
     "SERVING": (says(b"\x08\x01"), "success", "service healthy"),
-    "NOT_SERVING": (
-        says(b"\x08\x02"), "failure", 'service unhealthy (responded with "NOT_SERVING")'
-    ),
+    "NOT_SERVING": (says(b"\x08\x02"), "failure",
+                    'service unhealthy (responded with "NOT_SERVING")'),
     "UNKNOWN": (says(b""), "failure", 'service unhealthy (responded with "UNKNOWN")'),
     "a new one": (says(b"\x08\x07"), "failure", 'service unhealthy (responded with "7")'),
-    "no answer to it": (
-        says(b"\x12\x01"), "failure",
-        "error: health rpc probe failed: rpc error: code = Internal desc = grpc: failed to "
-        "unmarshal the received message: no HealthCheckResponse",
-    ),
-    "status": (
-        aborts, "failure",
-        "error: health rpc probe failed: rpc error: code = NotFound desc = unknown service",
-    ),
-    "unimplemented": (
-        None, "failure",
-        "error: this server does not implement the grpc health protocol "
-        "(grpc.health.v1.Health): Method not found!",
-    ),
+    "no answer to it": (says(b"\x12\x01"), "failure",
+                        "error: health rpc probe failed: rpc error: code = Internal desc = grpc: "
+                        "failed to unmarshal the received message: no HealthCheckResponse"),
+    "status": (aborts, "failure",
+               "error: health rpc probe failed: rpc error: code = NotFound desc = unknown service"),
+    "unimplemented": (None, "failure",
+                      "error: this server does not implement the grpc health protocol "
+                      "(grpc.health.v1.Health): Method not found!"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_answers(name: str) -> None:
-    """Answers."""
     answer, outcome, text = ANSWERS[name]
     with health(answer) as server:
         attempt = probe(server.port)
@@ -146,7 +131,6 @@ def test_service_and_user_agent() -> None:
 
 
 def test_a_server_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The timeout covers the call."""
     with health(waits) as server:
         unhurried(monkeypatch, server.over.silent)
         attempt = probe(server.port, ns=BRIEF_NS)
@@ -183,7 +167,6 @@ def test_a_server_of_another_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_h2(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error names the extra."""
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     with pytest.raises(BadQuestionError) as caught:
         need_h2()
@@ -195,7 +178,6 @@ GRPC = [(":status", "200"), ("content-type", "application/grpc")]
 
 
 def _has_no_trailers(connection: Any, stream: int, asked: list[tuple[str, str]]) -> None:  # noqa: ANN401 # h2's
-    """Ends with the data."""
     connection.send_headers(stream, GRPC)
     connection.send_data(stream, b"\0\0\0\0\2\x08\1", end_stream=True)
 
@@ -204,28 +186,18 @@ def _has_no_trailers(connection: Any, stream: int, asked: list[tuple[str, str]])
     ("act", "code", "text"),
     [
         (lambda _c, _stream, _asked: None, "Unavailable", "error reading from server: EOF"),
-        (
-            lambda c, stream, _: c.send_headers(stream, WEB, end_stream=True),
-            "Unimplemented",
-            "unexpected HTTP status code received from server: 404 (Not Found); "
-            'transport: received unexpected content-type "text/html"',
-        ),
-        (
-            lambda c, stream, _: c.reset_stream(stream, 7),
-            "Unavailable",
-            "stream terminated by RST_STREAM with error code: REFUSED_STREAM",
-        ),
-        (
-            lambda c, _stream, _asked: c.close_connection(0),
-            "Unavailable",
-            'closing transport due to: connection error: desc = "error reading from server: EOF", '
-            'received prior goaway: code: NO_ERROR, debug data: ""',
-        ),
+        (lambda c, stream, _: c.send_headers(stream, WEB, end_stream=True), "Unimplemented",
+         "unexpected HTTP status code received from server: 404 (Not Found); "
+         'transport: received unexpected content-type "text/html"'),
+        (lambda c, stream, _: c.reset_stream(stream, 7), "Unavailable",
+         "stream terminated by RST_STREAM with error code: REFUSED_STREAM"),
+        (lambda c, _stream, _asked: c.close_connection(0), "Unavailable",
+         'closing transport due to: connection error: desc = "error reading from server: EOF", '
+         'received prior goaway: code: NO_ERROR, debug data: ""'),
         (_has_no_trailers, "Internal", "server closed the stream without sending trailers"),
     ],
-)
+)  # fmt: skip
 def test_what_is_no_answer_has_the_words_of_grpc_go(act: Act, code: str, text: str) -> None:
-    """As the kubelet reports them."""
     with serve(speaks(act, then="closes")) as server:
         attempt = probe(server.port)
     assert attempt.exchanges[0].received == (f"code: {code}", f"message: {text}")
@@ -241,7 +213,6 @@ AFTER_GOAWAY = (
 
 
 def goaway(last: int, code: int = 0) -> bytes:
-    """The frame."""
     return struct.pack(">xHBBIII", 11, 7, 0, 0, last, code) + b"bye"
 
 
@@ -298,7 +269,6 @@ def test_a_graceful_goaway_leaves_the_call_alone(
     ids=["no reply", "stream not taken", "then not taken", "error", "then an error"],
 )
 def test_another_goaway_ends_the_call(frames: tuple[bytes | None, ...], code: str) -> None:
-    """So does a graceful one when no reply follows."""
     with serve(sends(*frames)) as server:
         attempt = probe(server.port)
     assert attempt.execution.outcome == "failure"
@@ -325,7 +295,6 @@ def test_a_timeout_has_at_most_eight_digits(left_ns: int, header: str) -> None:
 
 @pytest.mark.parametrize(("version", "asks"), [("1.24.0", True), ("1.28.0", False)])
 def test_a_proxy_was_asked_before_1_27(version: str, asks: bool) -> None:
-    """Said, for it is not done here."""
     with health(says(b"\x08\x01")) as server:
         target = pod_target(pod({"name": "app", "livenessProbe": {"grpc": {"port": server.port}}}))
         plans = probe_plans(target, resolve(version))

@@ -1,7 +1,5 @@
 """HTTP probes against real servers on loopback; texts are those of Go's net/http."""
 
-from __future__ import annotations
-
 import re
 import socket
 import ssl
@@ -47,7 +45,6 @@ def request(
     scheme: str = "HTTP",
     host: str = "127.0.0.1",
 ) -> HTTPRequest:
-    """A probe of /healthz at this port."""
     action = HTTPGetAction(
         port=port,
         path="/healthz",
@@ -60,7 +57,6 @@ def request(
 def probe(
     port: int, *, version: str = "1.36.2", scheme: str = "HTTP", ns: int = LONG_NS
 ) -> Attempt:
-    """Execute it."""
     made = request(port, version=version, scheme=scheme)
     return http_attempt(made, ns, facts_of(version))
 
@@ -72,7 +68,6 @@ def outcome_of(attempt: Attempt, port: int) -> tuple[str, str]:
 
 
 def got(text: str, scheme: str = "http") -> str:
-    """The error of the request."""
     return f'Get "{scheme}://SERVER/healthz": {text}'
 
 
@@ -83,7 +78,6 @@ def broken(text: str) -> str:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_a_server_gets_and_what_it_is_taken_for(version: str) -> None:
-    """What a server gets and what it is taken for."""
     with serve(answers("200 OK", b"fine", "X-A: 1")) as server:
         attempt = probe(server.port, version=version)
     minor = version.split(".")[1]
@@ -105,41 +99,30 @@ REPLIES: dict[str, tuple[Habit | bytes, str, str]] = {
     "reset": (resets, "failure", got("read tcp US->SERVER: read: connection reset by peer")),
     "closed": (b"", "failure", got("EOF")),
     "half a status": (b"HTTP/1.1 2", "failure", broken('malformed HTTP status code "2"')),
-    "half a header": (
-        OK + b"Content-", "failure", broken('malformed MIME header: missing colon: "Content-"')
-    ),
+    "half a header": (OK + b"Content-", "failure",
+                      broken('malformed MIME header: missing colon: "Content-"')),
     "half a head": (OK + b"A: b\r\n", "failure", broken("unexpected EOF")),
     "half a body": (OK + b"Content-Length: 100\r\n\r\nabc", "error", "unexpected EOF"),
-    "half a body of a failure": (
-        b"HTTP/1.1 500 X\r\nContent-Length: 100\r\n\r\nabc", "error", "unexpected EOF"
-    ),
+    "half a body of a failure": (b"HTTP/1.1 500 X\r\nContent-Length: 100\r\n\r\nabc", "error",
+                                 "unexpected EOF"),
     "chunks": (CHUNKED + b"3\r\nabc\r\n1;x\r\nd\r\n0\r\n\r\n", "success", "abcd"),
     "no chunk": (CHUNKED + b"zz\r\n", "error", "invalid byte in chunk length"),
     "half a chunk": (CHUNKED + b"5\r\nabc", "error", "unexpected EOF"),
     "SSH": (b"SSH-2.0-OpenSSH_9\r\n", "failure", broken(f'{NOT_HTTP} "SSH-2.0-OpenSSH_9"')),
-    "TLS": (
-        b"\x15\x03\x03\x00\x02\x02\x16", "failure",
-        broken(NOT_HTTP + r' "\x15\x03\x03\x00\x02\x02\x16"'),
-    ),
-    "bytes": (
-        b"\x00\x01\xff\xfeabc\r\n\r\n", "failure", broken(NOT_HTTP + r' "\x00\x01\xff\xfeabc"')
-    ),
-    "version": (
-        b"HTTP/1.10 200 OK\r\n\r\n", "failure", broken('malformed HTTP version "HTTP/1.10"')
-    ),
+    "TLS": (b"\x15\x03\x03\x00\x02\x02\x16", "failure",
+            broken(NOT_HTTP + r' "\x15\x03\x03\x00\x02\x02\x16"')),
+    "bytes": (b"\x00\x01\xff\xfeabc\r\n\r\n", "failure",
+              broken(NOT_HTTP + r' "\x00\x01\xff\xfeabc"')),
+    "version": (b"HTTP/1.10 200 OK\r\n\r\n", "failure",
+                broken('malformed HTTP version "HTTP/1.10"')),
     "abc": (b"HTTP/1.1 abc OK\r\n\r\n", "failure", broken('malformed HTTP status code "abc"')),
-    "folded": (
-        OK + b" x: x\r\n\r\n", "failure", broken("malformed MIME header initial line:  x: x")
-    ),
+    "folded": (OK + b" x: x\r\n\r\n", "failure",
+               broken("malformed MIME header initial line:  x: x")),
     "length": (OK + b"Content-Length: x\r\n\r\n", "failure", broken('bad Content-Length "x"')),
-    "two lengths": (
-        OK + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\nbarf", "failure",
-        broken(f'{LENGTHS} ["3" "4"]'),
-    ),
-    "encoding": (
-        OK + b"Transfer-Encoding: gzip\r\n\r\nbar", "failure",
-        broken('unsupported transfer encoding: "gzip"'),
-    ),
+    "two lengths": (OK + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\nbarf", "failure",
+                    broken(f'{LENGTHS} ["3" "4"]')),
+    "encoding": (OK + b"Transfer-Encoding: gzip\r\n\r\nbar", "failure",
+                 broken('unsupported transfer encoding: "gzip"')),
     "early hints": (b"HTTP/1.1 103 X\r\n\r\nHTTP/1.1 200 OK\n\nbar", "success", "bar"),
     "HTTP/1.0": (b"HTTP/1.0 200\r\n\r\nbar", "success", "bar"),
     "204": (b"HTTP/1.1 204 No\r\nContent-Length: 3\r\n\r\nbar", "success", ""),
@@ -152,7 +135,6 @@ REPLIES: dict[str, tuple[Habit | bytes, str, str]] = {
 
 @pytest.mark.parametrize("name", REPLIES)
 def test_replies(name: str) -> None:
-    """Replies."""
     habit, outcome, text = REPLIES[name]
     with serve(says(habit) if isinstance(habit, bytes) else habit) as server:
         assert outcome_of(probe(server.port), server.port) == (outcome, text)
@@ -171,14 +153,12 @@ def test_replies(name: str) -> None:
 def test_the_timeout_covers_head_and_body(
     said: bytes, outcome: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The timeout covers head and body."""
     with serve(says(said, then_hangs=True)) as server:
         unhurried(monkeypatch, server.silent)
         assert outcome_of(probe(server.port, ns=BRIEF_NS), server.port) == (outcome, text)
 
 
 def test_ten_kibibytes_of_a_body_without_an_end_are_enough() -> None:
-    """Ten kibibytes of a body without an end are enough."""
     with serve(says(OK + b"\r\n" + b"x" * 20000, then_hangs=True)) as server:
         attempt = probe(server.port)
     assert outcome_of(attempt, server.port) == ("success", "x" * 10240)
@@ -186,7 +166,6 @@ def test_ten_kibibytes_of_a_body_without_an_end_are_enough() -> None:
 
 
 def test_refused() -> None:
-    """Refused."""
     port = closed_port()
     attempt = probe(port)
     assert outcome_of(attempt, port) == (
@@ -197,7 +176,6 @@ def test_refused() -> None:
 
 
 def test_no_answer_to_the_connection() -> None:
-    """No answer to the connection."""
     with full_listener() as port:
         attempt = probe(port, ns=BRIEF_NS)
     assert outcome_of(attempt, port) == ("failure", got(AWAITING))
@@ -224,7 +202,6 @@ def redirects(*places: str) -> Habit:
 
 
 def test_redirects_to_the_same_host_are_followed() -> None:
-    """Redirects to the same host are followed."""
     with serve(redirects("/a", "b?c#d")) as server:
         attempt = probe(server.port)
     assert outcome_of(attempt, server.port) == ("success", "end")
@@ -238,7 +215,6 @@ def test_redirects_to_the_same_host_are_followed() -> None:
     [("1.20.2", "go"), ("1.28.0", "Probe terminated redirects, Response body: go")],
 )
 def test_a_redirect_to_another_host_warns(version: str, text: str) -> None:
-    """A redirect to another host warns."""
     with serve(redirects("http://localhost/a")) as server:
         attempt = probe(server.port, version=version)
     assert outcome_of(attempt, server.port) == ("warning", text)
@@ -246,7 +222,6 @@ def test_a_redirect_to_another_host_warns(version: str, text: str) -> None:
 
 
 def test_redirects_without_end() -> None:
-    """Redirects without end."""
     with serve(redirects(*["/next"] * 20)) as server:
         attempt = probe(server.port)
     assert outcome_of(attempt, server.port) == (
@@ -267,14 +242,12 @@ def test_redirects_without_end() -> None:
     ],
 )
 def test_redirects_that_fail(place: str, text: str) -> None:
-    """Redirects that fail."""
     with serve(redirects(place)) as server:
         assert outcome_of(probe(server.port), server.port) == ("failure", text)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_nobody_checks_the_certificate(version: str, tmp_path: Path) -> None:
-    """Nobody checks the certificate."""
     with serve(answers("200 OK", b"fine"), context=make_certificate(tmp_path).context) as server:
         attempt = probe(server.port, version=version, scheme="HTTPS")
     assert outcome_of(attempt, server.port) == ("success", "fine")
@@ -300,7 +273,6 @@ HANDSHAKES: dict[str, tuple[Habit | bytes, str]] = {
 
 @pytest.mark.parametrize("name", HANDSHAKES)
 def test_handshakes_that_fail(name: str) -> None:
-    """Handshakes that fail."""
     habit, text = HANDSHAKES[name]
     with serve(says(habit) if isinstance(habit, bytes) else habit) as server:
         attempt = probe(server.port, scheme="HTTPS")
@@ -329,14 +301,12 @@ def test_tls_1_1(version: str, outcome: str, text: str, tmp_path: Path) -> None:
 
 
 def test_a_handshake_that_hangs() -> None:
-    """A handshake that hangs."""
     with serve(hangs) as server:
         attempt = probe(server.port, scheme="HTTPS", ns=BRIEF_NS)
     assert outcome_of(attempt, server.port) == ("failure", got(AWAITING, "https"))
 
 
 def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Proxies of the environment are ignored."""
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     with serve(answers("200 OK", b"fine")) as server:
@@ -344,7 +314,6 @@ def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_ipv6() -> None:
-    """IPv6."""
     try:
         opened = serve(answers("200 OK", b"six"), family=socket.AF_INET6)
         with opened as server:
@@ -376,24 +345,18 @@ MOVED = ((":status", "302"), ("location", "http://other/"))
 SHORT = ((":status", "200"), ("content-length", "9"))
 HTTP_2: dict[str, tuple[Act, str, str, str]] = {
     "200": (_says((":status", "200"), body=b"fine"), "waits", "success", "fine"),
-    "500": (
-        _says((":status", "500")), "waits", "failure", "HTTP probe failed with statuscode: 500"
-    ),
-    "302": (
-        _says(*MOVED, body=b"go"), "waits", "warning",
-        "Probe terminated redirects, Response body: go",
-    ),
-    "a body without an end": (
-        _says((":status", "200"), body=b"x" * 16000, ends=False), "waits", "success", "x" * 10240
-    ),
+    "500": (_says((":status", "500")), "waits", "failure",
+            "HTTP probe failed with statuscode: 500"),
+    "302": (_says(*MOVED, body=b"go"), "waits", "warning",
+            "Probe terminated redirects, Response body: go"),
+    "a body without an end": (_says((":status", "200"), body=b"x" * 16000, ends=False), "waits",
+                              "success", "x" * 10240),
     "a body too short": (_says(*SHORT, body=b"abc"), "waits", "error", "unexpected EOF"),
     "reset": (lambda c, n, _: c.reset_stream(n, 2), "waits", "failure", got(RESET, "https")),
-    "GOAWAY": (
-        lambda c, _n, _asked: c.close_connection(0), "closes", "failure", got(GOAWAY, "https")
-    ),
-    "half a body": (
-        _says((":status", "200"), body=b"abc", ends=False), "closes", "error", "unexpected EOF"
-    ),
+    "GOAWAY": (lambda c, _n, _asked: c.close_connection(0), "closes", "failure",
+               got(GOAWAY, "https")),
+    "half a body": (_says((":status", "200"), body=b"abc", ends=False), "closes", "error",
+                    "unexpected EOF"),
 }  # fmt: skip
 
 
@@ -423,15 +386,9 @@ def test_http_2_fields_and_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         attempt = probe(server.port, scheme="HTTPS", ns=BRIEF_NS)
     assert outcome_of(attempt, server.port) == ("failure", got(AWAITING, "https"))
     assert asked == [
-        [
-            (":authority", f"127.0.0.1:{server.port}"),
-            (":method", "GET"),
-            (":path", "/healthz"),
-            (":scheme", "https"),
-            ("user-agent", "kube-probe/1.36"),
-            ("accept", "*/*"),
-        ]
-    ]
+        [(":authority", f"127.0.0.1:{server.port}"), (":method", "GET"), (":path", "/healthz"),
+         (":scheme", "https"), ("user-agent", "kube-probe/1.36"), ("accept", "*/*")]
+    ]  # fmt: skip
 
 
 def test_without_h2_only_http_1_is_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,5 @@
 """HTTP probes of recorded pods: requests and texts as real kubelets logged them."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

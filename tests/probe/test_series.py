@@ -1,7 +1,5 @@
 """From a pod to its probes, and what a worker makes of them."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from typing import Any
@@ -39,7 +37,6 @@ def run(
 
 
 def one(raw: dict[str, Any], version: str = "1.36.2", *, repeat: int = 1) -> ProbeSeries:
-    """Its only probe."""
     (series,) = run(raw, version, repeat=repeat)
     return series
 
@@ -50,7 +47,6 @@ def app(port: int | str, kind: str = "readinessProbe", **probe: object) -> dict[
 
 
 def differences_of(series: ProbeSeries) -> dict[str, Difference]:
-    """By what they are about."""
     return {each.what: each for each in series.differences}
 
 
@@ -134,7 +130,6 @@ def test_the_forecast_is_what_the_worker_does(
     ],
 )
 def test_when_the_kubelet_would_not_probe(state: dict[str, Any], kind: str, why: str) -> None:
-    """The probe is made all the same, and it is said."""
     with serve(answers("200 OK")) as server:
         (tick,) = one(pod(app(server.port, kind), **state)).ticks
     assert tick.outcome == "success"
@@ -142,7 +137,6 @@ def test_when_the_kubelet_would_not_probe(state: dict[str, Any], kind: str, why:
 
 
 def test_exec_probes_are_not_run() -> None:
-    """What to run instead is said."""
     series = one(pod({"name": "app", "livenessProbe": {"exec": {"command": ["cat", "/a b"]}}}))
     assert series.ticks == []
     assert "kubectl exec -n default web -c app -- cat '/a b'" in series.not_run
@@ -150,7 +144,6 @@ def test_exec_probes_are_not_run() -> None:
 
 
 def test_grpc_before_1_24_has_no_handler() -> None:
-    """Such a probe errors."""
     (tick,) = one(pod({"name": "app", "livenessProbe": {"grpc": {"port": 1}}}), "1.20.2").ticks
     assert tick.text == "missing probe handler for web_default(36aa):app"
 
@@ -181,7 +174,6 @@ def test_tcp() -> None:
 
 
 def test_tcp_refused() -> None:
-    """Go's text."""
     port = closed_port()
     series = one(pod({"name": "app", "livenessProbe": {"tcpSocket": {"port": port}}}))
     assert series.ticks[0].text == f"dial tcp 127.0.0.1:{port}: connect: connection refused"
@@ -201,7 +193,6 @@ def test_another_address_and_a_host() -> None:
 
 
 def test_no_ip() -> None:
-    """A clear error."""
     with pytest.raises(BadInputError, match="has no IP yet"):
         run(pod(app(80), ip=""))
 
@@ -210,20 +201,13 @@ def test_no_ip() -> None:
     ("raw", "error", "says"),
     [
         (pod({"name": "app"}), BadQuestionError, "has no probe"),
-        (
-            pod({"name": "app", "livenessProbe": {"httpGet": {"port": []}}}),
-            BadInputError,
-            "app: liv",
-        ),
-        (
-            pod({"name": "app", "livenessProbe": {"periodSeconds": "x"}}),
-            BadInputError,
-            "default/web",
-        ),
+        (pod({"name": "app", "livenessProbe": {"httpGet": {"port": []}}}), BadInputError,
+         "app: liv"),
+        (pod({"name": "app", "livenessProbe": {"periodSeconds": "x"}}), BadInputError,
+         "default/web"),
     ],
-)
+)  # fmt: skip
 def test_pods_that_cannot_be_probed(raw: dict[str, Any], error: type[Exception], says: str) -> None:
-    """Errors name the pod and the probe."""
     with pytest.raises(error, match=says):
         run(raw)
 
@@ -254,7 +238,6 @@ def test_what_curl_would_have_done_otherwise() -> None:
 
 
 def test_several_ips_and_the_node_s_network() -> None:
-    """The first IP is asked."""
     raw = pod(app(closed_port()), hostNetwork=True)
     raw["status"]["podIPs"] = [{"ip": "127.0.0.1"}, {"ip": "fd00::7"}]
     found = differences_of(one(raw))
@@ -279,6 +262,5 @@ def test_a_probe_s_own_grace_period(version: str, grace_s: int) -> None:
     ],
 )
 def test_probes_that_cannot_be_read(probe: dict[str, Any]) -> None:
-    """The error names the probe."""
     with pytest.raises(BadInputError, match="default/web: app: livenessProbe: "):
         run(pod({"name": "app", "livenessProbe": probe}))

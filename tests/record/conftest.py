@@ -1,7 +1,5 @@
 """What tests of the recorder share."""
 
-from __future__ import annotations
-
 import gc
 import tempfile
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A node's files as a live source: pieces of the log in odd sizes, documents when they are due."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator
@@ -63,7 +61,6 @@ class NodeFiles:
         self.documents.sort(key=lambda document: document.ts_ns)
 
     def write(self, root: Path) -> Path:
-        """The same as files."""
         root.mkdir()
         (root / "kubelet.log").write_bytes(b"".join(line.text for line in self.lines))
         for document in self.documents:
@@ -92,7 +89,6 @@ class Feed:
 
     @property
     def is_done(self) -> bool:
-        """All was given."""
         files = self._files
         return self._lines == len(files.lines) and self._documents == len(files.documents)
 
@@ -120,7 +116,6 @@ class Feed:
 
 
 def pieces(files: NodeFiles, seed: int, count: int) -> list[int]:
-    """Ends of pieces, at random."""
     chance = random.Random(seed)
     return sorted(chance.randrange(1, len(files.lines)) for _ in range(count - 1))
 
@@ -179,7 +174,6 @@ def standing_records(ledger: Ledger) -> list[Standing]:
 
 
 def standing_of_import(root: Path, directory: Path) -> list[Standing]:
-    """The same of an import of files."""
     ledger = Ledger.create(directory)
     import_sources([str(root)], ledger, ImportOptions(node="node-x"))
     return standing_records(ledger)

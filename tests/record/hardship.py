@@ -3,8 +3,6 @@
 The file holds by how many seconds the node's clock is wrong; whoever writes to it sets the clock.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from pathlib import Path

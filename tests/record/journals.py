@@ -1,7 +1,5 @@
 """Real journal files, made of export text by systemd's own program."""
 
-from __future__ import annotations
-
 import struct
 import subprocess
 from collections.abc import Iterable, Mapping
@@ -16,7 +14,6 @@ Entry = Mapping[str, str | bytes]
 
 
 def entry(index: int, message: str | bytes, **fields: str) -> Entry:
-    """The kubelet's entry of a second."""
     return {
         "__REALTIME_TIMESTAMP": str(_BEGIN_US + index * 1_000_000),
         "__MONOTONIC_TIMESTAMP": str(5_000_000 + index * 1_000_000),

@@ -3,8 +3,6 @@
 Numbers and types are those of k8s.io/kubelet/pkg/apis/podresources/v1 up to 1.36.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 
@@ -48,7 +46,6 @@ _FIELDS: dict[str, str] = {
 
 
 def message_type(name: str) -> Any:  # noqa: ANN401 # a class that protobuf makes
-    """The class of a message."""
     found = _pool().FindMessageTypeByName(f"{_PACKAGE}.{name}")
     return message_factory.GetMessageClass(found)
 

@@ -4,8 +4,6 @@ It can be silent, break off in the middle, ask for a token, answer with an error
 loopback and on sockets only, and ends with the test.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """What sources gave and what was appended, as numbers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec
@@ -23,7 +21,6 @@ GAPS = "kubeledger_gaps_total"
 
 
 def test_an_outage_is_one_gap_and_down_until_its_end() -> None:
-    """Of a part of a source, which has a number only then."""
     metrics = Metrics()
     accounting = Accounting(metrics)
     reason = "status 403"

@@ -1,7 +1,5 @@
 """The file of a chapter: what is whole is read, whatever stands before, between and after it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,6 @@ NOON_NS = 1_795_262_400 * NS_PER_S
 
 
 def lines(text: bytes, cursor: str) -> Lines:
-    """Lines of the log."""
     return Lines("kubelet.log", text, cursor)
 
 
@@ -31,7 +28,6 @@ BATCHES = [
 
 
 def write(path: Path, *frames: bytes) -> Chapter:
-    """A chapter of these bytes."""
     path.write_bytes(b"".join(frames))
     return Chapter(path)
 
@@ -88,7 +84,6 @@ def test_garbage_between_frames_is_passed_over(garbage: bytes, tmp_path: Path) -
 
 
 def test_any_flipped_byte_is_noticed(tmp_path: Path) -> None:
-    """A frame is read as it was written, or not at all."""
     frames = [packed(batch) for batch in BATCHES]
     data = b"".join(frames)
     for at in range(0, len(data), 7):
@@ -115,7 +110,6 @@ def test_a_capture_goes_on_after_what_is_whole(tmp_path: Path) -> None:
 
 
 def test_the_next_chapter_begins_with_the_last_documents(tmp_path: Path) -> None:
-    """And with the cursors of all sources."""
     capture = Capture(tmp_path, "node-x", 1)
     for batch in BATCHES:
         capture.append(batch.at_ns, batch.cursors, batch.seen)

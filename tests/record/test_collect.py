@@ -1,7 +1,5 @@
 """``collect.sh`` on a made node, and what becomes of its archive."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -33,7 +31,6 @@ CONFIGZ = '{"kubeletconfig":{"kind":"KubeletConfiguration","maxPods":40}}'
 
 
 def node_slice() -> Slice:
-    """The node that is collected."""
     return slices()[NODE]
 
 
@@ -113,7 +110,6 @@ def run_script(request: Request, parts: str = "node api") -> bytes:
 
 
 def contents(archive: bytes) -> dict[str, bytes]:
-    """The files of an archive."""
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         files = ((member.name, tar.extractfile(member)) for member in tar)
         return {name.removeprefix("./"): file.read() for name, file in files if file}
@@ -251,7 +247,6 @@ TROUBLE = {
 
 @pytest.mark.parametrize("name", TROUBLE)
 def test_trouble(made: Path, name: str) -> None:
-    """One or two lines, and no archive is left."""
     program, text, code, words = TROUBLE[name]
     write(made / "bin" / program, f"#!/bin/sh\n{text}\n")
     via = "raw" if program == "kubectl" else program

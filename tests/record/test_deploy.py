@@ -1,7 +1,5 @@
 """What ``deploy`` gives a recorder is no more than it needs, and passes the field's own tools."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -48,12 +46,10 @@ EXPOSURE_MAX = 20
 
 
 def documents(name: str) -> dict[str, Any]:
-    """Kind -> manifest."""
     return {each["kind"]: each for each in yaml.safe_load_all((RECORDER / name).read_text())}
 
 
 def pod() -> dict[str, Any]:
-    """The recorder's."""
     spec = documents("daemonset.yaml")["DaemonSet"]["spec"]["template"]["spec"]
     assert isinstance(spec, dict)
     return spec
@@ -151,7 +147,6 @@ def bases(text: str) -> list[str]:
 
 @pytest.mark.parametrize("path", CONTAINERFILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_bases_are_pinned_by_digest(path: Path) -> None:
-    """The tag is for people."""
     for base in bases(path.read_text()):
         assert re.fullmatch(
             r"docker\.io/library/\w+:\d+\.\d+\.\d+-[\w-]+@sha256:[0-9a-f]{64}", base
@@ -178,7 +173,6 @@ def test_locks_hold_what_the_project_asks_for(lock: str, extra: str) -> None:
 
 @pytest.mark.parametrize("path", CONTAINERFILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_hadolint(path: Path) -> None:
-    """Finds nothing."""
     accepted(tool("hadolint"), "--no-color", path)
 
 
@@ -219,7 +213,6 @@ def commands() -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("words", list(commands()), ids=" ".join)
 def test_commands_are_real(words: list[str]) -> None:
-    """With options that there are."""
     parse(words)
 
 
@@ -233,7 +226,6 @@ def test_manifests_are_what_kubernetes_knows(path: Path, version: str) -> None:
 
 
 def test_systemd(tmp_path: Path) -> None:
-    """The unit is one, and is among the hardened."""
     analyze = tool("systemd-analyze")
     # Its program need not be on this machine.
     text = UNIT.read_text().replace("/opt/kubeledger/bin/kubeledger", "/bin/true")
@@ -271,7 +263,6 @@ def expressions() -> Iterator[tuple[str, str]]:
 
 
 def alerts() -> Iterator[tuple[str, str]]:
-    """Names of alerts, and what they ask."""
     for group in yaml.safe_load(RULES.read_text())["groups"]:
         for rule in group["rules"]:
             yield rule["alert"], rule["expr"]
@@ -295,7 +286,6 @@ def test_alerts_and_panels_ask_for_what_there_is(name: str, expression: str) -> 
 
 
 def test_each_alert_is_tried() -> None:
-    """Once where it fires and once where it does not."""
     tests = yaml.safe_load((RULES.parent / "rules-test.yaml").read_text())["tests"]
     tried = [
         (each["alertname"], bool(each.get("exp_alerts")))
@@ -307,7 +297,6 @@ def test_each_alert_is_tried() -> None:
 
 
 def test_promtool() -> None:
-    """Rules and their tests."""
     promtool = tool("promtool")
     accepted(promtool, "check", "rules", RULES)
     accepted(promtool, "test", "rules", RULES.parent / "rules-test.yaml")

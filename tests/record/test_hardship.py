@@ -5,8 +5,6 @@ vacuumed, its clock set, its capture deleted, its disk full. What was captured a
 whole.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import random
@@ -65,12 +63,10 @@ class ClosedNode(Node):
         self.locked.clear()
 
     def pack(self) -> Path:
-        """Who packs may read."""
         self.unlock()
         return super().pack()
 
     def pack_later(self) -> Path:
-        """Likewise."""
         self.unlock()
         return super().pack_later()
 
@@ -127,17 +123,14 @@ class Case:
         return self._observed
 
     def lines(self) -> list[bytes]:
-        """As they were written."""
         data = b"".join(each.data for each in self.observed() if isinstance(each, Lines))
         return [line.rpartition(b"]: ")[2] for line in data.splitlines(keepends=True)]
 
     def gaps(self) -> list[Gap]:
-        """Those that have ended."""
         gaps = (each for each in self.observed() if isinstance(each, Gap))
         return [gap for gap in gaps if gap.until_ns is not None]
 
     def lasting(self) -> set[str]:
-        """Reasons of those that have not."""
         return lasting(each for each in self.observed() if isinstance(each, Gap))
 
     def has(self, line: bytes) -> Callable[[], bool]:
@@ -205,7 +198,6 @@ def _whole_of_files(directory: Path, seed: int, kills: int, *, dated: bool = Fal
 
 
 def test_a_log_over_kills(tmp_path: Path) -> None:
-    """Rotated meanwhile."""
     _whole_of_files(tmp_path, 1, 1)
 
 
@@ -267,13 +259,11 @@ def _vacuumed(directory: Path, seed: int, kills: int) -> None:
 
 
 def test_a_journal_over_kills(tmp_path: Path) -> None:
-    """Vacuumed meanwhile."""
     _vacuumed(tmp_path, 1, 1)
 
 
 @pytest.mark.nightly
 def test_a_journal_over_many_kills(tmp_path: Path) -> None:
-    """Vacuumed meanwhile."""
     _vacuumed(tmp_path, 2, 100)
 
 

@@ -1,7 +1,5 @@
 """What a recorder says of itself is what Prometheus reads."""
 
-from __future__ import annotations
-
 import http.client
 import socket
 import threading
@@ -63,7 +61,6 @@ def everything() -> Metrics:
 
 
 def test_every_family_is_declared_as_prometheus_reads_it() -> None:
-    """Name, type and help."""
     read = {
         (each.name + ("_total" if each.type == "counter" else ""), each.type, each.documentation)
         for each in text_string_to_metric_families(everything().text())
@@ -72,7 +69,6 @@ def test_every_family_is_declared_as_prometheus_reads_it() -> None:
 
 
 def test_the_page_lists_them() -> None:
-    """With labels and meaning."""
     page = (Path(__file__).parents[2] / "docs" / "record.md").read_text(encoding="utf-8")
     for family in FAMILIES:
         labels = ", ".join(f"`{label}`" for label in family.labels)
@@ -141,7 +137,6 @@ def test_threads_lose_no_count() -> None:
 
 @pytest.fixture
 def served() -> Iterator[tuple[Metrics, MetricsServer]]:
-    """A server on any port."""
     metrics = Metrics()
     server = MetricsServer("127.0.0.1:0", metrics)
     yield metrics, server
@@ -149,7 +144,6 @@ def served() -> Iterator[tuple[Metrics, MetricsServer]]:
 
 
 def ask(server: MetricsServer, path: str, method: str = "GET") -> tuple[int, str]:
-    """Status and body."""
     connection = http.client.HTTPConnection(server.address, timeout=10)
     connection.request(method, path)
     answer = connection.getresponse()
@@ -198,12 +192,10 @@ def test_a_client_that_says_nothing_is_left(
 
 @pytest.mark.parametrize("address", ["9790", "localhost", "127.0.0.1:", "a:b:1", "127.0.0.1:99999"])
 def test_addresses_that_are_none(address: str) -> None:
-    """Refused in a sentence."""
     with pytest.raises(BadQuestionError, match=r"address|listen"):
         MetricsServer(address, Metrics())
 
 
 def test_an_address_that_is_in_use(served: tuple[Metrics, MetricsServer]) -> None:
-    """As well."""
     with pytest.raises(BadQuestionError, match="in use"):
         MetricsServer(served[1].address, Metrics())

@@ -1,7 +1,5 @@
 """``kubeledger record`` as a process: killed, stopped, started again, its log rotated meanwhile."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal
@@ -36,7 +34,6 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> NodeFiles:
 
 
 def command(directory: Path, log: Path, *more: str) -> tuple[str, ...]:
-    """A recorder of a log."""
     return ("record", "--node", "node-x", "--ledger", str(directory), "--log", str(log), *more)
 
 

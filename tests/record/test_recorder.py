@@ -1,7 +1,5 @@
 """A live stream ends as its files do: whatever its pieces, its ends and the crashes on the way."""
 
-from __future__ import annotations
-
 import errno
 import gc
 import weakref
@@ -39,13 +37,11 @@ from tests.recordings import extract
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> NodeFiles:
-    """A node of some seconds."""
     return NodeFiles(write_node(tmp_path_factory.mktemp("small") / "node-x"))
 
 
 @pytest.fixture(scope="module")
 def of_small(small: NodeFiles, tmp_path_factory: pytest.TempPathFactory) -> list[Standing]:
-    """What an import of it says."""
     root = tmp_path_factory.mktemp("of-small")
     return standing_of_import(small.write(root / "files"), root / "ledger")
 
@@ -179,7 +175,6 @@ def test_a_power_cut_at_some_calls(
 def test_a_power_cut_at_any_call(
     small: NodeFiles, of_small: list[Standing], tmp_path: Path
 ) -> None:
-    """The same, wherever it comes."""
     for at in range(1, _calls(small, tmp_path)):
         _crash(small, tmp_path, at)
         assert standing_records(Ledger.open(tmp_path / str(at) / "ledger")) == of_small, at

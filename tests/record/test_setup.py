@@ -1,7 +1,5 @@
 """Which sources a recorder has, and the command with all of them at once."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -35,7 +33,6 @@ URL = "https://127.0.0.1:10250"
     ],
 )
 def test_what_is_asked_for(wanted: Wanted, names: list[str]) -> None:
-    """One source for each stream."""
     assert list(sources_of(wanted)) == names
 
 

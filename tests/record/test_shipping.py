@@ -1,7 +1,5 @@
 """Shipping beside a recorder: storage that fails costs nothing but time."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 
@@ -129,8 +127,6 @@ def test_who_interrupts_does_not_wait_for_storage(
 
 
 def test_a_bug_does_not_end_the_recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is said, and counted."""
-
     def breaks(*_: object) -> bool:
         raise ZeroDivisionError
 
@@ -144,7 +140,6 @@ def test_a_bug_does_not_end_the_recorder(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_what_is_wrong_from_the_start_is_said_at_once(tmp_path: Path) -> None:
-    """A URL that is none, and a second shipper."""
     ledger = small(tmp_path / "l")
     with pytest.raises(BadQuestionError):
         ShippingThread(ledger, "ftp://x", Metrics(), print)

@@ -1,7 +1,5 @@
 """What live sources give of a node is imported to the same records as that node's files."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 
@@ -31,7 +29,6 @@ def show(snapshot: Path, standin: Standin, kubelet: Path, cgroups: Path) -> None
 
 
 def keep(capture: Path, observations: list[Observation | Mark]) -> None:
-    """As files of a directory."""
     for each in observations:
         if isinstance(each, Document):
             file = capture / each.name

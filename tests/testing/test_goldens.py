@@ -1,7 +1,5 @@
 """The golden recordings: what must hold holds, and each lie is found where it is."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -21,7 +19,6 @@ TABLE = json.loads((GOLDEN / EXPECTED).read_text())
 
 
 def findings(path: Path) -> list[Finding]:
-    """All findings about a recording."""
     return [finding for found in verify_file(path).values() for finding in found]
 
 

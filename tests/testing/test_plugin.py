@@ -1,7 +1,5 @@
 """The pytest plugin, run as a user runs it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +66,6 @@ def test_a_recording_that_holds_passes(pytester: pytest.Pytester) -> None:
 
 
 def test_a_difference_is_shown_as_a_sentence(pytester: pytest.Pytester) -> None:
-    """The first difference, without a traceback."""
     scene("failure").save(pytester.path / "a.ledger.jsonl")
     result = pytester.runpytest_subprocess("--kubeledger")
     result.assert_outcomes(failed=1, passed=1)
@@ -103,7 +100,6 @@ def test_a_directory_may_be_named(pytester: pytest.Pytester) -> None:
 
 @pytest.mark.slow
 def test_several_processes(pytester: pytest.Pytester) -> None:
-    """Workers collect the same tests."""
     for name in ("a", "b", "c"):
         scene().save(pytester.path / f"{name}.ledger.jsonl")
     pytester.runpytest_subprocess("--kubeledger", "-n", "2").assert_outcomes(passed=6)
@@ -139,7 +135,6 @@ def test_a_recording_changed_by_hand(pytester: pytest.Pytester) -> None:
 
 
 def test_the_scene_fixture(pytester: pytest.Pytester) -> None:
-    """A scene in a user's own test."""
     pytester.makepyfile(
         """
         from kubeledger.model.bodies.lifecycle import PodConfigChanged

@@ -1,7 +1,5 @@
 """Scenes as a kubelet's start tells them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,5 +1,4 @@
-from __future__ import annotations
-
+import re
 from pathlib import Path
 
 import msgspec
@@ -51,7 +50,6 @@ def test_a_schema_tells_what_the_docstring_tells() -> None:
 
 
 def test_the_entry_point_writes_them(tmp_path: Path) -> None:
-    """Into a directory that need not exist."""
     target = tmp_path / "new" / "schemas"
     assert main([str(target)]) == 0
     assert {path.name: path.read_bytes() for path in target.iterdir()} == schema_files()
@@ -62,3 +60,16 @@ def test_a_wrong_call_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["a", "b"]) == 2
     assert main(["--help"]) == 2
     assert "usage:" in capsys.readouterr().err
+
+
+# -- The example of ``docs/testing.md`` runs as it stands there ------------------------------------
+
+pytest_plugins = ["pytester"]
+
+PAGE = Path(__file__).parent.parent.parent / "docs" / "testing.md"
+
+
+def test_the_example_of_a_scene(pytester: pytest.Pytester) -> None:
+    (example,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    pytester.makepyfile(example)
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)

@@ -139,3 +139,9 @@ def test_a_claim_that_the_pod_does_not_name() -> None:
     """Nobody prepares it."""
     body = ClaimPrepared(**identity("a"), claim="nets", claim_uid="u", drivers={})
     assert last("1.36.2", (10, body)) == ("impossible", "the pod names gpus, not nets")
+
+
+def test_what_no_container_uses_is_prepared_by_later_versions_alone() -> None:
+    """Up to 1.30 a claim that a pod only names is passed over."""
+    assert last("1.33.0", FIRST)[0] == "match"
+    assert last("1.30.0", FIRST) == ("impossible", "the pod uses no claim, not gpus")

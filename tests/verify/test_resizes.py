@@ -171,3 +171,15 @@ def test_the_state_file_shows_what_was_allocated(
     files = [allocations(cpu, 20 + 60 * n) for n, cpu in enumerate(shown)]
     found = judge(start("1.36.2", **POLICIES), BOTH, steps, files)
     assert any(isinstance(each, Contradiction) for each in found) is contradicted
+
+
+@pytest.mark.parametrize(("asked", "contradicted"), [("300m", True), ("400m", False)])
+def test_no_list_shows_the_pod_to_ask_for_what_the_file_has(
+    asked: str,
+    contradicted: bool,  # a column
+) -> None:
+    """It has what no list shows that it asked for, though a later one is there."""
+    files = [allocations("300m", 20), allocations("400m", 80)]
+    later = listed("a", asks(asked), priority=0)
+    found = judge(start("1.36.2", **POLICIES), BOTH, files, [later])
+    assert any(isinstance(each, Contradiction) for each in found) is contradicted

@@ -17,7 +17,7 @@ knows one form of each. A new message of the kubelet is one row:
   and nothing of it is recorded.
 
 Which keys are read of a message, and which it needs, stands in ``messages/keys.py``.
-Structured rows get a line in ``tests/ingest/messages/lines.py``.
+Structured rows get a line in ``tests/ingest/messages/lines.txt``.
 """
 
 from __future__ import annotations

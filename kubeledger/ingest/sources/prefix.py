@@ -93,6 +93,8 @@ _PREFIXES = (
         rb"\[[\w./-]+\] |(?P<tag>[\w.@/:-]*(?:kube|k[38]s|rke2)[\w.@/:-]*|[\w.@/:-]+?(?=\[))"
         rb"(?:\[\d+\])?: ?|(?!\d{4}-\d\d-\d\dT|\d+:)(?P<host>[\w.:-]+?): ?"
     ),
+    # a program alone: kubelet text
+    re.compile(rb"(?P<tag>kubel(?:et|ite)|kubenswrapper|hyperkube) (?=[IWEF]\d{4} |\{\"ts\":)"),
     _NODE,
     # stern, kail: namespace pod container text, namespace pod › text; PowerShell: Message : text
     regex(rb"(?:(?:[a-z\d][\w./-]* +){2,3}(?:\xe2\x80\xba +)?|[A-Z]\w* +: )(?=[IWEF]\d{4} )"),

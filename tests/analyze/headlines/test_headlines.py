@@ -227,15 +227,64 @@ def test_errors_that_no_record_tells_are_told_by_their_shape(tmp_path: Path) -> 
         _errors(severity="F", shape="the end"),
     )
     assert said == (
-        "no decision that went wrong was recorded, but 103 lines of warnings and errors of 4 "
+        "no decision that went wrong was recorded, but 103 warnings and errors of 4 "
         "shapes: 1 × F a.go the end, 3 × E a.go of a pod (db, web), 9 × E a.go It failed"
     )
     assert shown == [
         "1 × F a.go the end",
         "3 × E a.go of a pod (db, web)",
         "9 × E a.go It failed",
-        "90 more lines of warnings and errors of 1 shape",
+        "90 more warnings and errors of 1 shape",
     ]
+
+
+def _warned(reason: str, message: str, object_kind: str = "Pod") -> KubernetesEvent:
+    is_pod = object_kind == "Pod"
+    return KubernetesEvent(
+        object_kind=object_kind,
+        namespace="default" if is_pod else "",
+        pod="web" if is_pod else "node-a",
+        pod_uid=None,
+        type="Warning",
+        reason=reason,
+        message=message,
+    )
+
+
+@pytest.mark.parametrize(
+    ("events", "sentence"),
+    [
+        (  # of which nothing came: it is all that is told
+            [_warned("Unhealthy", "Liveness probe failed: HTTP 500")] * 2,
+            "no decision that went wrong was recorded, but 2 warnings and errors of 1 shape:"
+            " 2 × W event Unhealthy: Liveness probe failed: HTTP * (default/web)",
+        ),
+        (  # of no stage, decision or trouble that is known
+            [_warned("Odd", "x is 5\nat y", "Node"), _warned("Odd", "x is 6\nat z", "Node")],
+            "no decision that went wrong was recorded, but 2 warnings and errors of 1 shape:"
+            " 2 × W event Odd: x is *",
+        ),
+        (
+            [_warned("CgroupV1", "cgroup v1 detected", "Node")],
+            "nothing that went wrong was recorded; 1 warning or error is harmless: 1 × W event"
+            " CgroupV1: cgroup v1 detected: it works; a future release will not take cgroup v1",
+        ),
+        (  # the refusal tells it
+            [
+                PodRejected(
+                    namespace="default", pod="web", pod_uid=None, reason="NodePorts", message="no"
+                ),
+                _warned("NodePorts", "Predicate NodePorts failed"),
+            ],
+            "1 refused",
+        ),
+    ],
+    ids=["told by nothing else", "unknown", "harmless", "a refusal's"],
+)
+def test_warnings_in_events_are_told_as_lines_are(
+    tmp_path: Path, events: list[Body], sentence: str
+) -> None:
+    assert _sentence(tmp_path, *events)[0] == sentence
 
 
 def test_nothing_went_wrong_where_all_lines_are_harmless(tmp_path: Path) -> None:
@@ -247,19 +296,19 @@ def test_nothing_went_wrong_where_all_lines_are_harmless(tmp_path: Path) -> None
     nothing = "nothing that went wrong was recorded"
     why = "a resolver takes three nameservers: those after the first three are left out"
     assert _sentence(tmp_path / "a", harmless) == (
-        f"{nothing}; 1 line of warnings and errors is harmless: "
+        f"{nothing}; 1 warning or error is harmless: "
         f"1 × E dns.go Nameserver limits exceeded: {why}",
         [],
     )
     said, shown = _sentence(tmp_path / "c", recorded, harmless)
     assert said == (
-        "no decision that went wrong was recorded, but 1 line of warnings and errors of 1 shape: "
+        "no decision that went wrong was recorded, but 1 warning or error of 1 shape: "
         "1 × E a.go It failed"
     )
     assert shown == ["1 × E a.go It failed"]
     refused = PodRejected(namespace="a", pod="b", pod_uid=None, reason="X", message="no")
     said, shown = _sentence(tmp_path / "b", recorded, harmless, _errors(), refused)
-    assert said == "1 refused; besides, 1 line of warnings and errors of 1 shape"
+    assert said == "1 refused; besides, 1 warning or error of 1 shape"
     assert shown == ["a/b rejected: X", "1 × E a.go It failed"]
 
 
@@ -597,9 +646,7 @@ def test_what_besides_the_node_itself(tmp_path: Path) -> None:
     story.add(lines)
     with connect(write_ledger(tmp_path, story.records)) as queryable:
         found = besides_on(lambda query, given: queryable.sql(query, given).dicts(), "node-a")
-    assert found.counts == (
-        "1 time not ready, 1 stuck; besides, 2 lines of warnings and errors of 1 shape"
-    )
+    assert found.counts == ("1 time not ready, 1 stuck; besides, 2 warnings and errors of 1 shape")
     assert found.worst == (
         "default/a has not started: its image r:1 cannot be pulled (ErrImagePull: no)",
         "2 × E x.go It failed",
@@ -615,17 +662,8 @@ def test_a_start_or_a_shutdown_tells_why_the_node_was_not_ready(tmp_path: Path) 
     _ready(story, "True", None, 12)
     story.add(ShutdownProgressed(step="detected"))
     _ready(story, "False", "node is shutting down", 5)
-    story.add(
-        KubernetesEvent(
-            object_kind="Node",
-            namespace="",
-            pod="node-a",
-            pod_uid=None,
-            type="Warning",
-            reason="Rebooted",
-            message="Node node-a has been rebooted",
-        )
-    )
+    story.add(ShutdownProgressed(step="completed"))
+    story.add(_warned("Rebooted", "Node node-a has been rebooted", "Node"))
     assert [each.text for each in _found(tmp_path, story)] == [
         "the node was shut down",
         "the node was rebooted",

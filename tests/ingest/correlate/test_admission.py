@@ -1,7 +1,5 @@
 """Who was let in, who was not, and who was not put through admission."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.ingest.correlate.rejections import reason_of_message
@@ -192,26 +190,17 @@ test_scene = played_out(SCENES, WORDS)
         (SCARCE.replace("memory", "example.com/gpu"), "OutOfexample.com/gpu"),
         ("Predicate NodeAffinity failed", "NodeAffinity"),
         ("Predicate NodePorts failed: x", "NodePorts"),
-        (
-            "Update plugin resources failed due to x, which is unexpected.",
-            "UnexpectedAdmissionError",
-        ),
-        (
-            "Unexpected error while attempting to recover from admission failure: x",
-            "UnexpectedAdmissionError",
-        ),
+        ("Update plugin resources failed due to x, which is unexpected.",
+         "UnexpectedAdmissionError"),
+        ("Unexpected error while attempting to recover from admission failure: x",
+         "UnexpectedAdmissionError"),
         ("GeneralPredicates failed due to unknown reason, which is unexpected.", "UnknownReason"),
-        (
-            "GeneralPredicates failed due to x, which is unexpected.",
-            "UnexpectedPredicateFailureType",
-        ),
-        (
-            "SupplementalGroupsPolicy=Strict is not supported in this node",
-            "SupplementalGroupsPolicyNotSupported",
-        ),
+        ("GeneralPredicates failed due to x, which is unexpected.",
+         "UnexpectedPredicateFailureType"),
+        ("SupplementalGroupsPolicy=Strict is not supported in this node",
+         "SupplementalGroupsPolicyNotSupported"),
         ("something else", None),
     ],
-)
+)  # fmt: skip
 def test_reasons_that_go_with_messages(message: str, reason: str | None) -> None:
-    """Reasons that go with messages."""
     assert reason_of_message(message) == reason

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -52,7 +50,6 @@ def snapshot(ts_ns: int, values: Mapping[str, Mapping[str, str]]) -> CgroupFiles
 
 @pytest.fixture
 def assembler() -> CgroupAssembler:
-    """An assembler that knows one container."""
     containers = {"c1": ContainerRef("abc", "app"), "s1": ContainerRef("abc", None, sandbox=True)}
     return CgroupAssembler(BundleContext(node="n", containers=containers), Containers())
 
@@ -72,15 +69,9 @@ def test_first_snapshot_creates(assembler: CgroupAssembler) -> None:
         hugetlb_limit_bytes={"2MB": 4194304},
         other={"pids.max": "100"},
         created=True,
-        changed=(
-            "cpu_period_us",
-            "cpu_quota_us",
-            "cpu_shares",
-            "hugetlb_limit_bytes",
-            "memory_limit_bytes",
-            "other",
-        ),
-    )
+        changed=("cpu_period_us", "cpu_quota_us", "cpu_shares", "hugetlb_limit_bytes",
+                 "memory_limit_bytes", "other"),
+    )  # fmt: skip
     assert len(fact.evidence) == len(V1)
 
 
@@ -121,7 +112,6 @@ def test_what_the_kernel_counts_is_observed(assembler: CgroupAssembler) -> None:
 
 
 def test_counters_of_v2(assembler: CgroupAssembler) -> None:
-    """As in v1."""
     counted = {"memory.current": "1", "cpu.stat": "nr_throttled 2", "memory.events.local": "oom 0"}
     made, seen = feed_items(assembler, [snapshot(1, {POD: V2 | counted})])
     assert isinstance(made.body, CgroupUpdated)
@@ -267,7 +257,6 @@ test_scene = played_out(
 
 
 def test_what_was_not_computed_is_no_record(assembler: CgroupAssembler) -> None:
-    """The line is understood."""
     text = (
         "[Container Manager] Allocatable memory value could not be determined.  "
         "Not setting QOS memory limts."

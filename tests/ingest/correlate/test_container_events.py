@@ -1,7 +1,5 @@
 """Containers that start, die, are killed, start again or have to wait, and whose an ID is."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -11,24 +9,11 @@ from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.lifecycle import (
-    ContainerKilled,
-    ContainerRestarted,
     PodStarted,
     RestartBackedOff,
 )
-from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
-from tests.ingest.feeding import DATA
-from tests.ingest.pod_world import (
-    at,
-    container,
-    facts_of,
-    ingest_lines,
-    klog,
-    know_pod,
-    of,
-    values,
-    world,
-)
+from tests.ingest.feeding import at, bodies
+from tests.ingest.pod_world import ingest_lines, klog, values, world
 from tests.ingest.scenes import A, played_out
 
 POD = f"a_shop({A})"
@@ -331,30 +316,6 @@ def test_back_offs_in_json_without_callers(tmp_path: Path) -> None:
     assert [[piece.line for piece in record.evidence] for record in found] == [[1, 2], [3, 4]]
 
 
-def test_recorded_chain_from_ticks_to_restart() -> None:
-    """Recorded chain from ticks to restart."""
-    context = world("1.20.2")
-    spec = container("app", liveness={"failureThreshold": 3, "exec": {}})
-    know_pod(context, "live-fail", "e87c67ca-371e-4b1a-ba0a-2940731faba2", spec=spec)
-    facts = ingest_lines(context, (DATA / "kubelet/liveness-1.20.2.log").read_text())
-    restarts = facts_of(facts, ContainerRestarted)
-    assert len(restarts) == 4
-    for restart in restarts:
-        kill = restart.cause
-        assert kill is not None
-        assert values(kill.body, "reason", "grace_period_s") == ("liveness_probe", 2)
-        change = kill.cause
-        assert change is not None
-        assert isinstance(change.body, ProbeTransitioned)
-        assert values(change.body, "run", "threshold", "inferred") == (3, 3, False)
-        assert change.cause is not None
-        assert isinstance(change.cause.body, ProbeExecuted)
-        assert change.cause.body.result == "failure"
-        assert values(restart.body, "previous_container_id") == values(kill.body, "container_id")
-    assert len(of(facts, ContainerKilled)) == 5
-    assert len(of(facts, RestartBackedOff)) == 2
-
-
 MEASURED = "pod_startup_latency_tracker.go"
 _TIMES = (
     'firstStartedPulling="2026-11-21 10:00:02 +0000 UTC m=+3" '
@@ -375,7 +336,7 @@ _SPANS = 'podStartE2EDuration="6.5s" totalImagesPullingTime="3s" totalInitContai
 )
 def test_a_start_that_only_its_measurement_shows(created: str, pulls: str, pulling_ns: int) -> None:
     """In the words of 1.26, of 1.27 on, of a pod without pulls, and of 1.34 on."""
-    (body,) = of(ingest_lines(world("1.36.2"), _measured(created, pulls)), PodStarted)
+    (body,) = bodies(ingest_lines(world("1.36.2"), _measured(created, pulls)), PodStarted)
     assert (body.created_ts_ns, body.running_ts_ns) == (at("10:00:00"), at("10:00:06"))
     assert (body.pulling_ns, body.own_ns) == (pulling_ns, 2_250_000_000)
     assert (body.pull_ended_ts_ns is None) == (pulls is _SPANS)

@@ -1,7 +1,5 @@
 """What a simulated CPU manager decided, as lines of each form, is read as what it was."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,7 +35,6 @@ def places(body: CpuManagerStarted) -> dict[str, dict[str, int]]:
 
 
 def mask(nodes: tuple[int, ...] | None) -> int:
-    """Of NUMA nodes."""
     return sum(1 << node for node in nodes or ())
 
 

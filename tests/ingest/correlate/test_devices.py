@@ -1,10 +1,7 @@
 """Device lines and checkpoints of both kubelets, and what else they may log."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
@@ -13,7 +10,6 @@ from kubeledger.ingest.correlate.context import (
     BundleContext,
     IndexedEvent,
 )
-from kubeledger.ingest.correlate.device_model import all_ids
 from kubeledger.ingest.correlate.devices import DeviceAssembler
 from kubeledger.ingest.correlate.registers import Pods, SyncLoop
 from kubeledger.ingest.correlate.survey import _take_checkpoint
@@ -29,24 +25,14 @@ from kubeledger.kubelet.devicemanager.checkpoint import read_checkpoint
 from kubeledger.kubelet.kube.gotypes import fnv1a32
 from kubeledger.model.bodies.devicemanager import (
     AllocationFailed,
-    AllocationRequested,
-    CheckpointRead,
-    DevicesAllocated,
-    DevicesReleased,
-    DevicesReported,
-    EndpointStopped,
-    PluginRegistered,
 )
 from kubeledger.model.bodies.ledger import FindingReported
 from kubeledger.model.record import Evidence
-from kubeledger.model.units import parse_ts
-from tests.ingest.feeding import DATA, at, bodies, feed, log_line, of_kind, recorded
-from tests.ingest.pod_world import at as clock_ns
+from tests.ingest.feeding import at as clock_ns
+from tests.ingest.feeding import bodies, feed, log_line
 from tests.ingest.scenes import WORDS as SHARED
 from tests.ingest.scenes import events_of, line_of, played_out
 
-POD_A = "36aa1f99-e71c-4fcf-b3f7-3254b6127099"
-POD_C = "0c8b8f31-f9c9-4d7f-88d1-8a748a34c6fe"
 FILE = Evidence(file="checkpoint")
 
 
@@ -69,21 +55,9 @@ def context(*checkpoints: Checkpoint, **pods: str) -> BundleContext:
     return made
 
 
-def recorded_checkpoints(version: str) -> list[Checkpoint]:
-    """The checkpoint files of one node, at the time of their names."""
-    items = []
-    for path in sorted((DATA / "devices").glob(f"{version}.*.checkpoint.json")):
-        stamp = path.name.removeprefix(f"{version}.").split(".")[0]
-        clock = f"2026-11-21T{stamp[9:11]}:{stamp[11:13]}:{stamp[13:15]}Z"
-        raw = path.read_bytes()
-        items.append(Checkpoint(parse_ts(clock), json.loads(raw), raw, Evidence(file=path.name)))
-    return items
-
-
 def checkpoint(
     ts_ns: int, *entries: tuple[str, str, str, dict[str, list[str]]], **registered: list[str]
 ) -> Checkpoint:
-    """A checkpoint with a right checksum."""
     texts = [
         f"{{PodUID:(string){uid} ContainerName:(string){container} "
         f"ResourceName:(string){resource} DeviceIDs:(checkpoint.DevicesPerNUMA)map["
@@ -105,137 +79,6 @@ def checkpoint(
         "Checksum": fnv1a32(text),
     }
     return Checkpoint(ts_ns, data, json.dumps(data).encode(), FILE)
-
-
-def granted(facts: list[Fact]) -> list[tuple[Any, ...]]:
-    """UID, container, resource, devices and nodes of every allocation."""
-    return [
-        (body.pod_uid, body.container, body.resource, body.device_ids, body.numa)
-        for body in bodies(facts, DevicesAllocated)
-    ]
-
-
-class TestRecordings:
-    """Two real nodes."""
-
-    def facts_of_node_a(self) -> list[Fact]:
-        """1.20.2 with its checkpoints."""
-        items = recorded_checkpoints("v1.20.2")
-        pods = {f"_{POD_A}": "default/gpu-a", f"_{POD_C}": "default/gpu-c"}
-        stream: list[Item] = [*recorded("devices/v1.20.2.log"), *items]
-        return feed(devices_of(context(*items, **pods)), stream)
-
-    def test_allocations_of_1_20(self) -> None:
-        """The train container holds the device of its pod's init container as well."""
-        facts = self.facts_of_node_a()
-        first = granted(facts)[:3]
-        assert first == [
-            (POD_A, "warmup", "example.com/gpu", ("gpu-0",), {"0": ("gpu-0",)}),
-            (POD_A, "train", "example.com/gpu", ("gpu-0", "gpu-2"), {"0": ("gpu-0", "gpu-2")}),
-            (POD_A, "train", "vendor.io/nic", ("nic-2",), {"0": ("nic-2",)}),
-        ]
-        assert len(granted(facts)) == 6
-        assert [len(fact.evidence) for fact in of_kind(facts, DevicesAllocated)] == [2] * 6
-        assert all(fact.cause is not None for fact in of_kind(facts, DevicesAllocated))
-        assert bodies(facts, DevicesAllocated)[0].pod == "gpu-a"
-
-    def test_holdings_are_those_of_every_checkpoint(self) -> None:
-        """Allocated minus released is what the kubelet's own files show."""
-        facts = self.facts_of_node_a()
-        seen = 0
-        for reading in of_kind(facts, CheckpointRead):
-            held: dict[tuple[str | None, str, str], tuple[str, ...]] = {}
-            for fact in facts:
-                if fact.ts_ns > reading.ts_ns:
-                    break
-                if isinstance(fact.body, DevicesAllocated):
-                    body = fact.body
-                    held[body.pod_uid, body.container, body.resource] = body.device_ids
-                elif isinstance(fact.body, DevicesReleased):
-                    gone = fact.body.pod_uid
-                    held = {key: ids for key, ids in held.items() if key[0] != gone}
-            assert isinstance(reading.body, CheckpointRead)
-            assert held == {
-                (entry.pod_uid, entry.container, entry.resource): all_ids(entry.numa)
-                for entry in reading.body.entries
-            }
-            seen += len(held)
-        assert seen > 10
-
-    def test_a_restart_allocates_nothing(self) -> None:
-        """Restored entries and pre-allocated devices are no news."""
-        restart = at("03:03:25")
-        allocated = of_kind(self.facts_of_node_a(), DevicesAllocated)
-        assert all(fact.ts_ns < restart for fact in allocated)
-
-    def test_one_refusal_of_1_20_with_all_its_lines(self) -> None:
-        """Shortage, event and four status lines are one fact."""
-        (refusal,) = of_kind(self.facts_of_node_a(), AllocationFailed)
-        assert refusal.body == AllocationFailed(
-            namespace="default",
-            pod="gpu-c",
-            pod_uid=POD_C,
-            container="train",
-            resource="example.com/gpu",
-            requested=3,
-            available=1,
-            error="requested number of devices unavailable for example.com/gpu. "
-            "Requested: 3, Available: 1",
-        )
-        assert len(refusal.evidence) == 6
-        assert refusal.cause is not None
-        assert isinstance(refusal.cause.body, AllocationRequested)
-        assert refusal.cause.body.needed == 3
-
-    def test_health_shows_in_the_checkpoints(self) -> None:
-        """Two devices turn unhealthy and come back."""
-        reports = bodies(self.facts_of_node_a(), DevicesReported)
-        healthy = [r.healthy for r in reports if r.resource == "example.com/gpu" and r.healthy]
-        assert healthy == [4, 2, 4]
-        assert all(report.total is None for report in reports)
-
-    def test_release_of_1_20(self) -> None:
-        """The devices of a deleted pod come free when the next pod asks."""
-        assert bodies(self.facts_of_node_a(), DevicesReleased) == [DevicesReleased(pod_uid=POD_A)]
-
-    def test_plugins_of_1_20(self) -> None:
-        """Two plugins, before and after the restart; two lines each."""
-        facts = of_kind(self.facts_of_node_a(), PluginRegistered)
-        assert [
-            fact.body.resource for fact in facts if isinstance(fact.body, PluginRegistered)
-        ] == [
-            "example.com/gpu",
-            "vendor.io/nic",
-        ] * 2
-        assert [len(fact.evidence) for fact in facts] == [2] * 4
-
-    def test_node_b(self) -> None:
-        """1.36.2: a sidecar keeps the device of the init container before it."""
-        items = recorded_checkpoints("v1.36.2")
-        names = {
-            "6faae567b5171c79dda9a3e8e04d3a56": "default/gpu-a-node-b",
-            "3e50fe57765780f694abbf26d7dc53b0": "default/gpu-c-node-b",
-        }
-        known = context(*items, **{f"_{uid}": name for uid, name in names.items()})
-        facts = feed(devices_of(known), [*recorded("devices/v1.36.2.log"), *items])
-        assert [(c, r, ids) for _, c, r, ids, _ in granted(facts)] == [
-            ("warmup", "example.com/gpu", ("gpu-0",)),
-            ("side", "example.com/gpu", ("gpu-0",)),
-            ("train", "example.com/gpu", ("gpu-2",)),
-            ("train", "vendor.io/nic", ("nic-0", "nic-2")),
-        ]
-        assert {uid for uid, *_ in granted(facts)} == {"6faae567b5171c79dda9a3e8e04d3a56"}
-        (refusal,) = of_kind(facts, AllocationFailed)
-        assert isinstance(refusal.body, AllocationFailed)
-        assert (refusal.body.requested, refusal.body.available) == (3, 2)
-        assert len(refusal.evidence) == 4
-        assert [(r.total, r.healthy) for r in bodies(facts, DevicesReported)[:2]] == [
-            (4, 4),
-            (3, 3),
-        ]
-        stopped = of_kind(facts, EndpointStopped)
-        assert [len(fact.evidence) for fact in stopped] == [3, 3]
-        assert "EOF" in str(bodies(facts, EndpointStopped)[0].error)
 
 
 LOCALITY = "Resources cannot be allocated with Topology locality"
@@ -272,6 +115,7 @@ WORDS = {
     'APIVersion:"v1", ResourceVersion:"7", FieldPath:""}): type: \'Warning\' reason: '
     "'UnexpectedAdmissionError' {*}",
     "short": f"{_SHORT} devices unavailable for 'r/x': requested: {{1}}, available: 1",
+    "written": 'checkpoint_manager.go "Checkpoint file written"',
     "register": f'{_REGISTER} "r/x"',
     "bad": f'{_REGISTER} "bad name"',
     "refused": 'manager.go Bad registration request from device plugin with resource name "bad '
@@ -298,6 +142,10 @@ a call that failed gave nothing: the line comes before the call, the refusal sho
     .2 sent UnexpectedAdmissionError Allocate failed due to rpc error: code = x, which is unexpected
     = !DevicesAllocated
     = AllocationFailed container=c resource=r/x error=rpc error: code = x
+what was written into the checkpoint had been given, whatever fails after it
+    0 need c r/x 1 | .1 make a | .15 written
+    .2 sent UnexpectedAdmissionError Allocate failed due to rpc error: code = x, which is unexpected
+    = DevicesAllocated @0.1
 only the last call of a refused pod failed
     0 need one r/x 1 | .1 make a | .2 need two r/x 3 | .3 denied {REFUSAL}
     = DevicesAllocated container=one
@@ -476,7 +324,6 @@ def _checkpoint(ts_ns: int, text: str) -> Checkpoint:
 
 
 def _item(word: str, ts_ns: int, text: str) -> Item | None:
-    """What a word that is no line stands for."""
     pod = {"namespace": "ns", "name": "p", "uid": "u"}
     match word:
         case "checkpoint" | "wrong":
@@ -554,7 +401,6 @@ def test_the_first_look_relies_on_no_wrong_checksum() -> None:
 
 
 def test_half_a_checkpoint() -> None:
-    """A finding, no crash."""
     half = Checkpoint(1, {"Data": {"PodDeviceEntries": 3}}, b"{", FILE)
     facts = feed(devices_of(BundleContext(node="n")), [half])
     assert [body.finding for body in bodies(facts, FindingReported)] == ["malformed_checkpoint"]

@@ -1,7 +1,5 @@
 """Pods that are stopped as a whole: why, with how much time, and what their kills say then."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -103,56 +101,26 @@ STACK = "\ngoroutine 1 [running]:\nmain.main()\n\t/go/src/kubelet.go:43 +0x1d\n\
 @pytest.mark.parametrize(
     ("last", "reason", "message", "pid"),
     [
-        (
-            'E1121 03:01:20.000000    8337 kubelet.go:1556] "Failed to start ContainerManager" '
-            'err="start memory manager error"\n',
-            "error",
-            "Failed to start ContainerManager: start memory manager error",
-            8337,
-        ),
-        (
-            'E1121 03:01:20.000000    8337 run.go:74] "command failed" err="no such flag"\n',
-            "error",
-            "command failed: no such flag",
-            8337,
-        ),
-        (
-            "F1121 03:01:20.000000    8337 server.go:274] failed to run Kubelet: swap is on\n"
-            + STACK,
-            "fatal",
-            "failed to run Kubelet: swap is on",
-            8337,
-        ),
-        (
-            "F1121 03:01:20.000000    8337 transport.go:108] It has been 5m0s\n" + STACK,
-            "fatal",
-            "It has been 5m0s",
-            8337,
-        ),
-        (
-            "panic: runtime error: index out of range [1] with length 1\n\n[signal SIGSEGV]\n"
-            + STACK,
-            "panic",
-            "panic: runtime error: index out of range [1] with length 1",
-            8337,
-        ),
-        (
-            "fatal error: concurrent map writes\n" + STACK,
-            "panic",
-            "fatal error: concurrent map writes",
-            8337,
-        ),
-        (
-            "Error: failed to parse kubelet flag: unknown flag: --network-plugin\n"
-            "Usage:\n  kubelet [flags]\n",
-            "error",
-            "Error: failed to parse kubelet flag: unknown flag: --network-plugin",
-            None,
-        ),
+        ('E1121 03:01:20.000000    8337 kubelet.go:1556] "Failed to start ContainerManager" '
+         'err="start memory manager error"\n', "error",
+         "Failed to start ContainerManager: start memory manager error", 8337),
+        ('E1121 03:01:20.000000    8337 run.go:74] "command failed" err="no such flag"\n', "error",
+         "command failed: no such flag", 8337),
+        ("F1121 03:01:20.000000    8337 server.go:274] failed to run Kubelet: swap is on\n" + STACK,
+         "fatal", "failed to run Kubelet: swap is on", 8337),
+        ("F1121 03:01:20.000000    8337 transport.go:108] It has been 5m0s\n" + STACK, "fatal",
+         "It has been 5m0s", 8337),
+        ("panic: runtime error: index out of range [1] with length 1\n\n[signal SIGSEGV]\n" + STACK,
+         "panic", "panic: runtime error: index out of range [1] with length 1", 8337),
+        ("fatal error: concurrent map writes\n" + STACK, "panic",
+         "fatal error: concurrent map writes", 8337),
+        ("Error: failed to parse kubelet flag: unknown flag: --network-plugin\nUsage:\n  kubelet "
+         "[flags]\n", "error",
+         "Error: failed to parse kubelet flag: unknown flag: --network-plugin", None),
         ("panic: at the disco\nnothing else\n", None, "", None),
         ("Error: failed to pull image\n", None, "", None),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("carrier", ["", CARRIER])
 def test_a_kubelet_that_ends_by_itself(
     tmp_path: Path, carrier: str, last: str, reason: str | None, message: str, pid: int | None
@@ -191,7 +159,6 @@ def test_a_kubelet_that_ends_by_itself(
 def test_systemd_tells_of_a_kubelet_that_said_nothing(
     tmp_path: Path, last: str, said: str, reason: str | None
 ) -> None:
-    """Of one that said why, it tells no more."""
     last = last.replace("20.0", "20.000000")
     lines = [CARRIER + line for line in (log_text() + last).splitlines(keepends=True)]
     lines += [CARRIER.replace("kubelet[8337]", "systemd[1]") + said + "\n"] * 2

@@ -1,7 +1,5 @@
 """Evictions: the pod, the resource, the message, and the kills in between."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

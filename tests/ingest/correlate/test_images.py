@@ -1,7 +1,5 @@
 """Image GC of both kubelets, and what the recordings do not show."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.ingest.correlate.context import BundleContext, IndexedEvent
@@ -11,13 +9,12 @@ from kubeledger.ingest.sources.shapes import ApiReason
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
     GarbageCollected,
-    GarbageCollectionStarted,
     ImageDeleted,
     ImageFsObserved,
     ImagesDetected,
 )
 from kubeledger.model.record import Evidence
-from tests.ingest.feeding import at, bodies, feed, lines, of_kind, recorded
+from tests.ingest.feeding import at, bodies, feed, lines, recorded
 from tests.ingest.scenes import played_by, played_out
 
 FILE = Evidence(file="stats-summary.json")
@@ -262,7 +259,6 @@ test_scene = played_out(f"{SCENES}{_OTHERS}\n{_ERRORS}", WORDS, played_by(_assem
 
 
 def run(*texts: str) -> list[Fact]:
-    """Facts of these lines."""
     return feed(ImageAssembler(BundleContext(node="n", kubelet_version="1.20.2")), lines(*texts))
 
 
@@ -276,7 +272,6 @@ def deleted(facts: list[Fact]) -> list[tuple[str, int | None, str | None, bool]]
 
 
 def test_a_run_cut_short_has_no_end() -> None:
-    """The kubelet was restarted in the middle of it."""
     start, removal = WORDS["start"], WORDS["remove"].replace("{1}", "a").replace("{2}", "10")
     *first, last = lines(start, removal, f"+60s {WORDS['ok']}")
     last.pid = 2
@@ -288,40 +283,10 @@ def test_a_run_cut_short_has_no_end() -> None:
 class TestRecordings:
     """Thresholds of 5 and 4 percent on a disk that is far above."""
 
-    def test_run_of_1_20(self) -> None:
-        """The freed bytes of the error are the sum of the deletions."""
-        facts = feed(ImageAssembler(BundleContext(node="node-a")), recorded("images/v1.20.2.log"))
-        first, run_ = of_kind(facts, GarbageCollected)
-        assert first.body == GarbageCollected(
-            outcome="failed", error="invalid capacity 0 on image filesystem"
-        )
-        assert (len(first.evidence), first.cause) == (2, None)
-        assert isinstance(run_.body, GarbageCollected)
-        assert (run_.body.usage_percent, run_.body.bytes_to_free) == (72, 183647269519)
-        assert (run_.body.images_removed, run_.body.outcome) == (2, "failed")
-        assert run_.body.bytes_freed == sum(size or 0 for _, size, *_ in deleted(facts)) == 47003005
-        assert {(of_pass, caused) for *_, of_pass, caused in deleted(facts)} == {("space", True)}
-        assert len(run_.evidence) == 4
-        assert run_.cause is of_kind(facts, GarbageCollectionStarted)[0]
-
-    def test_run_of_1_36(self) -> None:
-        """The same, in structured lines."""
-        facts = feed(ImageAssembler(BundleContext(node="node-b")), recorded("images/v1.36.2.log"))
-        (run_,) = bodies(facts, GarbageCollected)
-        assert (run_.usage_percent, run_.high_threshold_percent, run_.low_threshold_percent) == (
-            72,
-            5,
-            4,
-        )
-        assert run_.bytes_freed == sum(size or 0 for _, size, *_ in deleted(facts)) == 42999878
-        assert run_.images_removed == 3
-        assert [len(fact.evidence) for fact in of_kind(facts, GarbageCollected)] == [4]
-
     @pytest.mark.parametrize(
         ("version", "passes", "pinned"), [("v1.20.2", [7, 7], None), ("v1.36.2", [7, 7], False)]
     )
     def test_detect_passes(self, version: str, passes: list[int], pinned: bool | None) -> None:
-        """Two passes at once, one of the loop, one of the run, are two."""
         stream = recorded(f"images/{version}.log")
         facts = feed(ImageAssembler(BundleContext(node="n")), stream)
         found = bodies(facts, ImagesDetected)
@@ -337,25 +302,14 @@ class TestRecordings:
             for image in body.images
         )
 
-    def test_signals_are_exact(self) -> None:
-        """Quantities with a suffix and without."""
-        facts = feed(ImageAssembler(BundleContext(node="n")), recorded("images/v1.20.2.log"))
-        signals = {body.signal: body for body in bodies(facts, EvictionSignalObserved)}
-        assert signals["nodefs.available"].available == 73114800 * 1024
-        assert signals["nodefs.available"].capacity == 264212084 * 1024
-        assert signals["pid.available"].capacity == 32768
-        assert len(signals) == 7
-
 
 def stats(minute: int, available: int | None) -> StatsSummary:
-    """A summary."""
     disk = {"capacityBytes": 100, "availableBytes": available, "usedBytes": 5}
     data = {"node": {"runtime": {"imageFs": disk}}}
     return StatsSummary(at(f"02:0{minute}:00"), data, FILE)
 
 
 def test_stats_when_they_change() -> None:
-    """And only when there are any."""
     empty = StatsSummary(at("02:05:00"), {"node": {"runtime": None}}, FILE)
     items: list[Item] = [stats(0, 7), stats(1, 7), stats(2, None), empty]
     facts = feed(ImageAssembler(BundleContext(node="n")), items)

@@ -1,7 +1,5 @@
 """Pods as config sources and pod lists show them, and their end."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +8,8 @@ from kubeledger.ingest.correlate.survey import fill_context
 from kubeledger.ingest.sources.documents import Document, DocumentContents
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.model.bodies.lifecycle import PodListed
-from tests.ingest.pod_world import at, ingest_lines, of, pod_list, values, world
+from tests.ingest.feeding import at, bodies
+from tests.ingest.pod_world import ingest_lines, pod_list, values, world
 from tests.ingest.scenes import A as UID_A
 from tests.ingest.scenes import B as UID_B
 from tests.ingest.scenes import played_out
@@ -77,7 +76,6 @@ def _pod(name: str, uid: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - 
 
 
 def test_pod_lists_tell_changes_only() -> None:
-    """Pod lists tell changes only."""
     first = _pod("a", UID_A, metadata={"creationTimestamp": "2026-11-21T09:00:00Z"})
     changed = {**first, "status": {"phase": "Failed"}}
     lists = [
@@ -86,34 +84,33 @@ def test_pod_lists_tell_changes_only() -> None:
         pod_list("10:00:30", changed, _pod("b", UID_B)),
         pod_list("10:00:45"),
     ]
-    bodies = of(ingest_lines(world(), "", lists), PodListed)
-    assert [values(body, "pod", "gone") for body in bodies[:3]] == [
+    found = bodies(ingest_lines(world(), "", lists), PodListed)
+    assert [values(body, "pod", "gone") for body in found[:3]] == [
         ("a", False),
         ("a", False),
         ("b", False),
     ]
-    assert {values(body, "pod", "gone", "spec", "status") for body in bodies[3:]} == {
+    assert {values(body, "pod", "gone", "spec", "status") for body in found[3:]} == {
         ("a", True, None, None),
         ("b", True, None, None),
     }
-    assert bodies[0].created_ts_ns == at("09:00:00")
+    assert found[0].created_ts_ns == at("09:00:00")
 
 
 def test_lists_of_different_kinds_do_not_mix() -> None:
-    """Lists of different kinds do not mix."""
     lists = [
         pod_list("10:00:00", _pod("a", UID_A)),
         pod_list("10:00:01", _pod("a", UID_A), listed_by="api"),
         pod_list("10:00:02", {"metadata": {"name": "m"}}, listed_by="manifest", complete=False),
         pod_list("10:00:03", listed_by="manifest", complete=False),
     ]
-    bodies = of(ingest_lines(world(), "", lists), PodListed)
-    assert [values(body, "listed_by", "namespace", "gone") for body in bodies] == [
+    found = bodies(ingest_lines(world(), "", lists), PodListed)
+    assert [values(body, "listed_by", "namespace", "gone") for body in found] == [
         ("kubelet", "shop", False),
         ("api", "shop", False),
         ("manifest", "default", False),
     ]
-    assert bodies[2].status is None
+    assert found[2].status is None
 
 
 def test_a_name_is_not_that_of_a_pod_created_later(tmp_path: Path) -> None:

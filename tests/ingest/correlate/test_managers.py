@@ -1,7 +1,5 @@
 """Lines and state files of the CPU manager and the memory manager, of all versions."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 
@@ -23,8 +21,7 @@ from kubeledger.model.bodies.resourcemanagers import (
 )
 from kubeledger.model.record import Evidence
 from kubeledger.model.units import parse_ts
-from tests.ingest.feeding import DATA, bodies, feed, log_line, recorded
-from tests.ingest.pod_world import at
+from tests.ingest.feeding import DATA, at, bodies, feed, log_line, recorded
 from tests.ingest.scenes import Play, events_of, line_of, played_out
 
 FILE = Evidence(file="state")
@@ -203,7 +200,6 @@ test_memory = played_out(MEMORY, MEMORY_WORDS, played_by(MemoryAssembler))
 
 
 def reported(assembler: Assembler) -> list[LogLine]:
-    """The recorded lines that an assembler asks for."""
     return [line for line in recorded(LOG) if line.message in assembler.structured()]
 
 

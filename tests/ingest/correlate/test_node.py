@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Any
 
 from kubeledger.ingest.correlate.context import BundleContext, KnownPod
@@ -70,7 +68,6 @@ def counters(ts_ns: int, **counts: int) -> ProbeCounters:
 
 
 def test_probe_counters_when_changed() -> None:
-    """One fact a worker and change, with all its lines."""
     assembler = NodeAssembler(BundleContext(node="n"))
     readings = [
         counters(1, successful=3),

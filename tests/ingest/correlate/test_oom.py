@@ -1,7 +1,5 @@
 """One kill a process, whichever of the kernel and the kubelet tells of it."""
 
-from __future__ import annotations
-
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.oom import OomAssembler
 from kubeledger.ingest.correlate.registers import SyncLoop
@@ -69,13 +67,11 @@ def test_a_kubelet_that_starts_tells_of_it_again() -> None:
 
 
 def test_the_limit_of_all_pods_is_not_the_nodes_memory() -> None:
-    """The cgroup says what it was."""
     (kill,) = kills((5.5, EVENT.format(8)), reports=(report(5.4, 8, "kubepods"),))
     assert (kill.reason, kill.cgroup) == (None, "kubepods")
 
 
 def test_a_process_of_the_boot_before_is_another() -> None:
-    """It has the same number and name."""
     (kill,) = kills((50, EVENT.format(8)), reports=(report(5.4, 8),), booted_s=30)
     assert (kill.reason, kill.pod_uid) == ("node", None)
 

@@ -1,12 +1,6 @@
 """Victims, whom they made room for, and what came of it."""
 
-from __future__ import annotations
-
-from kubeledger.model.bodies.eviction import PodPreempted
-from kubeledger.model.bodies.lifecycle import ContainerKilled, PodAdmitted
-from tests.ingest.feeding import DATA
-from tests.ingest.pod_world import facts_of, ingest_lines, know_pod, values, world
-from tests.ingest.scenes import A, B, played_out, ran_status
+from tests.ingest.scenes import A, B, played_out
 
 CRITICAL = "crit_kube-system(cccccccc-0000-4000-8000-00000000000c)"
 SIGN = "Preempted in order to admit critical pod"
@@ -167,29 +161,3 @@ the whole line
 """
 
 test_scene = played_out(SCENES, WORDS)
-
-
-def test_recorded_preemption_of_two_pods() -> None:
-    """Both victims, their kills, and the admission that they made room for."""
-    context = world("1.20.2")
-    filler = "49485939fdd511545c98b03a9fdcb824564f2ac71ada2ce40071a013583526f5"
-    train = "020c2e8e65464fdd65b3f0e75916c4809eb0954b0d82979c036e86fcf06b4ab5"
-    for name, uid, container, container_id in (
-        ("filler-c", "2a34e2e8-d706-4c52-992d-899f30cb8f48", "c", filler),
-        ("gpu-a", "36aa1f99-e71c-4fcf-b3f7-3254b6127099", "train", train),
-    ):
-        know_pod(context, name, uid, statuses=[ran_status(container, container_id)])
-    facts = ingest_lines(context, (DATA / "kubelet/preemption-1.20.2.log").read_text())
-    preempted = facts_of(facts, PodPreempted)
-    assert [values(fact.body, "victim_pod", "evicted", "preemptor_pod") for fact in preempted] == [
-        ("filler-c", True, "critical-1"),
-        ("gpu-a", True, "critical-1"),
-    ]
-    kills = facts_of(facts, ContainerKilled)
-    assert [values(fact.body, "container", "reason", "grace_period_s") for fact in kills] == [
-        ("c", "preempted", 2),
-        ("train", "preempted", 2),
-    ]
-    assert [fact.cause for fact in kills] == preempted
-    (admitted,) = facts_of(facts, PodAdmitted)
-    assert admitted.cause is preempted[1]

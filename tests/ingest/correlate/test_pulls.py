@@ -1,7 +1,5 @@
 """Pulls of images: events and sync errors of all versions tell each decision once."""
 
-from __future__ import annotations
-
 import json
 
 from kubeledger.model.bodies.images import PullEnded
@@ -42,7 +40,6 @@ WORDS = {
 
 
 def waits(reason: str, message: str = "", container: str = "c") -> str:
-    """The status of a pod whose container waits."""
     waiting = {"reason": reason, "message": message}
     return json.dumps(
         {

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -41,13 +39,8 @@ def event(
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"uid": uid, "name": f"web.{uid}", "namespace": "default"},
-        "involvedObject": {
-            "kind": "Pod",
-            "namespace": "default",
-            "name": "web",
-            "uid": "pod-uid",
-            "fieldPath": "spec.containers{app}",
-        },
+        "involvedObject": {"kind": "Pod", "namespace": "default", "name": "web", "uid": "pod-uid",
+                           "fieldPath": "spec.containers{app}"},
         "source": {"component": "kubelet", "host": "n"},
         "type": "Warning",
         "reason": "Unhealthy",
@@ -56,7 +49,7 @@ def event(
         "firstTimestamp": first,
         "lastTimestamp": last,
         **changes,
-    }
+    }  # fmt: skip
 
 
 def listed(*events: dict[str, Any]) -> tuple[BundleContext, list[ApiEvent]]:
@@ -77,7 +70,6 @@ def listed(*events: dict[str, Any]) -> tuple[BundleContext, list[ApiEvent]]:
 
 
 def reasons(facts: list[Fact]) -> list[KubernetesEvent]:
-    """The facts' bodies."""
     bodies = [fact.body for fact in facts]
     assert all(isinstance(body, KubernetesEvent) for body in bodies)
     return [body for body in bodies if isinstance(body, KubernetesEvent)]
@@ -88,28 +80,17 @@ def reasons(facts: list[Fact]) -> list[KubernetesEvent]:
     [
         klog("event.go", LINE),
         klog("event.go", LINE.replace(' kind="Pod"', ' fieldPath="" kind="Pod"')),
-        klog_json(
-            "record/event.go:389",
-            "Event occurred",
-            object={"name": "web", "namespace": "default"},
-            fieldPath="",
-            kind="Pod",
-            apiVersion="v1",
-            type="Warning",
-            reason="Unhealthy",
-            message=MESSAGE,
-        ),
-        klog(
-            "event.go",
-            'Event(v1.ObjectReference{Kind:"Pod", Namespace:"default", Name:"web", UID:"", '
-            'APIVersion:"v1", ResourceVersion:"7", FieldPath:""}): '
-            f"type: 'Warning' reason: 'Unhealthy' {MESSAGE}",
-        ),
+        klog_json("record/event.go:389", "Event occurred",
+                  object={"name": "web", "namespace": "default"}, fieldPath="", kind="Pod",
+                  apiVersion="v1", type="Warning", reason="Unhealthy", message=MESSAGE),
+        klog("event.go",
+             'Event(v1.ObjectReference{Kind:"Pod", Namespace:"default", Name:"web", UID:"", '
+             'APIVersion:"v1", ResourceVersion:"7", FieldPath:""}): '
+             f"type: 'Warning' reason: 'Unhealthy' {MESSAGE}"),
     ],
     ids=["1.20", "1.36", "1.36 JSON", "1.19"],
-)
+)  # fmt: skip
 def test_every_form_of_the_line(line: str) -> None:
-    """All four say the same."""
     (fact,) = feed_log(ReasonAssembler(BundleContext(node="n"), ()), line)
     assert fact.body == KubernetesEvent(
         object_kind="Pod",
@@ -248,7 +229,6 @@ def test_list_after_the_lines() -> None:
 
 
 def test_lines_cover_counts_only_once() -> None:
-    """A later count needs lines of its own."""
     context, items = listed(
         event(2, last="2026-11-21T02:52:43Z"), event(4, last="2026-11-21T02:53:20Z")
     )

@@ -1,7 +1,5 @@
 """What is said again and again: how often it is recorded, and what these records add up to."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from typing import NamedTuple
 
@@ -23,7 +21,6 @@ class Line(NamedTuple):
 
     @property
     def evidence(self) -> Evidence:
-        """Where it stands."""
         return Evidence(file="kubelet.log", line=self.number)
 
 

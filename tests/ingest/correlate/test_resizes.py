@@ -1,7 +1,5 @@
 """In-place resizes, and that one which waits is no refusal of its pod."""
 
-from __future__ import annotations
-
 from tests.ingest.scenes import played_out
 
 _POD = 'pod="shop/a"'

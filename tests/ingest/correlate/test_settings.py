@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable
@@ -33,7 +31,6 @@ def config(version: str) -> dict[str, Any]:
 
 
 def config_item(document: dict[str, Any], file: str = "kubelet-config.yaml") -> KubeletConfigFile:
-    """The same as an item."""
     return KubeletConfigFile(1, document, Evidence(file=file))
 
 
@@ -50,14 +47,12 @@ def without(log: str, *texts: str) -> str:
 
 
 def observed(facts: Iterable[Fact]) -> list[SettingsObserved]:
-    """The settings among the facts."""
     return [fact.body for fact in facts if isinstance(fact.body, SettingsObserved)]
 
 
 def settings_of(
     log: str, *files: KubeletConfigFile, version: str | None = None
 ) -> SettingsObserved:
-    """Settings of a log in which one kubelet starts."""
     assembler = NodeAssembler(BundleContext(node="n", kubelet_version=version))
     facts = [*feed_items(assembler, files), *feed_log(assembler, log), *assembler.finish(9)]
     (body,) = observed(facts)
@@ -181,7 +176,6 @@ def test_defaults_of_a_file_are_other_ones() -> None:
     ],
 )
 def test_defaults_of_versions(version: str | None, flag: str, text: str, source: str) -> None:
-    """A default of one version is an explicit value in another."""
     lines = klog("flags.go", f'FLAG: --{flag}="{text}"') + klog("flags.go", 'FLAG: --config=""')
     setting = settings_of(lines, version=version).settings["eventRecordQPS"]
     assert (setting.value, setting.source) == (text, source)
@@ -199,27 +193,15 @@ def test_defaults_of_versions(version: str | None, flag: str, text: str, source:
         ("cpu-cfs-quota", "false", "cpuCFSQuota", False),
         ("enforce-node-allocatable", "[]", "enforceNodeAllocatable", []),
         ("manifest-url-header", "a:b,a:c", "staticPodURLHeader", {"a": ["b", "c"]}),
-        (
-            "register-with-taints",
-            "gpu=yes:NoSchedule,solo=:NoExecute",
-            "registerWithTaints",
-            [
-                {"key": "gpu", "value": "yes", "effect": "NoSchedule"},
-                {"key": "solo", "value": "", "effect": "NoExecute"},
-            ],
-        ),
-        (
-            "reserved-memory",
-            "0:hugepages-2Mi=4Mi,memory=1Gi,1:memory=1Gi",
-            "reservedMemory",
-            [
-                {"numaNode": 0, "limits": {"hugepages-2Mi": "4Mi", "memory": "1Gi"}},
-                {"numaNode": 1, "limits": {"memory": "1Gi"}},
-            ],
-        ),
+        ("register-with-taints", "gpu=yes:NoSchedule,solo=:NoExecute", "registerWithTaints",
+         [{"key": "gpu", "value": "yes", "effect": "NoSchedule"},
+          {"key": "solo", "value": "", "effect": "NoExecute"}]),
+        ("reserved-memory", "0:hugepages-2Mi=4Mi,memory=1Gi,1:memory=1Gi", "reservedMemory",
+         [{"numaNode": 0, "limits": {"hugepages-2Mi": "4Mi", "memory": "1Gi"}},
+          {"numaNode": 1, "limits": {"memory": "1Gi"}}]),
         ("reserved-memory", "what?", "reservedMemory", "what?"),
     ],
-)
+)  # fmt: skip
 def test_flags_that_were_given(flag: str, text: str, field: str, value: object) -> None:
     """They are read as their kind, and win over the file."""
     line = klog("flags.go", f'FLAG: --{flag}="{text}"')
@@ -237,7 +219,6 @@ def test_feature_gates_of_flag_and_file_are_merged() -> None:
 
 
 def test_a_flag_has_its_field_from_some_version_on() -> None:
-    """Before the field there was only the flag."""
     line = klog("flags.go", 'FLAG: --container-runtime-endpoint="unix:///run/x.sock"')
     old = settings_of(line, version="1.20.2").settings
     new = settings_of(line, version="1.36.2").settings
@@ -247,7 +228,6 @@ def test_a_flag_has_its_field_from_some_version_on() -> None:
 
 
 def test_go_quoting_in_flags() -> None:
-    """The text of a flag is a Go string."""
     line = klog("flags.go", r'FLAG: --node-labels="a=\"b\\c\""')
     assert settings_of(line).settings["--node-labels"].value == r'"a=\"b\\c\""'
 
@@ -264,7 +244,6 @@ def test_a_file_cannot_set_some_durations_to_zero() -> None:
 
 
 def test_a_younger_file_contradicts_the_dump() -> None:
-    """The dump is believed, and it is said."""
     document = {
         **config("1.36.2"),
         "imageGCHighThresholdPercent": 70,
@@ -288,27 +267,16 @@ def test_node_config_contradicts_the_file() -> None:
 
 
 TOPOLOGY = {
-    "1.20.2": (
-        klog(
-            "topology_manager.go",
-            "[topologymanager] Creating topology manager with best-effort policy per container "
-            "scope",
-        ),
-        klog(
-            "container_manager_linux.go",
-            "[topologymanager] Initializing Topology Manager with best-effort policy and "
-            "container-level scope",
-        ),
-    ),
-    "1.36.2": (
-        klog(
-            "topology_manager.go",
-            '"Creating topology manager with policy per scope" topologyPolicyName="best-effort" '
-            'topologyScopeName="container"',
-            pid=30095,
-        ),
-    ),
-}
+    "1.20.2": (klog("topology_manager.go",
+                    "[topologymanager] Creating topology manager with best-effort policy per "
+                    "container scope"),
+               klog("container_manager_linux.go",
+                    "[topologymanager] Initializing Topology Manager with best-effort policy and "
+                    "container-level scope")),
+    "1.36.2": (klog("topology_manager.go",
+                    '"Creating topology manager with policy per scope" '
+                    'topologyPolicyName="best-effort" topologyScopeName="container"', pid=30095),),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -395,35 +363,17 @@ def test_unknown_fields_of_a_file_are_kept() -> None:
 @pytest.mark.parametrize(
     ("lines", "field", "value"),
     [
-        (
-            klog(
-                "server.go",
-                '"Using cgroup driver setting received from the CRI runtime" '
-                'cgroupDriver="systemd"',
-            ),
-            "cgroupDriver",
-            "systemd",
-        ),
-        (
-            klog(
-                "server.go",
-                'After cpu setting is overwritten, KubeReserved="map[cpu:0 memory:256Mi]", '
-                'SystemReserved="map[cpu:2]"',
-            ),
-            "kubeReserved",
-            {"cpu": "0", "memory": "256Mi"},
-        ),
-        (
-            klog(
-                "server.go",
-                '"After cpu setting is overwritten" kubeReserved={"memory":"256Mi"} '
-                'systemReserved={"cpu":"2"}',
-            ),
-            "systemReserved",
-            {"cpu": "2"},
-        ),
+        (klog("server.go",
+              '"Using cgroup driver setting received from the CRI runtime" cgroupDriver="systemd"'),
+         "cgroupDriver", "systemd"),
+        (klog("server.go",
+              'After cpu setting is overwritten, KubeReserved="map[cpu:0 memory:256Mi]", '
+              'SystemReserved="map[cpu:2]"'), "kubeReserved", {"cpu": "0", "memory": "256Mi"}),
+        (klog("server.go",
+              '"After cpu setting is overwritten" kubeReserved={"memory":"256Mi"} '
+              'systemReserved={"cpu":"2"}'), "systemReserved", {"cpu": "2"}),
     ],
-)
+)  # fmt: skip
 def test_lines_that_replace_a_setting(lines: str, field: str, value: object) -> None:
     """The kubelet says that it uses something else than it was told."""
     body = settings_of(lines, config_item({field: "told"}))
@@ -519,7 +469,6 @@ def test_half_a_dump_is_not_read() -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_line_of_a_start_is_understood(version: str) -> None:
-    """Nothing of it is counted as not understood."""
     assert not_understood(NodeAssembler(BundleContext(node="n")), start_log(version)) == 0
 
 

@@ -1,7 +1,5 @@
 """Settings belong to a process: which of a bundle's documents are whose."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -19,14 +17,12 @@ OLD, NEW = {"podPidsLimit": -1, "maxPods": 30}, {"podPidsLimit": 200, "maxPods":
 
 
 def at(time: str) -> int:
-    """A time of the log."""
     return parse_ts(f"2026-11-21T{time}Z")
 
 
 def document(
     config: dict[str, Any], file: str, time: str, *, served: bool = False
 ) -> KubeletConfigFile:
-    """A configuration document of the bundle."""
     return KubeletConfigFile(at(time), config, Evidence(file=file), served=served)
 
 
@@ -88,7 +84,6 @@ def test_what_a_kubelet_served_holds_from_its_start_to_its_end() -> None:
 
 
 def test_without_a_log_each_answer_that_differs_is_another_process() -> None:
-    """Snapshots alone."""
     first = document(OLD, "a/configz.json", "10:10:00", served=True)
     again = document(OLD, "b/configz.json", "10:20:00", served=True)
     second = document(NEW, "c/configz.json", "11:10:00", served=True)

@@ -1,7 +1,5 @@
 """Stages that pods do not get past, from lines of several subsystems, and what ends them."""
 
-from __future__ import annotations
-
 from tests.ingest.scenes import A, played_out
 
 _SYNC = 'pod_workers.go "Error syncing pod, skipping" err="{*}" pod="shop/a" podUID="{a}"'

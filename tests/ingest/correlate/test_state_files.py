@@ -1,7 +1,5 @@
 """State files of claims and of what is allocated: recorded when they change, by their names."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -23,9 +21,9 @@ from kubeledger.model.units import NS_PER_S
 from tests.ingest.feeding import bodies, feed
 from tests.ingest.node_files import snapshot_time
 from tests.ingest.planning.test_bundle import write
-from tests.kubelet.allocation.test_checkpoint import ONE_CPU
-from tests.kubelet.allocation.test_checkpoint import packed as pods_file
-from tests.kubelet.dra.test_checkpoint import CLAIM, packed
+from tests.kubelet.allocation.test_allocation import ONE_CPU
+from tests.kubelet.allocation.test_allocation import packed as pods_file
+from tests.kubelet.dra.test_dra import CLAIM, packed
 
 AT = Evidence(file="bundle/dra_manager_state")
 
@@ -59,7 +57,6 @@ def test_claims_are_prepared_and_given_back() -> None:
 
 
 def test_devices_that_are_prepared_again_are_told_again() -> None:
-    """They stand twice then."""
     once = json.loads(held("a")["Data"])
     (claim,) = once["ClaimInfoStateList"]
     claim["DriverState"]["gpu"]["Devices"] *= 2
@@ -68,7 +65,6 @@ def test_devices_that_are_prepared_again_are_told_again() -> None:
 
 
 def test_a_file_that_does_not_fit_its_checksum_gives_nothing() -> None:
-    """It is recorded, and named."""
     facts = claims(held("a", Checksum=3), {"Data": "{", "Checksum": 1})
     assert bodies(facts, ClaimPrepared) == []
     found = [body.finding for body in bodies(facts, FindingReported)]

@@ -1,7 +1,5 @@
 """Topology hints and affinities as 1.19 to 1.36 log them."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.ingest.correlate.context import BundleContext
@@ -9,15 +7,14 @@ from kubeledger.ingest.correlate.topology import TopologyAssembler
 from kubeledger.ingest.messages.catalogue import router
 from kubeledger.ingest.messages.container_manager import Hints, hint_of, hints_of, nodes_of_mask
 from kubeledger.ingest.sources.items import Fact, KubeletConfigFile, LogLine
-from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint, HintsGenerated
+from kubeledger.model.bodies.resourcemanagers import Hint, HintsGenerated
 from kubeledger.model.record import Evidence
 from tests.ingest import feeding
-from tests.ingest.feeding import bodies, feed, lines, of_kind, recorded
+from tests.ingest.feeding import bodies, feed, lines
 from tests.ingest.scenes import played_by, played_out
 
 FILE = Evidence(file="pods.json")
 ANY = Hint(numa_nodes=None, preferred=True)
-ANY_AT_ALL = Hint(numa_nodes=None, preferred=False)
 NODE_0 = Hint(numa_nodes=(0,), preferred=True)
 GPU, NIC = "example.com/gpu", "vendor.io/nic"
 TAG = "[topologymanager]"
@@ -33,12 +30,10 @@ def context(**pods: str) -> BundleContext:
 
 
 def run(stream: list[LogLine], **pods: str) -> list[Fact]:
-    """Facts of these lines."""
     return feed(TopologyAssembler(context(**pods)), stream)
 
 
 def hear(assembler: TopologyAssembler, line: LogLine) -> list[Fact]:
-    """What one line makes leave."""
     heard = feeding.hear(router([assembler]), line)
     assert heard is not None, line.text
     return [fact for handler in heard[1] for fact in handler(heard[0]) or ()]
@@ -47,52 +42,6 @@ def hear(assembler: TopologyAssembler, line: LogLine) -> list[Fact]:
 def offered(facts: list[Fact]) -> list[tuple[str | None, str | None, Hints]]:
     """Pod, container and hints, in order."""
     return [(body.pod, body.container, body.hints) for body in bodies(facts, HintsGenerated)]
-
-
-class TestRecordings:
-    """Two real nodes with the best-effort policy in container scope."""
-
-    def test_1_20(self) -> None:
-        """Hints by resource, the node 0 in binary; an affinity for every one."""
-        facts = run(recorded("topology/v1.20.2.log"))
-        assert offered(facts) == [
-            ("gpu-a", "warmup", {GPU: (NODE_0,)}),
-            ("gpu-a", "train", {GPU: (NODE_0,), NIC: (NODE_0,)}),
-            ("gpu-b", "train", {GPU: ()}),
-            ("gpu-d", "train", {GPU: None, NIC: None}),
-        ]
-        decided = of_kind(facts, AffinityDecided)
-        assert [len(fact.evidence) for fact in decided] == [3, 3, 3, 3]
-        assert [fact.cause for fact in decided] == of_kind(facts, HintsGenerated)
-        assert {(body.policy, body.admit) for body in bodies(facts, AffinityDecided)} == {
-            ("best-effort", True)
-        }
-        assert [body.hint.preferred for body in bodies(facts, AffinityDecided)] == [
-            True,
-            True,
-            False,
-            True,
-        ]
-
-    def test_the_log_teaches_uids(self) -> None:
-        """Free text names the pod whole."""
-        assembler = TopologyAssembler(known := context())
-        feed(assembler, recorded("topology/v1.20.2.log"))
-        uid = "36aa1f99-e71c-4fcf-b3f7-3254b6127099"
-        assert known.uids_by_name["default", "gpu-a"] == [uid]
-
-    def test_1_36(self) -> None:
-        """JSON: null and the empty list are two things, and masks are numbers."""
-        facts = run(recorded("topology/v1.36.2.log"), u="default/gpu-a-node-b")
-        assert offered(facts) == [
-            ("gpu-a-node-b", "warmup", {GPU: (NODE_0,)}),
-            ("gpu-a-node-b", "side", {GPU: (NODE_0,)}),
-            ("gpu-a-node-b", "train", {GPU: (NODE_0,), NIC: (NODE_0,)}),
-            ("gpu-c-node-b", "train", {GPU: ()}),
-        ]
-        assert [body.pod_uid for body in bodies(facts, AffinityDecided)] == ["u", "u", "u", None]
-        assert [len(fact.evidence) for fact in of_kind(facts, AffinityDecided)] == [3] * 4
-        assert {body.policy for body in bodies(facts, AffinityDecided)} == {"best-effort"}
 
 
 class TestHints:
@@ -145,6 +94,10 @@ _POD = 'bestHint={"NUMANodeAffinity":1,"Preferred":true} pod="ns/p"'
 _MANAGER, _OF_POD = "topology_manager.go", f"scope_pod.go {TAG}"
 WORDS = {
     "hints": HINTS % "{1}",
+    "empty": f"{SCOPE} TopologyHints for pod 'p_ns(u)', container 'c': map[a:[] b:[]]",
+    "unasked": f"policy.go {TAG} Hint Provider has no preference for NUMA affinity with resource "
+    "'{1}'",
+    "never": f"policy.go {TAG} Hint Provider has no possible NUMA affinities for resource '{{1}}'",
     "nohints": f"{SCOPE} TopologyHints for pod 'q_ns(v)', container 'c': map[]",
     "hint": f"{SCOPE} ContainerTopologyHint: {{{{*}}}}",
     "best": f"{SCOPE} Best TopologyHint for (pod: {{1}} container: c): {{{{*}}}}",
@@ -189,6 +142,9 @@ providers add up: each has a line of its own
     .4 stored p_ns(u) 01 true
     = HintsGenerated hints={{'cpu': ({_NODE_0},), 'r/x': ({_NODE_0},)}}
     = AffinityDecided namespace=ns pod=p pod_uid=u policy=None admit=True disputed=None
+the policy says which empty list is no preference, and which no node at all
+    0 empty | .1 unasked a | .1 never b | .2 hint 01 true | .3 best p_ns(u) 01 true
+    = HintsGenerated hints={{'a': None, 'b': ()}}
 the container manager's line tells the policy, whatever a file leaves out
     0 config | .1 hints r/x | .2 hint 01 true | .3 best p_ns(u) 01 true | .4 stored p_ns(u) 01 true
     = AffinityDecided policy=restricted

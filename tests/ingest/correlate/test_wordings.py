@@ -4,8 +4,6 @@ The lines are made after the klog calls of the versions named, with values as th
 prints them: up to 1.26 Go's ``%+v`` of lists and structs, JSON since.
 """
 
-from __future__ import annotations
-
 from tests.ingest.scenes import played_out
 
 _OLD, _STRUCT = (

@@ -1,7 +1,5 @@
 """Words of scenes about probes: pod ``a``, its containers ``c`` and others."""
 
-from __future__ import annotations
-
 _KEYS = 'pod="shop/a" podUID="{a}"'
 WORDS = {
     "BEGUN": "-60 loop | -59 Add api",

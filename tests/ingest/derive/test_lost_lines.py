@@ -1,7 +1,5 @@
 """Beats that a log lost, and those that a kubelet never made."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 import pytest
@@ -57,7 +55,6 @@ def text(lines: Iterable[Line], pid: int = 8337) -> str:
 
 
 def thinned(log: str) -> list[LogThinned]:
-    """What is told of a log."""
     assembler = LostLinesAssembler(BundleContext(node="n"))
     facts = [*feed_log(assembler, log), *assembler.finish(0)]
     assert all(fact.evidence for fact in facts)
@@ -65,7 +62,6 @@ def thinned(log: str) -> list[LogThinned]:
 
 
 def without(lines: list[Line], message: str, *numbers: int) -> list[Line]:
-    """Lines without some of those that have a message."""
     found = [line for line in lines if line[2].startswith(message)]
     gone = {found[number] for number in numbers}
     return [line for line in lines if line not in gone]
@@ -99,7 +95,6 @@ def test_a_whole_log(log: Callable[[], list[Line]]) -> None:
     ],
 )
 def test_single_lines_are_missing(lines: list[Line], expected: dict[str, int]) -> None:
-    """One is enough where nothing was slow."""
     (reported,) = thinned(text(lines))
     assert reported.beats == expected
     assert reported.beats_missing == sum(expected.values())
@@ -108,7 +103,6 @@ def test_single_lines_are_missing(lines: list[Line], expected: dict[str, int]) -
 
 
 def test_in_json() -> None:
-    """Where no process ID is written."""
     lines = []
     for at_us, file, message in without(new(), f'"{BEGIN}"', 40):
         entry = klog_json(f"kubelet/{file}:1", message.split('"')[1])

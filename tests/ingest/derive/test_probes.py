@@ -1,11 +1,9 @@
 """Ticks as the log holds them, and the transitions that follow or are logged."""
 
-from __future__ import annotations
-
-from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
+from kubeledger.model.bodies.prober import ProbeExecuted
 from tests.ingest.derive.probe_words import WORDS
-from tests.ingest.feeding import DATA
-from tests.ingest.pod_world import container, ingest_lines, know_pod, of, values, world
+from tests.ingest.feeding import bodies
+from tests.ingest.pod_world import ingest_lines, world
 from tests.ingest.scenes import played_out
 
 _TICKS = (
@@ -233,23 +231,8 @@ test_scene = played_out(SCENES, WORDS)
 
 
 def test_output_over_several_lines() -> None:
-    """Continuation lines are the output's."""
     log = WORDS["ticked"].replace("{A}", "a_shop(u)")
     lines = [log.replace("{1}", "Readiness").replace("{*}", "failed (failure): first"), "second"]
     text = f"I1121 10:00:01.000000  4242 prober.go:1] {lines[0].partition(' ')[2]}\nsecond"
-    (tick,) = of(ingest_lines(world(), text), ProbeExecuted)
+    (tick,) = bodies(ingest_lines(world(), text), ProbeExecuted)
     assert tick.output == "first\nsecond"
-
-
-def test_recorded_startup_probe_that_never_succeeds() -> None:
-    """Recorded startup probe that never succeeds."""
-    context = world("1.36.2")
-    spec = container("app", startup={"failureThreshold": 4, "exec": {}})
-    know_pod(context, "startup-never-node-b", "47c6fba2e82b7402f7219b7089c7f992", spec=spec)
-    facts = ingest_lines(context, (DATA / "kubelet/startup-1.36.2.log").read_text())
-    assert len(of(facts, ProbeExecuted)) == 16
-    changes = of(facts, ProbeTransitioned)
-    assert [values(body, "from_result", "to_result", "run", "inferred") for body in changes] == [
-        ("unknown", "failure", 4, False)
-    ] * 4
-    assert len({body.container_id for body in changes}) == 4

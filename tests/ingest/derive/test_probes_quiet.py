@@ -1,15 +1,13 @@
 """Transitions of logs that leave out successful ticks, or all ticks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.sources.items import Fact
 from kubeledger.model.bodies.prober import ProbeTransitioned
 from tests.ingest.derive.probe_words import WORDS
-from tests.ingest.feeding import DATA
-from tests.ingest.pod_world import container, ingest_lines, know_pod, of, values, world
+from tests.ingest.feeding import DATA, bodies
+from tests.ingest.pod_world import container, ingest_lines, know_pod, values, world
 from tests.ingest.scenes import IDS, played_out
 
 _C = """~ version 1.36.2
@@ -175,11 +173,10 @@ test_scene = played_out(SCENES, {**WORDS, "other": OTHER})
 
 
 def _changes(facts: list[Fact], *fields: str) -> list[tuple[Any, ...]]:
-    return [values(body, *fields) for body in of(facts, ProbeTransitioned)]
+    return [values(body, *fields) for body in bodies(facts, ProbeTransitioned)]
 
 
 def test_recorded_startup_probe_without_its_ticks() -> None:
-    """Recorded startup probe without its ticks."""
     context = world("1.36.2")
     spec = container("app", startup={"failureThreshold": 4, "exec": {}})
     know_pod(context, "startup-never-node-b", "47c6fba2e82b7402f7219b7089c7f992", spec=spec)

@@ -1,7 +1,5 @@
 """Messages without their values: what one call writes has one shape."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.ingest.klog.account import error_shape
@@ -11,7 +9,6 @@ HEAD = "E1121 02:00:00.000001 1 kubelet.go:1] "
 
 
 def shape(message: str) -> str:
-    """Of a line with this message."""
     return error_shape(log_line(HEAD + message))
 
 

@@ -1,7 +1,5 @@
 """What a log shows about itself, also when it is one node's share of a file of several."""
 
-from __future__ import annotations
-
 from itertools import cycle, islice
 from pathlib import Path
 
@@ -28,7 +26,6 @@ def lines_of(node: str) -> list[str]:
 
 
 def surveyed(path: Path, node: str) -> LogSurvey:
-    """What the lines of one node show."""
     source = SourceFile(path.name, path, 0)
     return survey_log(lines_of_nodes(source, [Writers(hosts=(node,))])[0], [])
 

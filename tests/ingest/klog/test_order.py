@@ -1,7 +1,5 @@
 """Facts and log entries in the order of time, whatever the order in which they came."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from hypothesis import given
@@ -19,12 +17,10 @@ from kubeledger.model.units import NS_PER_S
 
 
 def fact(ts_ns: int, *, late: bool = False) -> Fact:
-    """Any fact."""
     return Fact(ts_ns, ClockStepped(from_ts_ns=0, to_ts_ns=0), (), late=late)
 
 
 def line(ts_ns: int, number: int) -> LogLine:
-    """Any line."""
     return LogLine(
         ts_ns=ts_ns,
         severity="I",
@@ -41,7 +37,6 @@ def line(ts_ns: int, number: int) -> LogLine:
 
 
 def entries(*times: int) -> list[LogOutput]:
-    """Entries with these stamps."""
     return [LogEntry(line(ts_ns, number), ()) for number, ts_ns in enumerate(times)]
 
 
@@ -57,7 +52,6 @@ def waiting(ts_ns: int | None) -> Callable[[], int | None]:
 
 
 def test_swapped_neighbours() -> None:
-    """Seconds apart or in one instant."""
     assert numbers(entries(1, 3, 2, 4)) == [(1, 0), (2, 2), (3, 1), (4, 3)]
     far = [n * 7 * NS_PER_S for n in (1, 3, 2, 4)]
     assert [n for _, n in numbers(entries(*far))] == [0, 2, 1, 3]
@@ -119,7 +113,6 @@ def test_the_finding_about_a_wrong_stamp() -> None:
 
 
 def test_a_wrong_stamp_of_a_line_that_nobody_asked_for() -> None:
-    """Nothing rests on it."""
     wrong = WrongStamp(Doubt(60 * NS_PER_S, 2 * NS_PER_S, 3 * NS_PER_S))
     found = in_seconds(*entries(NS_PER_S, 2 * NS_PER_S), wrong, *entries(3 * NS_PER_S))
     assert [what for *_, what in found] == ["0", "1", "0"]

@@ -1,7 +1,5 @@
 """The reader of logs: forms of lines, chunks, continuation lines, accounts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -38,7 +36,6 @@ class Listener(Assembler):
     """Understands two messages of the prober."""
 
     def structured(self) -> dict[str, LineHandler]:
-        """The structured one."""
         return {"Probe failed": lambda line: ()}
 
 
@@ -56,7 +53,6 @@ class Log:
 
     @property
     def lines(self) -> list[LogLine]:
-        """Lines that an assembler asked for."""
         return [item.line for item in self.out if isinstance(item, LogEntry)]
 
     @property
@@ -74,22 +70,18 @@ class Log:
 
 
 def whole(data: bytes) -> Iterable[bytes]:
-    """All in one chunk."""
     return [data]
 
 
 def bytewise(data: bytes) -> Iterable[bytes]:
-    """One byte a chunk."""
     return [data[index : index + 1] for index in range(len(data))]
 
 
 def log(*lines: str, cut: Callable[[bytes], Iterable[bytes]] = whole) -> Log:
-    """Read lines."""
     return Log("".join(f"{line}\n" for line in lines), cut)
 
 
 def test_structured_line() -> None:
-    """All that a line says, and where it stands."""
     (line,) = log(NOISE, PROBE).lines
     assert (line.severity, line.pid, line.file, line.caller_line) == ("I", 8337, "prober.go", 107)
     assert line.message == "Probe failed"
@@ -149,7 +141,6 @@ def test_prefixes(prefix: str, body: str) -> None:
 
 
 def json_form(message: str, values: dict[str, Any], **head: object) -> str:
-    """A klog JSON entry."""
     entry = {"ts": 0, "caller": "prober/prober.go:107", "msg": message, **head, **values}
     text = json.dumps(entry, separators=(",", ":"))
     return text.replace('{"ts":0', '{"ts":1795229561296.376')
@@ -165,7 +156,6 @@ def test_json_is_the_same_as_text() -> None:
 
 
 def test_json_free_text() -> None:
-    """Free text in JSON tells the same as in text."""
     message = 'Liveness probe for "a_ns(u):c" failed (failure): no'
     (line,) = log(json_form(message, {}, v=1)).lines
     assert (line.message, line.values) == (message, log(OLD_PROBE).lines[0].values)
@@ -212,35 +202,16 @@ def carried(prefix: str, *lines: str) -> list[str]:
     [
         ([], [], (0, 0, 0, 0)),
         # The runtime cuts long lines; they are put together again, and all are counted.
-        (
-            [f"{CRI} F {NOISE}", f"{CRI} P {PROBE[:60]}", f"{CRI} F {PROBE[60:]}"],
-            [{"output": "no"}],
-            (3, 2, 1, 0),
-        ),
+        ([f"{CRI} F {NOISE}", f"{CRI} P {PROBE[:60]}", f"{CRI} F {PROBE[60:]}"], [{"output": "no"}],
+         (3, 2, 1, 0)),
         # A line of another unit neither ends nor continues the kubelet's entry.
-        (
-            [
-                *carried(JOURNAL, PROBE[:-4] + "<", "\tline 1"),
-                CONTAINERD + "level=error oops",
-                *carried(JOURNAL, "\tline 2", " >"),
-            ],
-            [{"output": "line 1\nline 2"}],
-            (5, 4, 1, 0),
-        ),
-        (
-            [*carried(JOURNAL, *BLOCK[:2]), CONTAINERD + "    at main.go", JOURNAL + BLOCK[3]],
-            [CAT],
-            (4, 3, 1, 0),
-        ),
+        ([*carried(JOURNAL, PROBE[:-4] + "<", "\tline 1"), CONTAINERD + "level=error oops",
+          *carried(JOURNAL, "\tline 2", " >")], [{"output": "line 1\nline 2"}], (5, 4, 1, 0)),
+        ([*carried(JOURNAL, *BLOCK[:2]), CONTAINERD + "    at main.go", JOURNAL + BLOCK[3]], [CAT],
+         (4, 3, 1, 0)),
         # MicroShift names the component before each entry.
-        (
-            [
-                f"{MICROSHIFT}service-manager {PROBE.replace('.296376', '.396376')}",
-                f"{MICROSHIFT}kubelet {PROBE}",
-            ],
-            [{"output": "no"}],
-            (2, 1, 1, 0),
-        ),
+        ([f"{MICROSHIFT}service-manager {PROBE.replace('.296376', '.396376')}",
+          f"{MICROSHIFT}kubelet {PROBE}"], [{"output": "no"}], (2, 1, 1, 0)),
         # What looks like a prefix inside the values of a bare log is none.
         ([NOISE, PROBE.replace('"no"', f'"{QUOTED}"')], [{"output": QUOTED}], (2, 1, 1, 0)),
         # A prefix without a header after it proves no klog line.
@@ -249,11 +220,8 @@ def carried(prefix: str, *lines: str) -> list[str]:
         ([f"{HEADLESS}I1121 02:52:41.296376 8337 prober.go] x"], [], (1, 0, 0, 1)),
         ([f"{HEADLESS}said I1121 02:52:41.296376 8337 prober.go:107] x"], [], (1, 0, 0, 1)),
         # A block belongs to its entry, whatever its lines look like.
-        (
-            [*BLOCK, NOISE],
-            [{"output": f"cat: no such file\n{BLOCK[2].strip()}", "extra": "x"}],
-            (5, 4, 1, 0),
-        ),
+        ([*BLOCK, NOISE], [{"output": f"cat: no such file\n{BLOCK[2].strip()}", "extra": "x"}],
+         (5, 4, 1, 0)),
         # Its lines have the prefix of the line that opened it.
         *(
             (carried(prefix, NOISE, *BLOCK[:2], BLOCK[3]), [CAT], (4, 3, 1, 0))
@@ -276,28 +244,19 @@ def carried(prefix: str, *lines: str) -> list[str]:
         # A log cut inside a block: the next header begins a new entry.
         ([*BLOCK[:2], PROBE], [{"output": CAT["output"]}, {"output": "no"}], (3, 3, 0, 0)),
         # A log that went through grep has only the lines that open blocks.
-        (
-            [BLOCK[0], BLOCK[0].replace(".296376", ".296377"), NOISE],
-            [{"output": None}, {"output": None}],
-            (3, 2, 1, 0),
-        ),
+        ([BLOCK[0], BLOCK[0].replace(".296376", ".296377"), NOISE],
+         [{"output": None}, {"output": None}], (3, 2, 1, 0)),
         # A foreign line is counted on its own, and the block goes on.
         ([*BLOCK[:2], "Failed to connect to bus: Host is down", BLOCK[3]], [CAT], (4, 3, 1, 0)),
         # A carriage return is no part of a value.
-        (
-            [f"{line}\r" for line in (NOISE, PROBE, BLOCK[0], "\tx", " >")],
-            [{"output": "no"}, {"output": "x"}],
-            (5, 4, 1, 0),
-        ),
+        ([f"{line}\r" for line in (NOISE, PROBE, BLOCK[0], "\tx", " >")],
+         [{"output": "no"}, {"output": "x"}], (5, 4, 1, 0)),
         # The container GC names no container: each one that goes has a line of its own.
         ([f"I{HEAD} container_gc.go:85] attempting to delete unused containers"], [], (1, 0, 1, 0)),
-        (
-            [f'I{HEAD} container_gc.go:85] "Attempting to delete unused containers"'],
-            [],
-            (1, 0, 1, 0),
-        ),
+        ([f'I{HEAD} container_gc.go:85] "Attempting to delete unused containers"'], [],
+         (1, 0, 1, 0)),
     ],
-)
+)  # fmt: skip
 def test_lines_and_their_entries(
     lines: list[str], values: list[dict[str, Any]], counts: tuple[int, int, int, int]
 ) -> None:
@@ -407,7 +366,6 @@ def test_a_wrong_stamp(form: str, stamp: str, *, ahead: bool) -> None:
 
 
 def _as_json(line: str) -> str:
-    """The line as klog's JSON form has it."""
     stamp, rest = line[6:21], line.partition("] ")[2]
     seconds = 1795229561 + (int(stamp[3:5]) - 52) * 60
     message = rest.split('"')[1]
@@ -470,7 +428,6 @@ def test_restart_and_clock_step() -> None:
 
 
 def cut_lines(log: Log) -> list[int]:
-    """Lines that are told to be cut."""
     return [out.line.line for out in log.out if isinstance(out, CutLine)]
 
 
@@ -501,14 +458,12 @@ def test_a_line_that_was_cut_anywhere_goes_on_in_no_other() -> None:
 
 
 def test_a_line_of_free_text_that_was_cut_is_not_understood() -> None:
-    """Its quoted text has no end."""
     line = f'W{HEAD} prober.go:107] Liveness probe for "a'
     read = log(line, NOISE)
     assert (read.counts, cut_lines(read)) == ((2, 0, 1, 1), [1])
 
 
 def test_the_last_line_without_an_end_is_no_cut_one() -> None:
-    """The log ends there."""
     assert cut_lines(Log(f"{NOISE}\n{PROBE[:-2]}", whole)) == []
 
 
@@ -552,7 +507,6 @@ def test_the_survey_finds_where_lines_are_cut(prefix: str, length: int) -> None:
 
 
 def survey(lines: list[tuple[bytes, bytes]]) -> LineEnds:
-    """What is found out of them."""
     found = EndsSurvey()
     found.look(lines)
     return found.found()

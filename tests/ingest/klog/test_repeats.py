@@ -1,7 +1,5 @@
 """Lines that were read before are found whatever else begins like them."""
 
-from __future__ import annotations
-
 import random
 import tracemalloc
 

@@ -1,7 +1,5 @@
 """Rotated logs of which one begins with the end of the other."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +36,6 @@ def whole() -> list[bytes]:
 
 
 def journal(lines: list[bytes]) -> list[bytes]:
-    """The same as journald prints it."""
     return [b"Nov 21 02:52:41 n kubelet[8337]: " + line for line in lines]
 
 

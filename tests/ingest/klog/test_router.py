@@ -1,7 +1,5 @@
 """Routes of free text: first letters rule out only patterns that would not match."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -37,7 +35,6 @@ def routes_of(*patterns: str) -> Router:
 @settings(max_examples=300)
 @given(st.data())
 def test_whatever_a_pattern_matches_is_routed_by_it(data: st.DataObject) -> None:
-    """Texts made from all patterns."""
     pattern = data.draw(st.sampled_from(PATTERNS))
     message = data.draw(st.from_regex(re.compile(pattern, re.DOTALL), fullmatch=True))
     route = routes_of(pattern).free_text("x.go", message)
@@ -96,14 +93,11 @@ def test_what_is_remembered() -> None:
     [
         ('got {size:int} of "{image}" {}', 'got -5 of "a b" now', {"size": -5, "image": "a b"}),
         ("pods: {pods:list} left", "pods: [a b] left", {"pods": "[a b]"}),
-        (
-            "{pod:pod} failed: {error}",
-            "a_b(c) failed: no\nway",
-            {"pod": "a_b(c)", "error": "no\nway"},
-        ),
+        ("{pod:pod} failed: {error}", "a_b(c) failed: no\nway",
+         {"pod": "a_b(c)", "error": "no\nway"}),
         ("at {one} and ({two})", "at 1 and (2)", {"one": "1", "two": "2"}),
     ],
-)
+)  # fmt: skip
 def test_templates(words: str, message: str, values: dict[str, object]) -> None:
     """A value ends before the letter that stands behind it in the template."""
     route = router(text("x.go", words, to="It happened", why="it")).free_text("x.go", message)

@@ -1,7 +1,5 @@
 """Events that the API server refused, or that never got there: the log is their only trace."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -51,7 +49,6 @@ def literal(component: str = "kubelet") -> str:
 
 
 def refused(event: str, stamp: str = "03:00:02.000000") -> str:
-    """A structured line."""
     message = '"Server rejected event (will not retry!)" err="events is forbidden"'
     return f'E1121 {stamp}    2689 event.go:359] {message} event="{event}"\n'
 
@@ -67,7 +64,6 @@ def occurred(values: str) -> str:
 
 
 def events(tmp_path: Path, *lines: str) -> list[Record]:
-    """Records of events of an import."""
     beat = 'I1121 03:00:0{}.000000    2689 kubelet.go:1888] "Started kubelet"\n'
     text = beat.format(0) + "".join(lines) + beat.format(9)
     log = write(tmp_path / "n/kubelet.log", text)
@@ -110,7 +106,6 @@ def test_each_occurrence_once(tmp_path: Path) -> None:
 
 
 def test_a_log_that_tells_events_as_they_occur(tmp_path: Path) -> None:
-    """What is not sent afterwards is no second event."""
     line = (
         'I1121 03:00:01.500000    2689 event.go:376] "Event occurred" object="shop/web" kind="Pod" '
     )
@@ -120,7 +115,6 @@ def test_a_log_that_tells_events_as_they_occur(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("event", [plain(component="replicaset-controller"), "&Event{cut"])
 def test_what_is_no_event_of_this_kubelet(tmp_path: Path, event: str) -> None:
-    """Another program's, and half of one."""
     assert events(tmp_path, refused(event)) == []
 
 

@@ -1,7 +1,5 @@
 """Lines that are passed over by look-ups count as if each had been read alone."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Stamps to time: years, zones, steps back."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest
@@ -150,7 +148,6 @@ def test_one_stamp_that_is_wrong(seconds: list[float], doubt: list[float]) -> No
     ],
 )
 def test_lines_that_are_late(seconds: list[float]) -> None:
-    """Their stamps are right."""
     assert doubts(*seconds) == ([], False)
 
 

@@ -1,7 +1,5 @@
 """Values of structured lines: every form klog writes them in, text and JSON alike."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -20,19 +18,13 @@ TEXT_ROWS: list[tuple[str, dict[str, Any]]] = [
     (' event={"ID":"u","Type":"ContainerDied"}', {"event": {"ID": "u", "Type": "ContainerDied"}}),
     (' pods=["ns/a","ns/b"] source="api"', {"pods": ["ns/a", "ns/b"], "source": "api"}),
     (" pods=[ns/a ns/b] n=1", {"pods": "[ns/a ns/b]", "n": 1}),
-    (
-        " containerID={Type:containerd ID:60da} err=<nil>",
-        {"containerID": "{Type:containerd ID:60da}", "err": "<nil>"},
-    ),
-    (
-        ' hint={NUMANodeAffinity:01 Preferred:true} pod="ns/a"',
-        {"hint": "{NUMANodeAffinity:01 Preferred:true}", "pod": "ns/a"},
-    ),
+    (" containerID={Type:containerd ID:60da} err=<nil>",
+     {"containerID": "{Type:containerd ID:60da}", "err": "<nil>"}),
+    (' hint={NUMANodeAffinity:01 Preferred:true} pod="ns/a"',
+     {"hint": "{NUMANodeAffinity:01 Preferred:true}", "pod": "ns/a"}),
     (" m=map[a:1 b:[x y]] n=2", {"m": "map[a:1 b:[x y]]", "n": 2}),
-    (
-        " time=2021-12-15 19:22:59.46 +0800 CST m=+7 x=1",
-        {"time": "2021-12-15 19:22:59.46 +0800 CST", "m": "+7", "x": 1},
-    ),
+    (" time=2021-12-15 19:22:59.46 +0800 CST m=+7 x=1",
+     {"time": "2021-12-15 19:22:59.46 +0800 CST", "m": "+7", "x": 1}),
     (' podUID=bc17fe76-a3c2 k="v"', {"podUID": "bc17fe76-a3c2", "k": "v"}),
     (' out=<\n\tline 1\n\t\tline 2\n > next="x"', {"out": "line 1\n\tline 2", "next": "x"}),
     (" out=<\n\tcut off here", {"out": "cut off here"}),
@@ -52,12 +44,11 @@ TEXT_ROWS: list[tuple[str, dict[str, Any]]] = [
     (" big=36893488147419103232", {"big": 36893488147419103232}),
     (f" huge={'9' * 5000}", {"huge": "9" * 5000}),
     (" leading=007", {"leading": "007"}),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("rest", "values"), TEXT_ROWS)
 def test_text_values(rest: str, values: dict[str, Any]) -> None:
-    """Each form of a value in a text line."""
     assert text_values(rest) == values
 
 
@@ -82,7 +73,6 @@ def test_structured_lines_are_told(text: str, message: str) -> None:
     ["plain", '"pod" is not structured', '"unclosed', '"a"b=1', "", 'Exec probe response: ""'],
 )
 def test_free_text_is_not_taken_for_structured(text: str) -> None:
-    """Free text may begin with a quote."""
     assert split_structured(text) is None
 
 

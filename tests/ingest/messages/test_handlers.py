@@ -1,7 +1,5 @@
 """The keys that handlers ask for are those that ``messages/keys.py`` names for their messages."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 from collections import Counter
@@ -92,7 +90,6 @@ def asked(
 
 
 def is_name(node: ast.expr, name: str) -> bool:
-    """Whether it is the variable."""
     return isinstance(node, ast.Name) and node.id == name
 
 

@@ -1,10 +1,10 @@
-"""Lines as kubelets write them are read as ``LINES`` says."""
+"""Lines as kubelets write them are read as ``lines.txt`` says."""
 
-from __future__ import annotations
-
+import json
 from collections import defaultdict
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -18,8 +18,33 @@ from kubeledger.ingest.messages.noise import NOISE
 from kubeledger.ingest.planning.plan import KubeletVersion
 from kubeledger.ingest.sources.items import Fact, Facts, LogLine
 from tests.ingest.feeding import hear, log_line
-from tests.ingest.messages.lines import LINES, Line
 
+
+class Line(NamedTuple):
+    """A line, the message that it is read as, what is read of it, and the record of it alone."""
+
+    text: str
+    to: str
+    values: dict[str, Any]
+    kind: str | None
+
+
+def _lines() -> dict[str, list[Line]]:
+    """Those of ``lines.txt``, by subsystem."""
+    lines: dict[str, list[Line]] = {}
+    shown, text = list[Line](), ""
+    for row in Path(__file__).with_name("lines.txt").read_text(encoding="utf-8").splitlines():
+        if row.startswith("    "):
+            kind, to, *values = row.strip().split(" | ", 2)
+            read = json.loads(values[0]) if values else {}
+            shown.append(Line(text, to, read, None if kind == "-" else kind))
+        elif row.isidentifier():
+            shown = lines.setdefault(row, [])
+        text = row
+    return lines
+
+
+LINES = _lines()
 ROWS = [row for rows in MESSAGES.values() for row in rows]
 CASES = [line for lines in LINES.values() for line in lines]
 SHOWN = [case.text for case in CASES]
@@ -52,7 +77,6 @@ HEARD = Heard()
 
 
 def handled(line: LogLine) -> Handled:
-    """Who gets the line."""
     if line.values is None:
         route = HEARD.router.free_text(line.file, line.message)
     else:
@@ -126,13 +150,12 @@ def test_each_structured_row_has_a_line() -> None:
     exempt = set(WITHOUT_A_LINE.read_text(encoding="utf-8").splitlines())
     rows = {row.words for row in ROWS if row.pattern is None and row.to is not None}
     missing = sorted(rows - shown - exempt)
-    assert missing == [], f"add a line of each to tests/ingest/messages/lines.py: {missing}"
+    assert missing == [], f"add a line of each to tests/ingest/messages/lines.txt: {missing}"
     needless = sorted(exempt & shown | exempt - rows)
     assert needless == [], f"take out of {WITHOUT_A_LINE.name} what it need not name: {needless}"
 
 
 def test_each_subsystem_has_lines() -> None:
-    """In the order of the tables."""
     assert list(LINES) == [subsystem for subsystem in MESSAGES if subsystem in LINES]
     assert sorted(LINES.keys() - MESSAGES.keys()) == []
 
@@ -142,4 +165,4 @@ def test_keys_of_lines_are_shown() -> None:
     shown = {(line.message, key) for line in map(log_line, SHOWN) for key in line.values or {}}
     renamed = {(row.words, key) for row in ROWS if row.pattern is None for key in row.keys.values()}
     missing = sorted(renamed - shown)
-    assert missing == [], f"no line in lines.py has the key that its row names: {missing}"
+    assert missing == [], f"no line in lines.txt has the key that its row names: {missing}"

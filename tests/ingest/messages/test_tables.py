@@ -1,7 +1,5 @@
 """The tables of messages: every row is heard, and its keys are those that are asked for."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter
@@ -122,7 +120,6 @@ def test_each_message_has_one_row() -> None:
 
 
 def test_versions() -> None:
-    """Known minor versions, in their order."""
     known = [f"1.{minor}" for minor in range(OLDEST, NEWEST + 1)]
     for row in ROWS:
         versions = [each for each in (row.since, row.until) if each is not None]

@@ -1,7 +1,5 @@
 """What is found in files, directories and archives, and what is refused."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json
@@ -23,14 +21,12 @@ from tests.ingest.node_files import log_text, pod, snapshot_time, write_node
 
 
 def plans(tmp_path: Path, *paths: Path, options: ImportOptions | None = None) -> list[Plan]:
-    """Plans of an import."""
     spool = tmp_path / "spool"
     spool.mkdir(exist_ok=True)
     return plan_sources([str(path) for path in paths], spool, options or ImportOptions())
 
 
 def one(tmp_path: Path, *paths: Path, options: ImportOptions | None = None) -> Plan:
-    """The only plan."""
     (plan,) = plans(tmp_path, *paths, options=options)
     return plan
 
@@ -225,39 +221,23 @@ def rejected(time: str, observed: int | None = None) -> str:
 YEAR_ROWS = [
     ("option", ImportOptions(year=2031), "", 2031),
     ("log", None, "Log file created at: 2019/11/21 03:01:00\n", 2019),
-    (
-        "log",
-        None,
-        "I1121 03:01:00.500000    8337 helpers.go:814] eviction manager: observations: "
-        "signal=pid.available, available: 1, capacity: 2, "
-        "time: 2022-11-21 03:01:00.4 +0000 UTC m=+1.5\n",
-        2022,
-    ),
-    (
-        "log",
-        None,
-        "I1121 03:01:00.500000    8337 status_manager.go:572] Patch status for pod: "
-        '"creationTimestamp":"2018-02-01T10:00:00Z","startTime":"2021-11-20T19:01:00Z"\n',
-        2021,
-    ),
-    (
-        "log",
-        None,
-        "-- Logs begin at Sun 2020-11-01 00:00:00 UTC, end at Sat 2020-11-21 03:01:30\n",
-        2020,
-    ),
+    ("log", None,
+     "I1121 03:01:00.500000    8337 helpers.go:814] eviction manager: observations: "
+     "signal=pid.available, available: 1, capacity: 2, time: 2022-11-21 03:01:00.4 +0000 UTC "
+     "m=+1.5\n", 2022),
+    ("log", None,
+     "I1121 03:01:00.500000    8337 status_manager.go:572] Patch status for pod: "
+     '"creationTimestamp":"2018-02-01T10:00:00Z","startTime":"2021-11-20T19:01:00Z"\n', 2021),
+    ("log", None, "-- Logs begin at Sun 2020-11-01 00:00:00 UTC, end at Sat 2020-11-21 03:01:30\n",
+     2020),
     ("log", None, rejected("time.Date(2017, time.November, 20, 23, 4, 0, 7, time.Local)"), 2017),
     ("log", None, rejected("2016-11-21 03:00:58 +0100 CET"), 2016),
     ("log", None, rejected("time.Date(2017, time.May, 1, 1, 4, 0, 7, time.Local)", 2015), 2015),
     ("bundle", None, rejected("time.Date(2017, time.November, 1, 1, 4, 0, 7, time.Local)"), 2026),
-    (
-        "bundle",
-        None,
-        "I1121 03:01:00.500000    8337 certificate_manager.go:356] Certificate expiration is "
-        "2027-11-21 03:00:00 +0000 UTC, rotation deadline is 2027-11-20 12:00:00 +0000 UTC\n",
-        2026,
-    ),
-]
+    ("bundle", None,
+     "I1121 03:01:00.500000    8337 certificate_manager.go:356] Certificate expiration is "
+     "2027-11-21 03:00:00 +0000 UTC, rotation deadline is 2027-11-20 12:00:00 +0000 UTC\n", 2026),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("source", "options", "line", "year"), YEAR_ROWS)
@@ -385,7 +365,6 @@ def test_version(
 
 
 def test_version_of_metrics(tmp_path: Path) -> None:
-    """The build's metric tells it when the log does not."""
     text = "# TYPE kubernetes_build_info gauge\n"
     text += 'kubernetes_build_info{git_version="v1.28.0",major="1"} 1\n'
     write(tmp_path / "n/metrics.txt", text)
@@ -497,7 +476,6 @@ def test_half_a_checkpoint_is_a_finding(tmp_path: Path) -> None:
 
 
 def test_digests_of_beginnings() -> None:
-    """The same whatever the chunks are."""
     data = bytes(range(256)) * 4
     whole = digest_chunks(iter([data]), [0, 10, 1024, 5000])
     pieces = digest_chunks(iter([data[:7], data[7:300], data[300:]]), [10, 1024])

@@ -1,7 +1,5 @@
 """Lists below each other, or of several kinds, in one file: each kind is read as its own list."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -25,7 +23,6 @@ LOG = "==== START logs for container c of pod {0} ====\n{1}\n==== END logs for c
 
 
 def dump(logs: str) -> str:
-    """As kubectl prints it."""
     return "".join(json.dumps(each, indent=4) + "\n" for each in LISTS) + logs
 
 
@@ -52,14 +49,12 @@ def test_in_a_directory_it_is_read_as_well(tmp_path: Path) -> None:
 
 
 def test_one_list_is_a_file_as_any(tmp_path: Path) -> None:
-    """Nothing stands below it."""
     path = write(tmp_path / "nodes.json", json.dumps(LISTS[0], indent=4) + "\n")
     (found,) = collect([str(path)], tmp_path / "spool")
     assert not found.is_tree
 
 
 def test_a_dump_that_ends_anywhere(tmp_path: Path) -> None:
-    """What is whole of it is read."""
     text = dump(LOG.format("default/web", "x"))
     for end in range(len(json.dumps(LISTS[0], indent=4)) + 2, len(text), 37):
         path = write(tmp_path / str(end) / "dump.json", text[:end])

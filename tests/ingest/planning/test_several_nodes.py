@@ -1,7 +1,5 @@
 """Several nodes in one file or directory: each gets its own lines, events and pods."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from itertools import chain, zip_longest
@@ -29,7 +27,6 @@ PIDS = {A: 8337, B: 1200}
 
 
 def run(tmp_path: Path, *paths: Path, node: str | None = None) -> tuple[ImportReport, Ledger]:
-    """An import into a new ledger."""
     ledger = Ledger.open_or_create(tmp_path / "ledger")
     return import_sources([str(path) for path in paths], ledger, ImportOptions(node=node)), ledger
 
@@ -134,7 +131,6 @@ def _year(name: str) -> list[str]:
 
 
 def test_a_log_that_grew(tmp_path: Path) -> None:
-    """Only what is new is added, to each node."""
     text = interleaved(WRAPPINGS["syslog"])
     lines = text.splitlines(keepends=True)
     log = write(tmp_path / "kubelet.log", "".join(lines[: len(lines) // 2]))

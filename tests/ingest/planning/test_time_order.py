@@ -1,7 +1,5 @@
 """Logs whose lines stand in another order than that of time."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from itertools import pairwise
@@ -24,19 +22,16 @@ OPTIONS = ImportOptions(node="node-b", kubelet_version="1.36.2", year=2026)
 
 @pytest.fixture(scope="module")
 def lines(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
-    """The recorded log."""
     root = extract("node-b", tmp_path_factory.mktemp("node"))
     return (root / "kubelet.log").read_bytes().splitlines(keepends=True)
 
 
 @pytest.fixture(scope="module")
 def in_order(lines: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> list[object]:
-    """What it tells as it is."""
     return reported(imported(lines, tmp_path_factory.mktemp("whole")))
 
 
 def imported(lines: list[bytes], directory: Path) -> Ledger:
-    """A ledger of one log."""
     (directory / "kubelet.log").write_bytes(b"".join(lines))
     ledger = Ledger.create(directory / "ledger")
     import_sources([str(directory / "kubelet.log")], ledger, OPTIONS)
@@ -77,7 +72,6 @@ def newest_first(lines: list[bytes]) -> list[bytes]:
 
 
 def entries(lines: list[bytes]) -> list[list[bytes]]:
-    """Each entry with the lines that it goes on in."""
     found: list[list[bytes]] = []
     for line in lines:
         if line[:1] in b"IWEF" and line[1:5].isdigit():

@@ -1,7 +1,5 @@
 """What carries a log's lines to where they are read: each line made as tools and people do."""
 
-from __future__ import annotations
-
 import html
 import json
 import re

@@ -1,7 +1,5 @@
 """Pasted logs: whatever carried the lines, and whatever carried that, the records are the same."""
 
-from __future__ import annotations
-
 import textwrap
 from itertools import islice
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What documents hold is parsed once, within a bound, and the same whether held or read again."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -27,7 +25,6 @@ class Counted(SourceFile):
 
 
 def files(directory: Path) -> list[Document]:
-    """One list in two snapshots."""
     found = []
     for number in (1, 2):
         path = directory / f"{number}.json"

@@ -1,7 +1,5 @@
 """Rows of log stores: the same records as from the plain log, whatever they are wrapped in."""
 
-from __future__ import annotations
-
 import bz2
 import codecs
 import json
@@ -73,7 +71,6 @@ class Read(NamedTuple):
 
 
 def read(path: Path) -> dict[str, Read]:
-    """Node -> what is read of it."""
     found = {}
     spool = path.with_name(f"{path.name}.spool")
     for plan in plan_sources([str(path)], spool, ImportOptions()):
@@ -98,7 +95,6 @@ def read(path: Path) -> dict[str, Read]:
 
 
 def read_one(path: Path, content: bytes) -> Read:
-    """What is read of a file of one node."""
     path.write_bytes(content)
     (only,) = read(path).values()
     return only
@@ -458,13 +454,11 @@ def test_several_streams_of_xz(padding: int, tmp_path: Path, plain: dict[str, Re
 
 
 def test_rows_in_xz(tmp_path: Path, plain: dict[str, Read]) -> None:
-    """Packed rows."""
     content = lzma.compress(journal_json(rows_of("node-b")))
     assert read_one(tmp_path / "x.json.xz", content).records == plain["node-b"].records
 
 
 def test_a_journal_file(tmp_path: Path, plain: dict[str, Read]) -> None:
-    """A binary journal is read by journalctl."""
     boot = "_BOOT_ID=6c1e2b1f3a1d4c0f9d4a4d5e6f708192\n"
     rows = [
         each.decode().replace("__REALTIME", f"{boot}__REALTIME")
@@ -490,7 +484,6 @@ def test_a_journal_file(tmp_path: Path, plain: dict[str, Read]) -> None:
 
 
 def test_a_journal_without_journalctl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What to run is said where there is no journalctl."""
     monkeypatch.setenv("PATH", str(tmp_path))
     path = tmp_path / "system.journal"
     path.write_bytes(JOURNAL_MAGIC + bytes(500))

@@ -1,7 +1,5 @@
 """Values that are not what their fields should hold: nothing of them harms the ledger."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -39,7 +37,6 @@ def imported(tmp_path: Path, files: dict[str, object]) -> tuple[NodeReport, list
 
 
 def pods(*items: object) -> Json:
-    """The kubelet's list of pods."""
     return {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": list(items)}
 
 
@@ -49,7 +46,6 @@ def with_fields(base: Json, **parts: Json) -> Json:
 
 
 def listed(records: list[Record]) -> dict[str, PodListed]:
-    """The pods that were recorded, by name."""
     return {r.body.pod: r.body for r in records if isinstance(r.body, PodListed)}
 
 
@@ -123,7 +119,6 @@ def test_a_wrong_checksum_is_told_at_the_import(tmp_path: Path) -> None:
 
 
 def test_half_a_character_in_a_checkpoint(tmp_path: Path) -> None:
-    """It is replaced, and that is told."""
     entry = {"PodUID": "u\ud800", "ContainerName": "c", "ResourceName": "r", "DeviceIDs": ["d"]}
     checkpoint = {"Data": {"PodDeviceEntries": [entry], "RegisteredDevices": {}}, "Checksum": 1}
     report, records = imported(tmp_path, {"kubelet_internal_checkpoint": checkpoint})
@@ -148,7 +143,6 @@ def test_the_zero_time_is_an_unknown_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["9999-12-31T23:59:59Z", "2262-01-01T00:00:00Z", "yesterday"])
 def test_a_time_out_of_range_is_unknown_and_told(tmp_path: Path, text: str) -> None:
-    """The rest of the object is recorded."""
     odd = with_fields(pod(), metadata={"creationTimestamp": text})
     event = {"kind": "Event", "metadata": {"name": "e"}, "lastTimestamp": text, "reason": "R"}
     report, records = imported(
@@ -160,7 +154,6 @@ def test_a_time_out_of_range_is_unknown_and_told(tmp_path: Path, text: str) -> N
 
 
 def test_api_time() -> None:
-    """Nothing, zero, a time, no time."""
     assert api_time(None) is api_time("") is api_time("0001-01-01T00:00:00Z") is None
     assert api_time("1970-01-01T00:00:01Z") == 10**9
     with pytest.raises(ValueError, match="1678 to 2261"):
@@ -212,7 +205,6 @@ def test_an_annotation_is_no_time_of_the_list(tmp_path: Path) -> None:
 
 
 def test_a_list_of_days_after_the_log_is_told(tmp_path: Path) -> None:
-    """It is taken at its word, and the reader is told."""
     late = with_fields(pod(), metadata={"creationTimestamp": "2026-12-21T03:00:00Z"})
     report, _ = imported(tmp_path, {"pods.json": pods(late), "kubelet.log": log_text()})
     doubtful = [found.file for found in report.findings if found.finding == "time_doubtful"]
@@ -272,7 +264,6 @@ def bomb(levels: int, width: int) -> bytes:
     ids=["31x3", "9x9", "loop", "open", "digits", "deep"],
 )
 def test_hostile_yaml(tmp_path: Path, data: bytes, message: str) -> None:
-    """A clear refusal, at once."""
     with pytest.raises(ValueError, match=message):
         load_yaml(data)
     path = tmp_path / "config.yaml"
@@ -295,12 +286,10 @@ def test_hostile_yaml(tmp_path: Path, data: bytes, message: str) -> None:
     ],
 )
 def test_shapes_of_damaged_lines(line: str, shape: str) -> None:
-    """They say what is damaged and, where it can be seen, whose line it was."""
     assert shape_of("", line, False) == shape
 
 
 def test_a_snapshot_with_one_nul_byte(tmp_path: Path) -> None:
-    """The line is not believed, the others are."""
     text = "cpu/kubepods/cpu.shares 2\ncpu/kubepods/burst\0able/cpu.shares 9\n"
     report, records = imported(tmp_path, {"cgroupfs.txt": text})
     assert malformed(report) == ["lines with NUL bytes are not read"]

@@ -1,7 +1,5 @@
 """Reports of the OOM killer, in each form in which kernel logs are kept."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,7 +24,6 @@ KILLED_NS = parse_ts("2026-11-22T08:07:48.967107Z")
 
 
 def read(text: str) -> KernelLogReader:
-    """The text of a kernel log."""
     reader = KernelLogReader("kernel.log")
     reader.read((number, 0, line) for number, line in enumerate(text.split("\n"), 1))
     return reader
@@ -160,7 +157,6 @@ def test_what_is_missing_is_not_made_up() -> None:
     ],
 )
 def test_other_logs(line: str) -> None:
-    """Are not the kernel's."""
     assert not is_kernel_log(f"{line}\n" * 3, "kernel.log")
 
 
@@ -194,7 +190,6 @@ def test_a_log_alone_without_a_time_of_day_keeps_its_kills(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("hosts", [("alpha",), ("alpha", "beta")])
 def test_a_log_alone_names_its_nodes(tmp_path: Path, hosts: tuple[str, ...]) -> None:
-    """The host in its lines, not the directory."""
     ledger = _alone(tmp_path, *hosts)
     assert tuple(ledger.nodes()) == hosts
     for host in hosts:

@@ -1,7 +1,5 @@
 """Archives and directories that are damaged, hostile or closed to the reader."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal
@@ -47,7 +45,6 @@ def tar(
 
 
 def collected(tmp_path: Path, path: Path) -> Collected:
-    """What stands behind a path."""
     with tempfile.TemporaryDirectory(dir=tmp_path) as spool:
         (found,) = collect([str(path)], Path(spool))
     return found
@@ -62,7 +59,6 @@ def names_of(plan: Plan) -> list[str]:
 
 
 def names(found: Collected) -> list[str]:
-    """Of the files."""
     return [source.name for source in found.files]
 
 
@@ -85,8 +81,6 @@ def test_names_do_no_harm(tmp_path: Path, members: tuple[Member, ...], expected:
 
 @pytest.mark.parametrize("mtime", [float("nan"), float("inf"), 1e30, -1e30])
 def test_a_time_that_is_none(tmp_path: Path, mtime: float) -> None:
-    """The member is taken all the same."""
-
     def change(info: tarfile.TarInfo) -> None:
         info.pax_headers = {"mtime": repr(mtime)}
 
@@ -122,7 +116,6 @@ def sparse_tar(path: Path) -> Path:
 
 
 def test_a_sparse_file_is_refused(tmp_path: Path) -> None:
-    """Before a byte of it is unpacked."""
     found = collected(tmp_path, sparse_tar(tmp_path / "a.tar"))
     assert names(found) == []
     assert "sparse" in found.skipped["n/kubelet.log"]
@@ -170,7 +163,6 @@ def test_a_damaged_extended_header_ends_an_archive(tmp_path: Path) -> None:
 
 
 def test_nothing_whole_is_an_error(tmp_path: Path) -> None:
-    """It names the archive."""
     path = tar(tmp_path / "a.tar", LOG)
     path.write_bytes(path.read_bytes()[:2000])
     with pytest.raises(BadInputError, match="damaged archive") as caught:
@@ -191,7 +183,6 @@ def test_an_archive_inside_is_named(tmp_path: Path) -> None:
 
 
 def test_a_format_of_a_directory_is_that_of_some_files(tmp_path: Path) -> None:
-    """The others are left out, not misread."""
     root = tmp_path / "n"
     write(root / "kubelet.log", log_text())
     write(root / "node.json", '{"kind":"Node","metadata":{"name":"node-x"}}')
@@ -247,7 +238,6 @@ def test_sigterm_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def test_closed_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``import - <&-``."""
     monkeypatch.setattr(sys, "stdin", None)
     with pytest.raises(BadInputError, match="closed"):
         collect(["-"], tmp_path)
@@ -302,14 +292,11 @@ def test_an_unreadable_directory_is_named(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("name", ["x" * 300, "a\0b"])
 def test_a_path_that_cannot_be(tmp_path: Path, name: str) -> None:
-    """Too long, or no path at all."""
     with pytest.raises(BadInputError):
         collect([str(tmp_path / name)], tmp_path)
 
 
 def test_a_path_behind_a_closed_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error with advice."""
-
     def denied(self: Path, *, follow_symlinks: bool = True) -> os.stat_result:
         raise PermissionError(13, "Permission denied", str(self))
 

@@ -1,7 +1,5 @@
 """A kubelet's log as the log stores give it: each form made of plain lines, always the same way."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -29,7 +27,6 @@ class Line(NamedTuple):
 
 
 def lines_of(log: str, host: str, unit: str = "kubelet", year: int = 2026) -> list[Line]:
-    """The lines of a log with the times at which they arrived."""
     found: list[Line] = []
     ts_ns = 0
     for text in log.removesuffix("\n").split("\n"):
@@ -136,7 +133,6 @@ def _table(lines: Sequence[Line], *header: str) -> bytes:
 
 
 def grafana_csv(lines: Sequence[Line]) -> bytes:
-    """A panel's table."""
     return _table(lines, "Time", "node", "unit", "Line")
 
 
@@ -169,7 +165,6 @@ def cloud_logging(lines: Sequence[Line]) -> bytes:
 
 
 def cloud_logging_lines(lines: Sequence[Line]) -> bytes:
-    """The same as JSON lines."""
     return _rows(_entry(*each) for each in enumerate(lines))
 
 
@@ -385,7 +380,6 @@ def loki_of_journal(lines: Sequence[Line]) -> bytes:
 
 
 def loki_push(lines: Sequence[Line]) -> bytes:
-    """What is pushed to Loki, the labels after the lines."""
     streams: dict[tuple[str, str], list[Line]] = {}
     for line in lines:
         streams.setdefault((line.host, line.unit), []).append(line)

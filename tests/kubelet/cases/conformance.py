@@ -5,8 +5,6 @@ every outcome that the real code of that version produced. The inputs are random
 the outcomes by running that code with its clock and its neighbours scripted.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import random
@@ -28,14 +26,12 @@ RECORDED = sorted(
 
 
 def load(version: str, subsystem: str) -> list[Case]:
-    """The committed cases of one version and subsystem."""
     packed = (_DATA / version / f"{subsystem}.jsonl.zst").read_bytes()
     text = zstandard.ZstdDecompressor().stream_reader(packed).read().decode()
     return [json.loads(line) for line in text.splitlines()]
 
 
 def canonical(outcome: object) -> str:
-    """One text for equal outcomes."""
     return json.dumps(outcome, sort_keys=True, ensure_ascii=False)
 
 

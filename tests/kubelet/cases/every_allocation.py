@@ -5,8 +5,6 @@ device at a time, asks ``Choices`` wherever Go iterates over a map, and is run a
 until all answers have been tried. Only small cases are feasible.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Deciding and judging lines of one subsystem, and pods of the API for them."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -18,12 +16,10 @@ class Lines:
         self._judge = judge_of(subsystem)
 
     def decided(self, kubelet: str, case_input: object) -> Any:  # noqa: ANN401  # JSON
-        """The outcome."""
         line = msgspec.json.encode({"id": "c", "kubelet": kubelet, "input": case_input})
         return json.loads(self._decide(line))["outcome"]
 
     def judged(self, kubelet: str, case_input: object, outcome: object) -> tuple[str, str]:
-        """Verdict and why."""
         claim = {"id": "c", "kubelet": kubelet, "input": case_input, "outcome": outcome}
         answer = json.loads(self._judge(msgspec.json.encode(claim)))
         return answer["verdict"], answer["why"]

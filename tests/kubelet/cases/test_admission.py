@@ -1,7 +1,5 @@
 """Admission: every predicate; version boundaries; why a claim is impossible."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -13,13 +11,11 @@ CRITICAL = 2_000_000_000
 
 
 def pod(uid: str = "p", requests: dict[str, Any] | None = None, **spec: object) -> dict[str, Any]:
-    """A pod of one container."""
     containers = [{"name": "c", "resources": {"requests": requests or {}}}]
     return {"metadata": {"name": uid, "uid": uid}, "spec": {"containers": containers, **spec}}
 
 
 def static(a_pod: dict[str, Any]) -> dict[str, Any]:
-    """The same pod from a file."""
     annotations = {"kubernetes.io/config.source": "file"}
     return {**a_pod, "metadata": {**a_pod["metadata"], "annotations": annotations}}
 
@@ -43,17 +39,14 @@ def node(
 def case(
     a_pod: dict[str, Any], *active: dict[str, Any], on: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """An input."""
     return {"node": on or node(), "pod": a_pod, "activePods": list(active)}
 
 
 def reason(kubelet: str, an_input: object) -> str:
-    """The reason of the rejection."""
     return str(LINES.decided(kubelet, an_input)["reason"])
 
 
 def admitted(*victims: str) -> dict[str, Any]:
-    """An outcome."""
     return {"admit": True, "reason": "", "message": "", "victims": list(victims)}
 
 
@@ -63,27 +56,21 @@ def admitted(*victims: str) -> dict[str, Any]:
         pytest.param(pod(requests={"cpu": "4"}), "", id="just fits"),
         pytest.param(pod(requests={"cpu": "4001m"}), "OutOfcpu", id="cpu"),
         pytest.param(pod(requests={"memory": "9Gi"}), "OutOfmemory", id="memory"),
-        pytest.param(
-            pod(requests={"ephemeral-storage": "11Gi"}),
-            "OutOfephemeral-storage",
-            id="ephemeral storage",
-        ),
-        pytest.param(
-            pod(requests={"hugepages-2Mi": "2Mi"}), "OutOfhugepages-2Mi", id="hugepages unlisted"
-        ),
+        pytest.param(pod(requests={"ephemeral-storage": "11Gi"}), "OutOfephemeral-storage",
+                     id="ephemeral storage"),
+        pytest.param(pod(requests={"hugepages-2Mi": "2Mi"}), "OutOfhugepages-2Mi",
+                     id="hugepages unlisted"),
         pytest.param(pod(requests={"example.com/gpu": "1"}), "", id="cluster-level resource"),
         pytest.param(pod(requests={"cpu": "1"}, overhead={"cpu": "4"}), "OutOfcpu", id="overhead"),
-        pytest.param(
-            pod(overhead={"cpu": "5"}), "OutOfcpu", id="overhead of a pod without request"
-        ),
+        pytest.param(pod(overhead={"cpu": "5"}), "OutOfcpu",
+                     id="overhead of a pod without request"),
         pytest.param(pod(nodeSelector={"zone": "b"}), "NodeAffinity", id="nodeSelector"),
         pytest.param(pod(nodeName="n2"), "NodeName", id="node name"),
         pytest.param(pod(nodeName="n2", nodeSelector={"zone": "b"}), "NodeAffinity", id="order"),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("version", ["1.19.0", "1.23.17", "1.27.3", "1.31.0", "1.36.2"])
 def test_predicates(version: str, a_pod: dict[str, Any], expected: str) -> None:
-    """The first predicate that fails is the reason."""
     outcome = LINES.decided(version, case(a_pod))
     assert (outcome["admit"], outcome["reason"]) == (not expected, expected)
 
@@ -147,7 +134,6 @@ def test_host_ports_of_sidecars(version: str, expected: str) -> None:
     ],
 )
 def test_node_affinity(terms: list[dict[str, Any]], expected: bool) -> None:
-    """Requirements of one term."""
     required = {"nodeSelectorTerms": [{"matchExpressions": terms}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     an_input = case(pod(affinity=affinity), on=node({"zone": "a", "gen": "3"}))
@@ -155,7 +141,6 @@ def test_node_affinity(terms: list[dict[str, Any]], expected: bool) -> None:
 
 
 def test_node_affinity_by_name() -> None:
-    """Fields know the name of the node alone."""
     for name, admits in (("n1", True), ("n2", False)):
         field = {"key": "metadata.name", "operator": "In", "values": [name]}
         required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
@@ -236,7 +221,6 @@ def test_sidecars(version: str, expected: str) -> None:
 
 
 def test_init_container_after_a_sidecar() -> None:
-    """An init container runs beside the sidecars before it."""
     big = {"name": "i", "resources": {"requests": {"cpu": "3"}}}
     before = pod(initContainers=[big, sidecar(cpu="1500m")])
     after = pod(initContainers=[sidecar(cpu="1500m"), big])
@@ -246,7 +230,6 @@ def test_init_container_after_a_sidecar() -> None:
 
 @pytest.mark.parametrize(("version", "expected"), [("1.33.0", "OutOfcpu"), ("1.34.0", "")])
 def test_requests_of_the_whole_pod(version: str, expected: str) -> None:
-    """They stand in for those of the containers."""
     wants = pod(requests={"cpu": "5"}, resources={"requests": {"cpu": "1"}})
     assert reason(version, case(wants)) == expected
 
@@ -352,12 +335,11 @@ def test_order_of_scalar_resources_is_random() -> None:
     assert LINES.judged("1.36.2", case(wants), other)[0] == "admissible"
     assert LINES.judged("1.36.2", case(wants), other | {"reason": "OutOfcpu"}) == (
         "impossible",
-        "the pod is rejected as OutOfhugepages-1Gi or OutOfhugepages-2Mi, whichever of these "
-        "resources the kubelet comes to first",
+        'reason is "OutOfhugepages-2Mi", not "OutOfcpu"',
     )
     verdict, why = LINES.judged("1.36.2", case(wants), other | {"message": outcome["message"]})
     assert verdict == "impossible"
-    assert why == f"a pod rejected as OutOfhugepages-2Mi gets the message {other['message']!r}"
+    assert why == 'reason is "OutOfhugepages-1Gi", not "OutOfhugepages-2Mi"'
 
 
 def test_any_of_many_scalar_resources_may_come_first() -> None:
@@ -391,20 +373,13 @@ def test_victims_are_judged() -> None:
     assert LINES.judged("1.36.2", an_input, admitted("near")) == ("match", "")
     verdict, why = LINES.judged("1.36.2", an_input, admitted("far"))
     assert verdict == "impossible"
-    assert why == (
-        "pod far was killed with [(res: cpu, q: 3000), ] missing while pod near, nearer to it, "
-        "was left"
-    )
+    assert why == 'victims is ["near"], not ["far"]'
     verdict, why = LINES.judged("1.36.2", an_input, admitted())
-    assert (verdict, why) == (
-        "impossible",
-        "[(res: cpu, q: 3000), ] is missing, so a Burstable pod is killed",
-    )
+    assert (verdict, why) == ("impossible", 'victims is ["near"], not []')
     wants = pod(requests={"cpu": "1"}, priority=CRITICAL)
     twins = case(wants, pod("one", {"cpu": "2"}), pod("two", {"cpu": "2"}))
     assert LINES.judged("1.36.2", twins, admitted("two"))[0] == "match"
-    verdict, why = LINES.judged("1.36.2", twins, admitted("one"))
-    assert (verdict, "the last one of its list" in why) == ("impossible", True)
+    assert LINES.judged("1.36.2", twins, admitted("one"))[0] == "impossible"
 
 
 def test_victims_free_what_their_amounts_round_up_to() -> None:
@@ -415,37 +390,6 @@ def test_victims_free_what_their_amounts_round_up_to() -> None:
         assert LINES.decided(version, case(wants, far, near)) == admitted("near")
     beside = pod("near", {"cpu": "1"}, initContainers=[sidecar(cpu="1999500u")])
     assert LINES.decided("1.36.2", case(wants, far, beside)) == admitted("near")
-
-
-@pytest.mark.parametrize(
-    ("victims", "why"),
-    [
-        (
-            ["b1"],
-            "[(res: cpu, q: 200), ] is missing with all BestEffort pods gone after pod b1, so "
-            "another Burstable pod is killed",
-        ),
-        (["b1", "g"], "pod g was killed although nothing was missing any more with all BestEff"),
-        (["be", "b1", "b2"], "pod be was killed although nothing was missing any more with pod b"),
-        (["b3", "b1"], "pod b3 was killed with [(res: cpu, q: 500), ] missing with all BestEff"),
-        (["zz", "b2"], "pod zz is not among the active pods"),
-        (["high"], "pod high is critical, and not of lower priority: it may not be preempted"),
-    ],
-)
-def test_why_victims_are_impossible(victims: list[str], why: str) -> None:
-    """Class by class: what is missing, and who is taken as gone."""
-    wants = pod("wants", {"cpu": "3700m"}, priority=CRITICAL)
-    resources = {"requests": {"cpu": "300m", "memory": "1Mi"}}
-    guaranteed = pod("g")
-    guaranteed["spec"]["containers"][0]["resources"] = resources | {"limits": resources["requests"]}
-    small = pod("b3", {"cpu": "50m"})
-    active = [pod(f"b{n}", {"cpu": "300m"}) for n in (1, 2)]
-    high = pod("high", {"cpu": "1"}, priority=CRITICAL)
-    an_input = case(wants, *active, small, pod("be"), guaranteed, high, on=node(cpu="5150m"))
-    verdict, reported = LINES.judged("1.36.2", an_input, admitted(*victims))
-    assert (verdict, reported[: len(why)]) == ("impossible", why)
-    if victims == ["b3", "b1"]:
-        assert reported.endswith("gone before pod b1, nearer to it")
 
 
 def test_nulls_numbers_and_unknown_keys() -> None:

@@ -1,7 +1,5 @@
 """What no kubelet can meet is refused, with the path of the field, in every subsystem alike."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterator
@@ -34,7 +32,6 @@ INT32 = 2**31
 
 
 def pod(**resources: Any) -> dict[str, Any]:  # noqa: ANN401  # any JSON value
-    """A pod of one container."""
     probe = {"exec": {"command": ["true"]}, "failureThreshold": 3, "periodSeconds": 10}
     container = {"name": "c", "image": "i", "resources": resources, "livenessProbe": probe}
     return {
@@ -44,7 +41,6 @@ def pod(**resources: Any) -> dict[str, Any]:  # noqa: ANN401  # any JSON value
 
 
 def devices(**more: Any) -> dict[str, Any]:  # noqa: ANN401  # any JSON value
-    """Two devices, and one pod that asks for one."""
     listed = [{"ID": f"d{n}", "health": "Healthy", "numaNodes": [n]} for n in (0, 1)]
     return {
         "numaNodes": [0, 1],
@@ -63,18 +59,11 @@ def devices(**more: Any) -> dict[str, Any]:  # noqa: ANN401  # any JSON value
 
 STATUS = {
     "phase": "Running",
-    "containerStatuses": [
-        {
-            "name": "c",
-            "containerID": "containerd://1",
-            "started": True,
-            "state": {
-                "running": {"startedAt": START},
-                "terminated": {"exitCode": 1, "startedAt": START, "finishedAt": START},
-            },
-        }
-    ],
-}
+    "containerStatuses": [{"name": "c", "containerID": "containerd://1", "started": True,
+                           "state": {"running": {"startedAt": START},
+                                     "terminated": {"exitCode": 1, "startedAt": START,
+                                                    "finishedAt": START}}}],
+}  # fmt: skip
 LISTED = {
     "id": "containerd://1",
     "name": "c",
@@ -88,52 +77,24 @@ LISTED = {
 AMOUNTS = {"cpu": "4", "memory": "8Gi", "ephemeral-storage": "1Ti", "pods": "10"}
 
 SOUND: dict[str, Any] = {
-    "admission": {
-        "node": {
-            "metadata": {"name": "n"},
-            "status": {"allocatable": dict(AMOUNTS), "capacity": dict(AMOUNTS)},
-        },
-        "pod": pod(requests={"cpu": "1"}),
-        "activePods": [],
-    },
-    "backoff": {
-        "pod": pod(),
-        "container": "c",
-        "initial": "10s",
-        "max": "5m0s",
-        "steps": [{"at": START, "gc": False, "containers": [dict(LISTED)]}],
-    },
-    "cgroup": {
-        "pod": pod(limits={"memory": "1Gi"}),
-        "cpuCFSQuota": True,
-        "cpuCFSQuotaPeriodUs": 100_000,
-        "memoryCapacity": 2**33,
-    },
-    "cgroupv2": {
-        "pod": pod(requests={"memory": "1Gi"}),
-        "memoryCapacity": 2**33,
-        "swapCapacity": 2**30,
-        "nodeAllocatableMemory": "7Gi",
-        "memoryQoS": True,
-        "memoryThrottlingFactor": 0.9,
-        "swapBehavior": "LimitedSwap",
-    },
-    "cpumanager": {
-        "topology": {"numSockets": 1, "nodes": [{"id": 0, "cores": [[0, 0, [0, 1]], [1, 0, [2]]]}]},
-        "reservedCPU": "1",
-        "reservedSystemCPUs": "0",
-        "options": {},
-        "topologyPolicy": "none",
-        "pods": {"u-1": pod(requests={"cpu": "1"})},
-        "activePods": ["u-1"],
-        "sourcesReady": True,
-        "initialContainers": [],
-        "steps": [
-            {"op": "allocate", "pod": "u-1", "container": "c", "affinity": [0], "preferred": True},
-            {"op": "hints", "pod": "u-1", "container": "c"},
-            {"op": "restart"},
-        ],
-    },
+    "admission": {"node": {"metadata": {"name": "n"},
+                           "status": {"allocatable": dict(AMOUNTS), "capacity": dict(AMOUNTS)}},
+                  "pod": pod(requests={"cpu": "1"}), "activePods": []},
+    "backoff": {"pod": pod(), "container": "c", "initial": "10s", "max": "5m0s",
+                "steps": [{"at": START, "gc": False, "containers": [dict(LISTED)]}]},
+    "cgroup": {"pod": pod(limits={"memory": "1Gi"}), "cpuCFSQuota": True,
+               "cpuCFSQuotaPeriodUs": 100_000, "memoryCapacity": 2**33},
+    "cgroupv2": {"pod": pod(requests={"memory": "1Gi"}), "memoryCapacity": 2**33,
+                 "swapCapacity": 2**30, "nodeAllocatableMemory": "7Gi", "memoryQoS": True,
+                 "memoryThrottlingFactor": 0.9, "swapBehavior": "LimitedSwap"},
+    "cpumanager": {"topology": {"numSockets": 1,
+                                "nodes": [{"id": 0, "cores": [[0, 0, [0, 1]], [1, 0, [2]]]}]},
+                   "reservedCPU": "1", "reservedSystemCPUs": "0", "options": {},
+                   "topologyPolicy": "none", "pods": {"u-1": pod(requests={"cpu": "1"})},
+                   "activePods": ["u-1"], "sourcesReady": True, "initialContainers": [],
+                   "steps": [{"op": "allocate", "pod": "u-1", "container": "c", "affinity": [0],
+                              "preferred": True}, {"op": "hints", "pod": "u-1", "container": "c"},
+                             {"op": "restart"}]},
     "devices": devices(),
     "dra": {
         "drivers": ["gpu.example.com"],
@@ -166,170 +127,85 @@ SOUND: dict[str, Any] = {
             {"op": "reconcile", "activePods": []},
         ],
     },
-    "eviction": {
-        "config": {
-            "evictionHard": {"memory.available": "1Gi"},
-            "enforceNodeAllocatable": ["pods"],
-            "pressureTransitionPeriod": "5m0s",
-            "maxPodGracePeriodSeconds": 5,
-            "dedicatedImageFs": False,
-            "splitContainerFs": False,
-            "localStorageCapacityIsolation": True,
-        },
-        "pods": [pod(requests={"memory": "1Gi"})],
-        "steps": [
-            {
-                "at": START,
-                "summary": {
-                    "node": {
-                        "memory": {"time": START, "availableBytes": 1, "workingSetBytes": 2},
-                        "fs": {"availableBytes": 1, "capacityBytes": 2},
-                        "rlimit": {"maxpid": 10, "curproc": 1},
-                    },
-                    "pods": [
-                        {
-                            "podRef": {"uid": "u-1"},
-                            "memory": {"workingSetBytes": 1},
-                            "process_stats": {"process_count": 1},
-                            "volume": [{"name": "v", "usedBytes": 1}],
-                        }
-                    ],
-                },
-            }
-        ],
-    },
-    "imagegc": {
-        "policy": {
-            "imageGCHighThresholdPercent": 85,
-            "imageGCLowThresholdPercent": 80,
-            "imageMinimumGCAge": "2m0s",
-            "imageMaximumGCAge": "1h",
-        },
-        "kubeletStartedAt": START,
-        "steps": [
-            {
-                "at": START,
-                "op": "detect",
-                "images": [{"id": "a", "size": 1}],
-                "imagesInUse": [],
-                "imageFs": {"capacityBytes": 10, "availableBytes": 5},
-            }
-        ],
-    },
-    "imagepull": {
-        "ensureSecretPulledImages": True,
-        "imagePullCredentialsVerificationPolicy": "AlwaysVerify",
-        "maxPods": 110,
-        "serializeImagePulls": True,
-        "maxParallelImagePulls": None,
-        "registryPullQPS": 5,
-        "registryBurst": 10,
-        "backOffInitial": "10s",
-        "backOffMax": "5m0s",
-        "kubeletStartedAt": START,
-        "images": [{"id": "a", "repoTags": ["i"]}],
-        "pullIntents": [{"image": "i", "apiVersion": "kubelet.config.k8s.io/v1beta1"}],
-        "steps": [
-            {
-                "at": START,
-                "op": "ensure",
-                "calls": [
-                    {
-                        "podUID": "u-1",
-                        "image": "i",
-                        "imagePullPolicy": "Always",
-                        "credentials": [{"username": "u", "secret": {"uid": "s"}}],
-                        "pullSecrets": [{"metadata": {"name": "s"}, "type": PULL_SECRET}],
-                        "answers": [{"imageRef": "a", "size": 1, "duration": "1s"}],
-                    }
-                ],
-            },
-            {"at": START, "op": "prune", "until": START},
-        ],
-    },
-    "memorymanager": {
-        "nodes": [{"id": 0, "memory": 2**33, "hugepages": [[2048, 4]]}],
-        "nodeAllocatableReservation": {"memory": "1Gi"},
-        "reservedMemory": [{"numaNode": 0, "limits": {"memory": "1Gi"}}],
-        "pods": {"u-1": pod(requests={"cpu": "1", "memory": "1Gi"})},
-        "activePods": ["u-1"],
-        "steps": [{"op": "allocate", "pod": "u-1", "container": "c", "affinity": [0]}],
-    },
-    "nodeallocatable": {
-        "capacity": {"cpu": "4", "memory": "8Gi"},
-        "systemReserved": {"cpu": "100m", "pid": "1000"},
-        "kubeReserved": {"memory": "1Gi", "ephemeral-storage": "1Gi"},
-        "evictionHard": {"memory.available": "100Mi", "nodefs.inodesFree": "5%"},
-    },
-    "podactions": {
-        "pod": pod(requests={"cpu": "1"}),
-        "sandboxes": [
-            {"id": "s", "state": "ready", "attempt": 0, "ip": "10.0.0.7", "hostNetwork": False}
-        ],
-        "containers": [dict(LISTED)],
-        "liveness": {"containerd://1": "Success"},
-        "startup": {},
-        "actuated": {"c": {"requests": {"cpu": "1"}}},
-        "restartAllContainers": False,
-    },
-    "podstatus": {
-        "pod": pod(),
-        "podStatus": STATUS,
-        "workers": [{"container": "c", "probeType": "liveness"}],
-        "results": [
-            {"probeType": "liveness", "containerID": "containerd://1", "result": "Success"}
-        ],
-        "kubeletStartedAt": START,
-    },
-    "prober": {
-        "pod": pod(),
-        "container": "c",
-        "probeType": "liveness",
-        "kubeletStartedAt": START,
-        "ticks": [
-            {"at": START, "podStatus": None, "attempts": []},
-            {"at": START, "podStatus": STATUS, "attempts": ["success"]},
-        ],
-    },
-    "qos": {
-        "allocatable": {"cpu": "4", "memory": "8Gi"},
-        "qosReservedPercent": {"memory": 50},
-        "activePods": [pod(requests={"cpu": "1"})],
-    },
-    "resize": {
-        "nodeAllocatable": dict(AMOUNTS),
-        "nodeAllocatableAbsolute": dict(AMOUNTS),
-        "cpuManagerPolicy": "none",
-        "memoryManagerPolicy": "None",
-        "swapBehavior": {"c": "LimitedSwap"},
-        "kubeletStartedAt": START,
-        "steps": [
-            {"at": START, "op": "add", "pods": [pod(requests={"cpu": "1"})]},
-            {"at": START, "op": "update", "pods": [pod(requests={"cpu": "2"})]},
-            {"at": START, "op": "remove", "uids": ["u-1"], "sourcesReady": False},
-        ],
-    },
-    "topology": {
-        "numSockets": 1,
-        "nodes": [{"id": 0, "cores": [[0, 0, [0, 1]], [1, 0, [2, 3]]], "memory": 2**33}],
-        "reservedCPU": "1",
-        "nodeAllocatableReservation": {"memory": "1Gi"},
-        "reservedMemory": [{"numaNode": 0, "limits": {"memory": "1Gi"}}],
-        "policy": "restricted",
-        "scope": "container",
-        "pods": {"u-1": pod(requests={"cpu": "1", "memory": "1Gi"})},
-        "otherHints": {"u-1": {"c": {"a.b/c": [{"numaNodes": [0], "preferred": True}]}}},
-        "steps": [{"op": "admit", "pod": "u-1"}],
-    },
+    "eviction": {"config": {"evictionHard": {"memory.available": "1Gi"},
+                            "enforceNodeAllocatable": ["pods"], "pressureTransitionPeriod": "5m0s",
+                            "maxPodGracePeriodSeconds": 5, "dedicatedImageFs": False,
+                            "splitContainerFs": False, "localStorageCapacityIsolation": True},
+                 "pods": [pod(requests={"memory": "1Gi"})],
+                 "steps": [{"at": START,
+                            "summary": {"node": {"memory": {"time": START, "availableBytes": 1,
+                                                            "workingSetBytes": 2},
+                                                 "fs": {"availableBytes": 1, "capacityBytes": 2},
+                                                 "rlimit": {"maxpid": 10, "curproc": 1}},
+                                        "pods": [{"podRef": {"uid": "u-1"},
+                                                  "memory": {"workingSetBytes": 1},
+                                                  "process_stats": {"process_count": 1},
+                                                  "volume": [{"name": "v", "usedBytes": 1}]}]}}]},
+    "imagegc": {"policy": {"imageGCHighThresholdPercent": 85, "imageGCLowThresholdPercent": 80,
+                           "imageMinimumGCAge": "2m0s", "imageMaximumGCAge": "1h"},
+                "kubeletStartedAt": START,
+                "steps": [{"at": START, "op": "detect", "images": [{"id": "a", "size": 1}],
+                           "imagesInUse": [],
+                           "imageFs": {"capacityBytes": 10, "availableBytes": 5}}]},
+    "imagepull": {"ensureSecretPulledImages": True,
+                  "imagePullCredentialsVerificationPolicy": "AlwaysVerify", "maxPods": 110,
+                  "serializeImagePulls": True, "maxParallelImagePulls": None, "registryPullQPS": 5,
+                  "registryBurst": 10, "backOffInitial": "10s", "backOffMax": "5m0s",
+                  "kubeletStartedAt": START, "images": [{"id": "a", "repoTags": ["i"]}],
+                  "pullIntents": [{"image": "i", "apiVersion": "kubelet.config.k8s.io/v1beta1"}],
+                  "steps": [{"at": START, "op": "ensure",
+                             "calls": [{"podUID": "u-1", "image": "i", "imagePullPolicy": "Always",
+                                        "credentials": [{"username": "u", "secret": {"uid": "s"}}],
+                                        "pullSecrets": [{"metadata": {"name": "s"},
+                                                         "type": PULL_SECRET}],
+                                        "answers": [{"imageRef": "a", "size": 1,
+                                                     "duration": "1s"}]}]},
+                            {"at": START, "op": "prune", "until": START}]},
+    "memorymanager": {"nodes": [{"id": 0, "memory": 2**33, "hugepages": [[2048, 4]]}],
+                      "nodeAllocatableReservation": {"memory": "1Gi"},
+                      "reservedMemory": [{"numaNode": 0, "limits": {"memory": "1Gi"}}],
+                      "pods": {"u-1": pod(requests={"cpu": "1", "memory": "1Gi"})},
+                      "activePods": ["u-1"],
+                      "steps": [{"op": "allocate", "pod": "u-1", "container": "c",
+                                 "affinity": [0]}]},
+    "nodeallocatable": {"capacity": {"cpu": "4", "memory": "8Gi"},
+                        "systemReserved": {"cpu": "100m", "pid": "1000"},
+                        "kubeReserved": {"memory": "1Gi", "ephemeral-storage": "1Gi"},
+                        "evictionHard": {"memory.available": "100Mi", "nodefs.inodesFree": "5%"}},
+    "podactions": {"pod": pod(requests={"cpu": "1"}),
+                   "sandboxes": [{"id": "s", "state": "ready", "attempt": 0, "ip": "10.0.0.7",
+                                  "hostNetwork": False}], "containers": [dict(LISTED)],
+                   "liveness": {"containerd://1": "Success"}, "startup": {},
+                   "actuated": {"c": {"requests": {"cpu": "1"}}}, "restartAllContainers": False},
+    "podstatus": {"pod": pod(), "podStatus": STATUS,
+                  "workers": [{"container": "c", "probeType": "liveness"}],
+                  "results": [{"probeType": "liveness", "containerID": "containerd://1",
+                               "result": "Success"}], "kubeletStartedAt": START},
+    "prober": {"pod": pod(), "container": "c", "probeType": "liveness", "kubeletStartedAt": START,
+               "ticks": [{"at": START, "podStatus": None, "attempts": []},
+                         {"at": START, "podStatus": STATUS, "attempts": ["success"]}]},
+    "qos": {"allocatable": {"cpu": "4", "memory": "8Gi"}, "qosReservedPercent": {"memory": 50},
+            "activePods": [pod(requests={"cpu": "1"})]},
+    "resize": {"nodeAllocatable": dict(AMOUNTS), "nodeAllocatableAbsolute": dict(AMOUNTS),
+               "cpuManagerPolicy": "none", "memoryManagerPolicy": "None",
+               "swapBehavior": {"c": "LimitedSwap"}, "kubeletStartedAt": START,
+               "steps": [{"at": START, "op": "add", "pods": [pod(requests={"cpu": "1"})]},
+                         {"at": START, "op": "update", "pods": [pod(requests={"cpu": "2"})]},
+                         {"at": START, "op": "remove", "uids": ["u-1"], "sourcesReady": False}]},
+    "topology": {"numSockets": 1,
+                 "nodes": [{"id": 0, "cores": [[0, 0, [0, 1]], [1, 0, [2, 3]]], "memory": 2**33}],
+                 "reservedCPU": "1", "nodeAllocatableReservation": {"memory": "1Gi"},
+                 "reservedMemory": [{"numaNode": 0, "limits": {"memory": "1Gi"}}],
+                 "policy": "restricted", "scope": "container",
+                 "pods": {"u-1": pod(requests={"cpu": "1", "memory": "1Gi"})},
+                 "otherHints": {"u-1": {"c": {"a.b/c": [{"numaNodes": [0], "preferred": True}]}}},
+                 "steps": [{"op": "admit", "pod": "u-1"}]},
     "topologyhints": devices(scope="container"),
-    "topologymerge": {
-        "policy": "restricted",
-        "numaNodes": [0, 1],
-        "providersHints": [{"a.b/c": [{"numaNodes": [0], "preferred": True}]}],
-        "preferClosestNUMANodes": True,
-        "numaDistances": {"0": [10, 20], "1": [20, 10]},
-    },
-}
+    "topologymerge": {"policy": "restricted", "numaNodes": [0, 1],
+                      "providersHints": [{"a.b/c": [{"numaNodes": [0], "preferred": True}]}],
+                      "preferClosestNUMANodes": True,
+                      "numaDistances": {"0": [10, 20], "1": [20, 10]}},
+}  # fmt: skip
 
 Where = tuple[str | int, ...]
 STATE: Where = ("containerStatuses", 0, "state")
@@ -560,7 +436,6 @@ REFUSED: list[tuple[str, Where, Any, str]] = [
 
 
 def line_of(case_input: object, kubelet: str = VERSION, **more: object) -> bytes:
-    """The line of a case."""
     return json.dumps({"id": "x", "kubelet": kubelet, "input": case_input} | more).encode()
 
 
@@ -602,7 +477,6 @@ def test_a_bad_field_is_refused_by_its_path(
 
 @pytest.mark.parametrize("subsystem", SUBSYSTEMS)
 def test_a_missing_part_is_named(subsystem: str) -> None:
-    """Each of those that a case needs."""
     needed = [each for each in fields(input_type(subsystem)) if each.required]
     for name in (each.encode_name for each in needed):
         fewer = {key: value for key, value in SOUND[subsystem].items() if key != name}
@@ -683,7 +557,6 @@ def test_a_key_is_named_among_many() -> None:
     ],
 )
 def test_a_line_that_is_no_case(line: bytes, says: str) -> None:
-    """In all subsystems alike."""
     for subsystem in SUBSYSTEMS:
         with pytest.raises(BadInputError, match=says):
             decider_of(subsystem)(line)
@@ -741,6 +614,5 @@ def test_an_amount_is_found_whatever_it_is(resources: bytes, message: str, path:
 
 
 def test_what_is_too_deep_to_be_walked_has_no_path() -> None:
-    """The message is then given without one."""
     deep = b'{"a":' * 900 + b"1" + b"}" * 900
     assert field_at_fault(b'{"input":' + deep + b"}", "no quantity") == ""

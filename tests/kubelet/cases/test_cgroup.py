@@ -1,7 +1,5 @@
 """Pod and container values against the recorded kubelet; version boundaries; bad input."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -20,7 +18,6 @@ def case(pod: dict[str, Any], **changes: object) -> dict[str, Any]:
 
 
 def value(outcome: Any, path: str) -> object:  # noqa: ANN401  # JSON
-    """What stands at a dotted path."""
     for key in path.split("."):
         outcome = outcome[key]
     return outcome
@@ -139,14 +136,12 @@ def test_overhead_counts_for_the_pod_alone() -> None:
 
 
 def test_why_names_the_value() -> None:
-    """The first value that differs, with both."""
     outcome = LINES.decided("1.36.2", case(GUARANTEED))
     outcome["containers"]["c0"]["cpuShares"] = 1025
     verdict, why = LINES.judged("1.36.2", case(GUARANTEED), outcome)
     assert (verdict, why) == (
         "impossible",
-        "containers.c0.cpuShares is 1024, not 1025: the container requests 1000 m of cpu, and "
-        "1000 * 1024 / 1000 = 1024",
+        "containers.c0.cpuShares is 1024, not 1025",
     )
 
 

@@ -1,7 +1,5 @@
 """cgroup v2 files against the recorded kubelet; version boundaries; bad input."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -67,13 +65,11 @@ def test_swap_and_oom_group(version: str, swap: str | None, oom_group: str | Non
 )  # fmt: skip
 @pytest.mark.parametrize("version", ["1.28.0", "1.30.0", "1.33.0", "1.36.2"])
 def test_limited_swap(version: str, name: str, case_pod: dict[str, Any], swap: str) -> None:
-    """Who gets swap and how much of it."""
     case_input = case(case_pod, swapBehavior="LimitedSwap")
     assert files(version, case_input)["memory.swap.max"] == swap, name
 
 
 def test_critical_pods_lost_swap_in_1_31() -> None:
-    """A system priority is enough."""
     critical = pod(container(requests={"memory": "1Gi"}), priority=2000000000)
     case_input = case(critical, swapBehavior="LimitedSwap")
     assert files("1.30.0", case_input)["memory.swap.max"] == str(GIB // 2)

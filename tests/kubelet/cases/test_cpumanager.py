@@ -1,7 +1,5 @@
 """The CPU manager: version boundaries, traps, what is left to chance, and reasons."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -19,16 +17,12 @@ def pod(uid: str, *containers: tuple[str, str], init: tuple[Any, ...] = (), **sp
     """A Guaranteed pod: names and CPUs of its containers."""
     return {
         "metadata": {"uid": uid, "name": uid},
-        "spec": {
-            "containers": [container(*each) for each in containers],
-            "initContainers": [container(*each) for each in init],
-            **spec,
-        },
-    }
+        "spec": {"containers": [container(*each) for each in containers],
+                 "initContainers": [container(*each) for each in init], **spec},
+    }  # fmt: skip
 
 
 def container(name: str, cpu: str, policy: str | None = None) -> dict[str, Any]:
-    """A container whose requests are its limits."""
     amounts = {"cpu": cpu, "memory": "1Gi"}
     made = {"name": name, "resources": {"requests": amounts, "limits": amounts}}
     return made | ({"restartPolicy": policy} if policy else {})
@@ -266,7 +260,6 @@ def test_cpus_of_a_pod_as_a_whole() -> None:
     ],
 )  # fmt: skip
 def test_options(version: str, options: dict[str, str], gates: dict[str, bool], error: str) -> None:
-    """By their stage in a version, and its gates."""
     said = LINES.decided(version, case(options=options, featureGates=gates))["startError"]
     assert error in said
     assert bool(error) == bool(said)
@@ -300,7 +293,6 @@ def test_state_files(version: str, text: str, error: str) -> None:
 
 
 def test_a_file_by_container_ids_is_migrated() -> None:
-    """With what the runtime lists."""
     of = case(
         {"op": "removeStaleState", "activePods": []},
         stateFile=state("0-5", {"id": "6-7"}),
@@ -345,37 +337,6 @@ def test_which_fault_is_said_is_left_to_chance() -> None:
     kept["steps"][-1] |= {"entries": {}, "default": "0-7"}
     kept["stateFile"] = LINES.decided("1.36.2", case())["stateFile"]
     assert LINES.judged("1.36.2", ids, kept)[0] == "admissible"
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ({"cpus": "4-5"}, 'step 1 (allocate): cpus is "2-3", not "4-5": it requests 2 of the free'),
-        ({"error": "x"}, 'error is "", not "x"'),
-        ({"hints": None}, "hints is not written"),
-    ],
-)
-def test_why_names_the_step(change: dict[str, Any], why: str) -> None:
-    """And what the manager went by."""
-    of = case(allocate("u"), pods=(pod("u", ("c", "2")),))
-    claimed = LINES.decided("1.36.2", of)
-    claimed["steps"][0] |= change
-    verdict, said = LINES.judged("1.36.2", of, claimed)
-    assert verdict == "impossible"
-    assert why in said
-
-
-def test_why_of_the_start_the_end_and_the_number_of_steps() -> None:
-    """Each in its own words."""
-    of = case(allocate("u"), pods=(pod("u", ("c", "2")),))
-    right = LINES.decided("1.36.2", of)
-    for change, why in (
-        ({"default": "0"}, "at the start default is"),
-        ({"stateFile": None}, "at the end cpu_manager_state is"),
-        ({"steps": []}, "0 steps came out, but there are 1"),
-        ({"steps": right["steps"] * 2}, "there are no more steps after 1"),
-    ):
-        assert why in LINES.judged("1.36.2", of, right | change)[1]
 
 
 def test_fewer_cpus_than_cores_crash_the_kubelet() -> None:

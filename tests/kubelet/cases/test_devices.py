@@ -1,7 +1,5 @@
 """Allocation against the recorded kubelet, and against every outcome of a second account."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import random
@@ -29,7 +27,6 @@ def resource(*nodes: list[int] | None, **more: object) -> dict[str, Any]:
 
 
 def step(in_pod: dict[str, Any], name: str, affinity: list[int] | None = None) -> dict[str, Any]:
-    """Allocate for one container."""
     return {"pod": in_pod, "container": name, "affinity": affinity}
 
 
@@ -185,127 +182,7 @@ def test_a_device_on_several_nodes(version: str, device: str, verdict: str) -> N
     assert LINES.judged(version, one({GPU: devices}, 1, [2]), outcome)[0] == verdict
 
 
-@pytest.mark.parametrize(
-    ("device", "kind"),
-    [
-        ("d1", "unaligned"),
-        ("d2", "without affinity"),
-        ("d3", "unhealthy"),
-        ("d4", "held by container c of pod u-2"),
-        ("d9", "not known to its plugin"),
-    ],
-)
-def test_why_names_the_device_that_was_left(device: str, kind: str) -> None:
-    """In one sentence."""
-    devices = resource([0], [1], None, [0], [0])
-    devices["devices"][3]["health"] = "Unhealthy"
-    held = {"podUID": "u-2", "containerName": "c", "resourceName": GPU, "deviceIDs": {"0": ["d4"]}}
-    made = one({GPU: devices}, 1, [0]) | {"allocated": [held], "activePods": ["u-2"]}
-    outcome = {"steps": [{"error": "", "devices": {GPU: {"1": [device]}}}]}
-    verdict, why = LINES.judged("1.28.0", made, outcome)
-    assert verdict == "impossible"
-    assert why == f"step 1: device {device}, {kind}, was taken while d0, aligned, was left"
-
-
 UNAVAILABLE = "requested number of devices unavailable for"
-
-
-@pytest.mark.parametrize(
-    ("inits", "limits", "claims", "why"),
-    [
-        pytest.param(
-            {GPU: "2"},
-            [{GPU: "1"}],
-            [("", {GPU: {"0": ["d0", "d1"]}}), ("", {GPU: {"1": ["d2"]}})],
-            "step 2: device d2, available, was taken while d0, reusable, was left",
-            id="free, but not reusable",
-        ),
-        pytest.param(
-            {GPU: "2"},
-            [{GPU: "1"}, {GPU: "3"}],
-            [
-                ("", {GPU: {"0": ["d0"], "1": ["d2"]}}),
-                ("", {GPU: {"1": ["d2"]}}),
-                ("", {GPU: {"0": ["d1"], "1": ["d2", "d3"]}}),
-            ],
-            "step 3: device d2, held by container c0, was taken while d0, reusable, was left",
-            id="held by another container of the pod",
-        ),
-        pytest.param(
-            {},
-            [{GPU: "1", NIC: "3"}],
-            [("", {}), (f"{UNAVAILABLE} {NIC}. Requested: 3, Available: 2", {NIC: {"-1": ["d0"]}})],
-            "step 2: container c0 holds no devices of vendor.io/nic, for the kubelet fails there "
-            f"with: {UNAVAILABLE} {NIC}. Requested: 3, Available: 2",
-            id="devices of the limit that failed",
-        ),
-        pytest.param(
-            {},
-            [{GPU: "1", "cpu": "1"}],
-            [("", {}), (f"{UNAVAILABLE} {GPU}. Requested: 1, Available: 0", {})],
-            f"step 2: no limit of container c0 fails with '{UNAVAILABLE} {GPU}. Requested: 1, "
-            f"Available: 0': 1 {GPU} can be granted",
-            id="an error where none is",
-        ),
-        pytest.param(
-            {},
-            [{GPU: "5"}],
-            [("", {}), (f"{UNAVAILABLE} {GPU}. Requested: 5, Available: 3", {})],
-            f"step 2: the kubelet fails here with '{UNAVAILABLE} {GPU}. Requested: 5, Available: 4'"
-            f", not with '{UNAVAILABLE} {GPU}. Requested: 5, Available: 3'",
-            id="another error",
-        ),
-        pytest.param(
-            {},
-            [{GPU: "5", NIC: "1"}],
-            [("", {}), ("", {NIC: {"-1": ["d0"]}})],
-            f"step 2: the kubelet fails here with: {UNAVAILABLE} {GPU}. Requested: 5, Available: 4",
-            id="no error where one is",
-        ),
-        pytest.param(
-            {},
-            [{GPU: "1"}],
-            [("", {}), ("", {GPU: {"1": ["d0"]}})],
-            f"step 2: container c0 holds d0 of {GPU} under NUMA node 0, not nothing",
-            id="another NUMA node",
-        ),
-        pytest.param(
-            {},
-            [{GPU: "1"}],
-            [("", {}), ("", {})],
-            f"step 2: the limit of 1 {GPU} is granted, but no device is held",
-            id="nothing held",
-        ),
-        pytest.param(
-            {},
-            [{GPU: "1"}],
-            [("", {}), ("", {GPU: {"0": ["d0"], "1": []}})],
-            f"step 2: container c0 holds nothing of {GPU} under NUMA node 1, not an empty list",
-            id="a list of nothing",
-        ),
-        pytest.param(
-            {},
-            [{GPU: "1", NIC: "3"}],
-            [("", {}), (f"{UNAVAILABLE} {NIC}. Requested: 3, Available: 2", {GPU: {"0": []}})],
-            f"step 2: the limit of 1 {GPU} is granted, but no device is held",
-            id="a list of nothing before an error",
-        ),
-    ],
-)
-def test_why_names_the_true_fault(
-    inits: dict[str, str],
-    limits: list[dict[str, str]],
-    claims: list[tuple[str, dict[str, Any]]],
-    why: str,
-) -> None:
-    """An init container first, then containers, without affinity."""
-    containers = [container(f"c{i}", limits=asked) for i, asked in enumerate(limits)]
-    of = pod(*containers, initContainers=[container("i", limits=inits)])
-    names = ["i", *(c["name"] for c in containers)]
-    resources = {GPU: resource([0], [0], [1], [1]), NIC: resource(None, None)}
-    made = case(resources, *(step(of, name) for name in names))
-    outcome = {"steps": [{"error": error, "devices": held} for error, held in claims]}
-    assert LINES.judged("1.36.2", made, outcome) == ("impossible", why)
 
 
 @pytest.mark.parametrize("seed", range(60))

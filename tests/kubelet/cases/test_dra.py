@@ -1,7 +1,5 @@
 """Claims on both sides of what versions changed, in orders left to chance; reasons."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -52,17 +50,14 @@ def prepare(uid: str, *claims: dict[str, Any], **answers: Any) -> Step:  # noqa:
 
 
 def unprepare(uid: str, *claims: str, **answers: Any) -> Step:  # noqa: ANN401
-    """A pod that ends."""
     return {"op": "unprepare", "pod": pod(uid, *claims), **told(answers)}
 
 
 def told(answers: dict[str, Any]) -> dict[str, Any]:
-    """Answers of drivers."""
     return {"answers": {f"{driver}.example.com": said for driver, said in answers.items()}}
 
 
 def steps(version: str, *given: Step, drivers: tuple[str, ...] = (GPU, NET)) -> list[Step]:
-    """What came of each step."""
     found: list[Step] = LINES.decided(version, {"drivers": drivers, "steps": given})["steps"]
     return found
 
@@ -119,7 +114,6 @@ ERRORS = {
 
 @pytest.mark.parametrize("version", ERRORS)
 def test_errors_of_a_version(version: str) -> None:
-    """In its words."""
     lacking = prepare("a", claim("x", GPU)) | {"claims": []}
     given = [
         lacking,
@@ -169,7 +163,7 @@ def test_orders_of_drivers_are_admissible_and_others_are_not() -> None:
     assert LINES.judged("1.36.2", case, {"steps": [other]})[0] == "admissible"
     verdict, why = LINES.judged("1.36.2", case, {"steps": [other | {"error": ""}]})
     assert verdict == "impossible"
-    assert "asks net.example.com to prepare uid-x, and ends with the error" in why
+    assert why.startswith('steps[0].error is "')
 
 
 def test_the_last_of_several_inactive_pods_may_be_any() -> None:

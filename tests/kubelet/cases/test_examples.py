@@ -1,8 +1,7 @@
 """The example cases, the schemas of cases and what ``decide`` and ``judge`` do agree."""
 
-from __future__ import annotations
-
 import json
+import re
 from collections.abc import Iterator
 from itertools import chain, repeat
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import Any
 import pytest
 
 from kubeledger.kubelet.cases.registry import SUBSYSTEMS, decider_of, judge_of
+from tests.kubelet.cases.conformance import RECORDED, canonical, impossible_claims, load
+from tests.kubelet.cases.lines import Lines
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "recordings" / "cases"
@@ -27,7 +28,6 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def lines(subsystem: str) -> list[str]:
-    """The example claims of a subsystem."""
     return (EXAMPLES / f"{subsystem}.jsonl").read_text(encoding="utf-8").splitlines()
 
 
@@ -104,3 +104,35 @@ def test_every_subsystem_has_its_example_and_the_pages_name_it() -> None:
         assert f"(../schemas/cases.{name}.json)" in page
         assert f"(../recordings/cases/{name}.jsonl)" in page
         assert f"`{name}`" in readme
+
+
+# -- Every kind of case against what the real kubelet decided, and against what it never did -------
+
+_JUDGED_MAX = 10
+"""Of the outcomes of one case."""
+
+recorded = pytest.mark.parametrize(("version", "subsystem"), RECORDED)
+
+
+@recorded
+def test_decides_as_the_real_kubelet(version: str, subsystem: str) -> None:
+    """One of the recorded outcomes, for each case; that one is the match, others are possible."""
+    lines, cases = Lines(subsystem), load(version, subsystem)
+    assert len(cases) >= 20
+    for case in cases:
+        decided = canonical(lines.decided(version, case["input"]))
+        assert decided in map(canonical, case["outcomes"]), case["id"]
+        for outcome in case["outcomes"][:_JUDGED_MAX]:
+            verdict, why = lines.judged(version, case["input"], outcome)
+            expected = "match" if canonical(outcome) == decided else "admissible"
+            assert verdict == expected, (case["id"], why)
+
+
+@recorded
+def test_what_the_real_kubelet_never_did_is_impossible(version: str, subsystem: str) -> None:
+    """Changed outcomes, and those of other cases; each with what differs."""
+    lines = Lines(subsystem)
+    for case, wrong in impossible_claims(load(version, subsystem), seed=5):
+        verdict, why = lines.judged(version, case["input"], wrong)
+        assert verdict == "impossible", case["id"]
+        assert re.search(r"not|missing|nothing|shape", why), case["id"]

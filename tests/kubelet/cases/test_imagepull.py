@@ -1,7 +1,5 @@
 """Image pulls: what versions do otherwise, several outcomes of one case, reasons."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any
@@ -28,7 +26,6 @@ def fails(error: str, duration: str = "0s") -> list[dict[str, str]]:
 
 
 def ensure(at_s: int, *calls: Any) -> dict[str, Any]:  # noqa: ANN401  # JSON
-    """Requests at a second."""
     at = f"2026-01-05T08:{at_s // 60:02}:{at_s % 60:02}Z"
     return {"at": at, "op": "ensure", "calls": list(calls)}
 
@@ -47,7 +44,6 @@ def case(*steps: dict[str, Any], **settings: object) -> dict[str, Any]:
 
 
 def calls(version: str, given: dict[str, Any]) -> list[dict[str, Any]]:
-    """What came of all requests."""
     return [each for step in LINES.decided(version, given)["steps"] for each in step["calls"]]
 
 
@@ -145,7 +141,6 @@ PULL = 'Successfully pulled image "gcr.io/acme/app:v1" in '
     ],
 )
 def test_the_event_of_a_pull(version: str, expected: str) -> None:
-    """That waited two seconds for its turn."""
     slow = [{"imageRef": "sha256:2", "size": 9, "duration": "2s"}]
     mine = [{"imageRef": "sha256:1", "size": 7, "duration": "1.0005s"}]
     given = case(ensure(0, call("b", image="other", answers=slow), call(answers=mine)))
@@ -243,7 +238,6 @@ def test_who_may_use_an_image_that_is_there(version: str) -> None:
 
 
 def test_a_pod_that_may_not_use_an_image_cannot_tell_it_from_one_that_is_not_there() -> None:
-    """With the policy Never."""
     known = recorded("1.36.2", kubernetesServiceAccounts=[SECRET])
     mine = [{"username": "u", "serviceAccount": SECRET}]
     steps = [
@@ -284,30 +278,3 @@ def test_several_outcomes() -> None:
     for error, verdict in (("two", "match"), ("one", "admissible"), ("both", "impossible")):
         backed_off["message"] = f'Back-off pulling image "{IMAGE}": ErrImagePull: {error}'
         assert LINES.judged("1.36.2", given, outcome)[0] == verdict
-
-
-@pytest.mark.parametrize(
-    ("given", "changed", "why"),
-    [
-        (case(ensure(0, call("a", "Never"))), ("error", ""),
-         "gcr.io/acme/app:v1: it is not there, and its policy does not pull"),
-        (case(ensure(0, call(answers=fails("404"))), ensure(5, call())), ("error", ""),
-         "it is not pulled: its last pull failed less than 10s ago"),
-        (case(ensure(0, call()), registryBurst=0), ("error", ""),
-         "its pull is refused: there were too many just before (registryPullQPS)"),
-        (case(ensure(0, call("a", "IfNotPresent", "sha256:1")),
-              **recorded("1.36.2", nodePodsAccessible=True)), ("imageRef", ""),
-         "it is there, and its record says that every pod of the node may use it"),
-        (case(ensure(0, call("a", "IfNotPresent", "sha256:1")), **recorded("1.36.2")),
-         ("imageRef", ""), "it is there, but its record names nobody who may use it; it is pulled"),
-    ],
-)  # fmt: skip
-def test_why_another_outcome_is_impossible(
-    given: dict[str, Any], changed: tuple[str, str], why: str
-) -> None:
-    """In a sentence about the request."""
-    outcome = LINES.decided("1.36.2", given)
-    outcome["steps"][-1]["calls"][-1][changed[0]] = changed[1]
-    verdict, said = LINES.judged("1.36.2", given, outcome)
-    assert verdict == "impossible"
-    assert why in said

@@ -1,7 +1,5 @@
 """What a pod cannot ask for is refused alike by all that decide about pods, with its path."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -73,7 +71,6 @@ def test_refused_alike(version: str, place: str, resource: str, amount: object, 
 
 @pytest.mark.parametrize("amount", ["0", 0, "1e999", "1e2000000000", "12345678901234567890e99999"])
 def test_taken_alike(amount: object) -> None:
-    """Nothing, and more than anybody has."""
     containers = [{"name": "c", "resources": {"requests": {"memory": amount}}}]
     pod = {"metadata": {"name": "p", "uid": "p"}, "spec": {"containers": containers}}
     for (subsystem, _), case_input in inputs(pod).items():

@@ -1,7 +1,5 @@
 """Values of the QoS cgroups against the recorded kubelet; version boundaries; bad input."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -19,7 +17,6 @@ def case(*pods: dict[str, Any], percent: int | None = 100, memory: str = "8Gi") 
 
 
 def test_the_root_is_written_since_1_22() -> None:
-    """With no values of its own."""
     assert "kubepods" not in LINES.decided("1.21.14", case())
     root = LINES.decided("1.22.0", case())["kubepods"]
     assert root == {"cpuShares": None, "memoryLimit": None}
@@ -54,3 +51,48 @@ def test_no_memory_in_allocatable() -> None:
     """Nothing is limited, as while the node is not known."""
     case_input = case() | {"allocatable": {"cpu": "3"}}
     assert LINES.decided("1.36.2", case_input)["burstable"]["memoryLimit"] is None
+
+
+# -- Node reservations against the recorded kubelet; percentages; bad input ------------------------
+
+ALLOCATABLE = Lines("nodeallocatable")
+
+
+def node_case(**changes: object) -> dict[str, Any]:
+    """A node of 3 cores and 8Gi with nothing reserved."""
+    capacity = {"cpu": "3", "memory": "8Gi", "ephemeral-storage": "100Gi"}
+    nothing: dict[str, str] = {}
+    settings = {"systemReserved": nothing, "kubeReserved": nothing, "evictionHard": nothing}
+    return {"capacity": capacity, **settings, **changes}
+
+
+def test_nothing_reserved() -> None:
+    outcome = ALLOCATABLE.decided("1.36.2", node_case())
+    assert outcome["reservation"] == {}
+    assert outcome["kubepods"]["cpuShares"] == 3072
+    assert outcome["kubepods"]["memoryLimit"] == 8 << 30
+
+
+@pytest.mark.parametrize(
+    ("text", "reserved"),
+    [("10%", "858993472"), ("0%", None), ("100%", None), ("500Mi", "500Mi"), ("0.5%", "42949672")],
+)
+def test_memory_threshold(text: str, reserved: str | None) -> None:
+    """A percentage is a single-precision number; 0% and 100% are no threshold."""
+    case_input = node_case(evictionHard={"memory.available": text})
+    reservation = ALLOCATABLE.decided("1.28.0", case_input)["reservation"]
+    assert reservation.get("memory") == reserved
+
+
+def test_more_is_reserved_than_there_is() -> None:
+    """The cgroup of all pods gets 0, and the kubelet does not start."""
+    case_input = node_case(systemReserved={"cpu": "2"}, kubeReserved={"cpu": "2500m"})
+    outcome = ALLOCATABLE.decided("1.28.0", case_input)
+    assert outcome["overReserved"] == ["cpu"]
+    assert outcome["kubepods"]["resources"]["cpu"] == "0"
+    assert outcome["kubepods"]["cpuShares"] == 2
+
+
+def test_1_20_takes_more_than_all() -> None:
+    case_input = node_case(evictionHard={"memory.available": "150%"})
+    assert ALLOCATABLE.decided("1.20.2", case_input)["overReserved"] == ["memory"]

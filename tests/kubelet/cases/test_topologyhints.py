@@ -1,7 +1,5 @@
 """Hints of the device manager against the recorded kubelet, and by version."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -58,7 +56,6 @@ def test_nodes_without_devices(version: str, expected: list[object]) -> None:
     ("version", "fits"), [("1.26.15", True), ("1.27.0", True), ("1.28.0", False), ("1.36.2", False)]
 )
 def test_a_pod_with_a_sidecar_needs_more_since_1_28(version: str, fits: bool) -> None:
-    """One device is not enough when the sidecar counts."""
     gpu = {GPU: "1"}
     sidecar = container("i0", limits=gpu, restartPolicy="Always")
     made = case([0], of_pod=pod(container("c0", limits=gpu), initContainers=[sidecar]), scope="pod")
@@ -67,14 +64,12 @@ def test_a_pod_with_a_sidecar_needs_more_since_1_28(version: str, fits: bool) ->
 
 @pytest.mark.parametrize(("version", "fits"), [("1.26.15", False), ("1.27.0", True)])
 def test_fractions_are_rounded_up_one_by_one_up_to_1_26(version: str, fits: bool) -> None:
-    """Two halves were two, and are one."""
     half = {GPU: "500m"}
     of_pod = pod(container("c0", limits=half), container("c1", limits=half))
     assert bool(hints(version, case([0], of_pod=of_pod, scope="pod"))) == fits
 
 
 def test_1_19_takes_nodes_in_any_order() -> None:
-    """So hints come in any order that goes with one of the nodes."""
     made = case([0], [1])
     mine = LINES.decided("1.19.16", made)
     first, second, both = mine["steps"][0]["hints"][GPU]

@@ -1,7 +1,5 @@
 """Merged hints against the recorded kubelet, by version; bad input."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -12,7 +10,6 @@ LINES = Lines("topologymerge")
 
 
 def hint(*nodes: int, preferred: bool = True) -> dict[str, Any]:
-    """A hint that names nodes."""
     return {"numaNodes": list(nodes), "preferred": preferred}
 
 

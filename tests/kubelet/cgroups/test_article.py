@@ -4,8 +4,6 @@ A Guaranteed pod of one container, a Burstable one of two, a BestEffort one; the
 Guaranteed and Burstable pods is reserved in full (``--qos-reserved memory=100%``).
 """
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.cgroups.decider import PodDecision, decide_node, decide_pod, decide_qos
@@ -20,20 +18,16 @@ VERSIONS = ("1.20.2", "1.28.0", "1.36.2")
 
 
 def resources(cpu: str, memory: str) -> dict[str, str | int | float | None]:
-    """A resource list."""
     return {"cpu": cpu, "memory": memory}
 
 
 ONE = resources("1", "1Gi")
 BURSTABLE = Pod(
-    spec=PodSpec(
-        containers=(
-            Container("container1", ResourceRequirements(ONE, ONE)),
-            Container("container2", ResourceRequirements(ONE, resources("2", "2Gi"))),
-        )
-    ),
+    spec=PodSpec(containers=(Container("container1", ResourceRequirements(ONE, ONE)),
+                             Container("container2",
+                                       ResourceRequirements(ONE, resources("2", "2Gi"))))),
     metadata=ObjectMeta(uid="b"),
-)
+)  # fmt: skip
 GUARANTEED = Pod(
     spec=PodSpec(containers=(Container("container3", ResourceRequirements(ONE, ONE)),)),
     metadata=ObjectMeta(uid="g"),
@@ -132,3 +126,60 @@ def test_weights(shares: int, linear: int, curved: int) -> None:
     """Cgroup v2: the kubelet's own levels are linear, newer runtimes' containers are not."""
     assert weight_of_shares(shares) == linear
     assert weight_of_shares_curved(shares) == curved
+
+
+# -- CPUs of its own: who gets them, and that a quota goes away since 1.33 -------------------------
+
+
+def container(name: str, cpu: str) -> Container:
+    return Container(
+        name,
+        ResourceRequirements(
+            requests={"cpu": cpu, "memory": "1Gi"}, limits={"cpu": cpu, "memory": "1Gi"}
+        ),
+    )
+
+
+def quotas(version: str, *containers: Container, static: bool, enforce: bool = True) -> list[int]:
+    decision = decide_pod(
+        Pod(spec=PodSpec(containers=containers), metadata=ObjectMeta(uid="u")),
+        resolve(version).cgroups,
+        enforce_cpu_limits=enforce,
+        cpu_period_us=100_000,
+        memory_capacity=8 << 30,
+        static_cpu_policy=static,
+    )
+    assert decision.pod.cpu_quota_us is not None
+    return [decision.pod.cpu_quota_us, *(c.cpu_quota_us for c in decision.containers.values())]
+
+
+@pytest.mark.parametrize(
+    ("version", "static", "expected"),
+    [
+        ("1.32.9", True, [250_000, 200_000, 50_000]),
+        ("1.33.0", True, [-1, -1, 50_000]),
+        ("1.36.2", True, [-1, -1, 50_000]),
+        ("1.36.2", False, [250_000, 200_000, 50_000]),
+    ],
+)
+def test_whole_cpus_have_no_quota(version: str, static: bool, expected: list[int]) -> None:
+    both = (container("whole", "2"), container("half", "500m"))
+    assert quotas(version, *both, static=static) == expected
+
+
+def test_where_quota_is_off() -> None:
+    """The container's quota stays 0, the pod's -1."""
+    assert quotas("1.36.2", container("whole", "2"), static=True, enforce=False) == [-1, 0]
+
+
+def test_a_pod_that_is_not_guaranteed_shares_its_cpus() -> None:
+    other = Container("c", ResourceRequirements(requests={"cpu": "1"}, limits={"cpu": "2"}))
+    decision = decide_pod(
+        Pod(spec=PodSpec(containers=(other,)), metadata=ObjectMeta(uid="u")),
+        resolve("1.36.2").cgroups,
+        enforce_cpu_limits=True,
+        cpu_period_us=100_000,
+        memory_capacity=8 << 30,
+        static_cpu_policy=True,
+    )
+    assert decision.containers["c"].cpu_quota_us == 200_000

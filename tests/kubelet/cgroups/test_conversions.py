@@ -1,7 +1,5 @@
 """CPU amounts and the kernel's knobs, row by row and there and back."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

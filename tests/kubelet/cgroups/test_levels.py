@@ -1,7 +1,5 @@
 """What no conformance case looks at: sidecars' scores, host page sizes, QoS files."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 
@@ -18,7 +16,7 @@ from kubeledger.kubelet.cgroups.node_config import (
     qos_unified,
     reservation_of,
 )
-from kubeledger.kubelet.cgroups.unified import UnifiedSettings, container_files, written
+from kubeledger.kubelet.cgroups.unified import UnifiedSettings, container_files
 from kubeledger.kubelet.kube.pod import Container, Pod, PodSpec, ResourceRequirements
 from kubeledger.kubelet.kube.quantity import parse
 from kubeledger.kubelet.profile.resolve import resolve
@@ -37,7 +35,6 @@ SETTINGS = UnifiedSettings(
 
 
 def requests(memory: str) -> ResourceRequirements:
-    """A memory request."""
     return ResourceRequirements({"memory": memory})
 
 
@@ -50,19 +47,18 @@ def test_sidecar_outlives_its_containers(version: str, own: str, score: int) -> 
     sidecar = Container("s", requests(own), "Always")
     containers = (Container("a", requests("2Gi")), Container("b", requests("3Gi")))
     pod = Pod(spec=PodSpec(containers=containers, init_containers=(sidecar,)))
-    adjust, _ = container_oom_score_adj(
+    adjust = container_oom_score_adj(
         pod, sidecar, "Burstable", resolve(version).cgroups, memory_capacity=8 * GIB
     )
     assert adjust == score
 
 
 def test_an_init_container_is_no_sidecar() -> None:
-    """It is scored by its own request."""
     init = Container("i", requests("0"))
     containers = (Container("a", requests("4Gi")),)
     pod = Pod(spec=PodSpec(containers=containers, init_containers=(init,)))
     facts = resolve("1.36.2").cgroups
-    score, _ = container_oom_score_adj(pod, init, "Burstable", facts, memory_capacity=8 * GIB)
+    score = container_oom_score_adj(pod, init, "Burstable", facts, memory_capacity=8 * GIB)
     assert score == 999
 
 
@@ -78,7 +74,6 @@ def test_an_init_container_is_no_sidecar() -> None:
     ],
 )
 def test_page_size_names(size: int, name: str | None) -> None:
-    """As in the names of the cgroup files."""
     assert huge_page_unit_size(size) == name
 
 
@@ -108,7 +103,6 @@ def test_host_page_sizes_that_nobody_asked_for_are_0(version: str, limits: dict[
     ],
 )
 def test_qos_files(version: str, tiered: bool, files: dict[str, dict[str, str]]) -> None:
-    """A level protects what is below it."""
     asked = QOSRequests(burstable_milli_cpu=0, guaranteed_memory=2, burstable_memory=3)
     assert qos_unified(asked, resolve(version).cgroups, tiered_reservation=tiered) == files
 
@@ -120,7 +114,7 @@ def test_single_process_oom_kill(single: bool | None, asked: bool) -> None:
     settings = msgspec.structs.replace(SETTINGS, single_process_oom_kill=single)
     facts = resolve("1.36.2").cgroups
     pod = Pod(spec=PodSpec(containers=(container,)))
-    files = written(container_files(pod, container, "BestEffort", facts, settings))
+    files = container_files(pod, container, "BestEffort", facts, settings)
     assert ("memory.oom.group" in files) == asked
 
 
@@ -142,7 +136,7 @@ def test_memory_high_of_a_request_that_is_the_limit(
     settings = msgspec.structs.replace(SETTINGS, memory_qos=True, throttling_factor=0.5)
     pod, facts = Pod(spec=PodSpec(containers=(container,))), resolve(version).cgroups
     qos_class: QOSClass = "Guaranteed" if amounts else "BestEffort"
-    files = written(container_files(pod, container, qos_class, facts, settings))
+    files = container_files(pod, container, qos_class, facts, settings)
     assert files.get("memory.high") == high
 
 

@@ -1,8 +1,18 @@
-from __future__ import annotations
-
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kubeledger.kubelet.cgroups.paths import CgroupPath, parse_cgroup_path
+from kubeledger.kubelet.cgroups.paths import (
+    CgroupNameError,
+    CgroupPath,
+    node_cgroup,
+    parse_cgroup_path,
+    pod_cgroup,
+    qos_cgroup,
+    to_cgroupfs,
+    to_systemd,
+)
+from kubeledger.model.bodies.cgroups import QOSClass
 
 UID = "9c33f1d1-63ea-4975-bb32-0d0e6ceed50d"
 UNDERSCORED = UID.replace("-", "_")
@@ -36,10 +46,8 @@ POD_SLICE = f"{SLICE}/kubepods-burstable-pod{UNDERSCORED}.slice"
         (f"kubepods/pod{UID}/{ID}", GUARANTEED_CONTAINER),
         (f"kubepods/pod{UID}/crio-{ID}", GUARANTEED_CONTAINER),
         (f"site/pods/kubepods/burstable/pod{UID}/{ID}", BURSTABLE_CONTAINER),
-        (
-            f"kubepods/besteffort/pod{HASH}",
-            CgroupPath(level="pod", qos_class="BestEffort", pod_uid=HASH),
-        ),
+        (f"kubepods/besteffort/pod{HASH}",
+         CgroupPath(level="pod", qos_class="BestEffort", pod_uid=HASH)),
         ("kubepods.slice", NODE),
         (SLICE, BURSTABLE),
         (POD_SLICE, BURSTABLE_POD),
@@ -47,28 +55,18 @@ POD_SLICE = f"{SLICE}/kubepods-burstable-pod{UNDERSCORED}.slice"
         (f"{POD_SLICE}/crio-{ID}.scope", BURSTABLE_CONTAINER),
         (f"{POD_SLICE}/docker-{ID}.scope", BURSTABLE_CONTAINER),
         (f"kubepods.slice/kubepods-pod{UNDERSCORED}.slice", GUARANTEED_POD),
-        (
-            f"kubepods.slice/kubepods-pod{UNDERSCORED}.slice/cri-containerd-{ID}.scope",
-            GUARANTEED_CONTAINER,
-        ),
-        (
-            "site.slice/site-kubepods.slice/site-kubepods-burstable.slice/"
-            f"site-kubepods-burstable-pod{UNDERSCORED}.slice",
-            BURSTABLE_POD,
-        ),
-        (
-            "system.slice/containerd.service/"
-            f"kubepods-burstable-pod{UNDERSCORED}.slice:cri-containerd:{ID}",
-            BURSTABLE_CONTAINER,
-        ),
+        (f"kubepods.slice/kubepods-pod{UNDERSCORED}.slice/cri-containerd-{ID}.scope",
+         GUARANTEED_CONTAINER),
+        ("site.slice/site-kubepods.slice/site-kubepods-burstable.slice/"
+         f"site-kubepods-burstable-pod{UNDERSCORED}.slice", BURSTABLE_POD),
+        ("system.slice/containerd.service/"
+         f"kubepods-burstable-pod{UNDERSCORED}.slice:cri-containerd:{ID}", BURSTABLE_CONTAINER),
         (f"kubepods-pod{UNDERSCORED}.slice:cri-containerd:{ID}", GUARANTEED_CONTAINER),
         (f"site-kubepods-burstable-pod{UNDERSCORED}.slice:docker:{ID}", BURSTABLE_CONTAINER),
-        (
-            f"kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{HASH}.slice",
-            CgroupPath(level="pod", qos_class="BestEffort", pod_uid=HASH),
-        ),
+        (f"kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod{HASH}.slice",
+         CgroupPath(level="pod", qos_class="BestEffort", pod_uid=HASH)),
     ],
-)
+)  # fmt: skip
 def test_kubelet_paths(path: str, expected: CgroupPath) -> None:
     """Both drivers, both kinds of UID, with and without a cgroup root above."""
     assert parse_cgroup_path(path) == expected
@@ -97,3 +95,45 @@ def test_kubelet_paths(path: str, expected: CgroupPath) -> None:
 def test_other_paths(path: str) -> None:
     """What the kubelet did not make is no cgroup of its levels."""
     assert parse_cgroup_path(path) is None
+
+
+# -- Names of cgroups in both drivers, and the way back --------------------------------------------
+
+CLASSES: tuple[QOSClass, ...] = ("Guaranteed", "Burstable", "BestEffort")
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "cgroupfs", "systemd"),
+    [
+        ((), "/", "/"),
+        (node_cgroup(), "/kubepods", "/kubepods.slice"),
+        (qos_cgroup("Guaranteed"), "/kubepods", "/kubepods.slice"),
+        (qos_cgroup("BestEffort"), "/kubepods/besteffort",
+         "/kubepods.slice/kubepods-besteffort.slice"),
+        (pod_cgroup("Guaranteed", "1-2"), "/kubepods/pod1-2",
+         "/kubepods.slice/kubepods-pod1_2.slice"),
+        (pod_cgroup("Burstable", "1-2"), "/kubepods/burstable/pod1-2",
+         "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice"),
+    ],
+)  # fmt: skip
+def test_spelling(cgroup: tuple[str, ...], cgroupfs: str, systemd: str) -> None:
+    """A path, or slices that each repeat what is above them."""
+    assert to_cgroupfs(cgroup) == cgroupfs
+    assert to_systemd(cgroup) == systemd
+
+
+@given(st.sampled_from(CLASSES), st.uuids().map(str))
+def test_both_spellings_are_read_back(qos_class: QOSClass, uid: str) -> None:
+    """As the importer reads the files of a node."""
+    name = pod_cgroup(qos_class, uid)
+    for path in (to_cgroupfs(name), to_systemd(name)):
+        found = parse_cgroup_path(path)
+        assert found is not None
+        assert (found.level, found.qos_class, found.pod_uid) == ("pod", qos_class, uid)
+
+
+@pytest.mark.parametrize("uid", ["a/b", "a_b"])
+def test_refused(uid: str) -> None:
+    """Both characters have a meaning in one of the spellings."""
+    with pytest.raises(CgroupNameError, match="invalid character"):
+        pod_cgroup("Burstable", uid)

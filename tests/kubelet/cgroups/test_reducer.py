@@ -1,7 +1,5 @@
 """The cgroup tree is what the files last showed."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from kubeledger.kubelet.cgroups.reducer import HANDLERS, CgroupsState
@@ -22,7 +20,6 @@ S = 10**9
 
 
 def after(*bodies: Body) -> CgroupsState:
-    """State after these, one a second."""
     state = CgroupsState()
     for seq, body in enumerate(bodies, 1):
         state = evolve(state, record(seq, body))
@@ -37,7 +34,6 @@ def updated(
     created: bool = False,
     unified: dict[str, str] | None = None,
 ) -> CgroupUpdated:
-    """A cgroup with values."""
     return CgroupUpdated(
         cgroup=cgroup, level=level, qos_class="Burstable", pod_uid="u", cpu_shares=shares,
         unified=unified or {}, created=created, changed=("cpu_shares",),

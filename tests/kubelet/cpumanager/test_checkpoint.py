@@ -1,7 +1,5 @@
 """``cpu_manager_state``: a recorded one, all forms, and broken ones."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path
@@ -46,29 +44,17 @@ def _cpu_checksum(entries: str, tail: str = "") -> int:
 @pytest.mark.parametrize(
     ("entries", "checksum", "assignments"),
     [
-        pytest.param(
-            {"u2": {"b": "3", "a": "1-2"}, "u1": {}},
-            _cpu_checksum("(map[string]map[string]string)map[u1:map[] u2:map[a:1-2 b:3]]"),
-            {"u1": {}, "u2": {"a": "1-2", "b": "3"}},
-            id="v2",
-        ),
-        pytest.param(
-            {"cid": "1-3"},
-            _cpu_checksum("(map[string]string)map[cid:1-3]"),
-            {"": {"cid": "1-3"}},
-            id="v1",
-        ),
-        pytest.param(
-            {"u": {"a": "1-3"}},
-            _cpu_checksum(
-                "(map[string]map[string]string)map[u:map[a:1-3]]",
-                " PodEntries:(state.PodCPUAssignments)map[]",
-            ),
-            {"u": {"a": "1-3"}},
-            id="v3 without pods",
-        ),
+        pytest.param({"u2": {"b": "3", "a": "1-2"}, "u1": {}},
+                     _cpu_checksum("(map[string]map[string]string)map[u1:map[] u2:map[a:1-2 b:3]]"),
+                     {"u1": {}, "u2": {"a": "1-2", "b": "3"}}, id="v2"),
+        pytest.param({"cid": "1-3"}, _cpu_checksum("(map[string]string)map[cid:1-3]"),
+                     {"": {"cid": "1-3"}}, id="v1"),
+        pytest.param({"u": {"a": "1-3"}},
+                     _cpu_checksum("(map[string]map[string]string)map[u:map[a:1-3]]",
+                                   " PodEntries:(state.PodCPUAssignments)map[]"),
+                     {"u": {"a": "1-3"}}, id="v3 without pods"),
     ],
-)
+)  # fmt: skip
 def test_cpu_state_forms(
     entries: dict[str, Any], checksum: int, assignments: dict[str, dict[str, str]]
 ) -> None:

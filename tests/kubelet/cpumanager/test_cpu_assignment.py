@@ -1,8 +1,8 @@
 """Which free CPUs are taken: by NUMA node, socket and core, or spread."""
 
-from __future__ import annotations
-
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kubeledger.kubelet.cpumanager.cpu_assignment import (
     iterate_combinations,
@@ -11,7 +11,13 @@ from kubeledger.kubelet.cpumanager.cpu_assignment import (
 )
 from kubeledger.kubelet.cpumanager.policy_options import StaticPolicyOptions
 from kubeledger.kubelet.cpumanager.topology import Core, CPUTopology, MachineInfo, Node
-from kubeledger.kubelet.kube.containermanager import AllocationError, parse, text_of
+from kubeledger.kubelet.kube.containermanager import (
+    AllocationError,
+    cpu_set_text,
+    cpus_of,
+    parse,
+    text_of,
+)
 from kubeledger.kubelet.profile.resolve import resolve
 
 PACKED = StaticPolicyOptions()
@@ -20,7 +26,6 @@ PACKED = StaticPolicyOptions()
 def machine(
     cpus: int, *, per_node: int, per_socket: int, per_core: int = 2, per_cache: int = 0
 ) -> MachineInfo:
-    """CPUs numbered core by core."""
     cores = [
         Core(
             first // per_core,
@@ -48,7 +53,6 @@ def taken(
     options: StaticPolicyOptions = PACKED,
     version: str = "1.36.2",
 ) -> str:
-    """The CPUs, or the error."""
     facts = resolve(version).resourcemanagers
     try:
         return text_of(take_by_topology(CPUTopology(of, facts), parse(free), count, options, facts))
@@ -65,14 +69,11 @@ def taken(
         pytest.param("1-15", 8, "8-15", id="a whole node"),
         pytest.param("3,5,9", 2, "3,9", id="single threads"),
         pytest.param("0-15", 0, "", id="none"),
-        pytest.param(
-            "0-3",
-            5,
-            "not enough cpus available to satisfy request: requested=5, available=4",
-            id="too few",
-        ),
+        pytest.param("0-3", 5,
+                     "not enough cpus available to satisfy request: requested=5, available=4",
+                     id="too few"),
     ],
-)
+)  # fmt: skip
 def test_whole_units_first(free: str, count: int, expected: str) -> None:
     """Nodes, sockets and cores that are all free, then single threads; the fuller come first."""
     assert taken(TWO_NODES, free, count) == expected
@@ -101,7 +102,6 @@ def test_before_1_19_9_each_numa_node_is_a_socket(version: str, expected: str) -
     ("version", "expected"), [("1.19.8", 4), ("1.19.9", 8), ("1.20.4", 4), ("1.20.5", 8)]
 )
 def test_cpus_of_a_socket(version: str, expected: int) -> None:
-    """Four NUMA nodes on two sockets."""
     topology = CPUTopology(FOUR_NODES, resolve(version).resourcemanagers)
     assert topology.cpus_per_socket == expected
 
@@ -179,6 +179,29 @@ def test_a_unit_that_is_taken_twice_counts_twice() -> None:
 
 
 def test_deviation_is_rounded() -> None:
-    """To thousandths, of a mean that is as well."""
     assert standard_deviation((1, 2, 2)) == 0.471
     assert standard_deviation((3,)) == 0
+
+
+# -- Sets of CPUs as text --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus", "canonical"),
+    [("", [], ""), ("0-3,7", [0, 1, 2, 3, 7], "0-3,7"), ("7,0,1", [0, 1, 7], "0-1,7")],
+)
+def test_notation(text: str, cpus: list[int], canonical: str) -> None:
+    """Ranges, single CPUs, and their one form."""
+    assert cpus_of(text) == frozenset(cpus)
+    assert cpu_set_text(cpus) == canonical
+
+
+@pytest.mark.parametrize("text", ["x", "3-1", "1,,2", "-1", "1-", "9999999"])
+def test_no_sets(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a set of CPUs"):
+        cpus_of(text)
+
+
+@given(st.frozensets(st.integers(0, 300)))
+def test_back_and_forth(cpus: frozenset[int]) -> None:
+    assert cpus_of(cpu_set_text(cpus)) == cpus

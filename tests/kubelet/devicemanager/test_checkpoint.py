@@ -1,7 +1,5 @@
 """Checkpoints of both kubelets, of old forms, and broken ones."""
 
-from __future__ import annotations
-
 import base64
 import json
 from pathlib import Path
@@ -26,12 +24,10 @@ def recorded() -> dict[str, Any]:
 
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.name)
 def test_recorded_checkpoints_verify(path: Path) -> None:
-    """The checksum of every recorded checkpoint is the one that we compute."""
     assert read_checkpoint(json.loads(path.read_text())).checksum_ok is True
 
 
 def test_there_are_recorded_checkpoints_of_both_versions() -> None:
-    """The test above covers something."""
     assert {path.name[:7] for path in RECORDED} == {"v1.20.2", "v1.36.2"}
 
 

@@ -1,7 +1,5 @@
 """Plugins come and go; what the node status and the checkpoint tell of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.devicemanager.allocate import AllocateCall, decide
@@ -20,7 +18,6 @@ class Obliging:
     def preferred(
         self, available: frozenset[str], must_include: frozenset[str], size: int
     ) -> frozenset[str] | None:
-        """Not offered."""
         return None
 
     def allocate(self, devices: frozenset[str]) -> None:
@@ -42,7 +39,6 @@ def call(pod: str, count: int) -> AllocateCall:
 
 
 def test_capacity_counts_all_and_allocatable_the_healthy() -> None:
-    """Devices in use count, too."""
     manager, _ = node("Healthy", "Healthy", "Odd")
     assert decide(manager, call("u-1", 1)) == ""
     reported = manager.get_capacity(0)
@@ -65,7 +61,6 @@ def test_five_minutes_of_grace() -> None:
 
 
 def test_a_dropped_resource_that_nobody_holds_is_skipped() -> None:
-    """No error and no device."""
     manager, endpoint = node("Healthy")
     manager.stream_ended(GPU, endpoint, 0)
     manager.get_capacity(1 + STOP_GRACE_NS)

@@ -1,7 +1,5 @@
 """Devices come with an allocation and go with a release."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.devicemanager.reducer import (
@@ -20,16 +18,16 @@ from kubeledger.model.bodies.devicemanager import (
     PluginRegistered,
 )
 from kubeledger.model.record import Body
-from tests.kubelet.reducing import evolver
+from tests.kubelet.reducing import Histories, evolver, told_by
 from tests.replay.strategies import record
 
 evolve = evolver(HANDLERS)
 
-GPU, NIC = "example.com/gpu", "vendor.io/nic"
+GPU, NIC = "gpu", "nic"
+S = 10**9
 
 
 def after(*bodies: Body) -> DeviceManagerState:
-    """State after these, one a second."""
     state = DeviceManagerState()
     for seq, body in enumerate(bodies, 1):
         state = evolve(state, record(seq, body))
@@ -66,14 +64,53 @@ def holdings(state: DeviceManagerState) -> dict[tuple[str, str, str], tuple[str,
     }
 
 
-def test_reuse_of_an_init_container_shows_a_device_with_both() -> None:
-    """The kubelet hands an init container's device on to an app container."""
-    state = after(allocated("warmup", GPU, "gpu-0"), allocated("train", GPU, "gpu-0", "gpu-2"))
-    assert holdings(state) == {
-        ("u", "warmup", GPU): ("gpu-0",),
-        ("u", "train", GPU): ("gpu-0", "gpu-2"),
-    }
-    assert state.allocations == 2
+FAILED = AllocationFailed(
+    namespace="ns", pod="q", pod_uid=None, container=None, resource=GPU, error="no devices"
+)
+HISTORIES: Histories = {
+    # The kubelet hands an init container's device on to an app container.
+    "reuse of an init container shows a device with both": [
+        allocated("warmup", GPU, "gpu-0"), allocated("train", GPU, "gpu-0", "gpu-2"),
+        {"u.warmup.gpu.device_ids": ("gpu-0",), "u.train.gpu.device_ids": ("gpu-0", "gpu-2"),
+         "allocations": 2}],
+    # It gives and takes no device: that is for records of their own.
+    "a sound checkpoint adds NUMA nodes and IDs": [
+        allocated("c", GPU, "gpu-0", "gpu-1"), checkpoint(_0=("gpu-0",), _1=("gpu-1",)),
+        {"u.c.gpu.numa": {"0": ("gpu-0",), "1": ("gpu-1",)},
+         "resources.nic.device_ids": ("nic-0",), "checkpoint.entries": 1}],
+    "a checkpoint alone gives no device": [checkpoint(_0=("gpu-0",)), {"pods": {}}],
+    **{f"NUMA nodes are not taken from a checkpoint with {what}": [
+           allocated("c", GPU, "gpu-0"), read, {"u.c.gpu.numa": None}]
+       for what, read in (
+           ("a wrong checksum", checkpoint(sound=False, _0=("gpu-0",))),
+           ("other devices", checkpoint(_0=("gpu-1",))),
+           ("the flat list of old versions", checkpoint(_=("gpu-0",))),
+       )},
+    "a checkpoint with a wrong checksum adds no resource": [
+        checkpoint(sound=False, _0=("gpu-0",)), {"resources": {}, "checkpoint.checksum_ok": False}],
+    "a plugin comes and goes": [
+        PluginRegistered(resource=GPU), DevicesReported(resource=GPU, total=4, healthy=3),
+        DevicesReported(resource=GPU, device_ids=("gpu-0",)),
+        {"resources.gpu.total": 4, "resources.gpu.healthy": 3,
+         "resources.gpu.device_ids": ("gpu-0",), "resources.gpu.registered_ts_ns": S,
+         "resources.gpu.stopped_ts_ns": None, "resources.gpu.reported_ts_ns": 3 * S},
+        EndpointStopped(resource=GPU, error="EOF"),
+        {"resources.gpu.stopped_ts_ns": 5 * S, "resources.gpu.error": "EOF",
+         "resources.gpu.healthy": 0, "resources.gpu.total": 4},
+        PluginRegistered(resource=GPU),
+        {"resources.gpu.registered_ts_ns": 7 * S, "resources.gpu.stopped_ts_ns": None,
+         "resources.gpu.error": None, "resources.gpu.total": 4, "resources.gpu.healthy": None}],
+    "failures are counted and the last is kept": [
+        allocated("c", GPU, "gpu-0"), FAILED,
+        {"failures": 1, "last_failure.pod": "ns/q", "last_failure.error": "no devices",
+         "u.c.gpu.device_ids": ("gpu-0",)}],
+    # The kubelet lets go of pods that ended without a line of its own at low verbosity.
+    "a device given to another pod ends the holding of the first": [
+        allocated("c", GPU, "gpu-0", uid="gone"), allocated("d", NIC, "nic-0", uid="other"),
+        allocated("c", GPU, "gpu-0", "gpu-1", uid="new"), {"pods.keys": {"other", "new"}}],
+}  # fmt: skip
+
+test_history = told_by(HISTORIES, DeviceManagerState, evolve)
 
 
 @pytest.mark.parametrize(
@@ -106,53 +143,6 @@ def test_release_of_an_unknown_pod_changes_nothing() -> None:
     assert after(DevicesReleased(pod_uid="v")) == DeviceManagerState()
 
 
-def test_a_sound_checkpoint_adds_numa_nodes_and_ids() -> None:
-    """It gives and takes no device: that is for records of their own."""
-    state = after(allocated("c", GPU, "gpu-0", "gpu-1"), checkpoint(_0=("gpu-0",), _1=("gpu-1",)))
-    assert state.pods["u"]["c"][GPU].numa == {"0": ("gpu-0",), "1": ("gpu-1",)}
-    assert state.resources[NIC].device_ids == ("nic-0",)
-    assert state.checkpoint is not None
-    assert state.checkpoint.entries == 1
-    assert holdings(after(checkpoint(_0=("gpu-0",)))) == {}
-
-
-@pytest.mark.parametrize(
-    "read",
-    [
-        checkpoint(sound=False, _0=("gpu-0",)),
-        checkpoint(_0=("gpu-1",)),  # of another allocation
-        checkpoint(_=("gpu-0",)),  # the flat list of old versions tells no node
-    ],
-    ids=["wrong checksum", "other devices", "flat list"],
-)
-def test_numa_nodes_are_not_taken_from(read: CheckpointRead) -> None:
-    """A checkpoint that does not fit the holding says nothing about it."""
-    assert after(allocated("c", GPU, "gpu-0"), read).pods["u"]["c"][GPU].numa is None
-
-
-def test_a_checkpoint_with_a_wrong_checksum_adds_no_resource() -> None:
-    """It is told of, not believed."""
-    state = after(checkpoint(sound=False, _0=("gpu-0",)))
-    assert state.resources == {}
-    assert state.checkpoint is not None
-    assert state.checkpoint.checksum_ok is False
-
-
-def test_plugin_comes_and_goes() -> None:
-    """Registration, device list, end of the endpoint, registration again."""
-    reported = DevicesReported(resource=GPU, total=4, healthy=3)
-    ids = DevicesReported(resource=GPU, device_ids=("gpu-0",))
-    state = after(PluginRegistered(resource=GPU), reported, ids)
-    gpu = state.resources[GPU]
-    assert (gpu.total, gpu.healthy, gpu.device_ids) == (4, 3, ("gpu-0",))
-    assert (gpu.registered_ts_ns, gpu.stopped_ts_ns, gpu.reported_ts_ns) == (10**9, None, 3 * 10**9)
-    evolve(state, record(4, EndpointStopped(resource=GPU, error="EOF")))
-    assert (gpu.stopped_ts_ns, gpu.error, gpu.healthy, gpu.total) == (4 * 10**9, "EOF", 0, 4)
-    evolve(state, record(5, PluginRegistered(resource=GPU)))
-    assert (gpu.registered_ts_ns, gpu.stopped_ts_ns, gpu.error) == (5 * 10**9, None, None)
-    assert (gpu.total, gpu.healthy) == (4, None)
-
-
 def test_a_new_kubelet_process_knows_no_running_plugin() -> None:
     """Devices stay with their holders; the checkpoint keeps them."""
     state = after(PluginRegistered(resource=GPU), allocated("c", GPU, "gpu-0"))
@@ -162,25 +152,3 @@ def test_a_new_kubelet_process_knows_no_running_plugin() -> None:
     assert holdings(state) == {("u", "c", GPU): ("gpu-0",)}
     stop_endpoints(state, 99)
     assert state.resources[GPU].stopped_ts_ns == 77
-
-
-def test_failures_are_counted_and_the_last_is_kept() -> None:
-    """A refusal leaves all holdings as they are."""
-    failed = AllocationFailed(
-        namespace="ns", pod="q", pod_uid=None, container=None, resource=GPU, error="no devices"
-    )
-    state = after(allocated("c", GPU, "gpu-0"), failed)
-    assert state.failures == 1
-    assert state.last_failure is not None
-    assert (state.last_failure.pod, state.last_failure.error) == ("ns/q", "no devices")
-    assert holdings(state) == {("u", "c", GPU): ("gpu-0",)}
-
-
-def test_a_device_given_to_another_pod_ends_the_holding_of_the_first() -> None:
-    """The kubelet lets go of pods that ended without a line of its own at low verbosity."""
-    state = after(
-        allocated("c", GPU, "gpu-0", uid="gone"),
-        allocated("d", NIC, "nic-0", uid="other"),
-        allocated("c", GPU, "gpu-0", "gpu-1", uid="new"),
-    )
-    assert set(state.pods) == {"other", "new"}

@@ -1,7 +1,5 @@
 """Values that a kubelet takes for a field, and those that it refuses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -51,14 +49,12 @@ CASES: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
 
 @pytest.mark.parametrize("field", CASES)
 def test_values(field: str) -> None:
-    """By type and range."""
     taken, refused = CASES[field]
     assert {str(value): problem(field, value) for value in taken if problem(field, value)} == {}
     assert [value for value in refused if not problem(field, value)] == []
 
 
 def test_every_field_of_a_flag_is_known_and_takes_its_default() -> None:
-    """Of every version."""
     for row in FLAGS:
         field, *below = row.field.split(".")
         assert field in FIELDS
@@ -109,28 +105,21 @@ def test_any_settings_have_an_answer(changed: dict[str, Any], before: dict[str, 
         ({"imageMaximumGCAge": "3m"}, {"imageMinimumGCAge": "2m0s"}, ""),
         ({"evictionSoft": {"memory.available": "5%"}}, {}, "needs a grace period"),
         ({"evictionSoft": {"memory.available": "0%"}}, {}, ""),
-        (
-            {"evictionSoft": {"memory.available": "5%"}},
-            {"evictionSoftGracePeriod": {"memory.available": "1m"}},
-            "",
-        ),
+        ({"evictionSoft": {"memory.available": "5%"}},
+         {"evictionSoftGracePeriod": {"memory.available": "1m"}}, ""),
         ({"enforceNodeAllocatable": ["pod"]}, {}, "is not one of"),
         ({"enforceNodeAllocatable": ["none", "pods"]}, {}, "cannot be combined with others"),
-        (
-            {"enforceNodeAllocatable": ["system-reserved"]},
-            {"systemReservedCgroup": ""},
-            "needs systemReservedCgroup",
-        ),
+        ({"enforceNodeAllocatable": ["system-reserved"]}, {"systemReservedCgroup": ""},
+         "needs systemReservedCgroup"),
         ({"cgroupsPerQOS": False}, {"enforceNodeAllocatable": ["pods"]}, "needs cgroupsPerQOS"),
         ({"cgroupsPerQOS": False}, {"enforceNodeAllocatable": []}, ""),
         ({"reservedSystemCPUs": "0"}, {"kubeReservedCgroup": "/kube"}, "exclude each other"),
         ({"reservedSystemCPUs": "0"}, {"kubeReservedCgroup": ""}, ""),
     ],
-)
+)  # fmt: skip
 def test_settings_that_exclude_each_other(
     changed: dict[str, Any], before: dict[str, Any], reason: str
 ) -> None:
-    """Only what the variant touches is judged."""
     found = refusal(changed, before)
     assert reason in found
     assert bool(found) == bool(reason)

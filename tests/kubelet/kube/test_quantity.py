@@ -1,7 +1,5 @@
 """Quantities: named rows, and properties against an oracle of fractions."""
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 from math import ceil
@@ -53,7 +51,6 @@ def oracle(text: str) -> Fraction:
 
 
 def amount_of(quantity: Quantity) -> Fraction:
-    """The exact amount of a quantity."""
     return quantity.unscaled * Fraction(10) ** quantity.exponent
 
 
@@ -260,7 +257,6 @@ def test_written(quantity: Quantity, text: str) -> None:
 
 @given(texts)
 def test_canonical_form_reads_back(text: str) -> None:
-    """The canonical form means the same, and is its own canonical form."""
     quantity = parse(text)
     assume(abs(amount_of(quantity)) < 10**18)  # above, the kubelet runs out of suffixes
     again = parse(quantity.canonical())
@@ -328,7 +324,6 @@ def test_sums_agree_with_fractions(left: str, right: str) -> None:
 
 @given(texts, texts)
 def test_adding_and_taking_away_returns(left: str, right: str) -> None:
-    """The amount that was there comes back."""
     assert parse(left).add(parse(right)).sub(parse(right)) == parse(left)
 
 

@@ -1,7 +1,5 @@
 """Sums of requests against the quantities' own arithmetic, and the rule of init containers."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -49,13 +47,11 @@ def test_sums(texts: list[str]) -> None:
     [("1", 10**9), (1, 10**9), (0.5, 5 * 10**8), (None, 0), ("100u", 10**5), ("1n", 1)],
 )
 def test_what_stands_in_json(amount: Amount, nanos: int) -> None:
-    """Text, numbers and null."""
     assert nanos_of(amount) == nanos
 
 
 @pytest.mark.parametrize("text", ["one", "0x1", ""])
 def test_no_quantity(text: str) -> None:
-    """Refused."""
     with pytest.raises(QuantityError):
         nanos_of(text)
 

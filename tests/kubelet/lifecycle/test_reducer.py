@@ -1,7 +1,5 @@
 """Pods and containers: what makes them known, moves them on, and lets them go."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import pytest
@@ -23,7 +21,7 @@ from kubeledger.model.bodies.lifecycle import (
     RestartBackedOff,
 )
 from kubeledger.model.record import Body
-from tests.kubelet.reducing import evolver
+from tests.kubelet.reducing import Histories, evolver, told_by
 from tests.replay.strategies import record
 
 evolve = evolver(HANDLERS)
@@ -33,7 +31,6 @@ Operation = Literal["ADD", "UPDATE", "DELETE", "REMOVE", "RECONCILE"]
 
 
 def after(*bodies: Body, state: LifecycleState | None = None) -> LifecycleState:
-    """State after these, one a second."""
     state = state or LifecycleState()
     for seq, body in enumerate(bodies, 1):
         state = evolve(state, record(seq, body))
@@ -41,24 +38,20 @@ def after(*bodies: Body, state: LifecycleState | None = None) -> LifecycleState:
 
 
 def who(uid: str | None = "u", name: str = "p") -> dict[str, Any]:
-    """The pod of a record."""
     return {"namespace": "ns", "pod": name, "pod_uid": uid}
 
 
 def config(operation: Operation, uid: str | None = "u", name: str = "p") -> PodConfigChanged:
-    """A word of a config source."""
     return PodConfigChanged(**who(uid, name), operation=operation, source="api")
 
 
 def started(
     container_id: str, name: str | None = "c", *, sandbox: bool | None = None, uid: str | None = "u"
 ) -> ContainerStarted:
-    """A container of the pod runs."""
     return ContainerStarted(**who(uid), container=name, container_id=container_id, sandbox=sandbox)
 
 
 def died(container_id: str, name: str | None = "c", exit_code: int | None = None) -> ContainerDied:
-    """A container of the pod has ended."""
     return ContainerDied(**who(), container=name, container_id=container_id, exit_code=exit_code)
 
 
@@ -69,7 +62,6 @@ def listed(
     *,
     gone: bool = False,
 ) -> PodListed:
-    """The pod in a list."""
     return PodListed(**who(), spec=spec, status=status, listed_by=by, gone=gone)
 
 
@@ -78,25 +70,13 @@ def running(container_id: str, restarts: int, at: str = "1970-01-01T00:00:01Z") 
     return {
         "phase": "Running",
         "qosClass": "Burstable",
-        "containerStatuses": [
-            {
-                "name": "c",
-                "containerID": f"containerd://{container_id}",
-                "restartCount": restarts,
-                "state": {"running": {"startedAt": at}},
-            }
-        ],
-    }
+        "containerStatuses": [{"name": "c", "containerID": f"containerd://{container_id}",
+                               "restartCount": restarts, "state": {"running": {"startedAt": at}}}],
+    }  # fmt: skip
 
 
 def pod(state: LifecycleState, key: str = "u") -> PodState:
-    """A pod of the state."""
     return state.pods[key]
-
-
-def container(state: LifecycleState, name: str = "c") -> ContainerState:
-    """A container of pod u."""
-    return state.pods["u"].containers[name]
 
 
 KILLED = ContainerKilled(
@@ -105,18 +85,32 @@ KILLED = ContainerKilled(
 REASON = KubernetesEvent(
     **who(), object_kind="Pod", type="Warning", reason="Unhealthy", message="m", count=3
 )
+ADD, REMOVE, ADMITTED, TERMINATED = (
+    config("ADD"), config("REMOVE"), PodAdmitted(**who()), PodTerminated(**who()),
+)  # fmt: skip
+REJECTED = PodRejected(**who(), reason="OutOfcpu", message="m")
+SANDBOX = started("s", None, sandbox=True)
 
 
-# Presence
+def back_off(seconds: int) -> RestartBackedOff:
+    return RestartBackedOff(**who(), container="c", back_off_s=seconds)
+
+
+def restarted(container_id: str | None, count: int | None = None) -> ContainerRestarted:
+    return ContainerRestarted(
+        **who(), container="c", container_id=container_id, restart_count=count
+    )
+
+
+EVICTED = PodEvicted(**who(), resource="memory", message="low", evicted=True)
 
 
 @pytest.mark.parametrize(
     "body",
     [
         config("ADD"), config("UPDATE"), config("RECONCILE"), config("DELETE"), started("1"),
-        PodAdmitted(**who()), PodRejected(**who(), reason="OutOfcpu", message="m"),
-        listed(), listed(by="api"), ContainerRestarted(**who(), container="c", container_id="2"),
-        RestartBackedOff(**who(), container="c", back_off_s=10),
+        ADMITTED, REJECTED,
+        listed(), listed(by="api"), restarted("2"), back_off(10),
     ],
     ids=lambda body: body.kind,
 )  # fmt: skip
@@ -129,8 +123,7 @@ def test_what_shows_a_pod_makes_it_known(body: Body) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        config("REMOVE"), died("1"), KILLED, REASON, PodTerminated(**who()), listed(gone=True),
-        listed(by="manifest"),
+        REMOVE, died("1"), KILLED, REASON, TERMINATED, listed(gone=True), listed(by="manifest"),
     ],
     ids=lambda body: body.kind,
 )  # fmt: skip
@@ -139,207 +132,134 @@ def test_what_may_come_after_a_pod_makes_none_known(body: Body) -> None:
     assert after(body).pods == {}
 
 
-def test_a_removed_pod_goes_when_nothing_of_it_runs() -> None:
-    """The sandbox does not count."""
-    state = after(config("ADD"), started("s", None, sandbox=True), started("1"), config("REMOVE"))
-    assert pod(state).removed
-    state = after(died("1"), state=state)
-    assert state.pods == {}
-    assert state.names == {}
+SPEC_OF_THREE = {"initContainers": [{"name": "i"}], "containers": [{"name": "c"}, {"name": "d"}]}
+SPEC = {"restartPolicy": "Never", "containers": [{"name": "c"}, {"name": "d"}]}
+TWO = [started("1", "c"), started("2", "d")]
+LATER = "1970-01-01T00:00:09Z"
+NONE: dict[str, object] = {"pods": {}}
 
+HISTORIES: Histories = {
+    # Presence.
+    "a removed pod goes when nothing of it runs": [
+        ADD, SANDBOX, started("1"), REMOVE, {"u.removed": True}, died("1"), NONE | {"names": {}}],
+    # It counts as a pod of the node as long as the API has it.
+    "a terminated pod stays until it is removed": [
+        ADD, TERMINATED, {"u.ended": True}, REMOVE, NONE],
+    "a rejected pod stays until it is removed": [ADD, REJECTED, {"u.ended": True}, REMOVE, NONE],
+    "a pod that succeeded stays until it is removed": [
+        ADD, listed({"phase": "Succeeded"}), {"u.ended": True}, REMOVE, NONE],
+    # The kubelet's own list is the truth; others are what is wanted of it.
+    "a list of the kubelet without the pod": [started("1"), listed(gone=True), NONE],
+    "a list of the API without the pod": [
+        started("1"), listed(by="api", gone=True), {"u.c.running": True}, died("1"), NONE],
+    "a manifest that is gone": [
+        started("1"), listed(by="manifest", gone=True), {"u.c.running": True}],
+    **{f"what comes late brings no pod back: {late.kind}": [ADD, REMOVE, late, NONE]
+       for late in (started("9"), config("UPDATE"), died("9"), REASON)},
+    "nor what comes late under its name": [ADD, REMOVE, started("9", uid=None), NONE],
+    **{f"a static pod comes back under its UID: {again.kind}": [
+           ADD, REMOVE, again, {"u.uid": "u", "gone": ["ns/p"]}]
+       for again in (ADD, listed(), ADMITTED)},
+    # Names and UIDs.
+    "a record without UID is about the newest pod of that name": [
+        ADD, config("ADD", "v"), started("1", uid=None),
+        {"v.c.container_id": "1", "u.containers": {}}],
+    "a UID that becomes known takes over": [
+        started("1", uid=None), {"ns/p.c.container_id": "1", "without_uid": 1}, ADD,
+        {"without_uid": 0, "names": {"ns/p": "u"}, "u.c.container_id": "1", "u.uid": "u"}],
+    # Admission and phase: a kubelet restart decides again; the last decision counts.
+    "admission and rejection": [
+        ADD, ADMITTED, {"u.admitted": True, "u.phase": "Pending", "u.decided_ts_ns": 2 * S},
+        REJECTED, {"u.admitted": False, "u.phase": "Failed", "u.reason": "OutOfcpu"},
+        listed({"phase": "Pending"}), {"u.phase": "Failed"}, ADMITTED,
+        {"u.admitted": True, "u.phase": "Pending", "u.reason": None,
+         "counts": {"admitted": 2, "rejected": 1}}],
+    "an evicted pod has failed before its containers end": [
+        ADMITTED, started("1"), EVICTED,
+        {"u.phase": "Failed", "u.reason": "Evicted", "u.message": "low", "u.admitted": True,
+         "u.ended": True, "u.c.running": True, "counts": {"admitted": 1, "evicted": 1}},
+        died("1"), {"u.phase": "Failed", "u.c.running": False}],
+    "an eviction alone makes no pod known": [EVICTED, NONE],
+    "running once all containers of the pod have started": [
+        ADMITTED, listed(spec=SPEC_OF_THREE, by="manifest"), started("0", "i"),
+        {"u.phase": "Pending"}, started("1", "c"), {"u.phase": "Pending"}, started("2", "d"),
+        {"u.phase": "Running"}, listed({"phase": "Pending"}), {"u.phase": "Running"}],
+    **{f"phase at the end, of codes 0 and {code}": [
+           *TWO, died("1", "c", 0), died("2", "d", code), TERMINATED,
+           {"u.phase": phase, "u.terminated": True, "u.runs": False}]
+       for code, phase in ((0, "Succeeded"), (137, "Failed"), (None, "Running"))},
+    # A static pod whose manifest came back.
+    "a terminated pod begins anew when it is admitted": [
+        started("1"), died("1", exit_code=0), TERMINATED, ADMITTED, started("2"),
+        {"u.terminated": False, "u.phase": "Running", "u.c.restart_count": 0}],
+    # Containers: a new ID is a new run; it counts once, however many records tell of it.
+    "start, death, restart": [
+        started("1"), KILLED, died("1", exit_code=137),
+        {"u.c.running": False, "u.c.exit_code": 137, "u.c.started_ts_ns": S,
+         "u.c.finished_ts_ns": 3 * S, "u.c.kill_reason": "preempted", "u.c.killed_ts_ns": 2 * S},
+        back_off(20), {"u.c.back_off_s": 20, "u.c.restart_count": 2},  # what it takes
+        started("2"), restarted("2"), started("2"),
+        {"u.c.container_id": "2", "u.c.running": True, "u.c.restart_count": 3,
+         "u.c.exit_code": None, "u.c.finished_ts_ns": None, "u.c.kill_reason": None,
+         "u.c.back_off_s": None},
+        died("1"), {"u.c.running": True}],
+    "a restart without IDs counts once": [
+        started("1"), died("1"), restarted(None), started("2"),
+        {"u.c.restart_count": 1, "u.c.running": True}, restarted(None), {"u.c.restart_count": 1}],
+    # Starts that fail double it, too; and what a list shows next would seem to be older.
+    "a back-off counts no restarts of a listed pod": [
+        listed(running("1", 0)), died("1"), back_off(80), {"u.c.restart_count": 0},
+        listed(running("2", 1, LATER)), {"u.c.container_id": "2", "u.c.restart_count": 1}],
+    "the runtime's count wins": [restarted("5", 4), {"u.c.restart_count": 4}],
+    "a container without name is kept by its ID until it is named": [
+        started("1", None), {"u.unnamed.keys": {"1"}, "u.runs": True}, config("UPDATE"),
+        started("1", "c"), {"u.unnamed": {}, "u.c.started_ts_ns": S}, started("2", None),
+        died("2", None), {"u.unnamed": {}}],
+    "the sandbox is no container": [
+        SANDBOX, {"u.sandbox_id": "s", "u.containers": {}, "u.runs": False}, died("s", None),
+        {"u.sandbox_id": None}],
+    "a death alone makes the container known": [
+        ADD, died("1", exit_code=3),
+        {"u.c.container_id": "1", "u.c.running": False, "u.c.exit_code": 3}],
+    "a sandbox's death makes none": [
+        ADD, ContainerDied(**who(), container="c", container_id="s", exit_code=0, sandbox=True),
+        {"u.containers": {}}],
+    "a death of another run is not this one's": [
+        ADD, started("2"), died("1", exit_code=3), {"u.c.running": True}],
+    "events are counted by reason: a record may stand for several": [
+        ADD, REASON, REASON, {"u.reasons": {"Unhealthy": 6}}],
+    # Lists.
+    "a list tells what the log did not": [
+        listed(running("1", 3), SPEC),
+        {"u.phase": "Running", "u.qos_class": "Burstable", "u.restart_policy": "Never",
+         "u.c.container_id": "1", "u.c.running": True, "u.c.restart_count": 3,
+         "u.c.started_ts_ns": S, "u.d": ContainerState(init=False)}],
+    "a list that still shows what died running is late": [
+        started("1"), died("1"), listed(running("1", 0)), {"u.c.running": False}],
+    "a pod that failed elsewhere tells why": [
+        listed({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}),
+        {"u.reason": "Evicted", "u.message": "low on memory", "u.ended": True}],
+    # An older container does not come back.
+    **{f"a list that lags behind the log, {number}": [
+           ADD, started("1"), started("2"), {"u.c.restart_count": 1}, listed(status),
+           {"u.c.container_id": container_id}]
+       for number, (status, container_id) in enumerate((
+           (running("1", 0), "2"),  # fewer restarts: it is from before
+           (running("1", 1, "1970-01-01T00:00:00Z"), "2"),  # as many, but it started earlier
+           (running("3", 2), "3"),
+           (running("3", 1, LATER), "3"),
+       ))},
+}  # fmt: skip
 
-@pytest.mark.parametrize(
-    "ended",
-    [PodTerminated(**who()), PodRejected(**who(), reason="r", message="m"),
-     listed({"phase": "Succeeded"})],
-    ids=["terminated", "rejected", "succeeded"],
-)  # fmt: skip
-def test_an_ended_pod_stays_until_its_source_has_it_no_more(ended: Body) -> None:
-    """It counts as a pod of the node as long as the API has it."""
-    state = after(config("ADD"), ended)
-    assert pod(state).ended
-    assert after(config("REMOVE"), state=state).pods == {}
-
-
-@pytest.mark.parametrize(("by", "left"), [("kubelet", set()), ("api", {"u"}), ("manifest", {"u"})])
-def test_a_list_without_the_pod(by: Literal["kubelet", "api", "manifest"], left: set[str]) -> None:
-    """The kubelet's own list is the truth; others are what is wanted of it."""
-    state = after(started("1"), listed(by=by, gone=True))
-    assert set(state.pods) == left
-    if by == "api":
-        assert after(died("1"), state=state).pods == {}
-
-
-@pytest.mark.parametrize("late", [started("9"), config("UPDATE"), died("9"), REASON])
-def test_what_comes_late_does_not_bring_a_pod_back(late: Body) -> None:
-    """Neither under its UID nor under its name."""
-    gone = after(config("ADD"), config("REMOVE"))
-    assert after(late, state=gone).pods == {}
-    gone = after(config("ADD"), config("REMOVE"))
-    assert after(started("9", uid=None), state=gone).pods == {}
-
-
-@pytest.mark.parametrize("again", [config("ADD"), listed(), PodAdmitted(**who())])
-def test_a_static_pod_comes_back_under_its_uid(again: Body) -> None:
-    """Its UID is the hash of its manifest."""
-    state = after(again, state=after(config("ADD"), config("REMOVE")))
-    assert set(state.pods) == {"u"}
-    assert state.gone == ["ns/p"]
+test_history = told_by(HISTORIES, LifecycleState, evolve)
 
 
 def test_memory_of_pods_that_went_is_bounded() -> None:
-    """The oldest are forgotten first."""
     state = LifecycleState()
     for n in range(GONE_MAX):
         after(config("ADD", f"u{n}"), config("REMOVE", f"u{n}"), state=state)
     assert len(state.gone) == GONE_MAX
     assert state.gone[-2:] == [f"u{GONE_MAX - 1}", "ns/p"]
-
-
-# Names and UIDs
-
-
-def test_a_record_without_uid_is_about_the_newest_pod_of_that_name() -> None:
-    """StatefulSets use names again."""
-    state = after(config("ADD", "u"), config("ADD", "v"), started("1", uid=None))
-    assert pod(state, "v").containers["c"].container_id == "1"
-    assert pod(state, "u").containers == {}
-
-
-def test_a_uid_that_becomes_known_takes_over() -> None:
-    """There is one pod, not two."""
-    state = after(started("1", uid=None))
-    assert (set(state.pods), state.without_uid) == ({"ns/p"}, 1)
-    after(config("ADD"), state=state)
-    assert (set(state.pods), state.without_uid, state.names) == ({"u"}, 0, {"ns/p": "u"})
-    assert container(state).container_id == "1"
-    assert pod(state).uid == "u"
-
-
-# Admission and phase
-
-
-def test_admission_and_rejection() -> None:
-    """A kubelet restart decides again; the last decision counts."""
-    state = after(config("ADD"), PodAdmitted(**who()))
-    assert (pod(state).admitted, pod(state).phase, pod(state).decided_ts_ns) == (
-        True, "Pending", 2 * S,
-    )  # fmt: skip
-    after(PodRejected(**who(), reason="OutOfcpu", message="m"), state=state)
-    assert (pod(state).admitted, pod(state).phase, pod(state).reason) == (
-        False, "Failed", "OutOfcpu",
-    )  # fmt: skip
-    after(listed({"phase": "Pending"}), state=state)
-    assert pod(state).phase == "Failed"
-    after(PodAdmitted(**who()), state=state)
-    assert (pod(state).admitted, pod(state).phase, pod(state).reason) == (True, "Pending", None)
-    assert state.counts == {"admitted": 2, "rejected": 1}
-
-
-def test_an_evicted_pod_has_failed_before_its_containers_end() -> None:
-    """An evicted pod has failed before its containers end, and nothing brings it back."""
-    evicted = PodEvicted(**who(), resource="memory", message="low", evicted=True)
-    state = after(PodAdmitted(**who()), started("1"), evicted)
-    assert (pod(state).phase, pod(state).reason, pod(state).message) == ("Failed", "Evicted", "low")
-    assert (pod(state).admitted, pod(state).ended, container(state).running) == (True, True, True)
-    assert state.counts["evicted"] == 1
-    after(died("1"), state=state)
-    assert (pod(state).phase, container(state).running) == ("Failed", False)
-    assert after(evicted).pods == {}
-
-
-def test_running_once_all_containers_of_the_pod_have_started() -> None:
-    """Init containers do not count."""
-    spec = {"initContainers": [{"name": "i"}], "containers": [{"name": "c"}, {"name": "d"}]}
-    state = after(PodAdmitted(**who()), listed(spec=spec, by="manifest"), started("0", "i"))
-    assert pod(state).phase == "Pending"
-    after(started("1", "c"), state=state)
-    assert pod(state).phase == "Pending"
-    after(started("2", "d"), state=state)
-    assert pod(state).phase == "Running"
-    after(listed({"phase": "Pending"}), state=state)
-    assert pod(state).phase == "Running"
-
-
-@pytest.mark.parametrize(
-    ("codes", "phase"), [((0, 0), "Succeeded"), ((0, 137), "Failed"), ((0, None), "Running")]
-)
-def test_phase_at_the_end(codes: tuple[int | None, int | None], phase: str) -> None:
-    """By the exit codes, where all are known."""
-    state = after(started("1", "c"), started("2", "d"))
-    after(died("1", "c", codes[0]), died("2", "d", codes[1]), PodTerminated(**who()), state=state)
-    assert (pod(state).phase, pod(state).terminated) == (phase, True)
-    assert not pod(state).runs()
-
-
-def test_a_terminated_pod_begins_anew_when_it_is_admitted() -> None:
-    """A static pod whose manifest came back."""
-    state = after(started("1"), died("1", exit_code=0), PodTerminated(**who()))
-    after(PodAdmitted(**who()), started("2"), state=state)
-    assert (pod(state).terminated, pod(state).phase) == (False, "Running")
-    assert container(state).restart_count == 0
-
-
-# Containers
-
-
-def test_start_death_restart() -> None:
-    """A new ID is a new run; it counts once, however many records tell of it."""
-    state = after(started("1"), KILLED, died("1", exit_code=137))
-    c = container(state)
-    assert (c.running, c.exit_code, c.started_ts_ns, c.finished_ts_ns) == (False, 137, S, 3 * S)
-    assert (c.kill_reason, c.killed_ts_ns) == ("preempted", 2 * S)
-    after(RestartBackedOff(**who(), container="c", back_off_s=20), state=state)
-    assert (c.back_off_s, c.restart_count) == (20, 2)  # as many as such a back-off takes
-    restarted = ContainerRestarted(**who(), container="c", container_id="2")
-    after(started("2"), restarted, started("2"), state=state)
-    assert (c.container_id, c.running, c.restart_count) == ("2", True, 3)
-    assert [c.exit_code, c.finished_ts_ns, c.kill_reason, c.back_off_s] == [None] * 4
-    after(died("1"), state=state)
-    assert c.running
-
-
-def test_a_restart_without_ids_counts_once() -> None:
-    """The start that follows is the same one."""
-    nameless = ContainerRestarted(**who(), container="c", container_id=None)
-    state = after(started("1"), died("1"), nameless, started("2"))
-    assert (container(state).restart_count, container(state).running) == (1, True)
-    after(nameless, state=state)
-    assert container(state).restart_count == 1
-
-
-def test_a_back_off_counts_no_restarts_of_a_listed_pod() -> None:
-    """Starts that fail double it, too; and what a list shows next would seem to be older."""
-    back_off = RestartBackedOff(**who(), container="c", back_off_s=80)
-    state = after(listed(running("1", 0)), died("1"), back_off)
-    assert container(state).restart_count == 0
-    after(listed(running("2", 1, "1970-01-01T00:00:09Z")), state=state)
-    assert (container(state).container_id, container(state).restart_count) == ("2", 1)
-
-
-def test_the_runtimes_count_wins() -> None:
-    """Restarts before the recording are in it."""
-    state = after(ContainerRestarted(**who(), container="c", container_id="5", restart_count=4))
-    assert container(state).restart_count == 4
-
-
-def test_a_container_without_name_is_kept_by_its_id_until_it_is_named() -> None:
-    """Its start is that of the ID."""
-    state = after(started("1", None))
-    assert set(pod(state).unnamed) == {"1"}
-    assert pod(state).runs()
-    after(config("UPDATE"), started("1", "c"), state=state)
-    assert pod(state).unnamed == {}
-    assert container(state).started_ts_ns == S
-    after(started("2", None), died("2", None), state=state)
-    assert pod(state).unnamed == {}
-
-
-def test_the_sandbox_is_no_container() -> None:
-    """It comes and goes by itself."""
-    state = after(started("s", None, sandbox=True))
-    assert (pod(state).sandbox_id, pod(state).containers, pod(state).runs()) == ("s", {}, False)
-    assert pod(after(died("s", None), state=state)).sandbox_id is None
 
 
 @pytest.mark.parametrize(
@@ -360,78 +280,21 @@ def test_kills(container_name: str | None, container_id: str | None, killed: set
     assert {name for name, reason in reasons.items() if reason == "unknown"} == killed
 
 
-def test_events_are_counted_by_reason() -> None:
-    """A record may stand for several."""
-    assert pod(after(config("ADD"), REASON, REASON)).reasons == {"Unhealthy": 6}
-
-
-# Lists
-
-
-def test_a_list_tells_what_the_log_did_not() -> None:
-    """Phase, QoS class, restart policy, containers with their IDs and counts."""
-    spec = {"restartPolicy": "Never", "containers": [{"name": "c"}, {"name": "d"}]}
-    state = after(listed(running("1", 3), spec))
-    assert (pod(state).phase, pod(state).qos_class) == ("Running", "Burstable")
-    assert pod(state).restart_policy == "Never"
-    c = container(state)
-    assert (c.container_id, c.running, c.restart_count, c.started_ts_ns) == ("1", True, 3, S)
-    assert container(state, "d") == ContainerState(init=False)
-
-
-@pytest.mark.parametrize(
-    ("status", "container_id"),
-    [
-        (running("1", 0), "2"),  # fewer restarts: it is from before
-        (running("1", 1, "1970-01-01T00:00:00Z"), "2"),  # as many, but it started earlier
-        (running("3", 2), "3"),
-        (running("3", 1, "1970-01-01T00:00:09Z"), "3"),
-    ],
-)
-def test_a_list_that_lags_behind_the_log(status: dict[str, Any], container_id: str) -> None:
-    """An older container does not come back."""
-    state = after(config("ADD"), started("1"), started("2"))
-    assert container(state).restart_count == 1
-    after(listed(status), state=state)
-    assert container(state).container_id == container_id
-
-
-def test_what_died_stays_dead() -> None:
-    """A list that still shows it running is late."""
-    state = after(started("1"), died("1"), listed(running("1", 0)))
-    assert not container(state).running
-
-
 @pytest.mark.parametrize(
     "end",
     [
         {"state": {"terminated": {"exitCode": 3, "finishedAt": "1970-01-01T00:00:07Z"}}},
-        {
-            "state": {"waiting": {"reason": "CrashLoopBackOff"}},
-            "lastState": {
-                "terminated": {
-                    "exitCode": 3,
-                    "finishedAt": "1970-01-01T00:00:07Z",
-                    "containerID": "containerd://1",
-                }
-            },
-        },
+        {"state": {"waiting": {"reason": "CrashLoopBackOff"}},
+         "lastState": {"terminated": {"exitCode": 3, "finishedAt": "1970-01-01T00:00:07Z",
+                                      "containerID": "containerd://1"}}},
     ],
     ids=["terminated", "waiting"],
-)
+)  # fmt: skip
 def test_a_list_shows_an_end(end: dict[str, Any]) -> None:
     """Also that of a container that waits to be started again."""
     status = {"containerStatuses": [{"name": "c", "containerID": "containerd://1", **end}]}
-    c = container(after(started("1"), listed(status)))
+    c = pod(after(started("1"), listed(status))).containers["c"]
     assert (c.running, c.exit_code, c.finished_ts_ns) == (False, 3, 7 * S)
-
-
-def test_a_pod_that_failed_elsewhere_tells_why() -> None:
-    """An eviction has no record of its own."""
-    state = after(listed({"phase": "Failed", "reason": "Evicted", "message": "low on memory"}))
-    assert (pod(state).reason, pod(state).message, pod(state).ended) == (
-        "Evicted", "low on memory", True,
-    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -448,21 +311,6 @@ def test_a_pod_that_failed_elsewhere_tells_why() -> None:
     ],
 )  # fmt: skip
 def test_a_list_of_another_form_does_no_harm(status: dict[str, Any]) -> None:
-    """What has not the expected form is passed over."""
     kept = pod(after(listed(status, {"containers": {}, "restartPolicy": 1})))
     assert (kept.qos_class, kept.restart_policy, kept.reason) == (None, None, None)
     assert not any(c.exit_code or c.finished_ts_ns for c in kept.containers.values())
-
-
-def test_a_death_alone_makes_the_container_known() -> None:
-    """One whose start no record has died as well; a sandbox's death makes none."""
-    (container,) = pod(after(config("ADD"), died("1", exit_code=3))).containers.values()
-    assert (container.container_id, container.running, container.exit_code) == ("1", False, 3)
-    sandbox = ContainerDied(**who(), container="c", container_id="s", exit_code=0, sandbox=True)
-    assert pod(after(config("ADD"), sandbox)).containers == {}
-
-
-def test_a_death_of_another_run_is_not_this_ones() -> None:
-    """A container that runs goes on when the death of an unknown one of its name is told."""
-    state = after(config("ADD"), started("2"), died("1", exit_code=3))
-    assert pod(state).containers["c"].running

@@ -1,7 +1,5 @@
 """What errors of pods say of stages: the kubelet's words, 1.7 to 1.36."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.lifecycle.stages import (
@@ -42,23 +40,17 @@ SINGLE = {
         'error processing PVC shop/data: persistentvolumeclaim "data" not found, unmounted '
         "volumes=",
     ),
-    started("ErrImagePull", "pull QPS exceeded"): (
-        "image ErrImagePull None c",
-        "pull QPS exceeded",
-    ),
+    started("ErrImagePull", "pull QPS exceeded"): ("image ErrImagePull None c",
+                                                   "pull QPS exceeded"),
     started("SignatureValidationFailed", r"image pull failed for x:1\nbecause of \\ it"): (
         "image SignatureValidationFailed None c",
         "image pull failed for x:1\nbecause of \\ it",
     ),
-    started("RunContainerError", "no such file"): (
-        "start RunContainerError None c",
-        "no such file",
-    ),
+    started("RunContainerError", "no such file"): ("start RunContainerError None c",
+                                                   "no such file"),
     started("SomeNewError", "odd"): ("start SomeNewError None c", "odd"),
-    started("RunContainerError", "network failed", "POD"): (
-        "sandbox RunContainerError None None",
-        "network failed",
-    ),
+    started("RunContainerError", "network failed", "POD"): ("sandbox RunContainerError None None",
+                                                            "network failed"),
     started(
         "PostStartHookError: command 'false' exited with 1: ",
         rf"Exec lifecycle hook ([false]) for Container \"c\" in Pod \"{WEB}\" failed - error: "
@@ -71,10 +63,8 @@ SINGLE = {
     ),
     f'failed to "CreatePodSandbox" for "{WEB}" with CreatePodSandboxError: "CreatePodSandbox for '
     rf'pod \"{WEB}\" failed: rpc error"': ("sandbox CreatePodSandboxError None None", "rpc error"),
-    'failed to "KillContainer" for "c" with KillContainerError: "gone"': (
-        "stop KillContainerError c None",
-        "gone",
-    ),
+    'failed to "KillContainer" for "c" with KillContainerError: "gone"': ("stop KillContainerError "
+                                                                          "c None", "gone"),
     "network is not ready: container runtime network not ready: NetworkReady=false": (
         "network NetworkNotReady None None",
         "container runtime network not ready: NetworkReady=false",
@@ -95,27 +85,23 @@ SINGLE = {
         "timeout expired waiting for volumes to attach or mount for pod. list of unmounted "
         "volumes=[data]. list of unattached volumes=[data]",
     ),
-    "mounted volumes=[kubernetes.io/csi/x]: timed out": (
-        "teardown FailedUnmount None None",
-        "mounted volumes=[kubernetes.io/csi/x]: timed out",
-    ),
+    "mounted volumes=[kubernetes.io/csi/x]: timed out": ("teardown FailedUnmount None None",
+                                                         "mounted volumes=[kubernetes.io/csi/x]: "
+                                                         "timed out"),
     "prepare dynamic resources: NodePrepareResources failed for ResourceClaim gpu-1: no driver": (
         "resources FailedPrepareDynamicResources gpu-1 None",
         "NodePrepareResources failed for ResourceClaim gpu-1: no driver",
     ),
-    "error killing pod: the runtime is gone": (
-        "stop FailedKillPod None None",
-        "the runtime is gone",
-    ),
+    "error killing pod: the runtime is gone": ("stop FailedKillPod None None",
+                                               "the runtime is gone"),
     f"failed to delete cgroup paths for [kubepods pod{UID}] : busy": (
         "teardown FailedRemoveCgroup None None",
         f"failed to delete cgroup paths for [kubepods pod{UID}] : busy",
     ),
-    "rpc error: code = 4 desc = context deadline exceeded": (
-        "config FailedSync None None",
-        "rpc error: code = 4 desc = context deadline exceeded",
-    ),
-}
+    "rpc error: code = 4 desc = context deadline exceeded": ("config FailedSync None None",
+                                                             "rpc error: code = 4 desc = context "
+                                                             "deadline exceeded"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("error", SINGLE)
@@ -141,7 +127,6 @@ def test_each_container_has_its_own() -> None:
 
 
 def test_a_cut_line_still_tells_its_stage() -> None:
-    """Pagers cut long lines."""
     (found,) = failures_of_sync(started("ErrImagePull", r"failed to pull \"web")[:-1])
     assert (found.stage, found.message) == ("image", 'failed to pull "web')
 

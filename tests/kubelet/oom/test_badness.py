@@ -1,7 +1,5 @@
 """The kernel's choice among processes."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,18 +8,13 @@ from kubeledger.model.bodies.eviction import Task
 
 PAGE = 4096
 _tasks = st.lists(
-    st.builds(
-        Task,
-        pid=st.integers(1, 99),
-        process=st.just("app"),
-        rss_pages=st.integers(0, 5000),
-        swap_pages=st.integers(0, 50),
-        page_table_bytes=st.integers(0, 40).map(lambda pages: pages * PAGE),
-        oom_score_adj=st.sampled_from([NEVER_KILLED, -998, -997, 0, 3, 700, 968, 1000]),
-    ),
+    st.builds(Task, pid=st.integers(1, 99), process=st.just("app"), rss_pages=st.integers(0, 5000),
+              swap_pages=st.integers(0, 50),
+              page_table_bytes=st.integers(0, 40).map(lambda pages: pages * PAGE),
+              oom_score_adj=st.sampled_from([NEVER_KILLED, -998, -997, 0, 3, 700, 968, 1000])),
     min_size=1,
     max_size=6,
-)
+)  # fmt: skip
 
 
 def test_points() -> None:

@@ -1,7 +1,5 @@
 """Requests of HTTP probes and their redirects, compared with Go's net/http and net/url."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.kube.urls import URLError, parse_url, probe_url
@@ -38,7 +36,6 @@ def head(*headers: tuple[str, str], version: str = "1.36.2") -> list[str]:
 
 
 def test_what_is_sent() -> None:
-    """What is sent."""
     assert request().lines == (
         "GET /healthz HTTP/1.1",
         "Host: 10.0.0.7:8080",
@@ -59,7 +56,6 @@ def test_what_is_sent() -> None:
     ],
 )
 def test_user_agent(version: str, agent: str) -> None:
-    """User agent."""
     assert user_agent(version) == agent
 
 
@@ -67,49 +63,27 @@ def test_user_agent(version: str, agent: str) -> None:
     ("headers", "version", "sent"),
     [
         pytest.param((), "1.19.0", ["User-Agent: kube-probe/1.19", "Connection: close"], id="1.19"),
-        pytest.param(
-            (("Accept", ""), ("User-Agent", "")), "1.36.2", ["Connection: close"], id="emptied"
-        ),
-        pytest.param(
-            (("X-B", "1"), ("A-z", "q"), ("Connection", "keep-alive")),
-            "1.36.2",
-            [
-                "User-Agent: kube-probe/1.36",
-                "A-Z: q",
-                "Accept: */*",
-                "Connection: keep-alive",
-                "X-B: 1",
-                "Connection: close",
-            ],
-            id="sorted, Connection twice",
-        ),
-        pytest.param(
-            (("accept", "q"), ("user-agent", "me")),
-            "1.36.2",
-            ["User-Agent: me", "Accept: q", "Connection: close"],
-            id="any case",
-        ),
-        pytest.param(
-            (("accept", "q"),),
-            "1.20.2",
-            ["User-Agent: kube-probe/1.20", "Accept: */*", "accept: q", "Connection: close"],
-            id="both, before names were canonical",
-        ),
-        pytest.param(
-            (("Connection", "close"), ("Content-Length", "9")),
-            "1.36.2",
-            ["User-Agent: kube-probe/1.36", "Accept: */*", "Connection: close"],
-            id="Go keeps the length to itself",
-        ),
+        pytest.param((("Accept", ""), ("User-Agent", "")), "1.36.2", ["Connection: close"],
+                     id="emptied"),
+        pytest.param((("X-B", "1"), ("A-z", "q"), ("Connection", "keep-alive")), "1.36.2",
+                     ["User-Agent: kube-probe/1.36", "A-Z: q", "Accept: */*",
+                      "Connection: keep-alive", "X-B: 1", "Connection: close"],
+                     id="sorted, Connection twice"),
+        pytest.param((("accept", "q"), ("user-agent", "me")), "1.36.2",
+                     ["User-Agent: me", "Accept: q", "Connection: close"], id="any case"),
+        pytest.param((("accept", "q"),), "1.20.2",
+                     ["User-Agent: kube-probe/1.20", "Accept: */*", "accept: q",
+                      "Connection: close"], id="both, before names were canonical"),
+        pytest.param((("Connection", "close"), ("Content-Length", "9")), "1.36.2",
+                     ["User-Agent: kube-probe/1.36", "Accept: */*", "Connection: close"],
+                     id="Go keeps the length to itself"),
     ],
-)
+)  # fmt: skip
 def test_headers(headers: tuple[tuple[str, str], ...], version: str, sent: list[str]) -> None:
-    """Headers."""
     assert head(*headers, version=version) == sent
 
 
 def test_host_header_in_lower_case_is_a_second_one_before_1_28() -> None:
-    """Host header in lower case is a second one before 1.28."""
     assert request(("host", "shop.example")).host == "shop.example"
     old = request(("host", "shop.example"), version="1.20.2")
     assert old.host == "10.0.0.7:8080"
@@ -127,7 +101,6 @@ def test_host_header_in_lower_case_is_a_second_one_before_1_28() -> None:
     ],
 )
 def test_what_go_refuses_to_send(given: HTTPRequest, fault: str) -> None:
-    """What Go refuses to send."""
     assert request_fault(given) == fault
 
 
@@ -150,19 +123,15 @@ def test_what_go_refuses_to_send(given: HTTPRequest, fault: str) -> None:
         ("?q", "http://h:1?q", "/?q"),
         ("/%2F", "http://h:1/%2F", "/%2F"),
         ("/a\x7f", "http://h:1/a%7F", "/a%7F"),
-        (
-            '/\\x^`{|}<>"',
-            "http://h:1/%5Cx%5E%60%7B%7C%7D%3C%3E%22",
-            "/%5Cx%5E%60%7B%7C%7D%3C%3E%22",
-        ),
+        ('/\\x^`{|}<>"', "http://h:1/%5Cx%5E%60%7B%7C%7D%3C%3E%22",
+         "/%5Cx%5E%60%7B%7C%7D%3C%3E%22"),
         ("*", "http://h:1/*", "/*"),
         (":x", "http://h:1/:x", "/:x"),
         ("/a?%zz", "http://h:1/a?%zz", "/a?%zz"),
         ("a:b/c", "http:b/c", "b/c"),
     ],
-)
+)  # fmt: skip
 def test_paths_as_go_reads_them(path: str, url: str, target: str) -> None:
-    """Paths as Go reads them."""
     made = probe_url("http", "h", 1, path)
     assert (str(made), made.target) == (url, target)
 
@@ -180,7 +149,6 @@ def test_paths_as_go_reads_them(path: str, url: str, target: str) -> None:
     ],
 )
 def test_urls_that_are_none(text: str, fault: str) -> None:
-    """Urls that are none."""
     with pytest.raises(URLError) as caught:
         parse_url(text)
     assert str(caught.value) == f'parse "{text}": {fault}'
@@ -197,7 +165,6 @@ def test_urls_that_are_none(text: str, fault: str) -> None:
     ],
 )
 def test_host_and_port(url: str, hostname: str, port: int) -> None:
-    """Host and port."""
     parsed = parse_url(url)
     assert (parsed.hostname, parsed.port) == (hostname, port)
 
@@ -214,7 +181,6 @@ def test_host_and_port(url: str, hostname: str, port: int) -> None:
     ],
 )
 def test_redirects_to_the_same_host_are_followed(status: int, location: str, url: str) -> None:
-    """Redirects to the same host are followed."""
     followed = redirect_of(request(), request(), status, location, 1, NEW).request
     assert followed is not None
     assert str(followed.url) == url
@@ -223,25 +189,21 @@ def test_redirects_to_the_same_host_are_followed(status: int, location: str, url
 
 @pytest.mark.parametrize("status", [200, 300, 304, 305, 404])
 def test_other_statuses_lead_nowhere(status: int) -> None:
-    """Other statuses lead nowhere."""
     made = redirect_of(request(), request(), status, "/next", 1, NEW)
     assert (made.request, made.error, made.elsewhere) == (None, "", "")
 
 
 def test_another_host_is_not_followed_even_after_ten_redirects() -> None:
-    """Another host is not followed even after ten redirects."""
     made = redirect_of(request(), request(), 302, "http://shop.example/", 10, NEW)
     assert (made.elsewhere, made.error) == ("http://shop.example/", "")
 
 
 def test_ten_requests_are_enough() -> None:
-    """Ten requests are enough."""
     made = redirect_of(request(), request(), 302, "/next", 10, NEW)
     assert made.error == 'Get "/next": stopped after 10 redirects'
 
 
 def test_a_location_that_is_none() -> None:
-    """An invalid location."""
     made = redirect_of(request(), request(), 302, "/%zz", 1, NEW)
     assert made.error == (
         'Get "http://10.0.0.7:8080/healthz": failed to parse Location header "/%zz": '
@@ -251,7 +213,6 @@ def test_a_location_that_is_none() -> None:
 
 @pytest.mark.parametrize("status", [301, 302, 303])
 def test_no_location(status: int) -> None:
-    """No location."""
     assert redirect_of(request(), request(), status, "", 1, NEW).error == ""
     text = f'Get "http://10.0.0.7:8080/healthz": {status} response missing Location header'
     assert redirect_of(request(), request(), status, "", 1, OLD).error == text
@@ -262,7 +223,6 @@ def test_no_location(status: int) -> None:
     [("/next", "shop.example"), ("http://10.0.0.7:8080/next", "10.0.0.7:8080")],
 )
 def test_a_host_header_survives_relative_redirects_only(location: str, host: str) -> None:
-    """A host header survives relative redirects only."""
     first = request(("Host", "shop.example"))
     followed = redirect_of(first, first, 302, location, 1, NEW).request
     assert followed is not None
@@ -270,7 +230,6 @@ def test_a_host_header_survives_relative_redirects_only(location: str, host: str
 
 
 def test_no_referer_from_https_to_http() -> None:
-    """No referer from HTTPS to http."""
     first = request(scheme="HTTPS")
     followed = redirect_of(first, first, 302, "http://10.0.0.7:8080/", 1, NEW).request
     assert followed is not None

@@ -1,7 +1,5 @@
 """What executions mean, the events they leave, what updates cause, what kills."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.kube.gotexts import ZERO_TIME_NS, instant_ns, whole_seconds_since
@@ -42,102 +40,51 @@ REDIRECTED = "Probe terminated redirects, Response body: moved"
     [
         pytest.param(http_execution(NEW, status=200, body="ok"), "success", "ok", id="200"),
         pytest.param(http_execution(NEW, status=299), "success", "", id="299"),
-        pytest.param(
-            http_execution(NEW, status=302, body="moved"), "warning", REDIRECTED, id="302"
-        ),
-        pytest.param(
-            http_execution(facts_of("1.24.0"), status=304, body="moved"),
-            "warning",
-            REDIRECTED,
-            id="304, 1.24",
-        ),
-        pytest.param(
-            http_execution(facts_of("1.23.17"), status=302, body="moved"),
-            "warning",
-            "moved",
-            id="302, 1.23",
-        ),
-        pytest.param(
-            http_execution(NEW, status=400, body="secret"),
-            "failure",
-            "HTTP probe failed with statuscode: 400",
-            id="400",
-        ),
-        pytest.param(
-            http_execution(NEW, status=199),
-            "failure",
-            "HTTP probe failed with statuscode: 199",
-            id="199",
-        ),
-        pytest.param(
-            http_execution(NEW, transport_error="refused"), "failure", "refused", id="refused"
-        ),
-        pytest.param(
-            http_execution(NEW, status=200, body_error="unexpected EOF"),
-            "error",
-            "unexpected EOF",
-            id="body cut off",
-        ),
-        pytest.param(
-            http_execution(facts_of("1.26.0"), request_error="parse"), "error", "parse", id="1.26"
-        ),
-        pytest.param(
-            http_execution(facts_of("1.25.16"), request_error="parse"),
-            "failure",
-            "parse",
-            id="no request, 1.25",
-        ),
+        pytest.param(http_execution(NEW, status=302, body="moved"), "warning", REDIRECTED,
+                     id="302"),
+        pytest.param(http_execution(facts_of("1.24.0"), status=304, body="moved"), "warning",
+                     REDIRECTED, id="304, 1.24"),
+        pytest.param(http_execution(facts_of("1.23.17"), status=302, body="moved"), "warning",
+                     "moved", id="302, 1.23"),
+        pytest.param(http_execution(NEW, status=400, body="secret"), "failure",
+                     "HTTP probe failed with statuscode: 400", id="400"),
+        pytest.param(http_execution(NEW, status=199), "failure",
+                     "HTTP probe failed with statuscode: 199", id="199"),
+        pytest.param(http_execution(NEW, transport_error="refused"), "failure", "refused",
+                     id="refused"),
+        pytest.param(http_execution(NEW, status=200, body_error="unexpected EOF"), "error",
+                     "unexpected EOF", id="body cut off"),
+        pytest.param(http_execution(facts_of("1.26.0"), request_error="parse"), "error", "parse",
+                     id="1.26"),
+        pytest.param(http_execution(facts_of("1.25.16"), request_error="parse"), "failure", "parse",
+                     id="no request, 1.25"),
         pytest.param(tcp_execution(), "success", "", id="connected"),
         pytest.param(tcp_execution(dial_error="refused"), "failure", "refused", id="not connected"),
-        pytest.param(
-            grpc_execution(PEER, status="SERVING"), "success", "service healthy", id="serving"
-        ),
-        pytest.param(
-            grpc_execution(PEER, status="NOT_SERVING"),
-            "failure",
-            'service unhealthy (responded with "NOT_SERVING")',
-            id="not serving",
-        ),
-        pytest.param(
-            grpc_execution(PEER),
-            "failure",
-            'service unhealthy (responded with "UNKNOWN")',
-            id="no status",
-        ),
-        pytest.param(
-            grpc_execution(PEER, dial_error="context deadline exceeded"),
-            "failure",
-            'timeout: failed to connect service "10.0.0.7:8080" within 1m5s: '
-            "context deadline exceeded",
-            id="no connection in time",
-        ),
-        pytest.param(
-            grpc_execution(GRPCConnection("fd00::7", 8080), dial_error="refused"),
-            "failure",
-            'error: failed to connect service at "[fd00::7]:8080": refused',
-            id="no connection",
-        ),
-        pytest.param(
-            grpc_execution(PEER, error=GRPCError("Unimplemented", "unknown service")),
-            "failure",
-            "error: this server does not implement the grpc health protocol "
-            "(grpc.health.v1.Health): unknown service",
-            id="no health service",
-        ),
-        pytest.param(
-            grpc_execution(PEER, error=GRPCError("DeadlineExceeded", "too late")),
-            "failure",
-            "timeout: health rpc did not complete within 1m5s",
-            id="no reply in time",
-        ),
-        pytest.param(
-            grpc_execution(PEER, error=GRPCError("NotFound", "unknown service")),
-            "failure",
-            "error: health rpc probe failed: rpc error: code = NotFound desc = unknown service",
-            id="another status",
-        ),
+        pytest.param(grpc_execution(PEER, status="SERVING"), "success", "service healthy",
+                     id="serving"),
+        pytest.param(grpc_execution(PEER, status="NOT_SERVING"), "failure",
+                     'service unhealthy (responded with "NOT_SERVING")', id="not serving"),
+        pytest.param(grpc_execution(PEER), "failure",
+                     'service unhealthy (responded with "UNKNOWN")', id="no status"),
+        pytest.param(grpc_execution(PEER, dial_error="context deadline exceeded"), "failure",
+                     'timeout: failed to connect service "10.0.0.7:8080" within 1m5s: '
+                     "context deadline exceeded", id="no connection in time"),
+        pytest.param(grpc_execution(GRPCConnection("fd00::7", 8080), dial_error="refused"),
+                     "failure", 'error: failed to connect service at "[fd00::7]:8080": refused',
+                     id="no connection"),
+        pytest.param(grpc_execution(PEER, error=GRPCError("Unimplemented", "unknown service")),
+                     "failure",
+                     "error: this server does not implement the grpc health protocol "
+                     "(grpc.health.v1.Health): unknown service", id="no health service"),
+        pytest.param(grpc_execution(PEER, error=GRPCError("DeadlineExceeded", "too late")),
+                     "failure", "timeout: health rpc did not complete within 1m5s",
+                     id="no reply in time"),
+        pytest.param(grpc_execution(PEER, error=GRPCError("NotFound", "unknown service")),
+                     "failure",
+                     "error: health rpc probe failed: rpc error: code = NotFound desc = unknown "
+                     "service", id="another status"),
     ],
-)
+)  # fmt: skip
 def test_what_a_handler_says(execution: Execution, outcome: TickResult, text: str) -> None:
     """Errors are thrown away, failures count; the text goes into the event."""
     assert (execution.outcome, execution.text) == (outcome, text)
@@ -156,28 +103,16 @@ def test_output_is_cut(facts: ProberFacts) -> None:
 @pytest.mark.parametrize(
     ("version", "execution", "event"),
     [
-        pytest.param(
-            "1.33.0",
-            http_execution(NEW, status=200, body_error="unexpected EOF"),
-            "Warning Unhealthy Liveness probe errored and resulted in failure state: "
-            "unexpected EOF",
-            id="a body that breaks off",
-        ),
-        pytest.param(
-            "1.32.0",
-            http_execution(NEW, status=200, body_error="unexpected EOF"),
-            "Warning Unhealthy Liveness probe errored: unexpected EOF",
-            id="before 1.33",
-        ),
-        pytest.param(
-            "1.36.2",
-            missing_handler("web", "prod", "u-1", "app"),
-            "Warning Unhealthy Liveness probe errored and resulted in unknown state: "
-            "missing probe handler for web_prod(u-1):app",
-            id="no handler",
-        ),
+        pytest.param("1.33.0", http_execution(NEW, status=200, body_error="unexpected EOF"),
+                     "Warning Unhealthy Liveness probe errored and resulted in failure state: "
+                     "unexpected EOF", id="a body that breaks off"),
+        pytest.param("1.32.0", http_execution(NEW, status=200, body_error="unexpected EOF"),
+                     "Warning Unhealthy Liveness probe errored: unexpected EOF", id="before 1.33"),
+        pytest.param("1.36.2", missing_handler("web", "prod", "u-1", "app"),
+                     "Warning Unhealthy Liveness probe errored and resulted in unknown state: "
+                     "missing probe handler for web_prod(u-1):app", id="no handler"),
     ],
-)
+)  # fmt: skip
 def test_what_an_execution_leaves(version: str, execution: Execution, event: str) -> None:
     """Its event, with the state that the kubelet holds beside an error."""
     reported = event_of(
@@ -189,18 +124,15 @@ def test_what_an_execution_leaves(version: str, execution: Execution, event: str
 @pytest.mark.parametrize(
     ("probe", "version", "handler"),
     [
-        (
-            ProbeHandler(exec={}, http_get=HTTPGetAction(1), tcp_socket=TCPSocketAction(1)),
-            "1.36.2",
-            "exec",
-        ),
+        (ProbeHandler(exec={}, http_get=HTTPGetAction(1), tcp_socket=TCPSocketAction(1)), "1.36.2",
+         "exec"),
         (ProbeHandler(http_get=HTTPGetAction(1), tcp_socket=TCPSocketAction(1)), "1.36.2", "http"),
         (ProbeHandler(tcp_socket=TCPSocketAction(1), grpc=GRPCAction(1)), "1.36.2", "tcp"),
         (ProbeHandler(grpc=GRPCAction(1)), "1.24.0", "grpc"),
         (ProbeHandler(grpc=GRPCAction(1)), "1.23.17", None),
         (ProbeHandler(), "1.36.2", None),
     ],
-)
+)  # fmt: skip
 def test_which_handler_is_asked(probe: ProbeHandler, version: str, handler: Handler | None) -> None:
     """The first of several; gRPC since 1.24."""
     assert handler_of(probe, facts_of(version)) == handler
@@ -242,13 +174,11 @@ def test_ports(port: int | str, resolved: int | str) -> None:
     ],
 )
 def test_only_errors_are_tried_again(attempts: list[TickResult], used: int) -> None:
-    """Three executions at most."""
     assert run_probe_with_retries(attempts) == used
 
 
 @pytest.mark.parametrize("attempts", [[], ["error"], ["error", "error"]])
 def test_an_execution_that_is_not_told(attempts: list[TickResult]) -> None:
-    """It cannot be made up."""
     with pytest.raises(BadInputError, match="attempts"):
         run_probe_with_retries(attempts)
 
@@ -261,16 +191,12 @@ def test_an_execution_that_is_not_told(attempts: list[TickResult]) -> None:
         ("1.36.2", "warning", "Warning ProbeWarning Startup probe warning: text"),
         ("1.36.2", "unknown", None),
         ("1.32.0", "unknown", "Warning Unhealthy Startup probe failed: text"),
-        (
-            "1.33.0",
-            "error",
-            "Warning Unhealthy Startup probe errored and resulted in unknown state: text",
-        ),
+        ("1.33.0", "error",
+         "Warning Unhealthy Startup probe errored and resulted in unknown state: text"),
         ("1.32.0", "error", "Warning Unhealthy Startup probe errored: text"),
     ],
-)
+)  # fmt: skip
 def test_events(version: str, outcome: TickResult, event: str | None) -> None:
-    """Word for word."""
     assert event_of("startup", outcome, "text", facts_of(version)) == event
 
 
@@ -280,24 +206,16 @@ def test_events(version: str, outcome: TickResult, event: str | None) -> None:
         ("1.36.2", "liveness", "Failure", Reaction(syncs_pod=True, logged="unhealthy")),
         ("1.36.2", "liveness", "Success", Reaction(syncs_pod=False)),
         ("1.36.2", "readiness", "Success", Reaction(ready=True, syncs_pod=True, logged="ready")),
-        (
-            "1.32.0",
-            "readiness",
-            "Failure",
-            Reaction(ready=False, syncs_pod=True, logged="not ready"),
-        ),
+        ("1.32.0", "readiness", "Failure",
+         Reaction(ready=False, syncs_pod=True, logged="not ready")),
         ("1.31.0", "readiness", "Failure", Reaction(ready=False, syncs_pod=True, logged="")),
         ("1.20.2", "readiness", "Failure", Reaction(ready=False, syncs_pod=False)),
         ("1.36.2", "startup", "Success", Reaction(started=True, syncs_pod=True, logged="started")),
-        (
-            "1.36.2",
-            "startup",
-            "UNKNOWN",
-            Reaction(started=False, syncs_pod=True, logged="unhealthy"),
-        ),
+        ("1.36.2", "startup", "UNKNOWN",
+         Reaction(started=False, syncs_pod=True, logged="unhealthy")),
         ("1.20.2", "startup", "Failure", Reaction(started=False, syncs_pod=False)),
     ],
-)
+)  # fmt: skip
 def test_the_sync_loop(
     version: str, probe_type: ProbeType, result: Result, reaction: Reaction
 ) -> None:
@@ -308,37 +226,19 @@ def test_the_sync_loop(
 @pytest.mark.parametrize(
     ("probe_type", "known", "reaction"),
     [
-        (
-            "readiness",
-            KnownOfPod(status=False),
-            Reaction(
-                dropped="Container readiness changed before pod has synced",
-                syncs_pod=True,
-                logged="not ready",
-            ),
-        ),
-        (
-            "startup",
-            KnownOfPod(container=False),
-            Reaction(
-                dropped="Container startup changed for unknown container",
-                syncs_pod=True,
-                logged="unhealthy",
-            ),
-        ),
-        (
-            "readiness",
-            KnownOfPod(pod=False),
-            Reaction(
-                dropped="Pod has been deleted, no need to update readiness",
-                syncs_pod=False,
-                logged="not ready",
-            ),
-        ),
+        ("readiness", KnownOfPod(status=False),
+         Reaction(dropped="Container readiness changed before pod has synced", syncs_pod=True,
+                  logged="not ready")),
+        ("startup", KnownOfPod(container=False),
+         Reaction(dropped="Container startup changed for unknown container", syncs_pod=True,
+                  logged="unhealthy")),
+        ("readiness", KnownOfPod(pod=False),
+         Reaction(dropped="Pod has been deleted, no need to update readiness", syncs_pod=False,
+                  logged="not ready")),
         ("liveness", KnownOfPod(pod=False), Reaction(syncs_pod=False, logged="unhealthy")),
         ("liveness", KnownOfPod(status=False), Reaction(syncs_pod=True, logged="unhealthy")),
     ],
-)
+)  # fmt: skip
 def test_updates_that_come_to_nothing(
     probe_type: ProbeType, known: KnownOfPod, reaction: Reaction
 ) -> None:

@@ -1,7 +1,5 @@
 """Probe workers: runs, cached results, holds."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.prober.reducer import (
@@ -41,7 +39,6 @@ def tick(
 def moved(
     to_result: ProbeResult, probe_type: ProbeType = "liveness", run: int | None = None
 ) -> ProbeTransitioned:
-    """A change of the cached result."""
     return ProbeTransitioned(
         namespace="ns", pod="p", pod_uid="u", container="c", container_id="1",
         probe_type=probe_type, from_result="unknown", to_result=to_result, run=run,
@@ -49,7 +46,6 @@ def moved(
 
 
 def after(*bodies: Body) -> ProberState:
-    """State after these, one a second."""
     state = ProberState()
     for seq, body in enumerate(bodies, 1):
         state = evolve(state, record(seq, body))
@@ -57,7 +53,6 @@ def after(*bodies: Body) -> ProberState:
 
 
 def worker(state: ProberState, probe_type: ProbeType = "liveness", key: str = "u") -> WorkerState:
-    """The worker of container c."""
     return state.pods[key]["c"][probe_type]
 
 
@@ -121,7 +116,6 @@ def test_a_new_container_resets_result_and_hold_but_not_the_run() -> None:
 
 
 def test_a_tick_that_names_a_new_container_does_the_same() -> None:
-    """Where no start was recorded."""
     state = after(moved("failure", "readiness"), moved("success", "readiness"))
     evolve(state, record(3, tick("failure", "readiness", container_id="2")))
     kept = worker(state, "readiness")
@@ -163,7 +157,6 @@ def test_a_change_to_unknown_leaves_the_run() -> None:
     ("container_id", "cached"), [(None, "success"), ("1", "success"), ("2", "failure")]
 )
 def test_only_another_container_begins_again(container_id: str | None, cached: str) -> None:
-    """A record that names none is of the container that is probed."""
     later = tick("warning", "readiness", container_id)
     state = after(tick("success", "readiness"), moved("success", "readiness"), later)
     assert worker(state, "readiness").cached_result == cached

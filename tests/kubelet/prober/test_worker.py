@@ -1,7 +1,5 @@
 """Steps of a probe worker: every way out, thresholds, hold, restarts."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.prober.objects import (
@@ -67,7 +65,6 @@ def test_ways_out(probe_type: ProbeType, seen: PodStatus | None, reason: SkipRea
     ("after_s", "reason"), [(29.999, INITIAL_DELAY), (30, None), (-0.5, INITIAL_DELAY), (31, None)]
 )
 def test_initial_delay_counts_whole_seconds(after_s: float, reason: SkipReason | None) -> None:
-    """From the container's start, truncated."""
     one = worker(probe=DELAYED)
     assert step(one, status(), "success", after_s=after_s).skipped is reason
 
@@ -80,7 +77,6 @@ def test_no_delay_passes_when_the_clock_is_a_little_behind() -> None:
 
 
 def test_a_container_without_start_time_never_passes_its_delay() -> None:
-    """Its age overflows."""
     one = worker()
     assert step(one, status(State(running=Running())), "success").skipped is INITIAL_DELAY
 
@@ -124,7 +120,6 @@ def test_a_started_container_ended_its_startup_worker_for_one_release(
 
 
 def test_a_success_below_its_threshold_changes_nothing() -> None:
-    """Two successes are asked for."""
     one = worker("readiness", probe=Probe(success_threshold=2, failure_threshold=1))
     took = step(one, status(), "success")
     assert (took.skipped, one.result_run) == (BELOW_THRESHOLD, 1)
@@ -148,7 +143,6 @@ def test_a_failed_liveness_probe_holds_until_there_is_a_new_container() -> None:
 
 
 def test_a_failed_readiness_probe_does_not_hold() -> None:
-    """It kills nothing."""
     one = worker("readiness")
     for _ in range(4):
         step(one, status(), "failure")
@@ -199,7 +193,6 @@ def test_updates_are_changes() -> None:
 
 @pytest.mark.parametrize("probe_type", ["liveness", "readiness", "startup"])
 def test_a_container_that_does_not_run_has_failed(probe_type: ProbeType) -> None:
-    """Whatever the probe."""
     one = worker(probe_type)
     step(one, status(State()))
     assert one.results.cache == {"c://1": "Failure"}
@@ -294,7 +287,6 @@ def test_app_containers_are_searched_before_init_containers() -> None:
 
 
 def test_there_is_no_worker_without_a_probe() -> None:
-    """Of that type."""
     bare = Container(name="app", readiness_probe=Probe())
     assert new_worker(pod(bare), bare, "liveness", Results(), facts_of()) is None
     assert new_worker(pod(bare), bare, "readiness", Results(), facts_of()) is not None

@@ -1,7 +1,5 @@
 """Small pods, statuses and workers for tests of the prober."""
 
-from __future__ import annotations
-
 from kubeledger.kubelet.prober.objects import (
     Container,
     ContainerStatus,
@@ -29,14 +27,12 @@ ENDED = State(terminated=Terminated(1))
 
 
 def facts_of(version: str = "1.36.2") -> ProberFacts:
-    """What a version does."""
     return resolve(version).prober
 
 
 def container(
     name: str = "app", *, restart_policy: str | None = None, probe: Probe = PROBE
 ) -> Container:
-    """A container with all three probes."""
     return Container(
         name=name,
         restart_policy=restart_policy,
@@ -56,12 +52,9 @@ def pod(
     """A pod; one container ``app`` unless told."""
     return Pod(
         metadata=PodMeta(uid=uid, deletion_timestamp=KUBELET_START if deleted else None),
-        spec=PodSpec(
-            containers=list(containers) or [container()],
-            init_containers=list(init),
-            restart_policy=restart_policy,
-        ),
-    )
+        spec=PodSpec(containers=list(containers) or [container()], init_containers=list(init),
+                     restart_policy=restart_policy),
+    )  # fmt: skip
 
 
 def status(
@@ -73,7 +66,6 @@ def status(
     init: bool = False,
     name: str = "app",
 ) -> PodStatus:
-    """A pod status with one container, or one init container."""
     statuses = [ContainerStatus(name, container_id, state, started=started)]
     return PodStatus(
         phase=phase,

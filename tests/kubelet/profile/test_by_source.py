@@ -1,7 +1,5 @@
 """The version that is known by its source alone: what it does otherwise, and that it is told."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -78,7 +76,6 @@ def test_it_is_said_once(verb: str) -> None:
 
 
 def test_an_import_says_it(tmp_path: Path) -> None:
-    """As a finding about the log."""
     log = tmp_path / "n" / "kubelet.log"
     log.parent.mkdir()
     log.write_text(f"I1121 03:01:00.000000    8337 server.go:1] Version: v{BEYOND}\n")

@@ -1,7 +1,5 @@
 """Feature gates that decide facts."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.kubelet.profile.facts import NEWEST, OLDEST
@@ -16,7 +14,6 @@ def fact(version: str, path: str, **gates: object) -> bool:
 
 
 def test_every_gate_decides_facts_that_exist() -> None:
-    """Once each, from a version on in which the gate is known."""
     decided = [(each.group, each.name) for each in GATED_FACTS]
     known = {(group, name) for group, table in FACT_TABLES.items() for name in table}
     assert set(decided) <= known
@@ -47,12 +44,8 @@ def test_no_gate_changes_nothing(version: str) -> None:
         ("1.28.0", "admission.sidecars_forbidden", {"SidecarContainers": True}, False),
         ("1.28.0", "admission.sidecars_forbidden", {"AllAlpha": True}, False),
         ("1.28.0", "admission.sidecars_forbidden", {"AllBeta": True}, True),
-        (
-            "1.28.0",
-            "admission.sidecars_forbidden",
-            {"AllAlpha": True, "SidecarContainers": False},
-            True,
-        ),
+        ("1.28.0", "admission.sidecars_forbidden", {"AllAlpha": True, "SidecarContainers": False},
+         True),
         ("1.30.0", "admission.sidecars_forbidden", {"SidecarContainers": False}, True),
         ("1.30.0", "lifecycle.sidecars_end_in_order", {"AllBeta": False}, False),
         ("1.33.0", "admission.sidecars_forbidden", {"SidecarContainers": False}, False),
@@ -69,36 +62,24 @@ def test_no_gate_changes_nothing(version: str) -> None:
         ("1.32.0", "resourcemanagers.memory_manager_gate_on", {"MemoryManager": False}, True),
         ("1.20.2", "prober.exec_timeout_fails", {"ExecProbeTimeout": False}, False),
         ("1.36.2", "prober.exec_timeout_fails", {"ExecProbeTimeout": False}, True),
-        (
-            "1.36.2",
-            "prober.kubelet_restart_keeps_results",
-            {"ChangeContainerStatusOnKubeletRestart": True},
-            False,
-        ),
+        ("1.36.2", "prober.kubelet_restart_keeps_results",
+         {"ChangeContainerStatusOnKubeletRestart": True}, False),
         ("1.27.0", "admission.preempted_pod_condition", {"PodDisruptionConditions": True}, False),
         ("1.28.0", "admission.preempted_pod_condition", {"PodDisruptionConditions": False}, False),
         ("1.35.0", "admission.drops_resources_claimed_from_drivers", {"AllAlpha": True}, False),
         ("1.35.0", "devices.claimed_resources_skipped", {"DRAExtendedResource": True}, True),
         ("1.28.2", "kuberuntime.sidecar_gate_on", {"SidecarContainers": True}, True),
         ("1.30.0", "kuberuntime.sidecar_gate_on", {"SidecarContainers": False}, False),
-        (
-            "1.33.0",
-            "kuberuntime.init_walk_only_with_sidecars",
-            {"LegacySidecarContainers": True},
-            True,
-        ),
-        (
-            "1.34.0",
-            "kuberuntime.init_walk_only_with_sidecars",
-            {"LegacySidecarContainers": True},
-            False,
-        ),
+        ("1.33.0", "kuberuntime.init_walk_only_with_sidecars", {"LegacySidecarContainers": True},
+         True),
+        ("1.34.0", "kuberuntime.init_walk_only_with_sidecars", {"LegacySidecarContainers": True},
+         False),
         ("1.20.2", "kuberuntime.ephemeral_containers", {"EphemeralContainers": True}, True),
         ("1.33.0", "kuberuntime.resizes_in_place", {"InPlacePodVerticalScaling": False}, False),
         ("1.31.0", "kuberuntime.resizes_in_place", {"InPlacePodVerticalScaling": True}, False),
         ("1.34.0", "kuberuntime.container_restart_rules", {"ContainerRestartRules": True}, True),
     ],
-)
+)  # fmt: skip
 def test_a_gate(
     version: str, path: str, gates: dict[str, object], holds: bool
 ) -> None:  # parameters

@@ -1,7 +1,5 @@
 """What the parity page calls recorded can be looked up in the recordings."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Merging hints: the sort key agrees with a running comparison over every combination."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest
@@ -9,12 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeledger.kubelet.profile.resolve import resolve
+from kubeledger.kubelet.topologymanager.explain import blame_text, blamed
 from kubeledger.kubelet.topologymanager.policy import (
     DONT_CARE,
     IMPOSSIBLE,
     Fitness,
     Hints,
     Policy,
+    PolicyName,
     TopologyHint,
     closest,
     filter_providers_hints,
@@ -81,7 +81,6 @@ def beats(
 def test_the_best_does_not_depend_on_the_order(
     version: str, new: bool, resources: list[Hints], random: object
 ) -> None:
-    """Whatever order the combinations come in."""
     merged = merge_filtered_hints(ALL, resources, narrowest, resolve(version).topology)
     assert merged == running_best(resources, narrowest, new=new)
     assert merged == running_best(resources[::-1], narrowest, new=new)
@@ -97,7 +96,6 @@ def test_closest_agrees_as_well(resources: list[Hints], distances: dict[int, lis
 
 
 def test_what_providers_without_hints_count_as() -> None:
-    """No preference, or no way."""
     one = TopologyHint(1, preferred=True)
     providers = [None, {}, {"a": None, "b": (), "c": (one,)}]
     assert filter_providers_hints(providers) == [
@@ -110,7 +108,6 @@ def test_what_providers_without_hints_count_as() -> None:
 
 
 def test_single_numa_node_keeps_preferred_hints_of_one_node() -> None:
-    """And those that name none."""
     hints = (
         TopologyHint(1, preferred=True),
         TopologyHint(2, preferred=False),
@@ -135,3 +132,40 @@ def test_policies(policy: str, expected: tuple[TopologyHint, bool]) -> None:
     made = Policy(name=policy, numa_nodes=(0, 1))  # type: ignore[arg-type]  # from the table
     hints = {"r": (TopologyHint(0b11, preferred=False),)}
     assert merge(made, [hints], resolve("1.28.0").topology) == expected
+
+
+# -- Whose hints keep a pod out, and in which words ------------------------------------------------
+
+FACTS = resolve("1.36.0").topology
+
+
+def on(*masks: int, preferred: bool = True) -> Hints:
+    """Hints of these groups of nodes."""
+    return tuple(TopologyHint(mask, preferred) for mask in masks)
+
+
+@pytest.mark.parametrize(
+    ("policy", "hints", "words"),
+    [
+        ("restricted", {"cpu": on(1), "memory": on(1)}, None),
+        ("best-effort", {"cpu": on(1), "memory": ()}, None),
+        ("restricted", {"cpu": (), "memory": on(1)}, "cpu fits on no NUMA nodes"),
+        ("restricted", {"cpu": on(1, 2), "gpu": on(1), "memory": on(2)},
+         "each fits by itself, gpu on NUMA node 0 and memory on NUMA node 1, but not on the same "
+         "NUMA nodes"),
+        ("restricted", {"cpu": on(1, 2), "memory": on(3, preferred=False)},
+         "memory fits on NUMA nodes 0 and 1 only, and would fit on fewer if nothing was in use"),
+        ("single-numa-node", {"gpu": on(3), "memory": None},
+         "gpu needs NUMA nodes 0 and 1 where policy single-numa-node admits one"),
+        ("single-numa-node", {"cpu": (), "gpu": on(3), "memory": on(1)},
+         "cpu fits on no NUMA nodes and gpu needs NUMA nodes 0 and 1 where policy "
+         "single-numa-node admits one"),
+    ],
+)  # fmt: skip
+def test_the_fewest_resources(
+    policy: PolicyName, hints: dict[str, Hints | None], words: str | None
+) -> None:
+    """Without whose hints the pod would have been admitted."""
+    rule = Policy(name=policy, numa_nodes=(0, 1))
+    blame = blamed(rule, hints, FACTS)
+    assert (None if blame is None else blame_text(blame, rule)) == words

@@ -1,7 +1,5 @@
 """Masks, options and set-up errors, admission in both scopes."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 
@@ -17,7 +15,11 @@ from kubeledger.kubelet.topologymanager.policy import (
     bits_of,
     iterate_bit_masks,
     mask_of,
-    mask_text,
+)
+from kubeledger.kubelet.topologymanager.reducer import (
+    HANDLERS,
+    POD_SCOPE,
+    TopologyManagerState,
 )
 from kubeledger.kubelet.topologymanager.scope import (
     ConfigurationError,
@@ -27,6 +29,9 @@ from kubeledger.kubelet.topologymanager.scope import (
     new_policy,
     policy_options,
 )
+from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint
+from kubeledger.model.record import Record
+from tests.replay.strategies import record
 
 FACTS = resolve("1.36.0").topology
 PAIR = Pod(
@@ -36,14 +41,6 @@ PAIR = Pod(
 CLOSEST, ALLOWABLE = "prefer-closest-numa-nodes", "max-allowable-numa-nodes"
 
 
-@pytest.mark.parametrize(
-    ("mask", "text"), [(1, "01"), (2, "10"), (3, "11"), (4, "100"), (5, "0101"), (16, "10000")]
-)
-def test_mask_text(mask: int, text: str) -> None:
-    """Two digits or an even number of them, but for powers of four."""
-    assert mask_text(mask) == text
-
-
 def test_masks_go_by_size_then_by_place() -> None:
     """In the order of the machine's list of nodes."""
     assert [bits_of(mask) for mask in iterate_bit_masks([2, 0])] == [[2], [0], [0, 2]]
@@ -51,7 +48,6 @@ def test_masks_go_by_size_then_by_place() -> None:
 
 @pytest.mark.parametrize("node", [-1, 64])
 def test_nodes_no_mask_can_hold(node: int) -> None:
-    """The kubelet's error."""
     with pytest.raises(NUMANodeError, match="range 0-63"):
         mask_of([node])
 
@@ -78,7 +74,6 @@ ALPHA, BETA = "TopologyManagerPolicyAlphaOptions", "TopologyManagerPolicyBetaOpt
     ],
 )
 def test_options(version: str, options: dict[str, str], gates: dict[str, bool], error: str) -> None:
-    """By version and gate."""
     facts = with_gates(resolve(version), gates).topology
     if not error:
         assert policy_options(options, facts) != PolicyOptions()
@@ -112,7 +107,6 @@ def test_set_up(version: str, policy: str, scope: str, nodes: int, error: str) -
 
 
 def test_distances_are_needed_by_the_option_alone() -> None:
-    """A machine of which cAdvisor reports none."""
     rows = {0: [10, 20], 1: None}
     plain = TopologySettings(policy="restricted")
     assert new_policy(plain, rows, FACTS).distances is None
@@ -129,22 +123,18 @@ class Node:
         self.calls: list[tuple[str | None, int | None]] = []
 
     def get_topology_hints(self, pod: Pod, container: Container) -> ProviderHints:
-        """For one unit."""
         return self._hints(1)
 
     def get_pod_topology_hints(self, pod: Pod) -> ProviderHints:
-        """For as many as there are containers."""
         return self._hints(2)
 
     def allocate(self, pod: Pod, container: Container, affinity: TopologyHint) -> None:
-        """Take one unit."""
         self.calls.append((container.name, affinity.affinity))
         if container.name == self.error_for:
             raise AllocationError("no luck")
         self.free[0 if affinity.affinity in (None, 1) else 1] -= 1
 
     def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
-        """All at once."""
         self.calls.append((None, affinity.affinity))
 
     def _hints(self, needed: int) -> ProviderHints:
@@ -217,3 +207,49 @@ def test_a_pod_with_resources_of_its_own(
     result = Scope(policy, scope, [node], profile).admit(pod)
     assert result.message.endswith(message)
     assert node.calls == asked
+
+
+# -- Affinities by pod and container ---------------------------------------------------------------
+
+
+def evolve(state: TopologyManagerState, about: Record) -> TopologyManagerState:
+    """Apply one record, in place."""
+    HANDLERS[type(about.body)](state, about.ts_ns, about.body)
+    return state
+
+
+def affinity(container: str | None, uid: str | None = "u") -> AffinityDecided:
+    """Affinity for NUMA node 1."""
+    hint = Hint(numa_nodes=(1,), preferred=True)
+    return AffinityDecided(
+        namespace="ns", pod="p", pod_uid=uid, container=container, hint=hint, policy="restricted"
+    )
+
+
+def test_affinity_is_kept_per_container_or_for_the_pod() -> None:
+    state = evolve(TopologyManagerState(), record(1, affinity("c")))
+    state = evolve(state, record(2, affinity(None)))
+    assert set(state.pods["u"]) == {"c", POD_SCOPE}
+    kept = state.pods["u"]["c"]
+    assert (kept.numa_nodes, kept.preferred, kept.policy) == ((1,), True, "restricted")
+    assert kept.since_ts_ns == 10**9
+
+
+def test_the_newest_affinity_counts() -> None:
+    """A kubelet restart merges hints again."""
+    state = evolve(TopologyManagerState(), record(1, affinity("c")))
+    again = AffinityDecided(
+        namespace="ns", pod="p", pod_uid="u", container="c",
+        hint=Hint(numa_nodes=None, preferred=False), admit=True,
+    )  # fmt: skip
+    kept = evolve(state, record(2, again)).pods["u"]["c"]
+    assert (kept.numa_nodes, kept.preferred, kept.admit) == (None, False, True)
+
+
+def test_what_names_no_pod_is_passed_over() -> None:
+    """A record without pod cannot be kept anywhere."""
+    nameless = AffinityDecided(
+        namespace=None, pod=None, pod_uid=None, container="c",
+        hint=Hint(numa_nodes=None, preferred=True),
+    )  # fmt: skip
+    assert evolve(TopologyManagerState(), record(1, nameless)) == TopologyManagerState()

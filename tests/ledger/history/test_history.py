@@ -1,7 +1,5 @@
 """Parquet history and tail together answer as the lines themselves do, whatever happened."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -26,7 +24,6 @@ STORY = len(whole_story())
 
 
 def append(ledger: Ledger, records: list[Record]) -> None:
-    """Append records with the real writer."""
     with ledger.writer() as writer:
         for record in records:
             draft = Draft(record.ts_ns, record.body, record.evidence, record.cause)
@@ -55,7 +52,6 @@ def all_rows(ledger: Path) -> dict[str, list[tuple[object, ...]]]:
 
 
 def open_segment(ledger: Ledger) -> Path:
-    """The segment that is appended to, with two records in it."""
     with ledger.writer() as writer:
         writer.append("node-a", later(whole_story(), 2)[:2])
     (segment,) = (ledger.path / "nodes" / "node-a" / "segments").glob("*.jsonl")
@@ -74,7 +70,6 @@ def ledger(tmp_path: Path) -> Ledger:
 
 @pytest.mark.slow
 def test_every_view_answers_the_same_from_parquet(ledger: Ledger, tmp_path: Path) -> None:
-    """With no history, with all of it, and with a tail behind it."""
     plain = all_rows(ledger.path)
     assert plain["events"]
     assert not (ledger.path / HISTORY).exists()

@@ -1,7 +1,5 @@
 """What an audit says about the history: each change of its files, fitted or not, is named."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from contextlib import ExitStack
@@ -50,7 +48,6 @@ def ledger(tmp_path: Path) -> Ledger:
 
 
 def files_of(ledger: Ledger) -> list[Path]:
-    """The Parquet files."""
     return sorted((ledger.path / HISTORY).glob("node=*/date=*/*.parquet"))
 
 
@@ -239,7 +236,6 @@ def test_rows_that_the_records_do_not_give_are_named(
 
 
 def test_no_parquet_at_all_is_named(ledger: Ledger, tmp_path: Path) -> None:
-    """With a CRC that fits."""
     path = files_of(ledger)[1]
     path.write_bytes(b"PAR1 and no more")
     fit(ledger)

@@ -1,7 +1,5 @@
 """Hypothesis strategies for every body type there is, made from the types themselves."""
 
-from __future__ import annotations
-
 import types
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -25,7 +23,6 @@ JSON = st.recursive(
 
 @cache
 def values(hint: Any) -> st.SearchStrategy[Any]:  # noqa: ANN401 - any type hint
-    """Values of a field's type."""
     plain = {str: TEXTS, int: INTEGERS, bool: st.booleans(), type(None): st.none(), Any: JSON}
     if hint in plain:
         return plain[hint]
@@ -56,7 +53,6 @@ def structs(struct: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
 
 
 def bodies() -> st.SearchStrategy[Body]:
-    """Bodies of all kinds."""
     return st.sampled_from(list(BODY_TYPES.values())).flatmap(structs)
 
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import hashlib
 import os
 import re
@@ -7,6 +5,7 @@ import subprocess
 import sys
 import zlib
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
@@ -15,17 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kubeledger.ledger.standalone import read_recording
 from kubeledger.model.bodies.images import ImageDeleted
-from kubeledger.model.bodies.lifecycle import PodListed
+from kubeledger.model.bodies.lifecycle import PodEvicted, PodListed
+from kubeledger.model.bodies.prober import ProbeExecuted
 from kubeledger.model.record import Body, Decision, Evidence, Observation, Record
 from kubeledger.model.wire import codec
-from kubeledger.model.wire.catalogue import BODY_TYPES
-from kubeledger.model.wire.codec import GENESIS, BadLineError
+from kubeledger.model.wire.catalogue import BODY_TYPES, UPCASTERS, UpcastError, upcast
+from kubeledger.model.wire.codec import GENESIS, BadLineError, decode_envelope
 from tests.model.wire.strategies import bodies, records, structs
 
 
 def record(body: Body, seq: int = 1, **changes: Any) -> Record:  # noqa: ANN401 - any field
-    """A record around ``body``."""
     fields: dict[str, Any] = {
         "node": "node-a",
         "seq": seq,
@@ -142,7 +142,6 @@ def test_a_changed_line_with_a_fitted_crc_breaks_the_chain() -> None:
 
 
 def test_a_line_out_of_place_breaks_the_chain() -> None:
-    """The second line does not stand first."""
     second, _ = codec.encode_line(record(DELETED, seq=2), DIGEST)
     codec.check_line(second, DIGEST)
     with pytest.raises(BadLineError, match="chain"):
@@ -220,7 +219,6 @@ def test_the_envelope_alone() -> None:
     ids=["surrogate", "object"],
 )
 def test_what_json_cannot_hold_is_refused(body: Body) -> None:
-    """Before a byte is written."""
     with pytest.raises(BadLineError, match="cannot be written as JSON"):
         codec.encode_line(record(body))
 
@@ -228,7 +226,6 @@ def test_what_json_cannot_hold_is_refused(body: Body) -> None:
 @given(bodies())
 @settings(max_examples=50, deadline=None)
 def test_a_body_says_its_kind(body: Body) -> None:
-    """The catalogue finds the type of every body by its kind."""
     assert BODY_TYPES[body.kind] is type(body)
 
 
@@ -240,3 +237,60 @@ def test_every_body_is_known() -> None:
     made = {each for role in (Observation, Decision) for each in role.__subclasses__()}
     made = {each for each in made if each.__module__.startswith("kubeledger.model.bodies.")}
     assert made == set(BODY_TYPES.values())
+
+
+# -- upcast ----------------------------------------------------------------------------------------
+
+ROOT = Path(__file__).parents[3]
+OLD = ROOT / "recordings" / "upcast"
+
+
+@pytest.mark.parametrize(("kind", "v"), sorted(UPCASTERS))
+def test_each_old_version_has_lines_that_read_as_the_current_one(kind: str, v: int) -> None:
+    path = OLD / f"{kind}.v{v}.ledger.jsonl"
+    with path.open("rb") as file:
+        assert {(e.kind, e.v) for e in map(decode_envelope, file)} == {(kind, v)}
+    read = list(read_recording(path))
+    assert read
+    for record in read:
+        assert type(record.body) is BODY_TYPES[kind]
+        assert record.v == BODY_TYPES[kind].v
+
+
+def test_a_probe_without_a_handler_reads_as_one_whose_handler_is_not_known() -> None:
+    """The whole body of the first old line, as of today."""
+    first = next(read_recording(OLD / "prober.ProbeExecuted.v1.ledger.jsonl"))
+    assert first.body == ProbeExecuted(
+        namespace="shop",
+        pod="checkout-7c9f",
+        pod_uid="0b6f7c1e-5d0a-4a6c-9d2f-3f6f1f0a9b11",
+        container="app",
+        container_id="4f" * 32,
+        probe_type="liveness",
+        result="success",
+        output="ok",
+        handler=None,
+    )
+
+
+def test_an_eviction_of_which_only_the_resource_was_kept() -> None:
+    """What the old version did not hold is not known."""
+    first = next(read_recording(OLD / "lifecycle.PodEvicted.v1.ledger.jsonl")).body
+    assert isinstance(first, PodEvicted)
+    assert (first.resource, first.evicted, first.signal, first.rank) == ("memory", True, None, None)
+
+
+def test_every_version_has_a_way_up() -> None:
+    """From 1 to the current one, no step missing, none too many."""
+    needed = {(kind, v) for kind, body in BODY_TYPES.items() for v in range(1, body.v)}
+    assert set(UPCASTERS) == needed
+
+
+def test_the_current_version_stays_as_it_is() -> None:
+    assert upcast("prober.ProbeExecuted", 2, {"handler": "exec"}) == {"handler": "exec"}
+
+
+@pytest.mark.parametrize("v", [-1, 0, 3, 99])
+def test_versions_that_never_were_are_refused(v: int) -> None:
+    with pytest.raises(UpcastError, match=rf"prober.ProbeExecuted v{v} "):
+        upcast("prober.ProbeExecuted", v, {})

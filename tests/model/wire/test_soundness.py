@@ -1,7 +1,5 @@
 """What cannot be read back is never written."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -32,7 +30,6 @@ def listed(**fields: Any) -> PodListed:  # noqa: ANN401 - any field
 
 
 def line(body: Body, ts_ns: int = 0, evidence: tuple[Evidence, ...] = ()) -> bytes:
-    """The record's line."""
     record = Record(
         node="n",
         seq=1,
@@ -50,7 +47,6 @@ def line(body: Body, ts_ns: int = 0, evidence: tuple[Evidence, ...] = ()) -> byt
 @given(bodies())
 @settings(max_examples=200, deadline=None)
 def test_what_fits_its_types_is_sound(body: Body) -> None:
-    """No false alarm."""
     assert body_flaw(body) is None
 
 

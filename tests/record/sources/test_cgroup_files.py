@@ -1,7 +1,5 @@
 """Snapshots of the cgroup files of both versions, in the form that an import reads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -41,7 +39,6 @@ def write_v2(root: Path, cgroups: dict[str, dict[str, str]]) -> None:
 
 
 def items_of(document: object, directory: Path) -> CgroupFiles:
-    """What an import reads of it."""
     assert isinstance(document, Document)
     path = directory / "cgroupfs.txt"
     path.write_bytes(document.data)
@@ -64,7 +61,6 @@ def test_the_second_version(tmp_path: Path) -> None:
 
 
 def test_limits_of_huge_pages(tmp_path: Path) -> None:
-    """Of all sizes, without reservations."""
     huge = {"hugetlb.2MB.max": "max", "hugetlb.2MB.rsvd.max": "max", "hugetlb.1GB.max": "0"}
     write_v2(tmp_path / "fs", {"kubepods.slice": huge})
     (given,) = CgroupSnapshots(tmp_path / "fs").poll(BEGIN_NS)

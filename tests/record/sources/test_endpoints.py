@@ -1,7 +1,5 @@
 """The kubelet's endpoints, against a stand-in that serves a recording over HTTPS."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,7 +32,6 @@ CONFIGZ = b'{"kubeletconfig":{"maxPods":110}}'
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Certificate:
-    """One for all tests."""
     return make_certificate(tmp_path_factory.mktemp("certificate"))
 
 
@@ -48,7 +45,6 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 @pytest.fixture
 def kubelet(recorded: dict[str, bytes], certificate: Certificate) -> Iterator[Standin]:
-    """The stand-in, serving."""
     with serve_kubelet(Standin(recorded), certificate) as standin:
         yield standin
 
@@ -60,7 +56,6 @@ def endpoints(standin: Standin, certificate: Certificate, **options: object) -> 
 
 
 def round_of(source: KubeletEndpoints, now_ns: int) -> list[Observation]:
-    """All that one round gives."""
     first = list(source.poll(now_ns))
     source.wait(PATIENCE_S)
     return [*first, *source.poll(now_ns)]
@@ -270,7 +265,6 @@ def test_a_certificate_that_is_not_trusted(
 
 
 def test_a_certificate_of_another_host(recorded: dict[str, bytes], tmp_path: Path) -> None:
-    """The address is checked, too."""
     other = make_certificate(tmp_path, "127.0.0.2")
     with serve_kubelet(Standin(recorded), other) as standin:
         (gap,) = round_of(endpoints(standin, other), BEGIN_NS)
@@ -297,7 +291,6 @@ def test_a_kubelet_that_is_away(recorded: dict[str, bytes], certificate: Certifi
 def test_a_token_that_cannot_be_read(
     kubelet: Standin, certificate: Certificate, tmp_path: Path
 ) -> None:
-    """It says which file."""
     (gap,) = round_of(endpoints(kubelet, certificate, token_file=tmp_path / "token"), BEGIN_NS)
     assert isinstance(gap, Gap)
     assert gap.reason == f"{tmp_path}/token cannot be read: No such file or directory"

@@ -1,7 +1,5 @@
 """A log file is read to its end through every rotation: each line once, in its order."""
 
-from __future__ import annotations
-
 import gzip
 import random
 import shutil
@@ -36,7 +34,6 @@ class Log:
         self._now_ns = 0
 
     def write(self, lines: int = 1, end: str = "\n") -> None:
-        """Write lines of which no two are alike."""
         for _ in range(lines):
             self._number += 1
             text = f"line {self._number} {'x' * (self._number * 37 % 211)}{end}".encode()
@@ -45,7 +42,6 @@ class Log:
                 file.write(text)
 
     def poll(self) -> list[Observation | Mark]:
-        """Read what there is."""
         self._now_ns += NS_PER_S
         given = list(self._source.poll(self._now_ns))
         for each in given:
@@ -61,7 +57,6 @@ class Log:
         return given
 
     def close(self) -> None:
-        """The recorder ends."""
         self._source.close()
 
     def restart(self) -> None:
@@ -193,7 +188,6 @@ def test_a_rotation_while_the_next_file_is_looked_for(
 
 
 def test_a_line_is_read_when_it_is_whole(log: Log) -> None:
-    """Half a line waits for its end."""
     log.write(end="")
     assert not log.poll()
     log.write()
@@ -202,7 +196,6 @@ def test_a_line_is_read_when_it_is_whole(log: Log) -> None:
 
 
 def test_half_a_line_before_a_rotation_is_a_line(log: Log) -> None:
-    """Its end never comes."""
     log.write(end="")
     rename(log.path)
     log.write(2)
@@ -253,7 +246,6 @@ def test_a_log_that_was_emptied_is_a_gap(log: Log) -> None:
 
 
 def test_a_log_that_is_not_there_yet(tmp_path: Path) -> None:
-    """It is waited for."""
     log = Log(tmp_path)
     with closing(log):
         assert not log.poll()
@@ -320,6 +312,5 @@ def test_much_comes_in_parts(tmp_path: Path) -> None:
 
 
 def test_a_cursor_of_something_else(tmp_path: Path) -> None:
-    """It is refused."""
     with pytest.raises(BadInputError, match="cursor of a log file"):
         LogFile("kubelet.log", tmp_path / "kubelet.log", "s=abc;i=1")

@@ -1,7 +1,5 @@
 """The kernel's ring buffer, stood in for by a socket that keeps records apart as it does."""
 
-from __future__ import annotations
-
 import os
 import socket
 from collections.abc import Iterator
@@ -47,7 +45,6 @@ class Ring:
         return source
 
     def close(self) -> None:
-        """All ends."""
         for source in self.sources:
             source.close()
         self._write.close()
@@ -56,7 +53,6 @@ class Ring:
 
 @pytest.fixture
 def ring() -> Iterator[Ring]:
-    """An empty one."""
     opened = Ring()
     yield opened
     opened.close()
@@ -124,7 +120,6 @@ def test_older_lines_are_left_out(ring: Ring) -> None:
 
 
 def test_a_ring_that_may_not_be_read(tmp_path: Path) -> None:
-    """It says what is needed."""
     with pytest.raises(BadInputError, match="the kernel's log is not read: No such file") as raised:
         open_ring(tmp_path / "kmsg")
     assert "CAP_SYSLOG" in raised.value.advice

@@ -1,7 +1,5 @@
 """The pod-resources API over a real socket, and its answers as an import reads them."""
 
-from __future__ import annotations
-
 import json
 import socket
 import sys
@@ -27,18 +25,14 @@ NODE_1 = {"nodes": [{"ID": "1"}]}
 TRAIN = {
     "name": "train",
     "namespace": "default",
-    "containers": [
-        {
-            "name": "main",
-            "devices": [
-                {"resourceName": "example.com/gpu", "deviceIds": ["gpu-2"], "topology": NODE_1},
-                {"resourceName": "example.com/gpu", "deviceIds": ["gpu-0"], "topology": NODE_1},
-            ],
-            "cpuIds": ["3", "2"],
-            "memory": [{"memoryType": "memory", "size": "4294967296", "topology": NODE_1}],
-        }
-    ],
-}
+    "containers": [{"name": "main",
+                    "devices": [{"resourceName": "example.com/gpu", "deviceIds": ["gpu-2"],
+                                 "topology": NODE_1},
+                                {"resourceName": "example.com/gpu", "deviceIds": ["gpu-0"],
+                                 "topology": NODE_1}], "cpuIds": ["3", "2"],
+                    "memory": [{"memoryType": "memory", "size": "4294967296",
+                                "topology": NODE_1}]}],
+}  # fmt: skip
 ANSWERS: dict[str, Any] = {
     "List": {"podResources": [TRAIN, {"name": "web", "namespace": "default"}]},
     "GetAllocatableResources": {"cpuIds": ["1", "2", "3"]},
@@ -46,7 +40,6 @@ ANSWERS: dict[str, Any] = {
 
 
 def round_of(source: PodResourcesSource, now_ns: int) -> list[Observation]:
-    """All that one round gives."""
     first = list(source.poll(now_ns))
     source.wait(PATIENCE_S)
     return [*first, *source.poll(now_ns)]
@@ -73,7 +66,6 @@ def test_answers_are_documents_that_an_import_reads(tmp_path: Path, short_path: 
 
 
 def test_only_what_changed_is_given(short_path: Path) -> None:
-    """The order in which the kubelet tells it is none."""
     path = short_path / "kubelet.sock"
     answers = dict(ANSWERS)
     with serve_pod_resources(path, answers):
@@ -92,7 +84,6 @@ def test_what_fails_is_a_gap(short_path: Path, monkeypatch: pytest.MonkeyPatch) 
     answers: dict[str, Any] = {"List": SILENCE}
 
     def impatient(method: str) -> bytes:
-        """Only with the one that is silent."""
         is_silent = answers.get(method) is SILENCE
         return PodResourcesSource(path, silence_s=0.1 if is_silent else PATIENCE_S)._called(method)
 
@@ -124,7 +115,6 @@ def test_no_socket(short_path: Path) -> None:
 
 
 def test_without_the_extra(short_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says what to install."""
     monkeypatch.setitem(sys.modules, "h2", None)
     with pytest.raises(BadQuestionError) as raised:
         PodResourcesSource(short_path / "kubelet.sock")
@@ -149,7 +139,6 @@ def test_an_answer_of_many_frames(short_path: Path) -> None:
     ],
 )
 def test_another_program_at_the_socket(short_path: Path, said: bytes, reason: str) -> None:
-    """Or one that goes away."""
     path = short_path / "kubelet.sock"
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))

@@ -1,7 +1,5 @@
 """Messages of protobuf, read as protobuf's own library reads them."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any
 
@@ -81,7 +79,6 @@ def test_forms_of_numbers(data: bytes, found: list[str]) -> None:
     ],
 )
 def test_what_is_refused(data: bytes, why: str) -> None:
-    """With what is wrong."""
     with pytest.raises(ValueError, match=why):
         decode(MESSAGES, "PodResources", data)
 

@@ -1,7 +1,5 @@
 """Whatever happens to a log's files: what is captured and the gaps are the whole, exactly."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import random
@@ -54,7 +52,6 @@ class Node:
         return lasting(self.gaps)
 
     def write(self, lines: int = 1) -> None:
-        """Write lines of which no two are alike."""
         for _ in range(lines):
             self.now_ns += NS_PER_S // 10
             number = len(self.written)
@@ -98,7 +95,6 @@ class Node:
         self.restart()
 
     def files(self) -> list[Path]:
-        """What the log was before."""
         return sorted(path for path in self.directory.iterdir() if path != self.log)
 
     def away(self, polls: int = 3, *, restarts: bool = True) -> None:
@@ -259,7 +255,6 @@ def test_any_rotations(seed: int, node: Node) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(10, 210))
 def test_any_rotations_for_long(seed: int, node: Node) -> None:
-    """The same, more of it."""
     run(node, random.Random(seed), 200)
     assert not node.lost()
     node.prove()
@@ -269,7 +264,6 @@ def test_any_rotations_for_long(seed: int, node: Node) -> None:
 def test_a_rotation_before_the_first_batch_is_durable(
     rotate: Callable[[Node], Path], node: Node
 ) -> None:
-    """Where it begins is durable before the first line is read."""
     node.forget()
     rotate(node)
     node.write(3)
@@ -335,7 +329,6 @@ def test_a_packed_file_that_is_cut(behind: bool, node: Node) -> None:
 
 
 def test_a_log_that_cannot_be_opened(node: Node) -> None:
-    """It is followed again where it was left."""
     node.restart()
     node.lock(node.log)
     node.write(5)
@@ -371,7 +364,6 @@ def test_a_directory_that_is_away_while_its_log_is_followed(node: Node) -> None:
 
 
 def test_a_name_that_is_mistyped(tmp_path: Path) -> None:
-    """A minute later that is said."""
     node = Node(tmp_path / "none")
     node.poll(times=62)
     assert node.open == {f"{node.log} cannot be read: no such file or directory"}

@@ -1,7 +1,5 @@
 """State files are given when they have changed, and read every 15 seconds at most."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -17,14 +15,12 @@ CPUS = b'{"policyName":"none","defaultCpuSet":"","checksum":1353318690}'
 
 
 def replace(path: Path, data: bytes) -> None:
-    """As the kubelet writes it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.with_suffix(".tmp").write_bytes(data)
     path.with_suffix(".tmp").rename(path)
 
 
 def test_a_file_is_given_when_it_has_changed(tmp_path: Path) -> None:
-    """And not again when it was only written again."""
     state = tmp_path / "cpu_manager_state"
     replace(state, CPUS)
     source = StateFiles(tmp_path)
@@ -82,7 +78,6 @@ def test_the_times_and_formats_are_those_of_an_import(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_is_not_there_is_one_gap(tmp_path: Path) -> None:
-    """It ends when the directory comes."""
     source = StateFiles(tmp_path / "kubelet")
     (gap,) = source.poll(BEGIN_NS)
     assert gap == Gap("state files", f"{tmp_path}/kubelet is not a directory", None, None)
@@ -94,7 +89,6 @@ def test_a_directory_that_is_not_there_is_one_gap(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_a_gap(tmp_path: Path) -> None:
-    """It says which, and that it is over."""
     replace(tmp_path / "cpu_manager_state" / "x", b"")
     source = StateFiles(tmp_path)
     (gap,) = source.poll(BEGIN_NS)
@@ -110,7 +104,6 @@ def test_a_file_that_cannot_be_read_is_a_gap(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_too_large_is_a_gap(tmp_path: Path) -> None:
-    """It is not read into memory."""
     with (tmp_path / "cpu_manager_state").open("wb") as stream:
         stream.truncate(17 << 20)
     (gap,) = StateFiles(tmp_path).poll(BEGIN_NS)

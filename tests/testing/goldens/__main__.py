@@ -1,7 +1,5 @@
 """Write ``recordings/golden`` anew: ``python -m tests.testing.goldens [DIR]``."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

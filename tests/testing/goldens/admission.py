@@ -1,7 +1,5 @@
 """Admission: every predicate's refusal, and who is let in nevertheless."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from kubeledger.model.bodies.images import EvictionSignalObserved

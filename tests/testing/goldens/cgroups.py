@@ -1,7 +1,5 @@
 """Cgroup values: containers, pods, QoS classes, the node; v1 and v2, both drivers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

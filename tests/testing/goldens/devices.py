@@ -1,7 +1,5 @@
 """Device manager: who gets which device."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from kubeledger.model.bodies.devicemanager import (
@@ -59,16 +57,11 @@ class DeviceWorld(World):
         """A container asks, and is refused."""
         asked = self.ask(pod, "app", needed)
         return self.add(
-            AllocationFailed(
-                **self.of(pod),
-                container="app",
-                resource=GPU,
-                requested=None if available is None else needed,
-                available=available,
-                error=error,
-            ),
+            AllocationFailed(**self.of(pod), container="app", resource=GPU,
+                             requested=None if available is None else needed, available=available,
+                             error=error),
             cause=asked,
-        )
+        )  # fmt: skip
 
     def short(self, pod: str, requested: int, available: int) -> int:
         """Too few devices."""

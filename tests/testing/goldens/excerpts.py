@@ -1,7 +1,5 @@
 """Pieces of the two real recordings that hold a behaviour as a whole."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from functools import partial
 from typing import Any
@@ -110,42 +108,29 @@ EXCERPTS: dict[
     str,
     tuple[str, str, Collection[str], Collection[str] | None, type[Body], dict[str, Any]],
 ] = {
-    "node-a-liveness": (
-        "Pod live-fail of node-a: two kills by its liveness probe, and the restarts.",
-        "03:00:27.5", LIVES, {"live-fail"}, ProbeTransitioned, {"from_result": "unknown"},
-    ),
-    "node-b-readiness": (
-        "Pod ready-flap of node-b: its readiness goes both ways.",
-        "03:07:50", LIVES, {"ready-flap-node-b"}, ProbeTransitioned, {"to_result": "failure"},
-    ),
-    "node-b-startup-back-off": (
-        "Pod startup-never of node-b: killed by its startup probe, and held back longer each time.",
-        "03:08:25", LIVES, {_STARTUP}, RestartBackedOff, {"back_off_s": 20},
-    ),
-    "node-b-startup-kill": (
-        "The same pod: the message of the kill.",
-        "03:07:25", LIVES, {_STARTUP}, ContainerKilled, _KILL,
-    ),
-    "node-a-images": (
-        "The first space pass of node-a, at 72 % with a threshold of 5 %: all that is unused goes.",
-        "02:57:43", IMAGES, (), ImageDeleted, {"size_bytes": 1},
-    ),
-    "node-b-images": (
-        "The second space pass of node-b, and its error word for word.",
-        "03:11:04", IMAGES, (), GarbageCollected, {"bytes_freed": 42_999_879},
-    ),
-    "node-a-preemption": (
-        "A critical pod of node-a lacks 450m of cpu: filler-c goes, and then gpu-a.",
-        "03:00:37", ADMISSIONS, None, PodPreempted, {"victim_pod": "filler-a"},
-    ),
-    "node-b-preemption": (
-        "On node-b one victim is enough; another pod finds none, as it asks for too much.",
-        "03:07:58", ADMISSIONS, None, PodPreempted, {"victim_pod": "filler-b-node-b"},
-    ),
-    "node-a-devices": (
-        "GPUs and NICs of node-a: gpu-a uses the device of its init container again.",
-        "03:00:22", DEVICES, _GPUS, DevicesAllocated, {"device_ids": ("gpu-9",)},
-    ),
+    "node-a-liveness": ("Pod live-fail of node-a: two kills by its liveness probe, and the "
+                        "restarts.", "03:00:27.5", LIVES, {"live-fail"}, ProbeTransitioned,
+                        {"from_result": "unknown"}),
+    "node-b-readiness": ("Pod ready-flap of node-b: its readiness goes both ways.", "03:07:50",
+                         LIVES, {"ready-flap-node-b"}, ProbeTransitioned, {"to_result": "failure"}),
+    "node-b-startup-back-off": ("Pod startup-never of node-b: killed by its startup probe, and "
+                                "held back longer each time.", "03:08:25", LIVES, {_STARTUP},
+                                RestartBackedOff, {"back_off_s": 20}),
+    "node-b-startup-kill": ("The same pod: the message of the kill.", "03:07:25", LIVES, {_STARTUP},
+                            ContainerKilled, _KILL),
+    "node-a-images": ("The first space pass of node-a, at 72 % with a threshold of 5 %: all that "
+                      "is unused goes.", "02:57:43", IMAGES, (), ImageDeleted, {"size_bytes": 1}),
+    "node-b-images": ("The second space pass of node-b, and its error word for word.", "03:11:04",
+                      IMAGES, (), GarbageCollected, {"bytes_freed": 42_999_879}),
+    "node-a-preemption": ("A critical pod of node-a lacks 450m of cpu: filler-c goes, and then "
+                          "gpu-a.", "03:00:37", ADMISSIONS, None, PodPreempted,
+                          {"victim_pod": "filler-a"}),
+    "node-b-preemption": ("On node-b one victim is enough; another pod finds none, as it asks for "
+                          "too much.", "03:07:58", ADMISSIONS, None, PodPreempted,
+                          {"victim_pod": "filler-b-node-b"}),
+    "node-a-devices": ("GPUs and NICs of node-a: gpu-a uses the device of its init container "
+                       "again.", "03:00:22", DEVICES, _GPUS, DevicesAllocated,
+                       {"device_ids": ("gpu-9",)}),
 }  # fmt: skip
 """Name -> what it shows; until when, which kinds, about which pods; and the lie: the last record of
 a kind (of devices the first), and what is wrong in it."""

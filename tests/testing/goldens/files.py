@@ -1,7 +1,5 @@
 """The files of ``recordings/golden``: recordings, what is expected of the wrong ones, a README."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Image GC: when it runs, what goes in which order, and when it stops."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from kubeledger.kubelet.images.policy import space_removal_error
@@ -79,13 +77,10 @@ class ImageWorld(World):
         if before:
             self.pass_over(names, **seen)
         seq = self.add(
-            GarbageCollectionStarted(
-                usage_percent=usage,
-                high_threshold_percent=80,
-                low_threshold_percent=70,
-                bytes_to_free=CAPACITY * (usage - 70) // 100,
-            )
-        )
+            GarbageCollectionStarted(usage_percent=usage, high_threshold_percent=80,
+                                     low_threshold_percent=70,
+                                     bytes_to_free=CAPACITY * (usage - 70) // 100)
+        )  # fmt: skip
         if not before:
             self.pass_over(names, **seen)
         return seq
@@ -98,18 +93,12 @@ class ImageWorld(World):
     def end(self, start: int, removed: int, error: str = "") -> int:
         """The collection ends."""
         return self.add(
-            GarbageCollected(
-                usage_percent=85,
-                high_threshold_percent=80,
-                low_threshold_percent=70,
-                bytes_to_free=CAPACITY * 15 // 100,
-                bytes_freed=removed * self.size,
-                images_removed=removed,
-                outcome="failed" if error else "freed",
-                error=error,
-            ),
+            GarbageCollected(usage_percent=85, high_threshold_percent=80, low_threshold_percent=70,
+                             bytes_to_free=CAPACITY * 15 // 100, bytes_freed=removed * self.size,
+                             images_removed=removed, outcome="failed" if error else "freed",
+                             error=error),
             cause=start,
-        )
+        )  # fmt: skip
 
     def freed(self) -> tuple[int, int]:
         """A collection for which two images are enough: its start and the last removal."""

@@ -1,7 +1,5 @@
 """Preemption: who is killed for a critical pod."""
 
-from __future__ import annotations
-
 from kubeledger.model.bodies.eviction import InsufficientResource, PodPreempted, PreemptionFailed
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected
 from tests.testing.goldens.admission import asking
@@ -91,14 +89,11 @@ def failed(node: World) -> Lie:
         "no set of running pods found to reclaim resources: [(res: cpu, q: 1000), ]"
     )
     seq = node.add(
-        PreemptionFailed(
-            preemptor_namespace="default",
-            preemptor_pod="second",
-            preemptor_uid="uid-second",
-            insufficient=(InsufficientResource(resource="cpu", quantity=1000),),
-            error=error,
-        )
-    )
+        PreemptionFailed(preemptor_namespace="default", preemptor_pod="second",
+                         preemptor_uid="uid-second",
+                         insufficient=(InsufficientResource(resource="cpu", quantity=1000),),
+                         error=error)
+    )  # fmt: skip
     message = f"Unexpected error while attempting to recover from admission failure: {error}"
     node.add(PodRejected(**node.of("second"), reason="UnexpectedAdmissionError", message=message))
     node.listed("second", asking("2"), priority=CRITICAL)

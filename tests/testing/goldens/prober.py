@@ -1,7 +1,5 @@
 """Probes: thresholds, holds, gates, and the kills that follow."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Golden recordings by name, and the lie that each is changed by."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Restarts of containers that end by themselves, and how long they wait."""
 
-from __future__ import annotations
-
 from kubeledger.model.bodies.lifecycle import RestartBackedOff
 from tests.testing.goldens.prober import ProbeWorld
 from tests.testing.goldens.registry import Lie, maker_of

@@ -1,7 +1,5 @@
 """Topology manager: how hints are merged, and who is let in."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from kubeledger.model.bodies.lifecycle import PodRejected

@@ -1,7 +1,5 @@
 """A node on which golden scenes play: its settings, its pods, and time that goes on."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -82,15 +80,9 @@ class World(Scene):
         }
         self.add(SettingsObserved(settings=reported), after=0)
         self.add(
-            NodeObserved(
-                cpus=cpus,
-                memory_capacity_bytes=memory_bytes,
-                numa_nodes=numa,
-                labels=labels or {},
-                taints=taints,
-                capacity=capacity,
-            )
-        )
+            NodeObserved(cpus=cpus, memory_capacity_bytes=memory_bytes, numa_nodes=numa,
+                         labels=labels or {}, taints=taints, capacity=capacity)
+        )  # fmt: skip
 
     def add(self, body: Body, *, cause: int | None = None, after: float = 0.1) -> int:
         """Add a record some seconds after the last one; its seq."""
@@ -142,15 +134,11 @@ class World(Scene):
         if init:
             whole["initContainers"] = list(init)
         return self.add(
-            PodListed(
-                **self.of(name),
-                annotations=annotations or {"kubernetes.io/config.source": "api"},
-                created_ts_ns=self._start_ts_ns,
-                spec=whole,
-                status=status or {"phase": "Running"},
-                listed_by="kubelet",
-            )
-        )
+            PodListed(**self.of(name),
+                      annotations=annotations or {"kubernetes.io/config.source": "api"},
+                      created_ts_ns=self._start_ts_ns, spec=whole,
+                      status=status or {"phase": "Running"}, listed_by="kubelet")
+        )  # fmt: skip
 
     def pod(self, name: str, *containers: dict[str, Any], **fields: Any) -> int:  # noqa: ANN401 # as `listed`
         """A pod is handed over, let in, and listed; the seq of its admission."""
@@ -172,14 +160,9 @@ class World(Scene):
     def died(self, name: str, container_id: str, exit_code: int = 0, container: str = "app") -> int:
         """It does no longer."""
         return self.add(
-            ContainerDied(
-                **self.of(name),
-                container=container,
-                container_id=container_id,
-                sandbox=False,
-                exit_code=exit_code,
-            )
-        )
+            ContainerDied(**self.of(name), container=container, container_id=container_id,
+                          sandbox=False, exit_code=exit_code)
+        )  # fmt: skip
 
     def ended(self, name: str) -> int:
         """The pod is gone."""

@@ -1,20 +1,21 @@
 """``memory_manager_state``: recorded ones, the form of 1.36, and broken ones."""
 
-from __future__ import annotations
-
 import copy
 import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from kubeledger.kubelet.kube.containermanager import MalformedCheckpointError
+from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.memorymanager.checkpoint import (
     read_memory_manager_state,
     restore_state,
     state_file,
 )
+from kubeledger.kubelet.memorymanager.hints import RequestedMemory
 from kubeledger.kubelet.memorymanager.machine import MemoryManagerError
 from kubeledger.kubelet.profile.resolve import resolve, with_gates
 from kubeledger.model.bodies.resourcemanagers import MemoryBlock
@@ -58,7 +59,6 @@ def test_a_reserve_greater_than_the_total() -> None:
     "name", ["v1.30.14.memory_manager_state.json", "v1.30.14.underflow.memory_manager_state.json"]
 )
 def test_the_file_as_the_kubelet_wrote_it(name: str) -> None:
-    """Byte for byte, with its checksum."""
     facts = resolve("1.30.14").resourcemanagers
     text = json.dumps(recorded(name), separators=(",", ":"))
     assert state_file(restore_state(text, facts), facts) == text
@@ -98,7 +98,6 @@ def _move(data: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("change", [_grow, _regroup, _drop, _move])
 def test_changed_content_does_not_fit_the_checksum(change: Any) -> None:  # noqa: ANN401
-    """Every part is hashed."""
     data = copy.deepcopy(recorded())
     change(data)
     assert read_memory_manager_state(data).checksum_ok is False
@@ -123,7 +122,6 @@ def test_the_form_of_1_36_with_pods() -> None:
 
 
 def test_blocks_and_nodes_are_put_in_order() -> None:
-    """Whatever the order in the file."""
     blocks = [
         {"numaAffinity": [1, 0], "type": kind, "size": 1} for kind in ("memory", "hugepages-2Mi")
     ]
@@ -144,7 +142,6 @@ BLOCK: dict[str, Any] = {"numaAffinity": [0], "type": "memory", "size": 1}
 
 
 def blocks_of(*blocks: object) -> dict[str, Any]:
-    """Blocks of one container."""
     return {"entries": {"u": {"c": list(blocks)}}}
 
 
@@ -159,29 +156,94 @@ def blocks_of(*blocks: object) -> dict[str, Any]:
         ({"machineState": {"x": {}}}, "number x into Go struct field {}.machineState of type int"),
         ({"machineState": {"0": []}}, "array into Go struct field {}.machineState of type state"),
         ({"machineState": {"0": None}}, "NUMA node 0 is null, or a type of its memory"),
-        (
-            {"machineState": {"0": NODE | {"numberOfAssignments": 0.5}}},
-            "number 0.5 into Go struct field NUMANodeState.machineState.numberOfAssignments",
-        ),
-        (
-            {"machineState": {"0": NODE | {"cells": ["0"]}}},
-            "string into Go struct field NUMANodeState.machineState.cells of type int",
-        ),
-        (
-            {"machineState": {"0": NODE | {"memoryMap": {"m": {"total": True}}}}},
-            "bool into Go struct field MemoryTable.machineState.memoryMap.total of type uint64",
-        ),
+        ({"machineState": {"0": NODE | {"numberOfAssignments": 0.5}}},
+         "number 0.5 into Go struct field NUMANodeState.machineState.numberOfAssignments"),
+        ({"machineState": {"0": NODE | {"cells": ["0"]}}},
+         "string into Go struct field NUMANodeState.machineState.cells of type int"),
+        ({"machineState": {"0": NODE | {"memoryMap": {"m": {"total": True}}}}},
+         "bool into Go struct field MemoryTable.machineState.memoryMap.total of type uint64"),
         ({"entries": {"u": []}}, "array into Go struct field {}.entries of type map[string][]st"),
         ({"entries": {"u": {"c": 1}}}, "number into Go struct field {}.entries of type []state.B"),
         (blocks_of(BLOCK | {"type": 1}), "number into Go struct field Block.entries.type of type"),
-        (
-            blocks_of(BLOCK | {"size": -1}),
-            "number -1 into Go struct field Block.entries.size of type uint64",
-        ),
+        (blocks_of(BLOCK | {"size": -1}),
+         "number -1 into Go struct field Block.entries.size of type uint64"),
     ],
-)
+)  # fmt: skip
 def test_malformed(change: dict[str, Any], message: str) -> None:
     """Parts of another type are refused by name."""
     with pytest.raises(MalformedCheckpointError) as caught:
         read_memory_manager_state(json.loads(json.dumps(recorded() | change)))
     assert message.format("MemoryManagerCheckpoint") in str(caught.value)
+
+
+# -- Who gets memory of NUMA nodes, how much, and what later containers use again ------------------
+
+OLD, SIDECARS, NEW = (
+    RequestedMemory(resolve(version)) for version in ("1.21.0", "1.28.0", "1.36.0")
+)
+
+
+def container(name: str, memory: str, **more: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON value
+    amounts = {"cpu": "100m", "memory": memory, "hugepages-2Mi": "4Mi"}
+    return {"name": name, "resources": {"requests": amounts, "limits": amounts}, **more}
+
+
+def pod(*init: dict[str, Any], app: tuple[dict[str, Any], ...]) -> Pod:
+    """A pod as the API server shows it."""
+    return msgspec.convert({"spec": {"containers": app, "initContainers": init}}, Pod)
+
+
+def test_guaranteed_pods_get_what_they_request() -> None:
+    """Memory and huge pages, and nothing for other classes."""
+    made = pod(app=(container("a", "100"),))
+    assert made.spec.containers is not None
+    assert NEW.gets(made)
+    asked = NEW.of_container(made, made.spec.containers[0])
+    assert asked == {"memory": 100, "hugepages-2Mi": 4 << 20}
+    burstable = msgspec.convert({"spec": {"containers": [{"name": "a"}]}}, Pod)
+    assert not NEW.gets(burstable)
+    said = msgspec.convert({"spec": {"containers": []}, "status": {"qosClass": "Guaranteed"}}, Pod)
+    assert NEW.gets(said)
+
+
+WITH_PODS = {"PodLevelResources": True, "PodLevelResourceManagers": True}
+
+
+@pytest.mark.parametrize(
+    ("version", "gates", "gets"),
+    [
+        ("1.33.0", {"PodLevelResources": True}, True),
+        ("1.33.0", {}, False),
+        ("1.34.0", {}, False),
+        ("1.36.0", {}, False),
+        ("1.36.0", WITH_PODS, True),
+        ("1.37.0", {}, True),
+    ],
+)
+def test_pods_with_resources_of_their_own(version: str, gates: dict[str, bool], gets: bool) -> None:
+    """They are skipped since 1.34, but for the gate with which they get memory as a whole.
+
+    By its record it is on in 1.37.
+    """
+    amounts = {"cpu": "1", "memory": "1Gi"}
+    whole = {"containers": [{"name": "a"}], "resources": {"requests": amounts, "limits": amounts}}
+    made = msgspec.convert({"spec": whole}, Pod)
+    assert RequestedMemory(with_gates(resolve(version), gates)).gets(made) is gets
+
+
+@pytest.mark.parametrize(
+    ("name", "by", "sizes"),
+    [
+        ("init", NEW, {100, 40, 10}),
+        ("side", NEW, {50}),
+        ("side", SIDECARS, {50, 0}),
+        ("a", NEW, {60}),
+        ("b", NEW, {30}),
+        ("init", OLD, {100}),
+    ],
+)
+def test_init_containers_shrink(name: str, by: RequestedMemory, sizes: set[int]) -> None:
+    """By what each later one takes; sidecars keep theirs since 1.29; none shrank in 1.21."""
+    side = container("side", "50", restartPolicy="Always")
+    made = pod(side, container("init", "100"), app=(container("a", "60"), container("b", "30")))
+    assert by.sizes_after_reuse(made, name, "memory") == sizes

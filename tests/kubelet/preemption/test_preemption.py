@@ -1,7 +1,5 @@
 """Who is preempted: tables of the algorithm, and properties over random nodes."""
 
-from __future__ import annotations
-
 import random
 from itertools import permutations
 
@@ -12,8 +10,17 @@ from hypothesis import strategies as st
 from kubeledger.kubelet.kube.pod import Container, ObjectMeta, Pod, PodSpec, ResourceRequirements
 from kubeledger.kubelet.preemption.explain import admissible
 from kubeledger.kubelet.preemption.preemption import Candidates, decide, kill_wait_s, to_string
+from kubeledger.kubelet.preemption.reducer import (
+    HANDLERS,
+    PreemptionFailureState,
+    PreemptionState,
+    VictimState,
+    pod_ended,
+)
 from kubeledger.kubelet.profile.resolve import resolve
-from kubeledger.model.bodies.eviction import InsufficientResource
+from kubeledger.model.bodies.eviction import InsufficientResource, PodPreempted, PreemptionFailed
+from tests.kubelet.reducing import evolver
+from tests.replay.strategies import record
 
 FACTS = resolve("1.36.2").admission
 CLUSTER_CRITICAL, NODE_CRITICAL = 2_000_000_000, 2_000_001_000
@@ -71,7 +78,6 @@ def test_victims(names: str, requirements: tuple[InsufficientResource, ...], vic
 
 
 def test_error_names_what_is_still_missing() -> None:
-    """Not what was missing at first."""
     outcome = decide(PREEMPTOR, [PODS["burst"]], FACTS, missing(150, 100, pods=2))
     assert outcome.error == (
         "preemption: error finding a set of pods to preempt: no set of running pods found to "
@@ -80,7 +86,6 @@ def test_error_names_what_is_still_missing() -> None:
 
 
 def test_list_of_nothing() -> None:
-    """Brackets alone."""
     assert to_string(()) == "[]"
 
 
@@ -117,7 +122,6 @@ def test_last_of_equals_after_the_swap() -> None:
     ],
 )
 def test_distance(requirements: tuple[InsufficientResource, ...], expected: list[float]) -> None:
-    """Squares of the shares that are left."""
     pods = [a_pod("none"), a_pod("half", 100), a_pod("more", 300)]
     assert Candidates(PREEMPTOR, pods, FACTS).distances(requirements, range(3)) == expected
 
@@ -158,3 +162,46 @@ def test_every_order_is_admissible(
         if victims:
             assert admissible(PREEMPTOR, listed, FACTS, requirements, victims[:-1])
             assert admissible(PREEMPTOR, listed, FACTS, requirements, (*victims, "x"))
+
+
+# -- Victims stay until their pod is gone ----------------------------------------------------------
+
+evolve = evolver(HANDLERS)
+
+MISSING = (InsufficientResource(resource="cpu", quantity=270),)
+
+
+def preempted(uid: str | None = "u", evicted: bool | None = None) -> PodPreempted:
+    """Pod ns/victim makes room for kube-system/critical."""
+    return PodPreempted(
+        victim_namespace="ns", victim_pod="victim", victim_uid=uid,
+        preemptor_namespace="kube-system", preemptor_pod="critical", preemptor_uid="c",
+        insufficient=MISSING, evicted=evicted,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("evicted", "awaiting"), [(None, True), (True, True), (False, False)])
+def test_a_victim_is_awaited_until_it_is_down(evicted: bool | None, awaiting: bool) -> None:
+    """A kill that failed brings nothing to wait for."""
+    state = evolve(PreemptionState(), record(1, preempted(evicted=evicted)))
+    victim = state.victims["u"]
+    assert victim == VictimState(
+        namespace="ns", pod="victim", preemptor="kube-system/critical", preemptor_uid="c",
+        insufficient=MISSING, evicted=evicted, awaiting=awaiting, since_ts_ns=10**9,
+    )  # fmt: skip
+    pod_ended(state, "u")
+    assert victim.awaiting is False
+    pod_ended(state, "another")
+
+
+def test_failures_are_counted_and_the_last_is_kept() -> None:
+    failed = PreemptionFailed(
+        preemptor_namespace="ns", preemptor_pod="big", preemptor_uid="b", insufficient=MISSING,
+        error="no set of running pods found",
+    )  # fmt: skip
+    state = evolve(evolve(PreemptionState(), record(1, failed)), record(2, failed))
+    last = PreemptionFailureState(
+        ts_ns=2 * 10**9, preemptor="ns/big", preemptor_uid="b", insufficient=MISSING,
+        error="no set of running pods found",
+    )  # fmt: skip
+    assert state == PreemptionState(last_failure=last, failed=2)

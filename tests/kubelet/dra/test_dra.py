@@ -1,7 +1,5 @@
 """Claims in the state files of all versions, and broken files."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 from zlib import crc32
@@ -9,8 +7,12 @@ from zlib import crc32
 import pytest
 
 from kubeledger.kubelet.dra.claiminfo import read_dra_manager_state
+from kubeledger.kubelet.dra.reducer import HANDLERS, DraManagerState
 from kubeledger.kubelet.kube.containermanager import MalformedCheckpointError
-from kubeledger.model.bodies.devicemanager import ClaimDevice
+from kubeledger.model.bodies.devicemanager import ClaimDevice, ClaimPrepared, ClaimReleased
+from kubeledger.model.record import Body
+from tests.kubelet.reducing import evolver
+from tests.replay.strategies import record
 
 DEVICE = {
     "PoolName": "n",
@@ -85,6 +87,37 @@ def test_a_wrong_checksum_is_recorded() -> None:
     ],
 )
 def test_a_broken_file_is_named(data: object, problem: str) -> None:
-    """With the part that is wrong."""
     with pytest.raises(MalformedCheckpointError, match=problem):
         read_dra_manager_state(data)
+
+
+# -- Claims of pods: prepared, and let go ----------------------------------------------------------
+
+evolve = evolver(HANDLERS)
+
+
+def prepared(uid: str) -> ClaimPrepared:
+    return ClaimPrepared(
+        namespace="ns", pod="p", pod_uid="u", claim=uid, claim_uid=uid, drivers={"d": ()}
+    )
+
+
+def released(uid: str) -> ClaimReleased:
+    return ClaimReleased(
+        namespace="ns", pod="p", pod_uid="u", claim=uid, claim_uid=uid, unprepared=True
+    )
+
+
+def after(*bodies: Body) -> DraManagerState:
+    state = DraManagerState()
+    for seq, body in enumerate(bodies, 1):
+        state = evolve(state, record(seq, body))
+    return state
+
+
+def test_a_pod_is_known_while_it_holds_a_claim() -> None:
+    """The last one takes it along; one that nobody holds takes none."""
+    assert set(after(prepared("a"), prepared("b"), released("a")).pods["u"]) == {"b"}
+    assert after(prepared("a"), released("a")).pods == {}
+    assert set(after(prepared("a"), released("b")).pods["u"]) == {"a"}
+    assert after(released("a")).pods == {}
