@@ -9,7 +9,7 @@ import msgspec
 
 from kubeledger.cli.output import counted, write_rows
 from kubeledger.cli.screen import paged, screen_width
-from kubeledger.kubelet.kube.statuses import objects_of
+from kubeledger.kubelet.kube.statuses import bare_id, instances_in, objects_of, statuses_in
 from kubeledger.kubelet.lifecycle.printing import CREATING, print_pod
 from kubeledger.kubelet.lifecycle.stages import OF_CONTAINER, failure_of_waiting, order_of
 from kubeledger.kubelet.lifecycle.state import PodState
@@ -100,7 +100,11 @@ def _pods(state: NodeState, records: Records) -> list[Item]:
     seen = seen_of(state, records)
     found = []
     for key, pod in state.lifecycle.pods.items():
-        printed = print_pod(pod, seen[key].waiting, _ready(state, key, pod), seen[key].sidecars)
+        about = seen[key]
+        ready = _ready(state, key, pod, about.unready)
+        printed = print_pod(
+            pod, about.waiting, ready, about.sidecars, order=about.inits, ends=about.ends
+        )
         shown = {
             "namespace": pod.namespace,
             "name": pod.name,
@@ -120,17 +124,21 @@ def _pod_row(item: Item, now_ns: int) -> Sequence[Any]:
     return *shown, age, item["node"], item["qos_class"] or _UNKNOWN, item["uid"] or _UNKNOWN
 
 
-def _ready(state: NodeState, key: str, pod: PodState) -> set[str]:
+def _ready(state: NodeState, key: str, pod: PodState, unready: Collection[str]) -> set[str]:
     """Containers that are ready if they run.
 
     Their startup probe has succeeded, and their readiness probe says so (``UpdatePodStatus`` in
-    pkg/kubelet/prober/prober_manager.go).
+    pkg/kubelet/prober/prober_manager.go). Of a probe that nothing is known of its status tells.
+
+    Args:
+        unready: IDs of containers that run, and whose status says that they are not ready.
     """
     workers = state.prober.pods.get(key, {})
     return {
         name
-        for name in pod.containers
-        if all(
+        for name, container in pod.containers.items()
+        if (name in workers or container.container_id not in unready)
+        and all(
             worker.cached_result == "success"
             for probe_type, worker in workers.get(name, {}).items()
             if probe_type != "liveness"
@@ -294,6 +302,7 @@ TABLES: dict[str, Table] = {
 Records = Callable[[Collection[str]], Iterator[Record]]
 """Records of some kinds, up to the time that is asked about."""
 
+_INITS = "initContainers"
 _KINDS = frozenset(kind for kind in KINDS if not kind.startswith("prober."))
 """Probes put no container into a state of waiting, and are most of all records."""
 
@@ -304,12 +313,35 @@ class SeenPod(msgspec.Struct):
     Attributes:
         since_ts_ns: its creation, or the first record about it.
         waiting: container -> reason for which it cannot be started, see ``print_pod``.
-        sidecars: init containers that run beside the others.
+        inits, sidecars: init containers, in their order; those that run beside the others.
+        ends: ID of a container -> the reason that its status gives for its end.
+        unready: IDs of containers that run, and are not ready by their newest status.
     """
 
     since_ts_ns: int
     waiting: dict[str | None, str] = {}
-    sidecars: set[str] = msgspec.field(default_factory=set)
+    inits: list[str] = []
+    sidecars: set[str] = set()
+    ends: dict[str, str] = {}
+    unready: set[str] = set()
+
+    def take(self, body: PodListed) -> None:
+        """What a list shows, and no other record."""
+        inits = {str(each.get("name")): each for each in objects_of((body.spec or {}).get(_INITS))}
+        self.inits = [*inits] or self.inits
+        self.sidecars |= {
+            name for name, each in inits.items() if each.get("restartPolicy") == "Always"
+        }
+        for status in statuses_in(body.status):
+            container_id, shown = bare_id(status.get("containerID")), status.get("state")
+            runs = isinstance(shown, dict) and "running" in shown
+            if runs and status.get("ready") is False:
+                self.unready.add(container_id)
+            else:
+                self.unready.discard(container_id)
+        for each in instances_in(body.status):
+            if each.state == "terminated" and isinstance(reason := each.shown.get("reason"), str):
+                self.ends[each.container_id] = reason
 
 
 def seen_of(state: NodeState, records: Records) -> dict[str, SeenPod]:
@@ -330,17 +362,9 @@ def seen_of(state: NodeState, records: Records) -> dict[str, SeenPod]:
         if isinstance(body, PodListed | PodStarted):
             about.since_ts_ns = min(about.since_ts_ns, body.created_ts_ns or record.ts_ns)
         if isinstance(body, PodListed):
-            about.sidecars |= _sidecars((body.spec or {}).get("initContainers"))
+            about.take(body)
     _add_waiting(seen, stages.episodes())
     return seen
-
-
-def _sidecars(init_containers: object) -> set[str]:
-    return {
-        str(each.get("name"))
-        for each in objects_of(init_containers)
-        if each.get("restartPolicy") == "Always"
-    }
 
 
 def _add_waiting(seen: dict[str, SeenPod], episodes: Iterable[StageEpisode]) -> None:

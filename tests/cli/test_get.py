@@ -231,3 +231,26 @@ def test_waiting_pods_and_their_ages(tmp_path: Path) -> None:
     before = rows("--at", "2026-11-21T03:00:05.5")
     assert before["web"][:2] == ["0/1", "ImagePullBackOff"]
     assert before["listed"] == ["0/1", "CreateContainerConfigError", "0", "120m"]
+
+
+@pytest.mark.parametrize(
+    ("printed", "containers", "ends", "fields"),
+    [
+        (PrintedPod(0, 1, "OOMKilled", 0), {"app": _container(exit_code=137)}, "OOMKilled", {}),
+        (PrintedPod(0, 1, "ContainerStatusUnknown", 0), {"app": _container(exit_code=137)},
+         "ContainerStatusUnknown", {"phase": "Failed", "reason": "Evicted"}),
+        (PrintedPod(1, 2, "Init:1/2", 0),
+         {"a": _container(init=True, running=True, container_id="a"),
+          "s": _container(init=True, running=True), "app": ContainerState(init=False)}, "", {}),
+    ],
+)  # fmt: skip
+def test_what_a_status_shows(
+    printed: PrintedPod,
+    containers: dict[str, ContainerState],
+    ends: str,
+    fields: dict[str, object],
+) -> None:
+    """The reason of an end, also where the pod has one; in which order init containers run."""
+    shown: dict[str, object] = {"phase": "Pending", **fields}
+    pod = PodState(namespace="d", name="p", uid="u", since_ts_ns=0, containers=containers, **shown)  # type: ignore[arg-type] # by name
+    assert print_pod(pod, {}, "s", "s", order=("s", "a"), ends={"c": ends}) == printed

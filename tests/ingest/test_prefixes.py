@@ -5,7 +5,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from click.testing import CliRunner
 
+from kubeledger.cli.main import cli
 from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.errors import KubeledgerError
@@ -38,14 +40,18 @@ def test_any_beginning_of_a_file(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", _FILES)
+@pytest.mark.parametrize(
+    "name", [str(p.relative_to(DATA)) for p in sorted(DATA.rglob("*")) if p.is_file()]
+)
 def test_a_file_that_ends_anywhere(tmp_path: Path, name: str) -> None:
-    """At fifty places, other ones for each file."""
+    """At fifty places, other ones for each file; what is imported is explained."""
     content, places = (DATA / name).read_bytes(), Random(name)
     for number in range(50):
         path = tmp_path / f"{number}-{name.rpartition('/')[2]}"
         path.write_bytes(content[: places.randrange(len(content))])
-        imports(path, tmp_path / f"{number}.ledger")
+        for words in (["import", str(path)], ["why", "node"]):
+            answer = CliRunner().invoke(cli, [*words, "--ledger", f"{tmp_path}/{number}.ledger"])
+            assert answer.exit_code in (0, 2, 3, 4), answer.output
 
 
 @pytest.mark.parametrize("name", [name for name in _FILES if name.startswith("kernel/")])

@@ -6,6 +6,7 @@ Each constant is a query, or a part of one that says so.
 from __future__ import annotations
 
 from kubeledger.model.units import NS_PER_S
+from kubeledger.replay.episodes.node_conditions import APART_NS, APART_OF_NS
 
 CONTAINER = "concat_ws('/', namespace, pod, container) AS subject"
 """Columns: the container's whole name."""
@@ -24,10 +25,10 @@ SILENT_MIN = 5
 """A kubelet says more often what goes on: mounts are tried every two minutes, pulls waited for."""
 
 
-def _heard_at_the_end(of: str) -> str:
+def _heard_at_the_end(of: str, silent_s: object = SILENT_MIN * 60) -> str:
     """A condition on a row of what is said again and again: it was until the records end."""
     latest = f"SELECT max(e.ts) FROM events AS e WHERE e.node = {of}.node"
-    return f"{of}.last_ts >= ({latest}) - INTERVAL {SILENT_MIN} MINUTE"
+    return f"{of}.last_ts >= ({latest}) - to_seconds({silent_s})"
 
 
 # --- the node -----------------------------------------------------------------------------
@@ -42,7 +43,9 @@ WHERE c.condition = 'Ready' AND c.status <> 'True' AND NOT (
     SELECT 1 FROM events AS e WHERE e.node = c.node AND e.kind = 'node.ShutdownProgressed'
         AND e.ts BETWEEN c.ts - INTERVAL 1 MINUTE AND c.ts + INTERVAL 1 MINUTE)"""
 """Not those that a start or a shutdown brings along."""
-_GOES_ON = f"""t.passed_ts IS NULL AND {_heard_at_the_end("t")} AND NOT EXISTS (
+_RARELY = " ".join(f"WHEN '{of}' THEN {ns // NS_PER_S}" for of, ns in APART_OF_NS.items())
+_SILENT_S = f"CASE t.trouble {_RARELY} ELSE {APART_NS // NS_PER_S} END"
+_GOES_ON = f"""t.passed_ts IS NULL AND {_heard_at_the_end("t", _SILENT_S)} AND NOT EXISTS (
         SELECT 1 FROM kubelet_starts AS k
             WHERE k.node = t.node AND k.from_start AND k.ts > t.last_ts)"""
 """Of a process that ended, what the next one does not say is over."""

@@ -19,6 +19,7 @@ from kubeledger.ingest.sources.times import go_time
 from kubeledger.model.bodies.node import NodeTrouble, NodeTroubled, ShutdownProgressed
 from kubeledger.model.patterns import regex
 from kubeledger.model.units import NS_PER_S
+from kubeledger.replay.episodes.node_conditions import APART_NS
 
 _OF_CONDITION: tuple[tuple[NodeTrouble, re.Pattern[str]], ...] = (
     (
@@ -54,8 +55,6 @@ _OF_RUNTIME = regex(r"(?:Network|Runtime)Ready=\w+ reason:\S* message:")
 _URL = regex(r".*\b(?:Get|Put|Post|Patch|Delete) \"?https?://\S+: ", re.DOTALL)
 _VALUE = regex(r"[0-9a-fA-F]*\d[\w.]*")
 
-_QUIET_NS = 120 * NS_PER_S
-"""Kubelets say it at least once a minute while it lasts."""
 _WHY_NOT_FOUND: tuple[NodeTrouble, ...] = ("registration_failed", "api_unreachable", "certificate")
 _SYNCING: tuple[NodeTrouble, ...] = ("sync_skipped", "pleg_unhealthy", "runtime_down")
 _READY: tuple[NodeTrouble, ...] = (*_SYNCING, "network_not_ready", "storage_not_ready")
@@ -67,7 +66,7 @@ class TroublesAssembler(Assembler):
     def __init__(self, context: BundleContext) -> None:
         super().__init__(context)
         self._pid: int | None = None
-        self._said = Repeated[tuple[NodeTrouble, str]](self.queue, quiet_ns=_QUIET_NS)
+        self._said = Repeated[tuple[NodeTrouble, str]](self.queue, quiet_ns=APART_NS)
 
     def before(self, ts_ns: int, pid: int | None = None) -> None:
         """What a process says ends with it."""

@@ -3,13 +3,13 @@
 ``printPod`` (pkg/printers/internalversion/printers.go, 1.19 to 1.36) reads them from a pod's
 status, which ``generateAPIPodStatus`` and ``convertToAPIContainerStatuses``
 (pkg/kubelet/kubelet_pods.go) make. Here both are made of what records show of the pod. Where a
-rejection or an eviction gave the pod a reason, that is its status, though its containers have
-reasons of their own: the records show containers that such a pod's status does not hold.
+rejection or an eviction gave the pod a reason, that is its status unless a status of it shows how
+its containers ended: other records show containers that such a pod's status does not hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -35,7 +35,11 @@ class PrintedPod(NamedTuple):
 
 
 class _Status(msgspec.Struct, frozen=True):
-    """A container's status: it waits or has terminated for a reason, or runs."""
+    """A container's status: it waits or has terminated for a reason, or runs.
+
+    Attributes:
+        is_shown: a status of the pod shows how it ended.
+    """
 
     sidecar: bool
     restarts: int
@@ -43,6 +47,7 @@ class _Status(msgspec.Struct, frozen=True):
     waiting: str = ""
     terminated: str = ""
     exit_code: int | None = None
+    is_shown: bool = False
 
 
 def print_pod(
@@ -50,6 +55,9 @@ def print_pod(
     waiting: Mapping[str | None, str],
     ready: Collection[str],
     sidecars: Collection[str],
+    *,
+    order: Sequence[str] = (),
+    ends: Mapping[str, str] = {},
 ) -> PrintedPod:
     """The row of a pod.
 
@@ -58,8 +66,11 @@ def print_pod(
             one that no record names, or of the pod itself before any container.
         ready: names of containers that would be ready if they run.
         sidecars: names of init containers that run beside the others.
+        order: names of init containers as they run, one after the other.
+        ends: ID of a container -> the reason that a status gives for its end.
     """
     inits = [name for name, each in pod.containers.items() if each.init]
+    inits.sort(key=lambda name: order.index(name) if name in order else len(order))
     main = sorted(pod.containers.keys() - set(inits))
     first = "PodInitializing" if inits else CREATING
     unnamed = waiting.get(None)
@@ -73,7 +84,7 @@ def print_pod(
             sidecar=_is_sidecar(pod, name, sidecars),
             restarts=container.restart_count,
             ready=container.running and name in ready,
-            **_reason(container, reason, first),
+            **_reason(container, reason, first, ends),
         )
     of_inits, of_main = ([found[name] for name in names] for names in (inits, main))
     counted = [*(each for each in of_inits if each.sidecar), *of_main]
@@ -102,7 +113,9 @@ def _has_begun(pod: PodState, main: Collection[str]) -> bool:
     return any(pod.containers[name].container_id or pod.containers[name].running for name in main)
 
 
-def _reason(container: ContainerState, waiting: str | None, first: str) -> dict[str, Any]:
+def _reason(
+    container: ContainerState, waiting: str | None, first: str, ends: Mapping[str, str]
+) -> dict[str, Any]:
     """Why it does not run: what it waits for, or how it ended."""
     code = container.exit_code
     if container.running:
@@ -112,7 +125,8 @@ def _reason(container: ContainerState, waiting: str | None, first: str) -> dict[
     never = container.container_id is None and container.finished_ts_ns is None and code is None
     if waiting is not None or never:
         return {"waiting": waiting or first}
-    return {"terminated": _ended(container), "exit_code": code}
+    end = ends.get(container.container_id or "")
+    return {"terminated": end or _ended(container), "exit_code": code, "is_shown": bool(end)}
 
 
 def _ended(container: ContainerState) -> str:
@@ -143,7 +157,7 @@ def _initializing(inits: list[_Status]) -> str | None:
 def _word(pod: PodState, initializing: str | None, main: list[_Status], unnamed: str | None) -> str:
     if pod.deleting and not pod.ended:
         return "Terminating"
-    if pod.reason:
+    if pod.reason and not any(each.is_shown for each in main):
         return pod.reason
     if initializing is not None and pod.phase not in TERMINAL_PHASES:
         return initializing

@@ -21,11 +21,9 @@ PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 
 NOT_REGISTERED = regex(r'nodes? "[^"]*" not found')
 """That the node's object is not there says that it is not registered, and not why."""
-_APART_NS = 120 * NS_PER_S
+APART_NS = 120 * NS_PER_S
 """What is not said for so long was over: kubelets say it at least once a minute while it lasts."""
-_SILENT_NS = 30 * NS_PER_S
-"""They try again every ten seconds, or sooner."""
-_APART_OF_NS: dict[NodeTrouble, int] = {"certificate": 1800 * NS_PER_S}
+APART_OF_NS: dict[NodeTrouble, int] = {"certificate": 1800 * NS_PER_S}
 """Trouble -> the same, where they say it more rarely."""
 
 
@@ -67,7 +65,7 @@ class TroubleEpisode(msgspec.Struct, kw_only=True):
 
     def goes_on_at(self, ts_ns: int) -> bool:
         """Whether the kubelet had said so just before, and nothing that it had passed."""
-        silent_ns = max(_SILENT_NS, _APART_OF_NS.get(self.trouble, 0))
+        silent_ns = APART_OF_NS.get(self.trouble, APART_NS)
         return self.passed_ts_ns is None and ts_ns - self.last_ts_ns <= silent_ns
 
 
@@ -134,7 +132,7 @@ class NodeConditions:
 
     def _troubled(self, record: Record, body: NodeTroubled) -> None:
         known = self._last.get(body.trouble)
-        apart_ns = _APART_OF_NS.get(body.trouble, _APART_NS)
+        apart_ns = APART_OF_NS.get(body.trouble, APART_NS)
         goes_on = (
             known is not None
             and known.passed_ts_ns is None

@@ -148,7 +148,7 @@ def test_a_trouble_that_the_next_kubelet_does_not_say_is_over() -> None:
 def test_where_the_node_had_no_trouble_its_pods_lead() -> None:
     """The worst of them; else that nothing is recorded, and for which time."""
     quiet = answer(
-        (0, BEGAN), (9, troubled("network_not_ready", "no CNI config", 9)), (99, ready("True"))
+        (0, BEGAN), (9, troubled("network_not_ready", "no CNI config", 9)), (199, ready("True"))
     )
     told = with_besides(quiet, "1 stuck, 1 refused", ("a/b has not started", "a/c rejected"))
     assert told.headline == (
