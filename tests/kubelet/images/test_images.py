@@ -25,7 +25,6 @@ from kubeledger.kubelet.images.policy import (
     ImageFsStats,
     ImageGCPolicy,
     bytes_to_free,
-    effective_max_age_ns,
     format_size,
     int64,
     loop_disabled,
@@ -158,25 +157,6 @@ def test_why_a_removal_is_impossible(removed: list[str], why: str) -> None:
     assert admissible(manager, "garbageCollect", observed, Pass(removed=removed)).startswith(why)
 
 
-def test_no_removal_without_need() -> None:
-    """A disk below the threshold, a pass that ended before, a detect pass."""
-    held = {"a": ImageRecord(first_detected_ns=0, size_bytes=1)}
-    claim = Pass(removed=["a"])
-    manager = manager_of(held, "1.36.2")
-    why = admissible(manager, "garbageCollect", observed_of(manager, free=50), claim)
-    assert why == (
-        "a cannot have been removed: no space was to be freed, the disk being used to 50 %, "
-        "below the high threshold of 85 %"
-    )
-    why = admissible(manager, "detect", observed_of(manager), claim)
-    assert "a detect pass removes nothing" in why
-    no_stats = Observed(
-        now_ns=NOW, images=(RuntimeImage("a", 1),), images_in_use=frozenset(), image_fs=None
-    )
-    why = admissible(manager, "garbageCollect", no_stats, claim)
-    assert "failed to get image stats" in why
-
-
 @pytest.mark.parametrize(
     ("claimed", "why"),
     [
@@ -256,13 +236,6 @@ def test_a_gc_pass_that_comes_first_gives_its_own_time() -> None:
     monitor_images(manager, seen(200, "a", "b"))
     assert manager.records["a"].first_detected_ns == 100
     assert manager.records["b"].first_detected_ns == ZERO_TIME_NS
-
-
-@pytest.mark.parametrize(("version", "in_use"), [("1.28.0", {"x", "p"}), ("1.29.0", {"x"})])
-def test_the_sandbox_image(version: str, in_use: set[str]) -> None:
-    """In use, listed or not, until 1.28."""
-    manager = manager_of_detect(version, sandbox_image="p")
-    assert detect_images(manager, seen(1, "a", in_use="x"), 1) == in_use
 
 
 @pytest.mark.parametrize(("version", "in_use"), [("1.34.0", {"a"}), ("1.35.0", {"a", "v"})])
@@ -359,12 +332,6 @@ def test_policy_error(high: int, low: int, error: str) -> None:
     """High before low before their order; equal ones are taken."""
     policy = ImageGCPolicy(high_threshold_percent=high, low_threshold_percent=low, min_age_ns=0)
     assert policy_error(policy) == error
-
-
-@pytest.mark.parametrize(("version", "max_age_ns"), [("1.29.0", 0), ("1.30.0", 7)])
-def test_the_gate_of_the_maximum_age(version: str, max_age_ns: int) -> None:
-    """In 1.29 the configured age does not reach the manager by default."""
-    assert effective_max_age_ns(7, resolve(version).images) == max_age_ns
 
 
 OLD = "ImageGCHighThresholdPercent is set 100, Disable image GC"
