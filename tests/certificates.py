@@ -45,7 +45,10 @@ def make_certificate(directory: Path, host: str = "127.0.0.1") -> Certificate:
     certificate = Certificate(directory / f"{host}.crt", directory / f"{host}.key")
     certificate.file.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
     certificate.key_file.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
-                          serialization.NoEncryption())
-    )  # fmt: skip
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
     return certificate

@@ -50,9 +50,13 @@ def _run(source: str, namespace: dict[str, Any], number: int) -> list[dict[str, 
         if hasattr(result, "_repr_html_") and (page := result._repr_html_()):
             data = {"text/html": _lines(page), **data}
         outputs.append(
-            {"data": data, "execution_count": number, "metadata": {},
-             "output_type": "execute_result"}
-        )  # fmt: skip
+            {
+                "data": data,
+                "execution_count": number,
+                "metadata": {},
+                "output_type": "execute_result",
+            }
+        )
     return outputs
 
 

@@ -56,16 +56,20 @@ def random_scenario(seed: int) -> dict[str, Any]:
         "config": _config(chance.of("config"), version, node),
         "plugins": plugins,
         "images": images,
-        "pods": random_pods(chance.of("pods"), sidecars=version != "1.20.2", cpus=node["cpus"],
-                            resources=[plugin["resource"] for plugin in plugins],
-                            images=[image["name"] for image in images if "at" not in image],
-                            seconds=seconds),
+        "pods": random_pods(
+            chance.of("pods"),
+            sidecars=version != "1.20.2",
+            cpus=node["cpus"],
+            resources=[plugin["resource"] for plugin in plugins],
+            images=[image["name"] for image in images if "at" not in image],
+            seconds=seconds,
+        ),
         "diskChanges": _disk_changes(chance.of("disks"), node, seconds),
         "kubeletRestarts": _restarts(chance.of("restarts"), seconds),
         "snapshotEvery": chance.one("15s", "15s", "5s", "40s"),
         "everyTick": chance.happens(20),
         "shuffle": chance.happens(30),
-    }  # fmt: skip
+    }
     give_managers(chance, scenario)
     return scenario
 

@@ -177,9 +177,17 @@ def test_lines_of_a_log_do_nothing_to_a_terminal() -> None:
     """What it would act upon is written as an escape, also in a name."""
     hostile = "\x1b[2J\u202e<b>"
     report = ImportReport(
-        [NodeReport("n", "l", None, {}, {},
-                    findings=[LogFinding(file=None, message=hostile, finding="x")])]
-    )  # fmt: skip
+        [
+            NodeReport(
+                "n",
+                "l",
+                None,
+                {},
+                {},
+                findings=[LogFinding(file=None, message=hostile, finding="x")],
+            )
+        ]
+    )
     shown = Imported(report, ("n: nothing",))
     assert str(shown).splitlines() == [
         "0 records added",

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kubeledger.analyze.logged_errors import LOGGED, ErrorShape, excused, untold
+from kubeledger.analyze.logged_errors import ErrorShape, excused, logged, untold
 from kubeledger.analyze.problems.sentences import Row
 from kubeledger.analyze.problems.table import PRESENT, PROBLEMS, Problem
 from kubeledger.analyze.sql.summaries import cut_chain
@@ -81,21 +81,21 @@ def incidents(answer: Answers, node: str, *, verdicts: bool) -> list[Incident]:
     ]
     found.sort(key=lambda each: (_place(each), -each.count, each.ts_ns, each.seq))
     is_quiet = all(each.severity < _WENT_WRONG for each in found)
-    logged = answer(LOGGED, {"node": node})
-    errors = untold(logged, nothing_else=is_quiet)
-    return [*found, *map(_logged, errors), *starmap(_harmless, excused(logged))]
+    shapes = logged(answer, node)
+    errors = untold(shapes, nothing_else=is_quiet)
+    return [*found, *map(_logged, errors), *starmap(_harmless, excused(shapes))]
 
 
 def _logged(error: ErrorShape) -> Incident:
     """Lines of one shape; of those about pods the first is what ``why`` would be asked."""
     about = f" ({pods_text(error.pods)})" if error.pods else ""
-    shape = cut_chain(error.shape, _SHAPE_MAX)
+    words = cut_chain(error.words, _SHAPE_MAX if error.count > 1 else _WORDS_MAX)
     return Incident(
         kind=_ERROR,
         severity=1,
         subject=error.source,
         target=f"pod/{error.pods[0]}" if error.pods else None,
-        text=f"{error.count} × {error.severity} {error.source} {shape}{about}",
+        text=f"{error.count} × {error.severity} {error.source} {words}{about}",
         count=error.count,
         ts_ns=error.ts_ns,
         seq=error.seq,
@@ -108,7 +108,7 @@ def _harmless(error: ErrorShape, reason: str) -> Incident:
 
 
 _ERROR, _HARMLESS = "error", "harmless"
-_SHAPE_MAX = 110
+_SHAPE_MAX, _WORDS_MAX = 110, 160
 _CONTAINER, _POD, _SLASHES = "container/{}", "pod/{}", 2
 """A container's whole name has two; the kernel's report of a kill may show its pod's UID alone."""
 _PLACES = {
@@ -147,7 +147,7 @@ _SINGLE_MAX = 2
 _OF_EVIDENCE = frozenset(each.kind for each in PROBLEMS if not each.is_counted)
 _ERRORS_MAX = 3
 """Shapes of errors that are headlines."""
-_ERROR_LINES = ("line of warnings and errors", "lines of warnings and errors")
+_WARNINGS = ("warning or error", "warnings and errors")
 _ARE = ("is", "are")
 
 
@@ -184,7 +184,7 @@ def in_a_sentence(found: Sequence[Incident]) -> str:
         said += f", but lines were not understood: {_examples(unread)}"
     if excuses:
         lines = sum(each.count for each in excuses)
-        said += f"; {lines:,} {_ERROR_LINES[lines > 1]} {_ARE[lines > 1]} harmless: "
+        said += f"; {lines:,} {_WARNINGS[lines > 1]} {_ARE[lines > 1]} harmless: "
         said += _examples(excuses)
     return said
 
@@ -198,7 +198,7 @@ def _told(found: Sequence[Incident], examples_max: int = _ERRORS_MAX) -> str:
     if not errors:
         return decided
     lines = sum(each.count for each in errors)
-    logged = f"{lines:,} {_ERROR_LINES[lines > 1]} of {_shapes(len(errors))}"
+    logged = f"{lines:,} {_WARNINGS[lines > 1]} of {_shapes(len(errors))}"
     if decided:
         return f"{decided}; besides, {logged}"
     examples = _examples(errors, examples_max)
@@ -274,7 +274,7 @@ def _of_errors(group: list[Incident]) -> list[Headline]:
     made = [_headline(each, each.text) for each in shown]
     if rest:
         lines = sum(each.count for each in rest)
-        text = f"{lines:,} more {_ERROR_LINES[lines > 1]} of {_shapes(len(rest))}"
+        text = f"{lines:,} more {_WARNINGS[lines > 1]} of {_shapes(len(rest))}"
         made.append(_headline(rest[0], text))
     return made
 

@@ -1,20 +1,29 @@
-"""Lines of severity W, E and F that no other record tells, by shape; which of them are harmless."""
+"""What the kubelet warned of and no other record tells, by shape; what of it is harmless.
+
+It warns in lines of severity W, E and F and in events of type Warning.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import msgspec
+
+from kubeledger.kubelet.lifecycle.stages import failure_of_event
+from kubeledger.model.patterns import regex
+
+HEADER = regex(r"^(?:.{0,200}? )?[IWEF]\d{4} [\d:.]+ +\d+ [^ \]]+\] ")
+"""What stands before the message, a carrier's prefix included."""
 
 
 class Harmless(msgspec.Struct, frozen=True):
     """Lines after which the kubelet goes on as it was told to.
 
     Attributes:
-        source: the caller's file.
+        source: the caller's file; ``event`` of an event, whose reason its shape begins with.
         shape: regular expression of what their shape begins with.
         reason: the kubelet's own account of why.
     """
@@ -73,6 +82,12 @@ HARMLESS = (
         "the kubelet has just started, and has not asked the runtime yet",
     ),
     Harmless(
+        "kubelet.go",
+        r"Image garbage collection failed once\. Stats initialization may not have completed yet: "
+        r"(?:failed to get(?: imageFs info| image stats|\Z)|invalid capacity)",
+        "the kubelet has just started, and has no statistics of the disk yet",
+    ),
+    Harmless(
         "sysinfo.go",
         r"Nodes topology is not available, providing CPU topology",
         "the topology is read of the CPUs instead",
@@ -91,6 +106,21 @@ HARMLESS = (
         "empty_dir.go",
         r"Warning: Failed to clear quota on \*: clearQuota called, but quotas disabled",
         "there was no quota to clear",
+    ),
+    Harmless(
+        "event",
+        "CgroupV1: ",
+        "it works; a future release will not take cgroup v1",
+    ),
+    Harmless(
+        "event",
+        r"InvalidDiskCapacity: invalid capacity \* on image filesystem",
+        "the kubelet has just started, and has no stats of images yet",
+    ),
+    Harmless(
+        "event",
+        "PossibleMemoryBackedVolumesOnDisk: ",
+        "volumes in memory are made without tmpfs' noswap",
     ),
 )
 
@@ -111,6 +141,7 @@ class ErrorShape(msgspec.Struct, frozen=True, kw_only=True):
         recorded: other records tell it.
         count: how many; ``pods`` that they name.
         ts_ns: of the first; ``seq`` of a record that shows one.
+        own_words: of a single one all that it says; empty where there are several.
     """
 
     severity: str
@@ -121,17 +152,109 @@ class ErrorShape(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[str]
     ts_ns: int
     seq: int
+    own_words: str = ""
+
+    @property
+    def words(self) -> str:
+        """What it says: of lines that differ in values their shape, of a single one all of it."""
+        return self.own_words or self.shape
 
 
-LOGGED = """SELECT severity, source, shape, recorded, sum(count)::BIGINT AS count,
+def own_words(line: str) -> str:
+    """What a line of the log says, without its header; of the JSON form message and values.
+
+    Empty for what is no such line, or is not whole.
+    """
+    if header := HEADER.match(line):
+        return line[header.end() :]
+    begin = line.find(_JSON_START)
+    try:
+        entry = msgspec.json.decode(line[begin:] if begin >= 0 else "{}", type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        return ""
+    values = (f'{key}="{value}"' for key, value in entry.items() if key not in _OF_JSON)
+    return " ".join((str(entry.get("msg", "")), *values))
+
+
+_JSON_START = '{"ts":'
+_OF_JSON = frozenset({"ts", "caller", "msg", "v", "logger"})
+
+
+_LINES = """SELECT severity, source, shape, recorded, sum(count)::BIGINT AS count,
     list_sort(list_distinct(list(concat_ws('/', namespace, pod)) FILTER (pod IS NOT NULL))) AS pods,
-    min(epoch_ns(ts)) AS ts_ns, arg_min(example_seq, ts) AS seq
+    min(epoch_ns(ts)) AS ts_ns, arg_min(example_seq, ts) AS seq,
+    arg_min(example, ts) AS example
 FROM logged_errors WHERE node = $node GROUP BY severity, source, shape, recorded"""
-"""All shapes of a node, the harmless ones and those that other records tell too."""
+_EVENTS = """SELECT reason, arg_min(message, (ts, seq)) AS message, sum(count)::BIGINT AS count,
+    reason || ': ' || regexp_replace(
+        split_part(message, chr(10), 1), '"[^"]*"|[0-9a-f-]*[0-9][0-9a-f-]*', '*', 'g') AS shape,
+    list_sort(list_distinct(
+        list(concat_ws('/', namespace, name)) FILTER (object_kind = 'Pod'))) AS pods,
+    bool_and(object_kind = 'Pod' AND EXISTS (
+        SELECT 1 FROM admissions AS a WHERE a.node = k.node AND a.pod = k.name
+            AND NOT a.admitted AND a.reason = k.reason)) AS is_refusal,
+    min(epoch_ns(ts)) AS ts_ns, arg_min(seq, (ts, seq)) AS seq
+FROM kubernetes_events AS k WHERE node = $node AND type = 'Warning' AND reason <> 'Rebooted'
+GROUP BY reason, shape"""
+"""A reboot is a problem by itself."""
+
+TOLD_BY_DECISIONS = frozenset(
+    {"Evicted", "FailedPostStartHook", "Killing", "Preempting", "Unhealthy"}
+)
+"""Reasons of events about a pod, of which a decision tells what came of it."""
+_TOLD_OF_NODES = frozenset(
+    {"EvictionThresholdMet", "FreeDiskSpaceFailed", "ImageGCFailed", "SystemOOM"}
+)
+_OF_RESIZES = frozenset({"ResizeDeferred", "ResizeError", "ResizeInfeasible"})
+_TOLD = TOLD_BY_DECISIONS | _TOLD_OF_NODES | _OF_RESIZES
 
 
-def untold(rows: Iterable[Mapping[str, Any]], *, nothing_else: bool) -> list[ErrorShape]:
-    """What is not harmless of what ``LOGGED`` gives, worst first: errors, and those about pods.
+def logged(
+    answer: Callable[[str, Mapping[str, object]], Sequence[Mapping[str, Any]]], node: str
+) -> list[ErrorShape]:
+    """All shapes of a node, worst first: errors, and those about pods.
+
+    Args:
+        answer: runs a query over the views.
+    """
+    of_node = {"node": node}
+    shapes = [
+        *map(_line, answer(_LINES, of_node)),
+        *map(_warning, answer(_EVENTS, of_node)),
+    ]
+    return sorted(
+        shapes, key=lambda each: ("FEW".index(each.severity), not each.pods, -each.count, each.seq)
+    )
+
+
+def _line(row: Mapping[str, Any]) -> ErrorShape:
+    example = row["example"] if row["count"] == 1 else None
+    given = {each: value for each, value in row.items() if each != "example"}
+    return ErrorShape(**{**given, "pods": row["pods"] or (), "own_words": own_words(example or "")})
+
+
+def _warning(row: Mapping[str, Any]) -> ErrorShape:
+    """Events of one shape: what they say is told where a stage, a decision or a refusal says it."""
+    reason = row["reason"]
+    is_stage = failure_of_event(reason, row["message"]) is not None
+    return ErrorShape(
+        severity="W",
+        source="event",
+        shape=row["shape"],
+        recorded=reason in _TOLD or is_stage or row["is_refusal"],
+        count=row["count"],
+        pods=row["pods"] or (),
+        ts_ns=row["ts_ns"],
+        seq=row["seq"],
+        own_words=f"{reason}: {row['message'].split(_NEW_LINE)[0]}" if row["count"] == 1 else "",
+    )
+
+
+_NEW_LINE = "\n"
+
+
+def untold(shapes: Iterable[ErrorShape], *, nothing_else: bool) -> list[ErrorShape]:
+    """What is not harmless, in the same order.
 
     Args:
         nothing_else: no record tells of anything that went wrong: then those are among them that
@@ -139,19 +262,12 @@ def untold(rows: Iterable[Mapping[str, Any]], *, nothing_else: bool) -> list[Err
     """
     return [
         each
-        for each in _shapes(rows)
+        for each in shapes
         if (nothing_else or not each.recorded) and harmless(each.source, each.shape) is None
     ]
 
 
-def excused(rows: Iterable[Mapping[str, Any]]) -> list[tuple[ErrorShape, str]]:
-    """What is harmless of what ``LOGGED`` gives, in the same order, each with the reason."""
-    found = ((each, harmless(each.source, each.shape)) for each in _shapes(rows))
+def excused(shapes: Iterable[ErrorShape]) -> list[tuple[ErrorShape, str]]:
+    """What is harmless, in the same order, each with the reason."""
+    found = ((each, harmless(each.source, each.shape)) for each in shapes)
     return [(each, reason) for each, reason in found if reason is not None]
-
-
-def _shapes(rows: Iterable[Mapping[str, Any]]) -> list[ErrorShape]:
-    shapes = (ErrorShape(**{**row, "pods": row["pods"] or ()}) for row in rows)
-    return sorted(
-        shapes, key=lambda each: ("FEW".index(each.severity), not each.pods, -each.count, each.seq)
-    )

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from kubeledger.analyze.logged_errors import HEADER
 from kubeledger.analyze.sql.summaries import cut, cut_chain
 from kubeledger.analyze.why import Answer, Explanation, Piece, StoryStep
 from kubeledger.analyze.why.pieces import time
@@ -53,8 +54,6 @@ _CHAINS = frozenset(
 )
 """Kinds of steps whose text ends with the cause: the middle is cut out, if anything."""
 _ERROR = regex(r"\"?err(?:or)?\"?[=:]|failed to |[Ee]rror")
-_KLOG = regex(r"^(?:.{0,99}?(?:\[\d+\])?: )?[IWEF]\d{4} [\d:.]+ +\d+ [^ \]]+\] ")
-"""What stands before the message, journald's prefix included."""
 _CIRCUMSTANCES = frozenset({"node.NodeObserved", "node.SettingsObserved"})
 _OPENED = regex(r" \w+=<$")
 _PROOFS = tuple(
@@ -235,7 +234,7 @@ def _proof(piece: Piece, width: int, lines_max: int, name: str) -> list[str]:
     place = printable(piece.file if piece.line is None else f"{piece.file}:{piece.line}")
     if piece.text is None:
         return [cut(f"{mark}{place}  {printable(piece.summary)}", width)]
-    text = printable(_KLOG.sub("", piece.text))
+    text = printable(HEADER.sub("", piece.text))
     if opened := _OPENED.search(text):  # the value stands on the lines that follow
         text = f"{text[: opened.start()]} → {printable(piece.summary)}"
     first = f"{mark}{place}  "

@@ -583,7 +583,9 @@ class Ingestion:
         self._next_seq += 1
         self._by_kind[fact.body.kind] += 1
         cause = fact.cause.seq if fact.cause is not None else None
-        return Draft(fact.ts_ns, fact.body, fact.evidence, cause)
+        # The pipeline found all readable but the findings that it put in the place of others.
+        is_sound = not isinstance(fact.body, FindingReported)
+        return Draft(fact.ts_ns, fact.body, fact.evidence, cause, is_sound)
 
     def _may_be_stored(self, fact: Fact) -> bool:
         """Where records cannot go after the killed import's, a new one begins and ends."""

@@ -32,12 +32,14 @@ class Draft(NamedTuple):
         body: observation or decision.
         evidence: (n,) where it stands.
         cause: seq of an earlier record of the same node that led to it, or None.
+        is_sound: its body was found to be readable: that is not asked again.
     """
 
     ts_ns: int
     body: Body
     evidence: tuple[Evidence, ...] = ()
     cause: int | None = None
+    is_sound: bool = False
 
 
 class Batch(NamedTuple):
@@ -65,7 +67,7 @@ def encode_batch(node: str, drafts: Iterable[Draft], first_seq: int, previous: b
     parts: list[bytes] = []
     facts: list[tuple[int, Body | None]] = []
     seq, digest = first_seq, previous
-    for ts_ns, body, evidence, cause in drafts:
+    for ts_ns, body, evidence, cause, is_sound in drafts:
         if cause is not None and not 0 < cause < seq:
             raise BadInputError(f"{body.kind}: its cause, record {cause}, is not before it ({seq})")
         record = Record(
@@ -80,7 +82,7 @@ def encode_batch(node: str, drafts: Iterable[Draft], first_seq: int, previous: b
             body=body,
         )
         try:
-            payload, frame, digest = encode_parts(record, digest)
+            payload, frame, digest = encode_parts(record, digest, is_sound=is_sound)
         except BadLineError as error:
             raise BadInputError(f"record {seq} of {node}: {error}") from error
         if len(payload) + len(frame) > LINE_BYTES_MAX:

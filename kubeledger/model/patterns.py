@@ -9,7 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache, wraps
+from operator import attrgetter
 from typing import Any, AnyStr, ParamSpec, TypeVar, cast
+
+_PUBLIC = [each for each in dir(re.Pattern) if not each.startswith("_")]
+_public_of = attrgetter(*_PUBLIC)
 
 
 class _Compiled:
@@ -25,8 +29,7 @@ class _Uncompiled:
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the compiled one has
         compiled = re.compile(self.pattern, self._flags)
-        public = [each for each in dir(compiled) if not each.startswith("_")]
-        vars(self).update((each, getattr(compiled, each)) for each in public)
+        vars(self).update(zip(_PUBLIC, _public_of(compiled), strict=True))
         self.__class__ = _Compiled  # type: ignore[assignment] # which looks nothing up by name
         return getattr(compiled, name)
 
@@ -52,9 +55,9 @@ def cached_if_short(size: int) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]
 
         @wraps(function)
         def asked(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-            given = (*args, *kwargs.values())
-            if any(isinstance(each, str) and len(each) > _SHORT_LENGTH for each in given):
-                return function(*args, **kwargs)
+            for each in (*args, *kwargs.values()) if kwargs else args:
+                if isinstance(each, str) and len(each) > _SHORT_LENGTH:
+                    return function(*args, **kwargs)
             return cached(*args, **kwargs)  # type: ignore[arg-type]  # all of them are hashable
 
         return asked

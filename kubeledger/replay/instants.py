@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -41,7 +42,11 @@ STATE_VERSION = f"node-state-{STATE_SCHEMA}"
 """What a snapshot says its bytes are; one of another version is not used."""
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-_decode = msgspec.json.Decoder(NodeState).decode
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[NodeState]:
+    return msgspec.json.Decoder(NodeState)  # few ask for it, and to make it takes a while
 
 
 def encode_state(state: NodeState) -> bytes:
@@ -55,7 +60,7 @@ def decode_state(data: bytes) -> NodeState | None:
     Snapshots only save time: a reader that cannot use one replays from further back.
     """
     try:
-        return _decode(data)
+        return _decoder().decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 

@@ -1,7 +1,5 @@
 """Histories: the same records from a ledger, a recording, or memory."""
 
-from __future__ import annotations
-
 import os
 import tracemalloc
 from collections.abc import Iterable
@@ -32,7 +30,6 @@ KINDS = frozenset({KubeletStarted.kind, SettingsObserved.kind, "lifecycle.PodLis
 
 @pytest.fixture(scope="module")
 def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ledger, Path]:
-    """Node-b as a ledger and as a recording."""
     directory = tmp_path_factory.mktemp("node-b")
     ledger, _ = import_recording("node-b", directory / "ledger")
     path = directory / "b.ledger.jsonl.zst"
@@ -42,7 +39,6 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[Ledger, Path]:
 
 @pytest.fixture(scope="module")
 def histories(places: tuple[Ledger, Path]) -> list[History]:
-    """The three forms."""
     ledger, path = places
     return [
         *histories_of_ledger(ledger),
@@ -52,12 +48,10 @@ def histories(places: tuple[Ledger, Path]) -> list[History]:
 
 
 def by_seq(records: Iterable[Record]) -> list[Record]:
-    """In the order of their numbers."""
     return sorted(records, key=lambda record: record.seq)
 
 
 def test_all_read_the_same(histories: list[History]) -> None:
-    """As often as one likes; all, or some kinds."""
     for history in histories:
         assert history.node == "node-b"
         for _ in range(2):
@@ -68,14 +62,12 @@ def test_all_read_the_same(histories: list[History]) -> None:
 
 
 def test_all_verify_the_same(histories: list[History]) -> None:
-    """Outcome by outcome."""
     first, *others = [list(history.verify()) for history in histories]
     assert len(first) > 200
     assert all(other == first for other in others)
 
 
 def test_records_by_number(histories: list[History]) -> None:
-    """Those that are there, once, in order."""
     records = {record.seq: record for record in recorded("node-b")}
     last = max(records)
     for history in histories:
@@ -89,7 +81,6 @@ def test_records_by_number(histories: list[History]) -> None:
 
 
 def test_a_ledger_without_records_or_node(tmp_path: Path) -> None:
-    """A bad question."""
     ledger = Ledger.create(tmp_path / "l")
     with pytest.raises(BadQuestionError, match="holds no records yet"):
         histories_of_ledger(ledger)
@@ -98,7 +89,6 @@ def test_a_ledger_without_records_or_node(tmp_path: Path) -> None:
 
 
 def test_a_recording_is_checked_whole_before_use(tmp_path: Path) -> None:
-    """Damage after the records of one node is reported for both."""
     path = two_nodes(tmp_path)
     assert [history.node for history in histories_of_recording(path)] == ["node-1", "node-2"]
     path.write_bytes(path.read_bytes()[:-5])
@@ -158,7 +148,6 @@ def test_a_recording_of_any_name(places: tuple[Ledger, Path], tmp_path: Path, pa
 
 @pytest.mark.parametrize("data", [b"", b"{", b'{"node":"x"}\n', b"\x28\xb5\x2f\xfd", b"I1121 x\n"])
 def test_what_is_no_recording(tmp_path: Path, data: bytes) -> None:
-    """An import looks at it; so it does at directories and pipes."""
     (tmp_path / "x.json").write_bytes(data)
     os.mkfifo(tmp_path / "pipe")
     assert not any(map(is_recording, (tmp_path / "x.json", tmp_path, tmp_path / "pipe")))
@@ -166,7 +155,6 @@ def test_what_is_no_recording(tmp_path: Path, data: bytes) -> None:
 
 
 def test_a_bomb_is_no_recording(tmp_path: Path) -> None:
-    """Only its first bytes are unpacked."""
     path = tmp_path / "bomb"
     path.write_bytes(zstandard.compress(b"\0" * (256 << 20)))
     tracemalloc.start()
@@ -176,7 +164,6 @@ def test_a_bomb_is_no_recording(tmp_path: Path) -> None:
 
 
 def test_a_source_without_a_name() -> None:
-    """Not the directory that one is in."""
     with pytest.raises(BadQuestionError, match="has no name"), open_histories([""]):
         pass
 
@@ -198,7 +185,6 @@ def test_excerpts_are_histories_of_their_own(tmp_path: Path) -> None:
 
 
 def test_excerpts_of_two_nodes() -> None:
-    """Each is numbered on its own."""
     one, two = Scene("1.36.2", settings={}), Scene("1.36.2", settings={}, node="node-2")
     mixed = [one.records[1], two.records[0], two.records[1]]
     assert [(r.node, r.seq) for r in renumbered(mixed)] == [

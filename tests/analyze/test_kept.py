@@ -1,7 +1,5 @@
 """What is kept beside a ledger's records: the answers stay those of the records alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -31,7 +29,6 @@ PODS = ("gpu-a", "too-big", "live-fail/app", "default/gpu-c", "node", "nobody")
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A recording is long enough to be kept, in several stretches."""
     monkeypatch.setattr(derived, "KEPT_FROM", 50)
     monkeypatch.setattr(verdicts, "KEPT_FROM", 50)
     monkeypatch.setattr(derived, "STRETCH", 512)
@@ -39,18 +36,15 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    """Of node-a."""
     return import_recording("node-a", tmp_path / "ledger")[0]
 
 
 def read_only(ledger: Ledger) -> History:
-    """The same records with nothing kept of them."""
     (history,) = histories_of_ledger(ledger)
     return history_of_reader(history.node, history.label, history.read)
 
 
 def reasons(history: History, asked: str) -> bytes:
-    """The answer, or why there is none."""
     try:
         return msgspec.json.encode(answers_to(asked, [history]))
     except BadQuestionError as error:
@@ -58,13 +52,11 @@ def reasons(history: History, asked: str) -> bytes:
 
 
 def seqs(records: Iterator[Record]) -> list[int]:
-    """Their numbers."""
     return [record.seq for record in records]
 
 
 @pytest.mark.usefixtures("small")
 def test_kept_answers_are_those_of_the_records(ledger: Ledger) -> None:
-    """Asked twice: once as it is made, once as it was kept."""
     plain = read_only(ledger)
     for _ in range(2):
         (history,) = histories_of_ledger(ledger)
@@ -80,7 +72,6 @@ def test_kept_answers_are_those_of_the_records(ledger: Ledger) -> None:
 
 
 def test_short_ledgers_keep_nothing(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would cost more than it saves."""
     monkeypatch.setattr(derived, "KEPT_FROM", 5_000)
     monkeypatch.setattr(verdicts, "KEPT_FROM", 5_000)
     (history,) = histories_of_ledger(ledger)
@@ -120,7 +111,6 @@ def test_what_does_not_fit_is_thrown_away(ledger: Ledger) -> None:
 
 @pytest.mark.usefixtures("small")
 def test_an_audit_finds_what_the_records_do_not_give(ledger: Ledger) -> None:
-    """Kept with a sound chain and CRC, by another hand."""
     (history,) = histories_of_ledger(ledger)
     answers_to("gpu-a", [history])
     assert list(history.verify())
@@ -135,7 +125,6 @@ def test_an_audit_finds_what_the_records_do_not_give(ledger: Ledger) -> None:
 
 @pytest.mark.usefixtures("small")
 def test_an_audit_judges_cgroups_by_what_is_kept(ledger: Ledger) -> None:
-    """All verifiers at work say of them what their own say alone."""
     (history,) = histories_of_ledger(ledger)
     assert list(history.verify())
     kept = contents_of([history], by_kept=True)
@@ -212,7 +201,6 @@ def test_what_is_superseded_leaves_what_is_kept(ledger: Ledger) -> None:
 
 
 def forged(place: str, state: bytes) -> bytes:
-    """The same form with nothing in it."""
     if place == "verdicts":
         kept = msgspec.msgpack.decode(state, type=verdicts.Verdicts)
         return msgspec.msgpack.encode(msgspec.structs.replace(kept, blocks=kept.blocks[:-1]))

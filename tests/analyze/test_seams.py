@@ -1,7 +1,5 @@
 """Verification goes on from a seam: what it says at each look is what it says of all records."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys
@@ -44,7 +42,6 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A recording is long enough to be kept, in several stretches."""
     monkeypatch.setattr(verdicts, "KEPT_FROM", 50)
     monkeypatch.setattr(seams, "STRETCH", 200)
 
@@ -71,7 +68,6 @@ def live(recording: str, directory: Path) -> list[Record]:
 
 
 def appended(ledger: Ledger, records: Iterable[Record]) -> None:
-    """Append records as they are."""
     drafts = [Draft(r.ts_ns, r.body, r.evidence) for r in records]
     with ledger.writer() as writer:
         writer.append("node", drafts)
@@ -90,7 +86,6 @@ def agrees(ledger: Ledger) -> list[bytes]:
 
 
 def seam_of(ledger: Ledger) -> verdicts.Verdicts:
-    """What is kept last."""
     store = ledger.snapshots("node", VERDICTS)
     snapshot = store.load(store.seqs()[-1], rules_version())
     assert snapshot is not None
@@ -102,7 +97,6 @@ def seam_of(ledger: Ledger) -> verdicts.Verdicts:
 def test_every_cut_of_a_recording(
     recording: str, looks: int, tmp_path: Path, carried: list[int]
 ) -> None:
-    """Looked at wherever it is cut."""
     records = live(recording, tmp_path / "whole")
     cuts = sorted(random.Random(_DICE + looks).sample(range(300, len(records)), looks))
     ledger = Ledger.create(tmp_path / "ledger")
@@ -148,7 +142,6 @@ def test_days_of_a_log(
 
 @pytest.mark.parametrize("scenario", slow("stuck", "liveness", "updates", "resizes", "memory"))
 def test_days_of_a_simulated_week(scenario: str, tmp_path: Path, carried: list[int]) -> None:
-    """The same day, again and again, each in a few looks."""
     plan = to_plan(load_scenario(RECORDINGS / "scenarios" / f"{scenario}.yaml"))
     records, days = simulated(plan), 7
     span_ns = records[-1].ts_ns - records[0].ts_ns + 1
@@ -185,7 +178,6 @@ def test_stretches_make_verdicts_less_certain_at_most(
 
 
 def test_an_import_with_lists_is_one_stretch(tmp_path: Path) -> None:
-    """A list at the end of a log tells of all of it."""
     ledger, _ = import_recording("node-a", tmp_path / "ledger")
     (history,) = histories_of_ledger(ledger)
     assert not history.starts()
@@ -247,7 +239,6 @@ def test_a_flipped_byte(at: int, grown: tuple[Ledger, list[Record]], carried: li
 def test_a_question_goes_on_from_a_seam(
     grown: tuple[Ledger, list[Record]], carried: list[int]
 ) -> None:
-    """However few records are new."""
     ledger, more = grown
     carried.clear()
     appended(ledger, more[:1])
@@ -262,7 +253,6 @@ def test_a_question_goes_on_from_a_seam(
 def test_what_was_superseded_is_not_gone_on_from(
     grown: tuple[Ledger, list[Record]], carried: list[int]
 ) -> None:
-    """A record that the seam has seen holds no more."""
     ledger, _ = grown
     gone = SeqSpan(first_seq=100, last_seq=103)
     with ledger.writer() as writer:
@@ -301,7 +291,6 @@ for history in histories_of_ledger(Ledger.open(sys.argv[1])):
 
 
 def test_another_process_goes_on(grown: tuple[Ledger, list[Record]]) -> None:
-    """One that has loaded none of the rules yet."""
     ledger, more = grown
     appended(ledger, more)
     command = [sys.executable, "-c", _FITS, str(ledger.path)]
@@ -312,7 +301,6 @@ def test_another_process_goes_on(grown: tuple[Ledger, list[Record]]) -> None:
 def test_other_rules_begin_anew(
     grown: tuple[Ledger, list[Record]], carried: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A seam holds objects of the rules that it was made by."""
     ledger, more = grown
     monkeypatch.setattr(verdicts, "rules_version", lambda: "another")
     monkeypatch.setattr("kubeledger.analyze.histories.derived.rules_version", lambda: "another")

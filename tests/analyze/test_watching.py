@@ -1,7 +1,5 @@
 """A ledger that grows: what is wrong in it is said once, when it is settled."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -21,12 +19,10 @@ WRONG = RECORDINGS / "golden" / "mutated" / "prober-liveness-kill-1.36.2.ledger.
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
-    """An empty ledger."""
     return Ledger.create(tmp_path / "ledger")
 
 
 def append(ledger: Ledger, records: list[Record]) -> None:
-    """Append records one by one, as a recorder does."""
     with ledger.writer() as writer:
         for record in records:
             draft = Draft(record.ts_ns, record.body, record.evidence, record.cause)
@@ -34,14 +30,12 @@ def append(ledger: Ledger, records: list[Record]) -> None:
 
 
 def wrong_of(path: Path) -> list[tuple[int, str]]:
-    """What a whole verification says is impossible."""
     (history,) = histories_of_recording(path)
     found = [each for each in history.verify() if isinstance(each, Finding)]
     return [(each.seq, each.kind) for each in found if each.verdict == "impossible"]
 
 
 def findings(news: list[News]) -> list[tuple[int, str]]:
-    """Which decisions news are about."""
     return [(n.outcome.seq, n.outcome.kind) for n in news if isinstance(n.outcome, Finding)]
 
 
@@ -57,7 +51,6 @@ def test_what_is_wrong_is_said_once(ledger: Ledger) -> None:
 
 
 def test_the_ledgers_own_time_settles_it(ledger: Ledger) -> None:
-    """Records that are so much later are enough."""
     records = list(read_recording(WRONG))
     append(ledger, records)
     (wrong, *_) = wrong_of(WRONG)

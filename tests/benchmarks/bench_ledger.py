@@ -32,16 +32,28 @@ REPEATS = 3
 def drafts(count: int) -> list[Draft]:
     """Facts of three kinds, each with a log line of usual length as evidence."""
     bodies: list[Body] = [
-        ProbeExecuted(namespace="shop", pod="checkout-7c9f",
-                      pod_uid="0b6f7c1e-5d0a-4a6c-9d2f-3f6f1f0a9b11", container="app",
-                      container_id="4f" * 32, probe_type="liveness", result="success", output="ok",
-                      handler="exec"),
+        ProbeExecuted(
+            namespace="shop",
+            pod="checkout-7c9f",
+            pod_uid="0b6f7c1e-5d0a-4a6c-9d2f-3f6f1f0a9b11",
+            container="app",
+            container_id="4f" * 32,
+            probe_type="liveness",
+            result="success",
+            output="ok",
+            handler="exec",
+        ),
         ImageDeleted(image_id="sha256:" + "1d" * 32, size_bytes=24_301_000),
-        DevicesAllocated(namespace="shop", pod="training-0",
-                         pod_uid="77b3f1f0-3c5a-4c51-8f9f-1f0e0a9b1c2d", container="gpu",
-                         resource="example.com/gpu", device_ids=("gpu-0", "gpu-1"),
-                         numa={"0": ("gpu-0", "gpu-1")}),
-    ]  # fmt: skip
+        DevicesAllocated(
+            namespace="shop",
+            pod="training-0",
+            pod_uid="77b3f1f0-3c5a-4c51-8f9f-1f0e0a9b1c2d",
+            container="gpu",
+            resource="example.com/gpu",
+            device_ids=("gpu-0", "gpu-1"),
+            numa={"0": ("gpu-0", "gpu-1")},
+        ),
+    ]
     text = "I1121 02:53:10.500000    1200 file.go:125] " + "the message of a usual line " * 4
     return [
         Draft(

@@ -54,9 +54,14 @@ def scenario(number: int) -> dict[str, Any]:
         "start": _STARTS[number % 7 % len(_STARTS)],
         "duration": "12m",
         "snapshotEvery": "2m",
-        "node": {"name": f"{pool}-{number:05}", "cpus": 4, "memory": "8Gi",
-                 "cgroupVersion": 1 if minor < 25 else 2, "disk": {"size": "40Gi", "used": "18Gi"},
-                 "labels": {"eks.amazonaws.com/nodegroup": pool}},
+        "node": {
+            "name": f"{pool}-{number:05}",
+            "cpus": 4,
+            "memory": "8Gi",
+            "cgroupVersion": 1 if minor < 25 else 2,
+            "disk": {"size": "40Gi", "used": "18Gi"},
+            "labels": {"eks.amazonaws.com/nodegroup": pool},
+        },
         "config": {
             "imageGCHighThresholdPercent": 80 if number % 7 else 75,  # one in seven differs
             "imageGCLowThresholdPercent": 65,
@@ -68,7 +73,7 @@ def scenario(number: int) -> dict[str, Any]:
         "pods": list(_pods(number, pool)),
         "diskChanges": [{"at": "4m50s", "bytes": f"{1 + number % 3}Gi"}],
         "kubeletRestarts": [{"at": "6m", "down": "20s"}] if number % 5 == 0 else [],
-    }  # fmt: skip
+    }
 
 
 def _images(pool: str, minor: int) -> Iterator[dict[str, Any]]:

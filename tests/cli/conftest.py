@@ -1,16 +1,13 @@
 """What the tests of commands share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from kubeledger.cli.main import cli
 from tests.analyze.sql.fixture_ledger import whole_story, write_ledger
-from tests.cli.nodes import Nodes
+from tests.cli.nodes import Nodes, run
 
 Run = Callable[..., Result]
 
@@ -25,10 +22,10 @@ def query_ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def ask(query_ledger: Path) -> Run:
     """Runs a command on ``query_ledger``: ``ask("sql", "SELECT 1", input=...)``."""
 
-    def run(command: str, *args: str, input: str | None = None) -> Result:
-        return CliRunner().invoke(cli, [command, "--ledger", str(query_ledger), *args], input=input)
+    def ask(command: str, *args: str, input: str | None = None, exits: int | None = None) -> Result:
+        return run(command, "--ledger", query_ledger, *args, input=input, exits=exits)
 
-    return run
+    return ask
 
 
 @pytest.fixture(scope="session")

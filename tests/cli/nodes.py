@@ -1,11 +1,10 @@
 """The bundled recordings in every form that commands take, each made once."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -42,26 +41,30 @@ class Nodes:
     def _recording(self, name: str, suffix: str = "") -> str:
         """Its ledger as ``*.ledger.jsonl``."""
         path = self._directory / f"{name}.ledger.jsonl{suffix}"
-        out = run("export", "--ledger", self.ledger(name), "--out", str(path))
-        assert out.exit_code == 0, out.output
+        run("export", "--ledger", self.ledger(name), "--out", path, exits=0)
         return str(path)
 
     @staticmethod
     def raw(name: str) -> str:
-        """The node's own files, packed."""
         return str(RECORDINGS / f"{name}.tar.zst")
 
 
-def run(*words: str | Path, input: bytes | None = None) -> Result:
-    """Run a command, with something on its standard input."""
-    return CliRunner().invoke(cli, [str(word) for word in words], input=input)
+def run(
+    *words: object,
+    input: str | bytes | None = None,
+    env: Mapping[str, str | None] | None = None,
+    exits: int | None = None,
+) -> Result:
+    """Run a command; with ``exits`` it has to end so, and without a traceback."""
+    result = CliRunner().invoke(cli, [str(word) for word in words], input=input, env=env)
+    assert exits in (None, result.exit_code), result.output
+    assert exits is None or "Traceback" not in result.output
+    return result
 
 
 def answer(*args: str | Path, exit_code: int = 0) -> Any:  # noqa: ANN401 # any JSON value
     """The JSON that a command writes with ``-o json``."""
-    result = run(*args, "-o", "json")
-    assert result.exit_code == exit_code, result.output
-    return json.loads(result.stdout)
+    return json.loads(run(*args, "-o", "json", exits=exit_code).stdout)
 
 
 def output_in(world: dict[str, str], *args: str) -> bytes:

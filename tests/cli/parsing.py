@@ -1,14 +1,11 @@
 """Command lines of docs and manifests, parsed as the command line does."""
 
-from __future__ import annotations
-
 import click
 
 from kubeledger.cli.main import cli
 
 
 def parse(arguments: list[str]) -> None:
-    """Parse a command line as far as to what it runs."""
     command: click.Command = cli
     context: click.Context | None = None
     while isinstance(command, click.Group):

@@ -1,7 +1,5 @@
 """``kubeledger audit SOURCE...``: checkpoints and cgroups besides the chain."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -28,14 +26,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def node(files: Path, tmp_path: Path) -> Path:
-    """A copy to be changed."""
     return Path(shutil.copytree(files, tmp_path / files.name))
 
 
 def test_sound_files(node: Path) -> None:
     """What was looked at is counted, so that nothing looked at is no silent success."""
-    result = run("audit", node)
-    assert result.exit_code == 0, result.output
+    result = run("audit", node, exits=0)
     assert re.search(r"^[1-9]\d* checkpoints", result.stdout, re.M)
     assert re.search(r"^[1-9]\d* cgroups", result.stdout, re.M)
     assert result.stdout.endswith("sound\n")
@@ -50,8 +46,7 @@ def test_a_cgroup_that_is_not_what_the_pod_asks_for(node: Path) -> None:
     )
     assert changed != text
     cgroups.write_text(changed)
-    result = run("audit", node)
-    assert result.exit_code == 1, result.output
+    result = run("audit", node, exits=1)
     assert "is 77, not " in result.stdout
     document = json.loads(run("audit", node, "-o", "json").stdout)
     (drift,) = document["drifts"]
@@ -81,11 +76,9 @@ def test_a_chain_only_where_there_is_one(node: Path, tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_whose_checksum_does_not_fit(node: Path) -> None:
-    """One digit of a device's name is enough."""
     checkpoint = sorted(node.glob("snapshots/*/kubelet_internal_checkpoint"))[-1]
     checkpoint.write_text(checkpoint.read_text().replace('"gpu-0"', '"gpu-9"', 1))
-    result = run("audit", node)
-    assert result.exit_code == 1, result.output
+    result = run("audit", node, exits=1)
     assert re.search(r"kubelet_internal_checkpoint.*does not fit its content", result.stdout)
     (bad,) = json.loads(run("audit", node, "-o", "json").stdout)["bad_checkpoints"]
     assert "kubelet_internal_checkpoint" in bad["place"]
@@ -99,8 +92,7 @@ def test_a_recording(node: Path, tmp_path: Path) -> None:
     for name in ("r.ledger.jsonl", "r.ledger.jsonl.zst"):
         recording = tmp_path / name
         run("export", "--ledger", ledger, "--out", recording)
-        result = run("audit", recording, "--expect", digest)
-        assert result.exit_code == 0, result.output
+        result = run("audit", recording, "--expect", digest, exits=0)
         assert f"digest {digest}\n" in result.stdout
         assert run("audit", recording, "--expect", "0" * 64).exit_code == 1
         (reported,) = json.loads(run("audit", recording, "-o", "json").stdout)["nodes"]
@@ -109,7 +101,6 @@ def test_a_recording(node: Path, tmp_path: Path) -> None:
 
 
 def test_a_cut_recording_is_not_what_was_noted(node: Path, tmp_path: Path) -> None:
-    """Sound in itself, but the digest of the whole is not in it."""
     ledger, recording = tmp_path / "l", tmp_path / "r.ledger.jsonl"
     run("import", node, "--ledger", ledger)
     run("export", "--ledger", ledger, "--out", recording)
@@ -129,8 +120,7 @@ def test_a_damaged_recording(node: Path, tmp_path: Path) -> None:
     lines[6] = lines[6].replace(b'"seq":7,', b'"seq":8,')
     del lines[20]
     recording.write_bytes(b"".join(lines) + b"half")
-    result = run("audit", recording)
-    assert result.exit_code == 1, result.output
+    result = run("audit", recording, exits=1)
     at = [sum(map(len, lines[:count])) for count in (6, 20, len(lines))]
     assert f"{recording}@{at[0]} (record 7, line 7): its CRC" in result.stdout
     assert f"{recording}@{at[1]} (record 22, line 21): it is record 22, and 21" in result.stdout
@@ -140,43 +130,36 @@ def test_a_damaged_recording(node: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"hello\n", b"\x28\xb5\x2f\xfd junk"])
 def test_a_recording_without_a_record(tmp_path: Path, data: bytes) -> None:
-    """Bad input, and no traceback."""
     (tmp_path / "r.ledger.jsonl").write_bytes(data)
-    result = run("audit", tmp_path / "r.ledger.jsonl")
-    assert result.exit_code == 3, result.output
+    result = run("audit", tmp_path / "r.ledger.jsonl", exits=3)
     assert "it has no record" in result.stderr
     assert run("audit", tmp_path / "none.ledger.jsonl").exit_code == 3
 
 
 def test_a_torn_tail_is_named(node: Path, tmp_path: Path) -> None:
-    """It is what a crash leaves, and no damage; but it is said."""
     ledger = tmp_path / "l"
     run("import", node, "--ledger", ledger)
     (segment,) = ledger.glob("nodes/*/segments/*.jsonl")
     size = segment.stat().st_size
     with segment.open("ab") as file:
         file.write(b"garbage")
-    result = run("audit", "--ledger", ledger, "--chain-only")
-    assert result.exit_code == 0, result.output
+    result = run("audit", "--ledger", ledger, "--chain-only", exits=0)
     assert f"7 bytes of an unfinished write ({segment}@{size}): not damage" in result.stdout
     (reported,) = json.loads(run("audit", ledger, "--chain-only", "-o", "json").stdout)["nodes"]
     assert reported["tail"] == {"file": str(segment), "offset": size, "size_bytes": 7}
 
 
 def test_a_segment_that_is_a_link(node: Path, tmp_path: Path) -> None:
-    """Named by file everywhere; audit goes on with the others."""
     ledger, elsewhere = tmp_path / "l", tmp_path / "elsewhere"
     run("import", node, "--ledger", ledger)
     (segment,) = ledger.glob("nodes/*/segments/*.jsonl")
     segment.rename(elsewhere)
     segment.symlink_to(elsewhere)
     for command in (("ls", "--ledger", ledger), ("import", node, "--ledger", ledger)):
-        refused = run(*command)
-        assert refused.exit_code == 4, refused.output
+        refused = run(*command, exits=4)
         assert f"error: {segment}: cannot " in refused.stderr
         assert "put a copy in its place" in refused.stderr
-    result = run("audit", "--ledger", ledger)
-    assert result.exit_code == 1, result.output
+    result = run("audit", "--ledger", ledger, exits=1)
     assert f"{segment} (record 1): it is not read: a link" in result.stdout
 
 

@@ -1,25 +1,22 @@
 """Completion: what the shell offers after Tab, from snapshots alone."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
 from click.shell_completion import ShellComplete
-from click.testing import CliRunner
 
 from kubeledger.cli.complete import _PARTS
 from kubeledger.cli.main import cli
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.replay import refresh_snapshots
 from kubeledger.replay.node.state import PARTS
+from tests.cli.nodes import run
 
 
 @pytest.fixture(scope="module")
 def ledger(query_ledger: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One with a snapshot, as an import leaves it."""
     path = tmp_path_factory.mktemp("complete") / "l"
     shutil.copytree(query_ledger, path)
     refresh_snapshots(Ledger.open(path), "node-a")
@@ -27,7 +24,6 @@ def ledger(query_ledger: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 
 
 def offered(words: str, ledger: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is offered for the last word."""
     monkeypatch.setenv("KUBELEDGER", str(ledger))
     *before, incomplete = words.split(" ")
     complete = ShellComplete(cli, {}, "kubeledger", "_KUBELEDGER_COMPLETE")
@@ -60,7 +56,6 @@ def offered(words: str, ledger: Path, monkeypatch: pytest.MonkeyPatch) -> list[s
 def test_names_of_the_ledger(
     words: str, expected: list[str], ledger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sorted, and only what begins so."""
     assert offered(words, ledger, monkeypatch) == expected
 
 
@@ -68,7 +63,6 @@ def test_names_of_the_ledger(
 def test_nothing_is_offered_where_something_is_wrong(
     words: str, ledger: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No ledger, or a snapshot whose bytes are damaged."""
     assert not [name for name in offered(words, tmp_path, monkeypatch) if name[-1] != "/"]
     shutil.copytree(ledger, tmp_path / "l")
     for snapshot in (tmp_path / "l").rglob("*.snapshot"):
@@ -85,7 +79,6 @@ def test_commands_are_offered_without_importing_any(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_help_says_how_to_switch_it_on() -> None:
-    """In the shells that click knows."""
-    text = CliRunner().invoke(cli, ["--help"]).stdout
+    text = run("--help").stdout
     for shell in ("bash", "zsh", "fish"):
         assert f"_KUBELEDGER_COMPLETE={shell}_source kubeledger" in text

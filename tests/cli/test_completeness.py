@@ -1,7 +1,5 @@
 """``kubeledger completeness`` as users call it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -13,19 +11,15 @@ from tests.cli.nodes import Nodes, run
 
 @pytest.fixture
 def ledger(nodes: Nodes) -> Path:
-    """A ledger of node-a."""
     return Path(nodes.ledger("node-a"))
 
 
-def ask(ledger: Path, *args: str) -> Result:
-    """Run the command."""
-    return run("completeness", "--ledger", ledger, *args)
+def ask(ledger: Path, *args: str, exits: int | None = None) -> Result:
+    return run("completeness", "--ledger", ledger, *args, exits=exits)
 
 
 def test_the_five_sections(ledger: Path) -> None:
-    """Lists are cut at ten entries, and say how many there are."""
-    result = ask(ledger, "--full")
-    assert result.exit_code == 0, result.output
+    result = ask(ledger, "--full", exits=0)
     for title in ("1. Sources", "2. Verbosity", "3. Gaps", "4. Decisions and API events",
                   "5. What could not be verified"):  # fmt: skip
         assert f"\n{title}\n" in result.output
@@ -37,9 +31,7 @@ def test_the_five_sections(ledger: Path) -> None:
 
 
 def test_the_summary_fits_a_screen(ledger: Path) -> None:
-    """Without --full it is counts and the worst of each section."""
-    result = ask(ledger)
-    assert result.exit_code == 0, result.output
+    result = ask(ledger, exits=0)
     reported = " ".join(result.output.split())
     assert len(result.output.splitlines()) < 24
     assert "2 kubelet processes, 2 logged from the start" in reported
@@ -49,7 +41,6 @@ def test_the_summary_fits_a_screen(ledger: Path) -> None:
 
 
 def test_json_has_all(ledger: Path) -> None:
-    """One entry a node, nothing cut."""
     result = ask(ledger, "-o", "json")
     (node,) = json.loads(result.output)["nodes"]
     assert node["node"] == "node-a"
@@ -57,25 +48,13 @@ def test_json_has_all(ledger: Path) -> None:
 
 
 def test_a_line_a_node(ledger: Path) -> None:
-    """The nodes of the JSON form."""
     document = json.loads(ask(ledger, "-o", "json").stdout)
     lines = ask(ledger, "-o", "jsonl").stdout.splitlines()
     assert [json.loads(line) for line in lines] == document["nodes"]
 
 
 def test_a_time_span(ledger: Path) -> None:
-    """Only what is in it is reported."""
     args = ("--since", "2026-11-21T03:03:25Z", "--until", "2026-11-21T03:04:00Z", "-o", "json")
     (node,) = json.loads(ask(ledger, *args).output)["nodes"]
     assert [p["pid"] for p in node["sources"]["processes"]] == [26468]
     assert ask(ledger, "--until", "2020-01-01T00:00:00Z").exit_code == 0
-
-
-@pytest.mark.parametrize(
-    "args", [("--since", "soon"), ("--since", "now", "--until", "-1h"), ("--node", "other")]
-)
-def test_bad_questions(ledger: Path, args: tuple[str, ...]) -> None:
-    """They are reported, without a traceback."""
-    result = ask(ledger, *args)
-    assert result.exit_code == 2
-    assert "Traceback" not in result.output

@@ -1,7 +1,5 @@
 """``kubeledger export``."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence
@@ -11,24 +9,21 @@ from typing import Any
 import duckdb
 import msgspec
 import pytest
-from click.testing import CliRunner
 
 from kubeledger.analyze.histories.history import histories_of_ledger, histories_of_recording
 from kubeledger.analyze.sql.exports import event_lines
 from kubeledger.analyze.sql.listing import body_of
-from kubeledger.cli.main import cli
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.standalone import read_recording
 from kubeledger.model.record import Evidence, Record
 from tests.cli.conftest import Run
+from tests.cli.nodes import run
 from tests.ledger.making import append, batch, import_of, ledger_of
 
 
 def exported(ask: Run, tmp_path: Path, *args: str) -> list[Record]:
-    """Records of an export to a file."""
     out = tmp_path / "out.ledger.jsonl"
-    result = ask("export", *args, "--out", str(out))
-    assert result.exit_code == 0, result.stderr
+    result = ask("export", *args, "--out", str(out), exits=0)
     records = list(read_recording(out))
     assert f"{len(records)} record" in result.stderr
     assert [record.seq for record in records] == list(range(1, len(records) + 1))
@@ -36,7 +31,6 @@ def exported(ask: Run, tmp_path: Path, *args: str) -> list[Record]:
 
 
 def test_the_ledger_s_own_lines(ask: Run, query_ledger: Path, tmp_path: Path) -> None:
-    """Byte for byte, on stdout as in a file; compressed by name."""
     ledger = Ledger.open(query_ledger)
     own = b"".join(raw.line for raw in ledger.raw_lines("node-a"))
     assert ask("export", "--format", "jsonl").stdout_bytes == own
@@ -47,13 +41,12 @@ def test_the_ledger_s_own_lines(ask: Run, query_ledger: Path, tmp_path: Path) ->
 
 
 def test_several_nodes(tmp_path: Path) -> None:
-    """One after the other, or the one that is named."""
     ledger = ledger_of(tmp_path / "l", batch(0, 5))
     append(ledger, batch(0, 2), node="other")
     arguments = ["export", "--ledger", str(ledger.path)]
-    all_ = CliRunner().invoke(cli, arguments)
+    all_ = run(*arguments)
     assert len(all_.stdout.splitlines()) == 7
-    one = CliRunner().invoke(cli, [*arguments, "--node", "other"])
+    one = run(*arguments, "--node", "other")
     assert one.stdout.splitlines() == all_.stdout.splitlines()[5:]
 
 
@@ -80,8 +73,7 @@ def test_a_filter_keeps_what_readers_need(ask: Run, query_ledger: Path, tmp_path
 
 def test_a_filter_that_nothing_passes(ask: Run) -> None:
     """What every reader needs is written all the same, and said to be all."""
-    result = ask("export", "--pod", "default/trian")
-    assert result.exit_code == 0
+    result = ask("export", "--pod", "default/trian", exits=0)
     assert 0 < len(result.stdout.splitlines()) < 10
     assert result.stderr == (
         "warning: no matching records; is it pod default/train? (what was written is what every "
@@ -104,8 +96,7 @@ def test_imports_that_overlap(tmp_path: Path) -> None:
     """A recording is read line by line: it stands in the order of replay, numbered anew."""
     ledger = ledger_of(tmp_path / "l", import_of([10, 30], "a"), import_of([5, 20], "b"))
     out = tmp_path / "out.ledger.jsonl"
-    result = CliRunner().invoke(cli, ["export", "--ledger", str(ledger.path), "--out", str(out)])
-    assert result.exit_code == 0
+    run("export", "--ledger", ledger.path, "--out", out, exits=0)
     (of_file,), (of_ledger,) = histories_of_recording(out), histories_of_ledger(ledger)
     bodies = [record.body for record in of_file.read(None)]
     assert bodies == [record.body for record in of_ledger.read(None)]
@@ -113,28 +104,12 @@ def test_imports_that_overlap(tmp_path: Path) -> None:
     assert times == sorted(times)
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        (("--since", "soon"), "is not a valid time"),
-        (("--node", "nope"), "nope"),
-        (("--format", "x"), "x"),
-    ],
-)
-def test_bad_questions(ask: Run, args: tuple[str, ...], message: str) -> None:
-    """Exit code 2 and the reason."""
-    result = ask("export", *args)
-    assert result.exit_code == 2
-    assert message in result.stderr
-
-
 def test_a_key_that_nothing_is_redacted_with(
     ask: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever gives one believes the records redacted: none is written."""
     out = tmp_path / "x.ledger.jsonl"
-    result = ask("export", "--redact-key", "secret", "--out", str(out))
-    assert result.exit_code == 2
+    result = ask("export", "--redact-key", "secret", "--out", str(out), exits=2)
     assert "hint: give --redact, too" in result.stderr
     assert (result.stdout, out.exists()) == ("", False)
     monkeypatch.setenv("KUBELEDGER_REDACT_KEY", "secret")  # stands there for all exports
@@ -151,8 +126,7 @@ def test_nothing_half_written(ask: Run, tmp_path: Path) -> None:
     out = tmp_path / "out.ledger.jsonl"
     out.write_text("before")
     arguments = ["export", "--ledger", str(ledger.path), "--out", str(out)]
-    result = CliRunner().invoke(cli, arguments)
-    assert result.exit_code == 4
+    run(*arguments, exits=4)
     assert out.read_text() == "before"
     assert list(tmp_path.glob("out*")) == [out]
     assert ask("export", "--out", str(tmp_path / "no" / "x")).exit_code != 0
@@ -213,7 +187,6 @@ def test_cloudevents(ask: Run, query_ledger: Path, tmp_path: Path) -> None:
 
 
 def test_cloudevents_of_others(ask: Run) -> None:
-    """Pseudonyms in the attributes as in the data."""
     command = ("export", "--format", "cloudevents", "--redact", "--pod", "default/train")
     result = ask(*command)
     events = checked(result.stdout.splitlines())
@@ -222,7 +195,6 @@ def test_cloudevents_of_others(ask: Run) -> None:
 
 
 def test_parquet(ask: Run, query_ledger: Path, tmp_path: Path) -> None:
-    """A row for each record; it is a file, all of it or nothing."""
     out = tmp_path / "node.parquet"
     ask("export", "--format", "parquet", "--out", str(out))
     with duckdb.connect() as connection:

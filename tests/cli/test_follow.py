@@ -1,7 +1,5 @@
 """``ls -f`` and ``verify -f`` beside a writer in another process."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal
@@ -28,7 +26,6 @@ WRONG = RECORDINGS / "golden" / "mutated" / "prober-liveness-kill-1.36.2.ledger.
 
 
 def append(ledger: Ledger, records: list[Record]) -> None:
-    """Append records."""
     with ledger.writer() as writer:
         drafts = [Draft(r.ts_ns, r.body, r.evidence, r.cause) for r in records]
         writer.append(records[0].node, drafts)
@@ -50,7 +47,6 @@ def metrics_of(process: subprocess.Popen[str], word: str) -> str:
 
 @contextmanager
 def following(*command: str) -> Iterator[subprocess.Popen[str]]:
-    """A command that goes on; ended by the end of the context."""
     process = subprocess.Popen(
         [sys.executable, "-m", "kubeledger", *command],
         stdout=subprocess.PIPE,
@@ -65,20 +61,17 @@ def following(*command: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def line_of(process: subprocess.Popen[str]) -> str:
-    """The next line that it writes."""
     assert process.stdout is not None
     return process.stdout.readline()
 
 
 @pytest.fixture
 def records() -> list[Record]:
-    """Those of a small history with a wrong decision."""
     return list(read_recording(WRONG))
 
 
 @pytest.fixture
 def ledger(tmp_path: Path, records: list[Record]) -> Ledger:
-    """A ledger with the first half of it."""
     ledger = Ledger.create(tmp_path / "ledger")
     append(ledger, records[:5])
     return ledger
@@ -119,7 +112,6 @@ def test_a_signal_ends_ls(signum: signal.Signals, ledger: Ledger, records: list[
 def test_a_second_interrupt_ends_it_at_once(
     words: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever goes on: as Ctrl-C ends other commands."""
     monkeypatch.chdir(ledger.path.parent)
     Path("log").touch()
 
@@ -137,7 +129,6 @@ def test_a_second_interrupt_ends_it_at_once(
 
 
 def test_a_list_in_json_has_an_end(ledger: Ledger) -> None:
-    """So it is not followed."""
     with following("ls", "-f", "-o", "json", "--ledger", str(ledger.path)) as process:
         assert process.wait(PATIENCE_S) == 2
         assert process.stderr is not None
@@ -145,7 +136,6 @@ def test_a_list_in_json_has_an_end(ledger: Ledger) -> None:
 
 
 def test_verify_says_what_is_wrong_when_it_comes(ledger: Ledger, records: list[Record]) -> None:
-    """And when it is stopped, that something is wrong."""
     options = ("-f", "--settle", "0.1", "-o", "jsonl")
     with following("verify", *options, "--ledger", str(ledger.path)) as process:
         append(ledger, records[5:])
@@ -157,7 +147,6 @@ def test_verify_says_what_is_wrong_when_it_comes(ledger: Ledger, records: list[R
 
 
 def test_verify_serves_its_findings(ledger: Ledger, records: list[Record]) -> None:
-    """For Prometheus, as many as it said."""
     append(ledger, records[5:])
     options = ("-f", "--settle", "0", "-o", "jsonl", "--metrics-address", "127.0.0.1:0")
     with following("verify", *options, "--ledger", str(ledger.path)) as process:
@@ -166,6 +155,5 @@ def test_verify_serves_its_findings(ledger: Ledger, records: list[Record]) -> No
 
 
 def test_verify_follows_the_ledger_only(ledger: Ledger) -> None:
-    """Files do not grow by records."""
     with following("verify", "-f", str(WRONG), "--ledger", str(ledger.path)) as process:
         assert process.wait(PATIENCE_S) == 2

@@ -1,7 +1,5 @@
 """``get``: kubectl's columns over the state, and its habits."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -9,10 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 import yaml
-from click.testing import CliRunner
 
 from kubeledger.cli.get_rows import human_duration
-from kubeledger.cli.main import cli
 from kubeledger.kubelet.lifecycle.printing import CREATING, PrintedPod, print_pod
 from kubeledger.kubelet.lifecycle.state import ContainerState, PodState
 from kubeledger.model.bodies.lifecycle import (
@@ -25,6 +21,7 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.node import KubeletStarted, PodStageFailed
 from tests.analyze.sql.fixture_ledger import START_NS, Story, of, write_ledger
 from tests.cli.conftest import Run
+from tests.cli.nodes import run
 
 PODS = """\
 NAMESPACE  NAME   READY      STATUS            RESTARTS
@@ -86,12 +83,10 @@ def test_objects(ask: Run) -> None:
 
 def test_what_is_not_there(ask: Run) -> None:
     """An unknown name is an error that names others; an empty list is none."""
-    missing = ask("get", "pods", "nope")
-    assert missing.exit_code == 2
+    missing = ask("get", "pods", "nope", exits=2)
     assert missing.stderr.splitlines()[0] == "error: pods 'nope' not found"
     assert "web" in missing.stderr
-    nothing = ask("get", "pods", "-n", "other")
-    assert nothing.exit_code == 0
+    nothing = ask("get", "pods", "-n", "other", exits=0)
     assert nothing.stderr == "No resources found in other namespace.\n"
     assert ask("get", "nodes").exit_code == 2
 
@@ -103,7 +98,6 @@ def test_what_is_not_there(ask: Run) -> None:
      (691200, "8d")],
 )  # fmt: skip
 def test_ages(seconds: int, text: str) -> None:
-    """As in HumanDuration of apimachinery's util/duration."""
     assert human_duration(seconds) == text
 
 
@@ -133,7 +127,6 @@ def _container(**fields: object) -> ContainerState:
     ],
 )  # fmt: skip
 def test_status(status: str, containers: list[ContainerState], fields: dict[str, object]) -> None:
-    """The word that kubectl would show."""
     named = {f"c{number}": container for number, container in enumerate(containers)}
     shown: dict[str, object] = {"phase": "Running", **fields}
     pod = PodState(namespace="d", name="p", uid="u", since_ts_ns=0, containers=named, **shown)  # type: ignore[arg-type] # by name
@@ -176,7 +169,6 @@ def test_print_pod(
     waiting: dict[str | None, str],
     fields: dict[str, object],
 ) -> None:
-    """READY, STATUS and RESTARTS as printPod has them."""
     shown: dict[str, object] = {"phase": "Pending", **fields}
     pod = PodState(namespace="d", name="p", uid="u", since_ts_ns=0, containers=containers, **shown)  # type: ignore[arg-type] # by name
     total = max(printed.total, len(containers))
@@ -229,7 +221,7 @@ def test_waiting_pods_and_their_ages(tmp_path: Path) -> None:
 
     def rows(*arguments: str) -> dict[str, list[str]]:
         asked = ["get", "pods", "--ledger", str(ledger), *arguments]
-        lines = CliRunner().invoke(cli, asked).stdout.splitlines()[2:]
+        lines = run(*asked).stdout.splitlines()[2:]
         return {line.split()[1]: line.split()[2:] for line in lines}
 
     now = rows()

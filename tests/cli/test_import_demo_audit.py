@@ -1,41 +1,34 @@
 """``import``, ``demo`` and ``audit`` as a user runs them."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from kubeledger.cli.main import cli
+from tests.cli import nodes
 from tests.recordings import RECORDINGS
 
 NODE_B = str(RECORDINGS / "node-b.tar.zst")
 
 
-def run(*arguments: str | Path) -> Result:
-    """One command, on a screen that has room."""
-    wide = {"COLUMNS": "200"}
-    return CliRunner().invoke(cli, [str(argument) for argument in arguments], env=wide)
+run = partial(nodes.run, env={"COLUMNS": "200"})
 
 
 @pytest.fixture(scope="module")
 def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ledger of node-b, made by the command; no test of this module changes it."""
     path = tmp_path_factory.mktemp("cli") / "ledger"
-    result = run("import", NODE_B, "--ledger", path)
-    assert result.exit_code == 0, result.output
+    run("import", NODE_B, "--ledger", path, exits=0)
     return path
 
 
 def test_import_prints_an_account(ledger: Path, tmp_path: Path) -> None:
     """Per source: bytes, lines, records, lines not understood; and the totals."""
-    result = run("import", NODE_B, "--ledger", tmp_path / "new")
-    assert result.exit_code == 0
+    result = run("import", NODE_B, "--ledger", tmp_path / "new", exits=0)
     assert "node-b (kubelet 1.36.2)" in result.stdout
     assert "prober.ProbeExecuted" not in result.stdout
     reported = " ".join(result.stdout.split())
@@ -67,7 +60,6 @@ def test_import_of_many_files(ledger: Path, tmp_path: Path) -> None:
 
 
 def test_import_of_a_few_files(tmp_path: Path) -> None:
-    """A row a file."""
     log = tmp_path / "kubelet.log"
     log.write_text(
         "Log file created at: 2026/11/21 01:00:00\nI1121 01:00:00.000000    1234 x.go:1] hello\n"
@@ -85,7 +77,6 @@ def test_import_of_a_few_files(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("width", "cut"), [(130, 4), (900, 0)])
 def test_import_of_lines_that_a_pager_cut(tmp_path: Path, width: int, cut: int) -> None:
-    """How many, and what prints them whole."""
     log = tmp_path / "kubelet.log"
     line = (
         "Nov 21 01:00:0{0} n1 kubelet[7]: E1121 01:00:0{0}.000000       7 pod_workers.go:1301] "
@@ -106,8 +97,7 @@ def test_import_of_lines_that_a_pager_cut(tmp_path: Path, width: int, cut: int) 
 def test_import_of_what_is_no_log(tmp_path: Path, text: str, says: str) -> None:
     """What it is instead, the usual things to give, and where all of them stand."""
     (tmp_path / "my.log").write_text(text)
-    result = run("import", tmp_path / "my.log", "--ledger", tmp_path / "l")
-    assert result.exit_code == 3
+    result = run("import", tmp_path / "my.log", "--ledger", tmp_path / "l", exits=3)
     error, hint = result.stderr.splitlines()
     assert error.endswith(f"holds nothing that can be imported: {says}")
     assert hint.startswith("hint: give a kubelet's log (`journalctl -u kubelet")
@@ -115,7 +105,6 @@ def test_import_of_what_is_no_log(tmp_path: Path, text: str, says: str) -> None:
 
 
 def table(text: str) -> list[dict[str, str]]:
-    """The first table of an output."""
     lines = text.splitlines()
     ruler = next(i for i, line in enumerate(lines) if line.startswith("---"))
     spans = [match.span() for match in re.finditer("-+", lines[ruler])]
@@ -129,15 +118,12 @@ def table(text: str) -> list[dict[str, str]]:
 
 
 def test_import_again_adds_nothing(ledger: Path) -> None:
-    """And says so."""
-    result = run("import", NODE_B, "--ledger", ledger)
-    assert result.exit_code == 0
+    result = run("import", NODE_B, "--ledger", ledger, exits=0)
     assert "0 records added" in result.stdout
     assert "imported before" in result.stdout
 
 
 def test_import_as_json(tmp_path: Path) -> None:
-    """For scripts: one document on stdout."""
     result = run("import", NODE_B, "--ledger", tmp_path / "new", "-o", "json")
     document = json.loads(result.stdout)
     assert document["bundles"][0]["node"] == "node-b"
@@ -157,30 +143,24 @@ def test_import_refuses(
     arguments: tuple[str, ...], exit_code: int, says: str, tmp_path: Path
 ) -> None:
     """With the exit code of the contract, naming what is wrong, without a traceback."""
-    result = run("import", *arguments, "--ledger", tmp_path / "new")
-    assert result.exit_code == exit_code, result.output
+    result = run("import", *arguments, "--ledger", tmp_path / "new", exits=exit_code)
     assert says in result.output
-    assert "Traceback" not in result.output
 
 
 def test_import_of_an_empty_directory(tmp_path: Path) -> None:
     """Nothing useful in it: bad input, and it says what was looked for."""
     (tmp_path / "empty").mkdir()
-    result = run("import", tmp_path / "empty", "--ledger", tmp_path / "new")
-    assert result.exit_code == 3
+    result = run("import", tmp_path / "empty", "--ledger", tmp_path / "new", exits=3)
     assert "error:" in result.output
 
 
 def test_audit_of_a_sound_ledger(ledger: Path) -> None:
-    """Prints a digest, which a later audit accepts."""
-    result = run("audit", "--ledger", ledger)
-    assert result.exit_code == 0
+    result = run("audit", "--ledger", ledger, exits=0)
     assert "sound" in result.stdout
     digest = next(line.split()[-1] for line in result.stdout.splitlines() if "digest" in line)
     assert run("audit", "--ledger", ledger, "--expect", digest).exit_code == 0
     other = "node-b=" + "0" * 64
-    refused = run("audit", "--ledger", ledger, "--expect", other)
-    assert refused.exit_code == 1
+    refused = run("audit", "--ledger", ledger, "--expect", other, exits=1)
     assert other in refused.stdout
 
 
@@ -192,18 +172,15 @@ def test_audit_finds_a_flipped_byte(ledger: Path, tmp_path: Path) -> None:
     data = bytearray(segment.read_bytes())
     data[len(data) // 2] ^= 1
     segment.write_bytes(data)
-    result = run("audit", "--ledger", copy)
-    assert result.exit_code == 1
+    result = run("audit", "--ledger", copy, exits=1)
     assert segment.name in result.stdout
     as_json = run("audit", "--ledger", copy, "-o", "json")
     assert json.loads(as_json.stdout)["findings"]
 
 
 def test_demo_leaves_a_ledger_alone(ledger: Path) -> None:
-    """The demo's records are no evidence of the user's."""
     before = {path: path.read_bytes() for path in ledger.rglob("*") if path.is_file()}
-    result = run("demo", "--ledger", ledger)
-    assert result.exit_code == 2
+    result = run("demo", "--ledger", ledger, exits=2)
     assert "is already a ledger" in result.stderr
     assert result.stdout == ""
     assert {path: path.read_bytes() for path in ledger.rglob("*") if path.is_file()} == before
@@ -213,8 +190,7 @@ def test_demo(tmp_path: Path) -> None:
     """Import, verdicts, answers, a page and what to try next, on two screens; the ledger stays."""
     page, kept = tmp_path / "page.html", tmp_path / "kept"
     for records in (",765 records added", "\n0 records added"):
-        result = run("demo", "--ledger", kept, "--page", page)
-        assert result.exit_code == 0, result.output
+        result = run("demo", "--ledger", kept, "--page", page, exits=0)
         assert records in result.stdout
         assert page.resolve().as_uri() in result.stdout
         for words in ("gpu-a was preempted", "0 impossible", "94.4Mi", f"KUBELEDGER={kept}"):

@@ -1,15 +1,12 @@
 """The walk-through of an incident prints what it says."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from kubeledger.cli.main import cli
+from tests.cli.nodes import run
 
 ROOT = Path(__file__).parents[2]
 SKIPS = "…"
@@ -18,7 +15,6 @@ SKIPS = "…"
 def test_each_command_prints_what_the_pages_show(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In their order; lines that a page leaves out may be any."""
     (tmp_path / "recordings").symlink_to(ROOT / "recordings")
     monkeypatch.chdir(tmp_path)
     for name in ("incident", "whatif"):
@@ -28,7 +24,7 @@ def test_each_command_prints_what_the_pages_show(
         )
         assert len(blocks) == page.count("```console")
         for command, shown in blocks:
-            done = CliRunner().invoke(cli, shlex.split(command), env={"COLUMNS": "96"})
+            done = run(*shlex.split(command), env={"COLUMNS": "96"})
             printed = iter(done.output.splitlines())
             for line in shown.splitlines():
                 if line != SKIPS:
@@ -36,14 +32,12 @@ def test_each_command_prints_what_the_pages_show(
 
 
 def anchors(page: Path) -> set[str]:
-    """Of its headings, as a forge makes them."""
     text = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def test_a_link_of_a_page_leads_somewhere() -> None:
-    """To a file that is there, and to a heading of it."""
     for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
         for link, anchor in re.findall(r"\]\(([\w/.-]*)(?:#([\w-]+))?\)", page.read_text("utf-8")):
             target = page.parent / link if link else page

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -66,7 +64,6 @@ esac
 def plugin(
     cluster: Path, *args: str, function: str = "run", **env: str
 ) -> subprocess.CompletedProcess[str]:
-    """The plugin, as kubectl starts it."""
     code = f"from kubeledger.cli.kubectl import {function}; {function}()"
     environment = {**os.environ, "PATH": f"{cluster}:{os.environ['PATH']}", **env}
     environment.pop("KUBELEDGER", None)

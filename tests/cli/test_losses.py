@@ -1,7 +1,5 @@
 """A ledger that lost acknowledged records, as users meet it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path
@@ -40,8 +38,7 @@ def lossy_once(cut_once: Path, files: Path) -> Path:
     """The same after an import of something else, which reported the loss."""
     ledger = Path(shutil.copytree(cut_once, files.parent / "lossy"))
     later = files.parent / "later.log"
-    result = run("import", later, "--node", "node-b", "--year", "2026", "--ledger", ledger)
-    assert result.exit_code == 0, result.output
+    result = run("import", later, "--node", "node-b", "--year", "2026", "--ledger", ledger, exits=0)
     assert "recovered: node-b: records " in result.stderr
     assert "a record says so" in result.stderr
     return ledger
@@ -49,22 +46,18 @@ def lossy_once(cut_once: Path, files: Path) -> Path:
 
 @pytest.fixture
 def cut(cut_once: Path, tmp_path: Path) -> Path:
-    """A copy of it for one test."""
     return Path(shutil.copytree(cut_once, tmp_path / "l"))
 
 
 @pytest.fixture
 def lossy(lossy_once: Path, tmp_path: Path) -> Path:
-    """A copy of it for one test."""
     return Path(shutil.copytree(lossy_once, tmp_path / "l"))
 
 
 def test_before_a_writer_comes(cut: Path) -> None:
-    """Readers refuse, audit names what is missing."""
     for command in ("verify", "completeness", "state", "ls"):
         assert run(command, "--ledger", cut).exit_code == 4
-    result = run("audit", "--ledger", cut)
-    assert result.exit_code == 1
+    result = run("audit", "--ledger", cut, exits=1)
     assert "were acknowledged and are not there" in result.stdout
     assert "unfinished write" not in result.stdout
 
@@ -83,7 +76,6 @@ def test_before_a_writer_comes(cut: Path) -> None:
     ids=lambda command: command[0],
 )
 def test_readers_warn(lossy: Path, command: tuple[str, ...]) -> None:
-    """One line on stderr; what is asked is answered."""
     result = run(*command, "--ledger", lossy)
     assert [line for line in result.stderr.splitlines() if line.startswith(WARNING)] != []
     assert WARNING not in result.stdout
@@ -92,7 +84,6 @@ def test_readers_warn(lossy: Path, command: tuple[str, ...]) -> None:
 
 
 def test_diff_warns(lossy: Path, files: Path) -> None:
-    """Of either side, and of none that is whole."""
     assert run("diff", lossy, files).stderr.startswith(WARNING)
     assert run("diff", files, f"{lossy}").stderr.startswith(WARNING)
     assert run("diff", f"{lossy}@1", f"{lossy}@2").stderr.count(WARNING) == 2
@@ -108,24 +99,20 @@ def test_completeness_names_it(lossy: Path) -> None:
 
 
 def test_it_is_never_forgotten(lossy: Path, files: Path) -> None:
-    """Not with the manifest, which is reported to be made again."""
     assert run("audit", "--ledger", lossy).exit_code == 1
     (lossy / "ledger.json").unlink()
     later = files.parent / "later.log"
     result = run("import", later, "--node", "node-b", "--year", "2026", "--ledger", lossy)
     assert f"recovered: {lossy / 'ledger.json'}: it was lost or damaged" in result.stderr
-    result = run("audit", "--ledger", lossy)
-    assert result.exit_code == 1
+    result = run("audit", "--ledger", lossy, exits=1)
     assert "a recovery did not find them" in result.stdout
     assert result.stdout.endswith("\n1 finding\n")
     assert run("verify", "--ledger", lossy).stderr.startswith(WARNING)
 
 
 def test_it_is_healed_by_the_same_import(lossy: Path, files: Path) -> None:
-    """Told by audit, and by nobody else."""
     assert run("import", files, "--ledger", lossy).exit_code == 0
-    result = run("audit", "--ledger", lossy)
-    assert result.exit_code == 0, result.output
+    result = run("audit", "--ledger", lossy, exits=0)
     assert "nothing of these imports is missing" in result.stdout
     for command in ("verify", "completeness", "state"):
         assert WARNING not in run(command, "--ledger", lossy).stderr
@@ -152,7 +139,6 @@ def test_recordings_report_it_too(lossy: Path, files: Path, tmp_path: Path) -> N
 
 
 def test_the_state_is_the_same_when_healed(cut: Path, files: Path, tmp_path: Path) -> None:
-    """As if nothing had been lost."""
     assert run("import", files, "--ledger", cut).exit_code == 0
     whole = tmp_path / "whole"
     run("import", files, "--ledger", whole)

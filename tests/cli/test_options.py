@@ -1,7 +1,5 @@
 """What commands share: TIME, the ledger option, how errors reach the user."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click
@@ -30,7 +28,6 @@ MINUTE_NS = 60 * 10**9
 )  # fmt: skip
 @freeze_time("2025-11-21T03:00:00Z")
 def test_spans_before_now(text: str, minutes: int) -> None:
-    """Only here does a clock count."""
     assert parse_time(text) == NOW_NS + minutes * MINUTE_NS
 
 
@@ -88,7 +85,6 @@ def test_times_of_day_over_midnight(first: str, last: str, text: str, expected: 
      "+99999999999h", "-99999999999h"],
 )  # fmt: skip
 def test_no_times(text: str) -> None:
-    """With examples of what would be one."""
     with pytest.raises(BadQuestionError, match="is not a valid time") as caught:
         parse_time(text, lambda: (FIRST_NS, LAST_NS))
     assert "2026-11-21T03:07:53Z" in caught.value.advice
@@ -109,7 +105,6 @@ ERRORS: dict[str, Exception] = {
 @reports_errors
 @click.argument("name")
 def fail(name: str) -> None:
-    """Fail in one of these ways."""
     raise ERRORS[name]
 
 
@@ -135,14 +130,12 @@ def test_errors(name: str, exit_code: int, lines: list[str]) -> None:
 
 @pytest.mark.parametrize(("name", "exit_code"), [("input", 3), ("bug", BUG_EXIT_CODE)])
 def test_debug_shows_the_traceback(name: str, exit_code: int) -> None:
-    """And nothing else changes."""
     result = CliRunner().invoke(fail, [name, "--debug"])
     assert result.exit_code == exit_code
     assert "Traceback (most recent call last)" in result.stderr
 
 
 def test_clicks_own_errors_stay_clicks() -> None:
-    """They know how to show the usage."""
     result = CliRunner().invoke(fail, ["usage"])
     assert result.exit_code == 2
     assert "Usage: fail" in result.stderr
@@ -153,7 +146,6 @@ def test_clicks_own_errors_stay_clicks() -> None:
 @output_option("table", "json")
 @reports_errors
 def show(ledger: Path, output: str) -> None:
-    """Show what was given."""
     click.echo(f"{ledger} {output}")
 
 
@@ -166,7 +158,6 @@ def show(ledger: Path, output: str) -> None:
     ],
 )
 def test_where_the_ledger_is(arguments: list[str], environment: dict[str, str], shown: str) -> None:
-    """The option, else the variable, else here."""
     env: dict[str, str | None] = {"KUBELEDGER": None, **environment}
     result = CliRunner().invoke(show, arguments, env=env)
     assert result.stdout == shown + "\n"

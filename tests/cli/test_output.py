@@ -1,7 +1,5 @@
 """Rows as text: what programs read stays exact, what people read is safe to show."""
 
-from __future__ import annotations
-
 import csv
 import datetime
 import io
@@ -24,7 +22,6 @@ def written(
     types: Sequence[str] = (),
     width_max: int | None = None,
 ) -> str:
-    """The output as one text."""
     out = io.StringIO()
     write_rows(columns, rows, format_, out, types=types, width_max=width_max)
     return out.getvalue()
@@ -42,28 +39,20 @@ VALUES: list[tuple[object, object, str]] = [
     ("text", "text", "text"),
     (["a", None], ["a", None], '["a", null]'),
     ({"k": [1]}, {"k": [1]}, '{"k": [1]}'),
-    (
-        datetime.datetime(2026, 11, 21, 3, 0, 6),
-        "2026-11-21T03:00:06.000000Z",
-        "2026-11-21T03:00:06.000000Z",
-    ),
-    (
-        datetime.datetime(
-            2026, 11, 21, 3, 0, 6, tzinfo=datetime.timezone(datetime.timedelta(hours=1))
-        ),
-        "2026-11-21T02:00:06.000000Z",
-        "2026-11-21T02:00:06.000000Z",
-    ),
+    (datetime.datetime(2026, 11, 21, 3, 0, 6), "2026-11-21T03:00:06.000000Z",
+     "2026-11-21T03:00:06.000000Z"),
+    (datetime.datetime(2026, 11, 21, 3, 0, 6,
+                       tzinfo=datetime.timezone(datetime.timedelta(hours=1))),
+     "2026-11-21T02:00:06.000000Z", "2026-11-21T02:00:06.000000Z"),
     (datetime.date(2026, 11, 21), "2026-11-21", "2026-11-21"),
     (datetime.timedelta(seconds=90), "0:01:30", "0:01:30"),
     (UUID(int=1), str(UUID(int=1)), str(UUID(int=1))),
     (b"\x00\xff", "00ff", "00ff"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("value", "in_json", "in_text"), VALUES)
 def test_values(value: object, in_json: object, in_text: str) -> None:
-    """One value in the four forms."""
     assert json.loads(written(["a"], [[value]], "json")) == [{"a": in_json}]
     assert json.loads(written(["a"], [[value]], "jsonl")) == {"a": in_json}
     rows = list(csv.reader(io.StringIO(written(["a", "b"], [[value, 1]], "csv"))))
@@ -86,12 +75,10 @@ def test_json_columns_are_json_in_json() -> None:
     [("json", "[]\n"), ("jsonl", ""), ("csv", "a,b\n"), ("table", "a  b\n-  -\n")],
 )
 def test_no_rows(format_: str, text: str) -> None:
-    """An empty answer is still well-formed."""
     assert written(["a", "b"], [], format_) == text
 
 
 def test_columns_of_one_name_are_all_kept_in_json() -> None:
-    """A join may give the same name twice."""
     assert json.loads(written(["a", "a", "a_2"], [[1, 2, 3]], "jsonl")) == {
         "a": 1,
         "a_2": 2,
@@ -100,7 +87,6 @@ def test_columns_of_one_name_are_all_kept_in_json() -> None:
 
 
 def test_table_aligns_numbers_right_and_wide_characters() -> None:
-    """Columns line up, whatever the script."""
     text = written(["name", "n"], [["日本", 5], ["abc", 123]], "table")
     assert text.splitlines() == ["name    n", "----  ---", "日本    5", "abc   123"]
 
@@ -126,17 +112,9 @@ def test_tables_show_bytes_in_units_and_lists_without_brackets() -> None:
 
 WIDE: tuple[list[str], list[list[object]]] = (
     ["seq", "pod", "image", "what it says", "count"],
-    [
-        [
-            7,
-            "kube-system/node-agent-node-e",
-            f"sha256:{'0123456789abcdef' * 4}",
-            "so " * 20,
-            10**12,
-        ],
-        [123456, "default/日本日本", "busybox", "no", None],
-    ],
-)
+    [[7, "kube-system/node-agent-node-e", f"sha256:{'0123456789abcdef' * 4}", "so " * 20, 10**12],
+     [123456, "default/日本日本", "busybox", "no", None]],
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120, 200])
@@ -158,7 +136,6 @@ def test_tables_fit_the_screen(width: int) -> None:
 
 
 def test_nothing_is_cut_without_a_screen() -> None:
-    """Nor in the wide form."""
     assert "…" not in written(*WIDE, "table")
     assert written(*WIDE, "wide", width_max=40) == written(*WIDE, "table")
 
@@ -172,7 +149,6 @@ def _columns(line: str) -> int:
     ["\x1b[2J", "\x9b2J", "a\rb", "a\nb", "a\tb", "\x00", "\x7f", "\u202eabc", "\u2028", "\ud800"],
 )
 def test_tables_hold_no_control_characters(hostile: str) -> None:
-    """A log line cannot take over the terminal, nor forge a row."""
     text = written([hostile], [[hostile], [[hostile]]], "table")
     assert hostile not in text
     assert text.count("\n") == 4
@@ -180,7 +156,6 @@ def test_tables_hold_no_control_characters(hostile: str) -> None:
 
 
 def test_heads_take_several_lines_before_a_cell_is_cut() -> None:
-    """Times need no room for a fraction that is left out."""
     rows = [["cpu-manager-state", 43, datetime.datetime(2026, 11, 21, 3, 0, 7, 125)]]
     assert written(["format", "not understood", "from"], rows, "table", width_max=52) == (
         "                          not\n"
@@ -212,13 +187,11 @@ def test_a_time_keeps_its_seconds(width: int) -> None:
 
 
 def test_printable_names_what_it_replaces() -> None:
-    """Escapes as programmers know them; other text as it is."""
     assert printable("a\x1b[0m\n\u202eé日") == "a\\x1b[0m\\n\\u202eé日"
 
 
 @pytest.mark.parametrize("format_", FORMATS)
 def test_rows_are_written_as_they_come(format_: str) -> None:
-    """Output begins long before the last row is there."""
     out = io.StringIO()
     seen: list[int] = []
 
@@ -235,6 +208,5 @@ def test_rows_are_written_as_they_come(format_: str) -> None:
     ("count", "words"), [(0, "0 files"), (1, "1 file"), (2, "2 files"), (1234, "1,234 files")]
 )
 def test_counted(count: int, words: str) -> None:
-    """One is one."""
     assert counted(count, "file") == words
     assert counted(count, "entry", "entries").endswith("entry" if count == 1 else "entries")

@@ -1,7 +1,5 @@
 """Output that nobody reads, or that finds no room, in processes of their own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -65,7 +63,6 @@ def test_a_reader_that_reads_nothing(command: tuple[str, ...]) -> None:
 
 
 def test_a_reader_that_reads_all(nodes: Nodes) -> None:
-    """Nothing is lost, and the code is the command's own."""
     ledger = nodes.ledger("node-a")
     code, _, read, said = piped("ls", "--ledger", ledger, "-o", "jsonl", reader="cat")
     assert (code, said) == (0, "")
@@ -77,7 +74,6 @@ def test_a_reader_that_reads_all(nodes: Nodes) -> None:
 
 @pytest.mark.parametrize("command", [("--help",), ("ls", "-o", "jsonl"), ("export",)], ids=" ".join)
 def test_no_standard_output_at_all(nodes: Nodes, command: tuple[str, ...]) -> None:
-    """What is closed takes nothing, and is nobody's fault."""
     more = () if command == ("--help",) else ("--ledger", nodes.ledger("node-b"))
     done = subprocess.run(
         ["bash", "-c", '"$@" >&-', "bash", sys.executable, "-m", "kubeledger", *command, *more],

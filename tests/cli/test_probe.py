@@ -1,7 +1,5 @@
 """``kubeledger probe``."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading
@@ -10,33 +8,32 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from kubeledger.cli.main import cli
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.tail import Draft
 from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.units import NS_PER_S
 from tests.certificates import make_certificate
+from tests.cli.nodes import run
 from tests.probe.pods import pod, pod_list
 from tests.probe.servers import Habit, answers, closed_port, says, serve
 
 
-def probed(*arguments: str, given: dict[str, Any] | None = None) -> Result:
-    """What the command does; a list goes to its standard input."""
+def probed(
+    *arguments: str, given: dict[str, Any] | None = None, exits: int | None = None
+) -> Result:
     text = None if given is None else json.dumps(given)
     source = () if given is None else ("--pods", "-")
-    return CliRunner().invoke(cli, ["probe", *arguments, *source], input=text)
+    return run("probe", *arguments, *source, input=text, exits=exits)
 
 
 def web(port: int) -> dict[str, Any]:
-    """A list with one pod with an HTTP probe."""
     return pod_list(pod({"name": "app", "livenessProbe": {"httpGet": {"port": port}}}))
 
 
 def test_table() -> None:
-    """What was sent, what came back, what follows."""
     with serve(answers("503 Busy", b"no")) as server:
         result = probed("default/web", "--kubelet-version", "1.28.0", given=web(server.port))
     assert result.exit_code == 1, result.output
@@ -49,7 +46,6 @@ def test_table() -> None:
 
 
 def test_json_and_repeat() -> None:
-    """Every tick, with times in nanoseconds."""
     with serve(answers("200 OK", b"fine")) as server:
         result = probed(
             "default/web/app", "--kubelet-version", "1.36.2", "--repeat", "3", "--period", "0",
@@ -84,14 +80,11 @@ def test_json_and_repeat() -> None:
     ],
 )
 def test_questions_that_have_no_answer(arguments: tuple[str, ...], code: int, message: str) -> None:
-    """One line, and what to do."""
-    result = probed(*arguments, given=web(1))
-    assert result.exit_code == code, result.output
+    result = probed(*arguments, given=web(1), exits=code)
     assert message in result.stderr
 
 
 def test_lists_that_are_none(tmp_path: Path) -> None:
-    """The file is named."""
     path = tmp_path / "pods.json"
     result = probed("default/web", "--pods", str(path))
     assert (result.exit_code, str(path) in result.stderr) == (3, True)
@@ -162,7 +155,6 @@ def test_a_kubelet_is_asked(tmp_path: Path) -> None:
 
 
 def listed(at_s: int, ip: str, uid: str = "36aa", *, gone: bool = False) -> Draft:
-    """The pod is on a list, with this IP, or no more."""
     raw = pod({"name": "app", "livenessProbe": {"tcpSocket": {"port": closed_port()}}}, ip=ip)
     body = PodListed(
         namespace="default",
@@ -177,7 +169,6 @@ def listed(at_s: int, ip: str, uid: str = "36aa", *, gone: bool = False) -> Draf
 
 
 def started(version: str) -> Draft:
-    """A kubelet."""
     return Draft(1, KubeletStarted(pid=1, kubelet_version=version, version_source="log"))
 
 

@@ -1,7 +1,5 @@
 """``kubeledger compact`` with a policy, and what the other commands say afterwards."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -37,12 +35,10 @@ def test_what_goes_is_said_before_and_after(tmp_path: Path) -> None:
     ledger = small(tmp_path / "l")
     before = {path: path.read_bytes() for path in ledger.path.rglob("*") if path.is_file()}
     at = ("--before", "1970-01-01T00:00:00.000000010Z")
-    dry = run("compact", "--ledger", ledger.path, *at, "--dry-run")
-    assert dry.exit_code == 0, dry.output
+    dry = run("compact", "--ledger", ledger.path, *at, "--dry-run", exits=0)
     assert dry.stdout.startswith("node-a: records 1 to 8 would be dropped, 2 segments, ")
     assert before == {p: p.read_bytes() for p in ledger.path.rglob("*") if p.is_file()}
-    done = run("compact", "--ledger", ledger.path, *at)
-    assert done.exit_code == 0, done.output
+    done = run("compact", "--ledger", ledger.path, *at, exits=0)
     assert "node-a: records 1 to 8 dropped, 2 segments" in done.stdout
     assert "(record 25)" in done.stdout
     assert "node-a: 17 records" in done.stdout
@@ -51,7 +47,6 @@ def test_what_goes_is_said_before_and_after(tmp_path: Path) -> None:
 
 
 def test_durations_and_sizes(tmp_path: Path) -> None:
-    """Each as users write it; nonsense is a wrong question."""
     ledger = small(tmp_path / "l")
     for option, text, last in (
         ("--keep", "90d", 20),
@@ -60,8 +55,7 @@ def test_durations_and_sizes(tmp_path: Path) -> None:
         ("--keep-bytes", "1.5MB", None),
         ("--keep-bytes", "0", 20),
     ):
-        result = run("compact", "--ledger", ledger.path, option, text, "--dry-run")
-        assert result.exit_code == 0, result.output
+        result = run("compact", "--ledger", ledger.path, option, text, "--dry-run", exits=0)
         why = "be dropped: it takes no more than"
         said = f"nothing would {why}" if last is None else f"records 1 to {last} would"
         assert said in result.stdout
@@ -71,7 +65,6 @@ def test_durations_and_sizes(tmp_path: Path) -> None:
 
 
 def test_why_nothing_goes(tmp_path: Path) -> None:
-    """The last segment stays, whatever the policy."""
     ledger = ledger_of(tmp_path / "l", batch(0, 1))
     for way in (("--dry-run",), ()):
         result = run("compact", "--ledger", ledger.path, "--keep-bytes", "1", *way)
@@ -98,8 +91,7 @@ def test_a_list_that_reaches_into_a_drop(tmp_path: Path) -> None:
         (("--since", after, "--node", NODE), False),
         ((), False),
     ):
-        result = run("ls", "--ledger", ledger.path, *args, "-o", "jsonl")
-        assert result.exit_code == 0
+        result = run("ls", "--ledger", ledger.path, *args, "-o", "jsonl", exits=0)
         words = "not listed: records 1 to 8 of node-a (up to 1970-01-01T00:00:00.000000007Z)"
         assert (words in result.stderr) == reported, args
         assert bool(result.stdout) == (args != ("--until", in_drop))
@@ -107,7 +99,6 @@ def test_a_list_that_reaches_into_a_drop(tmp_path: Path) -> None:
 
 
 def test_every_command_knows_the_base(tmp_path: Path) -> None:
-    """What was dropped is named; what was kept is shown as before."""
     ledger = small(tmp_path / "l")
     digests = {seq: (ledger.digest_at(NODE, seq) or b"").hex() for seq in (4, 8, 9)}
     here = ("--ledger", ledger.path)
@@ -118,26 +109,24 @@ def test_every_command_knows_the_base(tmp_path: Path) -> None:
         ("state", "--seq", "7"),
         ("state", "--at", "1970-01-01T00:00:00Z"),
     ):
-        result = run(*command, *here)
-        assert result.exit_code == 2
+        result = run(*command, *here, exits=2)
         assert "record 25: before 8" in result.stderr
     assert run("show", "9", *here).exit_code == 0
     assert run("state", "--seq", "8", *here).exit_code == 0
     listed = run("ls", *here, "-o", "jsonl").stdout.splitlines()
     assert [json.loads(line)["seq"] for line in listed] == list(range(9, 26))
-    reported = run("audit", *here)
-    assert reported.exit_code == 0, reported.output
+    reported = run("audit", *here, exits=0)
     assert "17 records, seq 9 to 25" in reported.stdout
     assert "records 1 to 8 (8) were dropped at 2001-09-09T01:46:40Z by record 25" in reported.stdout
     for seq, code in ((8, 0), (9, 0), (4, 1)):
-        result = run("audit", *here, "--chain-only", "--expect", f"{NODE}={digests[seq]}")
-        assert result.exit_code == code
+        result = run(
+            "audit", *here, "--chain-only", "--expect", f"{NODE}={digests[seq]}", exits=code
+        )
         assert ("can no longer be proved" in result.stdout) == (code == 1)
     assert run("index", "--rebuild", *here).stdout.startswith("node-a: records 9 to 25")
     assert run("verify", *here).exit_code == 0
     out = tmp_path / "out.ledger.jsonl"
-    reported = run("export", *here, "--out", out)
-    assert reported.exit_code == 0
+    reported = run("export", *here, "--out", out, exits=0)
     assert "records 1 to 8 of node" in reported.stderr
     assert len(out.read_bytes().splitlines()) == 17
     assert run("diff", ledger.path, out).exit_code == 0
@@ -165,7 +154,6 @@ def test_the_history_forgets_what_was_dropped(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
-    """A recorded node, in several segments."""
     ledger = Ledger.create(
         tmp_path_factory.mktemp("recorded") / "l", WriterOptions(segment_bytes=100_000, level=1)
     )
@@ -174,7 +162,6 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
 
 
 def verdicts(ledger: Ledger) -> dict[int, str]:
-    """Verdict of each recorded decision."""
     (history,) = histories_of_ledger(ledger)
     return {
         outcome.seq: outcome.verdict
@@ -265,7 +252,6 @@ def test_readers_beside_drops(tmp_path: Path) -> None:
 
 
 def klog(seconds: int) -> str:
-    """A log of containers that start, one a second."""
     lines = [
         f"I1121 03:{second // 60:02d}:{second % 60:02d}.000000    1234 kubelet.go:2098] "
         f'"SyncLoop (PLEG): event for pod" pod="default/web-{second}" '

@@ -1,7 +1,5 @@
 """What a command does on a terminal and nowhere else: cut, page, colour."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re
@@ -18,7 +16,6 @@ def on_terminal(ledger: Path, *args: str, **variables: str) -> tuple[int, str]:
 
 
 def run_on_terminal(args: list[str], **variables: str) -> tuple[int, str]:
-    """The same of a Python process."""
     environment = {**os.environ, "COLUMNS": "60", "TERM": "xterm"}
     environment.pop("NO_COLOR", None)
     master, slave = pty.openpty()
@@ -64,7 +61,6 @@ def test_a_terminal_gets_what_fits_through_its_pager(query_ledger: Path) -> None
 
 
 def test_a_pipe_gets_it_all(query_ledger: Path) -> None:
-    """Nothing is cut, no pager runs."""
     out = subprocess.run(
         [sys.executable, "-m", "kubeledger", "sql", QUERY],
         env={**os.environ, "COLUMNS": "60", "KUBELEDGER": str(query_ledger), "PAGER": "false"},
@@ -76,7 +72,6 @@ def test_a_pipe_gets_it_all(query_ledger: Path) -> None:
 
 
 def test_leaving_the_pager_early_is_no_error(query_ledger: Path) -> None:
-    """More than a pipe holds, of which one line is read."""
     many = "SELECT repeat('x', 100) FROM range(20000)"
     code, text = on_terminal(query_ledger, "sql", many, PAGER="head -n 1")
     assert (code, shown(text).count("\n")) == (0, 1)
@@ -86,7 +81,6 @@ def test_leaving_the_pager_early_is_no_error(query_ledger: Path) -> None:
 def test_errors_are_red_on_a_terminal(
     query_ledger: Path, variables: dict[str, str], colored: bool
 ) -> None:
-    """But not with NO_COLOR; those of click and ours alike."""
     for args in (["ls", "--since", "soon"], ["ls", "--nope"]):
         code, text = on_terminal(query_ledger, *args, **variables)
         assert code == 2
@@ -139,7 +133,6 @@ def test_progress_comes_after_a_while_and_goes_with_the_output(variables: dict[s
 
 
 def test_no_progress_without_a_terminal() -> None:
-    """Not a byte."""
     ended = subprocess.run(
         [sys.executable, "-c", COUNTING, "0", "0"], capture_output=True, text=True, check=True
     )

@@ -1,47 +1,35 @@
 """``ship`` and ``restore``: words, exit codes, and a real process that is killed."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
-from click.testing import CliRunner, Result
-
-from kubeledger.cli.main import cli
 from tests.buckets import Place
+from tests.cli.nodes import run
 from tests.cli.test_follow import metrics_of
 from tests.ledger.making import append, batch, ledger_of, seqs
 from tests.waiting import PATIENCE_S
 
 
-def run(*words: object) -> Result:
-    """A command in this process."""
-    return CliRunner().invoke(cli, [str(word) for word in words])
-
-
 def test_ship_and_restore(place: Place, tmp_path: Path) -> None:
-    """There and back; the copy passes the audit."""
     ledger = ledger_of(tmp_path / "l", batch(0, 4), batch(4, 4), batch(8, 1), segment_bytes=1000)
-    first = run("ship", "--ledger", ledger.path, "--to", place.url, "--once")
-    assert first.exit_code == 0, first.output
+    first = run("ship", "--ledger", ledger.path, "--to", place.url, "--once", exits=0)
     assert "node-a: records 1 to 4 stored, " in first.stdout
     assert first.stdout.endswith("2 segments shipped\n")
     assert "records from 9 on are in a segment that is not sealed yet" in first.stderr
     assert "kubeledger compact" in first.stderr
     again = run("ship", "--ledger", ledger.path, "--to", place.url, "--once")
     assert again.stdout == "0 segments shipped\n"
-    back = run("restore", "--from", f"{place.url}/node-a", "--ledger", tmp_path / "back")
-    assert back.exit_code == 0, back.output
+    back = run("restore", "--from", f"{place.url}/node-a", "--ledger", tmp_path / "back", exits=0)
     assert back.stdout.startswith("node-a: 8 records, seq 1 to 8\n  digest node-a=")
     audit = run("audit", "--ledger", tmp_path / "back")
     assert (audit.exit_code, back.stdout.split()[-1] in audit.stdout) == (0, True)
-    refused = run("restore", "--from", place.url, "--ledger", tmp_path / "back")
-    assert refused.exit_code == 2
-    nothing = run("restore", "--from", place.url, "--node", "node-x", "--ledger", tmp_path / "x")
-    assert nothing.exit_code == 2
+    run("restore", "--from", place.url, "--ledger", tmp_path / "back", exits=2)
+    nothing = run(
+        "restore", "--from", place.url, "--node", "node-x", "--ledger", tmp_path / "x", exits=2
+    )
     assert "no shipped ledger of node-x is there" in nothing.stderr
 
 
@@ -63,7 +51,6 @@ def test_a_ledger_is_not_shipped_into_itself(tmp_path: Path) -> None:
 
 
 def test_restore_of_nothing_or_to_nowhere(tmp_path: Path) -> None:
-    """Both are wrong questions: no ledger is damaged."""
     path = ledger_of(tmp_path / "l", batch(0, 4), segment_bytes=1000).path
     assert run("ship", "--ledger", path, "--to", tmp_path / "p", "--once").exit_code == 0
     file = tmp_path / "file"
@@ -78,7 +65,6 @@ def test_restore_of_nothing_or_to_nowhere(tmp_path: Path) -> None:
 
 
 def test_compact_says_what_stays_until_it_is_shipped(tmp_path: Path) -> None:
-    """And drops it only when asked to."""
     batches = [batch(first, 4) for first in range(0, 24, 4)]
     ledger = ledger_of(tmp_path / "l", *batches[:3], segment_bytes=1000)
     assert run("ship", "--ledger", ledger.path, "--to", tmp_path / "p", "--once").exit_code == 0

@@ -1,15 +1,12 @@
 """Names that would take over a terminal or a page: no command shows them as they are."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from kubeledger.cli.main import cli
+from tests.cli.nodes import run
 from tests.ingest.node_files import log_text, pod
 
 EVIL = "web\x1b[2J\x1b]0;owned\x07\u202egnp\u2066.exe\x9b31m\r\b<script>alert(1)</script>"
@@ -43,11 +40,9 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
     listed = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": [pod(EVIL)]}
     (node / "pods.json").write_text(json.dumps(listed))
     (node / f"{EVIL.replace('/', '')}.txt").write_text("x")
-    result = CliRunner().invoke(
-        cli,
-        ["import", str(node), "--ledger", str(root / "l"), "--node", "node-x", "--year", "2026"],
+    result = run(
+        "import", node, "--ledger", root / "l", "--node", "node-x", "--year", "2026", exits=0
     )
-    assert result.exit_code == 0, result.output
     _is_safe(result.stdout + result.stderr)
     return root / "l"
 
@@ -85,30 +80,27 @@ def _is_safe(text: str) -> None:
 )
 def test_nothing_acts_on_the_terminal(ledger: Path, command: list[str]) -> None:
     """Tables and messages hold text that can be printed, whatever was logged."""
-    listed = CliRunner().invoke(cli, ["ls", "--ledger", str(ledger), "-o", "jsonl"]).stdout
+    listed = run("ls", "--ledger", ledger, "-o", "jsonl").stdout
     rows = [json.loads(line) for line in listed.splitlines()]
     seqs = [row["seq"] for row in rows if "Probe" in row["kind"]] or [1]
     words = [word.replace("{seq}", str(seqs[-1])) for word in command]
     given = [] if "--ledger" in words else ["--ledger", str(ledger)]
-    result = CliRunner().invoke(cli, [*words, *given])
+    result = run(*words, *given)
     assert result.exit_code in (0, 1, 2, 3, 4), result.output
     _is_safe(result.stdout)
     _is_safe(result.stderr)
 
 
 def test_a_scenario_cannot_act_on_the_terminal(tmp_path: Path) -> None:
-    """What it says is quoted in messages."""
     path = tmp_path / "s.yaml"
     path.write_text(json.dumps({"kubeletVersion": EVIL, EVIL: 1}))
-    result = CliRunner().invoke(cli, ["simulate", str(path), "--check"])
-    assert result.exit_code == 3
+    result = run("simulate", path, "--check", exits=3)
     _is_safe(result.stdout + result.stderr)
 
 
 def test_a_case_cannot_act_on_the_terminal(tmp_path: Path) -> None:
-    """Nor what is wrong with it."""
     path = tmp_path / "c.jsonl"
     path.write_text(json.dumps({"id": EVIL, "kubelet": EVIL, "input": {EVIL: 1}}) + "\n")
     for words in (["decide", "qos"], ["judge", "qos"], ["decide", "qos", "--keep-going"]):
-        result = CliRunner().invoke(cli, [*words, str(path)])
+        result = run(*words, path)
         _is_safe(result.stderr)

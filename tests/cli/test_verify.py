@@ -1,7 +1,5 @@
 """``kubeledger verify`` as users call it."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -9,8 +7,6 @@ import re
 import shutil
 import xml.etree.ElementTree as ET
 from pathlib import Path
-
-import pytest
 
 from kubeledger.api import open_ledger
 from kubeledger.ledger.ledger import Ledger
@@ -37,13 +33,11 @@ def unknowing(
 
 
 def liar(tmp_path: Path) -> str:
-    """node-a with a wrong number of bytes to free."""
     path = tmp_path / "lie.ledger.jsonl"
     return lied("node-a", path, seq_of("node-a", GC), bytes_to_free=1)
 
 
 def test_the_json_of_the_contract(nodes: Nodes) -> None:
-    """Counts, one item a decision, each with the agreed fields."""
     found = answer("verify", "--ledger", nodes.ledger("node-a"))
     counts = [found[name] for name in ("match", "admissible", "impossible", "unverifiable")]
     apart = [item for item in found["items"] if item["inferred"]]
@@ -83,7 +77,6 @@ def test_several_sources_at_once(nodes: Nodes) -> None:
 
 
 def test_json_lines(nodes: Nodes) -> None:
-    """A line a finding, and no counts."""
     result = run("verify", nodes.ledger("node-a"), "-o", "jsonl")
     lines = [json.loads(line) for line in result.stdout.splitlines()]
     assert {line["type"] for line in lines} == {"finding"}
@@ -93,9 +86,7 @@ def test_json_lines(nodes: Nodes) -> None:
 
 
 def test_csv(nodes: Nodes) -> None:
-    """The same fields; JSON in the cells where one is no scalar."""
-    result = run("verify", nodes.ledger("node-a"), "-o", "csv")
-    assert result.exit_code == 0
+    result = run("verify", nodes.ledger("node-a"), "-o", "csv", exits=0)
     rows = list(csv.DictReader(io.StringIO(result.stdout)))
     items = answer("verify", nodes.ledger("node-a"))["items"]
     assert len(rows) == len(items)
@@ -116,7 +107,6 @@ def test_csv(nodes: Nodes) -> None:
 
 
 def test_csv_of_contradictions(tmp_path: Path) -> None:
-    """They have sides, and no record of their own."""
     source = unknowing(tmp_path / "b.ledger.jsonl", conflict=True)
     row, _ = csv.DictReader(io.StringIO(run("verify", source, "-o", "csv").stdout))
     assert (row["type"], row["seq"], row["verdict"]) == ("contradiction", "", "")
@@ -125,8 +115,7 @@ def test_csv_of_contradictions(tmp_path: Path) -> None:
 
 def test_the_table(nodes: Nodes) -> None:
     """Counts by kind; ``--all`` lists every decision."""
-    result = run("verify", nodes.ledger("node-a"))
-    assert result.exit_code == 0
+    result = run("verify", nodes.ledger("node-a"), exits=0)
     assert "\nPodPreempted " in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
     assert (
@@ -141,8 +130,7 @@ def test_the_table(nodes: Nodes) -> None:
 def test_a_lie_is_shown_and_exits_with_1(tmp_path: Path) -> None:
     """With what was expected, what is recorded, and the place; nothing else is blamed."""
     source = liar(tmp_path)
-    result = run("verify", source)
-    assert result.exit_code == 1
+    result = run("verify", source, exits=1)
     assert f"impossible: {GC} node" in result.stdout
     assert '"bytes_to_free":1,' in result.stdout
     assert "kubelet.log:" in result.stdout
@@ -166,8 +154,7 @@ def test_strict(tmp_path: Path) -> None:
 def test_inferred_decisions_are_counted_apart(tmp_path: Path) -> None:
     """In each form: they prove nothing, and nothing fails for them."""
     source, out = unknowing(tmp_path / "a.ledger.jsonl", inferred=True), tmp_path / "out.xml"
-    result = run("verify", source, "--strict", "--junit", str(out))
-    assert result.exit_code == 0
+    result = run("verify", source, "--strict", "--junit", str(out), exits=0)
     assert re.search(r"\nall +0 .*\ninferred +1 ", result.stdout)
     assert "1 decision that no line shows: inferred, counted apart" in result.stdout
     (suite,) = ET.parse(out).getroot()
@@ -180,12 +167,10 @@ def test_inferred_decisions_are_counted_apart(tmp_path: Path) -> None:
 
 
 def test_strict_of_what_is_fine(nodes: Nodes) -> None:
-    """All of node-a is verified."""
     assert run("verify", nodes.ledger("node-a"), "--strict").exit_code == 0
 
 
 def test_contradictions_are_shown_with_both_sides(tmp_path: Path) -> None:
-    """In every form of the output; they are no decisions."""
     source = unknowing(tmp_path / "b.ledger.jsonl", conflict=True)
     found = answer("verify", source)
     (contradiction,) = found["contradictions"]
@@ -200,11 +185,9 @@ def test_contradictions_are_shown_with_both_sides(tmp_path: Path) -> None:
 
 
 def test_names_cannot_speak_to_the_terminal(tmp_path: Path) -> None:
-    """Nor break the XML."""
     source = unknowing(tmp_path / "a.ledger.jsonl", pod=HOSTILE)
     out = tmp_path / "out.xml"
-    result = run("verify", source, "--all", "--junit", str(out))
-    assert result.exit_code == 0, result.output
+    result = run("verify", source, "--all", "--junit", str(out), exits=0)
     assert not set("\x1b\x9b\u202e") & set(result.stdout)
     assert "\\x1b[2J<b>" in result.stdout
     suites = ET.parse(out).getroot()  # our own output
@@ -216,9 +199,7 @@ def test_names_cannot_speak_to_the_terminal(tmp_path: Path) -> None:
 
 
 def test_errors_cannot_speak_to_the_terminal(tmp_path: Path) -> None:
-    """Not even by the name of a file."""
-    result = run("verify", str(tmp_path / "no\x1b[2J.ledger.jsonl"))
-    assert result.exit_code == 3
+    result = run("verify", str(tmp_path / "no\x1b[2J.ledger.jsonl"), exits=3)
     assert "\x1b" not in result.output
     assert "no\\x1b[2J" in result.output
 
@@ -226,8 +207,7 @@ def test_errors_cannot_speak_to_the_terminal(tmp_path: Path) -> None:
 def test_junit(tmp_path: Path, nodes: Nodes) -> None:
     """Suites with counts that fit, failures with what was expected."""
     out = tmp_path / "out.xml"
-    result = run("verify", liar(tmp_path), nodes.ledger("node-b"), "--junit", str(out))
-    assert result.exit_code == 1
+    run("verify", liar(tmp_path), nodes.ledger("node-b"), "--junit", str(out), exits=1)
     root = ET.parse(out).getroot()  # our own output
     assert {str(suite.get("name")).split()[0] for suite in root} == {"node-a", "node-b"}
     for element in (root, *root):
@@ -239,7 +219,6 @@ def test_junit(tmp_path: Path, nodes: Nodes) -> None:
 
 
 def test_junit_is_all_or_nothing(tmp_path: Path, nodes: Nodes) -> None:
-    """A damaged source leaves the report of before."""
     out = tmp_path / "out.xml"
     out.write_text("before")
     bad = tmp_path / "bad.ledger.jsonl"
@@ -250,32 +229,7 @@ def test_junit_is_all_or_nothing(tmp_path: Path, nodes: Nodes) -> None:
     assert list(tmp_path.glob("*.tmp")) == []
 
 
-@pytest.mark.parametrize(
-    ("args", "exit_code", "message"),
-    [
-        (("",), 2, "a source has no name"),
-        (("-o", "xml"), 2, "xml"),
-        (("--junit", "."), 2, "is a directory"),
-    ],
-)
-def test_bad_calls(args: tuple[str, ...], exit_code: int, message: str) -> None:
-    """Told in a sentence, with the code of the contract."""
-    result = run("verify", *args)
-    assert result.exit_code == exit_code
-    assert message in result.stderr
-    assert "Traceback" not in result.output
-
-
-def test_an_unknown_node(nodes: Nodes) -> None:
-    """In a ledger, and in a recording."""
-    for args in (("--ledger", nodes.ledger("node-a")), (nodes.recording("node-a"),)):
-        result = run("verify", *args, "--node", "node-z")
-        assert result.exit_code == 2
-        assert "'node-z'" in result.stderr
-
-
 def test_nothing_to_verify(tmp_path: Path) -> None:
-    """An empty ledger, a recording without decisions."""
     Ledger.create(tmp_path / "empty")
     assert run("verify", "--ledger", str(tmp_path / "empty")).exit_code == 2
     Scene("1.36.2").save(tmp_path / "start.ledger.jsonl")
@@ -287,8 +241,7 @@ def test_a_damaged_recording(tmp_path: Path, nodes: Nodes) -> None:
     """Named with its line: exit code 3."""
     path = tmp_path / "bad.ledger.jsonl"
     path.write_bytes(Path(nodes.recording("node-a")).read_bytes().replace(b"gpu-a", b"gpu-z", 1))
-    result = run("verify", str(path))
-    assert result.exit_code == 3
+    result = run("verify", str(path), exits=3)
     assert "bad.ledger.jsonl:" in result.stderr
     assert "its CRC does not fit its bytes" in result.stderr
 
@@ -301,9 +254,7 @@ def test_a_damaged_ledger(tmp_path: Path, nodes: Nodes) -> None:
     data = bytearray(segment.read_bytes())
     data[len(data) // 2] ^= 1
     segment.write_bytes(data)
-    result = run("verify", "--ledger", str(copy))
-    assert result.exit_code == 4, result.output
-    assert "Traceback" not in result.output
+    run("verify", "--ledger", str(copy), exits=4)
 
 
 def test_python_gives_the_same_findings(nodes: Nodes) -> None:
@@ -320,7 +271,6 @@ def test_python_gives_the_same_findings(nodes: Nodes) -> None:
 
 
 def test_a_refusal_without_reason_is_no_crash(tmp_path: Path) -> None:
-    """Nor one of a pod that no list shows."""
     scene = Scene("1.36.2", settings={})
     scene.at(1, PodRejected(namespace="", pod="", pod_uid=None, reason="", message=""))
     scene.save(tmp_path / "odd.ledger.jsonl")

@@ -1,7 +1,5 @@
 """``kubeledger why`` as users call it, and its answers to real questions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +16,16 @@ KEPT_IN_USE = "sha256:68d8e9110ca497ee3eb8e1264b28f47fa97dec63cbd657b2e38fe65b5e
 KEPT_YOUNG = "sha256:2cf000c66ba5a7627abd2b39aa1f8c91bb027284cfb79dde302bd73003e7b27e"
 
 QUESTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[tuple[str, int, str], ...]]] = {
-    "why was gpu-a preempted": (
-        "pod/default/gpu-a",
-        "preemption.PodPreempted",
-        ("at 2026-11-21T03:00:32.028018Z default/gpu-a (Burstable, priority 0, 50m of cpu) was "
-         "killed because kube-system/critical-1",
-         "priority 2000001000", "450m of cpu", "with default/filler-c gone this pod and "
-         "default/filler-a (300m of cpu) both free enough for the missing 50m of cpu, but this "
-         "one asks for less memory (32Mi against 64Mi)"),
-        (("kubelet.log", 10660, 'SyncLoop (ADD, "api"): "critical-1_kube-system'),
-         ("kubelet.log", 10672, "preemption: attempting to evict pods")),
-    ),
+    "why was gpu-a preempted": ("pod/default/gpu-a", "preemption.PodPreempted",
+                                ("at 2026-11-21T03:00:32.028018Z default/gpu-a (Burstable, "
+                                 "priority 0, 50m of cpu) was killed because "
+                                 "kube-system/critical-1", "priority 2000001000", "450m of cpu",
+                                 "with default/filler-c gone this pod and default/filler-a (300m "
+                                 "of cpu) both free enough for the missing 50m of cpu, but this "
+                                 "one asks for less memory (32Mi against 64Mi)"),
+                                (("kubelet.log", 10660,
+                                  'SyncLoop (ADD, "api"): "critical-1_kube-system'),
+                                 ("kubelet.log", 10672, "preemption: attempting to evict pods"))),
     "why did live-fail restart": (
         "container/default/live-fail/app",
         "lifecycle.ContainerRestarted",
@@ -47,66 +44,56 @@ QUESTIONS: dict[str, tuple[str, str, tuple[str, ...], tuple[tuple[str, int, str]
          ("kubelet.log", 17921, "failed liveness probe, will be restarted"),
          ("kubelet.log", 18023, "ContainerDied"), ("kubelet.log", 18038, "back-off 40s")),
     ),
-    "why was this image deleted": (
-        f"image/{REMOVED}",
-        "images.ImageDeleted",
-        (f"image {REMOVED} was deleted (40Mi) at 2026-11-21T03:02:42.155387Z",
-         "before that, at 2026-11-21T03:02:42.136198Z the image filesystem was 72 % used",
-         "image 5e3c775663b8 was not in use",
-         "is older than 10s",
-         "72 % used",
-         "high threshold of 5 %", "183647269519 bytes are to be freed", "down to 4 %"),
-        (("kubelet.log", 13983, "Trying to free 183647269519 bytes"),
-         ("kubelet.log", 14058, REMOVED)),
-    ),
-    "why was that image kept": (
-        f"image/{KEPT_IN_USE}",
-        "images.GarbageCollected",
-        (f"image {KEPT_IN_USE} was kept at 2026-11-21T03:02:42.176981Z: it is in use",
-         f"earlier, image {KEPT_IN_USE} was deleted (8791Ki) at 2026-11-21T02:57:42.092544Z",
-         "before that, at 2026-11-21T02:57:42.061702Z the image filesystem was 72 % used",
-         "so 183562994319 bytes are to be freed"),
-        (("kubelet.log", 6283, KEPT_IN_USE),
-         ("kubelet.log", 13983, "Trying to free 183647269519 bytes")),
-    ),
-    "why was gpu-c refused": (
-        "pod/default/gpu-c",
-        "lifecycle.PodRejected",
-        ("pod default/gpu-c was refused (UnexpectedAdmissionError) at 2026-11-21T03:00:17.808491Z",
-         "container default/gpu-c/train was refused example.com/gpu",
-         "requested number of devices unavailable for example.com/gpu",
-         "Requested: 3, Available: 1", "1 free healthy device: gpu-3",
-         "gpu-0 held by default/gpu-a/warmup and default/gpu-a/train",
-         "gpu-1 held by default/gpu-b/train"),
-        (("kubelet.log", 9954, "gpu-c"), ("kubelet.log", 9957, "requested: 3, available: 1")),
-    ),
-    "why was too-big refused": (
-        "pod/default/too-big",
-        "lifecycle.PodRejected",
-        ("pod default/too-big was refused (OutOfcpu) at 2026-11-21T03:00:32.009328Z: the pod does "
-         "not fit: 900m of cpu requested, 1450m of 1700m in use by 12 pods",),
-        (("kubelet.log", 10650, "requested: 900, used: 1450, capacity: 1700"),),
-    ),
-    "why does this cgroup have 256 shares": (
-        f"cgroup/{BURSTABLE}",
-        "cgroups.CgroupUpdated",
-        (f"cgroup {BURSTABLE} at 2026-11-21T02:54:16Z: ",
-         "pod default/burstable-1 is Burstable", "256 shares", "a quota of 40000 us",
-         "335544320 bytes"),
-        (("snapshots/20261121T025416Z/cgroupfs.txt", 30, "cpu.shares 256"),),
-    ),
+    "why was this image deleted": (f"image/{REMOVED}", "images.ImageDeleted",
+                                   (f"image {REMOVED} was deleted (40Mi) at "
+                                    f"2026-11-21T03:02:42.155387Z",
+                                    "before that, at 2026-11-21T03:02:42.136198Z the image "
+                                    "filesystem was 72 % used", "image 5e3c775663b8 was not in use",
+                                    "is older than 10s", "72 % used", "high threshold of 5 %",
+                                    "183647269519 bytes are to be freed", "down to 4 %"),
+                                   (("kubelet.log", 13983, "Trying to free 183647269519 bytes"),
+                                    ("kubelet.log", 14058, REMOVED))),
+    "why was that image kept": (f"image/{KEPT_IN_USE}", "images.GarbageCollected",
+                                (f"image {KEPT_IN_USE} was kept at 2026-11-21T03:02:42.176981Z: it "
+                                 f"is in use",
+                                 f"earlier, image {KEPT_IN_USE} was deleted (8791Ki) at "
+                                 f"2026-11-21T02:57:42.092544Z",
+                                 "before that, at 2026-11-21T02:57:42.061702Z the image filesystem "
+                                 "was 72 % used", "so 183562994319 bytes are to be freed"),
+                                (("kubelet.log", 6283, KEPT_IN_USE),
+                                 ("kubelet.log", 13983, "Trying to free 183647269519 bytes"))),
+    "why was gpu-c refused": ("pod/default/gpu-c", "lifecycle.PodRejected",
+                              ("pod default/gpu-c was refused (UnexpectedAdmissionError) at "
+                               "2026-11-21T03:00:17.808491Z",
+                               "container default/gpu-c/train was refused example.com/gpu",
+                               "requested number of devices unavailable for example.com/gpu",
+                               "Requested: 3, Available: 1", "1 free healthy device: gpu-3",
+                               "gpu-0 held by default/gpu-a/warmup and default/gpu-a/train",
+                               "gpu-1 held by default/gpu-b/train"),
+                              (("kubelet.log", 9954, "gpu-c"),
+                               ("kubelet.log", 9957, "requested: 3, available: 1"))),
+    "why was too-big refused": ("pod/default/too-big", "lifecycle.PodRejected",
+                                ("pod default/too-big was refused (OutOfcpu) at "
+                                 "2026-11-21T03:00:32.009328Z: the pod does not fit: 900m of cpu "
+                                 "requested, 1450m of 1700m in use by 12 pods",),
+                                (("kubelet.log", 10650,
+                                  "requested: 900, used: 1450, capacity: 1700"),)),
+    "why does this cgroup have 256 shares": (f"cgroup/{BURSTABLE}", "cgroups.CgroupUpdated",
+                                             (f"cgroup {BURSTABLE} at 2026-11-21T02:54:16Z: ",
+                                              "pod default/burstable-1 is Burstable", "256 shares",
+                                              "a quota of 40000 us", "335544320 bytes"),
+                                             (("snapshots/20261121T025416Z/cgroupfs.txt", 30,
+                                               "cpu.shares 256"),)),
 }  # fmt: skip
 """Question -> target, kind of the decision, facts of the sentence, lines of evidence."""
 
 
 def why(nodes: Nodes, target: str, *args: str) -> Any:  # noqa: ANN401 # any JSON value
-    """Node-a's answer."""
     return answer("why", target, nodes.ledger("node-a"), *args)
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_the_true_answers(nodes: Nodes, question: str) -> None:
-    """Each was read off the raw log."""
     target, kind, facts, places = QUESTIONS[question]
     found = why(nodes, target)
     assert found["target"] == target
@@ -122,7 +109,6 @@ def test_the_true_answers(nodes: Nodes, question: str) -> None:
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_evidence_is_numbered_in_the_order_of_time(nodes: Nodes, question: str) -> None:
-    """The decision's own inputs are all there."""
     found = why(nodes, QUESTIONS[question][0])
     evidence = found["evidence"]
     assert [piece["number"] for piece in evidence] == list(range(1, len(evidence) + 1))
@@ -165,7 +151,6 @@ def test_the_text(nodes: Nodes) -> None:
 
 
 def test_steps_in_json(nodes: Nodes) -> None:
-    """In the order of time, each with the number of its evidence."""
     found = why(nodes, "live-fail/app")
     assert found["target"] == "container/default/live-fail/app"
     assert found["pod_uid"].startswith("e87c67ca")
@@ -177,17 +162,16 @@ def test_steps_in_json(nodes: Nodes) -> None:
 
 
 def test_at_a_time(nodes: Nodes) -> None:
-    """As of then: before it was preempted, gpu-a had been let in."""
     found = why(nodes, "pod/default/gpu-a", "--at", "2026-11-21T02:55:00Z")
     assert found["finding"]["kind"] == "lifecycle.PodAdmitted"
     assert all(step["ts_ns"] <= 1795229700 * 10**9 for step in found["history"])
-    early = run("why", "pod/default/gpu-a", nodes.ledger("node-a"), "--at", "2026-11-21T02:53:00Z")
-    assert early.exit_code == 2
+    early = run(
+        "why", "pod/default/gpu-a", nodes.ledger("node-a"), "--at", "2026-11-21T02:53:00Z", exits=2
+    )
     assert "no decision is about pod/default/gpu-a" in early.stderr
 
 
 def test_times_before_now(nodes: Nodes) -> None:
-    """By the command's own clock."""
     with freeze_time("2026-11-21T04:55:00Z"):
         ago = why(nodes, "pod/default/gpu-a", "--at", "-2h")
         assert ago == why(nodes, "pod/default/gpu-a", "--at", "2026-11-21T02:55:00Z")
@@ -195,16 +179,7 @@ def test_times_before_now(nodes: Nodes) -> None:
     assert now == why(nodes, "pod/default/gpu-a")
 
 
-def test_images_by_a_prefix(nodes: Nodes) -> None:
-    """With or without the algorithm, six digits or more."""
-    whole = why(nodes, f"image/{REMOVED}")
-    for prefix in (REMOVED[:20], REMOVED[7:19], REMOVED[7:13]):
-        assert why(nodes, f"image/{prefix}")["sentence"] == whole["sentence"]
-    assert run("why", f"image/{REMOVED[7:12]}", nodes.ledger("node-a")).exit_code == 2
-
-
 def test_a_young_image_is_kept_for_its_age(nodes: Nodes) -> None:
-    """It had been removed before, and came back."""
     kept = why(nodes, f"image/{KEPT_YOUNG}")
     assert "it was detected less than 1s before (minimum age 10s)" in kept["sentence"]
     before = why(nodes, f"image/{KEPT_YOUNG}", "--at", "2026-11-21T02:58:00Z")
@@ -212,13 +187,6 @@ def test_a_young_image_is_kept_for_its_age(nodes: Nodes) -> None:
     deleted = f"image {KEPT_YOUNG} was deleted (13Mi) at 2026-11-21T02:57:42.063018Z"
     assert before["sentence"].startswith(deleted)
     assert f"; earlier, {deleted}" in kept["sentence"]
-
-
-def test_devices(nodes: Nodes) -> None:
-    """The resource's name holds a slash."""
-    found = why(nodes, "device/example.com/gpu/gpu-1")
-    assert found["finding"]["kind"] == "devicemanager.DevicesAllocated"
-    assert "gpu-1" in found["sentence"]
 
 
 def test_several_nodes(nodes: Nodes) -> None:
@@ -233,39 +201,8 @@ def test_several_nodes(nodes: Nodes) -> None:
 
 
 def test_recordings_answer_as_ledgers_do(nodes: Nodes) -> None:
-    """Evidence and causes included."""
     target = "container/default/live-fail/app"
     assert answer("why", target, nodes.recording("node-a")) == why(nodes, target)
-
-
-@pytest.mark.parametrize(
-    ("target", "message"),
-    [
-        ("node/default/gpu-a", "'node/default/gpu-a' is not of the form node or node/NAME"),
-        ("", "nothing is known as ''"),
-        ("app", "ask for one of: container/default/live-fail/app "),
-        ("pod/default/gpu-a/train", "is it pod/default/gpu-a or "),
-        ("device/gpu-9", "is it device/example.com/gpu/gpu-"),
-        ("image/", "is not of the form image/ID"),
-        ("cgroup//", "is not of the form cgroup/PATH"),
-        ("container/default/gpu-a/nope", "pod default/gpu-a has no container nope"),
-        ("container/default/gpu-a/nope", "container/default/gpu-a/warmup"),
-        ("container/default/gpu-c/nope", "one of: container/default/gpu-c/train"),
-        ("container/default/never/nope", "no decision is about container/default/never/nope"),
-        ("pod/default/never", "no decision is about pod/default/never"),
-        ("pod/default/never", "hint: `kubeledger ls` shows"),
-        ("pod/default/gpu-aa", "hint: is it pod/default/gpu-a or "),
-        ("pod/kube-system/gpu-a", "hint: is it pod/default/gpu-a or "),
-        ("container/kube-system/gpu-a/train", "hint: is it pod/default/gpu-a or "),
-        ("pod/default/\x1b[2J", "\\x1b[2J"),
-    ],
-)
-def test_bad_targets(nodes: Nodes, target: str, message: str) -> None:
-    """Usage, with the forms that there are."""
-    result = run("why", target, nodes.ledger("node-a"))
-    assert result.exit_code == 2
-    assert message in result.stderr
-    assert "\x1b" not in result.output
 
 
 def test_what_cannot_be_decided_again_says_why(tmp_path: Path) -> None:
@@ -273,8 +210,7 @@ def test_what_cannot_be_decided_again_says_why(tmp_path: Path) -> None:
     scene = Scene()
     scene.at(1, PodAdmitted(namespace="default", pod="web\x1b[2J", pod_uid=None))
     scene.save(tmp_path / "a.ledger.jsonl")
-    result = run("why", "pod/default/web\x1b[2J", str(tmp_path / "a.ledger.jsonl"))
-    assert result.exit_code == 0, result.output
+    result = run("why", "pod/default/web\x1b[2J", str(tmp_path / "a.ledger.jsonl"), exits=0)
     assert ": unverifiable without " in result.stdout
     full = run("why", "pod/default/web\x1b[2J", str(tmp_path / "a.ledger.jsonl"), "--full")
     assert "not decided again" in full.stdout

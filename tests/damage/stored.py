@@ -1,7 +1,5 @@
 """A small ledger, its copy and a small lake, with all that can be in them, and what they answer."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -39,7 +37,7 @@ from kubeledger.remote.store import Store
 from kubeledger.replay import refresh_snapshots, state_at
 from kubeledger.replay.dropping import drop_by_policy
 from kubeledger.replay.node.state import document
-from tests.fleet.lakes import put_node
+from tests.fleet.places import put_node
 from tests.ingest.node_files import log_text
 
 NODE = "node-x"
@@ -186,8 +184,6 @@ def is_ledger_told(path: Path) -> bool:
 
 
 def copy_answers(path: Path) -> list[object]:
-    """What comes back of a copy."""
-
     def restored() -> object:
         with TemporaryDirectory() as scratch:
             back = Path(scratch) / "back"

@@ -4,8 +4,6 @@ Then whoever looks for damage finds it, and every command answers as before, or 
 is a long run; each day a change of every file is tried.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,7 +45,6 @@ _EVERY = {"ledger": 8, "grown": 8, "copy": 1, "lake": 64}
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Stored]]:
-    """By name; who restores a copy is told by that."""
     place = tmp_path_factory.mktemp("stored")
     with pytest.MonkeyPatch.context() as patch:
         keep_of_few(patch)
@@ -62,7 +59,6 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Store
 
 
 def check(stored: Stored, chosen: list[Change], every: int) -> None:
-    """All of these changes are told, or do no harm."""
     for change in stored.untold(chosen, every):
         path = change.path.relative_to(stored.root).as_posix()
         if change.at is None:
@@ -129,5 +125,4 @@ def test_all_that_was_kept_is_gone(tmp_path: Path) -> None:
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("name", list(_EVERY))
 def test_every_change(stored: dict[str, Stored], name: str) -> None:
-    """All of them."""
     check(stored[name], changes(stored[name].root), _EVERY[name])

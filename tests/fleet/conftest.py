@@ -1,7 +1,5 @@
 """Lakes and sources, and a Ray cluster of several nodes."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Fleets that were never recorded: facts of many nodes, for the page and its statistics."""
 
-from __future__ import annotations
-
 from random import Random
 
 from kubeledger.fleet.report.collect import (

@@ -4,8 +4,6 @@ Workers import this module, too, as it is the main module of what started them. 
 directory: a file ``NODE.PID`` tells who waits at it, and ``NODE.open`` lets that node through.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -1,19 +1,22 @@
 """Where lakes and sources of tests stand, and small sources to put there."""
 
-from __future__ import annotations
-
 import os
+import shutil
 import tarfile
 from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 import zstandard
 
+from kubeledger.fleet.generation import commit_generation
 from kubeledger.fleet.identity import rules_version
+from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.task import node_task
-from kubeledger.fleet.types import Head, NodeResult, NodeSpec
+from kubeledger.fleet.types import Head, NodeResult, NodeSpec, NodeSummary, SourceSeen
+from kubeledger.ledger.ledger import Ledger
 
 RECORDING = Path(__file__).parent.parent.parent / "recordings" / "node-a.tar.zst"
 NAME = b"node-a"
@@ -34,7 +37,6 @@ def recorded_file(name: str) -> bytes:
 
 
 def log_lines(first: int = 0, last: int = LINES, node: str = "node-a") -> bytes:
-    """Some lines of its log."""
     lines = recorded_file("kubelet.log").splitlines(keepends=True)[first:last]
     return b"".join(lines).replace(NAME, node.encode())
 
@@ -62,7 +64,6 @@ Task = Callable[..., NodeResult]
 
 
 def task(lake: str, source: str | None = None, **options: object) -> NodeResult:
-    """Run a task here."""
     given = {"year": 2026, "rules": rules_version()} | options
     return node_task(NodeSpec(lake=lake, source=source, **given))  # type: ignore[arg-type]  # as the caller says
 
@@ -80,3 +81,16 @@ def head_of(result: NodeResult) -> Head:
     assert result.failure is None, result.failure
     (head,) = result.heads
     return head
+
+
+# Lakes for tests: a ledger of one node becomes the node's next generation, as by an import.
+
+
+def put_node(lake: Lake, ledger: Path, key: str, *, pool: str | None = None) -> Head:
+    """Put a ledger of one node into a lake, as the next generation of the node of that key."""
+    (name,) = Ledger.open(ledger).nodes()
+    source = SourceSeen(url=str(ledger), stamp="", digest=f"{hash(ledger):x}", size_bytes=1)
+    with TemporaryDirectory() as scratch:
+        shutil.copytree(ledger, Path(scratch) / "ledger")
+        summary = NodeSummary(node=key, name=name, pool=pool)
+        return commit_generation(lake, Path(scratch), (source,), summary, lake.head(key))

@@ -1,7 +1,5 @@
 """Pictures of the fleet's page for the documentation: ``just screenshots``."""
 
-from __future__ import annotations
-
 import sys
 import tempfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Functions that workers of all engines can import: those that misbehave, each in its way."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """``kubeledger fleet import`` and ``verify``, as users run them."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -13,23 +11,23 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from importlib.util import find_spec
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from kubeledger.cli.fleet import SUBCOMMANDS
 from kubeledger.cli.fleet_options import Tally, print_summary, watched_results
-from kubeledger.cli.main import cli
 from kubeledger.fleet.engines.choose import engine_of
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import ROW_ROOMS
 from kubeledger.fleet.run import Plan
 from kubeledger.fleet.types import Failure, NodeResult, NodeSpec
 from kubeledger.remote.store import Store, digest_of_file
+from tests.cli import nodes
 from tests.fleet.places import log_lines, task, write_bundle
 from tests.waiting import PATIENCE_S, until
 
@@ -41,9 +39,11 @@ SPEC = NodeSpec(lake="/lake", rules="r", source="/in")
 WITH_RAY = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed")
 
 
+run = partial(nodes.run, "fleet")
+
+
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Bundles of some nodes."""
     root = tmp_path_factory.mktemp("sources")
     for number in range(NODES):
         node = f"node-{number}"
@@ -54,16 +54,9 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake of all of them; read only."""
     lake = tmp_path_factory.mktemp("whole") / "lake"
-    result = run("import", f"{sources}/*", "--lake", lake, "--year", 2026, "--pool", "gpu")
-    assert result.exit_code == 0, result.output
+    run("import", f"{sources}/*", "--lake", lake, "--year", 2026, "--pool", "gpu", exits=0)
     return lake
-
-
-def run(*words: object) -> Result:
-    """A command of the group."""
-    return CliRunner().invoke(cli, ["fleet", *map(str, words)])
 
 
 def truth_of(lake: Path) -> dict[str, str]:
@@ -79,7 +72,6 @@ def truth_of(lake: Path) -> dict[str, str]:
 def test_again_does_nothing_and_a_broken_source_is_a_row(
     whole: Path, sources: Path, tmp_path: Path
 ) -> None:
-    """The others are there; a list may name the sources, too."""
     before = truth_of(whole)
     broken = tmp_path / "broken.tar.gz"
     broken.write_bytes(b"\x1f\x8b no more than that")
@@ -87,8 +79,7 @@ def test_again_does_nothing_and_a_broken_source_is_a_row(
     listed.write_text(f"# all\n{sources}/node-0\n\n  {sources}/node-1  \n")
     words = ("--from", listed, "--lake", whole)
 
-    result = run("import", *words)
-    assert result.exit_code == 0
+    result = run("import", *words, exits=0)
     assert result.stdout.startswith("2 sources: 2 unchanged (local, ")
     assert "nodes      none changed; the lake has 4\n" in result.stdout
     reported = [run("import", *words, "--shard", f"{number}/2").stdout for number in range(2)]
@@ -97,8 +88,7 @@ def test_again_does_nothing_and_a_broken_source_is_a_row(
     assert sum("of other shards" in text for text in reported) >= 1
     assert truth_of(whole) == before
 
-    result = run("import", broken, *words, "-o", "csv")
-    assert result.exit_code == 1
+    result = run("import", broken, *words, "-o", "csv", exits=1)
     rows = list(csv.DictReader(io.StringIO(result.stdout)))
     assert [row["outcome"] for row in rows] == ["unchanged", "unchanged", "failed"]
     assert (rows[2]["source"], rows[2]["kind"]) == (str(broken), "input")
@@ -107,9 +97,7 @@ def test_again_does_nothing_and_a_broken_source_is_a_row(
 
 
 def test_verify_lists_the_nodes(whole: Path) -> None:
-    """Nothing is to be done, and nothing is wrong."""
-    result = run("verify", "--lake", whole, "-o", "json")
-    assert result.exit_code == 0
+    result = run("verify", "--lake", whole, "-o", "json", exits=0)
     rows = json.loads(result.stdout)
     assert [(row["node"], row["pool"]) for row in rows] == [(f"node-{n}", "gpu") for n in range(4)]
     assert all(row["decisions"] > 0 for row in rows)
@@ -162,12 +150,10 @@ def contents_of(lake: Path) -> dict[str, str]:
 def test_workers_of_other_rules_are_told_of_once(
     command: str, whole: Path, sources: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And nothing is changed."""
     before = truth_of(whole)
     monkeypatch.setattr("kubeledger.fleet.identity.rules_version", lambda: "9.9.9+other")
     words = [f"{sources}/*"] if command == "import" else []
-    result = run(command, *words, "--lake", whole)
-    assert result.exit_code == 2
+    result = run(command, *words, "--lake", whole, exits=2)
     assert result.stderr.count("a worker has another kubeledger (") == 1
     assert "than this run (9.9.9+other)" in result.stderr
     assert "hint: install the same one on all workers" in result.stderr
@@ -180,12 +166,10 @@ def test_workers_of_other_rules_are_told_of_once(
 def test_ray_makes_the_same_lake(
     whole: Path, sources: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Byte by byte, but for what it cost."""
     address = request.getfixturevalue("cluster").address
     lake = tmp_path / "lake"
     words = ("--lake", lake, "--year", 2026, "--pool", "gpu", "--engine", f"ray={address}")
-    result = run("import", f"{sources}/*", *words)
-    assert result.exit_code == 0, result.output
+    result = run("import", f"{sources}/*", *words, exits=0)
     assert "nodes      4 new; the lake has 4\n" in result.stdout
     assert truth_of(lake) == truth_of(whole)
 
@@ -222,7 +206,6 @@ def waiting(gate: Path, count: int) -> list[int]:
 
 
 def is_over(process: int) -> bool:
-    """Of one that need not be a child."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -250,8 +233,7 @@ def test_whoever_is_killed_the_next_import_completes_the_lake(
     until(lambda: all(map(is_over, workers)))
     assert len(Lake.open(str(lake)).heads()) == 1
     assert any(scratch.iterdir()), "what they were killed at"
-    result = run(*words)
-    assert result.exit_code == 0, result.output
+    run(*words, exits=0)
     assert truth_of(lake) == truth_of(whole)
     assert not any(scratch.iterdir()), "also what the killed ones left is gone"
 
@@ -305,7 +287,6 @@ def results_of(count: int, failed: int = 0) -> Iterator[NodeResult]:
 
 
 def test_a_run_of_a_thousand_fits_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever fails, and however much is said of it."""
     tally = Tally(Plan(specs=(), unchanged=(), elsewhere=7, heads={}, failed=frozenset()))
     assert sum(1 for _ in tally.counting(results_of(1000, failed=300))) == 1000
     print_summary(tally, engine_of("local", workers=2), "/lake", 5000)
@@ -321,7 +302,6 @@ def test_a_run_of_a_thousand_fits_a_screen(capsys: pytest.CaptureFixture[str]) -
 def test_lines_now_and_then_where_no_terminal_shows_a_bar(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Of a thousand nodes, each of which takes a second."""
     now_s = iter(range(10_000))
     results = results_of(1000, failed=3)
     failure = attrgetter("failure")
@@ -358,10 +338,8 @@ def test_usage_errors_make_no_lake(words: list[str], message: str, tmp_path: Pat
 def test_ray_that_is_missing_is_one_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the command that installs it."""
     monkeypatch.setitem(sys.modules, "ray", None)
-    result = run("import", tmp_path, "--lake", tmp_path / "lake", "--engine", "ray")
-    assert result.exit_code == 2
+    result = run("import", tmp_path, "--lake", tmp_path / "lake", "--engine", "ray", exits=2)
     assert result.stderr == ("error: Ray is not installed\nhint: pip install 'kubeledger[fleet]'\n")
 
 

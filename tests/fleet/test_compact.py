@@ -1,7 +1,5 @@
 """Copies of many files: readers see the same rows by them, whatever dies, and whoever grows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import duckdb
@@ -17,7 +15,7 @@ from kubeledger.fleet.query import connect_lake
 from kubeledger.ledger.history.parts import quoted
 from tests.analyze.sql.fixture_ledger import manager_story, whole_story, write_ledger
 from tests.buckets import DyingStore, Killed
-from tests.fleet.lakes import put_node
+from tests.fleet.places import put_node
 
 QUESTIONS = (
     "SELECT * FROM records ORDER BY ALL",
@@ -28,7 +26,6 @@ QUESTIONS = (
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    """Four nodes, one of them with a key that is escaped in paths."""
     made = Lake.open_or_create(str(tmp_path / "lake"))
     for number, story in enumerate((whole_story()[:12], whole_story(), manager_story())):
         put_node(made, write_ledger(tmp_path / str(number), story), f"n{number}")
@@ -42,7 +39,6 @@ def _answers(lake: Lake) -> list[list[tuple[object, ...]]]:
 
 
 def _rows(lake: Lake) -> list[tuple[object, ...]]:
-    """Which rows of each node the files hold; quicker than to ask."""
     found = []
     with duckdb.connect(":memory:") as connection:
         for room in ("records", "verdicts"):
@@ -68,7 +64,6 @@ def _opened(lake: Lake) -> set[tuple[str, tuple[str, ...]]]:
 
 
 def test_a_second_run_does_nothing(lake: Lake, tmp_path: Path) -> None:
-    """And the first one changes no answer."""
     before = _answers(lake)
     done = compact(lake, tmp_path)
     lake.write_index()
@@ -138,7 +133,6 @@ def test_a_process_that_dies_before_any_write_changes_no_answer(lake: Lake, tmp_
 
 
 def test_a_copy_that_is_replaced_while_it_is_read(lake: Lake, tmp_path: Path) -> None:
-    """The reader looks once more."""
     compact(lake, tmp_path)
     with connect_lake(lake.store.url) as database:
         before = database.sql(QUESTIONS[0]).fetchall()
@@ -155,7 +149,6 @@ def test_an_index_does_not_outlive_what_a_marker_says(lake: Lake, tmp_path: Path
 
 
 def test_command_line(lake: Lake) -> None:
-    """Rows of what was done; an age that is none is refused."""
     run = CliRunner().invoke
     done = run(cli, ["fleet", "compact", "--lake", lake.store.url, "-o", "csv"])
     assert (done.exit_code, done.stdout.splitlines()[-1]) == (0, "markers in the index,4,")

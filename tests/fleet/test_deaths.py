@@ -1,7 +1,5 @@
 """Processes that are killed, storage that fails: nothing is lost, doubled or half there."""
 
-from __future__ import annotations
-
 import http.client
 import http.server
 import multiprocessing
@@ -17,15 +15,14 @@ from pathlib import Path
 import click
 import obstore
 import pytest
-from click.testing import CliRunner
 from obstore.store import ObjectStore
 
-from kubeledger.cli.main import cli
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import ROW_ROOMS, done_path
 from kubeledger.fleet.types import Head
 from kubeledger.remote.store import StorageError, Store, digest_of_file
 from tests.buckets import Place
+from tests.cli.nodes import run
 from tests.fleet.places import head_of, log_lines, task, task_elsewhere, write_bundle
 from tests.fleet.test_task import rows
 from tests.marks import nightly
@@ -107,7 +104,6 @@ def test_a_task_may_be_killed_at_any_moment(place: Place, tmp_path: Path) -> Non
 @pytest.mark.slow
 @BUCKETS
 def test_tasks_of_one_node_at_once_all_count(place: Place, tmp_path: Path) -> None:
-    """Whoever comes second begins again upon the first."""
     lake = f"{place.url}/lake"
     log = log_lines()
     parts = [log.index(b"\n", len(log) * part // 8) + 1 for part in (4, 6, 7)]
@@ -221,7 +217,6 @@ class _Moody(http.server.BaseHTTPRequestHandler):
 def moody(
     bucket: Place, s3_server: tuple[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[type[_Moody]]:
-    """Storage with moods in front of the bucket."""
     handler = type("Handler", (_Moody,), {"behind": s3_server, "seen": Counter(), "always": False})
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
@@ -267,7 +262,6 @@ def test_not_how_often_but_how_long_storage_fails_decides(
 def test_storage_that_does_not_answer_is_told(
     moody: type[_Moody], bucket: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The source is not to blame: another attempt may have it."""
     url = bucket.put("in/node-a", write_bundle(tmp_path / "node-a"))
     monkeypatch.setattr("kubeledger.remote.store.RETRY_S", 0.3)
     moody.always = True
@@ -308,7 +302,7 @@ def test_storage_that_takes_long_is_told_of_meanwhile(monkeypatch: pytest.Monkey
         monkeypatch.setattr("kubeledger.cli.fleet._AFTER_S", 0.2)
         monkeypatch.setattr("kubeledger.cli.fleet._LOOK_S", 0.05)
         words = ["fleet", "sql", "--lake", "s3://bucket/lake", "SELECT 1"]
-        result = CliRunner().invoke(cli, words)
+        result = run(*words)
     assert result.exit_code == 4
     reported = result.stderr.splitlines()
     assert [line for line in reported if line.startswith("waiting")] == [reported[0]]

@@ -3,8 +3,6 @@
 All sources and both lakes are real; what is compared is every path, and every byte of Parquet.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import threading
@@ -15,9 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from kubeledger.cli.main import cli
 from kubeledger.fleet.engines.choose import engine_of
 from kubeledger.fleet.engines.engine import Engine
 from kubeledger.fleet.identity import rules_version
@@ -28,6 +24,7 @@ from kubeledger.fleet.run import Plan, plan_import, run_plan
 from kubeledger.fleet.sources import expand, stamp_of
 from kubeledger.fleet.types import NodeResult, NodeSpec
 from tests.buckets import Place
+from tests.cli.nodes import run
 from tests.fleet.places import log_lines, write_bundle
 from tests.fleet.tasks import node_task_or_death
 
@@ -186,10 +183,8 @@ def test_pages_and_whatif_are_the_same_on_a_cluster(
         where = ("--lake", str(recorded_lake), "--engine", engine, "--workers", "2")
         pages = ("--out", str(place / "fleet.html"), "--pages", str(place / "nodes"))
         place.mkdir()
-        drawn = CliRunner().invoke(cli, ["fleet", "report", *where, *pages])
-        asked = CliRunner().invoke(
-            cli, ["fleet", "whatif", *where, "--set", "maxPods=5", "-o", "csv"]
-        )
+        drawn = run("fleet", "report", *where, *pages)
+        asked = run("fleet", "whatif", *where, "--set", "maxPods=5", "-o", "csv")
         assert (drawn.exit_code, asked.exit_code) == (0, 0), drawn.output + asked.output
         files = {path.name: path.read_bytes() for path in place.rglob("*.html")}
         reported.append((files, sorted(asked.stdout.splitlines())))

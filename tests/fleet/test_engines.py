@@ -1,7 +1,5 @@
 """Engines: whatever a task does to its worker costs that task only, on all of them alike."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal
@@ -103,7 +101,6 @@ def test_each_task_ends_once(data: st.DataObject, words: str, one_machine: bool)
     params=["local", pytest.param("ray", marks=(*ON_RAY, pytest.mark.nightly))]
 )  # test_end_to_end.py has it daily
 def engine(request: pytest.FixtureRequest) -> Engine:
-    """Each engine, with two workers."""
     if request.param == "local":
         return engine_of("local", workers=2)
     return engine_of("ray", workers=2, address=request.getfixturevalue("cluster").address)
@@ -161,7 +158,6 @@ def test_an_error_that_concerns_all_ends_the_run(engine: Engine) -> None:
 @pytest.mark.nightly  # test_end_to_end.py loses one, too
 @pytest.mark.parametrize("engine", [pytest.param("ray", marks=ON_RAY)], indirect=True)
 def test_a_machine_that_is_lost_costs_nothing(engine: Engine, cluster: Any) -> None:  # noqa: ANN401 # Ray's
-    """Its tasks run again on others."""
     third = cluster.add_node(num_cpus=1, object_store_memory=80_000_000)
     with closing(engine_of("ray", address=cluster.address).run(
         obey, [Order(number, "wait") for number in range(24)]
@@ -187,7 +183,6 @@ def test_workers_that_lack_what_they_shall_run(
 
 @WITH_RAY
 def test_a_cluster_that_is_not_there() -> None:
-    """Told at once, though Ray itself would try for minutes."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
     with pytest.raises(EngineError, match=r"Ray cannot be used: .*refused") as caught:
@@ -199,7 +194,6 @@ def test_a_cluster_that_is_not_there() -> None:
 
 
 def test_a_worker_that_dies_while_it_sends_takes_no_other_along(tmp_path: Path) -> None:
-    """The parent has read half of a large result by then."""
     orders = [Order(number) for number in range(20)]
     orders[4] = Order(4, "killed while it sends", str(tmp_path / "4"))
     ended = list(engine_of("local", workers=2).run(obey, orders))
@@ -208,7 +202,6 @@ def test_a_worker_that_dies_while_it_sends_takes_no_other_along(tmp_path: Path) 
 
 
 def test_who_stops_early_leaves_no_worker() -> None:
-    """Not even one that hears nothing."""
     before = set(multiprocessing.active_children())
     orders = [Order(1), *(Order(number, "hang") for number in range(2, 9))]
     with closing(engine_of("local", workers=3).run(obey, orders)) as all_ended:
@@ -260,7 +253,6 @@ def test_workers_end_with_whoever_started_them(signal_number: int, tmp_path: Pat
 
 
 def has_processes(group: int) -> bool:
-    """Whether any of a group lives."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
@@ -270,7 +262,6 @@ def has_processes(group: int) -> bool:
 
 @pytest.mark.slow
 def test_workers_that_cannot_start_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not a thousand lost nodes."""
     monkeypatch.setattr("kubeledger.fleet.engines.local._serve", _die_at_once)
     with pytest.raises(EngineError, match="die before their first task"):
         list(engine_of("local", workers=1).run(obey, [Order(number) for number in range(9)]))
@@ -291,13 +282,11 @@ def _die_at_once(*_: object) -> None:
     ],
 )
 def test_engines_that_there_are_not(name: str, settings: dict[str, Any], words: str) -> None:
-    """Usage errors."""
     with pytest.raises(BadQuestionError, match=words):
         engine_of(name, **settings)
 
 
 def test_ray_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One sentence tells how to get it."""
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(BadQuestionError) as caught:
         engine_of("ray")

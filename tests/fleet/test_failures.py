@@ -1,7 +1,5 @@
 """What goes wrong with one source is told, leaves the lake as it was, and leaves no scratch."""
 
-from __future__ import annotations
-
 import errno
 import gzip
 import os
@@ -11,13 +9,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from click.testing import CliRunner
 
-from kubeledger.cli.main import cli
 from kubeledger.fleet import contents, sources
 from kubeledger.fleet import task as task_module
 from kubeledger.fleet.lake import Lake
 from tests.buckets import Place, put_odd
+from tests.cli.nodes import run
 from tests.fleet.places import head_of, log_lines, task, write_bundle
 from tests.marks import nightly
 
@@ -68,7 +65,6 @@ def test_a_part_of_a_source_does_not_pass_for_the_whole(place: Place, tmp_path: 
 
 
 def test_a_pipe_is_no_source(tmp_path: Path) -> None:
-    """To open it would be to wait for whoever writes into it."""
     os.mkfifo(tmp_path / "pipe")
     place = Place(str(tmp_path / "place"))
     for source in (str(tmp_path / "pipe"), "/dev/zero"):
@@ -78,7 +74,6 @@ def test_a_pipe_is_no_source(tmp_path: Path) -> None:
 def test_a_source_that_somebody_writes_to(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is refused, and taken in when it is whole."""
     bundle = write_bundle(tmp_path / "node-a")
     url = place.put("in/node-a", bundle)
     look: Callable[..., contents.Content] = contents.content_of
@@ -114,7 +109,6 @@ def test_a_disk_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_fault_of_the_program_is_told_without_a_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And costs one source."""
     place = Place(str(tmp_path / "place"))
     url = place.put("in/node-a", write_bundle(tmp_path / "node-a"))
 
@@ -182,8 +176,7 @@ def test_an_odd_name_is_a_row_and_not_the_end(
     put_odd(bucket, [f"in/{odd}"])
     lake, words = tmp_path / "lake", ["--year", "2026", "--workers", "1", "-o", "json"]
     command = ["fleet", "import", f"{bucket.url}/in/{pattern}", "--lake", str(lake), *words]
-    result = CliRunner().invoke(cli, command)
-    assert result.exit_code == 1, result.output
+    run(*command, exits=1)
     assert "node-a" in Lake.open(str(lake)).heads()
     (failure,) = Lake.open(str(lake)).failures()
     assert failure.kind == "input"

@@ -1,7 +1,5 @@
 """Which node is whose: names, machines, clusters, several nodes in a source, ready ledgers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -27,7 +25,6 @@ FIRST_POD = 980
 
 
 def refusal(result: NodeResult) -> str:
-    """Why the source is not in the lake, and what to do."""
     assert result.failure is not None
     assert result.failure.kind == "input"
     return f"{result.failure.reason} ({result.failure.advice})"
@@ -120,7 +117,6 @@ def test_a_source_read_by_other_options_takes_the_place_of_what_it_told(tmp_path
 def test_a_source_that_the_lake_has_is_not_taken_for_another_nodes(
     reported: dict[str, str], tmp_path: Path
 ) -> None:
-    """Else its records would count twice."""
     lake = Lake.open_or_create(str(tmp_path / "lake"))
     bundle = str(write_bundle(tmp_path / "in", log=log_lines(0, 400)))
     head_of(task(lake.store.url, bundle, cluster="east"))
@@ -199,7 +195,6 @@ def test_a_recording_or_sealed_ledger_alone_gives_what_its_ledger_gives(tmp_path
 
 
 def test_an_excerpt_is_refused(tmp_path: Path) -> None:
-    """A chain that does not begin at its begin proves nothing."""
     ledger = imported(tmp_path / "ledger", write_bundle(tmp_path / "in"))
     with kubeledger.open(ledger.path) as opened:
         records = list(opened.records())[5:]
@@ -210,7 +205,6 @@ def test_an_excerpt_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("reported", ["cloud.google.com/gke-nodepool", "karpenter.sh/nodepool"])
 def test_a_pool_is_told_by_labels_or_by_the_user(reported: str, tmp_path: Path) -> None:
-    """The user is believed over the labels."""
     bundle = write_bundle(tmp_path / "in", labels=[(reported, "big")])
     assert head_of(task(str(tmp_path / "x"), str(bundle))).summary.pool == "big"
     assert head_of(task(str(tmp_path / "y"), str(bundle), pool="mine")).summary.pool == "mine"

@@ -1,7 +1,5 @@
 """The lake's protocol: whoever dies or comes second, nothing is lost, doubled or half there."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Iterable
@@ -64,7 +62,6 @@ def _import_until_done(lake: Lake, source: str, scratch: Path) -> None:
 
 
 def _content(lake: Lake) -> list[str]:
-    """What readers see of the node, each file as its marker says."""
     head = lake.heads().get(NODE)
     if head is None:
         return []
@@ -136,8 +133,6 @@ class _Turns:
 
 
 class _TurnStore(Store):
-    """A store whose operations wait for their turn."""
-
     def __init__(self, url: str, turns: _Turns, me: bool) -> None:
         super().__init__(url)
         self._turns, self._me = turns, me
@@ -164,7 +159,6 @@ class _TurnStore(Store):
 def test_two_imports_at_once_both_count_in_any_order(
     order: list[bool], same: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Whichever store operation of which process comes first."""
     scratch = tmp_path_factory.mktemp("turns")
     lake = _lake(scratch / "lake")
     _import(lake, "a", scratch)
@@ -219,7 +213,6 @@ def test_a_generation_counts_that_is_as_one_before_whose_marker_was_left(tmp_pat
 
 
 def test_an_index_saves_reading_markers_and_is_never_believed_over_them(tmp_path: Path) -> None:
-    """What came after the index was written counts."""
     lake = _lake(tmp_path / "lake")
     _import(lake, "a", tmp_path)
     assert lake.write_index() == 1
@@ -245,7 +238,6 @@ def test_failures_are_kept_by_source_until_it_is_in_the_lake(tmp_path: Path) -> 
 
 
 def test_what_is_no_lake_is_refused_by_name(tmp_path: Path) -> None:
-    """And nothing is written there."""
     with pytest.raises(BadQuestionError, match="there is no lake"):
         Lake.open(str(tmp_path / "nothing"))
     (tmp_path / "letters").mkdir()
@@ -262,7 +254,6 @@ def test_what_is_no_lake_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_a_damaged_marker_is_named(tmp_path: Path) -> None:
-    """So that one knows what to restore."""
     lake = _lake(tmp_path / "lake")
     head = _import(lake, "a", tmp_path)
     lake.store.replace(done_path(NODE, head.id), b"{")
@@ -271,7 +262,6 @@ def test_a_damaged_marker_is_named(tmp_path: Path) -> None:
 
 
 def test_a_store_tells_what_there_is(place: Place, tmp_path: Path) -> None:
-    """Of a directory as of a bucket."""
     store = Store(f"{place.url}/store", make=True)
     store.replace("b/x%2Fy%40z/file", b"one")
     store.replace("b/a/file", b"one")
@@ -292,7 +282,6 @@ def test_a_store_tells_what_there_is(place: Place, tmp_path: Path) -> None:
 def test_what_a_directory_acknowledges_is_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The file, and the names on the way to it."""
     synced: list[tuple[int, int]] = []
 
     def fsync(descriptor: int) -> None:
@@ -311,7 +300,6 @@ def test_what_a_directory_acknowledges_is_on_disk(
 
 @pytest.mark.parametrize("url", ["", "ftp://x/y", "s3://", "s3:///"])
 def test_urls_that_mean_nothing_are_refused(url: str) -> None:
-    """Before anything is asked of the network."""
     with pytest.raises(BadQuestionError):
         Store(url)
 

@@ -1,7 +1,5 @@
 """The shipped queries over a lake: each answer is what single ledgers tell, added up in Python."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -21,7 +19,7 @@ from kubeledger.model.bodies.lifecycle import KubernetesEvent
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, Setting, SettingsObserved
 from kubeledger.model.errors import BadQuestionError
 from tests.analyze.sql.fixture_ledger import Story, whole_story, write_ledger
-from tests.fleet.lakes import put_node
+from tests.fleet.places import put_node
 from tests.recordings import import_recording
 
 LIBRARY = fleet_queries()
@@ -86,7 +84,6 @@ def ledgers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def lake(ledgers: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queryable]:
-    """All of them in a lake, open for SQL."""
     made = Lake.open_or_create(str(tmp_path_factory.mktemp("lake")))
     for key, ledger in ledgers.items():
         put_node(made, ledger, key, pool=POOLS[key])
@@ -111,7 +108,6 @@ def ask(ledgers: dict[str, Path]) -> Iterator[Ask]:
 
 
 def answer(lake: Queryable, name: str, *columns: str, **params: str) -> list[tuple[Any, ...]]:
-    """Columns of a shipped query's rows, sorted."""
     query = LIBRARY[name]
     rows = lake.sql(query.sql, query.bind(params)).dicts()
     assert rows, "the lake holds no answer to this question"
@@ -119,7 +115,6 @@ def answer(lake: Queryable, name: str, *columns: str, **params: str) -> list[tup
 
 
 def counted(counts: Counter[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Keys and count as one tuple each, sorted."""
     return sorted(((*key, count) for key, count in counts.items()), key=repr)
 
 
@@ -149,7 +144,6 @@ def test_impossible(lake: Queryable, ask: Ask, by: str) -> None:
 
 
 def test_flapping_probes(lake: Queryable, ask: Ask) -> None:
-    """Both ways, three times or more."""
     probes: dict[tuple[Any, ...], list[str]] = defaultdict(list)
     for row in ask("SELECT * FROM probe_transitions"):
         key = (row["pool"], row["container"], row["probe_type"], row["node"], row["pod"])
@@ -281,7 +275,6 @@ def test_settings_drift(lake: Queryable) -> None:
 
 
 def test_oom_images(lake: Queryable, ask: Ask) -> None:
-    """By container; the image is that of the pod's spec."""
     specs = {
         (row["node"], row["pod_uid"], each["name"]): each["image"]
         for row in ask("SELECT pod_uid, spec::VARCHAR AS spec FROM pods WHERE spec IS NOT NULL")
@@ -303,7 +296,6 @@ def _containers(spec: str) -> list[dict[str, Any]]:
 
 
 def test_kubelet_restarts(lake: Queryable, ask: Ask) -> None:
-    """Restarts, and ends other than being stopped."""
     sums: dict[str, Counter[str]] = defaultdict(Counter)
     for row in ask("SELECT * FROM kubelet_starts"):
         sums[row["node"]]["restarts"] += row["restart"]
@@ -313,7 +305,6 @@ def test_kubelet_restarts(lake: Queryable, ask: Ask) -> None:
 
 
 def test_cost(lake: Queryable, ask: Ask) -> None:
-    """Nodes and records of each pool."""
     records: Counter[tuple[Any, ...]] = Counter()
     for row in ask("SELECT count(*) AS count FROM records"):
         records[row["pool"],] += row["count"]
@@ -322,6 +313,5 @@ def test_cost(lake: Queryable, ask: Ask) -> None:
 
 @pytest.mark.parametrize("name", ["impossible", "devices"])
 def test_a_wrong_group_is_told(lake: Queryable, name: str) -> None:
-    """In words, and not by an empty answer."""
     with pytest.raises(BadQuestionError, match="by is "):
         lake.sql(LIBRARY[name].sql, LIBRARY[name].bind({"by": "moon"})).fetchall()

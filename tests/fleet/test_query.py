@@ -1,7 +1,5 @@
 """SQL over a lake: every view is that of the single ledgers together, and stays so."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +20,7 @@ from kubeledger.model.errors import BadQuestionError, DamagedLedgerError, Ledger
 from kubeledger.remote.store import StorageError, Store
 from tests.analyze.sql.fixture_ledger import manager_story, whole_story, write_ledger
 from tests.buckets import Place
-from tests.fleet.lakes import put_node
+from tests.fleet.places import put_node
 from tests.recordings import import_recording
 
 EVERYTHING = "SELECT 1 FROM evidence, verdicts LIMIT 0"
@@ -30,8 +28,6 @@ EVERYTHING = "SELECT 1 FROM evidence, verdicts LIMIT 0"
 
 
 class Fleet(NamedTuple):
-    """A lake, and the ledgers that it was made of."""
-
     lake: Lake
     ledgers: dict[str, Path]
 
@@ -53,14 +49,12 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
 
 @pytest.fixture(scope="module")
 def asked(fleet: Fleet) -> Iterator[Queryable]:
-    """The lake, open for SQL."""
     with connect_lake(fleet.lake.store.url) as opened:
         opened.sql(EVERYTHING)
         yield opened
 
 
 def rows(database: Queryable, query: str, **params: object) -> list[tuple[Any, ...]]:
-    """All rows, in a fixed order."""
     return sorted(database.sql(query, params or None).fetchall(), key=repr)
 
 
@@ -78,7 +72,6 @@ def test_every_view_is_that_of_the_ledgers(fleet: Fleet, asked: Queryable) -> No
 
 
 def test_nodes_and_failures(fleet: Fleet, asked: Queryable) -> None:
-    """What the markers tell, and why sources are not there."""
     assert rows(asked, "SELECT node, pool, records FROM nodes") == rows(
         asked,
         "SELECT node, 'pool-' || CASE node WHEN 'managers' THEN 1 ELSE 0 END, count(*)::BIGINT"
@@ -256,7 +249,6 @@ def test_other_engines(fleet: Fleet, tmp_path: Path) -> None:
 
 
 def test_an_empty_lake(tmp_path: Path) -> None:
-    """All views are there, without rows."""
     lake = Lake.open_or_create(str(tmp_path / "lake"))
     with connect_lake(lake.store.url) as database:
         database.sql(EVERYTHING)

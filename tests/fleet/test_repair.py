@@ -1,7 +1,5 @@
 """Lakes that something was done to: what died left there, what is damaged, how it is mended."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path
@@ -11,9 +9,12 @@ import pytest
 from kubeledger import open as open_ledger
 from kubeledger.fleet.lake import Lake, MovedOnError
 from kubeledger.fleet.layout import claims_of, done_of, done_path
+from kubeledger.fleet.sealed import seal_ledger, unseal_ledger
 from kubeledger.fleet.types import Head
+from kubeledger.model.errors import DamagedLedgerError
 from kubeledger.remote.store import digest_of_file
-from tests.fleet.lakes import put_node
+from tests.fleet.places import log_lines, put_node, write_bundle
+from tests.fleet.test_task import facts, imported
 from tests.recordings import extract
 
 NODE = "pool-a/node-b"
@@ -22,7 +23,6 @@ LATER_NS = 1 << 62
 
 @pytest.fixture(scope="module")
 def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Node-b's first lines."""
     directory = extract("node-b", tmp_path_factory.mktemp("repair"))
     log = directory / "kubelet.log"
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:1500]))
@@ -34,7 +34,6 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def files_of(lake: Lake, head: Head) -> dict[str, Path]:
-    """Path in the lake -> local file, each as the marker says."""
     assert lake.store.directory is not None
     found = {file.path: lake.store.directory / file.path for file in head.files}
     for file in head.files:
@@ -94,7 +93,6 @@ def test_a_claim_whose_files_are_gone_is_nobodys(ledger: Path, tmp_path: Path) -
 
 
 def test_whoever_comes_second_takes_its_files_along(ledger: Path, tmp_path: Path) -> None:
-    """So that other engines, which read folders, do not meet them."""
     lake = Lake.open_or_create(str(tmp_path / "lake"))
 
     def be_second(head: Head, base: Head | None) -> None:
@@ -117,3 +115,37 @@ def test_a_sweep_removes_half_written_files(tmp_path: Path) -> None:
     assert lake.sweep(1 << 60).files == 1
     assert [file.name for file in folder.iterdir()] == ["young.parquet#2"]
     assert lake.sweep(LATER_NS).files == 1
+
+
+# A ledger as one file and back.
+
+
+def test_a_ledger_survives_being_sealed_and_goes_on(tmp_path: Path) -> None:
+    """The same bytes however often, whatever clocks say; what it kept is still read again."""
+    part = write_bundle(tmp_path / "part", log=log_lines(0, 1000))
+    ledger = imported(tmp_path / "ledger", part)
+    (ledger.path / "history").mkdir()
+    (ledger.path / "history" / "copy.parquet").write_bytes(b"made again")
+    seal_ledger(ledger.path, tmp_path / "1")
+    os.utime(ledger.path / "ledger.json", (1, 1))
+    unseal_ledger(tmp_path / "1", tmp_path / "unsealed")
+    seal_ledger(tmp_path / "unsealed", tmp_path / "2")
+    assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
+    assert not (tmp_path / "unsealed" / "history").exists()
+    whole = write_bundle(tmp_path / "whole")
+    for directory in (ledger.path, tmp_path / "unsealed"):
+        imported(directory, whole)
+    assert facts(type(ledger).open(tmp_path / "unsealed")) == facts(ledger)
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "empty"])
+def test_damage_is_told(damage: str, tmp_path: Path) -> None:
+    ledger = imported(tmp_path / "ledger", write_bundle(tmp_path / "in", log=log_lines(0, 600)))
+    sealed = tmp_path / "x.tar.zst"
+    seal_ledger(ledger.path, sealed)
+    content = bytearray(sealed.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    cut = sealed.read_bytes()[: len(content) // 2]
+    sealed.write_bytes({"cut": cut, "changed": bytes(content), "empty": b""}[damage])
+    with pytest.raises(DamagedLedgerError, match=r"x\.tar\.zst"):
+        unseal_ledger(sealed, tmp_path / "unsealed")

@@ -1,22 +1,20 @@
 """Damaged lakes and one command: what it makes anew, from what, and what it leaves alone."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path
 
 import msgspec
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from kubeledger.cli.main import cli
 from kubeledger.fleet.identity import rules_version
 from kubeledger.fleet.lake import Lake
 from kubeledger.fleet.layout import ROW_ROOMS, claim_path, done_path, rows_path
 from kubeledger.fleet.repair import lost_nodes, mend_small_files, repaired
 from kubeledger.fleet.types import Head, NodeSpec
 from tests.buckets import DyingStore, Killed
+from tests.cli.nodes import run
 from tests.fleet.places import head_of, log_lines, task, write_bundle
 from tests.fleet.test_repair import LATER_NS, files_of
 
@@ -24,7 +22,6 @@ NODE = "node-a"
 
 
 def stored_files(lake: Lake) -> set[str]:
-    """All that belongs to nodes, named or not."""
     rooms = (*ROW_ROOMS, "nodes", "ledgers")
     return {each.path for room in rooms for each in lake.store.list(room)}
 
@@ -38,7 +35,6 @@ def damage(lake: Lake, head: Head, room: str, *, is_there: bool = True) -> None:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake with a node of two sources, which lie beside it."""
     place = tmp_path_factory.mktemp("whole")
     log = log_lines()
     cut = log.index(b"\n", len(log) // 2) + 1
@@ -50,12 +46,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def lake(whole: Path, tmp_path: Path) -> Lake:
-    """A copy of it."""
     return Lake.open(str(shutil.copytree(whole / "lake", tmp_path / "lake")))
 
 
 def reported(head: Head) -> tuple[object, ...]:
-    """What a repair must not change."""
     row = head.summary
     return (row.chain, row.records, row.decisions, row.match, row.impossible, row.rules)
 
@@ -148,23 +142,25 @@ def test_small_files_are_mended_by_what_others_tell(lake: Lake) -> None:
     files_of(lake, again)
 
 
+def fleet(lake: Lake, *words: str, exits: int | None = None) -> Result:
+    return run("fleet", *words, "--lake", lake.store.url, exits=exits)
+
+
 def test_a_node_that_the_lake_lost_is_told_until_it_is_back(lake: Lake) -> None:
     """Not only by the repair that found it: a second one finds nothing damaged."""
-
-    def run(*words: str) -> Result:
-        return CliRunner().invoke(cli, ["fleet", *words, "--lake", lake.store.url, "-o", "json"])
-
     head = lake.heads()[NODE]
     for path in (done_path(NODE, head.id), claim_path(NODE, head.generation)):
         lake.store.replace(path, b"{")
     for mended in (2, 0):
-        result = run("repair")
+        result = fleet(lake, "repair", "-o", "json")
         *rows, lost = msgspec.json.decode(result.stdout)
         assert (result.exit_code, len(rows)) == (1, mended)
         assert (lost["what"], lost["outcome"]) == (f"node {NODE}", "failed")
         assert lost["advice"] == "import its sources again"
     assert [failure.source for failure in lake.failures()] == [f"node {NODE}"]
-    assert run("import", *(each.url for each in head.sources), "--year", "2026").exit_code == 0
+    assert (
+        fleet(lake, "import", *(each.url for each in head.sources), "--year", "2026").exit_code == 0
+    )
     assert lost_nodes(lake, [], 0) == lake.failures() == []
 
 
@@ -174,27 +170,23 @@ def test_a_check_tells_everything_and_changes_nothing(lake: Lake) -> None:
     (head,) = lake.heads().values()
     marker, claim = done_path(NODE, head.id), claim_path(NODE, head.generation)
 
-    def run(*words: str) -> Result:
-        return CliRunner().invoke(cli, ["fleet", *words, "--lake", lake.store.url])
-
     def contents() -> dict[str, bytes]:
         return {each.path: lake.store.get(each.path) or b"" for each in lake.store.list()}
 
     whole = contents()
-    assert run("repair", "--check").output == "sound\n"
+    assert fleet(lake, "repair", "--check").output == "sound\n"
     for gone, damaged in (((marker,), ("lake.json",)), ((claim,), (head.files[0].path,))):
         lake.store.delete(gone)
         for path in damaged:
             lake.store.replace(path, whole[path][:-3] + b"x" + whole[path][-2:])
         before = contents()
-        result = run("repair", "--check")
-        assert result.exit_code == 1
+        result = fleet(lake, "repair", "--check", exits=1)
         assert all(path[:40] in result.output for path in (*gone, *damaged))
         assert contents() == before
         if marker in gone:
             assert lake.heads() == {NODE: head}
-        assert run("repair").exit_code == 0
-        assert run("repair", "--check").output == "sound\n"
+        assert fleet(lake, "repair", "-o", "json").exit_code == 0
+        assert fleet(lake, "repair", "--check").output == "sound\n"
     assert reported(lake.heads()[NODE]) == reported(head)
 
 

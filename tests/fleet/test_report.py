@@ -1,7 +1,5 @@
 """The fleet's page: the lake's numbers, what stands out, and what a real browser makes of it."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -19,7 +17,7 @@ from kubeledger.fleet.report import FleetFacts, collect, fleet_page
 from kubeledger.fleet.report.columns import EXCESS_MIN, POOL_MIN, outstanding
 from tests.fleet.fleets import made_up_fleet, node_facts
 from tests.timeline.browser import Browser
-from tests.timeline.test_hostile import EVIL, TURNED
+from tests.timeline.test_page import EVIL, TURNED
 
 # --- what stands out ----------------------------------------------------------------------
 

@@ -1,7 +1,5 @@
 """The version of the rules, and what a change of it does to a lake."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path
@@ -38,7 +36,6 @@ def test_the_rooms_are_all_on_which_an_import_and_verification_rest() -> None:
 def test_the_version_changes_with_any_file_that_decides(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And is the same for the same files wherever they stand."""
     here = rules_version()
     package = Path(identity.__file__).parent.parent
     shutil.copytree(package, tmp_path / "copy", ignore=shutil.ignore_patterns("fleet", "*.pyc"))
@@ -97,7 +94,6 @@ def test_verifying_again_by_the_same_rules_proves_the_lake(tmp_path: Path) -> No
 
 
 def test_a_worker_of_other_rules_refuses(tmp_path: Path) -> None:
-    """It would write verdicts under a name that is not theirs."""
     with pytest.raises(OtherRulesError, match=r"0\.0\.1\+other"):
         task(str(tmp_path / "lake"), str(tmp_path), rules="0.0.1+other")
     assert not (tmp_path / "lake").exists()

@@ -1,7 +1,5 @@
 """A run: what is planned, what is tried again, what is kept of what failed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -58,7 +56,6 @@ def _stamp(url: str) -> str:
 def _take_in(
     lake: Lake, source: str, node: str = "", *, rules: str = RULES, nodes: int = 1
 ) -> Head:
-    """A head in the lake, as if a task had brought it there."""
     key = node or source.rpartition("/")[2]
     base = lake.head(key)
     seen = SourceSeen(url=source, stamp=_stamp(source), digest=source, size_bytes=1, nodes=nodes)
@@ -76,20 +73,17 @@ def _take_in(
 
 @pytest.fixture
 def lake(tmp_path: Path) -> Lake:
-    """An empty one."""
     return Lake.open_or_create(str(tmp_path / "lake"))
 
 
 @given(st.lists(st.text()), st.integers(min_value=1, max_value=9))
 def test_each_source_is_of_one_shard(sources: list[str], count: int) -> None:
-    """Of all shards together every source is there once."""
     shards = [parse_shard(f"{number}/{count}") for number in range(count)]
     for source in sources:
         assert sum(shard.holds(source) for shard in shards) == 1
 
 
 def test_shards_are_about_as_large() -> None:
-    """Names that differ in a digit only are spread, too."""
     sizes = [
         sum(Shard(number, 8).holds(f"s3://bucket/node-{n:04}.tar.gz") for n in range(4000))
         for number in range(8)
@@ -99,7 +93,6 @@ def test_shards_are_about_as_large() -> None:
 
 @pytest.mark.parametrize("text", ["4/4", "1", "-1/4", "0/0", "a/b", "1/4/2", ""])
 def test_what_is_no_shard(text: str) -> None:
-    """A usage error that shows how it is written."""
     with pytest.raises(BadQuestionError, match="is not a shard"):
         parse_shard(text)
 
@@ -135,7 +128,6 @@ def test_the_plan_leaves_out_what_the_lake_has(lake: Lake) -> None:
 
 
 def test_verifying_again_is_for_nodes_of_other_rules(lake: Lake) -> None:
-    """Or for all of them."""
     _take_in(lake, "/in/a")
     _take_in(lake, "/in/b", rules="0.0.1+yesterday")
     plan = plan_verify(lake, _settings(lake))
@@ -199,7 +191,6 @@ def test_what_another_attempt_may_help_gets_one(lake: Lake) -> None:
 
 
 def test_who_stops_in_the_middle_has_what_was_done(lake: Lake) -> None:
-    """The rest is planned again."""
     sources = [f"/in/well-{number}" for number in range(9)]
     fate = _Fate(lake)
     plan = plan_import(lake, sources, _settings(lake), _stamp)
@@ -213,7 +204,6 @@ def test_who_stops_in_the_middle_has_what_was_done(lake: Lake) -> None:
 
 
 def test_failures_that_another_import_mended_are_forgotten(lake: Lake) -> None:
-    """The source is there, unchanged."""
     lake.fail(Failure(source="/in/a", kind="lost", reason="-"))
     _take_in(lake, "/in/a")
     plan = plan_import(lake, ["/in/a"], _settings(lake), _stamp)
@@ -224,7 +214,6 @@ def test_failures_that_another_import_mended_are_forgotten(lake: Lake) -> None:
 def test_a_lake_that_takes_a_failure_late_has_it(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Storage that fails for a while ends no run."""
     fail = lake.fail
     calls: list[str] = []
 

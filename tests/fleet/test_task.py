@@ -1,7 +1,5 @@
 """One source into a lake: what is there afterwards, on this machine as in a bucket."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,6 @@ from tests.fleet.places import MACHINE, head_of, log_lines, task, write_bundle
 
 
 def fetched(lake: str, head: Head, room: str, directory: Path) -> Path:
-    """The only file that a generation has in a room of the lake."""
     (file,) = [file for file in head.files if file.path.startswith(room)]
     path = directory / file.path.replace("/", "_")
     path.unlink(missing_ok=True)
@@ -31,7 +28,6 @@ def fetched(lake: str, head: Head, room: str, directory: Path) -> Path:
 
 
 def rows(lake: str, head: Head, room: str, directory: Path, columns: str = "*") -> list[Any]:
-    """Rows of the only Parquet file in a room."""
     path = fetched(lake, head, room, directory)
     table = f"read_parquet('{path}', hive_partitioning = false)"
     with duckdb.connect() as connection:
@@ -47,8 +43,6 @@ def imported(directory: Path, *sources: Path) -> Ledger:
 
 
 class _Line(msgspec.Struct):
-    """What is compared of a record's line."""
-
     kind: str
     seq: int
     ts_ns: int
@@ -102,7 +96,6 @@ def test_a_source_becomes_tables_a_ledger_and_a_row(place: Place, tmp_path: Path
 
 
 def test_a_source_that_is_there_changes_nothing(place: Place, tmp_path: Path) -> None:
-    """Neither it nor a copy of it."""
     bundle = write_bundle(tmp_path / "node-a")
     lake = f"{place.url}/lake"
     first = head_of(task(lake, place.put("in/node-a", bundle)))
@@ -136,7 +129,6 @@ def test_a_log_that_grew_adds_what_is_new(place: Place, tmp_path: Path) -> None:
 
 
 def test_the_same_input_gives_the_same_bytes(tmp_path: Path) -> None:
-    """In any lake, but for the row, which tells what it cost."""
     bundle = write_bundle(tmp_path / "node-a")
     heads = [head_of(task(str(tmp_path / lake), str(bundle))) for lake in ("x", "y")]
     left, right = ([file for file in head.files if "nodes/" not in file.path] for head in heads)
@@ -164,7 +156,6 @@ def test_other_engines_read_the_tables_as_they_are(tmp_path: Path) -> None:
 
 
 def test_a_node_is_called_as_it_calls_itself(tmp_path: Path) -> None:
-    """And by its cluster, where that is told."""
     bundle = write_bundle(tmp_path / "in", node="node-x")
     for number, cluster in enumerate((None, "east")):
         head = head_of(task(str(tmp_path / f"lake-{number}"), str(bundle), cluster=cluster))

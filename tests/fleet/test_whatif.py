@@ -1,7 +1,5 @@
 """What-if over a lake: each node as ``kubeledger whatif`` tells it, sums, and nodes that fail."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -114,7 +112,6 @@ def test_what_is_wrong_for_all_nodes_is_told_at_once(recorded_lake: Path, tmp_pa
 
 
 def test_sums() -> None:
-    """Every number of every node is in the sum."""
     one = NodeVariant(
         harms={harm: HarmCount(recorded=5, gone=2, added=1, untrusted=3) for harm in HARMS},
         decisions=10,

@@ -133,11 +133,15 @@ def _number(random: Random, data: bytes, _: Sequence[bytes]) -> bytes:
     at = random.choice(numbers)
     length = min(len(at[0]), 400)
     new = random.choice(
-        (str(random.randrange(10**length)).zfill(length),
-         str(int(at[0][:18]) + random.choice((-1, 1))),
-         str(random.choice((0, 2**31, 2**63, 2**64, 10**30))), "-" + at[0].decode(), "9" * length,
-         "0" * length)
-    )  # fmt: skip
+        (
+            str(random.randrange(10**length)).zfill(length),
+            str(int(at[0][:18]) + random.choice((-1, 1))),
+            str(random.choice((0, 2**31, 2**63, 2**64, 10**30))),
+            "-" + at[0].decode(),
+            "9" * length,
+            "0" * length,
+        )
+    )
     return data[: at.start()] + new.encode() + data[at.end() :]
 
 

@@ -1,7 +1,5 @@
 """What is written from the code, by ``just docs`` and ``just schemas``: pages and schemas."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]

@@ -4,8 +4,6 @@ Nothing is decided by these; they stand on the parity page beside the difference
 says of each behaviour since when it is there.
 """
 
-from __future__ import annotations
-
 from kubeledger.kubelet.profile.facts import Fact, Proof
 
 

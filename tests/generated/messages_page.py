@@ -3,8 +3,6 @@
 Run: ``python -m tests.generated.messages_page > docs/internals/messages.md``
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 

@@ -3,8 +3,6 @@
 Run: ``python -m tests.generated.parity > docs/internals/parity.md``
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Mapping
 

@@ -4,8 +4,6 @@
 of old schema versions are history: they are listed in the index and never written again.
 """
 
-from __future__ import annotations
-
 import fnmatch
 import inspect
 import re

@@ -5,8 +5,6 @@
 Markdown instead.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from pathlib import Path

@@ -3,8 +3,6 @@
 ``python -m tests.generated.sql_page > docs/sql.md`` makes it again.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 

@@ -41,14 +41,21 @@ def log_text(node: str = "node-x", seconds: int = 20, pid: int = 8337, first: in
 
 def pod(name: str = "web", node: str = "node-x") -> dict[str, Any]:
     return {
-        "metadata": {"name": name, "namespace": "default", "uid": _UID,
-                     "creationTimestamp": "2026-11-21T03:00:00Z",
-                     "annotations": {"kubernetes.io/config.source": "api"}},
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": _UID,
+            "creationTimestamp": "2026-11-21T03:00:00Z",
+            "annotations": {"kubernetes.io/config.source": "api"},
+        },
         "spec": {"nodeName": node, "containers": [{"name": "app", "image": "app:1"}]},
-        "status": {"phase": "Running",
-                   "containerStatuses": [{"name": "app", "containerID": "containerd://abc",
-                                          "restartCount": 0}]},
-    }  # fmt: skip
+        "status": {
+            "phase": "Running",
+            "containerStatuses": [
+                {"name": "app", "containerID": "containerd://abc", "restartCount": 0}
+            ],
+        },
+    }
 
 
 def write_node(root: Path, node: str = "node-x") -> Path:

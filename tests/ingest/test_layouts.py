@@ -219,9 +219,13 @@ def runtime_answers(slice_: Slice) -> dict[str, object]:
                 found = status["containerID"].rpartition("://")[2]
                 row = {"id": found, "metadata": {"name": status["name"], "attempt": 0}}
                 containers.append(
-                    {**row, "state": "CONTAINER_RUNNING", "createdAt": "1795335076000000000",
-                     "labels": labels}
-                )  # fmt: skip
+                    {
+                        **row,
+                        "state": "CONTAINER_RUNNING",
+                        "createdAt": "1795335076000000000",
+                        "labels": labels,
+                    }
+                )
     for row in sandboxes:
         row |= {
             "metadata": {"attempt": 0},

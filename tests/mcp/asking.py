@@ -1,7 +1,5 @@
 """A client that asks a server in this process, or one that it starts."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Recordings as ledgers, imported once."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Protocol
@@ -20,8 +18,6 @@ class Recorded(Protocol):
 
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
-    """Ledgers of the recordings."""
-
     @cache
     def directory(name: str) -> Path:
         path = tmp_path_factory.mktemp("mcp") / name

@@ -4,8 +4,6 @@
 What is expected stands in the recordings' README, their logs and their lists of pods.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,8 +14,6 @@ from tests.mcp.conftest import Recorded
 
 
 class Question(NamedTuple):
-    """What is asked for, how it is found, and what is the answer."""
-
     words: str
     call: Call
     found: Callable[[Any], object]
@@ -112,93 +108,63 @@ QUESTIONS: dict[str, list[Question]] = {
             lambda v: "guaranteed-1" in {pod["name"] for pod in v["state"]["pods"].values()}, True,
         ),
     ],
-    "node-b": [
-        Question("which kubelet?", ("overview", {}), lambda v: v["nodes"][0]["kubelet"], "1.36.2"),
-        Question(
-            "who was preempted, for how much?",
-            _sql("SELECT victim_pod, preemptor_pod, insufficient FROM preemptions"), _rows,
-            [["filler-a-node-b", "critical-1-node-b", "cpu=270"]],
-        ),
-        Question("why does startup-never not run?", _why("startup-never"), _says("startup probe"), []),
-        Question(
-            "which NICs has train?",
-            _sql("SELECT device_ids FROM device_allocations WHERE resource = 'vendor.io/nic'"),
-            _rows, [[["nic-0", "nic-2"]]],
-        ),
-        Question(
-            "does the sidecar have a GPU of its own?",
-            _sql("SELECT device_ids FROM device_allocations WHERE container = 'side'"), _rows,
-            [[["gpu-0"]]],
-        ),
-        Question(
-            "how many images did GC delete?", _sql("SELECT count(*) FROM image_gc_deletions"), _rows,
-            [[3]],
-        ),
-        Question("why was too-big refused?", _why("too-big"), _says("too-big", "1470"), []),
-    ],
-    "node-e-evictions": [
-        Question(
-            "who preempted?", _sql("SELECT DISTINCT preemptor_pod FROM preemptions ORDER BY 1"),
-            _rows, [["crit-1"], ["crit-2"]],
-        ),
-        Question("why was be-1 evicted?", _why("be-1"), _says("evicted", "memory.available"), []),
-        Question(
-            "which pods fell to nodefs?",
-            _sql("SELECT pod FROM evictions WHERE evicted AND signal = 'nodefs.available' ORDER BY 1"),
-            _rows, [["bad-hook"], ["disk-a"]],
-        ),
-        Question(
-            "how often was the disk under pressure?",
-            _sql(
-                "SELECT count(*) FROM node_conditions "
-                "WHERE condition = 'DiskPressure' AND status = 'True'"
-            ), _rows, [[3]],
-        ),
-        Question(
-            "hard or soft?",
-            _sql("SELECT kind FROM evictions WHERE pod = 'hog-high' AND evicted"), _rows, [["soft"]],
-        ),
-        Question("what about disk-limit?", _why("disk-limit"), _says("disk-limit", "limit"), []),
-    ],
-    "node-f": [
-        Question(
-            "when was the node told to shut down?", _why("node"),
-            _says("shut down", "2026-11-23T17:06:53Z"), [],
-        ),
-        Question(
-            "how many pods did that stop?", _why("node"),
-            lambda v: "15 pods were stopped" in v["answers"][0]["in_full"], True,
-        ),
-        Question(
-            "how long did pods of each priority have?",
-            _sql(
-                "SELECT pod, grace_period_s FROM container_kills "
-                "WHERE pod IN ('late-be', 'late-mid', 'late-crit') ORDER BY pod"
-            ), _rows, [["late-be", 17], ["late-crit", 5], ["late-mid", 9]],
-        ),
-        Question(
-            "what does rs-deferred wait for?", _why("rs-deferred"),
-            _says("deferred", "cpu", "2500", "1950", "3500"), [],
-        ),
-        Question(
-            "what became of each resize?",
-            _sql(
-                "SELECT outcome, count(DISTINCT pod) FROM resizes "
-                "WHERE outcome <> 'actuated' GROUP BY ALL ORDER BY ALL"
-            ), _rows, [["allocated", 3], ["deferred", 1], ["infeasible", 1]],
-        ),
-        Question(
-            "which kubelets ran?", _sql("SELECT pid FROM kubelet_starts ORDER BY seq"), _rows,
-            [[2479], [11265], [11851], [1629]],
-        ),
-        Question("how did 11265 end?", _why("node"), _says("11265", "16:53:16", "status=9/KILL"), []),
-        Question("why did never-pull not start?", _why("never-pull"), _says("not on the node", "Never"), []),
-        Question("why was port-2 refused?", _why("port-2"), _says("NodePorts", "16:49:15"), []),
-        Question(
-            "could the kubelet have refused it?", _why("port-2"),
-            lambda v: v["answers"][0]["verdict"], "match",
-        ),
-    ],
+    "node-b": [Question("which kubelet?", ("overview", {}), lambda v: v["nodes"][0]["kubelet"],
+                        "1.36.2"),
+               Question("who was preempted, for how much?",
+                        _sql("SELECT victim_pod, preemptor_pod, insufficient FROM preemptions"),
+                        _rows, [["filler-a-node-b", "critical-1-node-b", "cpu=270"]]),
+               Question("why does startup-never not run?", _why("startup-never"),
+                        _says("startup probe"), []),
+               Question("which NICs has train?",
+                        _sql("SELECT device_ids FROM device_allocations WHERE resource = "
+                             "'vendor.io/nic'"), _rows, [[["nic-0", "nic-2"]]]),
+               Question("does the sidecar have a GPU of its own?",
+                        _sql("SELECT device_ids FROM device_allocations WHERE container = 'side'"),
+                        _rows, [[["gpu-0"]]]),
+               Question("how many images did GC delete?",
+                        _sql("SELECT count(*) FROM image_gc_deletions"), _rows, [[3]]),
+               Question("why was too-big refused?", _why("too-big"), _says("too-big", "1470"), [])],
+    "node-e-evictions": [Question("who preempted?",
+                                  _sql("SELECT DISTINCT preemptor_pod FROM preemptions ORDER BY 1"),
+                                  _rows, [["crit-1"], ["crit-2"]]),
+                         Question("why was be-1 evicted?", _why("be-1"),
+                                  _says("evicted", "memory.available"), []),
+                         Question("which pods fell to nodefs?",
+                                  _sql("SELECT pod FROM evictions WHERE evicted AND signal = "
+                                       "'nodefs.available' ORDER BY 1"), _rows,
+                                  [["bad-hook"], ["disk-a"]]),
+                         Question("how often was the disk under pressure?",
+                                  _sql("SELECT count(*) FROM node_conditions WHERE condition = "
+                                       "'DiskPressure' AND status = 'True'"), _rows, [[3]]),
+                         Question("hard or soft?",
+                                  _sql("SELECT kind FROM evictions WHERE pod = 'hog-high' AND "
+                                       "evicted"), _rows, [["soft"]]),
+                         Question("what about disk-limit?", _why("disk-limit"),
+                                  _says("disk-limit", "limit"), [])],
+    "node-f": [Question("when was the node told to shut down?", _why("node"),
+                        _says("shut down", "2026-11-23T17:06:53Z"), []),
+               Question("how many pods did that stop?", _why("node"),
+                        lambda v: "15 pods were stopped" in v["answers"][0]["in_full"], True),
+               Question("how long did pods of each priority have?",
+                        _sql("SELECT pod, grace_period_s FROM container_kills WHERE pod IN "
+                             "('late-be', 'late-mid', 'late-crit') ORDER BY pod"), _rows,
+                        [["late-be", 17], ["late-crit", 5], ["late-mid", 9]]),
+               Question("what does rs-deferred wait for?", _why("rs-deferred"),
+                        _says("deferred", "cpu", "2500", "1950", "3500"), []),
+               Question("what became of each resize?",
+                        _sql("SELECT outcome, count(DISTINCT pod) FROM resizes WHERE outcome <> "
+                             "'actuated' GROUP BY ALL ORDER BY ALL"), _rows,
+                        [["allocated", 3], ["deferred", 1], ["infeasible", 1]]),
+               Question("which kubelets ran?", _sql("SELECT pid FROM kubelet_starts ORDER BY seq"),
+                        _rows, [[2479], [11265], [11851], [1629]]),
+               Question("how did 11265 end?", _why("node"),
+                        _says("11265", "16:53:16", "status=9/KILL"), []),
+               Question("why did never-pull not start?", _why("never-pull"),
+                        _says("not on the node", "Never"), []),
+               Question("why was port-2 refused?", _why("port-2"), _says("NodePorts", "16:49:15"),
+                        []),
+               Question("could the kubelet have refused it?", _why("port-2"),
+                        lambda v: v["answers"][0]["verdict"], "match")],
 }  # fmt: skip
 
 

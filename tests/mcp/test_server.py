@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
@@ -8,20 +6,19 @@ from typing import TypeVar
 
 import anyio
 import pytest
-from click.testing import CliRunner
 from mcp import Client
 from mcp.types import TextResourceContents
 
 from kubeledger.analyze.redaction import key_of_passphrase
 from kubeledger.analyze.sql.api import connect
 from kubeledger.analyze.sql.views import load_views
-from kubeledger.cli.main import cli
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.tail import Draft
 from kubeledger.mcp.server import server_of
 from kubeledger.mcp.sources import LakeSource, LedgerSource
 from kubeledger.mcp.tools import Tools
 from kubeledger.model.bodies.lifecycle import PodRejected
+from tests.cli.nodes import run
 from tests.mcp.asking import Call, ask, ask_command, ask_ledger
 from tests.mcp.conftest import Recorded
 
@@ -63,7 +60,6 @@ def test_tools_are_read_only_and_described_in_few_words(recorded: Recorded) -> N
 
 
 def test_an_answer_takes_no_more_than_was_asked_for(recorded: Recorded) -> None:
-    """Names of columns, counts and brackets come on top."""
     calls = [
         (name, {**args, "max_tokens": max_tokens})
         for max_tokens in (200, 2000, 10_000)
@@ -195,10 +191,7 @@ def test_texts_of_a_log_are_data_on_one_line(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_lake_is_asked_node_by_node(recorded: Recorded, tmp_path: Path) -> None:
     lake = str(tmp_path / "lake")
-    done = CliRunner().invoke(
-        cli, ["fleet", "import", "--lake", lake, str(recorded("node-a")), str(recorded("node-b"))]
-    )
-    assert done.exit_code == 0, done.output
+    run("fleet", "import", "--lake", lake, recorded("node-a"), recorded("node-b"), exits=0)
     calls: list[Call] = [
         ("overview", {}), ("overview", {"node": "node-b"}),
         ("why", {"target": "filler-c", "node": "node-a"}),
@@ -226,6 +219,5 @@ def test_without_the_package_an_error_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "mcp.server", None)
     monkeypatch.delitem(__import__("sys").modules, "kubeledger.mcp.server")
-    done = CliRunner().invoke(cli, ["mcp", "--ledger", str(recorded("node-a"))])
-    assert done.exit_code == 2
+    done = run("mcp", "--ledger", recorded("node-a"), exits=2)
     assert "pip install 'mcp" in done.output

@@ -386,9 +386,15 @@ def test_http_2_fields_and_silence(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         attempt = probe(server.port, scheme="HTTPS", ns=BRIEF_NS)
     assert outcome_of(attempt, server.port) == ("failure", got(AWAITING, "https"))
     assert asked == [
-        [(":authority", f"127.0.0.1:{server.port}"), (":method", "GET"), (":path", "/healthz"),
-         (":scheme", "https"), ("user-agent", "kube-probe/1.36"), ("accept", "*/*")]
-    ]  # fmt: skip
+        [
+            (":authority", f"127.0.0.1:{server.port}"),
+            (":method", "GET"),
+            (":path", "/healthz"),
+            (":scheme", "https"),
+            ("user-agent", "kube-probe/1.36"),
+            ("accept", "*/*"),
+        ]
+    ]
 
 
 def test_without_h2_only_http_1_is_offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,6 @@ The environment is a new one. Packages that the wheel needs are fetched into a d
 installed from there alone, without compilers: what has no wheel fails here.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Write the man pages: ``python -m tests.release.man DIRECTORY``."""
 
-from __future__ import annotations
-
 import os
 import sys
 from datetime import UTC, datetime

@@ -1,16 +1,12 @@
 """What is sealed is stored elsewhere, each segment once, and a ledger comes back from there."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from kubeledger.cli.main import cli
 from kubeledger.ledger.audit import audit
 from kubeledger.ledger.dropping import Policy
 from kubeledger.ledger.kept import SHIPPED, load_mark
@@ -23,6 +19,7 @@ from kubeledger.remote.shipping import Backlog, ShipConflictError, Shipment, Shi
 from kubeledger.remote.store import Store
 from kubeledger.replay.dropping import drop_by_policy, plan_drops
 from tests.buckets import DyingStore, Killed, Place, put_odd
+from tests.cli.nodes import run
 from tests.ledger.making import (
     NODE,
     append,
@@ -47,17 +44,14 @@ def small(path: Path, count: int = 22) -> Ledger:
 
 
 def shipped(ledger: Ledger, store: Store) -> list[Shipment]:
-    """What a shipper that has just started stores."""
     return list(Shipper(ledger, store).ship())
 
 
 def stored(store: Store) -> dict[str, bytes]:
-    """All that is there."""
     return {each.path: store.get(each.path) or b"" for each in store.list()}
 
 
 def brought_back(store: Store, path: Path) -> Ledger:
-    """The only copy that is there, as a ledger."""
     restore(store, find_copies(store), path)
     return Ledger.open(path)
 
@@ -102,7 +96,6 @@ def test_what_is_sealed_is_stored_once_and_comes_back(place: Place, tmp_path: Pa
 
 
 def test_without_a_mark_what_is_there_is_read_and_not_stored_again(tmp_path: Path) -> None:
-    """A lost mark, or a damaged one, costs a look."""
     ledger, store = small(tmp_path / "l"), Store(str(tmp_path / "place"), make=True)
     shipped(ledger, store)
     before = {each.path: each for each in store.list() if "segments" in each.path}
@@ -138,7 +131,6 @@ def test_a_death_at_every_write(tmp_path: Path) -> None:
 def test_a_death_before_the_mark_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The segment is found there."""
     ledger, store = small(tmp_path / "l"), Store(str(tmp_path / "place"), make=True)
 
     def die(*_: object) -> None:
@@ -164,7 +156,6 @@ def test_two_shippers_at_once(place: Place, tmp_path: Path) -> None:
 
 
 def test_one_shipper_a_ledger(tmp_path: Path) -> None:
-    """On one machine the second one is refused."""
     ledger = small(tmp_path / "l")
     with (
         shipper_lock(ledger.path),
@@ -217,7 +208,6 @@ def test_a_fork_is_refused_and_nothing_is_overwritten(tmp_path: Path) -> None:
 
 
 def test_a_damaged_segment_is_not_stored(tmp_path: Path) -> None:
-    """What came before it is."""
     ledger, store = small(tmp_path / "l"), Store(str(tmp_path / "place"), make=True)
     damaged = segment_paths(ledger)[2]
     data = bytearray(damaged.read_bytes())
@@ -234,7 +224,6 @@ def test_a_damaged_segment_is_not_stored(tmp_path: Path) -> None:
 def test_what_does_not_read_back_is_not_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when storage lies."""
     ledger, store = small(tmp_path / "l"), Store(str(tmp_path / "place"), make=True)
     with monkeypatch.context() as patch:
         patch.setattr(Store, "digest", lambda *_: "0" * 32)
@@ -272,7 +261,6 @@ def test_a_drop_takes_only_what_was_shipped(tmp_path: Path) -> None:
 
 
 def test_nothing_is_there(tmp_path: Path) -> None:
-    """Said as it is."""
     store = Store(str(tmp_path / "place"), make=True)
     with pytest.raises(BadQuestionError, match="no shipped ledger of node-x"):
         find_copies(store, "node-x")
@@ -336,7 +324,6 @@ def test_no_change_of_a_copy_gives_other_records(tmp_path: Path) -> None:
 
 
 def test_a_manifest_that_is_behind_or_gone(tmp_path: Path) -> None:
-    """Then segments are counted from their lines."""
     store = Store(str(tmp_path / "place"), make=True)
     ledger = small(tmp_path / "l", 10)
     shipped(ledger, store)
@@ -355,7 +342,6 @@ def test_a_manifest_that_is_behind_or_gone(tmp_path: Path) -> None:
 
 
 def test_names_that_lead_out_are_not_taken(tmp_path: Path) -> None:
-    """A bucket may hold anything."""
     store = Store(str(tmp_path / "place"), make=True)
     shipped(small(tmp_path / "l"), store)
     (prefix,) = {each.prefix for each in find_copies(store).copies}
@@ -392,8 +378,7 @@ def test_odd_objects_are_named_and_nothing_else_is_lost(place: Place, tmp_path: 
     damaged = next(file for copy in find_copies(store, "node-b").copies for file in copy.files)
     store.replace(damaged.path, b"junk")
     command = ["restore", "--from", place.url, "--ledger", str(tmp_path / "again")]
-    result = CliRunner().invoke(cli, command)
-    assert result.exit_code == 4
+    result = run(*command, exits=4)
     assert "not restored: node-b: " in result.stderr
     assert all(f"left out: {store.address(path)}: " in result.stderr for path in junk)
     assert lines(Ledger.open(tmp_path / "again")) == lines(Ledger.open(tmp_path / "back"))

@@ -1,7 +1,5 @@
 """Random histories: bodies of every kind about few pods, so that they meet each other."""
 
-from __future__ import annotations
-
 import types
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -80,7 +78,6 @@ _TEXTS = st.sampled_from(("", "x", "y"))
 
 
 def bodies() -> st.SearchStrategy[Body]:
-    """Any body of any kind."""
     return st.sampled_from(tuple(BODY_TYPES.values())).flatmap(_struct)
 
 

@@ -1,7 +1,5 @@
 """State at an instant: of a real ledger, with and without snapshots, imports in any order."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec
@@ -25,12 +23,10 @@ NODE = "node-t"
 
 
 def admitted(uid: str) -> PodAdmitted:
-    """A pod named after its UID."""
     return PodAdmitted(namespace="ns", pod=uid, pod_uid=uid)
 
 
 def imported(digest: str, *facts: tuple[int, Body]) -> list[Draft]:
-    """The records of one import, from its start to its end."""
     first, last = facts[0][0], facts[-1][0]
     start = ImportStarted(digest=digest, kubeledger_version="0", sources=())
     end = ImportCompleted(digest=digest, accounts=())
@@ -39,7 +35,6 @@ def imported(digest: str, *facts: tuple[int, Body]) -> list[Draft]:
 
 
 def ledger_of(path: Path, *batches: list[Draft], node: str = NODE) -> Ledger:
-    """A ledger with these batches."""
     ledger = Ledger.open_or_create(path)
     with ledger.writer() as writer:
         for batch in batches:
@@ -48,7 +43,6 @@ def ledger_of(path: Path, *batches: list[Draft], node: str = NODE) -> Ledger:
 
 
 def pods(ledger: Ledger, *, ts_ns: int | None = None, seq: int | None = None) -> set[str]:
-    """Pods of the state there; snapshots make no difference."""
     state = state_at(ledger, NODE, ts_ns=ts_ns, seq=seq)
     without = state_at(ledger, NODE, ts_ns=ts_ns, seq=seq, snapshots=False)
     assert canonical_json(state) == canonical_json(without)
@@ -65,7 +59,6 @@ def of_one_import(path: Path, count: int = 9) -> Ledger:
 def nearest(
     ledger: Ledger, *, ts_ns: int | None = None, seq: int | None = None
 ) -> NodeState | None:
-    """State of the snapshot that an instant begins with."""
     with ledger.reading(NODE) as look:
         store = ledger.snapshots(NODE)
         return nearest_snapshot(look, store, look.info(), ts_ns=ts_ns, seq=seq)
@@ -76,7 +69,6 @@ def nearest(
     ("ts_ns", "newest"), [(9, 0), (10, 1), (19, 1), (20, 2), (90, 9), (10**18, 9), (None, 9)]
 )
 def test_at_a_time(tmp_path: Path, every: int | None, ts_ns: int | None, newest: int) -> None:
-    """Records of that very time are part of it."""
     ledger = of_one_import(tmp_path / "ledger")
     if every is not None:
         refresh_snapshots(ledger, NODE, every)
@@ -158,7 +150,6 @@ def test_snapshots_never_change_the_answer(
 
 
 def test_snapshots_are_taken_every_so_often_and_at_the_end(tmp_path: Path) -> None:
-    """And the newest before the instant is used."""
     ledger = of_one_import(tmp_path / "ledger")
     refresh_snapshots(ledger, NODE, 4)
     assert ledger.snapshots(NODE).seqs() == [4, 8, 11]
@@ -184,7 +175,6 @@ def test_a_folder_goes_on_behind_the_newest_snapshot(tmp_path: Path) -> None:
 
 
 def test_a_folder_may_begin_before_the_first_record(tmp_path: Path) -> None:
-    """A recording begins with an empty ledger."""
     ledger = Ledger.create(tmp_path / "ledger")
     folder = SnapshottingFolder(ledger, NODE, every=2)
     ledger_of(tmp_path / "ledger", [Draft(n, admitted(f"u{n}")) for n in (1, 2, 3)])
@@ -196,7 +186,6 @@ def test_a_folder_may_begin_before_the_first_record(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("harm", ["version", "bytes", "state", "seq"])
 def test_a_snapshot_that_cannot_be_used_is_passed_over(tmp_path: Path, harm: str) -> None:
-    """It is a cache: the answer is the same."""
     ledger = of_one_import(tmp_path / "ledger")
     refresh_snapshots(ledger, NODE)
     store, info = ledger.snapshots(NODE), ledger.info(NODE)
@@ -236,13 +225,11 @@ def test_the_only_node_need_not_be_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seq", [-1, 12])
 def test_a_record_that_is_not_there(tmp_path: Path, seq: int) -> None:
-    """The error names the range."""
     with pytest.raises(BadQuestionError, match=f"no record {seq}") as caught:
         state_at(of_one_import(tmp_path / "ledger"), seq=seq)
     assert "1 to 11" in caught.value.advice
 
 
 def test_time_and_record_are_two_questions(tmp_path: Path) -> None:
-    """Not one."""
     with pytest.raises(BadQuestionError, match="cannot both"):
         state_at(of_one_import(tmp_path / "ledger"), ts_ns=1, seq=1)

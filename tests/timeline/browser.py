@@ -1,7 +1,5 @@
 """A real Chromium, where there is one, for tests and benchmarks of the page."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,7 +43,6 @@ class Browser:
         )
 
     def press(self, *keys: str) -> None:
-        """Press keys on the page, as a person does."""
         for key in keys:
             self.driver.switch_to.active_element.send_keys(key)
 
@@ -56,7 +53,6 @@ class Browser:
         )
 
     def dark(self, on: bool) -> None:
-        """Prefer dark colours, or light ones."""
         value = "dark" if on else "light"
         features = [{"name": "prefers-color-scheme", "value": value}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
@@ -68,7 +64,6 @@ class Browser:
         return [entry["message"] for entry in log]
 
     def requests(self) -> list[str]:
-        """Everything that the page asked for, itself included."""
         return [entry["name"] for entry in self.ask("performance.getEntriesByType('resource')")]
 
 

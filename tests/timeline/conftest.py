@@ -1,7 +1,5 @@
 """Pages of the recordings, made once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,6 @@ from tests.recordings import import_recording
 
 @pytest.fixture(scope="session")
 def ledgers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Ledgers of recordings, by name."""
     made = {}
     for name in ("node-a", "node-b", "node-e-evictions"):
         directory = tmp_path_factory.mktemp("ledgers") / name

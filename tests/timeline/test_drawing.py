@@ -1,7 +1,5 @@
 """From records to rows and items, without a browser."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any
@@ -56,35 +54,29 @@ def drawn(directory: Path, story: Story, scope: Scope | None = None) -> Drawing:
 
 
 def section(drawing: Drawing, name: str) -> list[Row]:
-    """Rows of a section; none where there is no such one."""
     return next((each.rows for each in drawing.sections if each.id == name), [])
 
 
 def pods(drawing: Drawing) -> list[Row]:
-    """Rows of all pods."""
     return section(drawing, "problems") + section(drawing, "pods")
 
 
 def second(ts_ns: int | None) -> int | None:
-    """The number of the record at that time."""
     return None if ts_ns is None else round((ts_ns - START_NS) / NS_PER_S)
 
 
 def reported(row: Row) -> list[tuple[str, int | None, int | None, str]]:
-    """Kind, start, end and label of each item, by time."""
     items = sorted(row.items, key=lambda item: (item.start_ns, item.seq))
     return [(item.kind, second(item.start_ns), second(item.end_ns), item.label) for item in items]
 
 
 def begun(version: str = "1.36.2") -> Story:
-    """A story in which a kubelet started."""
     story = Story("node-a")
     story.add(KubeletStarted(pid=7, kubelet_version=version, version_source="log"))
     return story
 
 
 def pod(name: str = "web", uid: str = "uid-1") -> dict[str, Any]:
-    """What names a pod."""
     return {"namespace": "default", "pod": name, "pod_uid": uid}
 
 

@@ -1,7 +1,5 @@
 """What the page says it drew, in a real browser: rows, headlines, keys, hostile names, paper."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -10,8 +8,11 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
+from kubeledger.analyze.headlines import Headline
 from kubeledger.analyze.problems.table import PROBLEMS, occurrences
 from kubeledger.analyze.sql.api import connect
+from kubeledger.timeline.drawing import Drawing, Row, Section
+from kubeledger.timeline.page import Block, write_page
 from tests.marks import slow
 from tests.timeline.browser import Browser
 
@@ -66,7 +67,6 @@ def test_headlines_say_what_went_wrong(browser: Browser, pages: dict[str, Path])
 def test_a_record_shows_its_verdict_cause_and_evidence(
     browser: Browser, pages: dict[str, Path], ledgers: dict[str, Path]
 ) -> None:
-    """A link to a record opens it, with the lines it rests on."""
     with connect(ledgers["node-a"]) as queryable:
         ((seq, line),) = queryable.sql(
             "SELECT p.seq, min(source_line) FROM preemptions p JOIN evidence USING (node, seq)"
@@ -131,7 +131,6 @@ def test_n_begins_where_one_looks(browser: Browser, pages: dict[str, Path]) -> N
 def test_a_headline_opens_the_moment_that_it_names(
     browser: Browser, pages: dict[str, Path], name: str
 ) -> None:
-    """Its record, and the cursor at its time."""
     browser.open(pages[name])
     buttons = browser.driver.find_elements(By.CSS_SELECTOR, "#headlines button")
     for button in buttons:
@@ -181,7 +180,6 @@ def test_the_cursor_shows_each_rows_state(browser: Browser, pages: dict[str, Pat
 def test_dark_colours_differ_and_complain_of_nothing(
     browser: Browser, pages: dict[str, Path]
 ) -> None:
-    """The page follows the reader's preference, while it is open."""
     browser.open(pages["node-a"])
     canvas = "document.getElementById('rows').toDataURL()"
     paper = "getComputedStyle(document.body).backgroundColor"
@@ -249,3 +247,61 @@ def test_a_narrow_window_scrolls(browser: Browser, pages: dict[str, Path]) -> No
     for (_, above), (below, _) in pairwise(places):
         assert above <= below + 1
     assert places[1][1] - places[1][0] >= 300
+
+
+# Names and lines that would like to be HTML, scripts or the end of one.
+
+
+EVIL = "</script><img src=x onerror='document.title=1'><!--<script>${drawing}"
+TURNED = "web\u202egpj.exe\u0007"
+
+
+def hostile_drawings(nodes: int = 1) -> list[Drawing]:
+    row = Row(label=EVIL, note=TURNED)
+    row.bar("running", 0, None, EVIL, 1)
+    row.mark("killed", 10**9, TURNED, 2)
+    ticks = Row(label=EVIL, shape="ticks")
+    ticks.mark("tick_failure", 5 * 10**8, EVIL, 3)
+    return [
+        Drawing(
+            node=f"{EVIL}{index or ''}",
+            versions=[EVIL],
+            start_ns=0,
+            end_ns=2 * 10**9,
+            verdict_counts={"match": 1},
+            verdicts={2: "impossible"},
+            sections=[Section(id="problems", title=EVIL, rows=[row, ticks])],
+            arrows=[],
+            headlines=[Headline(kind=EVIL, severity=5, text=EVIL, ts_ns=10**9, seq=2)],
+        )
+        for index in range(nodes)
+    ]
+
+
+def hostile_page(path: Path, nodes: int = 1) -> Path:
+    with path.open("w", encoding="utf-8") as file:
+        write_page(hostile_drawings(nodes), [list[Block]()] * nodes, file)
+    return path
+
+
+def test_hostile_names_stay_text(browser: Browser, tmp_path: Path) -> None:
+    """Nothing is run, nothing is loaded, and what turns text around is shown as an escape."""
+    browser.open(hostile_page(tmp_path / "evil.html"))
+    assert browser.complaints() == []
+    assert browser.requests() == []
+    assert browser.driver.find_elements(By.TAG_NAME, "img") == []
+    assert browser.driver.title.startswith("</script><img")
+    assert browser.driver.find_element(By.ID, "node").text == EVIL
+    assert browser.ask("kubeledger.headlines()") == [EVIL]
+    assert {item["label"] for item in browser.ask("kubeledger.drawn()")} == {EVIL, TURNED}
+    browser.wait("return document.getElementById('listed').textContent.includes('\\\\u202e')")
+
+
+def test_several_nodes_have_a_switch(browser: Browser, tmp_path: Path) -> None:
+    browser.open(hostile_page(tmp_path / "one.html"))
+    assert not browser.driver.find_element(By.ID, "nodes").is_displayed()
+    browser.open(hostile_page(tmp_path / "two.html", nodes=2))
+    switch = browser.driver.find_element(By.ID, "nodes")
+    assert switch.is_displayed()
+    switch.find_elements(By.TAG_NAME, "option")[1].click()
+    assert browser.driver.find_element(By.ID, "node").text == f"{EVIL}1"

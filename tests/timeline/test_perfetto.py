@@ -1,7 +1,5 @@
 """Traces for Perfetto, read back: tracks, slices, instants, flows, counters and annotations."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping
@@ -120,7 +118,6 @@ def export(ledger: Path, *arguments: str) -> Result:
 
 @pytest.fixture(scope="module")
 def traces(ledgers: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trace]:
-    """Traces of the recordings, by name."""
     made = {}
     for name in RECORDED:
         out = tmp_path_factory.mktemp("traces") / f"{name}.pftrace"
@@ -193,7 +190,6 @@ def test_pods_and_containers(traces: dict[str, Trace]) -> None:
 
 
 def test_flows(traces: dict[str, Trace]) -> None:
-    """From the preemptor to its victims, and from cause to effect."""
     assert traces["node-a"].flows_to("preempted for kube-system/critical-1") == {
         ("preempts default/filler-c", "default/filler-c"),
         ("preempts default/gpu-a", "default/gpu-a"),
@@ -207,7 +203,6 @@ def test_flows(traces: dict[str, Trace]) -> None:
 
 
 def test_counters(traces: dict[str, Trace]) -> None:
-    """Disks, memory, free devices, and cgroup values that changed."""
     counters = traces["node-a"].counters
     free = [value for _, value in counters["example.com/gpu free", "devices"]]
     assert free == [2, 1, 3, 2, 0, 2]
@@ -221,7 +216,6 @@ def test_counters(traces: dict[str, Trace]) -> None:
 
 @pytest.mark.slow
 def test_a_pod_and_a_time(ledgers: dict[str, Path], tmp_path: Path) -> None:
-    """By name or UID; standard output takes a trace as well."""
     by_name = export(ledgers["node-a"], "--pod", "default/gpu-a").stdout_bytes
     with connect(ledgers["node-a"]) as queryable:
         query = "SELECT DISTINCT pod_uid FROM admissions WHERE pod = 'gpu-a'"
@@ -236,7 +230,6 @@ def test_a_pod_and_a_time(ledgers: dict[str, Path], tmp_path: Path) -> None:
 
 
 def test_a_kind_of_records_is_refused(ledgers: dict[str, Path]) -> None:
-    """A trace has none."""
     result = export(ledgers["node-a"], "--kind", "images.*")
     assert result.exit_code == 2
     assert "--kind is for records" in result.stderr
@@ -244,7 +237,6 @@ def test_a_kind_of_records_is_refused(ledgers: dict[str, Path]) -> None:
 
 @pytest.mark.slow
 def test_a_redacted_trace(ledgers: dict[str, Path]) -> None:
-    """It shows the same marks, under pseudonyms."""
     plain = export(ledgers["node-a"]).stdout_bytes
     hidden = export(ledgers["node-a"], "--redact").stdout_bytes
     names = [b"node-a", b"gpu-a", b"live-fail", b"registry.local", b"warmup"]
@@ -256,7 +248,6 @@ def test_a_redacted_trace(ledgers: dict[str, Path]) -> None:
 def test_without_the_package(
     ledgers: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What to install is said, and no file is left."""
     monkeypatch.setitem(sys.modules, "perfetto.protos.perfetto.trace", None)
     result = export(ledgers["node-a"], "--out", str(tmp_path / "x.pftrace"))
     assert result.exit_code == 2

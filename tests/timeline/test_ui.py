@@ -1,7 +1,5 @@
 """The served page: who is let in, and what it says of SQL, why, state, what-if and growth."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import shutil
@@ -32,7 +30,7 @@ from kubeledger.timeline.server import HOST, Answer, Reply, Server, json_reply
 from tests.analyze.sql.fixture_ledger import Story, write_ledger
 from tests.recordings import extract
 from tests.timeline.browser import Browser
-from tests.timeline.test_hostile import EVIL, hostile_drawings
+from tests.timeline.test_page import EVIL, hostile_drawings
 from tests.waiting import PATIENCE_S, until
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -62,7 +60,6 @@ def served(ledger: Path, more: dict[tuple[str, str], Answer] | None = None) -> I
 
 @pytest.fixture(scope="module")
 def node_a(ledgers: dict[str, Path]) -> Iterator[Server]:
-    """node-a, served."""
     with served(ledgers["node-a"], {("GET", "/api/bug"): broken}) as server:
         yield server
 
@@ -95,7 +92,6 @@ def ask(
 
 
 def answer(server: Server, path: str, body: object = None) -> Any:  # noqa: ANN401 # JSON
-    """What a request is answered; it must succeed."""
     status, _, content = ask(server, path, body)
     assert status == 200, content
     return json.loads(content)
@@ -104,8 +100,6 @@ def answer(server: Server, path: str, body: object = None) -> Any:  # noqa: ANN4
 def test_who_finds_no_room_for_a_thread_is_told(
     node_a: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And the next one is answered."""
-
     def full() -> None:
         raise MemoryError
 
@@ -325,7 +319,6 @@ def test_the_address_holds_a_query_and_a_moment(browser: Browser, node_a: Server
 
 
 def test_rows_are_taken_as_csv(browser: Browser, node_a: Server) -> None:
-    """Quoted where it must be; no cell is a formula."""
     open_page(browser, node_a)
     browser.ask("(HTMLAnchorElement.prototype.click = () => {})")  # nothing is saved
     browser.ask("(URL.createObjectURL = (blob) => { window.saved = blob; return '#'; })")
@@ -559,7 +552,6 @@ def test_hostile_answers_stay_text(browser: Browser, ledgers: dict[str, Path]) -
 
 
 def fixed_answer(value: object) -> Answer:
-    """Always the same."""
     return lambda _: json_reply(value)
 
 

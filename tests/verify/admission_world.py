@@ -1,12 +1,9 @@
 """Small scenes of admission: a node of ten CPUs' worth of millicores, pods and their turns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, cast
 
 import msgspec
-import pytest
 
 from kubeledger.model.bodies.eviction import InsufficientResource, PodPreempted
 from kubeledger.model.bodies.lifecycle import (
@@ -17,13 +14,13 @@ from kubeledger.model.bodies.lifecycle import (
     PodListed,
     PodRejected,
 )
-from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, Setting, SettingsObserved
+from kubeledger.model.bodies.node import NodeObserved, SettingsObserved
 from kubeledger.model.record import Body, Record
-from kubeledger.verify import Contradiction, Finding, Outcome, Variant, registry
+from kubeledger.verify import Contradiction, Finding, Outcome, Variant
 from kubeledger.verify.rules.admission.rule import AdmissionVerifier
 from kubeledger.verify.rules.disputes import SourceDisputes
 from kubeledger.verify.rules.evictions.rule import EvictionVerifier
-from tests.verify.histories import outcomes, scene
+from tests.verify.histories import at_work, kubelet_of, outcomes, scene, settings_told
 
 CRITICAL = 2_000_000_000
 Step = tuple[float, Body]
@@ -42,26 +39,19 @@ def settings_of(**settings: Any) -> SettingsObserved:  # noqa: ANN401 # any JSON
         "podsPerCore": 0,
         **settings,
     }
-    return SettingsObserved(
-        settings={
-            name: Setting(value=msgspec.json.encode(value).decode(), source="config")
-            for name, value in known.items()
-            if value is not None
-        }
-    )
+    return settings_told({name: value for name, value in known.items() if value is not None})
 
 
 def start(version: str | None = "1.36.2", *, whole: bool = True, **settings: Any) -> list[Step]:  # noqa: ANN401 # any JSON value
     """A kubelet on one CPU and a gibibyte."""
     return [
-        (0, KubeletStarted(pid=1, kubelet_version=version, version_source="log", from_start=whole)),
+        (0, kubelet_of(version, from_start=whole)),
         (0.1, NodeObserved(cpus=1, memory_capacity_bytes=1 << 30)),
         (0.2, settings_of(**settings)),
     ]
 
 
 def identity(name: str) -> dict[str, Any]:
-    """Identity of a pod."""
     return {"namespace": "ns", "pod": name, "pod_uid": f"uid-{name}"}
 
 
@@ -94,12 +84,10 @@ def listed(
 
 
 def add(name: str, at: float, source: str = "api") -> Step:
-    """The pod is handed over."""
     return at, PodConfigChanged(**identity(name), operation="ADD", source=source)
 
 
 def admitted(name: str, at: float, source: str = "api") -> list[Step]:
-    """It is handed over and let in."""
     return [
         add(name, at, source),
         (at + 0.01, PodAdmitted(namespace="ns", pod=name, pod_uid=f"uid-{name}")),
@@ -107,13 +95,11 @@ def admitted(name: str, at: float, source: str = "api") -> list[Step]:
 
 
 def refused(name: str, at: float, reason: str, message: str) -> list[Step]:
-    """It is handed over and refused."""
     body = PodRejected(**identity(name), reason=reason, message=message)
     return [add(name, at), (at + 0.01, body)]
 
 
 def ran(name: str, at: float) -> Step:
-    """Its container runs."""
     who = identity(name)
     return at, ContainerStarted(
         namespace=who["namespace"],
@@ -126,7 +112,6 @@ def ran(name: str, at: float) -> Step:
 
 
 def died(name: str, at: float, exit_code: int | None = 0) -> Step:
-    """Its container is down."""
     who = identity(name)
     return at, ContainerDied(
         namespace=who["namespace"],
@@ -187,18 +172,12 @@ def alone(
     records: list[Record] | tuple[Record, ...], variant: Variant | None = None
 ) -> list[Outcome]:
     """All outcomes of this subject's verifier."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            registry,
-            "verifiers_for",
-            lambda kinds: (AdmissionVerifier, EvictionVerifier, SourceDisputes),
-        )
+    with at_work(AdmissionVerifier, EvictionVerifier, SourceDisputes):
         found = outcomes(records, variant or Variant())
     kinds = {kind.kind for kind in AdmissionVerifier.decides}
     return [o for o in found if isinstance(o, Contradiction) or o.kind in kinds]
 
 
 def findings_of(found: list[Outcome], name: str) -> list[Finding]:
-    """Findings about a pod of a scene."""
     subject = f"pod/ns/{name}"
     return [o for o in found if isinstance(o, Finding) and o.subject == subject]

@@ -1,12 +1,6 @@
 """Small histories of probes, kills and restarts."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from typing import Any
-
-import msgspec
-import pytest
 
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
@@ -18,7 +12,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodListed,
     RestartBackedOff,
 )
-from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
+from kubeledger.model.bodies.node import SettingsObserved
 from kubeledger.model.bodies.prober import (
     ProbeExecuted,
     ProbeResult,
@@ -27,29 +21,21 @@ from kubeledger.model.bodies.prober import (
     TickResult,
 )
 from kubeledger.model.record import Body, Record
-from kubeledger.verify import Contradiction, Finding, Variant, registry
+from kubeledger.verify import Contradiction, Finding, Variant
 from kubeledger.verify.rules.kills import KillVerifier
 from kubeledger.verify.rules.probes import ProbeVerifier
 from kubeledger.verify.rules.restarts import RestartVerifier
-from tests.verify.histories import outcomes, scene
+from tests.verify.histories import kubelet_of, nothing_but, outcomes, scene, settings_told
 
 Step = tuple[float, Body]
 WHO: dict[str, Any] = {"namespace": "default", "pod": "p", "pod_uid": "u-1"}
 APP: dict[str, Any] = WHO | {"container": "app"}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def alone() -> Iterator[None]:
-    """Only this subject is verified: the recordings are read often here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            registry, "verifiers_for", lambda kinds: (KillVerifier, ProbeVerifier, RestartVerifier)
-        )
-        yield
+alone = nothing_but(KillVerifier, ProbeVerifier, RestartVerifier)
 
 
 def settings(values: dict[str, Any] | None = None) -> SettingsObserved:
-    """What the kubelet runs with."""
     known: dict[str, Any] = {
         "featureGates": {},
         "crashLoopBackOff": {"maxContainerRestartPeriod": "5m0s"},
@@ -57,18 +43,12 @@ def settings(values: dict[str, Any] | None = None) -> SettingsObserved:
         "--maximum-dead-containers-per-container": "1",
         "--maximum-dead-containers": "-1",
     }
-    return SettingsObserved(
-        settings={
-            name: Setting(value=msgspec.json.encode(value).decode(), source="config")
-            for name, value in (known | (values or {})).items()
-            if value is not None
-        }
-    )
+    given = known | (values or {})
+    return settings_told({name: value for name, value in given.items() if value is not None})
 
 
 def began(version: str | None = "1.36.2", **values: Any) -> list[Step]:  # noqa: ANN401 # any setting
-    """A kubelet starts."""
-    start = KubeletStarted(pid=1, kubelet_version=version, version_source="log")
+    start = kubelet_of(version)
     return [(0, start), (0.1, settings(values))]
 
 
@@ -79,7 +59,6 @@ def listed(
     static: bool = False,
     **spec: Any,  # noqa: ANN401 # any field of a spec
 ) -> PodListed:
-    """A pod list shows the pod."""
     entry = {"name": "app"} | (container or {})
     return PodListed(
         namespace="default",
@@ -99,19 +78,16 @@ def added(operation: Any = "ADD") -> PodConfigChanged:  # noqa: ANN401 # one of 
 
 
 def started(container_id: str) -> ContainerStarted:
-    """The container runs."""
     return ContainerStarted(**APP, container_id=container_id, sandbox=False)
 
 
 def died(container_id: str, exit_code: int | None = None) -> ContainerDied:
-    """The container ended."""
     return ContainerDied(**APP, container_id=container_id, sandbox=False, exit_code=exit_code)
 
 
 def tick(
     result: TickResult, probe_type: ProbeType = "liveness", container_id: str | None = "c1"
 ) -> ProbeExecuted:
-    """One execution."""
     return ProbeExecuted(
         **APP, container_id=container_id, probe_type=probe_type, result=result, output=None
     )
@@ -123,7 +99,6 @@ def changed_to(
     probe_type: ProbeType = "liveness",
     **fields: Any,  # noqa: ANN401 # any field
 ) -> ProbeTransitioned:
-    """A change of the cached result."""
     known: dict[str, Any] = {"container_id": "c1", "run": 3, "threshold": 3}
     return ProbeTransitioned(
         **APP, probe_type=probe_type, from_result=before, to_result=to, **(known | fields)
@@ -141,7 +116,6 @@ def killed(container_id: str = "c1", **fields: Any) -> ContainerKilled:  # noqa:
 
 
 def restarted(container_id: str, before: str | None, **fields: Any) -> ContainerRestarted:  # noqa: ANN401 # any field
-    """A restart after an exit."""
     known: dict[str, Any] = {"reason": "exited"}
     return ContainerRestarted(
         **APP, container_id=container_id, previous_container_id=before, **(known | fields)
@@ -149,12 +123,10 @@ def restarted(container_id: str, before: str | None, **fields: Any) -> Container
 
 
 def backed_off(seconds: int) -> RestartBackedOff:
-    """A restart that is held back."""
     return RestartBackedOff(**APP, back_off_s=seconds)
 
 
 def event(reason: str, message: str, *, warning: bool = True) -> KubernetesEvent:
-    """The kubelet sends an event."""
     return KubernetesEvent(
         object_kind="Pod", **APP, type="Warning" if warning else "Normal", reason=reason,
         message=message,

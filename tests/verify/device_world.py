@@ -1,10 +1,7 @@
 """A node with one device plugin, step by step, for tests of device verification."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
-from unittest.mock import patch
 
 import msgspec
 
@@ -24,12 +21,12 @@ from kubeledger.model.bodies.lifecycle import (
     PodListed,
     PodTerminated,
 )
-from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, Setting, SettingsObserved
+from kubeledger.model.bodies.node import NodeObserved
 from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint, HintsGenerated
 from kubeledger.model.record import Body, Record
 from kubeledger.verify import RECORDED, Contradiction, Finding, Outcome, Variant
 from kubeledger.verify.rules.devices.rule import DeviceVerifier
-from tests.verify.histories import outcomes, scene
+from tests.verify.histories import at_work, kubelet_of, outcomes, scene, settings_told
 
 GPU = "example.com/gpu"
 IDS = ("gpu-0", "gpu-1", "gpu-2", "gpu-3")
@@ -42,7 +39,7 @@ def hint(*nodes: int, preferred: bool = True) -> Hint:
 
 def device_outcomes(records: list[Record], variant: Variant = RECORDED) -> list[Outcome]:
     """All outcomes with no other verifier at work."""
-    with patch("kubeledger.verify.registry.verifiers_for", lambda kinds: (DeviceVerifier,)):
+    with at_work(DeviceVerifier):
         return outcomes(records, variant)
 
 
@@ -75,20 +72,9 @@ class Node:
         return len(self.steps)
 
     def start(self, *, restart: bool = False, from_start: bool = True) -> int:
-        """The kubelet starts."""
-        body = KubeletStarted(
-            pid=1,
-            kubelet_version=self.version,
-            version_source="log",
-            restart=restart,
-            from_start=from_start,
-        )
+        body = kubelet_of(self.version, restart=restart, from_start=from_start)
         seq = self.add(body)
-        reported = {
-            name: Setting(value=msgspec.json.encode(value).decode(), source="config")
-            for name, value in self.settings.items()
-        }
-        self.add(SettingsObserved(settings=reported))
+        self.add(settings_told(self.settings))
         return seq
 
     def plugin(self) -> int:
@@ -135,13 +121,11 @@ class Node:
         cause: int | None,
         **fields: Any,  # noqa: ANN401 # any field
     ) -> int:
-        """The merged hint."""
         given = {"admit": True, "policy": self.settings.get("topologyManagerPolicy"), **fields}
         body = AffinityDecided(**_of(name), container=container, hint=merged, **given)
         return self.add(body, cause=cause)
 
     def ask(self, name: str, container: str = "c", needed: int = 1) -> int:
-        """The container asks."""
         return self.add(
             AllocationRequested(**_of(name), container=container, resource=GPU, needed=needed)
         )
@@ -169,7 +153,6 @@ class Node:
         return self.add(AllocationFailed(**_of(name), error=error, **given), cause=cause)
 
     def short(self, name: str, requested: int, available: int, needed: int | None = None) -> int:
-        """Too few devices."""
         error = (
             f"requested number of devices unavailable for {GPU}. "
             f"Requested: {requested}, Available: {available}"
@@ -187,7 +170,6 @@ class Node:
         return self.add(DevicesReleased(pod_uid=f"uid-{name}", **fields))
 
     def end(self, name: str) -> int:
-        """The pod ends."""
         return self.add(PodTerminated(**_of(name)))
 
     def live_on(self, name: str) -> int:
@@ -217,18 +199,15 @@ class Node:
         )
 
     def records(self) -> list[Record]:
-        """All of it."""
         return [
             msgspec.structs.replace(record, cause=self.causes.get(record.seq))
             for record in scene(*self.steps)
         ]
 
     def outcomes(self, variant: Variant = RECORDED) -> list[Outcome]:
-        """What verification says."""
         return device_outcomes(self.records(), variant)
 
     def finding(self, seq: int, variant: Variant = RECORDED) -> Finding:
-        """The finding of one record."""
         return next(
             outcome
             for outcome in self.outcomes(variant)
@@ -238,7 +217,6 @@ class Node:
         )
 
     def contradictions(self) -> list[Contradiction]:
-        """What sources disagree on."""
         return [outcome for outcome in self.outcomes() if isinstance(outcome, Contradiction)]
 
 

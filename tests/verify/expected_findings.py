@@ -5,8 +5,6 @@
 writes these files anew; read the difference before it is committed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,18 +1,29 @@
 """Histories for tests of verification: real recordings, changed copies, small scenes."""
 
-from __future__ import annotations
-
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
+import pytest
 
 from kubeledger.analyze.histories.history import histories_of_ledger
+from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
 from kubeledger.model.record import Body, Evidence, Record
-from kubeledger.verify import RECORDED, Contradiction, Finding, Outcome, Reader, Variant, verify
+from kubeledger.verify import (
+    RECORDED,
+    Contradiction,
+    Finding,
+    Outcome,
+    Reader,
+    Variant,
+    registry,
+    verify,
+)
+from kubeledger.verify.context import Verifier
 from tests.recordings import import_recording
 
 
@@ -25,8 +36,6 @@ def recorded(name: str) -> tuple[Record, ...]:
 
 
 def reader(records: Sequence[Record]) -> Reader:
-    """A reader over records in memory."""
-
     def read(kinds: Collection[str] | None) -> Iterator[Record]:
         return (record for record in records if kinds is None or record.kind in kinds)
 
@@ -34,7 +43,6 @@ def reader(records: Sequence[Record]) -> Reader:
 
 
 def outcomes(records: Sequence[Record], variant: Variant = RECORDED) -> list[Outcome]:
-    """All outcomes of a verification."""
     return list(verify(reader(records), variant))
 
 
@@ -47,6 +55,41 @@ def findings(
         for outcome in outcomes(records, variant)
         if not isinstance(outcome, Contradiction) and kind in {None, outcome.kind}
     ]
+
+
+@contextmanager
+def at_work(*verifiers: type[Verifier]) -> Iterator[None]:
+    """No other verifiers are at work, so that scenes need hold no more than these look at."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "verifiers_for", lambda kinds: verifiers)
+        yield
+
+
+def nothing_but(*verifiers: type[Verifier]) -> Callable[[], Iterator[None]]:
+    """A fixture for all tests of the module that has it."""
+
+    @pytest.fixture(autouse=True, scope="module")
+    def alone() -> Iterator[None]:
+        with at_work(*verifiers):
+            yield
+
+    return alone
+
+
+def kubelet_of(version: str | None = "1.36.2", pid: int = 1, **more: Any) -> KubeletStarted:  # noqa: ANN401 # any field
+    return KubeletStarted(pid=pid, kubelet_version=version, version_source="log", **more)
+
+
+def settings_told(
+    values: Mapping[str, Any], source: Literal["config", "default", "flag"] = "config"
+) -> SettingsObserved:
+    """What a kubelet runs with; values as JSON has them."""
+    return SettingsObserved(
+        settings={
+            name: Setting(value=msgspec.json.encode(value).decode(), source=source)
+            for name, value in values.items()
+        }
+    )
 
 
 def changed(records: Sequence[Record], seq: int, **fields: Any) -> list[Record]:  # noqa: ANN401 # any field

@@ -1,12 +1,8 @@
 """Small histories of image GC."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
-import pytest
 
 from kubeledger.model.bodies.images import (
     EvictionSignalObserved,
@@ -17,12 +13,11 @@ from kubeledger.model.bodies.images import (
     ImagesDetected,
     ListedImage,
 )
-from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
+from kubeledger.model.bodies.node import KubeletStarted, SettingsObserved
 from kubeledger.model.record import Body, Record
-from kubeledger.verify import registry
 from kubeledger.verify.rules.evictions.rule import EvictionVerifier
 from kubeledger.verify.rules.images.rule import ImageVerifier
-from tests.verify.histories import scene
+from tests.verify.histories import nothing_but, scene, settings_told
 
 CAPACITY = 1_024_000_000
 """Of the image filesystem; 1 % is 2,500 blocks of 4096 bytes."""
@@ -38,32 +33,15 @@ POLICY = {
 }
 
 
-@pytest.fixture(autouse=True, scope="module")
-def alone() -> Iterator[None]:
-    """Only image GC and evictions are verified: the recordings are read often here."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "verifiers_for", lambda kinds: (ImageVerifier, EvictionVerifier))
-        yield
-
-
-def kubelet(version: str | None = "1.36.2") -> KubeletStarted:
-    """A kubelet begins."""
-    return KubeletStarted(pid=1, kubelet_version=version, version_source="log")
+alone = nothing_but(ImageVerifier, EvictionVerifier)
 
 
 def settings(**changes: Any) -> SettingsObserved:  # noqa: ANN401 # any JSON value
     """The settings of ``POLICY``, with changes; None takes one away."""
-    values = {k: v for k, v in {**POLICY, **changes}.items() if v is not None}
-    return SettingsObserved(
-        settings={
-            name: Setting(value=msgspec.json.encode(value).decode(), source="config")
-            for name, value in values.items()
-        }
-    )
+    return settings_told({k: v for k, v in {**POLICY, **changes}.items() if v is not None})
 
 
 def disk(available_percent: int) -> ImageFsObserved:
-    """The image filesystem is read."""
     return ImageFsObserved(
         capacity_bytes=CAPACITY, available_bytes=CAPACITY * available_percent // 100
     )
@@ -106,7 +84,6 @@ def started(usage: int = 85, amount: int | None = None) -> GarbageCollectionStar
 
 
 def deleted(name: str, pass_: Any = "space", size: int = 1_000_000) -> ImageDeleted:  # noqa: ANN401 # one of three words
-    """An image is removed."""
     return ImageDeleted(image_id=name, size_bytes=size, pass_=pass_)
 
 

@@ -1,7 +1,5 @@
 """Lies about the recorded nodes: one thing changed in one file, and what has to be said of it."""
 
-from __future__ import annotations
-
 import msgspec
 
 CONTRADICTED = ""
@@ -48,7 +46,6 @@ class Lie(msgspec.Struct, frozen=True):
 def lie(
     node: str, name: str, kind: str, subject: str, says: str, *edits: Edit, disputed: bool = False
 ) -> Lie:
-    """A row of the tables below."""
     return Lie(node, name, kind, subject, says, edits, disputed)
 
 

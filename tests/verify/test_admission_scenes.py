@@ -1,7 +1,5 @@
 """Verification of admission on small scenes: one row a fact that decides, about the pod ``a``."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -10,7 +8,7 @@ from kubeledger.model.bodies.devicemanager import AllocationFailed, DevicesRepor
 from kubeledger.model.bodies.eviction import PreemptionFailed
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import PodAdmitted, PodResized, PodTerminated
-from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
+from kubeledger.model.bodies.node import NodeObserved
 from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint
 from kubeledger.verify import Contradiction, Finding
 from tests.verify.admission_world import (
@@ -28,6 +26,7 @@ from tests.verify.admission_world import (
     refused,
     start,
 )
+from tests.verify.histories import kubelet_of
 
 OLD, NEW = "1.20.2", "1.36.2"
 NIC, HUGE = "ns.example/nic", "hugepages-2Mi"
@@ -40,13 +39,11 @@ def short_of(resource: str, requested: int, used: int, capacity: int) -> tuple[s
 
 
 def reported(*steps: Any) -> str | tuple[str, ...]:  # noqa: ANN401 # steps, and lists of them
-    """The verdict on pod a, or what is missing for one."""
     (finding,) = findings_of(judge(*steps), "a")
     return finding.missing or finding.verdict
 
 
 def node_object(at: float, *taints: dict[str, str], **amounts: str) -> Step:
-    """A list shows the node object."""
     capacity = {"cpu": "1", "memory": "1Gi", **{n.replace("_", "-"): q for n, q in amounts.items()}}
     labels = {"kubernetes.io/os": "linux"}
     return at, NodeObserved(
@@ -55,12 +52,10 @@ def node_object(at: float, *taints: dict[str, str], **amounts: str) -> Step:
 
 
 def signal(name: str, available: int) -> Step:
-    """The eviction manager reads it, long before the pod comes."""
     return 10, EvictionSignalObserved(signal=name, available=available, capacity=1000)
 
 
 def sidecar(version: str, **gates: bool) -> list[Any]:
-    """A pod with a sidecar is let in."""
     pod = listed("a", initContainers=[{"name": "s", "restartPolicy": "Always"}])
     return [start(version, featureGates=gates), admitted("a", 1), pod]
 
@@ -96,23 +91,15 @@ BOTH = listed("a", {"resources": {"requests": {"x.io/a": "2", "x.io/b": "2"}}})
 LATE = [step for step in start() if not isinstance(step[1], NodeObserved)]
 
 ROWS: dict[str, tuple[list[Any], str | tuple[str, ...]]] = {
-    "no kubeReserved": (
-        [start(kubeReserved=None), admitted("a", 1), listed("a", asks("1m"))],
-        ("the setting kubeReserved",),
-    ),
-    "an amount that is none": (
-        [start(systemReserved={"cpu": "much"}), admitted("a", 1), listed("a", asks("1m"))],
-        ("readable reservations",),
-    ),
-    "no maxPods": (
-        [start(maxPods=None), admitted("a", 1), listed("a", asks("1m"))],
-        ("the setting maxPods",),
-    ),
+    "no kubeReserved": ([start(kubeReserved=None), admitted("a", 1), listed("a", asks("1m"))],
+                        ("the setting kubeReserved",)),
+    "an amount that is none": ([start(systemReserved={"cpu": "much"}), admitted("a", 1),
+                                listed("a", asks("1m"))], ("readable reservations",)),
+    "no maxPods": ([start(maxPods=None), admitted("a", 1), listed("a", asks("1m"))],
+                   ("the setting maxPods",)),
     "no machine, and it asks for nothing": ([LATE, admitted("a", 1), listed("a")], "match"),
-    "no machine": (
-        [LATE, admitted("a", 1), listed("a", asks("1m"))],
-        ("the node's capacity of cpu", "the node's capacity of memory"),
-    ),
+    "no machine": ([LATE, admitted("a", 1), listed("a", asks("1m"))],
+                   ("the node's capacity of cpu", "the node's capacity of memory")),
     "a refused pod, and one that had ended, do not count": (
         [
             start(), refused("r", 1, *short_of("cpu", 1100, 0, 1000)), listed("r", asks("1100m")),
@@ -125,19 +112,12 @@ ROWS: dict[str, tuple[list[Any], str | tuple[str, ...]]] = {
         [start(), refused("a", 1, *short_of(HUGE, 4194304, 0, 0)), listed("a", PAGED)], NO_PAGES
     ),
     "pages of an unknown number": ([LET_IN, listed("a", PAGED)], NO_PAGES),
-    "pages of an unknown number, critical": (
-        [LET_IN, listed("a", PAGED, priority=2_000_000_000)], NO_PAGES
-    ),
-    "another reason than pages": (
-        [start(), refused("a", 1, *short_of("cpu", 100, 0, 1000)), listed("a", PAGED)], "impossible"
-    ),
-    "too few pages": (
-        [
-            start(), node_object(0.3, hugepages_2Mi="2Mi"), listed("a", PAGED),
-            refused("a", 1, *short_of(HUGE, 4194304, 0, 2097152)),
-        ],
-        "match",
-    ),
+    "pages of an unknown number, critical": ([LET_IN, listed("a", PAGED, priority=2_000_000_000)],
+                                             NO_PAGES),
+    "another reason than pages": ([start(), refused("a", 1, *short_of("cpu", 100, 0, 1000)),
+                                   listed("a", PAGED)], "impossible"),
+    "too few pages": ([start(), node_object(0.3, hugepages_2Mi="2Mi"), listed("a", PAGED),
+                       refused("a", 1, *short_of(HUGE, 4194304, 0, 2097152))], "match"),
     "enough pages": ([LET_IN, node_object(0.3, hugepages_2Mi="4Mi"), listed("a", PAGED)], "match"),
     "another node's pod": ([start(**NAMED), refused("a", 1, *MISNAMED), ELSEWHERE], "match"),
     "this node's pod": ([start(**NAMED), refused("a", 1, *MISNAMED), listed("a")], "impossible"),
@@ -149,64 +129,41 @@ ROWS: dict[str, tuple[list[Any], str | tuple[str, ...]]] = {
     "labels, let in": ([LET_IN, PICKY, HDD], "impossible"),
     "a port that is taken": ([start(), TAKEN, refused("a", 2, *PORTS)], "match"),
     "a port that is taken, let in": ([start(), TAKEN, admitted("a", 2)], "impossible"),
-    "the first of two scalars": (
-        [start(), SCALARS, refused("a", 1, *short_of("x.io/a", 2, 0, 1)), BOTH], "match"
-    ),
-    "the other one": (
-        [start(), SCALARS, refused("a", 1, *short_of("x.io/b", 2, 0, 1)), BOTH], "admissible"
-    ),
-    "tainted": (
-        [start(), node_object(0.3, TAINT), refused("a", 1, *TAINTED), listed("a")], "match"
-    ),
-    "tainted, another reason": (
-        [start(), node_object(0.3, TAINT), refused("a", 1, *AFFINITY), listed("a")], "impossible"
-    ),
+    "the first of two scalars": ([start(), SCALARS, refused("a", 1, *short_of("x.io/a", 2, 0, 1)),
+                                  BOTH], "match"),
+    "the other one": ([start(), SCALARS, refused("a", 1, *short_of("x.io/b", 2, 0, 1)), BOTH],
+                      "admissible"),
+    "tainted": ([start(), node_object(0.3, TAINT), refused("a", 1, *TAINTED), listed("a")],
+                "match"),
+    "tainted, another reason": ([start(), node_object(0.3, TAINT), refused("a", 1, *AFFINITY),
+                                 listed("a")], "impossible"),
     "tainted, let in": ([LET_IN, node_object(0.3, TAINT), listed("a")], "impossible"),
-    "a taint that goes": (
-        [LET_IN, listed("a"), node_object(0.3, TAINT), node_object(5)],
-        ("the node's taints at this time",),
-    ),
-    "a taint that comes": (
-        [LET_IN, listed("a"), node_object(5, TAINT)], ("the node's taints at this time",)
-    ),
-    "a taint of moments": (
-        [start(), node_object(0.3), refused("a", 1, *TAINTED), listed("a")],
-        ("the node's taints at this time",),
-    ),
-    "no taint": (
-        [start(), node_object(0.3), refused("a", 1, *TAINTED), listed("a", tolerations=STANDS)],
-        "impossible",
-    ),
-    "short of memory, BestEffort": (
-        [LOW, signal("memory.available", 1), admitted("a", 20), listed("a")], "impossible"
-    ),
-    "short of memory, Burstable": (
-        [LOW, signal("memory.available", 1), admitted("a", 20), listed("a", asks("1m"))], "match"
-    ),
-    "short of memory, tolerant": (
-        [LOW, signal("memory.available", 1), admitted("a", 20), listed("a", tolerations=TOLERANT)],
-        "match",
-    ),
+    "a taint that goes": ([LET_IN, listed("a"), node_object(0.3, TAINT), node_object(5)],
+                          ("the node's taints at this time",)),
+    "a taint that comes": ([LET_IN, listed("a"), node_object(5, TAINT)],
+                           ("the node's taints at this time",)),
+    "a taint of moments": ([start(), node_object(0.3), refused("a", 1, *TAINTED), listed("a")],
+                           ("the node's taints at this time",)),
+    "no taint": ([start(), node_object(0.3), refused("a", 1, *TAINTED),
+                  listed("a", tolerations=STANDS)], "impossible"),
+    "short of memory, BestEffort": ([LOW, signal("memory.available", 1), admitted("a", 20),
+                                     listed("a")], "impossible"),
+    "short of memory, Burstable": ([LOW, signal("memory.available", 1), admitted("a", 20),
+                                    listed("a", asks("1m"))], "match"),
+    "short of memory, tolerant": ([LOW, signal("memory.available", 1), admitted("a", 20),
+                                   listed("a", tolerations=TOLERANT)], "match"),
     "pods short of memory": ([LOW, ALL_PODS, admitted("a", 20), listed("a")], "match"),
-    "pods short of memory, enforced": (
-        [
-            start(evictionHard={"memory.available": "100"}, enforceNodeAllocatable=["pods"]),
-            ALL_PODS, admitted("a", 20), listed("a"),
-        ],
-        "impossible",
-    ),
+    "pods short of memory, enforced": ([start(evictionHard={"memory.available": "100"},
+                                              enforceNodeAllocatable=["pods"]), ALL_PODS,
+                                        admitted("a", 20), listed("a")], "impossible"),
     "sidecars in 1.28": (sidecar("1.28.4", SidecarContainers=True), "match"),
     "no sidecars in 1.28": (sidecar("1.28.4"), "impossible"),
     "sidecars in 1.30": (sidecar("1.30.0"), "match"),
     "no sidecars in 1.30": (sidecar("1.30.0", SidecarContainers=False), "impossible"),
-    "a handler that is not run here": (
-        [start(), refused("a", 1, "AppArmor", "for some cause"), listed("a")],
-        ("the node's AppArmor profiles",),
-    ),
-    "a late handler, and no room": (
-        [start(), refused("a", 1, "AppArmor", "for some cause"), listed("a", asks("2"))],
-        "impossible",
-    ),
+    "a handler that is not run here": ([start(), refused("a", 1, "AppArmor", "for some cause"),
+                                        listed("a")], ("the node's AppArmor profiles",)),
+    "a late handler, and no room": ([start(), refused("a", 1, "AppArmor", "for some cause"),
+                                     listed("a", asks("2"))], "impossible"),
     "an early handler, and no room": (
         [start(), refused("a", 1, "SysctlForbidden", "for some cause"), listed("a", asks("2"))],
         ("the sysctls that the kubelet allows",),
@@ -216,7 +173,6 @@ ROWS: dict[str, tuple[list[Any], str | tuple[str, ...]]] = {
 
 @pytest.mark.parametrize(("steps", "expected"), ROWS.values(), ids=list(ROWS))
 def test_what_decides(steps: list[Any], expected: str | tuple[str, ...]) -> None:
-    """The verdict, or the input that is missing."""
     assert reported(*steps) == expected
 
 
@@ -225,7 +181,6 @@ def test_what_decides(steps: list[Any], expected: str | tuple[str, ...]) -> None
     [(None, "the kubelet's version"), ("1.99.0", "the rules of kubelet 1.99.0")],
 )
 def test_without_rules(version: str | None, missing: str) -> None:
-    """Nothing is decided by the rules of another version."""
     failed = PreemptionFailed(
         preemptor_namespace="ns", preemptor_pod="b", preemptor_uid=None, insufficient=(), error="e"
     )
@@ -296,8 +251,7 @@ def test_a_status_of_the_refusal_before() -> None:
     """A static pod is refused by each process; a list taken before the next one shows the first."""
     words = short_of("cpu", 2000, 0, 1000)
     status = {"phase": "Failed", "reason": words[0], "message": words[1]}
-    again: Step = (10, KubeletStarted(pid=2, kubelet_version="1.36.2", version_source="log",
-                                      restart=True, from_start=True))  # fmt: skip
+    again: Step = (10, kubelet_of(pid=2, restart=True, from_start=True))
     found = judge(
         start(),
         refused("a", 1, *words),
@@ -344,7 +298,6 @@ def test_a_pod_that_had_ended_does_not_come_back_with_a_late_admission() -> None
 
 
 def test_victims_of_a_process_that_did_not_live_to_decide() -> None:
-    """Who is named made them go; not whoever was added with it."""
     found = judge(
         start("1.35.0"),
         admitted("victim", 10),
@@ -356,7 +309,6 @@ def test_victims_of_a_process_that_did_not_live_to_decide() -> None:
         (31.5, PodAdmitted(**identity("small"))),
         listed("vital", asks(cpu="700m"), priority=CRITICAL, at=32),
         listed("small", asks(cpu="10m"), at=32),
-        (40, KubeletStarted(pid=2, kubelet_version="1.35.0", version_source="log", restart=True,
-                            from_start=True)),
-    )  # fmt: skip
+        (40, kubelet_of("1.35.0", pid=2, restart=True, from_start=True)),
+    )
     assert [each.verdict for each in findings_of(found, "victim")][-1] == "match"

@@ -1,7 +1,5 @@
 """Merged hints, in small scenes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -33,7 +31,6 @@ def merged(
     "lie", [hint(0), hint(1, preferred=False), hint(), hint(0, 1, preferred=False)]
 )
 def test_another_merge(lie: Hint) -> None:
-    """There is no choice in a merge."""
     node, seq = merged(result=lie)
     assert node.finding(seq).verdict == "impossible"
 
@@ -42,7 +39,6 @@ def test_another_merge(lie: Hint) -> None:
     "fields", [{"admit": False}, {"policy": "restricted"}, {"container": "z"}, {"pod_uid": "u"}]
 )
 def test_other_fields(fields: dict[str, Any]) -> None:
-    """Admission, the policy, and whom it is about."""
     node, seq = merged()
     at, body = node.steps[seq - 1]
     node.steps[seq - 1] = (at, msgspec.structs.replace(body, **fields))
@@ -67,7 +63,6 @@ def test_under_other_settings() -> None:
 
 
 def test_what_is_missing() -> None:
-    """Policy, machine, hints, version."""
     node = Node(policy="best-effort", numa=None)
     seq = node.affinity("a", "c", hint(1), node.hints("a", "c", gpu=(hint(1),)))
     assert node.finding(seq).missing == ("the NUMA nodes of the machine",)
@@ -177,7 +172,6 @@ def test_an_empty_list_of_1_20(reported: str, verdict: str) -> None:
 
 
 def test_sources_that_disagree_on_the_policy_blame_no_decision() -> None:
-    """That they do is told elsewhere."""
     node = Node(policy="best-effort", numa=(0, 1))
     seqs = [
         node.affinity(pod, "c", hint(0), node.hints(pod, "c", cpu=BOTH), policy="restricted")

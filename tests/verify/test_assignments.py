@@ -1,8 +1,6 @@
 """CPUs and NUMA memory of containers: true histories are sound, each lie is not."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -16,7 +14,6 @@ from kubeledger.model.bodies.lifecycle import (
     PodListed,
     PodTerminated,
 )
-from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
 from kubeledger.model.bodies.resourcemanagers import (
     CpuAllocationFailed,
     CpuManagerStarted,
@@ -36,21 +33,24 @@ from kubeledger.model.bodies.resourcemanagers import (
     NUMANodeMemory,
 )
 from kubeledger.model.record import Body, Record
-from kubeledger.verify import Contradiction, registry
+from kubeledger.verify import Contradiction
 from kubeledger.verify.rules.cpus import CpuVerifier
 from kubeledger.verify.rules.memory import MemoryVerifier
-from tests.verify.histories import changed, findings, outcomes, scene
+from tests.verify.histories import (
+    changed,
+    findings,
+    kubelet_of,
+    nothing_but,
+    outcomes,
+    scene,
+    settings_told,
+)
 
 MACHINE = {str(cpu): CpuPlace(numa_node=cpu // 4, socket=0, core=cpu // 2) for cpu in range(8)}
 GIB = 1 << 30
 
 
-@pytest.fixture(autouse=True)
-def alone() -> Iterator[None]:
-    """Only these verifiers, so that scenes need hold no more than they look at."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "verifiers_for", lambda kinds: (CpuVerifier, MemoryVerifier))
-        yield
+alone = nothing_but(CpuVerifier, MemoryVerifier)
 
 
 def listed(name: str, cpu: str = "2", init: str | None = None) -> PodListed:
@@ -74,7 +74,6 @@ def listed(name: str, cpu: str = "2", init: str | None = None) -> PodListed:
 
 
 def given(name: str, cpus: str, behind: str, container: str = "c", count: int = 2) -> CpusAllocated:
-    """CPUs are given."""
     return CpusAllocated(
         namespace="ns", pod=name, pod_uid=name, container=container, cpu_set=cpus,
         requested=count, numa_nodes=(0, 1), default_cpu_set=behind,
@@ -82,7 +81,6 @@ def given(name: str, cpus: str, behind: str, container: str = "c", count: int = 
 
 
 def back(name: str, cpus: str, behind: str, container: str = "c") -> CpusReleased:
-    """CPUs are given back."""
     return CpusReleased(
         namespace="ns", pod=name, pod_uid=name, container=container, cpu_set=cpus,
         default_cpu_set=behind,
@@ -90,12 +88,10 @@ def back(name: str, cpus: str, behind: str, container: str = "c") -> CpusRelease
 
 
 def ended(name: str) -> PodTerminated:
-    """A pod ends."""
     return PodTerminated(namespace="ns", pod=name, pod_uid=name)
 
 
 def cpu_file(behind: str, **sets: str) -> CpuManagerStateRead:
-    """A state file; pod a has an init container as well."""
     return CpuManagerStateRead(
         policy="static", default_cpu_set=behind, checksum=1, checksum_ok=True,
         assignments={
@@ -104,7 +100,7 @@ def cpu_file(behind: str, **sets: str) -> CpuManagerStateRead:
     )  # fmt: skip
 
 
-KUBELET = KubeletStarted(pid=1, kubelet_version="1.30.14", version_source="log")
+KUBELET = kubelet_of("1.30.14")
 CPU_START = CpuManagerStarted(
     policy="static", reserved_cpu_set="0", cpus=MACHINE, options=(), default_cpu_set="0-7",
     restored=False,
@@ -131,7 +127,6 @@ TRUE: list[tuple[float, Body]] = [
 
 
 def verdicts(records: Sequence[Record]) -> list[str]:
-    """Of all decisions, in their order."""
     return [found.verdict for found in findings(records)]
 
 
@@ -168,7 +163,6 @@ def test_a_true_history() -> None:
     ],
 )
 def test_lies_about_cpus(seq: int, fields: dict[str, Any], reported: str) -> None:
-    """One field that is not as it was."""
     true = scene(*TRUE)
     if fields.get("numa_nodes"):
         fields = {"cpu_set": "4-5", "numa_nodes": (0,)}
@@ -181,9 +175,7 @@ def test_lies_about_cpus(seq: int, fields: dict[str, Any], reported: str) -> Non
 BROUGHT: list[tuple[float, Body]] = [
     *((0.3, PodConfigChanged(operation="ADD", source="api", namespace="ns", pod=pod, pod_uid=pod))
       for pod in "ab"),
-    (0.3, SettingsObserved(settings={
-        "cpuManagerReconcilePeriod": Setting(value='"10s"', source="config")
-    })),
+    (0.3, settings_told({"cpuManagerReconcilePeriod": "10s"})),
 ]  # fmt: skip
 """The API server was heard, so what ended is let go of, every ten seconds."""
 
@@ -206,7 +198,7 @@ def test_cpus_that_are_not_given_back(
     A line may be lost: that they were not given back shows in the state file. Up to 1.31 the last
     pod that was to be admitted keeps its own until another one is.
     """
-    kubelet = KubeletStarted(pid=1, kubelet_version=version, version_source="log")
+    kubelet = kubelet_of(version)
     later = [(31, PodAdmitted(namespace="ns", pod="d", pod_uid="d"))] if another else []
     shown = cpu_file("0-1,6-7", a="2-3", b="4-5")
     steps = [(0, kubelet), *TRUE[1:6], *brought, *TRUE[6:9], (30, ended("b")), *later]
@@ -222,7 +214,7 @@ def test_cpus_that_are_not_given_back(
 )
 def test_a_release_by_a_living_pod(version: str, verdict: str) -> None:
     """Up to 1.20 a container that could not be moved to its CPUs gave them back."""
-    kubelet = KubeletStarted(pid=1, kubelet_version=version, version_source="log")
+    kubelet = kubelet_of(version)
     alive = ContainerStarted(
         namespace="ns", pod="b", pod_uid="b", container="c", container_id="x", sandbox=False
     )
@@ -262,7 +254,7 @@ def begun(*options: str, version: str = "1.36.2", uncore: int = 4) -> list[tuple
     cpus = {cpu: msgspec.structs.replace(place, uncore_cache=int(cpu) // uncore)
             for cpu, place in MACHINE.items()}  # fmt: skip
     start = msgspec.structs.replace(CPU_START, options=options, cpus=cpus)
-    kubelet = KubeletStarted(pid=1, kubelet_version=version, version_source="log")
+    kubelet = kubelet_of(version)
     return [(0, kubelet), (0.1, start)]
 
 
@@ -277,17 +269,13 @@ def begun(*options: str, version: str = "1.36.2", uncore: int = 4) -> list[tuple
         ("1.36.2", (), f"{SHORT}: requested=5, available=3", 9, "match"),
         ("1.36.2", (), f"{SHORT}: requested=4, available=2", 9, "impossible"),
         ("1.36.2", (), "SMT Alignment Error", 9, "impossible"),
-        (
-            *("1.36.2", (FULL,), f"{SMT}requested 9 cpus not multiple cpus per core = 2"),
-            *(9, "match"),
-        ),
+        (*("1.36.2", (FULL,), f"{SMT}requested 9 cpus not multiple cpus per core = 2"),
+         *(9, "match")),
         ("1.36.2", (FULL,), f"{SHORT}: requested=9, available=7", 9, "impossible"),
-        (
-            *("1.36.2", (FULL,), f"{SMT}not enough free physical CPUs: available physical CPUs = "),
-            *(8, "match"),
-        ),
+        (*("1.36.2", (FULL,), f"{SMT}not enough free physical CPUs: available physical CPUs = "),
+         *(8, "match")),
     ],
-)
+)  # fmt: skip
 def test_refusals(
     version: str, options: tuple[str, ...], error: str, requested: int, verdict: str
 ) -> None:
@@ -340,7 +328,6 @@ def test_refusals_with_an_affinity(nodes: tuple[int, ...] | None, error: str, ve
 def test_which_cpus_options_choose(
     options: tuple[str, ...], nodes: tuple[int, ...] | None, cpus: str, verdict: str, why: str
 ) -> None:
-    """Some CPUs of eight, of which the first is reserved."""
     count = len(cpus_of(cpus))
     behind = cpu_set_text(frozenset(range(8)) - cpus_of(cpus))
     grant = given("a", cpus, behind, count=count)
@@ -415,7 +402,6 @@ def test_a_container_that_is_refused_its_own_cpus(options: tuple[str, ...], verd
 def test_refused_state_file(
     options: tuple[str, ...], behind: str, error: str, verdict: str
 ) -> None:
-    """The words say what does not fit."""
     start = msgspec.structs.replace(CPU_START, options=options, default_cpu_set=behind)
     refused = CpuStateRefused(error=error)
     assert verdicts(scene((0, KUBELET), (0.1, start), (0.2, refused))) == [verdict]
@@ -457,7 +443,6 @@ def table(total: int = 8 * GIB, reserved: int = 0) -> MemoryTable:
 
 
 def memory_file(nodes: int = 2, **sizes: int) -> MemoryManagerStateRead:
-    """A state file of two NUMA nodes, and of what containers have."""
     return MemoryManagerStateRead(
         policy="Static", checksum=1, checksum_ok=True,
         assignments={
@@ -475,7 +460,6 @@ def memory(
     name: str, size: int = GIB, nodes: tuple[int, ...] = (0,), container: str = "c",
     affinity: tuple[int, ...] | None = (0,),
 ) -> MemoryAllocated:  # fmt: skip
-    """Memory is given."""
     block = MemoryBlock(numa_nodes=nodes, type="memory", size_bytes=size)
     return MemoryAllocated(
         namespace="ns", pod=name, pod_uid=name, container=container, affinity=affinity,
@@ -484,7 +468,6 @@ def memory(
 
 
 def freed(name: str, container: str = "c") -> MemoryReleased:
-    """Memory is given back."""
     return MemoryReleased(namespace="ns", pod=name, pod_uid=name, container=container)
 
 
@@ -522,7 +505,6 @@ def test_true_memory() -> None:
     ],
 )
 def test_lies_about_memory(seq: int, body: Body, reported: str) -> None:
-    """Size, nodes, and who holds what."""
     steps = list(MEMORY)
     steps[seq - 1] = (steps[seq - 1][0], body)
     wrong = [f.why for f in findings(scene(*steps)) if f.verdict == "impossible"]
@@ -603,7 +585,6 @@ def test_memory_refusals(nodes: int, memory_size: str, verdict: str) -> None:
 def test_refused_memory_state(
     stored: MemoryTable | None, expected: MemoryTable | None, verdict: str
 ) -> None:
-    """The tables differ, and the sentence says in what."""
     refused = MemoryStateRefused(
         error="x", numa_node=0, type="memory", stored=stored, expected=expected
     )

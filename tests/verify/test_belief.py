@@ -1,10 +1,15 @@
 """The one judgement: worlds that allow a decision against those that do not."""
 
-from __future__ import annotations
-
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from kubeledger.model.bodies.lifecycle import PodAdmitted
+from kubeledger.model.record import Record
+from kubeledger.verify import Contradiction, Finding, Outcome
 from kubeledger.verify.belief import Belief, Ruling, World, judge
+from kubeledger.verify.finding import Dispute, PendingFindings, Row, Witnesses
+from tests.verify.histories import scene
 
 YES, OTHER = Ruling(allowed=True, why="it is first"), Ruling(allowed=True, chosen=False, why="tie")
 NO = Ruling(allowed=False, why="another is first", expected={"pod": "b"}, inputs=(3,))
@@ -32,7 +37,6 @@ def test_verdicts(rulings: list[Ruling], verdict: str, missing: tuple[str, ...])
 
 
 def test_nothing_is_impossible_where_worlds_were_left_out() -> None:
-    """The worlds that are not there may allow it."""
     assert judge([NO], cut="some lines").missing == ("some lines",)
     assert judge([YES], cut="some lines").verdict == "match"
 
@@ -57,3 +61,113 @@ def test_a_record_that_no_world_explains_leaves_the_belief() -> None:
     assert [world.state for world in belief.worlds] == [1, 2]
     belief.keep(lambda state: state == 2)
     assert belief.worlds == (World(2),)
+
+
+# Two sources of one fact: what disagrees, and what may be of another time.
+
+SECOND = 10**9
+
+
+def row(value: str | None, at_s: int) -> Row[str]:
+    return Row("colour", "x", value, at_s, at_s * SECOND, f"{value}")
+
+
+@pytest.mark.parametrize(
+    ("change", "reading", "disputes"),
+    [
+        ([("red", 0)], ("red", 60), []),
+        ([("red", 0)], ("blue", 60), [("red", "blue")]),
+        ([("red", 0), ("blue", 66)], ("blue", 60), []),  # it may be of then
+        ([("red", 0), ("blue", 90)], ("blue", 60), [("red", "blue")]),
+        ([("blue", 0), ("red", 56)], ("blue", 60), []),
+        ([("red", 0), (None, 30)], ("blue", 60), []),  # open from then on
+        ([("red", 58)], ("blue", 60), []),  # before it was open
+        ([], ("blue", 60), []),
+    ],
+)
+def test_within_its_reach(
+    change: list[tuple[str | None, int]], reading: tuple[str, int], disputes: list[tuple[str, str]]
+) -> None:
+    """A reading is right if the fact had its value at some time within the reach."""
+    facts: Witnesses[str] = Witnesses(10 * SECOND)
+    found: list[Dispute[str]] = []
+    steps = [(at_s, False, value) for value, at_s in change] + [(reading[1], True, reading[0])]
+    for at_s, is_reading, value in sorted(steps, key=lambda step: step[0]):
+        found += list(facts.passed(at_s * SECOND))
+        (facts.note_reading if is_reading else facts.note_change)(row(value, at_s))
+    found += list(facts.passed(None))
+    assert [(one.change.value, one.reading.value) for one in found] == disputes
+
+
+def test_each_pair_once() -> None:
+    facts: Witnesses[str] = Witnesses(10 * SECOND)
+    facts.note_change(row("red", 0))
+    for at_s in (60, 70, 80):
+        facts.note_reading(row("blue", at_s))
+    assert len(list(facts.passed(None))) == 1
+
+
+# Every decision gets one finding, in the order of replay, however late it comes.
+
+BODY = PodAdmitted(namespace="default", pod="web", pod_uid=None)
+
+
+def records(count: int) -> list[Record]:
+    """Decisions 1 to ``count``."""
+    return scene(*((float(n), BODY) for n in range(count)))
+
+
+def finding(seq: int) -> Finding:
+    return Finding(seq=seq, ts_ns=0, kind="k", subject="node", verdict="match", why="so")
+
+
+@given(st.permutations(range(1, 9)), st.lists(st.integers(0, 8), max_size=5))
+def test_any_order_of_finding(order: list[int], extras: list[int]) -> None:
+    """Out they come as they were met; what was added keeps its place among them."""
+    pending, out, expected = PendingFindings(), list[Outcome](), list[Outcome]()
+    for record in records(8):
+        pending.enter(record)
+        expected.append(finding(record.seq))
+        for _ in range(extras.count(record.seq)):
+            extra = Contradiction(ts_ns=record.seq, subject="node", why="two", sides=())
+            pending.add(extra)
+            expected.append(extra)
+    for seq in order:
+        pending.find(finding(seq))
+        out += pending.ready()
+    assert out == expected
+    assert list(pending.close()) == []
+
+
+def test_what_never_got_one_is_unverifiable() -> None:
+    pending = PendingFindings()
+    for record in records(2):
+        pending.enter(record)
+    pending.find(finding(2))
+    assert list(pending.ready()) == []
+    first, second = pending.close()
+    assert isinstance(first, Finding)
+    assert (first.seq, first.verdict, second) == (1, "unverifiable", finding(2))
+    assert first.missing
+    assert first.recorded is not None
+    assert first.recorded["pod"] == "web"
+    assert list(pending.close()) == []
+
+
+def test_one_each() -> None:
+    pending = PendingFindings()
+    pending.enter(records(1)[0])
+    pending.find(finding(1))
+    with pytest.raises(ValueError, match="record 1 does not wait"):
+        pending.find(finding(1))
+    with pytest.raises(ValueError, match="record 2 does not wait"):
+        pending.find(finding(2))
+
+
+def test_nothing_is_kept() -> None:
+    pending = PendingFindings()
+    for record in records(3):
+        pending.enter(record)
+        pending.find(finding(record.seq))
+        assert list(pending.ready()) == [finding(record.seq)]
+        assert list(pending.ready()) == []

@@ -1,20 +1,27 @@
 """A cgroup keeps what the process wrote that made it."""
 
-from __future__ import annotations
-
+from functools import cache
 from typing import Any
 
 import msgspec
 import pytest
 
 from kubeledger.model.bodies.cgroups import CgroupUpdated, QOSCgroupsUpdated
-from kubeledger.model.bodies.lifecycle import ContainerStarted, PodListed, PodRejected
-from kubeledger.model.bodies.node import KubeletStarted, SettingsObserved
-from kubeledger.model.record import Body
+from kubeledger.model.bodies.eviction import PodPreempted
+from kubeledger.model.bodies.lifecycle import (
+    ContainerDied,
+    ContainerStarted,
+    PodListed,
+    PodRejected,
+)
+from kubeledger.model.bodies.node import SettingsObserved
+from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts
-from kubeledger.verify import registry
+from kubeledger.simulate.engine.plan import ContainerScript, ExitStep
+from kubeledger.verify import Finding
 from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
-from tests.verify.histories import findings, scene
+from tests.simulate.engine import scenes
+from tests.verify.histories import findings, kubelet_of, nothing_but, scene
 from tests.verify.test_cgroups_scenes import added, cgroup, pod, start
 
 Steps = list[tuple[float, Body]]
@@ -23,20 +30,15 @@ START_NS = 1_000 * NS_PER_S
 POD = "kubepods/burstable/podu-web"
 
 
-@pytest.fixture(autouse=True)
-def only_cgroups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other subjects have tests of their own."""
-    monkeypatch.setattr(registry, "verifiers_for", lambda kinds: (CgroupVerifier,))
+only_cgroups = nothing_but(CgroupVerifier)
 
 
 def process(second: float, limit: int, version: str = "1.30.14", **settings: Any) -> Steps:  # noqa: ANN401
-    """A kubelet that starts then, with a limit of process IDs."""
     begin = start(version, podPidsLimit=limit, **settings)
     return [(second + at, body) for at, body in begin]
 
 
 def web(synced: float, **changes: object) -> PodListed:
-    """A burstable pod that was synced first at some second."""
     listed = pod(requests={"cpu": "250m"})
     status = {"phase": "Running", "startTime": format_ts(START_NS + int(synced * NS_PER_S))}
     fields = {"status": status, "created_ts_ns": START_NS + int(synced * NS_PER_S), **changes}
@@ -77,12 +79,10 @@ THEN = [*FIRST, *process(100, 200), (100.5, added()), (110, web(9))]
 def test_the_settings_are_those_of_the_process_that_made_it(
     steps: Steps, pids: str, second: float, expected: str
 ) -> None:
-    """Not those of the one that runs."""
     assert verdict(steps, pids, second) == expected
 
 
 def test_what_no_setting_decides_is_the_same_under_every_process() -> None:
-    """Shares follow from the spec, whoever made the cgroup."""
     steps = [*process(0, -1), (9, added()), (10, web(-60))]
     assert verdict(steps, "50", 20, cpu_shares=999) == "impossible"
 
@@ -115,10 +115,7 @@ def test_a_refused_pod_counts_while_it_is_torn_down(runs: bool, expected: str) -
 
 
 def test_a_process_whose_start_is_in_a_hole_of_the_log() -> None:
-    """Nobody knows which of the two made a pod meanwhile."""
-    begun = KubeletStarted(
-        pid=2, kubelet_version="1.30.14", version_source="log", restart=True, from_start=False
-    )
+    begun = kubelet_of("1.30.14", pid=2, restart=True, from_start=False)
     _, settings = process(200, 200)[2]
     made: Steps = [(200, begun), (200.1, settings), (200.5, added()), (201, web(140))]
     steps: Steps = [*FIRST[:4], *made]
@@ -146,8 +143,80 @@ def test_a_process_whose_start_is_in_a_hole_of_the_log() -> None:
 def test_behind_the_end_of_the_log_another_process_may_have_begun(
     settings: int | None, synced: float, pids: str, expected: str
 ) -> None:
-    """Settings that differ show one; before that nothing does."""
     reported = [body for _, body in process(0, settings or 0) if isinstance(body, SettingsObserved)]
     other: Steps = [(600, body) for body in reported] if settings is not None else []
     begin = FIRST if synced == 9 else [*FIRST[:2], (710, web(synced))]
     assert verdict([*begin, *other], pids, 720) == expected
+
+
+# The QoS level while the sync loop waits for a preemption, and tells of no death.
+
+_SECOND_BEAT_S = 62
+
+
+@cache
+def waits(version: str, wait_s: int) -> tuple[Record, ...]:
+    """A victim takes its time from 30 s on, and at 78 s another pod is done.
+
+    The pods are listed in the first minute only.
+    """
+    victim = scenes.planned(
+        "victim",
+        scenes.container("c", {"cpu": "3", "memory": "1Gi"}),
+        at_s=1,
+        terminationGracePeriodSeconds=wait_s,
+        scripts={"c": ContainerScript(stop_ns=wait_s * NS_PER_S)},
+    )
+    done = scenes.planned(
+        "done",
+        scenes.container("c", {"cpu": "500m", "memory": "64Mi"}),
+        at_s=2,
+        restartPolicy="Never",
+        scripts={"c": ContainerScript(exits=(ExitStep(after_ns=75 * NS_PER_S, code=0),))},
+    )
+    critical = scenes.planned(
+        "critical",
+        scenes.container("c", {"cpu": "2", "memory": "1Gi"}),
+        at_s=30,
+        priority=2_000_001_000,
+        priorityClassName="system-node-critical",
+        source="file",
+    )
+    reserve = {"featureGates": {"QOSReserved": True}, "qosReserved": {"memory": "50%"}}
+    plan = scenes.plan(victim, done, critical, version=version, minutes=6, settings=reserve)
+    return tuple(
+        record
+        for record in scenes.records(plan)
+        if not isinstance(record.body, PodListed) or _at_s(record) < _SECOND_BEAT_S
+    )
+
+
+def _at_s(record: Record) -> float:
+    return record.ts_ns % (3600 * NS_PER_S) / NS_PER_S
+
+
+def impossible(records: list[Record]) -> list[int]:
+    found = scenes.outcomes(records)
+    return [o.seq for o in found if isinstance(o, Finding) and o.verdict == "impossible"]
+
+
+@pytest.mark.parametrize("version", scenes.VERSIONS)
+def test_a_death_that_is_told_behind_the_wait(version: str) -> None:
+    """It counts from when it may have happened, however many beats come meanwhile."""
+    records = list(waits(version, 120))
+    chosen, deaths = (
+        [
+            r
+            for r in records
+            if isinstance(r.body, kind) and getattr(r.body, "pod", "done") == "done"
+        ]
+        for kind in (PodPreempted, ContainerDied)
+    )
+    assert _at_s(deaths[0]) - _at_s(chosen[0]) > 60, "the scene has more than one beat of it"
+    assert impossible(records) == []
+
+
+@pytest.mark.parametrize("version", scenes.VERSIONS)
+def test_a_wait_that_is_not_over(version: str) -> None:
+    records = [r for r in waits(version, 120) if _at_s(r) < 140]
+    assert impossible(records) == []

@@ -1,7 +1,5 @@
 """Cgroup decisions in small scenes: each branch of the rules, and what is missing for it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -24,13 +22,13 @@ from kubeledger.model.bodies.lifecycle import (
     PodRejected,
     PodTerminated,
 )
-from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, Setting, SettingsObserved
+from kubeledger.model.bodies.node import NodeObserved
 from kubeledger.model.record import Body, Evidence
-from kubeledger.verify import Contradiction, Finding, registry
+from kubeledger.verify import Contradiction, Finding
 from kubeledger.verify.rules.cgroups.files import NO_LIMIT_V1
 from kubeledger.verify.rules.cgroups.options import MISSING_PIDS
 from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
-from tests.verify.histories import findings, outcomes, scene
+from tests.verify.histories import findings, kubelet_of, nothing_but, outcomes, scene, settings_told
 
 GIB = 2**30
 SETTINGS: dict[str, Any] = {
@@ -47,22 +45,15 @@ SETTINGS: dict[str, Any] = {
 ROOT = NodeObserved(cpus=4, memory_capacity_bytes=8 * GIB)
 
 
-@pytest.fixture(autouse=True)
-def only_cgroups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other subjects have tests of their own."""
-    monkeypatch.setattr(registry, "verifiers_for", lambda kinds: (CgroupVerifier,))
+only_cgroups = nothing_but(CgroupVerifier)
 
 
 def start(version: str = "1.36.2", **changes: Any) -> list[tuple[float, Body]]:  # noqa: ANN401 # settings
     """A kubelet's start with its flags."""
-    reported = {
-        name: Setting(value=msgspec.json.encode(value).decode(), source="default")
-        for name, value in {**SETTINGS, **changes}.items()
-    }
     return [
-        (0, KubeletStarted(pid=1, kubelet_version=version, version_source="log")),
+        (0, kubelet_of(version)),
         (0.1, ROOT),
-        (0.2, SettingsObserved(settings=reported)),
+        (0.2, settings_told({**SETTINGS, **changes}, "default")),
         (0.5, QOSCgroupsUpdated()),
     ]
 
@@ -97,7 +88,6 @@ def pod(
 
 
 def added(name: str = "web") -> PodConfigChanged:
-    """A config source brings it."""
     return PodConfigChanged(
         namespace="d", pod=name, pod_uid=f"u-{name}", operation="ADD", source="api"
     )
@@ -131,7 +121,6 @@ def cgroup(path: str, **values: Any) -> CgroupUpdated:  # noqa: ANN401 # fields 
 
 
 def only(steps: list[tuple[float, Body]], kind: type[Body] = CgroupUpdated) -> Finding:
-    """The finding about the last decision of a kind."""
     return findings(scene(*steps), kind=kind.kind)[-1]
 
 
@@ -142,7 +131,6 @@ LATER: tuple[float, Body] = (
 
 
 def began(container_id: str, pod_name: str = "web") -> ContainerStarted:
-    """A container of a pod runs."""
     return ContainerStarted(
         namespace="d", pod=pod_name, pod_uid=f"u-{pod_name}", container="c",
         container_id=container_id,
@@ -150,7 +138,6 @@ def began(container_id: str, pod_name: str = "web") -> ContainerStarted:
 
 
 def died(container_id: str, pod_name: str = "web") -> ContainerDied:
-    """It does no longer."""
     return ContainerDied(
         namespace="d", pod=pod_name, pod_uid=f"u-{pod_name}", container="c",
         container_id=container_id,
@@ -179,7 +166,6 @@ def of_pod(**values: Any) -> CgroupUpdated:  # noqa: ANN401 # fields of the reco
 
 
 def of_container(name: str | None = "c", **values: Any) -> CgroupUpdated:  # noqa: ANN401 # fields
-    """The cgroup of a burstable pod's container."""
     return cgroup(f"{BURST}/c1", container=name, **values)
 
 
@@ -307,7 +293,6 @@ def test_a_finding_is_placed_at_its_value(field: str, line: int) -> None:
     ],
 )  # fmt: skip
 def test_missing_inputs(listed: PodListed | None, record: CgroupUpdated, missing: str) -> None:
-    """Each is named."""
     lists = [] if listed is None else [(10.0, listed)]
     found = only([*start(), (9, added()), *lists, (10, record)])
     assert found.verdict == "unverifiable"
@@ -371,7 +356,6 @@ def root(**values: Any) -> CgroupUpdated:  # noqa: ANN401 # fields of the record
 
 
 def told_pids(at_s: float = 5, capacity: int = 32_768) -> tuple[float, Body]:
-    """The eviction manager tells of the machine's process IDs."""
     return (at_s, EvictionSignalObserved(signal="pid.available", available=7, capacity=capacity))
 
 
@@ -438,7 +422,6 @@ def test_huge_pages_of_the_machine() -> None:
 
 
 def test_two_capacities() -> None:
-    """The node object and the log disagree about the CPUs."""
     node = NodeObserved(
         cpus=4, memory_capacity_bytes=8 * GIB, capacity={"cpu": "8", "memory": f"{8 * GIB}"}
     )
@@ -455,7 +438,6 @@ def level(shares: int, memory: int = NO_LIMIT_V1[0]) -> CgroupUpdated:
 
 
 def test_pods_that_came_before_the_write_count() -> None:
-    """One pod is counted long since, the second may be."""
     steps: list[tuple[float, Body]] = [
         *start(),
         (10, added("a")),
@@ -506,7 +488,6 @@ def test_values_of_a_class(
 
 
 def test_a_limit_that_is_not_written_stays() -> None:
-    """Nobody changes what a former kubelet left."""
     steps: list[tuple[float, Body]] = [*start(), (10, added("a")), (10, pod("a")),
                                        (20, level(2, 5 * GIB)), LATER]  # fmt: skip
     for memory, verdict in ((5 * GIB, "match"), (6 * GIB, "impossible")):
@@ -538,14 +519,12 @@ def test_a_value_that_stays_though_pods_went(requests: dict[str, str], owed: boo
 
 
 def reported(name: str, operation: Any, source: str = "api") -> PodConfigChanged:  # noqa: ANN401
-    """A config line about a pod."""
     return PodConfigChanged(
         namespace="d", pod=name, pod_uid=f"u-{name}", operation=operation, source=source
     )
 
 
 def killed(name: str, reason: str | None, grace_s: int = 2) -> ContainerKilled:
-    """The container of a pod is killed."""
     return ContainerKilled(
         namespace="d", pod=name, pod_uid=f"u-{name}", container="c", container_id=f"c-{name}",
         reason=reason, message=None, grace_period_s=grace_s,
@@ -563,39 +542,26 @@ AGAIN: list[tuple[float, Body]] = [(60.6, LATER[1]), LATER]
         # Neither a beat nor a pod is there for it.
         ([], 30, "impossible"),
         # A pod is taken down: deleted, evicted, preempted; it may take its grace period.
-        (
-            [
-                (30, reported("a", "DELETE")),
-                (33, PodTerminated(namespace="d", pod="a", pod_uid="u-a")),
-            ],
-            33.1,
-            "match",
-        ),
+        ([(30, reported("a", "DELETE")),
+          (33, PodTerminated(namespace="d", pod="a", pod_uid="u-a"))], 33.1, "match"),
         ([(30, killed("a", "evicted"))], 32.1, "match"),
         ([(30, killed("a", "liveness_probe"))], 32.1, "impossible"),
-        (
-            [(20, reported("a", "REMOVE", "file")), (20, killed("a", "pod_deleted", 30))],
-            50.1,
-            "match",
-        ),
+        ([(20, reported("a", "REMOVE", "file")), (20, killed("a", "pod_deleted", 30))], 50.1,
+         "match"),
         # A refused pod is taken down when it is deleted; nothing is made for it.
         ([(20, added("b")), (20.1, REFUSED), (30, reported("b", "DELETE"))], 30.1, "match"),
         ([(20, added("b")), (20.1, REFUSED)], 30.1, "impossible"),
         # Each new pod has one; its coming may be told behind it, or by a list alone.
         ([(20, added("b"))], 20.1, "match"),
-        (
-            [(20, added("b")), (20.05, QOSCgroupsUpdated()), (20.07, began("c-b", "b"))],
-            20.1,
-            "impossible",
-        ),
+        ([(20, added("b")), (20.05, QOSCgroupsUpdated()), (20.07, began("c-b", "b"))], 20.1,
+         "impossible"),
         ([(20.03, reported("b", "RECONCILE"))], 20.02, "match"),
         ([(20.03, pod("b"))], 20.02, "match"),
         # Rotated pieces of a log may overlap.
         ([], 10.01, "match"),
     ],
-)
+)  # fmt: skip
 def test_writes(steps: list[tuple[float, Body]], at_s: float, verdict: str) -> None:
-    """Which the beats, and the pods that come and go, explain."""
     scene_: list[tuple[float, Body]] = [
         *start(), (10, added("a")), (10.01, QOSCgroupsUpdated()), (11, began("c-a", "a")),
         *steps, (at_s, QOSCgroupsUpdated()), (60.5, QOSCgroupsUpdated()), *AGAIN,
@@ -621,7 +587,6 @@ def test_writes(steps: list[tuple[float, Body]], at_s: float, verdict: str) -> N
     ],
 )
 def test_beats_of_the_timer(from_start: bool, times: list[float], verdicts: list[str]) -> None:
-    """Without any pod."""
     (_, begun), *others = [each for each in start() if not isinstance(each[1], QOSCgroupsUpdated)]
     begun = msgspec.structs.replace(begun, from_start=from_start)
     steps = [(0.0, begun), *others, *((at, QOSCgroupsUpdated()) for at in times)]
@@ -634,7 +599,6 @@ def test_beats_of_the_timer(from_start: bool, times: list[float], verdicts: list
     [(GIB, 50, "match"), (2 * GIB, 50, "impossible"), (GIB, 40, "impossible")],
 )
 def test_what_a_write_reckoned_with(reserve: int, percent: int, verdict: str) -> None:
-    """The memory that the active pods request, and the setting."""
     logged = QOSReserveComputed(
         qos_class="Burstable", requested_bytes=reserve, reserve_percent=percent
     )
@@ -660,8 +624,7 @@ def test_the_log_before_a_start_is_lost(
     signals: list[float], at: float, from_start: bool, verdict: str
 ) -> None:
     """Where the first lines of a process are, or it was silent before, pods may have come then."""
-    restart = KubeletStarted(pid=2, kubelet_version="1.36.2", version_source="log", restart=True,
-                             from_start=from_start)  # fmt: skip
+    restart = kubelet_of(pid=2, restart=True, from_start=from_start)
     again = [(at + 30, QOSCgroupsUpdated()), *((at + late, LATER[1]) for late in (1, 11, 21, 31))]
     steps = [
         *start(), (10, added("a")), (10.01, QOSCgroupsUpdated()), (15, pod("a")),
@@ -705,17 +668,15 @@ def status_of(container_id: str, state: str = "running", **times: str) -> PodLis
 
 
 def event() -> KubernetesEvent:
-    """An event about the pod."""
     return KubernetesEvent(object_kind="Pod", namespace="d", pod="web", pod_uid=None, reason="x",
                           type="Normal", message="")  # fmt: skip
 
 
 AT_50 = "1970-01-01T00:17:30Z"
-NEXT = KubeletStarted(pid=2, kubelet_version="1.30.1", version_source="log", restart=True)
+NEXT = kubelet_of("1.30.1", pid=2, restart=True)
 
 
 def removed(path: str) -> CgroupRemoved:
-    """It is gone."""
     return CgroupRemoved(cgroup=path, pod_uid="u-web")
 
 
@@ -755,7 +716,6 @@ def removed(path: str) -> CgroupRemoved:
 def test_removals(
     before: list[tuple[float, Body]], path: str, after: list[tuple[float, Body]], verdict: str
 ) -> None:
-    """A cgroup goes when what ran in it has ended, and not before."""
     steps = [*running(), *before, (25.0, removed(path)), *after]
     found = only(steps, CgroupRemoved)
     assert found.verdict == verdict, (found.why, found.missing)

@@ -1,17 +1,14 @@
 """Verification of resource claims on small scenes: two pods that share one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 
 from kubeledger.model.bodies.devicemanager import ClaimDevice, ClaimPrepared, ClaimReleased
 from kubeledger.model.bodies.lifecycle import PodTerminating
-from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.verify import Finding
 from tests.verify.admission_world import Step, admitted, identity, listed, ran, start
-from tests.verify.histories import outcomes, scene
+from tests.verify.histories import kubelet_of, outcomes, scene
 
 ON = {"DynamicResourceAllocation": True}
 VERSIONS = ("1.33.0", "1.34.0", "1.36.2")
@@ -27,14 +24,12 @@ PODS = [
 
 
 def prepared(pod: str, at: float, *devices: ClaimDevice, uid: str = "u-gpus") -> Step:
-    """The claim is prepared for a pod."""
     drivers = {"gpu.example.com": devices}
     body = ClaimPrepared(**identity(pod), claim="gpus", claim_uid=uid, drivers=drivers)
     return at, body
 
 
 def released(pod: str, at: float, *, unprepared: bool) -> Step:
-    """A pod no longer refers to it."""
     body = ClaimReleased(
         **identity(pod), claim="gpus", claim_uid="u-gpus", unprepared=unprepared, inferred=True
     )
@@ -42,12 +37,10 @@ def released(pod: str, at: float, *, unprepared: bool) -> Step:
 
 
 def ends(pod: str, at: float) -> Step:
-    """A pod is deleted."""
     return at, PodTerminating(**identity(pod), reason="deleted", grace_period_s=0)
 
 
 def found(version: str, *steps: Step, gates: dict[str, bool] | None = ON) -> list[Finding]:
-    """What is found of all claims."""
     world = [*start(version, featureGates=gates), *PODS, *steps]
     ordered = scene(*sorted(world, key=lambda step: step[0]))
     decided = (ClaimPrepared.kind, ClaimReleased.kind)
@@ -57,7 +50,6 @@ def found(version: str, *steps: Step, gates: dict[str, bool] | None = ON) -> lis
 
 
 def last(version: str, *steps: Step, **more: Any) -> tuple[str, str]:  # noqa: ANN401 # as of found
-    """The verdict on the last one, and why."""
     finding = found(version, *steps, **more)[-1]
     return finding.verdict, finding.why
 
@@ -77,8 +69,7 @@ def test_a_shared_claim_is_prepared_once(version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_after_a_start_drivers_are_asked_again(version: str) -> None:
-    """And their devices stand there twice; nothing else does that."""
-    again = KubeletStarted(pid=2, kubelet_version=version, version_source="log", restart=True)
+    again = kubelet_of(version, pid=2, restart=True)
     twice = prepared("a", 40, GPU, GPU)
     verdict, why = last(version, FIRST, (30, again), (30.1, start(version, featureGates=ON)[2][1]),
                         twice)  # fmt: skip
@@ -123,7 +114,6 @@ def test_the_end_of_a_pod_that_never_got_it_unprepares_it(version: str) -> None:
 
 
 def test_what_is_not_known_is_not_judged() -> None:
-    """Gates, the pod's claims, when it was prepared or ended."""
     assert last("1.33.0", FIRST, gates=None)[0] == "unverifiable"
     assert last("1.33.0", FIRST, gates={}) == (
         "impossible",
@@ -136,6 +126,11 @@ def test_what_is_not_known_is_not_judged() -> None:
 
 
 def test_a_claim_that_the_pod_does_not_name() -> None:
-    """Nobody prepares it."""
     body = ClaimPrepared(**identity("a"), claim="nets", claim_uid="u", drivers={})
     assert last("1.36.2", (10, body)) == ("impossible", "the pod names gpus, not nets")
+
+
+def test_what_no_container_uses_is_prepared_by_later_versions_alone() -> None:
+    """Up to 1.30 a claim that a pod only names is passed over."""
+    assert last("1.33.0", FIRST)[0] == "match"
+    assert last("1.30.0", FIRST) == ("impossible", "the pod uses no claim, not gpus")

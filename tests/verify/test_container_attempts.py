@@ -1,11 +1,8 @@
 """Back-off of containers that end before anything but an event shows them."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.model.bodies.lifecycle import ContainerStarted
-from kubeledger.model.bodies.node import KubeletStarted
 from tests.verify.container_scenes import (
     WHO,
     Step,
@@ -22,6 +19,7 @@ from tests.verify.container_scenes import (
     started,
     tick,
 )
+from tests.verify.histories import kubelet_of
 
 CREATED = event("Created", "Created container: app", warning=False)
 FAILED = event("Failed", "Error: failed to create containerd task: no such file")
@@ -41,7 +39,6 @@ def back_offs(*steps: Step, version: str = "1.30.14") -> list[tuple[str, object]
 
 
 def test_a_container_that_is_gone_within_a_relist() -> None:
-    """Its end is told behind the back-off that it led to."""
     assert back_offs(
         (2, CREATED), (3, died("c1", 5)), (3.1, CREATED), (4, backed_off(10)),
         (4.1, died("c2", 5)), (4.1, restarted("c2", "c1")), (5, backed_off(10)),
@@ -62,7 +59,6 @@ def test_a_start_that_nothing_but_its_back_off_shows() -> None:
 
 
 def test_a_container_that_never_starts() -> None:
-    """Each attempt leaves an ended container, and counts once."""
     assert back_offs(
         (2, CREATED), (2.1, FAILED), (2.2, CREATED), (2.3, FAILED), (3, died("c2", 128)),
         (3.1, backed_off(10)), (17, CREATED), (17.1, FAILED), (17.5, backed_off(20)),
@@ -71,7 +67,6 @@ def test_a_container_that_never_starts() -> None:
 
 
 def test_a_container_that_its_hook_kills_before_it_is_seen() -> None:
-    """The kill is the first that shows the instance."""
     kill = {"reason": None, "message": "FailedPostStartHook"}
     found = back_offs(
         (2, CREATED), (2.1, killed("c1", **kill)), (2.1, HOOK), (2.5, started("c1")),
@@ -103,7 +98,7 @@ def test_another_process_begins_anew(next_start: object, expected: int | None) -
     """The back-off is in the memory of the one before; what is not told counts for nothing."""
     steps: list[Step] = [(2, CREATED), (3, died("c1", 5)), (3.1, CREATED), (3.9, died("c2", 5)),
                          (4, backed_off(10))]  # fmt: skip
-    begun = KubeletStarted(pid=2, kubelet_version="1.30.14", version_source="log", restart=True)
+    begun = kubelet_of("1.30.14", pid=2, restart=True)
     steps += [(60, begun), (60.1, settings()), (61, added())]
     if expected is not None:
         steps += [(61.5, CREATED), (62.5, died("c3", 5)), (62.5, restarted("c3", "c2"))]
@@ -119,7 +114,7 @@ def test_a_probe_that_waits_for_the_startup_probe_after_a_restart() -> None:
         name: {"exec": {}, "periodSeconds": 5, "failureThreshold": 3}
         for name in ("livenessProbe", "startupProbe")
     }
-    begun = KubeletStarted(pid=2, kubelet_version="1.30.14", version_source="log", restart=True)
+    begun = kubelet_of("1.30.14", pid=2, restart=True)
     reported, _ = judged(
         (1, added()), (1, listed(probes)), (2, started("c1")),
         (3, tick("success", "startup")), (3.1, changed_to("success", "unknown", "startup")),
@@ -137,7 +132,7 @@ def test_a_probe_that_waits_for_the_startup_probe_after_a_restart() -> None:
 def test_a_pod_that_was_deleted_while_no_kubelet_ran() -> None:
     """The process that finds it kills it at once, and no line tells of the deletion."""
     kill = killed(reason="pod_deleted", message="Stopping container app")
-    begun = KubeletStarted(pid=2, kubelet_version="1.30.14", version_source="log", restart=True)
+    begun = kubelet_of("1.30.14", pid=2, restart=True)
     head: list[Step] = [(2, started("c1")), (60, begun), (60.1, settings()), (61, added())]
     assert back_offs(*head, (61.1, kill))[-1] == ("unverifiable", None)
     assert back_offs(*head, (90, kill))[-1] == ("impossible", None)

@@ -1,11 +1,8 @@
 """Scenes of probes, kills and restarts from which single lines were lost: nothing is impossible."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 
-from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.bodies.prober import ProbeCountersRead, ProbeType
 from kubeledger.model.record import Body
 from tests.verify.container_scenes import (
@@ -22,6 +19,7 @@ from tests.verify.container_scenes import (
     tick,
     verdicts,
 )
+from tests.verify.histories import kubelet_of
 
 Step = tuple[float, Body]
 PROBE = {"periodSeconds": 10, "failureThreshold": 3, "successThreshold": 2, "timeoutSeconds": 1}
@@ -47,7 +45,6 @@ def read(successful: int, failed: int, probe_type: ProbeType = "readiness") -> P
     ],
 )
 def test_a_short_run(ticks: tuple[int, ...], verdict: str) -> None:
-    """A run is too short only where no tick can be missing."""
     steps = [(at, tick("success" if at == ticks[0] == 5 else "failure")) for at in ticks]
     found = verdicts(
         *BEGIN, *steps, (25.1, changed_to("failure", "success")), (60, LIVE), version="1.20.2"
@@ -56,7 +53,6 @@ def test_a_short_run(ticks: tuple[int, ...], verdict: str) -> None:
 
 
 def test_a_change_without_a_tick() -> None:
-    """The tick that led to it may be the one line that is missing."""
     steps: list[Step] = [*BEGIN, (5, tick("success")), (15, tick("failure")), (25, tick("failure"))]
     reported = changed_to("failure", "success", run=None)
     assert verdicts(*steps, (26, reported), (60, LIVE)) == ["impossible"]
@@ -140,7 +136,6 @@ def test_a_back_off_told_before_any_instance_was_seen() -> None:
 
 
 def test_a_kill_whose_tick_is_missing() -> None:
-    """Only where no tick can be missing a kill has no cause."""
     failed: list[Step] = [(at, tick("failure")) for at in (5, 15)]
     gone: list[Step] = [*BEGIN, *failed, (25.1, killed()), (60, LIVE)]
     assert verdicts(*gone, version="1.20.2") == ["unverifiable"]
@@ -203,7 +198,7 @@ def test_an_instance_that_only_lists_tell_of() -> None:
 
 
 WAITING = listed({"readinessProbe": PROBE | {"failureThreshold": 2, "successThreshold": 1}})
-AGAIN = KubeletStarted(pid=2, kubelet_version="1.36.2", version_source="log", restart=True)
+AGAIN = kubelet_of(pid=2, restart=True)
 
 
 def listed_since(second: int) -> Body:

@@ -1,7 +1,5 @@
 """Probes, kills and restarts: one small history for each branch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -38,7 +36,6 @@ BEGIN: tuple[Step, ...] = ((1, added()), (2, started("c1")))
 
 
 def failing(at_s: float, *, times: int = 3) -> list[Step]:
-    """Failures in a row, ten seconds apart."""
     return [(at_s + 10 * n, tick("failure")) for n in range(times)]
 
 
@@ -93,7 +90,6 @@ RULED = listed({"restartPolicy": "Never", "restartPolicyRules": RULES}, restartP
 
 
 def ends_and_restarts(code: int, shown: PodListed, **fields: Any) -> list[Step]:  # noqa: ANN401 # any
-    """A container ends, and is started again at once."""
     restart = restarted("c2", **({"before": "c1"} | fields))
     return [*BEGIN, (3, died("c1", code)), (4, started("c2")), (4, restart), (40, shown)]
 
@@ -126,7 +122,6 @@ def failed_starts(back_off_s: int, says: Body = START_FAILED) -> list[Step]:
 
 
 def stuck(stage: Stage, container: str | None) -> PodStageFailed:
-    """What the log says of a pod that does not get on."""
     return PodStageFailed(
         **{**WHO, "container": container}, stage=stage, reason="x", message="no", about=None,
         is_waiting=False, first_ts_ns=AT_NS, last_ts_ns=AT_NS,
@@ -136,145 +131,106 @@ def stuck(stage: Stage, container: str | None) -> PodStageFailed:
 ROWS: dict[str, tuple[list[Step], list[str]]] = {
     # Probes.
     "three failures in a row": ([*BEGIN, *failing(10), (30, DOWN), (40, LIVE)], ["match"]),
-    "two failures in a row": (
-        [*BEGIN, *failing(10, times=2), (20, DOWN), (40, LIVE)], ["impossible"]
-    ),
-    "an execution that errors does not count": (
-        [*BEGIN, *failing(10, times=2), (30, tick("error")), (40, tick("failure")), (40, DOWN),
-         (60, LIVE)],
-        ["match"],
-    ),
-    "a warning is a success": (
-        [*BEGIN, *failing(10, times=2), (30, tick("warning")), (40, tick("failure")), (40, DOWN),
-         (60, LIVE)],
-        ["impossible"],
-    ),
+    "two failures in a row": ([*BEGIN, *failing(10, times=2), (20, DOWN), (40, LIVE)],
+                              ["impossible"]),
+    "an execution that errors does not count": ([*BEGIN, *failing(10, times=2), (30, tick("error")),
+                                                 (40, tick("failure")), (40, DOWN), (60, LIVE)],
+                                                ["match"]),
+    "a warning is a success": ([*BEGIN, *failing(10, times=2), (30, tick("warning")),
+                                (40, tick("failure")), (40, DOWN), (60, LIVE)], ["impossible"]),
     "an error ends no run of successes that are not logged": (
         [*BEGIN, (10, tick("failure", "readiness")), (50, tick("error", "readiness")),
          (52, SECOND_UP), (60, READY_BY_TWO)],
         ["admissible"],
     ),
-    "a failure does": (
-        [*BEGIN, (10, tick("failure", "readiness")), (50, tick("failure", "readiness")),
-         (52, SECOND_UP), (60, READY_BY_TWO)],
-        ["impossible"],
-    ),
-    "the run outlives its container": (
-        [*BEGIN, *failing(10, times=2), (22, died("c1", 1)), (23, started("c2")),
-         (23, restarted("c2", "c1")), (30, tick("failure", container_id="c2")),
-         (30, changed_to("failure", "success", container_id="c2")), (50, LIVE)],
-        ["match", "match"],
-    ),
-    "a missing tick": (
-        [*BEGIN, (10, tick("success")), (20, tick("failure")), (41, tick("failure")), (41, DOWN),
-         (70, LIVE)],
-        ["liveness ticks that may be missing before 1970-01-01T00:17:21Z"],
-    ),
-    "a log that begins late": (
-        [(2, started("c1")), (10, tick("failure")),
-         (10, changed_to("failure", "success", run=None)), (50, LIVE)],
-        ["the liveness ticks before the log begins"],
-    ),
-    "a worker on hold does not probe": (
-        [*BEGIN, *failing(10), (30, DOWN), (40, tick("failure")), (60, LIVE)],
-        ["match", "contradiction"],
-    ),
+    "a failure does": ([*BEGIN, (10, tick("failure", "readiness")),
+                        (50, tick("failure", "readiness")), (52, SECOND_UP), (60, READY_BY_TWO)],
+                       ["impossible"]),
+    "the run outlives its container": ([*BEGIN, *failing(10, times=2), (22, died("c1", 1)),
+                                        (23, started("c2")), (23, restarted("c2", "c1")),
+                                        (30, tick("failure", container_id="c2")),
+                                        (30, changed_to("failure", "success", container_id="c2")),
+                                        (50, LIVE)], ["match", "match"]),
+    "a missing tick": ([*BEGIN, (10, tick("success")), (20, tick("failure")), (41, tick("failure")),
+                        (41, DOWN), (70, LIVE)],
+                       ["liveness ticks that may be missing before 1970-01-01T00:17:21Z"]),
+    "a log that begins late": ([(2, started("c1")), (10, tick("failure")),
+                                (10, changed_to("failure", "success", run=None)), (50, LIVE)],
+                               ["the liveness ticks before the log begins"]),
+    "a worker on hold does not probe": ([*BEGIN, *failing(10), (30, DOWN), (40, tick("failure")),
+                                         (60, LIVE)], ["match", "contradiction"]),
     "nor does one after a startup success, which is said once": (
         [*STARTED_ONCE, *((at, tick("failure", "startup")) for at in (20, 30, 40)), (80, STARTUP)],
         ["match", "contradiction"],
     ),
-    "a stopped container is cached as failed": (
-        [*SEEN_READY, (12, died("c1", 0)), (13, STOPPED), (30, READY)], ["match", "match"]
-    ),
+    "a stopped container is cached as failed": ([*SEEN_READY, (12, died("c1", 0)), (13, STOPPED),
+                                                 (30, READY)], ["match", "match"]),
     "one that runs is not": ([*SEEN_READY, (13, STOPPED), (30, READY)], ["match", "impossible"]),
-    "successes that are not logged": (
-        [*BEGIN, (10, tick("failure", "readiness")), (41, UNSEEN_UP), (60, READY_BY_THREE)],
-        ["admissible"],
-    ),
-    "no time for successes": (
-        [*BEGIN, (10, tick("failure", "readiness")), (21, UNSEEN_UP), (60, READY_BY_THREE)],
-        ["impossible"],
-    ),
+    "successes that are not logged": ([*BEGIN, (10, tick("failure", "readiness")), (41, UNSEEN_UP),
+                                       (60, READY_BY_THREE)], ["admissible"]),
+    "no time for successes": ([*BEGIN, (10, tick("failure", "readiness")), (21, UNSEEN_UP),
+                               (60, READY_BY_THREE)], ["impossible"]),
     "a change that was not recorded": (
         [*BEGIN, *failing(10), (30, DOWN), (31, killed()), (62, died("c1", 137)),
          (63, started("c2")), (63, restarted("c2", "c1", reason="liveness_probe")),
          *((at + 60, tick("failure", container_id="c2")) for at in (10, 20, 30)), (150, LIVE)],
         ["match", "match", "match", "absent prober.ProbeTransitioned"],
     ),
-    "a change without a probe": (
-        [*BEGIN, *failing(10), (30, DOWN), (40, listed())], ["impossible", "contradiction"]
-    ),
+    "a change without a probe": ([*BEGIN, *failing(10), (30, DOWN), (40, listed())],
+                                 ["impossible", "contradiction"]),
     # Other sources.
     "a tick that is too early for its period": (
         [*BEGIN, *((at, tick("success")) for at in (10, 20, 23)), (40, LIVE)], ["contradiction"]
     ),
-    "a tick that follows a late one": (
-        [*BEGIN, *((at, tick("success")) for at in (10, 29, 31)), (40, LIVE)], []
-    ),
+    "a tick that follows a late one": ([*BEGIN, *((at, tick("success")) for at in (10, 29, 31)),
+                                        (40, LIVE)], []),
     "readiness may be probed at once": (
         [*BEGIN, *((at, tick("failure", "readiness")) for at in (10, 20, 23)), (60, READY)], []
     ),
-    "an event denies a success": (
-        [*BEGIN, (10, tick("success")), (10.01, FAILED_EVENT), (40, LIVE)], ["contradiction"]
-    ),
-    "a failure without its event, where the others have theirs": (
-        events_but(70.01), ["contradiction"]
-    ),
+    "an event denies a success": ([*BEGIN, (10, tick("success")), (10.01, FAILED_EVENT),
+                                   (40, LIVE)], ["contradiction"]),
+    "a failure without its event, where the others have theirs": (events_but(70.01),
+                                                                  ["contradiction"]),
     "all events": (events_but(0), []),
     # Restarts and back-off.
     "back-off doubles": ([*BEGIN, *crash(5), (400, listed())], ["match"] * 9),
-    "an instance seen only at its end": (
-        [*BEGIN, (3, died("c1", 1)), (4, died("c2", 1)), (4, restarted("c2", "c1")),
-         (4.5, backed_off(10)), (15, died("c3", 1)), (15, restarted("c3", "c2")),
-         (15.5, backed_off(20)), (40, listed())],
-        ["match"] * 4,
-    ),
-    "an instance of which start and end are told at once": (
-        told_at_once(40.001), ["match"] * 4
-    ),
+    "an instance seen only at its end": ([*BEGIN, (3, died("c1", 1)), (4, died("c2", 1)),
+                                          (4, restarted("c2", "c1")), (4.5, backed_off(10)),
+                                          (15, died("c3", 1)), (15, restarted("c3", "c2")),
+                                          (15.5, backed_off(20)), (40, listed())], ["match"] * 4),
+    "an instance of which start and end are told at once": (told_at_once(40.001), ["match"] * 4),
     "one that ran longer than that": (told_at_once(42), ["match"] * 3 + ["impossible"]),
-    "a start before the back-off was over": (
-        [*CRASHED, (8, started("c3")), (8, restarted("c3", "c2")), (40, listed())],
-        ["match", "impossible"],
-    ),
-    "a back-off that was over": (
-        [*CRASHED, (16, backed_off(10)), (40, listed())],
-        ["match", "whether container app ran once more, which no record shows"],
-    ),
-    "a back-off that nothing shows": (
-        [*BEGIN, (3, died("c1", 1)), (3.5, backed_off(10)), (40, listed())], [HELD]
-    ),
+    "a start before the back-off was over": ([*CRASHED, (8, started("c3")),
+                                              (8, restarted("c3", "c2")), (40, listed())],
+                                             ["match", "impossible"]),
+    "a back-off that was over": ([*CRASHED, (16, backed_off(10)), (40, listed())],
+                                 ["match",
+                                  "whether container app ran once more, which no record shows"]),
+    "a back-off that nothing shows": ([*BEGIN, (3, died("c1", 1)), (3.5, backed_off(10)),
+                                       (40, listed())], [HELD]),
     "back-off is forgotten after ten minutes": (
         [*BEGIN, *crash(2), *((at, added("RECONCILE")) for at in (200, 400, 600, 800)),
          (900, died("c3", 1)), (900.5, started("c4")), (900.5, restarted("c4", "c3")),
          (901, died("c4", 1)), (901.5, backed_off(10)), (950, listed())],
         ["match"] * 5,
     ),
-    "a clock that steps back": (
-        [*BEGIN, *crash(2), (14.7, ClockStepped(from_ts_ns=9, to_ts_ns=3)), (16, died("c3", 1)),
-         (16.5, backed_off(20)), (40, listed())],
-        ["match", "match", "match", HELD],
-    ),
-    "a failed start, and the known back-off": (
-        failed_starts(20), ["match"] * 3 + [FAILED_STARTS]
-    ),
-    "a failed start that the log tells": (
-        failed_starts(80, stuck("image", "app")), ["match"] * 3 + [FAILED_STARTS]
-    ),
+    "a clock that steps back": ([*BEGIN, *crash(2), (14.7, ClockStepped(from_ts_ns=9, to_ts_ns=3)),
+                                 (16, died("c3", 1)), (16.5, backed_off(20)), (40, listed())],
+                                ["match", "match", "match", HELD]),
+    "a failed start, and the known back-off": (failed_starts(20), ["match"] * 3 + [FAILED_STARTS]),
+    "a failed start that the log tells": (failed_starts(80, stuck("image", "app")),
+                                          ["match"] * 3 + [FAILED_STARTS]),
     "what fails before a container starts counts for no back-off": (
         failed_starts(80, stuck("sandbox", None)), ["match"] * 3 + ["impossible"]
     ),
-    "nor does a probe": (
-        failed_starts(80, event("Unhealthy", "Liveness probe failed: x")),
-        ["match"] * 3 + ["impossible"],
-    ),
+    "nor does a probe": (failed_starts(80, event("Unhealthy", "Liveness probe failed: x")),
+                         ["match"] * 3 + ["impossible"]),
     "a failed start, and a longer back-off": (failed_starts(80), ["match"] * 3 + [FAILED_STARTS]),
     "a failed start, and a shorter back-off": (failed_starts(10), ["match"] * 3 + ["impossible"]),
     "restart policy Always": (ends_and_restarts(0, listed()), ["match"]),
     "OnFailure": (ends_and_restarts(1, listed(restartPolicy="OnFailure")), ["match"]),
-    "OnFailure, exit code 0": (
-        ends_and_restarts(0, listed(restartPolicy="OnFailure")), ["impossible"]
-    ),
+    "OnFailure, exit code 0": (ends_and_restarts(0, listed(restartPolicy="OnFailure")),
+                               ["impossible"]),
     "Never": (ends_and_restarts(1, listed(restartPolicy="Never")), ["impossible"]),
     "a container's own rules": (ends_and_restarts(42, RULED), ["match"]),
     "no rule for that exit code": (ends_and_restarts(1, RULED), ["impossible"]),
@@ -289,7 +245,6 @@ ROWS: dict[str, tuple[list[Step], list[str]]] = {
 
 @pytest.mark.parametrize(("steps", "expected"), ROWS.values(), ids=list(ROWS))
 def test_what_decides(steps: list[Step], expected: list[str]) -> None:
-    """Verdicts, or what is missing, one after the other."""
     assert said(*steps) == expected
 
 
@@ -304,7 +259,6 @@ def test_what_decides(steps: list[Step], expected: list[str]) -> None:
     ],
 )
 def test_another_version(row: str, version: str, expected: list[str]) -> None:
-    """The same history by other rules."""
     assert said(*ROWS[row][0], version=version) == expected
 
 
@@ -328,8 +282,6 @@ def test_missing_specs(spec: dict[str, Any] | None, missing: str) -> None:
 
 
 def test_counts_against_ticks() -> None:
-    """A tick that was not counted, or not with its result."""
-
     def read(successful: int, failed: int) -> ProbeCountersRead:
         return ProbeCountersRead(
             **WHO, container="app", probe_type="liveness", successful=successful, failed=failed
@@ -349,7 +301,6 @@ FAILED: list[Step] = [*BEGIN, *failing(10), (30, changed_to("failure", "success"
 
 
 def kill(listing: PodListed, *, version: str = "1.36.2", **fields: Any) -> str:  # noqa: ANN401 # any
-    """Verdict on a kill after a failed liveness probe."""
     return verdicts(*FAILED, (31, killed(**fields)), (99, listing), version=version)[1]
 
 
@@ -373,7 +324,6 @@ def test_a_probes_own_grace_period() -> None:
 
 
 def test_a_pre_stop_hook_takes_time() -> None:
-    """Any number down to the minimum."""
     hooked = listed({"livenessProbe": PROBE, "lifecycle": {"preStop": {"exec": {}}}})
     assert kill(hooked) == "match"
     assert kill(hooked, grace_period_s=12) == "admissible"
@@ -388,7 +338,6 @@ def test_a_containers_own_policy() -> None:
 
 
 def test_a_kill_without_its_cause() -> None:
-    """No failure, no preemption, no eviction, no deletion."""
     lead: list[Step] = [*BEGIN, *[(t, tick("success")) for t in (10, 20, 30)]]
     stop = "Stopping container app"
     for reason, message in (
@@ -570,7 +519,6 @@ def test_a_back_off_has_one_of_few_lengths() -> None:
 
 @pytest.mark.parametrize(("again_s", "disputed"), [(12, False), (20, True)])
 def test_an_instance_runs_once(again_s: float, disputed: bool) -> None:
-    """A line that stands a relist late proves nothing."""
     _, disputes = judged(
         (1, added()), (1, listed()), (10, died("c1", 0)), (again_s, started("c1")),
         (30, died("c1", 0)), (60, listed()),

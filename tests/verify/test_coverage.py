@@ -1,7 +1,5 @@
 """Where lines of a log may be missing."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 
@@ -13,30 +11,25 @@ from kubeledger.model.bodies.lifecycle import (
     PodConfigChanged,
     PodEvicted,
 )
-from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, LogThinned
+from kubeledger.model.bodies.node import KubeletExited, LogThinned
 from kubeledger.model.record import Body, Evidence
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.coverage import Coverage
-from tests.verify.histories import scene
+from tests.verify.histories import kubelet_of, scene
 
 Steps = list[tuple[float, Body]]
 
 
 def start(*, whole: bool = True, restart: bool = False) -> Body:
-    """A kubelet process."""
-    return KubeletStarted(
-        pid=1, kubelet_version="1.36.2", version_source="log", from_start=whole, restart=restart
-    )
+    return kubelet_of(from_start=whole, restart=restart)
 
 
 def signals(first: int, last: int) -> Steps:
-    """The eviction manager's rounds, from one second to another."""
     body = EvictionSignalObserved(signal="memory.available", available=1, capacity=2)
     return [(second, body) for second in range(first, last + 1, 10)]
 
 
 def events(first: int, last: int) -> Steps:
-    """Lines of another kind."""
     body = KubernetesEvent(
         namespace="d", pod="a", pod_uid="u", object_kind="Pod", container=None, type="Normal",
         reason="Pulled", message="", count=1,
@@ -45,19 +38,16 @@ def events(first: int, last: int) -> Steps:
 
 
 def exited() -> Body:
-    """Systemd says that the kubelet ended."""
     return KubeletExited(pid=1, reason="stopped", message="Stopped kubelet.service")
 
 
 def evicted() -> Body:
-    """A pod whose end the eviction manager waited for."""
     return PodEvicted(
         namespace="d", pod="a", pod_uid=None, resource="memory", message=None, evicted=True
     )
 
 
 def thinned(first: int, last: int, missing: int) -> Body:
-    """Beats that are missing."""
     return LogThinned(
         from_ts_ns=first * NS_PER_S,
         to_ts_ns=last * NS_PER_S,
@@ -67,7 +57,6 @@ def thinned(first: int, last: int, missing: int) -> Body:
 
 
 def lost(first: int, last: int) -> Body:
-    """Records that the ledger lost."""
     return RecordsLost(
         first_seq=1, last_seq=2, chain="00" * 32, first_ts_ns=first * NS_PER_S,
         last_ts_ns=last * NS_PER_S, imports=(), others=True, found_ts_ns=0,
@@ -75,7 +64,6 @@ def lost(first: int, last: int) -> Body:
 
 
 def unread(since: int, until: int | None, stream: str = "kubelet.log") -> Body:
-    """Lines that a recorder could not read."""
     return GapObserved(
         stream=stream,
         reason="9 messages were suppressed",
@@ -85,7 +73,6 @@ def unread(since: int, until: int | None, stream: str = "kubelet.log") -> Body:
 
 
 def coverage(steps: Steps) -> Coverage:
-    """After the first reading."""
     found = Coverage()
     for record in scene(*sorted(steps, key=lambda step: step[0]), start_s=0):
         found.note(record)
@@ -136,7 +123,6 @@ WHOLE: Steps = [(0, start()), *signals(5, 305)]
 def test_whether_a_line_may_be_missing(
     steps: Steps, span: tuple[int, int], phrase: str | None
 ) -> None:
-    """In a span, and why."""
     found = coverage(steps)
     loss = found.missing(span[0] * NS_PER_S, span[1] * NS_PER_S)
     assert (loss and loss.phrase) == phrase
@@ -164,7 +150,6 @@ def test_what_a_process_never_logs_is_no_evidence() -> None:
 
 
 def test_the_log_ends_with_its_last_line() -> None:
-    """A file beside it, read later, does not prolong it."""
     body = ContainerStarted(namespace="d", pod="a", pod_uid=None, container="c", container_id="1")
     (shown,) = scene((400, body), start_s=0)
     for evidence, is_past in ((shown.evidence, False), ((Evidence(file="pods.json"),), True)):

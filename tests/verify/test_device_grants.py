@@ -1,7 +1,5 @@
 """Granted devices, and those given back, in small scenes."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.model.bodies.devicemanager import DevicesReported, EndpointStopped
@@ -12,7 +10,6 @@ HOLDERS = f"all holders of {GPU} at that time"
 
 
 def one_pod(version: str | None = "1.36.2", limit: int = 1, **kwargs: str | None) -> Node:
-    """A node with a plugin and a pod that asks for devices."""
     node = Node(version, **kwargs)  # type: ignore[arg-type] # only texts are given here
     node.plugin()
     node.pod("a", ("c", limit, "app"))
@@ -34,7 +31,6 @@ def test_a_free_device(device: str, verdict: str) -> None:
 
 
 def test_a_device_is_held_once() -> None:
-    """A device in the hands of an active pod goes to nobody else."""
     node = one_pod()
     node.grant("a", "gpu-0")
     node.pod("b", ("c", 1, "app"))
@@ -49,7 +45,6 @@ def test_a_device_is_held_once() -> None:
 
 
 def test_only_pods_that_ended_are_let_go() -> None:
-    """A pod whose containers run keeps all."""
     node = one_pod()
     node.grant("a", "gpu-0")
     node.add(
@@ -67,7 +62,6 @@ def test_only_pods_that_ended_are_let_go() -> None:
 
 
 def test_nobody_is_let_go_who_holds_nothing() -> None:
-    """Pods to be removed are pods that hold devices."""
     node = one_pod()
     node.grant("a", "gpu-0")
     assert node.finding(node.release("z")).verdict == "impossible"
@@ -75,7 +69,6 @@ def test_nobody_is_let_go_who_holds_nothing() -> None:
 
 @pytest.mark.parametrize(("count", "limit"), [(2, 1), (1, 2)])
 def test_as_many_as_the_limit(count: int, limit: int) -> None:
-    """Not more, not less; and request and spec must tell the same."""
     node = one_pod(limit=limit)
     node.ask("a", needed=limit)
     finding = node.finding(node.grant("a", *("gpu-0", "gpu-1")[:count], ask=False))
@@ -110,7 +103,6 @@ def test_the_request_is_that_container_s() -> None:
     [(None, "the kubelet's version"), ("1.99.0", "the rules of kubelet 1.99.0")],
 )
 def test_an_unknown_version(version: str | None, missing: str) -> None:
-    """Nothing is decided by the rules of another version."""
     node = one_pod(version)
     assert node.finding(node.grant("a", "gpu-0")).missing == (missing,)
 
@@ -218,7 +210,6 @@ def test_a_static_pod_that_comes_back() -> None:
 
 
 def test_a_checkpoint_with_a_wrong_checksum_counts_for_nothing() -> None:
-    """It is told, and nothing that it disagrees with is wrong."""
     node = one_pod()
     grant = node.grant("a", "gpu-0")
     read = node.checkpoint({("a", "c"): {"-1": ("gpu-1",)}}, sound=False)
@@ -246,7 +237,6 @@ def test_what_only_a_checkpoint_shows_is_judged_at_the_admission() -> None:
 
 
 def test_what_a_checkpoint_shows_of_a_time_without_a_log() -> None:
-    """When it was allocated is not known."""
     node = Node()
     node.plugin()
     node.pod("a", ("c", 1, "app"), added=False)

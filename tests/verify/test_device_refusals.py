@@ -1,7 +1,5 @@
 """Refused containers, in small scenes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -16,7 +14,6 @@ ANSWER = "rpc error: code = Unavailable desc = no"
 
 
 def two_free(limit: int = 3, version: str = "1.36.2") -> Node:
-    """Two of four devices are held; a pod asks."""
     node = Node(version)
     node.plugin()
     node.pod("h", ("c", 2, "app"))
@@ -38,7 +35,6 @@ def two_free(limit: int = 3, version: str = "1.36.2") -> Node:
     ],
 )
 def test_counts(limit: int, reported: tuple[int, int], holder_lives: bool, verdict: str) -> None:
-    """Word for word, or not at all."""
     node = two_free(limit)
     seq = node.short("a", *reported, needed=limit)
     if holder_lives:
@@ -75,7 +71,6 @@ def test_the_words_and_counts_of_two_lines(
 
 
 def test_counted_after_what_is_used_again() -> None:
-    """Devices of the pod's init container count first."""
     node = Node()
     node.plugin()
     node.pod("a", ("i", 2, "init"), ("c", 5, "app"))
@@ -98,7 +93,6 @@ def test_open_counts(limit: int, available: int, verdict: str) -> None:
 
 @pytest.mark.parametrize(("limit", "verdict"), [(1, "admissible"), (3, "impossible")])
 def test_the_plugin_s_own_error(limit: int, verdict: str) -> None:
-    """Possible wherever the plugin is asked at all."""
     node = two_free(limit)
     seq = node.refuse("a", limit, ANSWER)
     node.live_on("h")

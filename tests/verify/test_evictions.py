@@ -1,7 +1,5 @@
 """Evictions: thresholds, whose turn it was, grace periods and words, by what the records hold."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 
@@ -22,8 +20,8 @@ from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Finding, Variant
-from tests.verify.histories import findings, scene
-from tests.verify.image_scenes import kubelet, settings
+from tests.verify.histories import findings, kubelet_of, scene
+from tests.verify.image_scenes import settings
 
 MI = 2**20
 GI = 2**30
@@ -39,7 +37,6 @@ BIG_SAID = "Container c was using 500Mi, request is 100Mi, has larger consumptio
 
 
 def pod(name: str, request_mi: int | None = None, **spec: Any) -> PodListed:  # noqa: ANN401 # JSON
-    """A pod of the API server, whose container may request memory."""
     container: dict[str, Any] = {"name": "c"}
     if request_mi is not None:
         container["resources"] = {"requests": {"memory": f"{request_mi}Mi"}}
@@ -55,21 +52,18 @@ def pod(name: str, request_mi: int | None = None, **spec: Any) -> PodListed:  # 
 
 
 def running(name: str) -> ContainerStarted:
-    """Its container runs."""
     return ContainerStarted(
         namespace="default", pod=name, pod_uid=name, container="c", container_id=f"id-{name}"
     )
 
 
 def memory(available: int) -> EvictionSignalObserved:
-    """What a round reads, in MiB."""
     return EvictionSignalObserved(
         signal="memory.available", available=available * MI, capacity=CAPACITY
     )
 
 
 def usage(at_s: float, **used_mi: int) -> PodUsageObserved:
-    """A sample of all pods, taken at that second."""
     return PodUsageObserved(
         pods=tuple(
             PodUsage(
@@ -124,7 +118,7 @@ def story(
 ) -> list[Record]:
     """Pods ``big`` (500 of 100 Mi), ``small`` (50 of 100 Mi) and ``vital``, which is critical."""
     known: list[tuple[float, Body]] = [
-        (0, kubelet(version)),
+        (0, kubelet_of(version)),
         (
             0.1,
             settings(evictionPressureTransitionPeriod="5m0s", **{"evictionHard": HARD} | changes),
@@ -146,7 +140,6 @@ def story(
 
 
 def found(records: list[Record], kind: type[Body] = PodEvicted, **variant: Any) -> Finding:  # noqa: ANN401
-    """The one finding about that kind."""
     given = Variant(settings=variant) if variant else Variant()
     (one,) = findings(records, given, kind.kind)
     return one
@@ -190,7 +183,6 @@ def test_an_eviction_as_it_has_to_be() -> None:
     ],
 )
 def test_a_lie_about_an_eviction_is_impossible(lie: dict[str, Any], reported: str) -> None:
-    """One field is another one."""
     one = found(scene_of(evicted("big", **lie)))
     assert one.verdict == "impossible"
     assert reported in one.why
@@ -235,7 +227,6 @@ def test_whether_what_was_unused_sufficed(
     [(True, 75, "the eviction manager waits for 10 s"), (False, 52, "so it was seen to end")],
 )
 def test_whether_an_evicted_pod_was_seen_to_end(seen: bool, ended_s: float, why: str) -> None:
-    """The manager waits for a pod's end, and not for long."""
     of = {"namespace": "default", "pod": "big", "pod_uid": "big"}
     boxed: dict[str, Any] = {**of, "container": None, "container_id": "sandbox", "sandbox": True}
     own: dict[str, Any] = {**of, "container": "c", "container_id": "id-big"}
@@ -272,7 +263,6 @@ def test_usage_between_samples_may_be_anything_that_a_pod_can_use() -> None:
 
 
 def test_a_pod_without_a_running_container_may_go_first() -> None:
-    """There are no statistics of it, and such pods go first."""
     records = scene_of(evicted("small", rank=1), "small", "big", "vital")
     idle = [
         r for r in records if not (isinstance(r.body, ContainerStarted) and r.body.pod == "small")
@@ -282,7 +272,6 @@ def test_a_pod_without_a_running_container_may_go_first() -> None:
 
 @pytest.mark.parametrize(("said", "is_known"), [(LOW, False), (LOW + BIG_SAID, True)])
 def test_a_pod_whose_usage_the_kubelet_tells_had_statistics(said: str, is_known: bool) -> None:
-    """Though no container of it ran for long."""
     records = scene_of(evicted("big", message=said))
     young = [r for r in records if getattr(r.body, "container_id", None) != "id-big"]
     one = found(young)
@@ -313,7 +302,6 @@ def test_a_young_container_may_have_statistics(dies_s: float | None, verdict: st
 
 
 def test_a_critical_pod_is_passed_over() -> None:
-    """And only a critical one; the line that tells so may be lost."""
     lost = found(scene_of(evicted("big", rank=2), "vital", "big", "small"))
     assert lost.verdict == "match"
     ranked = reclaim("vital", "big", "small")
@@ -351,7 +339,6 @@ def _every_ten_seconds(reads: list[tuple[float, int]]) -> list[tuple[float, Body
 def test_a_soft_threshold_acts_after_its_grace_period(
     reads: list[tuple[float, int]], verdict: str
 ) -> None:
-    """It must have been met all the time."""
     at = reads[-1][0]
     soft = {"threshold": 2 * GI, "threshold_kind": "soft", "observed": 1800 * MI}
     records = story(
@@ -367,8 +354,6 @@ def test_a_soft_threshold_acts_after_its_grace_period(
 
 
 def test_a_threshold_stays_met_until_the_minimum_is_reclaimed() -> None:
-    """Then the signal may be above it."""
-
     def records(reclaimed_mi: int) -> list[Record]:
         return story(
             (50, memory(900)),
@@ -412,7 +397,6 @@ def test_one_lie_about_what_was_observed_is_one_finding() -> None:
 
 
 def test_what_the_log_does_not_show_from_the_start_is_open() -> None:
-    """A soft threshold may have been met before."""
     records = story(
         (50, memory(1800)),
         (50.1, reclaim("big", threshold=2 * GI, threshold_kind="soft", observed=1800 * MI)),
@@ -442,7 +426,6 @@ def test_without_signals_the_message_tells() -> None:
 
 @pytest.mark.parametrize(("grace_s", "verdict"), [(7, "unverifiable"), (9, "impossible")])
 def test_without_signals_any_threshold_may_be_meant(grace_s: int, verdict: str) -> None:
-    """Of two percentages no line tells which one was met."""
     soft = SOFT | {"evictionSoft": {"memory.available": "25%"}}
     given = evicted("big", threshold_kind=None, signal=None, grace_period_s=grace_s)
     records = scene_of(given, evictionHard={"memory.available": "12%"}, **soft)
@@ -508,7 +491,6 @@ def test_pressure_conditions_follow_from_thresholds_and_stay_for_a_while() -> No
 
 
 def test_under_other_thresholds_other_pods_go_or_none() -> None:
-    """An eviction that would not have come, and one that would."""
     records = scene_of(evicted("big"))
     assert found(records, evictionHard={"memory.available": "1500Mi"}).verdict == "match"
     assert found(records, evictionHard={"memory.available": "800Mi"}).verdict == "impossible"
@@ -550,14 +532,12 @@ def test_a_reclaim_that_was_owed(available: int, gap_s: int, reclaims: int, abse
     ],
 )
 def test_what_is_missing_is_named(changes: dict[str, Any], missing: str) -> None:
-    """Settings, also such as no kubelet can read, and the version."""
     records = scene_of(evicted("big"), **changes)
     for kind in (PodEvicted, ReclaimAttempted):
         assert found(records, kind).missing[0].startswith(missing)
 
 
 def test_a_clock_that_steps_leaves_a_grace_period_open() -> None:
-    """Rounds may have been held that no record shows."""
     soft = {"threshold": 2 * GI, "threshold_kind": "soft", "observed": 1800 * MI}
     step = ClockStepped(from_ts_ns=1_070 * NS_PER_S, to_ts_ns=1_071 * NS_PER_S)
     steps = [*_every_ten_seconds([(50, 1800), (100, 1800)]), (71.0, step)]

@@ -4,8 +4,7 @@ The pods that surely counted did, and those that did are among those that may ha
 histories, and of histories of which lines, files and both ends are lost.
 """
 
-from __future__ import annotations
-
+import random
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
@@ -20,13 +19,14 @@ from kubeledger.model.bodies.lifecycle import (
     PodConfigChanged,
     PodListed,
 )
-from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Body
 from kubeledger.simulate.engine.sim import Sim
 from kubeledger.verify.context import VerifyContext
+from kubeledger.verify.evidence.gather import still_asked
+from kubeledger.verify.evidence.history_entries import HistoryEntry
 from tests.marks import nightly
 from tests.random_scenarios import random_plan
-from tests.verify.histories import scene
+from tests.verify.histories import kubelet_of, scene
 from tests.verify.properties.losses import LOSSES
 from tests.verify.properties.truths import Truth
 
@@ -42,7 +42,6 @@ class Watched(Sim):
     """A simulated node whose active pods are written down after each step."""
 
     def watch(self) -> tuple[Truth, Counted]:
-        """Run it to its end."""
         counted: Counted = []
         go_on = self.schedule.run_next
 
@@ -61,7 +60,6 @@ class Watched(Sim):
 
 @cache
 def watched(seed: int) -> tuple[Truth, Counted]:
-    """A random node."""
     return Watched(msgspec.structs.replace(random_plan(seed), every_tick=True)).watch()
 
 
@@ -99,7 +97,6 @@ def wrong(seed: int, how: str, forgotten: int = 0) -> Iterator[str]:
 @pytest.mark.parametrize("how", LOSSES)
 @pytest.mark.parametrize("seed", [1, pytest.param(5, marks=pytest.mark.nightly)])
 def test_what_counted_lies_between_what_must_and_what_may(seed: int, how: str) -> None:
-    """Whatever is lost."""
     assert list(wrong(seed, how)) == []
 
 
@@ -112,7 +109,7 @@ def test_what_is_forgotten_is_not_missed(seed: int, forgotten: int) -> None:
 
 def test_pods_that_are_gone_are_forgotten() -> None:
     """Only those that no source has, and of which nothing is told any more."""
-    start = KubeletStarted(pid=1, kubelet_version="1.30.14", version_source="log")
+    start = kubelet_of("1.30.14")
     steps: list[tuple[float, Body]] = [(0, start)]
     for name in "abc":
         steps += [
@@ -135,12 +132,10 @@ def test_pods_that_are_gone_are_forgotten() -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(120, 160))
 def test_many_nodes(seed: int) -> None:
-    """Every way to lose evidence, on random nodes."""
     assert [(how, each) for how in LOSSES for each in wrong(seed, how)] == []
 
 
 def test_most_of_what_counts_is_sure_where_nothing_is_lost() -> None:
-    """Else the model would be right by saying nothing."""
     truth, counted = watched(1)
     context = VerifyContext()
     for record in truth.records:
@@ -157,13 +152,12 @@ def test_most_of_what_counts_is_sure_where_nothing_is_lost() -> None:
 
 
 def pod(name: str, body: type[Body], **fields: object) -> Body:
-    """A record about a pod."""
     return body(namespace="d", pod=name, pod_uid=f"u-{name}", **fields)
 
 
 def test_pods_of_one_line_are_admitted_one_after_the_other() -> None:
     """A pod sees what came with earlier lines, and of its own line what the log shows first."""
-    start = KubeletStarted(pid=1, kubelet_version="1.30.14", version_source="log")
+    start = kubelet_of("1.30.14")
     steps: list[tuple[float, Body]] = [(0, start)]
     for second, names in ((1.0, "a"), (2.0, "bc")):
         steps += [
@@ -185,3 +179,44 @@ def test_pods_of_one_line_are_admitted_one_after_the_other() -> None:
     found = timeline.admission(intervals["c"])
     assert "u-a" in found.may
     assert "u-c" not in found.may
+
+
+# What is remembered of a pod: what says nothing of later times goes.
+
+_RUNS = 40
+_BEFORE = _RUNS * 10 - 5
+"""In the last run of the container."""
+
+
+def _crash_loop() -> list[HistoryEntry]:
+    """Added, then a container that starts and dies again and again, with an update each time."""
+    entries = [HistoryEntry(0, 1, "add")]
+    for run in range(_RUNS):
+        at, name = run * 10 + 1, f"c{run}"
+        entries += [
+            HistoryEntry(at, at, "started", container="app", container_id=name),
+            HistoryEntry(at + 1, at + 1, "update"),
+            HistoryEntry(at + 2, at + 2, "died", container_id=name),
+        ]
+    return entries
+
+
+def test_runs_between_the_first_and_the_last_go() -> None:
+    entries = _crash_loop()
+    random.Random(7).shuffle(entries)
+    kept = sorted(entry.ts_ns for entry in still_asked(entries, _BEFORE))
+    last = (_RUNS - 1) * 10 + 1
+    assert kept == [0, 1, 2, 3, last, last + 1, last + 2]
+
+
+def test_what_is_asked_for_stays() -> None:
+    """All of a later time, however much, and whatever ends the pod."""
+    entries = [*_crash_loop(), HistoryEntry(200, 500, "killed", "evicted", "app", "c5")]
+    assert still_asked(entries, 0) == entries
+    kept = still_asked(entries, _BEFORE)
+    assert [entry.word for entry in kept if entry.what == "killed"] == ["evicted"]
+
+
+def test_to_forget_again_changes_nothing() -> None:
+    once = still_asked(_crash_loop(), _BEFORE)
+    assert set(still_asked(once, _BEFORE)) == set(once)

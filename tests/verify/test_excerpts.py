@@ -1,7 +1,5 @@
 """Two excerpts of one node's log in one ledger: in any order they show what the log shows once."""
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Lies of which one branch of one rule alone tells: without it nothing would be said."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import msgspec
@@ -89,7 +87,6 @@ GUARDS = (
 
 @pytest.mark.parametrize("guard", GUARDS, ids=lambda guard: guard.says)
 def test_a_branch_is_guarded(guard: Guard) -> None:
-    """It is said, and not without the lie."""
     records = named(guard.truth).records
     seq = [record.seq for record in records if record.kind == guard.kind][guard.number]
     lied = outcomes(changed(records, seq, **guard.lie))

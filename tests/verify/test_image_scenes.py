@@ -1,7 +1,5 @@
 """Image GC in small scenes: one for each branch of the rule, and each input that can miss."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 
@@ -9,7 +7,7 @@ from kubeledger.model.bodies.images import GarbageCollected
 from kubeledger.model.bodies.node import ClockStepped
 from kubeledger.model.record import Body, Record
 from kubeledger.verify import Finding, Variant, Verdict
-from tests.verify.histories import findings
+from tests.verify.histories import findings, kubelet_of
 from tests.verify.image_scenes import (
     CAPACITY,
     collected,
@@ -17,7 +15,6 @@ from tests.verify.image_scenes import (
     detected,
     disk,
     history,
-    kubelet,
     settings,
     signal,
     started,
@@ -25,7 +22,7 @@ from tests.verify.image_scenes import (
 
 Step = tuple[float, Body]
 
-BEGIN: list[Step] = [(0, kubelet()), (0.1, settings())]
+BEGIN: list[Step] = [(0, kubelet_of()), (0.1, settings())]
 SEEN: list[Step] = [
     *BEGIN,
     (1, detected("abcd", used="a", new="abcd")),
@@ -35,12 +32,10 @@ SEEN: list[Step] = [
 
 
 def verdicts(records: list[Record]) -> list[tuple[str, Verdict]]:
-    """Kind and verdict of each finding."""
     return [(f.kind.split(".")[1], f.verdict) for f in findings(records)]
 
 
 def of_image(records: list[Record], name: str) -> Finding:
-    """The finding about the removal of an image."""
     return next(f for f in findings(records) if f.subject == f"image/{name}")
 
 
@@ -64,7 +59,7 @@ def test_what_was_not_listed() -> None:
 
 def test_an_age_near_the_least_age_is_open() -> None:
     """The clock was read before the pass was logged: both courses are possible."""
-    early: list[Step] = [(0, kubelet()), (0.1, settings(imageMinimumGCAge="5m0s"))]
+    early: list[Step] = [(0, kubelet_of()), (0.1, settings(imageMinimumGCAge="5m0s"))]
     early += [(301, detected("abcd", new="abcd"))]
     for removals in ("abcd", ""):
         records = history(*early, *run_of(*removals, end=collected(len(removals))))
@@ -73,7 +68,7 @@ def test_an_age_near_the_least_age_is_open() -> None:
 
 def test_removals_before_the_start_of_a_log_that_begins_in_the_middle() -> None:
     """Nothing tells what they were for; of what the pass behind them freed a line may be lost."""
-    steps: list[Step] = [(0, kubelet()), (0.1, settings()), (9, disk(15))]
+    steps: list[Step] = [(0, kubelet_of()), (0.1, settings()), (9, disk(15))]
     steps += [(10, deleted("a", None)), (10.1, deleted("b", None))]
     start = (10.2, started())
     for freed, verdict in ((0, "match"), (1_000_000, "unverifiable")):
@@ -154,29 +149,19 @@ def test_the_loop_waits() -> None:
 @pytest.mark.parametrize(
     ("begin", "kinds", "missing"),
     [
-        ([(0.0, kubelet(None)), (0.1, settings())], None, "the kubelet's version"),
-        ([(0.0, kubelet("1.99.0")), (0.1, settings())], None, "the rules of kubelet 1.99.0"),
-        (
-            [(0.0, kubelet()), (0.1, settings(imageGCHighThresholdPercent=None))],
-            {"GarbageCollectionStarted"},
-            "the setting imageGCHighThresholdPercent",
-        ),
-        (
-            [(0.0, kubelet()), (0.1, settings(imageMinimumGCAge="soon"))],
-            {"ImageDeleted"},
-            "the setting imageMinimumGCAge",
-        ),
-        (
-            [(0.0, kubelet()), (0.1, settings(imageMaximumGCAge=None))],
-            {"ImageDeleted"},
-            "the setting imageMaximumGCAge",
-        ),
+        ([(0.0, kubelet_of(None)), (0.1, settings())], None, "the kubelet's version"),
+        ([(0.0, kubelet_of("1.99.0")), (0.1, settings())], None, "the rules of kubelet 1.99.0"),
+        ([(0.0, kubelet_of()), (0.1, settings(imageGCHighThresholdPercent=None))],
+         {"GarbageCollectionStarted"}, "the setting imageGCHighThresholdPercent"),
+        ([(0.0, kubelet_of()), (0.1, settings(imageMinimumGCAge="soon"))], {"ImageDeleted"},
+         "the setting imageMinimumGCAge"),
+        ([(0.0, kubelet_of()), (0.1, settings(imageMaximumGCAge=None))], {"ImageDeleted"},
+         "the setting imageMaximumGCAge"),
     ],
-)
+)  # fmt: skip
 def test_missing_rules_and_settings(
     begin: list[Step], kinds: set[str] | None, missing: str
 ) -> None:
-    """Each is named, and nothing is impossible for the lack of it."""
     records = history(*begin, *SEEN[2:], *run_of("c", "d", "a", "b", end=collected(4)))
     found = findings(records)
     assert "impossible" not in {f.verdict for f in found}
@@ -217,7 +202,6 @@ def test_the_trigger_of_the_eviction_manager(steps: list[Step], verdict: Verdict
     ids=["no pass tells of images", "a pass tells that no others were there"],
 )
 def test_a_success_of_which_a_removal_is_lost(steps: list[Step], verdict: Verdict) -> None:
-    """Without a pass nothing tells that no more images could go."""
     records = history(
         *steps,
         (600, disk(15)),
@@ -258,7 +242,6 @@ def test_a_run_that_was_owed(free: int, gap_s: int, ends: int, absent: int) -> N
 
 
 def test_a_record_that_is_there_twice() -> None:
-    """Its line is doubled: nothing happened twice."""
     steps = run_of("d", "c", "a", "b", end=collected(4))
     for at in range(len(steps)):
         doubled = [*steps[: at + 1], *steps[at:]]

@@ -1,19 +1,16 @@
 """Removals that something denies, where no detect pass was logged."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
 import pytest
 
 from kubeledger.model.bodies.lifecycle import PodListed
-from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Body
-from tests.verify.histories import findings
+from tests.verify.histories import findings, kubelet_of
 from tests.verify.image_scenes import deleted, detected, disk, history, settings, signal, started
 
-KUBELET = KubeletStarted(pid=1, kubelet_version="1.36.2", version_source="log", from_start=True)
+KUBELET = kubelet_of(from_start=True)
 
 
 def listed(image_id: str, since: str = "1970-01-01T00:16:45Z") -> PodListed:
@@ -31,7 +28,6 @@ def listed(image_id: str, since: str = "1970-01-01T00:16:45Z") -> PodListed:
 
 
 def verdict_of(*steps: tuple[float, Body], **changes: Any) -> tuple[str, str]:  # noqa: ANN401
-    """What is found about the last removal."""
     records = history((0, KUBELET), (0.1, settings(**changes)), *steps)
     found = findings(records, kind="images.ImageDeleted")[-1]
     return found.verdict, found.why
@@ -44,26 +40,16 @@ def verdict_of(*steps: tuple[float, Body], **changes: Any) -> tuple[str, str]:  
         ([(60, started()), (61, deleted("a")), (90, listed("a"))], "impossible", "ns/p/c ran on"),
         ([(30, listed("a")), (60, started()), (61, deleted("a"))], "unverifiable", "detect pass"),
         ([(60, started()), (61, deleted("a")), (90, listed("b"))], "unverifiable", "detect pass"),
-        (
-            [(60, started(amount=5)), (61, deleted("b", size=6)), (62, deleted("a"))],
-            "impossible",
-            "6 of 5 bytes had been freed before its turn",
-        ),
-        (
-            [(60, started(amount=7)), (61, deleted("b", size=6)), (62, deleted("a"))],
-            "unverifiable",
-            "detect pass",
-        ),
+        ([(60, started(amount=5)), (61, deleted("b", size=6)), (62, deleted("a"))], "impossible",
+         "6 of 5 bytes had been freed before its turn"),
+        ([(60, started(amount=7)), (61, deleted("b", size=6)), (62, deleted("a"))], "unverifiable",
+         "detect pass"),
         ([(60, signal(4)), (61, deleted("a", "all"))], "unverifiable", "detect pass"),
-        (
-            [(60, signal(4)), (61, deleted("a", "all")), (90, listed("a"))],
-            "impossible",
-            "it is in use: container ns/p/c ran on it",
-        ),
+        ([(60, signal(4)), (61, deleted("a", "all")), (90, listed("a"))], "impossible",
+         "it is in use: container ns/p/c ran on it"),
     ],
-)
+)  # fmt: skip
 def test_space_and_unused(steps: list[tuple[float, Body]], verdict: str, reported: str) -> None:
-    """In use, or with nothing left to free; else nothing is known."""
     found = verdict_of(*steps)
     assert found[0] == verdict
     assert reported in found[1]
@@ -88,7 +74,6 @@ def test_age(at_s: int, steps: list[tuple[float, Body]], verdict: str, reported:
 
 
 def test_no_list_that_is_odd_is_believed() -> None:
-    """Parts of another type say nothing."""
     odd = listed("a")
     assert odd.status is not None
     changes: list[dict[str, Any]] = [

@@ -1,7 +1,5 @@
 """Lies in the files of real nodes: each is found, and nothing else is called impossible."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -40,7 +38,6 @@ REFUSED_ELSEWHERE = {
 
 @pytest.fixture(scope="session")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where recordings are unpacked once."""
     return tmp_path_factory.mktemp("lies")
 
 
@@ -102,7 +99,6 @@ def test_a_lie(lie: Lie, scratch: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("node", ["node-a", "node-b"])
 def test_no_lie(node: str, scratch: Path, tmp_path: Path) -> None:
-    """The recordings as they are."""
     assert judged(node, (), scratch, tmp_path) == ([], [])
 
 

@@ -1,7 +1,5 @@
 """What a rule reads of a log is what it names as the classes of lines that it rests on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -127,7 +125,6 @@ NEEDED = (
 
 
 def as_read(name: str) -> list[Record]:
-    """A history as an import of files gives it."""
     records = list(named(name).records)
     last = records[-1]
     body = ImportCompleted(digest="", accounts=())
@@ -147,7 +144,6 @@ def wrong_kinds(records: Sequence[Record], without: LineClass) -> set[str]:
 def test_without_a_class_nothing_is_impossible(
     needed: Needed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And it would be, if the rule did not name the class."""
     records = as_read(needed.truth)
     assert wrong_kinds(records, needed.without) == set()
     for name in ("RESTS_ON", "OWED"):
@@ -166,7 +162,6 @@ def test_without_a_class_nothing_is_impossible(
     + [f"scenario/{each}/1" for each in ("ends", "image-gc", "node-a", "pulls", "shutdown")],
 )
 def test_without_any_class_nothing_is_impossible(name: str) -> None:
-    """A filter may hold back each of them."""
     records = as_read(name)
     assert wrong_kinds(records, LineClass("", ())) == set()
     for each in CLASSES:

@@ -1,31 +1,33 @@
 """Where the log lost lines, what is missing in it proves nothing."""
 
-from __future__ import annotations
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from kubeledger.analyze.histories.sources import open_histories
 from kubeledger.kubelet.lifecycle.disputes import LINES_DISAGREE, stamp_dispute
 from kubeledger.model.bodies.ledger import FindingReported, ImportCompleted, RecordsLost
+from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed
 from kubeledger.model.bodies.node import KubeletStarted, LogThinned
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.belief import Judgement
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.debts import Missed
+from kubeledger.verify.evidence.sync_loop import PodsWithoutAdd
 from kubeledger.verify.finding import Contradiction, Finding, Outcome
-from tests.verify.histories import outcomes, recorded, scene
+from tests.recordings import extract
+from tests.verify.histories import kubelet_of, outcomes, recorded, scene
 
 MINUTE_S = 60
 
 
 def start(pid: int = 1) -> KubeletStarted:
-    """A process begins."""
-    return KubeletStarted(pid=pid, kubelet_version="1.36.2", version_source="log")
+    return kubelet_of(pid=pid)
 
 
 def thinned(from_min: int, to_min: int, missing: int = 3) -> LogThinned:
-    """Beats are missing."""
     return LogThinned(
         from_ts_ns=from_min * MINUTE_S * NS_PER_S,
         to_ts_ns=to_min * MINUTE_S * NS_PER_S,
@@ -35,7 +37,6 @@ def thinned(from_min: int, to_min: int, missing: int = 3) -> LogThinned:
 
 
 def lost(from_min: int | None, to_min: int | None, **changes: object) -> RecordsLost:
-    """The ledger lost records of these times, and of one import."""
     reported = RecordsLost(
         first_seq=7,
         last_seq=9,
@@ -50,7 +51,6 @@ def lost(from_min: int | None, to_min: int | None, **changes: object) -> Records
 
 
 def bench_with(*bodies: tuple[int, Body]) -> VerifyContext:
-    """A context behind the first reading."""
     context = VerifyContext()
     for record in scene(*bodies, start_s=0):
         context.coverage.note(record)
@@ -146,7 +146,6 @@ def test_no_verdict_rests_on_records_that_are_lost(name: str, first: int, count:
 
 @pytest.fixture(scope="module")
 def in_a_lossy_log() -> list[Record]:
-    """The recorded node, as if a beat of its log were missing."""
     records = recorded("node-a")
     lost = LogThinned(
         from_ts_ns=records[0].ts_ns,
@@ -216,6 +215,69 @@ def test_a_line_out_of_place_proves_nothing_near_it() -> None:
     ],
 )
 def test_another_finding_is_no_line_out_of_place(message: str) -> None:
-    """Nor is one whose times were redacted."""
     said = FindingReported(finding=LINES_DISAGREE, file="kubelet.log", message=message)
     assert ask(bench_with((600, said)), 10)[0].verdict == "impossible"
+
+
+# All lines about one pod are lost, and other sources still show it.
+
+
+def began(*, whole: bool = True) -> KubeletStarted:
+    return kubelet_of(from_start=whole)
+
+
+def comes(pod: str, uid: str | None = None) -> PodConfigChanged:
+    return PodConfigChanged(namespace="ns", pod=pod, pod_uid=uid, operation="ADD", source="api")
+
+
+def shown(
+    pod: str, uid: str | None = "u", phase: str = "Running", created_s: int | None = None
+) -> PodListed:
+    """The kubelet's own list shows a pod."""
+    return PodListed(
+        namespace="ns", pod=pod, pod_uid=uid, spec={}, status={"phase": phase},
+        listed_by="kubelet", created_ts_ns=None if created_s is None else created_s * NS_PER_S,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("steps", "found"),
+    [
+        ([(0, began()), (1, comes("a")), (20, shown("a")), (20, shown("b"))], ["ns/b"]),
+        ([(0, began()), (1, comes("a", "u")), (20, shown("a", "u")), (30, comes("b"))], []),
+        ([(0, began()), (15, comes("a")), (20, shown("b", created_s=1_015))], ["ns/b"]),
+        ([(0, began()), (15, comes("a")), (20, shown("b", created_s=1_016))], []),  # the log ends
+        ([(0, began()), (20, shown("b"))], []),  # it tells of no pod: its verbosity is low
+        ([(0, began(whole=False)), (1, comes("a")), (20, shown("b"))], []),
+        ([(0, began()), (1, comes("a")), (20, shown("b", phase="Failed"))], []),
+        ([(0, began()), (1, comes("a")), (5, shown("b"))], []),  # of the process before
+        ([(0, began()), (1, comes("b")), (50, began()), (51, comes("a")), (70, shown("b"))],
+         ["ns/b"]),
+    ],
+)  # fmt: skip
+def test_pods_of_which_a_log_does_not_tell(
+    steps: list[tuple[float, Body]], found: list[str]
+) -> None:
+    """Only where the log begins with the process, and tells of others."""
+    pods = PodsWithoutAdd()
+    for record in scene(*steps):
+        pods.note(record)
+    assert [pod.name for pod in pods.found()] == found
+
+
+@pytest.mark.parametrize(("node", "pod"), [("node-a", "gpu-a"), ("node-b", "filler-a-node-b")])
+def test_without_the_lines_of_a_pod_nothing_is_impossible(
+    node: str, pod: str, tmp_path: Path
+) -> None:
+    """Not the writes for it, nor what others were let in or killed for beside it."""
+    root = extract(node, tmp_path)
+    log = root / "kubelet.log"
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(line for line in lines if pod.encode() not in line))
+    with open_histories([str(root)]) as histories:
+        (history,) = histories
+        outcomes = list(history.verify())
+    findings = [outcome for outcome in outcomes if isinstance(outcome, Finding)]
+    assert len(findings) == len(outcomes)
+    assert [finding for finding in findings if finding.verdict == "impossible"] == []
+    assert sum(finding.verdict == "match" for finding in findings) > 180

@@ -1,15 +1,13 @@
 """Memory of several NUMA nodes: the static policy is followed, and each other place is a lie."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
 from kubeledger.model.bodies.lifecycle import PodConfigChanged, PodListed
-from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
+from kubeledger.model.bodies.node import Setting, SettingsObserved
 from kubeledger.model.bodies.resourcemanagers import (
     AffinityDecided,
     Hint,
@@ -24,11 +22,11 @@ from kubeledger.model.bodies.resourcemanagers import (
     NUMANodeMemory,
 )
 from kubeledger.model.record import Body, Record
-from kubeledger.verify import RECORDED, Variant, registry
+from kubeledger.verify import RECORDED, Variant
 from kubeledger.verify.finding import Finding
 from kubeledger.verify.rules.devices.rule import DeviceVerifier
 from kubeledger.verify.rules.memory import MemoryVerifier
-from tests.verify.histories import findings, scene
+from tests.verify.histories import findings, kubelet_of, nothing_but, scene, settings_told
 
 GIB = 1 << 30
 NO_NODES = (
@@ -37,12 +35,7 @@ NO_NODES = (
 )
 
 
-@pytest.fixture(autouse=True)
-def alone() -> Iterator[None]:
-    """Only this verifier and the one it asks: scenes need hold no more than they look at."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "verifiers_for", lambda kinds: (DeviceVerifier, MemoryVerifier))
-        yield
+alone = nothing_but(DeviceVerifier, MemoryVerifier)
 
 
 def pod(name: str, gib: int) -> list[tuple[float, Body]]:
@@ -58,7 +51,6 @@ def pod(name: str, gib: int) -> list[tuple[float, Body]]:
 
 
 def aligned(name: str, nodes: tuple[int, ...] | None, *, preferred: bool = True) -> AffinityDecided:
-    """What the topology manager stores."""
     return AffinityDecided(
         namespace="ns", pod=name, pod_uid=name, container="c", policy="best-effort", admit=True,
         hint=Hint(numa_nodes=nodes, preferred=preferred),
@@ -66,13 +58,11 @@ def aligned(name: str, nodes: tuple[int, ...] | None, *, preferred: bool = True)
 
 
 def given(name: str, gib: int, *nodes: int) -> MemoryAllocated:
-    """Memory of these nodes."""
     block = MemoryBlock(numa_nodes=nodes, type="memory", size_bytes=gib * GIB)
     return MemoryAllocated(namespace="ns", pod=name, pod_uid=name, container="c", blocks=(block,))
 
 
 def failed(name: str, error: str = NO_NODES) -> MemoryAllocationFailed:
-    """There is none."""
     return MemoryAllocationFailed(
         namespace="ns", pod=name, pod_uid=name, container="c", error=error
     )
@@ -111,10 +101,9 @@ def state_file(*pods: tuple[str, int, tuple[int, ...]]) -> MemoryManagerStateRea
 
 def begun(version: str = "1.36.2", policy: str = "best-effort") -> list[tuple[float, Body]]:
     """A process that found no state file, and what its first one shows."""
-    settings = {"topologyManagerPolicy": Setting(value=f'"{policy}"', source="config")}
     return [
-        (0, KubeletStarted(pid=1, kubelet_version=version, version_source="log")),
-        (0.1, SettingsObserved(settings=settings)),
+        (0, kubelet_of(version)),
+        (0.1, settings_told({"topologyManagerPolicy": policy})),
         (0.1, MemoryManagerStarted(policy="Static", restored=False)),
         (0.15, state_file()),
     ]
@@ -125,7 +114,6 @@ def judged(
     variant: Variant = RECORDED,
     manager: str = "memorymanager.",
 ) -> list[Finding]:
-    """Of decisions of the memory manager, in a log that goes on."""
     steps = [*steps, *((100, body) for _, body in pod("z", 1))]
     records: list[Record] = scene(*sorted(steps, key=lambda step: step[0]))
     return [found for found in findings(records, variant) if found.kind.startswith(manager)]
@@ -148,7 +136,6 @@ TRUE: list[tuple[float, Body]] = [
 
 
 def changed(at_s: float, body: Body) -> list[tuple[float, Body]]:
-    """The true history with what happened at a time replaced."""
     return [(at, body if at == at_s else each) for at, each in TRUE]
 
 
@@ -212,7 +199,7 @@ def test_a_start_that_is_refused_by_chance(
         *pod("a", 6),
         *pod("b", 1),
         (1.0, state_file(*entries)),
-        (20.0, KubeletStarted(pid=2, kubelet_version="1.36.2", version_source="log")),
+        (20.0, kubelet_of(pid=2)),
         (20.1, refused),
     ]
     (found,) = [each for each in judged(steps) if each.kind == refused.kind]
@@ -236,7 +223,7 @@ def test_a_refusal_by_the_settings(reserved_gib: int, verdict: str) -> None:
         error="x", numa_node=0, type="memory", stored=stored, expected=expected
     )
     (found,) = judged([
-        (0.0, KubeletStarted(pid=1, kubelet_version="1.36.2", version_source="log")),
+        (0.0, kubelet_of()),
         (0.05, SettingsObserved(settings={"reservedMemory": Setting(value=kept, source="config")})),
         (0.1, refused),
     ])  # fmt: skip

@@ -1,7 +1,5 @@
 """Kills of an old kernel, which may choose a thread where its table has processes alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Kills of pods that are stopped as a whole: cause, words and seconds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -27,7 +25,6 @@ HOOKED = {"lifecycle": {"postStart": {"exec": {"command": ["false"]}}}}
 
 
 def ending(reason: Any, grace_s: int | None = None) -> PodTerminating:  # noqa: ANN401 # a reason
-    """The pod's worker stops it."""
     return PodTerminating(
         namespace="default", pod="p", pod_uid="u-1", reason=reason, grace_period_s=grace_s
     )
@@ -84,7 +81,6 @@ def test_a_static_pod_whose_manifest_changed(source: str, again: str, uid: str, 
 
 @pytest.mark.parametrize(("hook", "verdict"), [(HOOKED, "match"), ({}, "impossible")])
 def test_a_failed_post_start_hook(hook: dict[str, Any], verdict: str) -> None:
-    """Only a container that has one is killed for it."""
     kill = killed(reason="post_start_hook", message="FailedPostStartHook", grace_period_s=30)
     steps: list[Step] = [(1, listed(hook)), (1.1, added()), (2, started("c1")), (3, kill)]
     assert verdicts(*steps) == [verdict]

@@ -1,7 +1,5 @@
 """The pod register: a spec as it was at a time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -13,7 +11,6 @@ from kubeledger.verify.evidence.pods import PodRegister
 
 
 def listed(uid: str | None, image: str = "a:1", **fields: Any) -> PodListed:  # noqa: ANN401 # any field
-    """Pod default/web as a list shows it."""
     spec = {"containers": [{"name": "app", "image": image}]}
     known: dict[str, Any] = {
         "namespace": "default", "pod": "web", "pod_uid": uid, "spec": spec, "status": {},
@@ -32,7 +29,6 @@ def register(*noted: tuple[int, PodListed]) -> PodRegister:
 
 
 def seq_at(pods: PodRegister, ts_ns: int, uid: str | None) -> int | None:
-    """Which list entry answers."""
     found = pods.at(ts_ns, uid, "default", "web")
     return found.seq if found is not None else None
 
@@ -49,7 +45,6 @@ def test_the_version_that_held_then() -> None:
 
 
 def test_lists_out_of_order() -> None:
-    """A snapshot may be read before an earlier one."""
     pods = register((300, listed("u1", "a:2")), (100, listed("u1")))
     assert [seq_at(pods, ts, "u1") for ts in (100, 299, 300)] == [20, 20, 10]
 
@@ -63,21 +58,18 @@ def test_by_name() -> None:
 
 
 def test_what_shows_no_spec_adds_nothing() -> None:
-    """An end, or an entry without a spec."""
     pods = register((100, listed("u1", gone=True)), (200, listed("u2", spec=None)))
     assert seq_at(pods, 300, "u1") is None
     assert seq_at(pods, 300, None) is None
 
 
 def test_a_manifest_counts_only_where_no_list_shows_the_pod() -> None:
-    """Nothing is defaulted in it."""
     manifest = listed(None, "m:1", listed_by="manifest")
     assert seq_at(register((100, manifest)), 50, "u1") == 10
     assert seq_at(register((100, manifest), (200, listed("u1"))), 50, "u1") == 20
 
 
 def test_status_that_changes_with_every_restart_is_no_new_version() -> None:
-    """Resources given to a container are one."""
     status = {"qosClass": "Burstable", "containerStatuses": [{"name": "app", "restartCount": 1}]}
     again = {"qosClass": "Burstable", "containerStatuses": [{"name": "app", "restartCount": 2}]}
     grown: dict[str, Any] = {
@@ -94,7 +86,6 @@ def test_status_that_changes_with_every_restart_is_no_new_version() -> None:
 
 
 def test_equal_objects_are_held_once() -> None:
-    """Two lists may take turns with two forms of a pod."""
     iterations = [listed("u1", labels={"from": source}) for source in ("api", "kubelet")] * 3
     pods = register(*enumerate(iterations))
     found = pods.at(0, "u1")
@@ -107,7 +98,6 @@ def test_equal_objects_are_held_once() -> None:
 
 @pytest.mark.parametrize("statuses", ["x", [5, None], {"name": "app"}, [[]]])
 def test_odd_statuses_are_left_out(statuses: object) -> None:
-    """They say nothing."""
     found = register((1, listed("u1", status={"containerStatuses": statuses}))).at(1, "u1")
     assert found is not None
     assert b"containerStatuses" not in found.raw

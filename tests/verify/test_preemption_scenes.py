@@ -1,7 +1,5 @@
 """Every branch of the verification of preemption, on small scenes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -31,7 +29,6 @@ Step = tuple[float, Any]
 
 
 def pods(*requests: str, **specs: dict[str, Any]) -> list[Step]:
-    """Pods a, b, c ... that run, one a second."""
     steps: list[Step] = []
     for second, (name, cpu) in enumerate(zip("abcdefg", requests, strict=False), start=1):
         steps += [*admitted(name, second), ran(name, second + 0.5)]
@@ -46,7 +43,6 @@ def critical(cpu: str, at: float = 20, *, let_in: bool = True) -> list[Step]:
 
 
 def later(at: float = 60) -> Step:
-    """The log goes on."""
     return at, PodConfigChanged(**identity("z"), operation="RECONCILE", source="api")
 
 
@@ -141,7 +137,6 @@ def test_what_came_of_the_kill() -> None:
 
 
 def test_whose_room_it_was() -> None:
-    """No pod under way, and more than one."""
     found = judge(start(), pods("300m"), preempted("a", None, 20))
     assert findings_of(found, "a")[-1].missing == ("the pod that room was made for",)
     twice: list[Step] = [
@@ -155,7 +150,6 @@ def test_whose_room_it_was() -> None:
 
 
 def test_without_all_specs() -> None:
-    """A pod of unknown size may have been the nearest."""
     found = judge(
         start(),
         pods("300m", "400m"),
@@ -167,7 +161,6 @@ def test_without_all_specs() -> None:
 
 
 def test_when_the_log_begins_late() -> None:
-    """Victims that no known pod explains may be right."""
     found = judge(
         start(whole=False),
         pods("300m", "400m"),
@@ -207,7 +200,6 @@ def test_no_victims(version: str) -> None:
 
 
 def test_a_wrong_victim_stays_wrong_behind_a_cut() -> None:
-    """Whoever else was killed, this one was not to be."""
     at, body = preempted("c", "x", 20.1, ("cpu", 400), evicted=None)
     found = judge(
         start("1.20.2"),

@@ -1,8 +1,5 @@
 """Pulls of images: back-offs, policies, turns, and who may use an image that is there."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -17,13 +14,12 @@ from kubeledger.model.bodies.images import (
 )
 from kubeledger.model.bodies.ledger import GapObserved, ImportCompleted
 from kubeledger.model.bodies.lifecycle import PodListed
-from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify import Finding, Variant, registry
+from kubeledger.verify import Finding, Variant
 from kubeledger.verify.rules.pulls import PullVerifier
 from tests.verify.container_scenes import WHO, listed, settings
-from tests.verify.histories import outcomes, scene
+from tests.verify.histories import kubelet_of, nothing_but, outcomes, scene
 
 Step = tuple[float, Body]
 NAMES: dict[str, Any] = WHO | {"container": "app", "image": "x/y:1"}
@@ -39,34 +35,25 @@ LIMITS: dict[str, Any] = {
 }
 
 
-@pytest.fixture(autouse=True, scope="module")
-def alone() -> Iterator[None]:
-    """Only this subject is verified."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "verifiers_for", lambda kinds: (PullVerifier,))
-        yield
+alone = nothing_but(PullVerifier)
 
 
 def decided(decision: Any, **names: Any) -> PullDecided:  # noqa: ANN401 # a literal; any field
-    """What is decided about the image."""
     return PullDecided(**NAMES | names, decision=decision)
 
 
 def failed(error: str = "not found", **names: Any) -> PullEnded:  # noqa: ANN401 # any field
-    """A pull that fails."""
     known: dict[str, Any] = {"outcome": "failed", "error": error, "reason": "ErrImagePull"}
     return PullEnded(**NAMES | known | names)
 
 
 def pulled(pull_ms: int | None = None, whole_ms: int | None = None, **names: Any) -> PullEnded:  # noqa: ANN401 # any field
-    """One that succeeds."""
     known: dict[str, Any] = {"outcome": "pulled", "pull_ms": pull_ms}
     whole_ms = pull_ms if whole_ms is None else whole_ms
     return PullEnded(**NAMES | known | names, whole_ms=whole_ms)
 
 
 def pod(policy: str | None = "IfNotPresent", **spec: Any) -> PodListed:  # noqa: ANN401 # any field of a spec
-    """The pod, as a list shows it."""
     app = {"name": "app", "image": "x/y:1", "imagePullPolicy": policy}
     other = {"name": "z", "image": "z:1", "imagePullPolicy": "Always"}
     return listed(containers=[app, other], **spec)
@@ -80,7 +67,7 @@ def judged(
     variant: Variant | None = None,
 ) -> list[Finding]:
     """Findings on a history behind a kubelet's start."""
-    began = KubeletStarted(pid=1, kubelet_version=version, version_source="log")
+    began = kubelet_of(version)
     of = pod() if of is None else of
     records = scene((0, began), (0, settings(LIMITS | (limits or {}))), (0.5, of), *steps)
     found = outcomes(records) if variant is None else outcomes(records, variant)
@@ -88,7 +75,6 @@ def judged(
 
 
 def said(*steps: Step, **about: Any) -> list[str]:  # noqa: ANN401 # as of judged
-    """Of each decision the verdict, or what is missing."""
     return [" and ".join(f.missing) or f.verdict for f in judged(*steps, **about)]
 
 
@@ -123,7 +109,7 @@ RECORDS = "the records of pulls at that time (image_manager/)"
         ((*AGAIN, (620, failed()), (631, decided("pull"))), OK),
         ((1, decided("back_off")), NO),
         # Another process knows nothing.
-        ((*AGAIN, (20, KubeletStarted(pid=2, kubelet_version="1.36.2", version_source="log")),
+        ((*AGAIN, (20, kubelet_of(pid=2)),
           (20, settings(LIMITS)), (21, decided("pull"))), OK),
     ],
 )  # fmt: skip
@@ -171,7 +157,6 @@ def test_a_hole_in_the_log_convicts_nobody() -> None:
     ],
 )
 def test_what_a_log_may_have_lost(steps: tuple[Step, ...], last: str) -> None:
-    """A few lines that are missing convict nobody."""
     assert said(*steps, LOG)[-1] == last
 
 
@@ -185,7 +170,6 @@ def test_what_a_log_may_have_lost(steps: tuple[Step, ...], last: str) -> None:
     ],
 )
 def test_policies(policy: str | None, verdicts: tuple[str, ...]) -> None:
-    """Each leads to some decisions; a manifest may have none."""
     of = pod(policy)
     held = said(*FAILED, (3, decided("back_off")), of=of)[-1]
     decisions: Any = ("pull", "present", "never")
@@ -214,7 +198,6 @@ def test_the_policy_that_a_manifest_leaves_out(image: str, policy: str) -> None:
 
 
 def by(second: float) -> dict[str, Any]:
-    """What only a status shows, and fell after a second."""
     return {"after_ts_ns": round((1_000 + second) * NS_PER_S)}
 
 
@@ -242,7 +225,6 @@ def test_what_only_a_status_shows(steps: tuple[Step, ...], last: str) -> None:
 
 
 def test_the_policy_of_an_image_that_a_pod_mounts() -> None:
-    """Is that of the volume."""
     mounted = {"image": {"reference": "m:1", "pullPolicy": "Never"}}
     of = pod("Always", volumes=[mounted])
     assert said((1, decided("never", image="m:1")), of=of) == [OK]
@@ -262,7 +244,6 @@ def test_an_image_that_the_pod_does_not_have() -> None:
 
 
 def test_what_is_missing() -> None:
-    """Without a pod's list, its UID, or a version."""
     stranger = {"pod": "other", "pod_uid": None}
     assert said((1, decided("pull", **stranger))) == ["the pod's spec and the pod's UID"]
     assert said((1, decided("pull", container="y"))) == ["a list that shows the container"]
@@ -288,12 +269,10 @@ def test_the_reason_follows_from_the_error() -> None:
     ],
 )
 def test_pulls_that_ran_together(limits: dict[str, Any], verdicts: list[str]) -> None:
-    """As many as the settings let run, and begin."""
     assert said((10, pulled(5000)), (10.5, pulled(5000, **OTHER)), limits=limits) == verdicts
 
 
 def test_what_would_have_been_of_two_pulls() -> None:
-    """The later one waits for the end of the other."""
     steps = ((10, pulled(5000)), (10.5, pulled(5000, **OTHER)))
     parallel = {"serializeImagePulls": False}
     variant = Variant(settings={"serializeImagePulls": True})
@@ -303,7 +282,6 @@ def test_what_would_have_been_of_two_pulls() -> None:
 
 
 def test_waiting_for_nothing() -> None:
-    """Where any number of pulls run together."""
     steps: Step = (20, pulled(5000, 16_000))
     assert said(steps, limits={"serializeImagePulls": False}) == [NO]
     assert said(steps) == [OK]
@@ -320,7 +298,6 @@ def test_waiting_for_nothing() -> None:
     ],
 )
 def test_pulls_that_were_refused(limits: dict[str, Any], verdict: str) -> None:
-    """There were as many before as the rate lets pass."""
     before = tuple((9.0 + n / 10, pulled(10, **OTHER)) for n in range(3))
     refused = failed("pull QPS exceeded", outcome="refused")
     found = said(*before, (9.4, refused), limits=limits | {"serializeImagePulls": False})[-1]
@@ -331,7 +308,6 @@ SECRET: dict[str, Any] = {"imagePullSecrets": [{"name": "s"}]}
 
 
 def read(name: str = "x/y", **users: Any) -> PullRecordRead:  # noqa: ANN401 # any field
-    """A record of a pull."""
     of = {name: PullUsers(**users)}
     return PullRecordRead(api_version="v1", image_ref="sha256:1", updated_ts_ns=1, users=of)
 
@@ -358,7 +334,6 @@ def read(name: str = "x/y", **users: Any) -> PullRecordRead:  # noqa: ANN401 # a
 def test_an_image_that_is_there(
     before: tuple[Body, ...], limits: dict[str, Any], version: str, verdict: str
 ) -> None:
-    """By the records that were written before, and the policy."""
     steps = (*((1.0, each) for each in before), (2.0, decided("present")))
     assert said(*steps, of=pod(**SECRET), limits=limits, version=version) == [verdict]
 
@@ -381,7 +356,6 @@ GONE = ImageDeleted(image_id="sha256:1", size_bytes=1)
 def test_an_image_that_is_there_by_a_log(
     after: tuple[Step, ...], limits: dict[str, Any], verdict: str
 ) -> None:
-    """The files that were read later may show who could use it."""
     steps = ((2.0, decided("present")), *after, LOG)
     assert said(*steps, of=pod(**SECRET), limits=limits) == [verdict]
 

@@ -1,7 +1,5 @@
 """Recorded nodes, and copies of them in which one thing is another: what verification says."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -62,17 +60,14 @@ def judged(records: Records, kinds: Kinds, variant: Variant = RECORDED) -> list[
 
 
 def findings(records: Records, kinds: Kinds, variant: Variant = RECORDED) -> list[Finding]:
-    """The same without contradictions."""
     return [o for o in judged(records, kinds, variant) if isinstance(o, Finding)]
 
 
 def contradictions(records: Records, kinds: Kinds) -> list[Contradiction]:
-    """The same without findings."""
     return [o for o in judged(records, kinds) if isinstance(o, Contradiction)]
 
 
 def wrong(records: Records, kinds: Kinds, variant: Variant = RECORDED) -> list[Finding]:
-    """Impossible decisions."""
     return [f for f in findings(records, kinds, variant) if f.verdict == "impossible"]
 
 
@@ -82,7 +77,6 @@ def impossible(records: Records, kinds: Kinds) -> list[tuple[int, bool]]:
 
 
 def of(node: str, kind: type[Body], **fields: Any) -> list[Record]:  # noqa: ANN401 # any value
-    """Records of a recording by their kind and fields."""
     return [
         record
         for record in recorded(node)
@@ -92,12 +86,10 @@ def of(node: str, kind: type[Body], **fields: Any) -> list[Record]:  # noqa: ANN
 
 
 def body_of(record: Record) -> Any:  # noqa: ANN401 # bodies of any kind
-    """The body, whose kind the test knows."""
     return record.body
 
 
 def without(records: Records, gone: Iterable[Record]) -> list[Record]:
-    """What is left of records."""
     seqs = {record.seq for record in gone}
     return [record for record in records if record.seq not in seqs]
 
@@ -142,7 +134,6 @@ LIES: list[tuple[str, type[Body], dict[str, Any], dict[str, Any]]] = [
 def test_one_lie_makes_one_decision_impossible(
     node: str, kind: type[Body], which: dict[str, Any], lie: dict[str, Any]
 ) -> None:
-    """Exactly that decision, the first or the last of its sort."""
     there = of(f"node-{node}", kind, **which)
     group = next(kinds for kinds in GROUPS if kind in kinds)
     for record in (there[0], there[-1]):
@@ -155,7 +146,6 @@ def test_one_lie_makes_one_decision_impossible(
 
 @pytest.mark.parametrize("level", ["node", "qos", "pod", "container"])
 def test_values_of_a_cgroup(level: str) -> None:
-    """One more share, microsecond or page than there can be."""
     of_level = of("node-a", CgroupUpdated, level=level)
     for record in (of_level[0], of_level[-1]):
         for name, more in (("cpu_shares", 1), ("cpu_quota_us", 1), ("memory_limit_bytes", 4096)):
@@ -207,13 +197,11 @@ def test_a_moved_write(by_s: int) -> None:
 
 
 def test_a_missing_write_is_no_proof() -> None:
-    """Its line may be lost."""
     for gone in beats():
         assert impossible(without(recorded("node-b"), [gone]), CGROUPS) == []
 
 
 def test_drift_lists_single_values() -> None:
-    """Two values of one cgroup are two lines."""
     record = of("node-a", CgroupUpdated, level="pod")[0]
     lied = changed(recorded("node-a"), record.seq, cpu_shares=99, other={"pids.max": "5"})
     drifts = [drift for finding in findings(lied, CGROUPS) for drift in drift_of(finding)]
@@ -284,7 +272,6 @@ def _listed_so(record: Record, old: bytes, new: bytes) -> Record:
 
 
 def _requesting(pod: str, old: bytes, new: bytes) -> list[Record]:
-    """Every list shows another request of a pod."""
     lists = {r.seq for r in of("node-a", PodListed, pod=pod) if body_of(r).spec is not None}
     return [_listed_so(r, old, new) if r.seq in lists else r for r in recorded("node-a")]
 
@@ -327,7 +314,6 @@ def test_a_refusal_that_is_not_recorded(node: str) -> None:
 
 
 def test_a_decision_without_the_line_that_adds_its_pod() -> None:
-    """It cannot be taken again."""
     first = of("node-b", PodAdmitted)[0]
     adds = of("node-b", PodConfigChanged, pod=body_of(first).pod)
     found = findings(without(recorded("node-b"), adds), ADMISSION)
@@ -338,7 +324,6 @@ def test_a_decision_without_the_line_that_adds_its_pod() -> None:
 @given(st.integers(0, 10_000), st.sampled_from([0.02, 0.2, 0.6]))
 @settings(max_examples=25, deadline=None)
 def test_odd_histories_of_admissions(seed: int, share: float) -> None:
-    """Each decision has one finding, whatever is missing."""
     chance = random.Random(seed)
     for node in NODES:
         some = [r for r in recorded(node) if chance.random() > share]
@@ -352,7 +337,6 @@ def test_odd_histories_of_admissions(seed: int, share: float) -> None:
     ("kind", "missing"), [(KubeletStarted, "the kubelet's version"), (PodListed, "the pod's spec")]
 )
 def test_without_version_or_lists(kind: type[Body], missing: str) -> None:
-    """What is missing is named."""
     found = findings(without(recorded("node-b"), of("node-b", kind)), CONTAINERS[:3])
     assert {name for f in found for name in f.missing} == {missing}
 
@@ -388,7 +372,6 @@ def with_settings(node: str, **values: str | None) -> list[Record]:
     ],
 )
 def test_a_missing_setting_is_named(setting: str, level: str, missing: str) -> None:
-    """No default is put in its place."""
     of_level = {record.seq for record in of("node-a", CgroupUpdated, level=level)}
     found = findings(with_settings("node-a", **{setting: None}), (CgroupUpdated,))
     mine = [f for f in found if f.seq in of_level]
@@ -397,14 +380,12 @@ def test_a_missing_setting_is_named(setting: str, level: str, missing: str) -> N
 
 
 def test_another_threshold_denies_the_starts_of_collections() -> None:
-    """They do not agree with the settings, which they rest on."""
     found = wrong(with_settings("node-b", imageGCHighThresholdPercent="7"), IMAGES)
     assert [f.seq for f in found] == [r.seq for r in of("node-b", GarbageCollectionStarted)]
     assert all(of("node-b", SettingsObserved)[0].seq in f.inputs for f in found)
 
 
 def test_allocatable_of_the_node_object() -> None:
-    """The settings give another amount than the node object shows."""
     (node,) = (r for r in of("node-a", NodeObserved) if body_of(r).allocatable)
     amounts = {**body_of(node).allocatable, "cpu": "1800m"}
     lied = changed(recorded("node-a"), node.seq, allocatable=amounts)
@@ -434,7 +415,6 @@ def test_under_other_settings(
     node: str, settings: dict[str, Any], kind: type[Body], count: int | None, field: str,
     expected: str,
 ) -> None:  # fmt: skip
-    """Decisions are those of a variant's settings."""
     group = next(kinds for kinds in GROUPS if kind in kinds)
     found = wrong(recorded(f"node-{node}"), group, Variant(settings=settings))
     mine = [f for f in found if f.kind == kind.kind and f.recorded is not None]
@@ -443,7 +423,6 @@ def test_under_other_settings(
 
 
 def test_without_quota() -> None:
-    """Every cgroup with a quota differs, and no other."""
     limited = [r.seq for r in of("node-a", CgroupUpdated) if body_of(r).cpu_quota_us != -1]
     variant = Variant(settings={"cpuCFSQuota": False})
     assert [f.seq for f in wrong(recorded("node-a"), CGROUPS, variant)] == limited
@@ -458,6 +437,5 @@ def test_without_quota() -> None:
     ],
 )
 def test_under_another_version(version: str, kind: type[Body], verdicts: dict[str, int]) -> None:
-    """By its rules; nothing is decided by those of another one."""
     found = findings(recorded("node-b"), (kind,), Variant(kubelet_version=version))
     assert Counter(f.verdict for f in found) == verdicts

@@ -1,7 +1,5 @@
 """Verification of resizes in place on small scenes: pod ``a`` of 300m, beside ``b`` of 500m."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -31,14 +29,12 @@ VERSIONS = ("1.33.0", "1.34.0", "1.35.0", "1.36.2")
 
 
 def resized(outcome: str, cpu: str | None = None, at: float = RESIZED_S, **more: Any) -> Step:  # noqa: ANN401 # any field
-    """What a kubelet says of a resize of pod a."""
     resources = None if cpu is None else {"c": {"requests": {"cpu": cpu}}}
     body = PodResized(**identity("a"), outcome=outcome, resources=resources, **more)  # type: ignore[arg-type] # checked by msgspec
     return at, body
 
 
 def verdict(version: str, *steps: Step, **settings: Any) -> tuple[str, str]:  # noqa: ANN401 # any setting
-    """What is found of the last resize: the verdict, and why."""
     found = judge(start(version, **{**POLICIES, **settings}), BOTH, steps)
     return [
         (each.verdict, "; ".join(each.missing) or each.why)
@@ -48,8 +44,9 @@ def verdict(version: str, *steps: Step, **settings: Any) -> tuple[str, str]:  # 
 
 
 def short(cpu: int, version: str = "1.36.2", used: int = 500) -> dict[str, Any]:
-    """Words of one that waits."""
-    message = f"Node didn't have enough resource: cpu, requested: {cpu}, used: {used}, capacity: 1000"  # fmt: skip # noqa: E501 # as it is said
+    message = (
+        f"Node didn't have enough resource: cpu, requested: {cpu}, used: {used}, capacity: 1000"
+    )
     return {"reason": "OutOfcpu", "message": message}
 
 
@@ -68,7 +65,6 @@ def test_what_fits_is_allocated(version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_does_not_fit_now_is_deferred(version: str) -> None:
-    """In words that hold the amounts; to allocate it is a lie."""
     said, why = verdict(version, resized("deferred", "600m", **short(600)))
     assert said == "match"
     assert why.startswith("no room now: Node didn't have enough resource")
@@ -79,7 +75,6 @@ def test_what_does_not_fit_now_is_deferred(version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_one_larger_than_the_node_is_infeasible_until_1_36_tries_it_for_ever(version: str) -> None:
-    """What each version says is a lie of the other."""
     infeasible = resized("infeasible", "1200m", message=NEVER)
     deferred = resized("deferred", "1200m", **short(1200))
     if version == "1.36.2":
@@ -106,7 +101,6 @@ def test_a_resize_before_counts() -> None:
 
 
 def test_a_guaranteed_pod_beside_exclusive_cpus_is_infeasible() -> None:
-    """The static policy gives whole CPUs, which do not change."""
     resources = {"c": {"limits": {"cpu": "2", "memory": "1"}, "requests": {"cpu": "2"}}}
     message = 'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"'
     body = PodResized(**identity("a"), outcome="infeasible", message=message, resources=resources)
@@ -142,7 +136,6 @@ def test_what_lists_show_that_it_asked_for() -> None:
 
 
 def allocations(cpu: str, at: float, **others: str) -> Step:
-    """The state file shows what is allocated."""
     pods = {
         f"uid-{name}": PodResources(containers={"c": ResourceAmounts(requests={"cpu": amount})})
         for name, amount in {"a": cpu, "b": "500m", **others}.items()
@@ -170,4 +163,16 @@ def test_the_state_file_shows_what_was_allocated(
     steps = [resized("allocated", cpu, 30 + n) for n, cpu in enumerate(told)]
     files = [allocations(cpu, 20 + 60 * n) for n, cpu in enumerate(shown)]
     found = judge(start("1.36.2", **POLICIES), BOTH, steps, files)
+    assert any(isinstance(each, Contradiction) for each in found) is contradicted
+
+
+@pytest.mark.parametrize(("asked", "contradicted"), [("300m", True), ("400m", False)])
+def test_no_list_shows_the_pod_to_ask_for_what_the_file_has(
+    asked: str,
+    contradicted: bool,  # a column
+) -> None:
+    """It has what no list shows that it asked for, though a later one is there."""
+    files = [allocations("300m", 20), allocations("400m", 80)]
+    later = listed("a", asks(asked), priority=0)
+    found = judge(start("1.36.2", **POLICIES), BOTH, files, [later])
     assert any(isinstance(each, Contradiction) for each in found) is contradicted

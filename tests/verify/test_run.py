@@ -1,20 +1,21 @@
 """The frame of verification: each decision gets one finding, in the order of replay."""
 
-from __future__ import annotations
+import gc
+import tracemalloc
 
 import pytest
 
-from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.record import Decision
 from kubeledger.model.wire.catalogue import BODY_TYPES
 from kubeledger.verify import Finding, verify
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.registry import RULES, Rule, verifiers_for, verifiers_of
-from tests.verify.histories import findings, reader, recorded, scene
+from tests.benchmarks.bench_verify import Repeated
+from tests.marks import nightly, slow
+from tests.verify.histories import findings, kubelet_of, reader, recorded, scene
 
 
 def test_every_kind_of_decision_has_its_verifier() -> None:
-    """One, and not two."""
     decided = [kind for verifier in verifiers_for(None) for kind in verifier.decides]
     assert len(decided) == len(set(decided))
     kinds = {body for body in BODY_TYPES.values() if issubclass(body, Decision)}
@@ -23,7 +24,6 @@ def test_every_kind_of_decision_has_its_verifier() -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
 def test_without_what_concerns_it_a_rule_is_silent(rule: Rule) -> None:
-    """So no verifier is made for a history without such records."""
     assert all(rule.is_concerned({body.kind}) for body in rule.load().decides)
     rest = [record for record in recorded("node-a") if not rule.is_concerned({record.kind})]
     assert list(verify(reader(rest), verifiers=(rule.load(),))) == []
@@ -48,12 +48,42 @@ def test_only_the_verifiers_of_a_kind_find_the_same(node: str) -> None:
 
 
 def test_an_unknown_version_gives_no_profile() -> None:
-    """Nothing is decided by the rules of another version."""
     context = VerifyContext()
-    body = KubeletStarted(pid=1, kubelet_version="1.99.0", version_source="log")
+    body = kubelet_of("1.99.0")
     record = scene((0, body))[0]
     context.prescan(record)
     context.settle()
     context.observe(record)
     assert context.profile is None
     assert context.missing_profile == "the rules of kubelet 1.99.0"
+
+
+# Verification of a long history takes no more memory than that of a short one.
+
+
+def peak_of(history: Repeated) -> tuple[int, int]:
+    gc.collect()
+    gc.freeze()  # Python looks for circles the later the more there was before
+    gc.collect()
+    tracemalloc.start()
+    try:
+        decisions = sum(isinstance(outcome, Finding) for outcome in verify(history))
+        return tracemalloc.get_traced_memory()[1], decisions
+    finally:
+        tracemalloc.stop()
+        gc.unfreeze()
+
+
+BYTES_PER_RECORD_MAX = 70
+"""What an index of admissions and kubelet starts takes, spread over all records; of few records
+what a stage's failures stand in, too, of which the last ones are kept."""
+
+
+@pytest.mark.parametrize("node", [*slow("node-b"), *nightly("node-a")])
+def test_memory_is_flat(node: str) -> None:
+    """Three times the records, the same pods, four more starts of the kubelet."""
+    peak_of(Repeated(node, 1))  # what is made once a process
+    short, decisions = peak_of(Repeated(node, 2))
+    long, more = peak_of(Repeated(node, 6))
+    assert more == 3 * decisions
+    assert long - short < BYTES_PER_RECORD_MAX * 4 * len(recorded(node))

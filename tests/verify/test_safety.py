@@ -1,7 +1,5 @@
 """What can never be is told, with the records that show it, and nothing else is."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +18,6 @@ from kubeledger.model.bodies.devicemanager import (
     DevicesReported,
 )
 from kubeledger.model.bodies.lifecycle import ContainerStarted, PodListed, PodTerminating
-from kubeledger.model.bodies.node import KubeletStarted
 from kubeledger.model.bodies.resourcemanagers import (
     CpuManagerStarted,
     CpuManagerStateRead,
@@ -36,7 +33,7 @@ from kubeledger.replay.episodes.safety import violations
 from kubeledger.testing.scene import Scene
 from kubeledger.verify import Violation, verify
 from tests.cli.nodes import run
-from tests.verify.histories import reader, recorded
+from tests.verify.histories import kubelet_of, reader, recorded
 from tests.verify.properties.truths import RECORDED, truths
 
 GPU = "example.com/gpu"
@@ -44,24 +41,20 @@ Phase = Literal["Running", "Failed"]
 
 
 def entry(pod: str, container: str, *ids: str) -> CheckpointEntry:
-    """Devices of a container, by the checkpoint."""
     return CheckpointEntry(pod_uid=pod, container=container, resource=GPU, numa={"0": ids})
 
 
 def checkpoint(*entries: CheckpointEntry, ids: tuple[str, ...] = ("g0", "g1")) -> CheckpointRead:
-    """A sound checkpoint."""
     return CheckpointRead(entries=entries, registered={GPU: ids}, checksum=1, checksum_ok=True)
 
 
 def cpus(pool: str, policy: str = "static", **of_pods: dict[str, str]) -> CpuManagerStateRead:
-    """A sound state file."""
     return CpuManagerStateRead(
         policy=policy, default_cpu_set=pool, assignments=of_pods, checksum=1, checksum_ok=True
     )
 
 
 def listed(uid: str, phase: Phase = "Running", **status: object) -> PodListed:
-    """A pod with an init container, a sidecar and two containers."""
     sidecar = {"name": "side", "restartPolicy": "Always"}
     return PodListed(
         namespace="d", pod=uid, pod_uid=uid, listed_by="kubelet",
@@ -72,26 +65,22 @@ def listed(uid: str, phase: Phase = "Running", **status: object) -> PodListed:
 
 
 def gpu(uid: str, *ids: str) -> DevicesAllocated:
-    """Devices that a line shows to be given."""
     return DevicesAllocated(
         namespace="d", pod=uid, pod_uid=uid, container="app", resource=GPU, device_ids=ids
     )
 
 
 def cores(uid: str, cpu_set: str) -> CpusAllocated:
-    """CPUs that a line shows to be given."""
     return CpusAllocated(namespace="d", pod=uid, pod_uid=uid, container="app", cpu_set=cpu_set)
 
 
 def prepared(uid: str) -> ClaimPrepared:
-    """A claim that pods share is prepared for one of them."""
     return ClaimPrepared(
         namespace="d", pod=uid, pod_uid=uid, claim="shared", claim_uid="c", drivers={"gpu": ()}
     )
 
 
 def released(uid: str, *, unprepared: bool = True) -> ClaimReleased:
-    """The claim is no longer one of a pod."""
     return ClaimReleased(
         namespace="d", pod=None, pod_uid=uid, claim="shared", claim_uid="c", unprepared=unprepared,
         inferred=True,
@@ -99,19 +88,16 @@ def released(uid: str, *, unprepared: bool = True) -> ClaimReleased:
 
 
 def ends(uid: str) -> PodTerminating:
-    """A pod is stopped."""
     return PodTerminating(namespace="d", pod=uid, pod_uid=uid, reason="deleted", grace_period_s=0)
 
 
 def runs(uid: str) -> ContainerStarted:
-    """A container of a pod is up."""
     return ContainerStarted(
         namespace="d", pod=uid, pod_uid=uid, container="app", container_id=f"c-{uid}"
     )
 
 
 def met(*bodies: Body, version: str = "1.30.1") -> list[Violation]:
-    """What is violated by records, one a second."""
     scene = Scene(version)
     for second, body in enumerate(bodies, 1):
         scene.at(second, body)
@@ -183,14 +169,10 @@ def test_a_split_that_counts_no_more() -> None:
 
 STARTED = CpuManagerStarted(policy="static", reserved_cpu_set="0-1", default_cpu_set="0-7")
 TWICE: dict[str, Any] = {
-    "containerStatuses": [
-        {
-            "name": "app",
-            "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
-            "lastState": {"terminated": {"finishedAt": "2026-01-01T00:01:00Z"}},
-        }
-    ]
-}
+    "containerStatuses": [{"name": "app",
+                           "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+                           "lastState": {"terminated": {"finishedAt": "2026-01-01T00:01:00Z"}}}]
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -233,7 +215,6 @@ TWICE: dict[str, Any] = {
 def test_each_is_told(
     bodies: list[Body], invariant: str, words: str, bugs: tuple[str, ...]
 ) -> None:
-    """Once, with its records."""
     (found,) = met(*bodies, *bodies[-1:])
     assert (found.invariant, found.bugs) == (invariant, bugs)
     assert words in found.why
@@ -249,8 +230,7 @@ def test_more_devices_than_exist() -> None:
                 "registered"]),
         (False, []),
     ):  # fmt: skip
-        start = KubeletStarted(pid=1, kubelet_version="1.30.1", version_source="log",
-                               from_start=from_start)  # fmt: skip
+        start = kubelet_of("1.30.1", from_start=from_start)
         scene = Scene(None)
         for second, body in enumerate((start, counted, given, given)):
             scene.at(second, body)
@@ -260,7 +240,6 @@ def test_more_devices_than_exist() -> None:
 
 
 def test_the_records_that_show_it() -> None:
-    """Two grants, and that both lived on."""
     (found,) = met(gpu("a", "g0"), gpu("b", "g0"), runs("b"), runs("a"))
     assert [(side.seq, side.says) for side in found.sides] == [
         (2, "given to container app of pod d/a"),
@@ -314,17 +293,14 @@ def test_no_false_alarm(bodies: list[Body]) -> None:
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_no_false_alarm_on_a_recording(name: str) -> None:
-    """Real kubelets that work."""
     assert list(violations(recorded(name))) == []
 
 
 def test_no_false_alarm_on_simulated_nodes() -> None:
-    """Nor a simulated one."""
     assert [list(violations(truth.records)) for truth in truths(3, 4)] == [[]] * 4
 
 
 def test_a_checkpoint_alone_is_enough(tmp_path: Path) -> None:
-    """In import, verify and audit, with their exit codes."""
     source, ledger = tmp_path / "node-x", str(tmp_path / "l")
     source.mkdir()
     held = checkpoint(entry("a", "app", "g0"), entry("b", "app", "g0"))

@@ -1,41 +1,29 @@
 """Settings under a variant; counts of outcomes."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 
-from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
+from kubeledger.model.bodies.node import KubeletStarted, SettingsObserved
 from kubeledger.model.record import Body, Evidence, Record
 from kubeledger.replay.node.state import time_in_name
 from kubeledger.verify import Contradiction, Finding, Variant, Verdict, verify
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.finding import Tally
 from kubeledger.verify.variant import RECORDED, UNKNOWN, Settings
-from tests.verify.histories import reader, scene
+from tests.verify.histories import kubelet_of, reader, scene, settings_told
 
 
 def observed(**values: object) -> SettingsObserved:
-    """What a kubelet process runs with."""
-    return SettingsObserved(
-        settings={
-            name: Setting(value=msgspec.json.encode(value).decode(), source="config")
-            for name, value in values.items()
-        }
-    )
+    return settings_told(values)
 
 
 def started(pid: int, *, from_start: bool = True) -> KubeletStarted:
-    """A kubelet process."""
-    return KubeletStarted(
-        pid=pid, kubelet_version="1.30.1", version_source="log", from_start=from_start
-    )
+    return kubelet_of("1.30.1", pid=pid, from_start=from_start)
 
 
 def context_of(
     *bodies: tuple[int, Body], variant: Variant = RECORDED
 ) -> tuple[VerifyContext, list[Record]]:
-    """A context after the first reading of records, and these."""
     context, records = VerifyContext(variant), scene(*bodies)
     for record in records:
         context.prescan(record)
@@ -44,7 +32,6 @@ def context_of(
 
 
 def of_process(variant: Variant = RECORDED, **values: object) -> Settings:
-    """The settings of a process that tells them."""
     context, records = context_of((0, started(1)), (1, observed(**values)), variant=variant)
     context.observe(records[0])
     return context.settings
@@ -81,7 +68,6 @@ def test_a_variant_goes_over_what_is_recorded() -> None:
 
 
 def test_another_process_has_its_own() -> None:
-    """Nothing of the process before stays."""
     context, records = context_of(
         (0, started(1)), (1, observed(maxPods=5, v=5)), (8, started(2)), (9, observed(maxPods=6))
     )
@@ -120,7 +106,6 @@ def test_a_snapshot_counts_for_the_process_that_ran(
 
 
 def test_a_variant_version_goes_over_what_is_recorded() -> None:
-    """Also where none is recorded."""
     for recorded in ("1.20.2", None):
         context = VerifyContext(Variant(kubelet_version="1.36.2"))
         body = KubeletStarted(pid=1, kubelet_version=recorded, version_source=None)
@@ -133,7 +118,6 @@ def test_a_variant_version_goes_over_what_is_recorded() -> None:
 
 
 def test_conflicts_of_settings_are_contradictions() -> None:
-    """With both sides."""
     body = SettingsObserved(settings={}, conflicts=("maxPods: a says 1, b says 2", "odd"))
     first, second = verify(reader(scene((0, body))))
     assert isinstance(first, Contradiction)
@@ -144,7 +128,6 @@ def test_conflicts_of_settings_are_contradictions() -> None:
 
 
 def finding(kind: str, verdict: Verdict, *missing: str) -> Finding:
-    """Any finding."""
     return Finding(seq=1, ts_ns=0, kind=kind, subject="node", verdict=verdict, missing=missing)
 
 

@@ -1,7 +1,6 @@
 """One fact told twice: what is a contradiction, and what may be two accounts of one thing."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -17,7 +16,10 @@ from kubeledger.model.bodies.lifecycle import (
 )
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved
 from kubeledger.model.record import Body, Evidence, Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Contradiction, verify
+from kubeledger.verify.evidence.history_entries import HistoryEntry, Listing
+from kubeledger.verify.evidence.identities import are_unjoined
 from kubeledger.verify.rules.disputes import SourceDisputes
 from tests.verify.histories import reader, scene
 
@@ -31,13 +33,11 @@ PREEMPTED = "Preempted in order to admit critical pod"
 
 
 def disputes(records: list[Record]) -> list[Contradiction]:
-    """What the comparator alone says."""
     found = verify(reader(records), verifiers=[SourceDisputes])
     return [outcome for outcome in found if isinstance(outcome, Contradiction)]
 
 
 def told_by(body: Body, *lines: str) -> list[Record]:
-    """A decision with lines of the log."""
     (record,) = scene((0, body))
     evidence = tuple(
         Evidence(file="kubelet.log", line=number, offset=0, text=text)
@@ -62,7 +62,6 @@ def told_by(body: Body, *lines: str) -> list[Record]:
     ],
 )
 def test_refusal(line: str, is_disputed: bool) -> None:
-    """A decision and one of its lines."""
     body = PodRejected(**POD, reason="OutOfcpu", message="used: 1450")
     assert bool(disputes(told_by(body, line))) == is_disputed
 
@@ -83,7 +82,6 @@ def test_refusal(line: str, is_disputed: bool) -> None:
     ],
 )
 def test_victim(line: str, is_disputed: bool) -> None:
-    """A preemption and one of its lines."""
     assert bool(disputes(told_by(victim(), line))) == is_disputed
 
 
@@ -97,7 +95,6 @@ def test_victim(line: str, is_disputed: bool) -> None:
     ],
 )
 def test_status_of_a_victim(reason: str, message: str, is_disputed: bool) -> None:
-    """A preemption and a list."""
     status = {"phase": "Failed", "reason": reason, "message": message}
     assert bool(disputes(scene((0, victim()), (9, listed(status))))) == is_disputed
 
@@ -106,7 +103,6 @@ def test_status_of_a_victim(reason: str, message: str, is_disputed: bool) -> Non
     ("machine", "again", "is_disputed"), [(8, None, False), (9, None, True), (9, 8, False)]
 )
 def test_memory_of_the_machine(machine: int, again: int | None, is_disputed: bool) -> None:
-    """The line about it, of the same process as the signals."""
     bodies: list[Body] = [NodeObserved(memory_capacity_bytes=machine)]
     if again is not None:
         start = KubeletStarted(pid=2, kubelet_version=None, version_source=None)
@@ -125,7 +121,6 @@ def test_memory_of_the_machine(machine: int, again: int | None, is_disputed: boo
     ],
 )
 def test_exit_code(container_id: str, code: int, reason: str, is_disputed: bool) -> None:
-    """A container's end and a list."""
     died = ContainerDied(**POD, container="app", container_id="c-1", exit_code=1)
     ended = {"containerID": f"containerd://{container_id}", "exitCode": code, "reason": reason}
     status = {"containerStatuses": [{"name": "app", "lastState": {"terminated": ended}}]}
@@ -134,26 +129,61 @@ def test_exit_code(container_id: str, code: int, reason: str, is_disputed: bool)
 
 @pytest.mark.parametrize(("pod", "is_disputed"), [("web", False), ("db", True)])
 def test_one_container_of_two_pods(pod: str, is_disputed: bool) -> None:
-    """A runtime gives each container an ID of its own."""
     started = ContainerStarted(**POD, container="app", container_id="c-1", sandbox=False)
     again = msgspec.structs.replace(started, pod=pod, pod_uid="uid-2")
     assert bool(disputes(scene((0, started), (9, again)))) == is_disputed
 
 
 def victim() -> PodPreempted:
-    """The pod as a victim."""
     return PodPreempted(
-        victim_namespace="ns",
-        victim_pod="web",
-        victim_uid="uid-1",
-        preemptor_namespace=None,
-        preemptor_pod=None,
-        preemptor_uid=None,
-        insufficient=(),
-        evicted=True,
-    )
+        victim_namespace="ns", victim_pod="web", victim_uid="uid-1", preemptor_namespace=None,
+        preemptor_pod=None, preemptor_uid=None, insufficient=(), evicted=True,
+    )  # fmt: skip
 
 
 def listed(status: dict[str, Any]) -> PodListed:
-    """The pod in a list."""
     return PodListed(**POD, spec={"containers": []}, status=status, listed_by="kubelet")
+
+
+# Sources that hide names: ordinary nodes and single lies do not look like them.
+
+Pod = dict[str | None, Sequence[HistoryEntry]]
+
+
+def _logged(at_s: int, container_id: str | None = None, container: str = "c") -> HistoryEntry:
+    return HistoryEntry(at_s * NS_PER_S, 1, "started", container=container,
+                        container_id=container_id)  # fmt: skip
+
+
+def _listed(at_s: int, created_s: int, *, mirror: bool = False) -> HistoryEntry:
+    listing = Listing(by="api", alive=True, created_ns=created_s * NS_PER_S, mirror=mirror)
+    return HistoryEntry(at_s * NS_PER_S, 1, "listed", listing=listing)
+
+
+@pytest.mark.parametrize(
+    ("of_name", "hidden"),
+    [
+        pytest.param({"x": [_logged(110)], "u": [_listed(300, 99)]}, True, id="two UIDs at once"),
+        pytest.param({"x": [_logged(100)], "u": [_logged(200), _listed(300, 190)]}, False,
+                     id="recreated under one name"),
+        pytest.param({"x": [_logged(100)], "u": [_listed(9000, 8000)]}, False,
+                     id="lists of hours later"),
+        pytest.param({"x": [_logged(200)], "u": [_listed(50, 10)]}, False, id="lists from before"),
+        pytest.param({"x": [_logged(200)], "u": [_listed(300, 101, mirror=True)]}, False,
+                     id="a static pod and its mirror"),
+    ],
+)  # fmt: skip
+def test_uids_of_lists_and_log(of_name: Pod, hidden: bool) -> None:
+    several = dict[str, Pod]()
+    for n in range(2):
+        several[f"d/p-{n}"] = {f"{uid}-{n}": entries for uid, entries in of_name.items()}
+    assert are_unjoined(several) is hidden
+    assert not are_unjoined({"d/p": of_name}), "a single line that is wrong hides nothing"
+
+
+def test_one_container_id() -> None:
+    """One line is wrong by itself; an ID that is several pods', or a mask, stands for others."""
+    pod: Pod = {"u": [_logged(1, "a"), _logged(2, "a", "b"), _logged(3, "<id>", "e")]}
+    assert not are_unjoined({"d/p": pod, "d/q": {"v": [_logged(4, "a")]}})
+    assert are_unjoined({f"d/{n}": {n: [_logged(1, "a")]} for n in "pqr"})
+    assert are_unjoined({"d/p": {"u": [_logged(1, "<id>"), _logged(2, "<id>", "b")]}})

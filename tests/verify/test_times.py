@@ -1,7 +1,5 @@
 """When containers can have started and ended, and how late lines are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from kubeledger.model.bodies.lifecycle import (
@@ -10,31 +8,28 @@ from kubeledger.model.bodies.lifecycle import (
     KubernetesEvent,
     PodListed,
 )
-from kubeledger.model.bodies.node import ClockStepped, KubeletStarted
+from kubeledger.model.bodies.node import ClockStepped
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.verify.evidence.pods import ListedInstances
 from kubeledger.verify.evidence.times import Times
-from tests.verify.histories import scene
+from tests.verify.histories import kubelet_of, scene
 
 POD: dict[str, Any] = {"namespace": "d", "pod": "a", "pod_uid": "u"}
-PROCESS = KubeletStarted(pid=1, kubelet_version="1.36.2", version_source="log", from_start=True)
+PROCESS = kubelet_of(from_start=True)
 Step = tuple[float, Body]
 
 
 def started(at: float, container_id: str = "1", name: str = "c") -> Step:
-    """The PLEG's line."""
     body = ContainerStarted(**POD, container=name, container_id=container_id, sandbox=False)
     return at, body
 
 
 def died(at: float, container_id: str = "1") -> Step:
-    """The PLEG's line."""
     return at, ContainerDied(**POD, container="c", container_id=container_id, sandbox=False)
 
 
 def listed(began: float, ended: float | None = None, container_id: str = "1") -> Step:
-    """A list, at the end, says when an instance ran."""
     times = {"startedAt": format_ts(round(began) * NS_PER_S)}
     state: dict[str, Any] = {"running": times}
     if ended is not None:
@@ -46,7 +41,6 @@ def listed(began: float, ended: float | None = None, container_id: str = "1") ->
 
 
 def times(*steps: Step) -> Times:
-    """After the first reading."""
     instances = ListedInstances()
     found = Times(instances)
     for record in scene((0, PROCESS), *sorted(steps, key=lambda step: step[0]), start_s=0):
@@ -58,18 +52,15 @@ def times(*steps: Step) -> Times:
 
 
 def span(found: Times, container_id: str, told: float) -> tuple[float, float] | None:
-    """When it started, in whole seconds."""
     when = found.started(container_id, round(told * NS_PER_S))
     return None if when is None else (when.from_ns // NS_PER_S, when.to_ns // NS_PER_S)
 
 
 def test_a_relist_saw_it_a_little_earlier() -> None:
-    """No list and no event says more."""
     assert span(times(started(100)), "1", 100) == (97, 100)
 
 
 def test_a_list_says_it_to_the_second() -> None:
-    """However late the line is."""
     found = times(started(100), died(160), listed(61, 90))
     assert span(found, "1", 100) == (61, 61)
     ended = found.listed_end("1", 160 * NS_PER_S)
@@ -78,14 +69,12 @@ def test_a_list_says_it_to_the_second() -> None:
 
 
 def test_one_late_line_says_that_others_near_may_be_as_late() -> None:
-    """But not those of a time when the node was not slow."""
     found = times(started(100), listed(61), started(110, "2"), started(700, "3"))
     assert span(found, "2", 110) == (71, 110)
     assert span(found, "3", 700) == (697, 700)
 
 
 def test_an_event_shows_how_late_lines_are() -> None:
-    """Where no list says when a container began."""
     event = KubernetesEvent(
         **POD,
         object_kind="Pod",
@@ -99,27 +88,20 @@ def test_an_event_shows_how_late_lines_are() -> None:
 
 
 def test_what_ran_before_the_process_is_not_late() -> None:
-    """Its first relist shows all that runs."""
-    again = KubeletStarted(
-        pid=2, kubelet_version="1.36.2", version_source="log", from_start=True, restart=True
-    )
+    again = kubelet_of(pid=2, from_start=True, restart=True)
     found = times(started(10), listed(9), (400, again), started(405), started(410, "2"))
     assert span(found, "2", 410) == (407, 410)
 
 
 def test_a_list_from_before_a_step_of_the_clock_says_nothing() -> None:
-    """It is by another clock than the line."""
     step = ClockStepped(from_ts_ns=105 * NS_PER_S, to_ts_ns=95 * NS_PER_S)
     found = times(listed(100), (95, step), started(101))
     assert span(found, "1", 101) == (98, 101)
 
 
 def test_two_clocks_end_with_the_process() -> None:
-    """Unless lines still tell what was to come by the lists."""
     step = ClockStepped(from_ts_ns=105 * NS_PER_S, to_ts_ns=95 * NS_PER_S)
-    again = KubeletStarted(
-        pid=2, kubelet_version="1.36.2", version_source="log", from_start=True, restart=True
-    )
+    again = kubelet_of(pid=2, from_start=True, restart=True)
     ((_, from_ns, to_ns),) = times((95, step), (200, again)).two_clocks()
     assert (from_ns, to_ns) == (25 * NS_PER_S, 500 * NS_PER_S)
     late = listed(610, container_id="2")

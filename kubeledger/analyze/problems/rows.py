@@ -16,6 +16,10 @@ PODS = f"list({POD} ORDER BY seq) AS pods, arg_min({POD}, seq) AS about"
 
 HARMLESS_S = 30
 """Pods that waited no longer, and a node that was not ready so long, did nobody harm."""
+NOT_ASKED_YET = "container runtime status check may not have completed yet"
+"""Why no pod is synchronized by a kubelet that has just started."""
+NO_STATS = "^(failed to get( imageFs info| image stats|$)|invalid capacity 0)"
+"""How image GC fails before there are statistics of the disk."""
 SILENT_MIN = 5
 """A kubelet says more often what goes on: mounts are tried every two minutes, pulls waited for."""
 
@@ -46,7 +50,8 @@ TROUBLES = f"""SELECT t.*, epoch_ns(coalesce(t.passed_ts, t.last_ts)) - epoch_ns
     {_GOES_ON} AS is_open
 FROM node_troubles AS t
 WHERE (coalesce(t.passed_ts, t.last_ts) - t.ts >= INTERVAL {HARMLESS_S} SECOND OR {_GOES_ON})
-    AND NOT starts_with(t.message, 'container runtime status check may not have completed yet')
+    AND NOT starts_with(t.message, '{NOT_ASKED_YET}')
+    AND NOT contains(t.message, 'pleg was last seen active 2562047h')  -- never, up to 1.18
     AND NOT EXISTS (
         SELECT 1 FROM node_conditions AS c WHERE c.node = t.node
             AND c.condition = 'Ready' AND c.status <> 'True'
@@ -68,19 +73,29 @@ start of the kubelet."""
 KUBELET_DEATHS = """SELECT node, seq, ts, body ->> 'pid' AS pid, body ->> 'message' AS message
 FROM events WHERE kind = 'node.KubeletExited' AND body ->> 'reason' <> 'stopped'"""
 IMPOSSIBLE = "SELECT * FROM verdicts WHERE verdict = 'impossible' AND NOT inferred"
-OUT_OF_MEMORY = """SELECT *, body ->> 'invoked_by' AS subject FROM events AS e
+OUT_OF_MEMORY = f"""SELECT *, body ->> 'invoked_by' AS asked, coalesce(asked,
+    nullif({POD}, ''), 'pod ' || pod_uid, body ->> 'cgroup', 'the node') AS subject
+FROM events AS e
 WHERE kind = 'oom.OutOfMemory' AND NOT EXISTS (
     SELECT 1 FROM events AS k WHERE k.node = e.node AND k.cause_seq = e.seq
         AND k.kind = 'oom.ProcessKilled')"""
-GC_FAILED = "SELECT * FROM image_gc_runs WHERE outcome = 'failed'"
+GC_FAILED = f"""SELECT * FROM image_gc_runs AS r WHERE outcome = 'failed' AND NOT (
+    regexp_matches(error, '{NO_STATS}') AND NOT EXISTS (SELECT 1 FROM image_gc_runs AS o
+        WHERE o.node = r.node AND o.outcome = 'failed' AND o.seq <> r.seq
+            AND o.ts BETWEEN r.ts - INTERVAL 10 MINUTE AND r.ts + INTERVAL 10 MINUTE))"""
+"""Not the one without statistics yet: a kubelet sends an event of it only if it fails again."""
 RECLAIM_FAILED = """SELECT * FROM reclaims AS r
 WHERE outcome = 'nothing' OR outcome IS NULL AND NOT EXISTS (
     SELECT 1 FROM evictions AS e WHERE e.node = r.node AND e.cause_seq = r.seq)"""
 RECLAIMED = "SELECT * FROM reclaims WHERE outcome = 'node_level'"
 PRESSURE = "SELECT * FROM node_conditions WHERE condition <> 'Ready' AND status = 'True'"
-SHUTDOWNS = """SELECT *, (SELECT count(*) FROM events AS t WHERE t.node = e.node AND t.seq > e.seq
-    AND t.kind = 'node.ShutdownProgressed' AND t.body ->> 'step' = 'timed_out') AS late
-FROM events AS e WHERE kind = 'node.ShutdownProgressed' AND body ->> 'step' = 'detected'"""
+_STEPS = """(SELECT node, seq, ts, body ->> 'step' AS step FROM events
+    WHERE kind = 'node.ShutdownProgressed')"""
+SHUTDOWNS = f"""SELECT e.*, count(*) FILTER (t.step = 'timed_out') AS late,
+    coalesce(bool_or(t.step = 'completed'), false) AS completed
+FROM {_STEPS} AS e LEFT JOIN {_STEPS} AS t ON t.node = e.node AND t.seq > e.seq
+WHERE e.step = 'detected' GROUP BY ALL"""
+"""Whether the kubelet let it go on, and how many groups of pods were late."""
 REBOOTS = "SELECT * FROM kubernetes_events WHERE object_kind = 'Node' AND reason = 'Rebooted'"
 KUBELET_RESTARTS = "SELECT * FROM kubelet_starts WHERE restart"
 FINDINGS = "SELECT * FROM findings WHERE NOT starts_with(finding, 'clock_')"

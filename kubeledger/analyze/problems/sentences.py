@@ -49,7 +49,9 @@ def trouble(row: Row) -> str:
         how = f"{words.now}{often}{span and f' ({span} {until_now})'}"
     else:
         how = f"{words.then}{often}{span and f' for {span}'}"
-    return f"{words.what} {how}{said and f', said{said}'}: {_cause(row['message'])}"
+    cause = _cause(row["message"])
+    is_said = cause == f"{words.what} {words.now}"  # nothing else is left of a line that was cut
+    return f"{words.what} {how}{said and f', said{said}'}{'' if is_said else f': {cause}'}"
 
 
 def kubelet_died(row: Row) -> str:
@@ -77,9 +79,12 @@ def impossible(row: Row) -> str:
 
 def out_of_memory(row: Row) -> str:
     """The kernel's report has no kill."""
+    times, subject = times_text(row["count"]), row["subject"]
+    if row["asked"] is None:
+        return f"{subject} was out of memory{times}; whom the kernel killed is not recorded"
     return (
-        f"the kernel ran out of memory{times_text(row['count'])} when {row['subject']} asked for "
-        "some; whom it killed is not recorded"
+        f"the kernel ran out of memory{times} when {subject} asked for some; whom it killed is not "
+        "recorded"
     )
 
 
@@ -119,11 +124,12 @@ def pressure(row: Row) -> str:
 
 
 def shutdown(row: Row) -> str:
-    """How often, and whether pods were late."""
+    """How often, whether it is said that it went on, and whether pods were late."""
     late = row["timed_out"]
     priorities = "one priority" if late == 1 else f"{late} priorities"
     tail = f"; pods of {priorities} did not end in time" if late else ""
-    return f"the node was shut down{times_text(row['count'])}{tail}"
+    did = "shut down" if row["completed"] else "told to shut down"
+    return f"the node was {did}{times_text(row['count'])}{tail}"
 
 
 def rebooted(row: Row) -> str:

@@ -20,7 +20,10 @@ from kubeledger.analyze.problems import rows, sentences
 from kubeledger.analyze.problems.rows import CONTAINER, EPISODES, POD, PODS, of_kind
 from kubeledger.analyze.problems.sentences import Row
 
-NEEDED = "events, pod_stages, node_conditions, node_troubles, logged_errors, violations"
+NEEDED = (
+    "events, pod_stages, node_conditions, node_troubles, logged_errors, kubernetes_events,"
+    " admissions, violations"
+)
 """Views that between them need all that the rows below do."""
 
 PRESENT = """SELECT kind AS what FROM events WHERE node = $node
@@ -128,7 +131,7 @@ PROBLEMS: tuple[Problem, ...] = (
     ),
     Problem(
         "out_of_memory", 4, "shortage of memory", "shortages of memory", rows.OUT_OF_MEMORY,
-        "subject", sentences.out_of_memory,
+        "subject, asked", sentences.out_of_memory,
         of="oom.OutOfMemory",
     ),
     Problem(
@@ -221,7 +224,7 @@ PROBLEMS: tuple[Problem, ...] = (
     ),
     Problem(
         "shutdown", 1, "shutdown", "shutdowns", rows.SHUTDOWNS, "'shutdown' AS subject",
-        sentences.shutdown, "max(late) AS timed_out", "node",
+        sentences.shutdown, "max(late) AS timed_out, bool_or(completed) AS completed", "node",
         of="node.ShutdownProgressed",
     ),
     Problem(

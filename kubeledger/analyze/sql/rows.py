@@ -99,7 +99,10 @@ class Rows:
         """
         this = self._pass()
         timed = [i for i, type_ in enumerate(self.types) if "TIMESTAMP" in type_]
-        while batch := this.run(lambda: this.cursor.fetchmany(_FETCH_ROWS)):
+        is_more = True
+        while is_more:
+            batch = this.run(lambda: this.cursor.fetchmany(_FETCH_ROWS))
+            is_more = len(batch) == _FETCH_ROWS
             began_s = time.thread_time()
             yield from (_aware_row(row, timed) for row in batch) if timed else batch
             # What is made of the rows is work, too; waiting for a reader of the output is none.

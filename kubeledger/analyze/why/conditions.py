@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from kubeledger.analyze.problems.rows import HARMLESS_S
+from kubeledger.analyze.problems.rows import HARMLESS_S, NOT_ASKED_YET
 from kubeledger.analyze.why.explanation import StoryStep
 from kubeledger.analyze.why.pieces import time
 from kubeledger.analyze.wording import cause_in, trouble_wording
@@ -152,7 +152,8 @@ def clauses_of(
         is_told = (trouble in _OF_READY or trouble == "sync_skipped") and _during(alike[-1], causes)
         harm = trouble in _OF_READY
         weights = (_TROUBLED + harm, _WAS_TROUBLED + harm)
-        if trouble in _OF_REGISTERED and _during(alike[-1], unregistered):
+        is_begin = alike[-1].message.startswith(NOT_ASKED_YET)
+        if is_begin or (trouble in _OF_REGISTERED and _during(alike[-1], unregistered)):
             weights = (_AT_START, _AT_START)
         words = _words_of(trouble, alike[-1].message)
         begun = starts[-1] if starts else None

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kubeledger.analyze.logged_errors import harmless
+from kubeledger.analyze.logged_errors import TOLD_BY_DECISIONS, harmless, own_words
 from kubeledger.analyze.why.facts import (
     OTHER_KILLS,
     OWN_KILLS,
@@ -59,9 +59,6 @@ _PASSES = {
     "age": "it was unused for longer than imageMaximumGCAge",
     "all": "all unused images were to go",
 }
-_SAID_BY_DECISIONS = frozenset(
-    {"Evicted", "FailedPostStartHook", "Killing", "Preempting", "Unhealthy"}
-)
 _OTHERS_END = "the end of another pod that names the claim unprepares it (kubernetes#140212)"
 _THRESHOLD = regex(r"(of eviction(?:Hard|Soft)) [\w.]+<\S+?(?=[,; ]|$)")
 """The threshold as it was set, which its amount stands before."""
@@ -246,9 +243,12 @@ def _event(records: Sequence[Record], _: Facts) -> Words:
 
 
 def _logged(records: Sequence[Record], _: Facts) -> Words:
-    body: Any = records[-1].body
+    record = records[-1]
+    body: Any = record.body
     what = "a warning" if body.severity == "W" else "an error"
-    return Words("", f"is named in {what}", body.shape)
+    is_single = body.count == len(records) == len(record.evidence)
+    said = own_words(record.evidence[0].text or "") if is_single else ""
+    return Words("", f"is named in {what}", said or body.shape)
 
 
 def _resized(records: Sequence[Record], facts: Facts) -> Words:
@@ -409,7 +409,7 @@ def _weight_of_tick(record: Record, facts: Facts) -> int:
 
 def _weight_of_event(record: Record, facts: Facts) -> int:
     body: Any = record.body
-    is_known = body.reason in _SAID_BY_DECISIONS or body.reason in facts.reasons
+    is_known = body.reason in TOLD_BY_DECISIONS or body.reason in facts.reasons
     is_known |= facts.resized is not None and body.reason.startswith("Resize")
     is_stage = failure_of_event(body.reason, body.message) is not None
     return 0 if body.type != "Warning" or is_known or is_stage else WORTH_TELLING + 5

@@ -265,7 +265,7 @@ class Assembler:
             if not is_passed:
                 said = queue.said
                 facts = method(Entry(line, message))
-                if line.severity != "I" and (facts or queue.tells(line.evidence, said)):
+                if line.severity != "I" and (facts or queue.tells(line, said)):
                     line.is_told = True
             if after is not None:
                 after(ts_ns)

@@ -107,7 +107,8 @@ class ContainerNames:
         since_ns = last.seen_ts_ns
         if since_ns is None or not 0 <= ts_ns - last.ended_ns <= _SOON_NS:
             return None
-        if any(each.ended_ns >= since_ns for each in ended if each is not last):
+        others = (*ended, *self._containers.named(pod, name))
+        if any(each.ended_ns >= since_ns for each in others if each is not last):
             return None
         # Beside the only container only its sandbox has an ID.
         self._is_sandbox(pod, [each.container_id for each in running])

@@ -120,9 +120,12 @@ class Holdback:
         self._queue.append(waiting)
         return waiting
 
-    def tells(self, evidence: Evidence, since: int) -> bool:
-        """A fact came since ``said`` was ``since``, or one that waits rests on this evidence."""
-        return self.said != since or any(evidence in each.fact.evidence for each in self._queue)
+    def tells(self, seen: Seen, since: int) -> bool:
+        """A fact came since ``said`` was ``since``, or one that waits rests on what is seen."""
+        if self.said != since or not self._queue:
+            return self.said != since
+        evidence = seen.evidence
+        return any(evidence in each.fact.evidence for each in self._queue)
 
     @property
     def is_empty(self) -> bool:

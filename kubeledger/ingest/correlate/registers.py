@@ -87,16 +87,22 @@ class Pods:
     def added(self, ref: PodRef, seen: Seen) -> Pod:
         """The pod of an ADD: a new instance when the one of that name was removed.
 
-        Only a static pod comes back with the UID that it had.
+        Only a static pod comes back with the UID that it had. Another one of a manifest, which is a
+        hash, shows that the manifest was changed while no kubelet ran.
         """
-        named = self._by_name.get((ref.namespace, ref.name))
+        name = ref.namespace, ref.name
+        named = self._by_name.get(name)
         pod = None
-        if named is not None and named.removed and ref.uid is None:
-            del self._by_name[ref.namespace, ref.name]
-            known = self._context.uid_of(ref.namespace, ref.name, seen.ts_ns)
-            if known == named.uid and not named.is_static:
-                pod = self._make(ref)
+        if named is not None and ref.uid is None:
+            known = self._context.uid_of(*name, seen.ts_ns)
+            is_changed = named.is_static and known != named.uid and "-" not in (known or "-")
+            if named.removed or is_changed:
+                del self._by_name[name]
+                if known == named.uid and not named.is_static:
+                    pod = self._make(ref)
         pod = pod or self.named(ref, seen)
+        if ref.uid is None:
+            self._by_name[name] = pod
         pod.removed, pod.deleted = False, None
         return pod
 
@@ -279,10 +285,12 @@ class Containers:
 
     def like(self, container: Container) -> Iterator[Container]:
         """The other instances of the same container."""
-        for other in self._by_id.values():
-            is_like = other.pod is container.pod and other.name == container.name
-            if is_like and other is not container:
-                yield other
+        of = self.named(container.pod, container.name)
+        return (other for other in of if other is not container)
+
+    def named(self, pod: Pod, name: str | None) -> Iterator[Container]:
+        """All instances of a container."""
+        return (each for each in self._by_id.values() if each.pod is pod and each.name == name)
 
     def current(self, pod: Pod, name: str | None) -> Container | None:
         """The last instance of a container that was seen to start."""

@@ -24,7 +24,7 @@ _OF_CONDITION: tuple[tuple[NodeTrouble, re.Pattern[str]], ...] = (
     (
         "pleg_unhealthy",
         regex(
-            r"PLEG is not healthy(?!: pleg has yet)"
+            r"PLEG is not healthy(?!: pleg has yet|: pleg was last seen active 2562047h)"
             r"(?:: pleg was last seen active \S+ ago; threshold is [\w.]+)?"
         ),
     ),

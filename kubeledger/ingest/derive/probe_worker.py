@@ -243,7 +243,8 @@ class ProbeWorker:
             self._known_from_now = True
             return None
         if self.uncertain:
-            before = "success" if result == "failure" else "failure"
+            if self.probe_type != "startup":  # which ends with its first change
+                before = "success" if result == "failure" else "failure"
             self.uncertain = False
         if result == "failure" and self.probe_type != "readiness" and run is not None:
             self.state = self.state._replace(on_hold=True, run=0)

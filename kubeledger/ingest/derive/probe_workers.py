@@ -75,6 +75,12 @@ class PodWorkers:
         self.awaited.remove(found)
         return found[2]
 
+    def awaited_of(self, worker: ProbeWorker) -> Waiting[ProbeTransitioned] | None:
+        """The change of a worker whose line has not come."""
+        of = worker.container, worker.probe_type
+        open_ = (waiting for *_, waiting in self.awaited if waiting.is_open)
+        return next((w for w in open_ if (w.body.container, w.body.probe_type) == of), None)
+
     def denied(
         self, probe_type: ProbeType, result: ProbeResult, line_ns: int
     ) -> Waiting[ProbeTransitioned] | None:
@@ -190,10 +196,21 @@ class ProbeWorkers:
         """The API's JSON of a probe; None when no pod spec is at hand."""
         return probe_spec(self._context.spec_of(pod.uid), container, probe_type)
 
-    def notice_container(self, pod: Pod, worker: ProbeWorker, ts_ns: int) -> None:
-        """Notice a new container: by its ID, or because a worker on hold probes again."""
-        if not self._notice_id(pod, worker, ts_ns) and worker.on_hold:
-            worker.probes(None, cached=INITIAL[worker.probe_type])
+    def notice_container(
+        self, pod: Pod, worker: ProbeWorker, ts_ns: int
+    ) -> Waiting[ProbeTransitioned] | None:
+        """Notice a new container: by its ID, or because a worker on hold probes again.
+
+        Returns the change that put it on hold, where no line has told of that and the container is
+        still the same: ticks before it were of another container, or are missing.
+        """
+        if self._notice_id(pod, worker, ts_ns) or not worker.on_hold:
+            return None
+        running = self._running_id(pod, worker.container, ts_ns)
+        denied = None if running is None else self.of_pod(pod).awaited_of(worker)
+        kept = None if denied is None else worker.container_id
+        worker.probes(kept, cached=INITIAL[worker.probe_type], uncertain=kept is not None)
+        return denied
 
     def _notice_id(self, pod: Pod, worker: ProbeWorker, ts_ns: int) -> bool:
         container_id = self._running_id(pod, worker.container, ts_ns)

@@ -87,7 +87,10 @@ class ProbesAssembler(PodAssembler):
         before = workers.ticks.get((tick.container, tick.probe_type))
         if before is not None and before.ts_ns == entry.ts_ns:
             return  # the same line again: no worker probes twice in a microsecond
-        self._workers.notice_container(pod, worker, entry.ts_ns)
+        denied = self._workers.notice_container(pod, worker, entry.ts_ns)
+        if denied is not None:
+            self.failures.pop((pod, tick.container, tick.probe_type), None)
+            denied.drop()
         ran_command = (pod.name, tick.container) in self._execs
         self._execs.discard((pod.name, tick.container))
         spec = self._workers.spec(pod, tick.container, tick.probe_type)

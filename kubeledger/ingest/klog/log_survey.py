@@ -71,7 +71,8 @@ _JOURNAL = regex(
     rb"\w+ (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: (?:[A-Z]{1,5}|[+-]\d{2,4}))?)"
 )
 """What ``journalctl`` of systemd before 250 writes first: its end is when it was asked."""
-_OF_LOGRUS = regex(rb'time="(\d{4}-\d\d-\d\dT[^"]+)" level=')
+_OF_LOGRUS = regex(rb'(?:[^"]{0,200}\]?: )?time="(\d{4}-\d\d-\d\d[T ][^"]+)" level=')
+"""Of k3s and rke2, and of a container runtime in the same journal."""
 _LEAP_YEAR = 2000
 _QUARTER_NS = 900 * NS_PER_S
 _CLOSE_NS = 30 * NS_PER_S
@@ -434,20 +435,26 @@ class LogLook:
         """So do carriers' own times of entries that they took at once, if they have a zone.
 
         The zone of syslog's stamps is that of the header which ``journalctl`` wrote before them.
-        Where nothing carries the entries, the line before one may have a time: k3s and rke2 write
-        the kubelet's entries between lines of their own, which have a zone.
+        Where nothing carries the entries, the line before or after one may have a time: k3s and
+        rke2 write the kubelet's entries between lines of their own, which have a zone, and a
+        journal may hold those of the container runtime.
         """
         votes: Counter[int | None] = Counter()
         header_zone = b""
         before: CarrierTime | None = None
+        above: bytes | None = None
         for line in lines:
             if (asked := _JOURNAL.match(line)) is not None:
                 header_zone = asked[1]
             own = _OF_LOGRUS.match(line)
             time = None if is_entry(line) else self._unwrapper.unwrap(line).time
-            found = before if time is None else carrier_time(time) or _zoned(time, header_zone)
+            zoned = time and (carrier_time(time) or _zoned(time, header_zone))
+            found = zoned or before
             before = carrier_time(own[1]) if own else None
             header = HEADER.match(self._body(line))
+            if before and above and (ahead_ns := self._ahead_of(above, before.ts_ns)) is not None:
+                votes[ahead_ns] += before.has_zone
+            above = header[2] if header else above
             if found is not None and found.has_zone and header is not None:
                 votes[self._ahead_of(header[2], found.ts_ns)] += 1
                 if votes.total() == _FEW:

@@ -19,6 +19,7 @@ import msgspec
 
 from kubeledger.ingest.klog.rows import Row
 from kubeledger.ingest.sources.items import Facts, LogLine
+from kubeledger.model.patterns import regex
 
 # The lines of a batch that need no look, found without a step of Python for each of their parts.
 #
@@ -169,17 +170,18 @@ PREFIX_LENGTH = 16
 _LIKELY_MAX = 10_000
 
 
-_compiled = cache(partial(re.compile, flags=re.DOTALL))
+_compiled = cache(partial(regex, flags=re.DOTALL))
 
 
 class _Likely(NamedTuple):
     """Patterns of one file that a message may fit by its first letters.
 
     Attributes:
+        rows: (n,) what a message begins with that fits a pattern, the pattern, and whose it is.
         are_read: lines of severity I among them are; those of errors are read in any case.
     """
 
-    rows: list[tuple[re.Pattern[str], Handled]]
+    rows: list[tuple[str, re.Pattern[str], Handled]]
     are_read: bool
 
 
@@ -274,9 +276,8 @@ class Router:
 
     def free_text(self, file: str, message: str) -> Route:
         """Handlers with their match, or a verdict; ``file`` "" stands for any."""
-        for pattern, handled in self._likely_rows(file, message).rows:
-            match = pattern.match(message)
-            if match:
+        for head, pattern, handled in self._likely_rows(file, message).rows:
+            if message.startswith(head) and (match := pattern.match(message)):
                 return handled._replace(match=match) if handled.handlers else Verdict.UNDERSTOOD
         if file in self._noise.files or self._noise.has_text(file, message):
             return Verdict.NOISE
@@ -291,11 +292,11 @@ class Router:
                 self._likely.clear()
             of_file = self._free_text.get(file, ()) if file else self._of_any_file()
             rows = [
-                (_compiled(pattern), handled)
+                (head, _compiled(pattern), handled)
                 for pattern, handled in of_file
-                if _may_match(pattern, beginning)
+                if _may_match(head := _literal_head(pattern), beginning)
             ]
-            read = (each.row for _, each in rows if each.handlers)
+            read = (each.row for _, _, each in rows if each.handlers)
             likely = _Likely(rows, any(row is None or not row.is_error for row in read))
             self._likely[file, beginning] = likely
         return likely
@@ -309,9 +310,8 @@ class Router:
         return self._noise.plain.match(line) is not None
 
 
-def _may_match(pattern: str, beginning: str) -> bool:
-    """Whether a message with these first letters may fit."""
-    head = _literal_head(pattern)
+def _may_match(head: str, beginning: str) -> bool:
+    """Whether a message with these first letters may fit a pattern that begins so."""
     return beginning.startswith(head) or head.startswith(beginning)
 
 

@@ -208,7 +208,8 @@ _PLAIN = regex(
     | Log\ file\ created\ at:|Running\ on\ machine:|Binary:\ Built\ with|Log\ line\ format:
     | Failed\ to\ connect\ to\ bus:
     | ,\ failed\ with:\ exit\ status
-    | --\ (?:Logs\ begin|Journal\ begins|No\ entries|Boot\ |Reboot)
+    | (?:--|░░)(?:\ |$)                                # journald's own, and what its -x explains
+    | `{3}|</?[a-z]+>$|\$\ |\[?[\w.-]+@[^\s\]]+[\s:][^\s\]]+\]?[$\#]\   # around what is pasted
     | (?:Start(?:ed|ing)|Stopp(?:ed|ing)|Reload(?:ed|ing))\ .*(?:kubelet|Kubelet|Kubernetes)
     | [\w@\\:.-]+\.(?:service|scope|slice|mount|socket|timer):\   # systemd, of its units
     | time="[^"]*"\ level=(?:trace|debug|info|warning)

@@ -191,7 +191,7 @@ class KernelLogReader:
 
     def _finish(self, report: KernelReport) -> None:
         self._open.pop(report.host, None)
-        if report.pid is not None or report.invoked_by is not None:
+        if any((report.pid, report.invoked_by, report.task_cgroup)):
             self.reports.append(report)
 
     def _boot(self, text: str, stamp: Stamp) -> bool:

@@ -170,11 +170,13 @@ class LogWriters:
         parsed = self._reader.read(line)
         if parsed is not None and parsed.is_entry:
             self._note_name(parsed.writer, line, lines, start)
+            is_bare = parsed.writer.host is None
+            # What is copied from a screen begins inside of a line: its carrier is left behind.
+            is_marked = bool(parsed.mark) and not (is_bare and not self._seen)
             self._take(parsed, line)
-            if parsed.writer != self._marked:
+            if parsed.writer != self._marked or self._others is None:
                 self._marked = parsed.writer
-                is_bare = parsed.writer.host is None
-                self._others = _others_than(parsed.mark, is_bare=is_bare) if parsed.mark else None
+                self._others = _others_than(parsed.mark, is_bare=is_bare) if is_marked else None
 
     def _note_name(self, writer: _Writer, line: bytes, lines: bytes, start: int) -> None:
         """A process that continues under another host's name is still on the same machine.

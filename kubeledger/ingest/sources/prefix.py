@@ -11,14 +11,16 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-HEADER = re.compile(
+from kubeledger.model.patterns import regex
+
+HEADER = regex(
     rb"([IWEF])(\d{4} \d\d:\d\d:\d\d\.\d{6}) +(\d{1,18}) ([^\s:\]]+):(\d{1,9})\] ?", re.DOTALL
 )
 """klog's text header: severity, stamp, pid, file, line."""
 
 JSON_START = b'{"ts":'
 
-ANY_ENTRY = re.compile(
+ANY_ENTRY = regex(
     rb"[IWEF{](?:(?<=[IWEF])\d{4} \d\d:\d\d:\d\d\.\d{6} +\d{1,18} [^\s:\]]+:\d{1,9}\]"
     rb'|(?<=\{)\\?"ts\\?":)'
 )
@@ -36,7 +38,7 @@ _LEVEL = rb"(?:debug|info|notice|warn(?:ing)?|err(?:or)?|crit|alert|emerg) "
 _CLOCK = rb"\d\d:\d\d:\d\d"
 _ISO = rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?) "
 _SHORT = rb"(?:<\d{1,3}>)? ?(?P<time>[^\s:]{2,20} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?) " + _HOST
-_DATED = re.compile(
+_DATED = regex(
     rb"(?:<\d{1,3}>)? ?(?P<time>"
     # journald short-full, and with dates of its verbose form: Mon 2026-11-21 02:52:41 CET
     rb"[^\s:\d]{2,5} \d{4}-\d\d-\d\d " + _CLOCK + rb"(?:\.\d+)? [A-Z][\w+-]{0,5}"
@@ -48,54 +50,56 @@ _DATED = re.compile(
     rb"|\d{4}-\d\d-\d\d " + _CLOCK + rb"(?:[.,]\d+)?(?: ?(?:Z|[+-]\d\d:?\d\d))?"
     rb") " + _HOST + _TAG
 )
-_NODE = re.compile(rb"(?!\d+ )(?P<host>[A-Za-z\d][\w.-]*) (?=[IWEF]\d{4} |\{\"ts\":)")
+_NODE = regex(rb"(?!\d+ )(?P<host>[A-Za-z\d][\w.-]*) (?=[IWEF]\d{4} |\{\"ts\":)")
 """``oc adm node-logs`` of several nodes: node-a text. Other words may stand before other lines."""
 _PREFIXES = (
     # MicroShift runs all components: Nov 21 02:52:41 host microshift[4052]: kubelet text
-    re.compile(_SHORT + rb"microshift\[\d+\]: (?:(?P<tag>kubelet)|(?P<other>[a-z][\w-]*)) "),
+    regex(_SHORT + rb"microshift\[\d+\]: (?:(?P<tag>kubelet)|(?P<other>[a-z][\w-]*)) "),
     # journald short, short-precise, syslog: Nov 21 02:52:41(.296376) host kubelet[4052]:
     # The month is what the machine's language calls it.
-    re.compile(_SHORT + _TAG),
+    regex(_SHORT + _TAG),
     _DATED,
     # journald short-monotonic: [  100.803095] host kubelet[4052]:
-    re.compile(rb"\[ *\d+\.\d{6}\] " + _HOST + _TAG),
+    regex(rb"\[ *\d+\.\d{6}\] " + _HOST + _TAG),
     # The same, or the next, with the message's level: host kubelet[4052]: info text
-    re.compile(rb"(?:" + _ISO + rb"|[^\s:]{2,20} [ \d]\d \S+ )" + _HOST + _TAG + _LEVEL),
+    regex(rb"(?:" + _ISO + rb"|[^\s:]{2,20} [ \d]\d \S+ )" + _HOST + _TAG + _LEVEL),
     # journald short-iso(-precise), RFC 5424-like: 2026-11-21T02:52:41+0000 host kubelet[4052]:
-    re.compile(_ISO + _HOST + _TAG),
+    regex(_ISO + _HOST + _TAG),
     # RFC 5424: <30>1 2026-11-21T02:52:41.296376Z host kubelet 4052 - - text
-    re.compile(
+    regex(
         rb"(?:<\d{1,3}>)?1 "
         + _ISO
         + _HOST
         + rb"(?P<tag>\S+) \S+ \S+ (?:-|(?:\[[^\]]*\])+) (?:\xef\xbb\xbf)?"
     ),
     # CRI log files: 2026-11-21T02:52:41.296376000Z stderr F text
-    re.compile(
+    regex(
         rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d))"
         rb" (?:stdout|stderr) (?P<partial>[FP]) "
     ),
     # kubectl logs --timestamps, docker logs -t
-    re.compile(rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)) "),
+    regex(rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)) "),
     # viewers' tables, CI: 2018-05-20 15:34:05.000 | text, [2018-05-20 15:34:05] text
-    re.compile(rb"\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?)(?: \||\]) "),
+    regex(rb"\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?)(?: \||\]) "),
     # grep -H, grep -n, cat -n, less -N: /var/log/syslog:120:text, 120:text,    120 text
-    re.compile(rb"[^\s:|\[\]]*(?:/|\.log|\.txt)[^\s:|\[\]]*:(?:\d{1,9}:)?(?=\S)"),
-    re.compile(rb" *\d{1,9}(?:[:\t]| +(?:\| ?)?)"),
+    regex(rb"[^\s:|\[\]]*(?:/|\.log|\.txt)[^\s:|\[\]]*:(?:\d{1,9}:)?(?=\S)"),
+    regex(rb" *\d{1,9}(?:[:\t]| +(?:\| ?)?)"),
     # quotes, lists, tables and code of Markdown and mail: > text, * text, | text, `text
-    re.compile(rb"[ \t]*(?:(?:[>|*+-]|\xe2\x80\xa2)[ \t]*)+(?:[ \t]|(?=`))`*|`+|  +|\t+(?=\S)"),
+    regex(rb"[ \t]*(?:(?:[>|*+-]|\xe2\x80\xa2)[ \t]*)+(?:[ \t]|(?=`))`*|`+|  +|\t+(?=\S)"),
     # docker compose, pdsh: server_1  | text
-    re.compile(rb"(?P<host>[A-Za-z][\w.-]*) +\| "),
+    regex(rb"(?P<host>[A-Za-z][\w.-]*) +\| "),
     # kubelet[2298]: text, kubelet: text, 172.20.0.2: text, [pod/x/y] text
-    re.compile(
+    regex(
         rb"\[[\w./-]+\] |(?P<tag>[\w.@/:-]*(?:kube|k[38]s|rke2)[\w.@/:-]*|[\w.@/:-]+?(?=\[))"
         rb"(?:\[\d+\])?: ?|(?!\d{4}-\d\d-\d\dT|\d+:)(?P<host>[\w.:-]+?): ?"
     ),
+    # a program alone: kubelet text
+    re.compile(rb"(?P<tag>kubel(?:et|ite)|kubenswrapper|hyperkube) (?=[IWEF]\d{4} |\{\"ts\":)"),
     _NODE,
     # stern, kail: namespace pod container text, namespace pod › text; PowerShell: Message : text
-    re.compile(rb"(?:(?:[a-z\d][\w./-]* +){2,3}(?:\xe2\x80\xba +)?|[A-Z]\w* +: )(?=[IWEF]\d{4} )"),
+    regex(rb"(?:(?:[a-z\d][\w./-]* +){2,3}(?:\xe2\x80\xba +)?|[A-Z]\w* +: )(?=[IWEF]\d{4} )"),
 )
-_ANY_PROGRAM = re.compile(
+_ANY_PROGRAM = regex(
     rb".{0,200}?(?:(?<!\S)(?P<host>[A-Za-z\d][\w.-]*) )?"
     rb"(?P<tag>[^\s\[\]:]{1,64})\[\d+\]: "
 )
@@ -269,7 +273,7 @@ token_manager topology_hints topology_manager userns_manager volume_manager
 volume_stat_calculator watchdog_linux
 """.split()
 )
-_OWN_BEGIN = re.compile(
+_OWN_BEGIN = regex(
     rb"kubelet|kuberuntime_|docker_s|cri_stats_|cadvisor_|nodeshutdown_|pod_container_"
     rb"|policy_(?:static|none|best_effort|restricted|single_numa)"
     rb"|prober_|patch_prober|hostport|reconstruct|dra_plugin"
@@ -287,34 +291,34 @@ reconciler remote_image remote_runtime run runtime server state_file tcp worker
 )
 """Those that log what concerns pods in a kubelet, and log elsewhere, too."""
 
-_CALLER = re.compile(
+_CALLER = regex(
     rb"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d{1,18} (?:[^\s:\]]*/)?([^\s:\]/]+)\.go:\d{1,9}\]"
     rb'|\{"ts":[^,]{1,40},"caller":"(?:[^"]*/)?([^"/]+)\.go:'
 )
-_KUBELETS_WORDS = re.compile(
+_KUBELETS_WORDS = regex(
     rb'"Kubelet version"|FLAG: --(?:pod-manifest-path|kubelet-cgroups|eviction-hard|max-pods)'
 )
 
-OTHER_COMPONENT = re.compile(
+OTHER_COMPONENT = regex(
     r"kube-?(?:apiserver|proxy|scheduler|controller|router)|etcd|coredns|containerd|calico|cilium"
     r"|flannel|controller-manager|apiserver|microshift",
     re.IGNORECASE,
 )
 """In the name of a file or program: it is none of the kubelet's."""
 
-_OTHER_CALLER = re.compile(
+_OTHER_CALLER = regex(
     rb"(?:proxier|apf_controller|apiservice\w*|available_controller|garbagecollector|replica_set"
     rb"|leaderelection|controllermanager|deployment_controller|schedule_one|scheduler|daemon)\.go:\d"
 )
 """Callers of the API server, the controllers, the scheduler, the proxy, and of programs that run
 all of them in one process, the kubelet included."""
 
-_KUBELETS_TAG = re.compile(rb"kubel(?:et|ite)|kubenswrapper|hyperkube|k3s|rke2")
-_BEGINS_KUBELET = re.compile(rb'"Kubelet version"|FLAG: --')
-_BEGINS_OTHER = re.compile(_OTHER_CALLER.pattern + rb"|\] Version: v1\.(?:2[1-9]|[3-9]\d)\.")
+_KUBELETS_TAG = regex(rb"kubel(?:et|ite)|kubenswrapper|hyperkube|k3s|rke2")
+_BEGINS_KUBELET = regex(rb'"Kubelet version"|FLAG: --')
+_BEGINS_OTHER = regex(_OTHER_CALLER.pattern + rb"|\] Version: v1\.(?:2[1-9]|[3-9]\d)\.")
 """The kubelet shows its version in another form since 1.21."""
 _ENTRY_HEAD = 200
-_MAY_TELL = re.compile(rb"kube|hyper|k[38]s|rke|kernel", re.IGNORECASE)
+_MAY_TELL = regex(rb"kube|hyper|k[38]s|rke|kernel", re.IGNORECASE)
 
 
 class Callers:

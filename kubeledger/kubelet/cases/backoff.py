@@ -7,9 +7,9 @@ from functools import lru_cache
 
 from msgspec import UNSET, UnsetType
 
-from kubeledger.kubelet.cases.fields import LAST_NS, MATCH, Judgement, Strict, impossible, shortened
+from kubeledger.kubelet.cases.fields import LAST_NS, Strict, shortened
 from kubeledger.kubelet.cases.podactions import check_times
-from kubeledger.kubelet.kube.flowcontrol import Backoff, BackOffPolicy
+from kubeledger.kubelet.kube.flowcontrol import BackOffPolicy
 from kubeledger.kubelet.kube.gotexts import ZERO_TIME_NS, instant_ns
 from kubeledger.kubelet.kuberuntime.kuberuntime_manager import (
     BackedOff,
@@ -76,25 +76,10 @@ OUTCOME = Outcome
 
 def decide(case_input: BackoffCase, profile: KubeletProfile) -> Outcome:
     """Go through all syncs."""
-    return Outcome([outcome for outcome, _ in _syncs(case_input, profile)])
+    return Outcome(list(_syncs(case_input, profile)))
 
 
-def judge(
-    case_input: BackoffCase, profile: KubeletProfile, decided: Outcome, outcome: Outcome
-) -> Judgement:
-    """Compare a claim step by step; nothing here is left to chance."""
-    syncs, claimed = list(_syncs(case_input, profile)), outcome.steps
-    if len(claimed) != len(syncs):
-        return impossible(f"{len(syncs)} steps have {len(claimed)} outcomes")
-    for step, (ours, state), theirs in zip(case_input.steps, syncs, claimed, strict=True):
-        if ours != theirs:
-            what = f"at {step.at} container {case_input.container}"
-            return impossible(f"{what} {_difference(ours, theirs)}: {state}")
-    return MATCH
-
-
-def _syncs(case: BackoffCase, profile: KubeletProfile) -> Iterator[tuple[StepOutcome, str]]:
-    """What came of each sync, and the state that it found."""
+def _syncs(case: BackoffCase, profile: KubeletProfile) -> Iterator[StepOutcome]:
     spec, meta, name = case.pod.spec, case.pod.metadata, case.container
     if all(c.name != name for c in (*(spec.containers or ()), *(spec.init_containers or ()))):
         raise BadInputError(f"input.container: the pod has no container {shortened(name)}")
@@ -108,37 +93,13 @@ def _syncs(case: BackoffCase, profile: KubeletProfile) -> Iterator[tuple[StepOut
             backoff.gc(now_ns)
         exited = newest_exited(step.containers, name)
         ended_ns = _ended_ns(exited)
-        state = _state(backoff, name, exited, ended_ns)
         held = do_back_off(backoff, name, name, pod, ended_ns, now_ns)
         until: str | UnsetType = UNSET
         if profile.kuberuntime.cases_give_back_off_end:
             until = "" if held is None else _until(held, index)
         message = "" if held is None else held.message
         entry = format_go_duration(backoff.get(name))
-        yield StepOutcome(held is not None, message, entry, until), state
-
-
-def _state(backoff: Backoff, key: str, exited: ContainerStatus | None, ended_ns: int | None) -> str:
-    if exited is None or ended_ns is None:
-        return "no instance of it has exited"
-    entry = format_go_duration(backoff.get(key))
-    expired = ", which had expired by then" if backoff.has_expired(key, ended_ns) else ""
-    return (
-        f"its newest exited instance ended at {exited.finished_at}, and its back-off was "
-        f"{entry}{expired}"
-    )
-
-
-def _difference(ours: StepOutcome, theirs: StepOutcome) -> str:
-    if ours.held != theirs.held:
-        return "is held back" if ours.held else "is not held back"
-    for field in ("entry", "message", "until"):
-        mine, claimed = getattr(ours, field), getattr(theirs, field)
-        if claimed is UNSET or mine is UNSET:
-            return f"has {'no ' if mine is UNSET else ''}{field} in this version"
-        if mine != claimed:
-            return f"has {field} {mine!r} afterwards, not {claimed!r}"
-    raise AssertionError("the outcomes do not differ")
+        yield StepOutcome(held is not None, message, entry, until)
 
 
 def _ended_ns(exited: ContainerStatus | None) -> int | None:

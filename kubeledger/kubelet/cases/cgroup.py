@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import Judgement, Strict, compared
+from kubeledger.kubelet.cases.fields import Strict
 from kubeledger.kubelet.cgroups.decider import PodDecision, decide_pod
 from kubeledger.kubelet.cgroups.paths import CgroupNameError
 from kubeledger.kubelet.kube.pod import Pod
@@ -65,14 +65,6 @@ OUTCOME = object
 def decide(case_input: CgroupInput, profile: KubeletProfile) -> CgroupOutcome:
     """The outcome that a kubelet of this version gives."""
     return _outcome(_decision(case_input, profile))
-
-
-def judge(
-    case_input: CgroupInput, profile: KubeletProfile, decided: CgroupOutcome, claimed: object
-) -> Judgement:
-    """Whether the kubelet could have asked for this; there is one possible outcome."""
-    explain = _decision(case_input, profile).explain
-    return compared(msgspec.to_builtins(decided, str_keys=True), claimed, explain)
 
 
 def _decision(case_input: CgroupInput, profile: KubeletProfile) -> PodDecision:

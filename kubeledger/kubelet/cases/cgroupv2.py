@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import Bytes, Judgement, Strict, check_amounts, compared
+from kubeledger.kubelet.cases.fields import Bytes, Strict, check_amounts
 from kubeledger.kubelet.cgroups.decider import PodUnifiedDecision, decide_pod_unified
 from kubeledger.kubelet.cgroups.unified import LIMITED_SWAP, TIERED_RESERVATION, UnifiedSettings
 from kubeledger.kubelet.kube.pod import Pod
@@ -46,13 +46,6 @@ def decide(case_input: CgroupV2Input, profile: KubeletProfile) -> dict[str, obje
         name: {"unified": files} for name, files in decision.containers.items()
     }
     return {"pod": {"unified": decision.pod}, "containers": containers}
-
-
-def judge(
-    case_input: CgroupV2Input, profile: KubeletProfile, decided: object, claimed: object
-) -> Judgement:
-    """Whether the kubelet could have asked for this; there is one possible outcome."""
-    return compared(decided, claimed, _decision(case_input, profile).explain)
 
 
 def _decision(case_input: CgroupV2Input, profile: KubeletProfile) -> PodUnifiedDecision:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import zip_longest
 from typing import Annotated, Literal
 
 import msgspec
 
 from kubeledger.kubelet.cases.fields import (
-    ADMISSIBLE,
-    Judgement,
     Strict,
     container_named,
-    impossible,
     keyed,
     node_set,
 )
 from kubeledger.kubelet.devicemanager import allocate
 from kubeledger.kubelet.devicemanager.allocate import AllocateCall
-from kubeledger.kubelet.devicemanager.explain import Claim, admissible
+from kubeledger.kubelet.devicemanager.explain import admissible
 from kubeledger.kubelet.devicemanager.manager import Device, DevicesPerNUMA, ManagerImpl, RpcError
 from kubeledger.kubelet.devicemanager.topology_hints import device_limits
 from kubeledger.kubelet.kube.pod import Pod, is_sidecar, lists_of_pods
@@ -165,24 +163,31 @@ def decide(case_input: DevicesCase, profile: KubeletProfile) -> DevicesOutcome:
     return DevicesOutcome(steps=steps)
 
 
-def judge(
+def nearest(
     case_input: DevicesCase,
     profile: KubeletProfile,
     decided: DevicesOutcome,
     claimed: DevicesOutcome,
-) -> Judgement:
-    """Whether the steps can have come out so; each continues from what is claimed before it."""
-    calls = _calls(case_input)
-    if len(claimed.steps) != len(calls):
-        return impossible(f"{len(claimed.steps)} steps came out, but there are {len(calls)}")
-    managers = [_manager(case_input, profile)]
-    for number, (call, step) in enumerate(zip(calls, claimed.steps, strict=True), start=1):
-        claim = Claim(error=step.error, devices=step.devices)
-        found = [admissible(m, call, claim) for m in managers]
-        managers = [manager for one in found for manager in one.managers]
-        if not managers:
-            return impossible(f"step {number}: {found[0].why}")
-    return ADMISSIBLE
+) -> DevicesOutcome:
+    """Follow a claim step by step; each continues from what is claimed before it."""
+    managers, steps = [_manager(case_input, profile)], list[StepOutcome]()
+    for call, claim in zip_longest(_calls(case_input), claimed.steps):
+        if call is None:
+            break
+        found = (
+            []
+            if claim is None
+            else [
+                after for m in managers for after in admissible(m, call, claim.error, claim.devices)
+            ]
+        )
+        if claim is None or not found:
+            error = allocate.decide(managers[0], call)
+            steps.append(StepOutcome(error=error, devices=_held(managers[0], call)))
+            break
+        managers = found
+        steps.append(claim)
+    return DevicesOutcome(steps=steps)
 
 
 def _manager(case: DevicesCase, profile: KubeletProfile) -> ManagerImpl:

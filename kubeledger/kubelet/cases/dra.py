@@ -6,14 +6,14 @@ chance: a claimed outcome is admissible if some orders give it, step by step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kubeledger.kubelet.cases.fields import ADMISSIBLE, Judgement, Strict, compared
+from kubeledger.kubelet.cases.fields import Strict, most_alike
 from kubeledger.kubelet.dra.claiminfo import Answer, ClaimInfoState, Device, Result, Verb
 from kubeledger.kubelet.dra.manager import Manager
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
@@ -109,27 +109,21 @@ def decide(case_input: DraCase, profile: KubeletProfile) -> Outcome:
     )
 
 
-def judge(
+def nearest(
     case_input: DraCase, profile: KubeletProfile, decided: Outcome, claimed: Outcome
-) -> Judgement:
+) -> Outcome:
     """Follow a claim as far as some order gives it, step by step."""
-    manager = Manager(profile.dra, case_input.drivers)
+    manager, steps = Manager(profile.dra, case_input.drivers), list[StepOutcome]()
     for at, step in enumerate(case_input.steps):
-        runs = list(explore(partial(_run_copy, manager, step, at)))
-        reached = next(
-            (after for after, outcome in runs if claimed.steps[at : at + 1] == [outcome]), None
-        )
-        if reached is None:
-            _, nearest = min(runs, key=partial(_distance, claimed.steps[at : at + 1]))
-            return compared(
-                {"steps": {str(at): msgspec.to_builtins(nearest)}},
-                {"steps": _plain(claimed.steps[at : at + 1], at)},
-                partial(_explained, nearest),
-            )
-        manager = reached
-    if len(claimed.steps) != len(case_input.steps):
-        return compared(len(case_input.steps), len(claimed.steps), lambda _: "as many as steps")
-    return ADMISSIBLE
+        claim = claimed.steps[at] if at < len(claimed.steps) else None
+        ends = [
+            (outcome, after) for after, outcome in explore(partial(_run_copy, manager, step, at))
+        ]
+        steps.append(most_alike([outcome for outcome, _ in ends], claim))
+        if steps[-1] != claim:
+            break
+        manager = next(after for outcome, after in ends if outcome == claim)
+    return Outcome(steps)
 
 
 def _run_copy(
@@ -223,24 +217,3 @@ def _outcome(
 
 def _listed(claims: Mapping[tuple[str, str], ClaimInfoState]) -> list[ClaimInfoState]:
     return [claims[key].as_written() for key in sorted(claims)]
-
-
-def _plain(steps: Sequence[StepOutcome], at: int) -> dict[str, object]:
-    return {str(at + i): msgspec.to_builtins(step) for i, step in enumerate(steps)}
-
-
-def _distance(claimed: Sequence[StepOutcome], run: tuple[Manager, StepOutcome]) -> int:
-    """In how many of its fields a step differs from what is claimed."""
-    _, outcome = run
-    fields = StepOutcome.__struct_fields__
-    return sum(getattr(outcome, f) != getattr(each, f) for each in claimed for f in fields)
-
-
-def _explained(outcome: StepOutcome, path: Sequence[str]) -> str:
-    asked = ", ".join(
-        f"{driver} to {verb} {', '.join(uids)}"
-        for driver, calls in outcome.calls.items()
-        for verb, uids in calls
-    )
-    ends = f"the error {outcome.error!r}" if outcome.error else "no error"
-    return f"the kubelet asks {asked or 'no driver for anything'}, and ends with {ends}"

@@ -10,11 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeVar
 
 import msgspec
 
-from kubeledger.kubelet.cgroups.pod_config import Path
 from kubeledger.kubelet.kube.containermanager import AllocationError, CPUSet, parse
 from kubeledger.kubelet.kube.gotexts import ZERO_TIME_NS, instant_ns
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of
@@ -187,48 +186,48 @@ ADMISSIBLE = Judgement(
 )
 
 
-def impossible(why: str) -> Judgement:
-    """A verdict that says what could not have been."""
-    return Judgement("impossible", why)
+OutcomeT = TypeVar("OutcomeT", bound=msgspec.Struct)
 
 
-def compared(decided: object, claimed: object, explain: Callable[[Path], str]) -> Judgement:
-    """Whether a claim of any shape is the only possible outcome.
+def first_difference(ours: object, theirs: object, path: str = "") -> str:
+    """Where a claim first differs from an outcome: ``pod.cpuShares is 2, not 3``; empty: nowhere.
 
     Args:
-        explain: the rule for the value at a path, or for its absence; empty where none is known.
-
-    Returns:
-        a match, or why not, of the first difference:
-        ``pod.cpuShares is 2, not 3: a BestEffort pod has the least shares, 2``.
+        ours, theirs: JSON values; ``path`` is theirs.
     """
-    found = _difference(decided, claimed, ())
-    if found is None:
-        return MATCH
-    path, difference = found
-    reason = explain(path)
-    where = ".".join(path) or "the outcome"
-    return impossible(f"{where} {difference}: {reason}" if reason else f"{where} {difference}")
-
-
-def _difference(decided: object, claimed: object, path: Path) -> tuple[Path, str] | None:
-    """The path of the first difference, and what it is."""
-    if isinstance(decided, dict):
-        if not isinstance(claimed, dict):
-            return path, "is not an object"
-        for key in sorted({*decided, *map(str, claimed)}):
-            below = (*path, key)
-            if key not in claimed:
-                return below, "is missing"
-            if key not in decided:
-                return below, "is not written"
-            if found := _difference(decided[key], claimed[key], below):
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        for key in dict.fromkeys((*ours, *theirs)):
+            below = keyed(path, key)
+            if key not in theirs:
+                return f"{below[1:]} is missing: it is {_shown(ours[key])}"
+            if key not in ours:
+                return f"{below[1:]} is {_shown(theirs[key])}, where the kubelet gives nothing"
+            if found := first_difference(ours[key], theirs[key], below):
                 return found
-        return None
-    if type(decided) is not type(claimed) or decided != claimed:
-        return path, f"is {_shown(decided)}, not {_shown(claimed)}"
-    return None
+        return ""
+    if isinstance(ours, list) and isinstance(theirs, list) and _is_nested(ours + theirs):
+        for index, (one, other) in enumerate(zip(ours, theirs, strict=False)):
+            if found := first_difference(one, other, f"{path}[{index}]"):
+                return found
+        same = len(ours) == len(theirs)
+        return "" if same else f"{path[1:]} has {len(ours)} entries, not {len(theirs)}"
+    if type(ours) is type(theirs) and ours == theirs:
+        return ""
+    return f"{path[1:] or 'the outcome'} is {_shown(ours)}, not {_shown(theirs)}"
+
+
+def most_alike(outcomes: Iterable[OutcomeT], claim: OutcomeT | None) -> OutcomeT:
+    """The first of those that differ from a claim in the fewest fields; of no claim the first."""
+    if claim is None:
+        return next(iter(outcomes))
+    names = claim.__struct_fields__
+    return min(outcomes, key=lambda each: sum(getattr(each, n) != getattr(claim, n) for n in names))
+
+
+def _is_nested(values: list[object]) -> bool:
+    return any(isinstance(value, dict | list) for value in values)
 
 
 def _shown(value: object) -> str:
-    return msgspec.json.encode(value).decode()
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= 10 * _SHOWN_MAX else f"{text[: 10 * _SHOWN_MAX]}..."

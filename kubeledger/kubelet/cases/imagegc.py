@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated
 
 import msgspec
 
 from kubeledger.kubelet.cases.fields import (
-    ADMISSIBLE,
     Bytes,
-    Judgement,
     Strict,
-    impossible,
     shortened,
     time_of,
 )
 from kubeledger.kubelet.images import image_gc_manager
-from kubeledger.kubelet.images.explain import admissible
 from kubeledger.kubelet.images.image_gc_manager import (
     Observed,
     Operation,
-    Pass,
     RealImageGCManager,
     RuntimeImage,
 )
@@ -107,50 +104,46 @@ def decide(case_input: ImageGCInput, profile: KubeletProfile) -> Outcome:
     observed = [_observed(step, at) for at, step in enumerate(case_input.steps)]
     if error := policy_error(manager.policy):
         return Outcome(invalid_policy=error, steps=[], records={})
-    steps = []
-    for step, world in zip(case_input.steps, observed, strict=True):
-        done = image_gc_manager.decide(manager, step.op, world)
-        steps.append(StepOutcome(removed=done.removed, error=done.error, events=done.events))
+    steps = [_passed(manager, *each) for each in zip(case_input.steps, observed, strict=True)]
     return Outcome(invalid_policy="", steps=steps, records=_records(manager))
 
 
-def judge(
+def nearest(
     case_input: ImageGCInput, profile: KubeletProfile, decided: Outcome, claimed: Outcome
-) -> Judgement:
-    """Follow a claimed outcome pass by pass."""
-    if claimed.invalid_policy != decided.invalid_policy or decided.invalid_policy:
-        return impossible(_wrong_policy(decided.invalid_policy))
-    if len(claimed.steps) != len(case_input.steps):
-        return impossible(f"{len(case_input.steps)} passes have {len(claimed.steps)} outcomes")
-    manager = _manager(case_input, profile)
-    for at, (step, claim) in enumerate(zip(case_input.steps, claimed.steps, strict=True)):
-        done = Pass(removed=claim.removed, error=claim.error, events=claim.events)
-        if why := admissible(manager, step.op, _observed(step, at), done):
-            return impossible(f"step {at}: {why}")
-    if why := _wrong_record(_records(manager), claimed.records):
-        return impossible(why)
-    return ADMISSIBLE
+) -> Outcome:
+    """The same passes, with the order of tied images taken *from the claim*.
+
+    Those first whose removal it says failed, in its order, then those it says were removed, in
+    its order, then the rest. If any order gives the claim, this one does: within a tie only the
+    order of the failures, the order of the removals, and who came before the end of the pass can
+    be seen.
+    """
+    if decided.invalid_policy:
+        return decided
+    manager, steps = _manager(case_input, profile), []
+    for at, step in enumerate(case_input.steps):
+        world = _observed(step, at)
+        if at < len(claimed.steps):
+            ties = ties_of(claimed.steps[at], world.remove_errors)
+            world = msgspec.structs.replace(world, ties=ties)
+        steps.append(_passed(manager, step, world))
+    return Outcome(invalid_policy="", steps=steps, records=_records(manager))
 
 
-def _wrong_policy(error: str) -> str:
-    if error:
-        return f"the manager refuses the policy ({error}), so there is no pass"
-    return "the manager takes the policy"
+def _passed(manager: RealImageGCManager, step: Step, world: Observed) -> StepOutcome:
+    done = image_gc_manager.decide(manager, step.op, world)
+    return StepOutcome(removed=done.removed, error=done.error, events=done.events)
 
 
-def _wrong_record(
-    records: dict[str, tuple[str, str, str]], claimed: dict[str, tuple[str, str, str]]
-) -> str:
-    """Why the claimed records cannot be those after the claimed passes; empty when they can."""
-    for image_id in sorted(records.keys() | claimed.keys()):
-        held, claim = records.get(image_id), claimed.get(image_id)
-        if held is None:
-            return f"{image_id} has no record in the end: it was removed, or not listed"
-        if claim is None:
-            return f"{image_id} has a record in the end: it was listed, and not removed"
-        if held != claim:
-            return f"the record of {image_id} is {list(held)} in the end, not {list(claim)}"
-    return ""
+def ties_of(claimed: StepOutcome, remove_errors: Mapping[str, str]) -> dict[str, int]:
+    """Image ID -> place among tied images that the claim speaks of."""
+    dated: list[tuple[int, str]] = []
+    for image_id, error in remove_errors.items():
+        # An ID may be the beginning of another one.
+        if found := re.search(re.escape(error) + r"(?=, |\]|\Z)", claimed.error):
+            dated.append((found.start(), image_id))
+    order = [image_id for _, image_id in sorted(dated)] + claimed.removed
+    return {image_id: place for place, image_id in reversed(list(enumerate(order)))}
 
 
 def _manager(case_input: ImageGCInput, profile: KubeletProfile) -> RealImageGCManager:

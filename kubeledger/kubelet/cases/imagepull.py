@@ -11,15 +11,10 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from kubeledger.kubelet.cases.fields import (
-    ADMISSIBLE,
-    Judgement,
     Strict,
-    compared,
-    impossible,
     shortened,
     time_of,
 )
-from kubeledger.kubelet.cgroups.pod_config import Path
 from kubeledger.kubelet.imagepull.image_manager import Answer, Attempt, ImageManager, Request
 from kubeledger.kubelet.imagepull.image_pull_manager import (
     Listed,
@@ -39,7 +34,6 @@ from kubeledger.kubelet.imagepull.pullrecords import (
     encode_pulled_record,
 )
 from kubeledger.kubelet.imagepull.pullrecords import PulledRecord as Record
-from kubeledger.kubelet.imagepull.readings import explain
 from kubeledger.kubelet.kube.flowcontrol import Backoff, BackOffPolicy
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
 from kubeledger.kubelet.kube.pod import Int32, Int64
@@ -196,29 +190,12 @@ def decide(case_input: ImagePullInput, profile: KubeletProfile) -> Outcome:
     return _Case(case_input, profile.imagepull).run(FIRST_ORDER)
 
 
-def judge(
+def nearest(
     case_input: ImagePullInput, profile: KubeletProfile, decided: Outcome, claimed: Outcome
-) -> Judgement:
-    """Whether a claim is among all that can be."""
+) -> Outcome:
+    """The claim, if it is among all that can be."""
     found = explore(lambda order: _Case(case_input, profile.imagepull).run(order), _ORDERS_MAX)
-    if any(each == claimed for each in found):
-        return ADMISSIBLE
-    if len(decided.steps) != len(claimed.steps):
-        return impossible(f"there are {len(decided.steps)} steps, not {len(claimed.steps)}")
-    case = _Case(case_input, profile.imagepull)
-    case.run(FIRST_ORDER)
-    return compared(
-        _by_index(msgspec.to_builtins(decided)), _by_index(msgspec.to_builtins(claimed)), case.why
-    )
-
-
-def _by_index(node: Any) -> Any:  # noqa: ANN401  # any JSON value
-    """Lists of objects as objects, so that a difference in them has a path."""
-    if isinstance(node, dict):
-        return {key: _by_index(value) for key, value in node.items()}
-    if isinstance(node, list) and any(isinstance(each, dict) for each in node):
-        return {str(index): _by_index(value) for index, value in enumerate(node)}
-    return node
+    return claimed if any(each == claimed for each in found) else decided
 
 
 class _Case:
@@ -236,7 +213,6 @@ class _Case:
             for record in given.pulled_records or ()
         }
         self._requires: Requires | None = None
-        self._attempts: list[list[Attempt]] = []
 
     def run(self, order: MapOrder) -> Outcome:
         given = self._given
@@ -259,22 +235,9 @@ class _Case:
             elif manager.pull_manager is not None:
                 until_ns = time_of(step.until or "", f"input.steps[{index}].until")
                 manager.pull_manager.prune_unknown_records(step.image_list or (), until_ns)
-            self._attempts.append(attempts)
             steps.append(_step_outcome(attempts, manager.back_off))
         records = self._records() if self._facts.pull_records else UNSET
         return Outcome(policy_error="", steps=steps, records=records)
-
-    def why(self, path: Path) -> str:
-        """What explains the value at a path of the outcome."""
-        if path[:1] == ("policyError",):
-            return "it follows from the policy and its patterns"
-        if path[:1] == ("records",):
-            return "the steps leave other records"
-        attempts = self._attempts[int(path[1])] if len(path) > 1 else []
-        if len(path) > 3 and path[2] == "calls":
-            attempts = attempts[int(path[3]) : int(path[3]) + 1]
-        found = [f"{each.request.image}: {explain(each)}" for each in attempts]
-        return "; ".join(found) or "nothing is asked for in this step"
 
     def _start(
         self, images: tuple[ListedImage, ...] | None, now_ns: int, order: MapOrder

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from copy import copy
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 
 from kubeledger.kubelet.cases.fields import (
-    ADMISSIBLE,
-    Judgement,
     Strict,
     check_amounts,
-    compared,
     container_named,
     error_of,
-    impossible,
+    most_alike,
     shortened,
 )
 from kubeledger.kubelet.cases.hints import HintOutcome, hint_of, hints_shown
@@ -35,7 +32,6 @@ from kubeledger.kubelet.cases.memory_node import (
     reservations_of,
     sorted_entries,
 )
-from kubeledger.kubelet.cgroups.pod_config import Path
 from kubeledger.kubelet.kube.containermanager import ContainerRef
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
 from kubeledger.kubelet.kube.pod import Pod, lists_of_pods
@@ -52,15 +48,6 @@ from kubeledger.kubelet.profile.resolve import KubeletProfile, with_gates
 from kubeledger.model.errors import BadInputError
 
 Initial = tuple[tuple[str, str, str], ...]
-
-_RULES: Final = {
-    "error": "the static policy's rules for hints, groups of nodes and state files",
-    "hints": "the smallest groups of nodes that could ever hold the request are preferred",
-    "machine_state": "a block is counted on each of its nodes, and reserved node after node",
-    "entries": "a container of a Guaranteed pod has what it requests, less what is used again",
-    "numa_nodes": "these are the nodes of the container's blocks",
-}
-"""By the part of an outcome."""
 
 
 class NodeCase(Strict, frozen=True, kw_only=True):
@@ -152,6 +139,39 @@ def decide(case_input: MemoryCase, profile: KubeletProfile) -> MemoryOutcome:
         if not world.runs:
             break
         steps.append(world.call(index, FIRST_ORDER))
+    return _outcome(begun, steps)
+
+
+def nearest(
+    case_input: MemoryCase, profile: KubeletProfile, decided: MemoryOutcome, claimed: MemoryOutcome
+) -> MemoryOutcome:
+    """Follow the claim call by call, in every order that the kubelet's maps can take."""
+    worlds, outcomes = [_World(case_input, profile)], []
+    for index, claim in enumerate((_start_of(claimed), *claimed.steps), start=-1):
+        if index == len(case_input.steps) or not (worlds[0].runs or index < 0):
+            break
+        found = [each for world in worlds for each in _explored(world, index)]
+        wanted = _in_order(claim)
+        worlds = _distinct(world for world, outcome in found if outcome == wanted)
+        outcomes.append(most_alike([outcome for _, outcome in found], wanted))
+        if not worlds:
+            break
+    else:
+        if worlds[0].runs and len(claimed.steps) < len(case_input.steps):
+            outcomes.append(next(_explored(worlds[0], len(claimed.steps)))[1])
+    return _outcome(outcomes[0], outcomes[1:])
+
+
+def _start_of(outcome: MemoryOutcome) -> StepOutcome:
+    return StepOutcome(
+        error=outcome.start_error,
+        machine_state=outcome.machine_state,
+        entries=outcome.entries,
+        pod_entries=outcome.pod_entries,
+    )
+
+
+def _outcome(begun: StepOutcome, steps: list[StepOutcome]) -> MemoryOutcome:
     return MemoryOutcome(
         start_error=begun.error or "",
         machine_state=begun.machine_state,
@@ -159,31 +179,6 @@ def decide(case_input: MemoryCase, profile: KubeletProfile) -> MemoryOutcome:
         pod_entries=begun.pod_entries,
         steps=steps,
     )
-
-
-def judge(
-    case_input: MemoryCase, profile: KubeletProfile, decided: MemoryOutcome, claimed: MemoryOutcome
-) -> Judgement:
-    """Follow the claim call by call, in every order that the kubelet's maps can take."""
-    begun = StepOutcome(
-        error=claimed.start_error,
-        machine_state=claimed.machine_state,
-        entries=claimed.entries,
-        pod_entries=claimed.pod_entries,
-    )
-    worlds = [_World(case_input, profile)]
-    for index, claim in enumerate((begun, *claimed.steps), start=-1):
-        if index == len(case_input.steps) or not (worlds[0].runs or index < 0):
-            return impossible(f"the kubelet takes {index} steps, not {len(claimed.steps)}")
-        found = [each for world in worlds for each in _explored(world, index)]
-        wanted = _in_order(claim)
-        worlds = _distinct(world for world, outcome in found if outcome == wanted)
-        if not worlds:
-            why = compared(msgspec.to_builtins(found[0][1]), msgspec.to_builtins(wanted), _rule).why
-            return impossible(f"step {index + 1}: {why}" if index >= 0 else f"the start: {why}")
-    if worlds[0].runs and len(claimed.steps) < len(case_input.steps):
-        return impossible(f"{len(case_input.steps)} steps have {len(claimed.steps)} outcomes")
-    return ADMISSIBLE
 
 
 class _World:
@@ -367,7 +362,3 @@ def _in_order(claim: StepOutcome) -> StepOutcome:
     if claim.pod_entries is not msgspec.UNSET:
         claim.pod_entries = {uid: sorted(blocks) for uid, blocks in claim.pod_entries.items()}
     return claim
-
-
-def _rule(path: Path) -> str:
-    return _RULES.get(path[0], "") if path else ""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
-from kubeledger.kubelet.cases.fields import Judgement, Strict, check_amounts, compared, keyed
+from kubeledger.kubelet.cases.fields import Strict, check_amounts, keyed
 from kubeledger.kubelet.cgroups.decider import NodeDecision, decide_node
 from kubeledger.kubelet.cgroups.node_config import (
     ReservationSettings,
@@ -60,14 +58,6 @@ def decide(case_input: NodeAllocatableInput, profile: KubeletProfile) -> NodeAll
         KubepodsValues(_canonical(decision.kubepods), config.cpu_shares, config.memory_limit_bytes),
         decision.over_reserved,
     )
-
-
-def judge(
-    case_input: NodeAllocatableInput, profile: KubeletProfile, decided: object, claimed: object
-) -> Judgement:
-    """Whether the kubelet could have come to this; there is one possible outcome."""
-    explain = _decision(case_input, profile).explain
-    return compared(msgspec.to_builtins(decided), claimed, explain)
 
 
 def _decision(case_input: NodeAllocatableInput, profile: KubeletProfile) -> NodeDecision:

@@ -11,15 +11,13 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kubeledger.kubelet.cases.fields import Judgement, Strict, check_amounts, impossible, keyed
+from kubeledger.kubelet.cases.fields import Strict, check_amounts, keyed
 from kubeledger.kubelet.kube.gotexts import instant_ns
 from kubeledger.kubelet.kube.pod import ResourceRequirements
 from kubeledger.kubelet.kuberuntime.kuberuntime_manager import compute_pod_actions
 from kubeledger.kubelet.kuberuntime.objects import (
-    Container,
     ContainerStatus,
     ContainerToKill,
-    EphemeralContainer,
     Pod,
     PodActions,
     PodStatus,
@@ -78,14 +76,6 @@ def decide(case_input: PodActionsCase, profile: KubeletProfile) -> Outcome:
     """The actions of one sync."""
     facts = profile.kuberuntime
     return _outcome(_actions(case_input, facts), case_input, facts)
-
-
-def judge(
-    case_input: PodActionsCase, profile: KubeletProfile, decided: Outcome, claimed: Outcome
-) -> Judgement:
-    """Compare a claim; nothing here is left to chance."""
-    actions = _actions(case_input, profile.kuberuntime)
-    return impossible(_Comparison(case_input, actions, decided, claimed).difference())
 
 
 def check_times(containers: Sequence[ContainerStatus]) -> None:
@@ -148,110 +138,3 @@ def _outcome(actions: PodActions, case: PodActionsCase, facts: KuberuntimeFacts)
         containers_to_reset=actions.containers_to_reset if facts.restart_all_containers else UNSET,
         update_pod_level_resources=actions.update_pod_level_resources if pod_level else UNSET,
     )
-
-
-class _Comparison:
-    """A claim beside what was decided."""
-
-    def __init__(
-        self, case: PodActionsCase, actions: PodActions, ours: Outcome, theirs: Outcome
-    ) -> None:
-        self._spec = case.pod.spec
-        self._listed = {status.id: status.name for status in case.containers}
-        self._actions = actions
-        self._ours = ours
-        self._theirs = theirs
-
-    def difference(self) -> str:
-        """One sentence about the first difference; they do differ."""
-        return self._of_pod() or self._of_starts() or self._of_kills() or self._of_others()
-
-    def _of_pod(self) -> str:
-        ours, theirs, actions = self._ours, self._theirs, self._actions
-        if ours.kill_pod != theirs.kill_pod:
-            negated = "" if ours.kill_pod else "not "
-            return f"the pod is {negated}killed, because {actions.pod_why}"
-        if ours.create_sandbox != theirs.create_sandbox:
-            which = "another" if ours.create_sandbox else "no other"
-            return f"{which} sandbox is made, because {actions.create_why}"
-        for name, mine, claimed in (
-            ("sandbox", ours.sandbox_id, theirs.sandbox_id),
-            ("attempt", ours.attempt, theirs.attempt),
-        ):
-            if mine != claimed:
-                return f"the {name} is {mine!r}, not {claimed!r}, because {actions.sandbox_why}"
-        return ""
-
-    def _of_starts(self) -> str:
-        ours, theirs, spec = self._ours, self._theirs, self._spec
-        groups: tuple[
-            tuple[str, Sequence[Container | EphemeralContainer], list[int], list[int]], ...
-        ] = (
-            (
-                "init container",
-                spec.init_containers or (),
-                ours.init_containers_to_start,
-                theirs.init_containers_to_start,
-            ),
-            (
-                "container",
-                spec.containers or (),
-                ours.containers_to_start,
-                theirs.containers_to_start,
-            ),
-            (
-                "ephemeral container",
-                spec.ephemeral_containers or (),
-                ours.ephemeral_containers_to_start,
-                theirs.ephemeral_containers_to_start,
-            ),
-        )
-        for kind, containers, mine, claimed in groups:
-            if mine != claimed:
-                return self._of_start(kind, [c.name for c in containers], mine, claimed)
-        return ""
-
-    def _of_start(self, kind: str, names: list[str], ours: list[int], theirs: list[int]) -> str:
-        for index in theirs:
-            if not 0 <= index < len(names):
-                return f"the pod has no {kind} {index}"
-        for index, name in enumerate(names):
-            if (index in ours) != (index in theirs):
-                negated = "" if index in ours else "not "
-                return f"{kind} {name} is {negated}started, because {self._why(name)}"
-        return f"the {kind}s {ours} are started, each once and in this order, not {theirs}"
-
-    def _of_kills(self) -> str:
-        ours, theirs = self._ours.containers_to_kill, self._theirs.containers_to_kill
-        for container_id in sorted(ours.keys() | theirs.keys()):
-            mine, claimed = ours.get(container_id), theirs.get(container_id)
-            if mine is None:
-                name = self._listed.get(container_id)
-                if name is None:
-                    return f"the runtime lists no container {container_id}"
-                return f"container {name} is not killed, because {self._why(name)}"
-            if claimed is None:
-                return f"container {mine.name} is killed: {mine.message}"
-            if mine != claimed:
-                return (
-                    f"container {mine.name} is killed with the reason {mine.reason!r} and the "
-                    f"message {mine.message!r}, not as {claimed.name!r} with {claimed.reason!r} "
-                    f"and {claimed.message!r}"
-                )
-        return ""
-
-    def _of_others(self) -> str:
-        for name, what in (
-            ("containers_to_update", "the containers to update are"),
-            ("containers_to_reset", "the containers to remove, in order, are"),
-            ("update_pod_level_resources", "that the pod's own resources are to be written is"),
-        ):
-            mine, claimed = getattr(self._ours, name), getattr(self._theirs, name)
-            if mine is UNSET and claimed is not UNSET:
-                return f"the outcome has not the shape of one: this version has no {name}"
-            if mine != claimed:
-                return f"{what} {mine}, not {'left out' if claimed is UNSET else claimed}"
-        raise AssertionError("the outcomes do not differ")
-
-    def _why(self, name: str) -> str:
-        return self._actions.why.get(name) or self._actions.pod_why

@@ -5,10 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from kubeledger.kubelet.cases.fields import (
-    Judgement,
     check_pod_times,
     check_status_times,
-    impossible,
 )
 from kubeledger.kubelet.kube.gotexts import ZERO_TIME_NS, instant_ns
 from kubeledger.kubelet.prober.objects import Pod, PodStatus, Result, parse_container_id
@@ -70,24 +68,6 @@ def decide(case_input: PodStatusCase, profile: KubeletProfile) -> Outcome:
     return _outcome(_readiness(case_input, profile))
 
 
-def judge(
-    case_input: PodStatusCase, profile: KubeletProfile, decided: Outcome, claimed: Outcome
-) -> Judgement:
-    """Compare a claim; nothing here is left to chance."""
-    readiness = _readiness(case_input, profile)
-    for kind, ours, theirs in (
-        ("container", readiness.containers, claimed.containers),
-        ("init container", readiness.init_containers, claimed.init_containers),
-    ):
-        why = _difference(kind, ours, theirs)
-        if why:
-            return impossible(why)
-    return impossible(
-        f"the readiness workers triggered are those of {decided.triggered}, "
-        f"not of {claimed.triggered}"
-    )
-
-
 def _readiness(case: PodStatusCase, profile: KubeletProfile) -> PodReadiness:
     check_pod_times(case.pod)
     check_status_times(case.pod_status)
@@ -112,24 +92,3 @@ def _outcome(readiness: PodReadiness) -> Outcome:
     return Outcome(
         published(readiness.containers), published(readiness.init_containers), readiness.triggered
     )
-
-
-def _difference(
-    kind: str, ours: dict[str, ContainerReadiness], theirs: dict[str, Published]
-) -> str:
-    """One sentence about the first container that differs; empty when none does."""
-    if ours.keys() != theirs.keys():
-        return f"the status has the {kind}s {sorted(ours)}, not {sorted(theirs)}"
-    for name, one in ours.items():
-        claimed = theirs[name]
-        if one.started != claimed.started:
-            return _sentence(kind, name, "started", one.started, one.started_because)
-        if one.ready != claimed.ready:
-            return _sentence(kind, name, "ready", one.ready, one.ready_because)
-    return ""
-
-
-def _sentence(kind: str, name: str, what: str, value: bool | None, because: str) -> str:
-    if value is None:
-        return f"{kind} {name}: {what} stays unset, because {because}"
-    return f"{kind} {name} is {'' if value else 'not '}{what}, because {because}"

@@ -14,22 +14,16 @@ from typing import Literal
 import msgspec
 
 from kubeledger.kubelet.cases.fields import (
-    MATCH,
-    Judgement,
     check_pod_times,
     check_status_times,
-    impossible,
 )
 from kubeledger.kubelet.kube.gotexts import ZERO_TIME_NS, instant_ns
-from kubeledger.kubelet.prober.machine import Taken
 from kubeledger.kubelet.prober.objects import Container, Pod, PodStatus, Result, Results, Update
 from kubeledger.kubelet.prober.prober import MissingAttemptError
 from kubeledger.kubelet.prober.worker import ProbeWorker, do_probe, new_worker
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.prober import ProbeType, TickResult
 from kubeledger.model.errors import BadInputError
-
-_NAMES = {"keep_going": "continue", "on_hold": "onHold", "result_run": "resultRun"}
 
 
 class Tick(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
@@ -117,33 +111,6 @@ def decide(case_input: ProberCase, profile: KubeletProfile) -> Outcome:
     return Outcome(outcomes)
 
 
-def judge(
-    case_input: ProberCase, profile: KubeletProfile, decided: Outcome, claimed: Outcome
-) -> Judgement:
-    """Compare a claim tick by tick."""
-    if len(claimed.ticks) != len(decided.ticks):
-        counts = f"there are {len(decided.ticks)} ticks, but {len(claimed.ticks)} in the outcome"
-        return impossible(counts)
-    for index, (ours, theirs) in enumerate(zip(decided.ticks, claimed.ticks, strict=True)):
-        name = _difference(ours, theirs)
-        if name is not None:
-            return impossible(_why(case_input, profile, index, name, ours, theirs))
-        if theirs.events:
-            return impossible(
-                f"tick {index + 1} has events {list(theirs.events)}, but a worker without a "
-                "kubelet keeps none, because the recorder cannot refer to its pod"
-            )
-    return MATCH
-
-
-def _difference(decided: TickOutcome, claimed: TickOutcome) -> str | None:
-    """Attribute in which a claimed step is none the worker could have taken; None for none."""
-    for name in ("attempts", "result_run", "on_hold", "result", "keep_going"):
-        if getattr(decided, name) != getattr(claimed, name):
-            return name
-    return None if list(decided.updates) == list(claimed.updates) else "updates"
-
-
 def _worker(case: ProberCase, profile: KubeletProfile) -> ProbeWorker:
     spec = case.pod.spec
     container = _named(spec.containers, case.container) or _named(
@@ -169,43 +136,3 @@ def _worker(case: ProberCase, profile: KubeletProfile) -> ProbeWorker:
 
 def _named(containers: list[Container], name: str) -> Container | None:
     return next((container for container in containers if container.name == name), None)
-
-
-def _why(
-    case: ProberCase,
-    profile: KubeletProfile,
-    index: int,
-    name: str,
-    ours: TickOutcome,
-    theirs: TickOutcome,
-) -> str:
-    """One sentence about the first difference."""
-    taken = _step(_worker(case, profile), case.ticks[: index + 1])
-    match name:
-        case "attempts":
-            because = taken.of_attempts()
-        case "result_run":
-            because = taken.of_result_run()
-        case "on_hold":
-            because = taken.of_on_hold()
-        case "keep_going":
-            because = taken.of_keep_going()
-        case _:
-            because = taken.of_stored(updates=name == "updates")
-    encode = msgspec.json.encode
-    expected, claimed = (encode(getattr(outcome, name)).decode() for outcome in (ours, theirs))
-    return (
-        f"after tick {index + 1} ({case.ticks[index].at}) the {case.probe_type} worker has "
-        f"{_NAMES.get(name, name)} {expected}, not {claimed}, because {because}"
-    )
-
-
-def _step(worker: ProbeWorker, ticks: Sequence[Tick]) -> Taken:
-    """The last of some steps."""
-    for tick in ticks[:-1]:
-        do_probe(worker, tick.pod_status, instant_ns(tick.at), tick.attempts)
-    worker.results.take_updates()
-    tick, before = ticks[-1], msgspec.structs.replace(worker)
-    step = do_probe(worker, tick.pod_status, instant_ns(tick.at), tick.attempts)
-    last = tick.attempts[step.attempts - 1] if step.attempts else None
-    return Taken(before, worker, step, last)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import Judgement, Strict, check_amounts, compared, keyed
+from kubeledger.kubelet.cases.fields import Strict, check_amounts, keyed
 from kubeledger.kubelet.cgroups.decider import QOSDecision, decide_qos
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.resources import ResourceList, nanos_of, units_of
@@ -48,14 +48,6 @@ def decide(case_input: QOSInput, profile: KubeletProfile) -> dict[str, LevelValu
     if profile.cgroups.qos_update_names_root:
         levels["kubepods"] = _UNTOUCHED
     return levels
-
-
-def judge(
-    case_input: QOSInput, profile: KubeletProfile, decided: object, claimed: object
-) -> Judgement:
-    """Whether the kubelet could have asked for this; there is one possible outcome."""
-    explain = _decision(case_input, profile).explain
-    return compared(msgspec.to_builtins(decided), claimed, explain)
 
 
 def _decision(case_input: QOSInput, profile: KubeletProfile) -> QOSDecision:

@@ -15,7 +15,14 @@ from typing import Any, Final
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import MATCH, Judgement, Verdict, impossible, keyed
+from kubeledger.kubelet.cases.fields import (
+    ADMISSIBLE,
+    MATCH,
+    Judgement,
+    Verdict,
+    first_difference,
+    keyed,
+)
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.kube.resources import nanos_of
 from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve
@@ -232,11 +239,11 @@ SUBSYSTEMS: tuple[str, ...] = (
 )
 """Names as users write them; each is a module of this package.
 
-A module holds ``INPUT``, ``OUTCOME`` and two functions: ``decide(input, profile)`` gives the
-outcome, ``judge(input, profile, decided, claimed)`` what is to be said of a claim that has the
-shape of an outcome and is another than the decided one. Both raise ``BadInputError`` for what no
-kubelet can meet (a bad quantity, time, set or NUMA node, a pod or container that is not there), or
-would crash over; it names the field.
+A module holds ``INPUT``, ``OUTCOME`` and ``decide(input, profile)``, which gives the outcome. Where
+the kubelet has a choice, ``nearest(input, profile, decided, claimed)`` gives, of all that it can
+come to, what is most like a claim that is not the decided outcome; without it nothing is left to
+chance. Both raise ``BadInputError`` for what no kubelet can meet (a bad quantity, time, set or NUMA
+node, a pod or container that is not there), or would crash over; it names the field.
 """
 
 _SHOWN_MAX: Final = 1000
@@ -322,11 +329,18 @@ def _judgement(
     try:
         claimed = msgspec.convert(outcome, module.OUTCOME, str_keys=True)
     except msgspec.ValidationError as error:
-        return impossible(f"the outcome has not the shape of one: {error}")
+        return Judgement("impossible", f"the outcome has not the shape of one: {error}")
     if claimed == decided:
         return MATCH
-    found: Judgement = module.judge(case_input, profile, decided, claimed)
-    return found
+    nearest = getattr(module, "nearest", None)
+    possible = nearest(case_input, profile, decided, claimed) if nearest else decided
+    if why := first_difference(_plain(possible), _plain(claimed)):
+        return Judgement("impossible", why)
+    return ADMISSIBLE if nearest else MATCH
+
+
+def _plain(outcome: object) -> object:
+    return msgspec.json.decode(msgspec.json.encode(outcome))
 
 
 def _checked(line_function: LineFunction, line_type: type[msgspec.Struct]) -> LineFunction:

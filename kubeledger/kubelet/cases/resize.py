@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
 from kubeledger.kubelet.allocation.allocation_manager import Rejection, Retried
@@ -20,7 +19,7 @@ from kubeledger.kubelet.allocation.handlers import (
 )
 from kubeledger.kubelet.allocation.state import PodResourceInfo, State
 from kubeledger.kubelet.allocation.sync_handler import SyncHandler
-from kubeledger.kubelet.cases.fields import Judgement, Strict, check_amounts, compared
+from kubeledger.kubelet.cases.fields import Strict, check_amounts
 from kubeledger.kubelet.kube.gotexts import instant_ns
 from kubeledger.kubelet.kube.pod import Node, NodeStatus, ObjectMeta, Pod, ResourceRequirements
 from kubeledger.kubelet.kube.resources import ResourceList
@@ -122,19 +121,6 @@ OUTCOME = Outcome
 def decide(case_input: ResizeCase, profile: KubeletProfile) -> Outcome:
     """Run the steps."""
     return Outcome([outcome for outcome, _ in _walk(case_input, profile)])
-
-
-def judge(
-    case_input: ResizeCase, profile: KubeletProfile, decided: Outcome, claimed: Outcome
-) -> Judgement:
-    """Compare a claim; the step that differs says what the kubelet did in it."""
-    told = [retried for _, retried in _walk(case_input, profile)]
-
-    def explain(path: Sequence[str]) -> str:
-        at = int(path[1]) if len(path) > 1 else len(told)
-        return "; ".join(map(_explained, told[at])) if at < len(told) else ""
-
-    return compared(_plain(decided), _plain(claimed), explain)
 
 
 def _walk(case: ResizeCase, profile: KubeletProfile) -> Iterator[tuple[StepOutcome, list[Retried]]]:
@@ -253,18 +239,3 @@ def _counts(retried: Sequence[Retried]) -> dict[str, int]:
         if each.refusal is not None and (check := each.refusal.check) is not None:
             counts[check] = counts.get(check, 0) + 1
     return counts
-
-
-def _plain(outcome: Outcome) -> dict[str, object]:
-    plain = msgspec.to_builtins(outcome, str_keys=True)
-    return {"steps": {str(i): step for i, step in enumerate(plain["steps"])}}
-
-
-def _explained(retried: Retried) -> str:
-    uid, refusal, changed = retried
-    if not changed:
-        return f"pod {uid} asks for nothing but what it has"
-    if refusal is None:
-        return f"the resize of pod {uid} fits"
-    kind = "infeasible" if refusal.check is not None else "deferred"
-    return f"the resize of pod {uid} is {kind}: {refusal.message}"

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import zip_longest
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from kubeledger.kubelet.cases import memory_node
 from kubeledger.kubelet.cases.fields import (
-    ADMISSIBLE,
-    Judgement,
     Strict,
     check_amounts,
-    compared,
     cpu_set,
-    impossible,
     keyed,
     shortened,
 )
 from kubeledger.kubelet.cases.hints import HintCase, hints_of
-from kubeledger.kubelet.cgroups.pod_config import Path
 from kubeledger.kubelet.cpumanager.cpu_manager import Configuration
 from kubeledger.kubelet.cpumanager.cpu_manager import Manager as CPUManager
 from kubeledger.kubelet.cpumanager.policy_static import PolicyError
@@ -136,16 +131,6 @@ class TopologyOutcome(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, 
 INPUT = TopologyCase
 OUTCOME = TopologyOutcome
 
-_RULES: Final = {
-    "affinity": "the hints of all providers are merged, for each container or for the pod",
-    "admit": "the policy admits a hint, and then each provider allocates",
-    "reason": "the first error ends the admission",
-    "message": "the first error ends the admission",
-    "cpu": "the CPU manager takes CPUs of the NUMA nodes that are stored",
-    "memory": "the memory manager takes memory of the NUMA nodes that are stored, or of more",
-}
-"""By the part of a step's outcome."""
-
 
 def decide(case_input: TopologyCase, profile: KubeletProfile) -> TopologyOutcome:
     """Admit pod after pod; maps are walked in the order of the case."""
@@ -153,13 +138,13 @@ def decide(case_input: TopologyCase, profile: KubeletProfile) -> TopologyOutcome
     return TopologyOutcome(start_error=node.error, steps=list(node.steps()))
 
 
-def judge(
+def nearest(
     case_input: TopologyCase,
     profile: KubeletProfile,
     decided: TopologyOutcome,
     claimed: TopologyOutcome,
-) -> Judgement:
-    """Whether the claim comes out in some order of the kubelet's maps."""
+) -> TopologyOutcome:
+    """The claim, if it comes out in some order of the kubelet's maps."""
     for step in claimed.steps:
         memory = step.memory
         memory.entries = memory_node.sorted_entries(memory.entries)
@@ -172,18 +157,7 @@ def judge(
             ours == theirs for ours, theirs in zip_longest(node.steps(), claimed.steps)
         )
 
-    if any(explore(comes_out)):
-        return ADMISSIBLE
-    if claimed.start_error != decided.start_error:
-        ours, theirs = decided.start_error, claimed.start_error
-        return impossible(f"the kubelet starts with {ours or 'no error'!r}, not {theirs!r}")
-    for number, (mine, claim) in enumerate(zip_longest(decided.steps, claimed.steps), start=1):
-        if mine is None or claim is None:
-            return impossible(f"{len(decided.steps)} steps come out, not {len(claimed.steps)}")
-        if mine != claim:
-            found = compared(msgspec.to_builtins(mine), msgspec.to_builtins(claim), _rule)
-            return impossible(f"step {number}: {found.why}")
-    return impossible("no order of the kubelet's maps gives this")
+    return claimed if any(explore(comes_out)) else decided
 
 
 class _Node:
@@ -318,7 +292,3 @@ class _Scripted:
 
     def allocate_pod(self, pod: Pod, affinity: TopologyHint) -> None:
         """Devices are not given to a pod as a whole."""
-
-
-def _rule(path: Path) -> str:
-    return _RULES.get(path[0], "") if path else ""

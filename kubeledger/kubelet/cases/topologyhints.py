@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Literal
 
 from kubeledger.kubelet.cases.devices import DevicesCase, manager_of
 from kubeledger.kubelet.cases.fields import (
-    ADMISSIBLE,
-    Judgement,
     Strict,
     container_named,
-    impossible,
     node_set,
 )
 from kubeledger.kubelet.cases.hints import HintOutcome, shown
 from kubeledger.kubelet.devicemanager.topology_hints import (
-    Wanted,
     device_limits,
     pod_device_request,
     topology_hints,
-    wanted,
 )
 from kubeledger.kubelet.kube.pod import lists_of_pods
 from kubeledger.kubelet.kube.quantity import QuantityError
@@ -58,34 +53,23 @@ OUTCOME = HintsOutcome
 
 def decide(case_input: HintsCase, profile: KubeletProfile) -> HintsOutcome:
     """The hints that the device manager gives."""
-    hints, _ = _hints(case_input, profile)
+    hints = _hints(case_input, profile)
     found = {name: None if each is None else list(map(shown, each)) for name, each in hints.items()}
     return HintsOutcome(steps=[HintsStep(hints=dict(sorted(found.items())))])
 
 
-def judge(
+def nearest(
     case_input: HintsCase, profile: KubeletProfile, decided: HintsOutcome, claimed: HintsOutcome
-) -> Judgement:
-    """Whether these are the hints that the device manager gives.
-
-    It has no choice, except that 1.19 takes the nodes of the machine in any order.
-    """
-    if len(claimed.steps) != 1:
-        return impossible(f"there is one step, not {len(claimed.steps)}")
-    _, wanted_of = _hints(case_input, profile)
-    asked = wanted_of()
-    mine, theirs = decided.steps[0].hints, claimed.steps[0].hints
-    if not profile.devices.hints_in_machine_order:
-        order = _order_after(theirs, case_input.numa_nodes)
-        if order is not None and not _difference(_ordered(mine, order), theirs, asked):
-            return ADMISSIBLE
-    return impossible(_difference(mine, theirs, asked))
+) -> HintsOutcome:
+    """There is no choice, except that 1.19 takes the nodes of the machine in any order."""
+    if profile.devices.hints_in_machine_order or len(claimed.steps) != 1:
+        return decided
+    order = _order_after(claimed.steps[0].hints, case_input.numa_nodes)
+    mine = decided.steps[0].hints
+    return HintsOutcome(steps=[HintsStep(hints=mine if order is None else _ordered(mine, order))])
 
 
-def _hints(
-    case_input: HintsCase, profile: KubeletProfile
-) -> tuple[dict[str, Hints | None], Callable[[], dict[str, Wanted]]]:
-    """The hints, and what is asked for by resource."""
+def _hints(case_input: HintsCase, profile: KubeletProfile) -> dict[str, Hints | None]:
     if len(case_input.steps) != 1:
         raise BadInputError(f"input.steps: one step is needed, not {len(case_input.steps)}")
     if case_input.scope == "pod" and not profile.topology.pod_scope:
@@ -109,11 +93,7 @@ def _hints(
             raise BadInputError(f"input.steps[0].pod: the sum of its limits: {error}") from None
     else:
         requests = device_limits(asked)
-    hints = topology_hints(manager, uid, container, requests, active)
-    return hints, lambda: {
-        resource: wanted(manager, uid, container, resource, requested)
-        for resource, requested in requests.items()
-    }
+    return topology_hints(manager, uid, container, requests, active)
 
 
 def _order_after(
@@ -157,94 +137,3 @@ def _ordered(
         resource: None if listed is None else sorted(listed, key=position)
         for resource, listed in hints.items()
     }
-
-
-def _difference(
-    mine: dict[str, list[HintOutcome] | None],
-    theirs: dict[str, list[HintOutcome] | None],
-    asked: Mapping[str, Wanted],
-) -> str:
-    """Why the hints are not those claimed; empty if they are."""
-    for resource in sorted(mine.keys() | theirs.keys()):
-        if resource not in mine:
-            why = f"no device plugin serves {resource}"
-            why = why if resource in asked else f"{resource} is not requested"
-            return f"there are no hints for {resource}: {why}"
-        if resource not in theirs:
-            return f"there are hints for {resource} as well: it is requested, and has a plugin"
-        one, other = mine[resource], theirs[resource]
-        if one == other:
-            continue
-        if one is None or other is None:
-            has = "no preference" if one is None else "a preference"
-            return f"{resource} has {has} for NUMA nodes: {preference(asked[resource])}"
-        return _first_difference(asked[resource], one, other)
-    return ""
-
-
-def _first_difference(asked: Wanted, mine: list[HintOutcome], theirs: list[HintOutcome]) -> str:
-    resource = asked.resource
-    if not mine:
-        return f"there is no hint for {resource}: {no_hint(asked)}"
-    for index, hint in enumerate(mine):
-        if index < len(theirs) and theirs[index] == hint:
-            continue
-        kind = "preferred" if hint.preferred else "not preferred"
-        why = given(asked, hint.numa_nodes, preferred=hint.preferred)
-        own = [other.numa_nodes for other in mine]
-        if index < len(theirs) and theirs[index].numa_nodes not in own:
-            why = not_given(asked, theirs[index].numa_nodes)
-        return f"hint {index + 1} for {resource} is nodes {list(hint.numa_nodes)}, {kind}: {why}"
-    why = not_given(asked, theirs[len(mine)].numa_nodes)
-    return f"there are only {len(mine)} hints for {resource}: {why}"
-
-
-def preference(wanted: Wanted) -> str:
-    """Why a resource has hints at all, or none."""
-    if wanted.manager.has_topology_alignment(wanted.resource):
-        return "one of its devices has a topology"
-    return "none of its devices has a topology"
-
-
-def no_hint(wanted: Wanted) -> str:
-    """Why a resource with topology has an empty list."""
-    asked, held = wanted.requested, len(wanted.held)
-    if held and held != asked:
-        return f"{_devices(held)} held, {asked} requested"
-    if wanted.shortage is not None:
-        return f"{_devices(wanted.shortage)} free, {asked} requested"
-    return f"no set of nodes has all it must and {_devices(asked)} that can be had"
-
-
-def given(wanted: Wanted, nodes: Sequence[int], *, preferred: bool) -> str:
-    """Why there is this hint, with this preference."""
-    asked = wanted.requested
-    text = f"{_devices(_on(wanted, wanted.usable, nodes))} available there, {asked} requested"
-    if preferred:
-        return f"{text}, and no smaller set of nodes has {_devices(asked)}, used or not"
-    return f"{text}, but a smaller set of nodes has {_devices(asked)}, used or not"
-
-
-def not_given(wanted: Wanted, nodes: Sequence[int]) -> str:
-    """Why there is no hint of these nodes."""
-    if list(nodes) != sorted(set(nodes)):
-        return "the nodes of a hint are listed in ascending order, each once"
-    if not nodes or not set(nodes) <= set(wanted.nodes):
-        return f"hints are made of the nodes {list(wanted.nodes)}"
-    named, must = f"nodes {list(nodes)}", wanted.required
-    if len(must) > _on(wanted, must, nodes):
-        return f"{named} do not have all devices that init containers of the pod left"
-    on, asked = _on(wanted, wanted.usable, nodes), wanted.requested
-    if on < asked:
-        return f"{_devices(on)} available on {named}, {asked} requested"
-    return f"each set of nodes comes once, smaller ones first, and {named} not here"
-
-
-def _on(wanted: Wanted, devices: Iterable[str], nodes: Collection[int]) -> int:
-    """How many of the devices are on one of the nodes."""
-    known = (wanted.manager.numa_node_ids(wanted.resource, device) for device in devices)
-    return sum(not set(nodes).isdisjoint(each) for each in known)
-
-
-def _devices(count: int) -> str:
-    return f"{count} device" if count == 1 else f"{count} devices"

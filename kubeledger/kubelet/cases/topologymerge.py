@@ -6,19 +6,15 @@ from typing import Annotated, get_args
 
 import msgspec
 
-from kubeledger.kubelet.cases.fields import Judgement, Strict, impossible, node_set
+from kubeledger.kubelet.cases.fields import Strict, node_set
 from kubeledger.kubelet.cases.hints import HintCase, hints_of
 from kubeledger.kubelet.profile.resolve import KubeletProfile
-from kubeledger.kubelet.topologymanager.explain import admissible
 from kubeledger.kubelet.topologymanager.policy import (
     BITS_MAX,
-    NUMANodeError,
     Policy,
     PolicyName,
     ProviderHints,
-    TopologyHint,
     bits_of,
-    mask_of,
     merge,
 )
 from kubeledger.model.errors import BadInputError
@@ -61,21 +57,6 @@ def decide(case_input: MergeCase, profile: KubeletProfile) -> MergeOutcome:
     hint, admit = merge(_policy(case_input, profile), _providers(case_input), profile.topology)
     affinity = None if hint.affinity is None else bits_of(hint.affinity)
     return MergeOutcome(affinity=affinity, preferred=hint.preferred, admit=admit)
-
-
-def judge(
-    case_input: MergeCase, profile: KubeletProfile, decided: MergeOutcome, claimed: MergeOutcome
-) -> Judgement:
-    """Whether this is what the topology manager settles on; it has no choice."""
-    try:
-        affinity = None if claimed.affinity is None else mask_of(claimed.affinity)
-    except NUMANodeError as error:
-        return impossible(f"the outcome has not the shape of one: {error}")
-    if affinity is not None and bits_of(affinity) != claimed.affinity:
-        return impossible("nodes are listed in ascending order, each once")
-    policy, providers = _policy(case_input, profile), _providers(case_input)
-    merged = (TopologyHint(affinity, claimed.preferred), claimed.admit)
-    return impossible(admissible(policy, providers, profile.topology, merged))
 
 
 def _providers(case_input: MergeCase) -> list[ProviderHints]:

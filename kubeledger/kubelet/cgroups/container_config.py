@@ -83,12 +83,9 @@ def container_config(
     memory, memory_holder = _limit(pod, container, "memory", facts)
     milli, memory_limit = milli_of(cpu), units_of(memory)
     shares, of_shares = _shares(container.requests, milli, holder, facts)
-    adjust, of_adjust = container_oom_score_adj(
-        pod, container, qos_class, facts, memory_capacity=memory_capacity
-    )
-    quota, period, of_quota, of_period = 0, 0, "cpuCFSQuota is off", "cpuCFSQuota is off"
+    quota, period, of_quota = 0, 0, "cpuCFSQuota is off"
     if enforce_cpu_limits:
-        period, of_period = cpu_period_us, f"cpuCFSQuotaPeriod is {cpu_period_us} us"
+        period = cpu_period_us
         quota, of_quota = quota_of_milli_cpu(milli, cpu_period_us), "no cpu limit is set"
         if milli:
             reason = quota_reason(milli, cpu_period_us, quota)
@@ -103,13 +100,13 @@ def container_config(
         cpu_quota_us=quota,
         cpu_period_us=period,
         memory_limit_bytes=memory_limit,
-        oom_score_adj=adjust,
+        oom_score_adj=container_oom_score_adj(
+            pod, container, qos_class, facts, memory_capacity=memory_capacity
+        ),
         reasons={
             "cpuShares": of_shares,
             "cpuQuota": of_quota,
-            "cpuPeriod": of_period,
             "memoryLimit": of_memory,
-            "oomScoreAdj": of_adjust,
         },
     )
 
@@ -223,8 +220,8 @@ BEST_EFFORT_OOM_SCORE_ADJ: Final = 1000
 
 def container_oom_score_adj(
     pod: Pod, container: Container, qos_class: QOSClass, facts: CgroupFacts, *, memory_capacity: int
-) -> tuple[int, str]:
-    """The adjustment of one container, and its rule as users see it.
+) -> int:
+    """The adjustment of one container.
 
     Args:
         memory_capacity: bytes of the node, above 0.
@@ -236,30 +233,18 @@ def container_oom_score_adj(
     """
     guaranteed = -997 if facts.oom_score_of_guaranteed_997 else -998
     only_node = facts.oom_only_node_critical_protected
-    if is_node_critical_pod(pod) if only_node else is_critical_pod(pod):
-        kind = "node-critical" if only_node else "critical"
-        return guaranteed, f"all containers of a {kind} pod are protected with this"
-    if qos_class != "Burstable":
-        adjust = guaranteed if qos_class == "Guaranteed" else BEST_EFFORT_OOM_SCORE_ADJ
-        return adjust, f"all containers of {qos_class} pods have this"
+    if qos_class == "Guaranteed" or (is_node_critical_pod if only_node else is_critical_pod)(pod):
+        return guaranteed
+    if qos_class == "BestEffort":
+        return BEST_EFFORT_OOM_SCORE_ADJ
     share = _unallocated_share(pod.spec) if facts.pod_level_resources else 0
-    request = _memory_request(container)
-    of = f"of the node's {memory_capacity} bytes of memory {request} are requested, and"
-    adjust = _score(request + share, memory_capacity)
-    why = f"{of} 1000 - 1000 * {request} / {memory_capacity} = {adjust}"
-    if share:
-        why = f"{of} the container's part of what spec.resources requests beyond its containers"
+    adjust = _score(_memory_request(container) + share, memory_capacity)
     if facts.oom_sidecar_outlives_containers and _is_sidecar_of(pod, container):
         least = min(map(_memory_request, pod.spec.containers or ()), default=0)
-        most = _score(least + share, memory_capacity)
-        if most < adjust:
-            adjust, why = most, f"{of} a sidecar's adjustment is at most that of the containers"
+        adjust = min(adjust, _score(least + share, memory_capacity))
     if adjust < 1000 + guaranteed:
-        return 1000 + guaranteed, f"{of} {1000 + guaranteed} is the least for Burstable pods"
-    if adjust == BEST_EFFORT_OOM_SCORE_ADJ:
-        none = "no thousandth of the node's memory is requested"
-        return adjust - 1, f"{none}, and {adjust} is for BestEffort pods"
-    return adjust, why
+        return 1000 + guaranteed
+    return adjust - 1 if adjust == BEST_EFFORT_OOM_SCORE_ADJ else adjust
 
 
 def _score(memory_request: int, memory_capacity: int) -> int:

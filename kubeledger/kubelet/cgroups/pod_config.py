@@ -103,10 +103,6 @@ def quotient(dividend: int, divisor: int) -> int:
     return wrapped // divisor if wrapped >= 0 else -(-wrapped // divisor)
 
 
-Path = tuple[str, ...]
-"""Keys from the outcome down to a value."""
-
-
 def shares_reason(milli_cpu: int, shares: int) -> str:
     """``and 1350 * 1024 / 1000 = 1382``, or which end of the range stands in."""
     exact = milli_cpu * SHARES_PER_CPU // MILLI_PER_CPU
@@ -132,7 +128,7 @@ def quota_reason(milli_cpu: int, period_us: int, quota_us: int) -> str:
 NO_QUOTA: Final = -1
 _OF_BEST_EFFORT: Final = {
     "cpuShares": f"a BestEffort pod has the least shares, {MIN_SHARES}",
-    **dict.fromkeys(("cpuQuota", "cpuPeriod", "memoryLimit"), "a BestEffort pod is not limited"),
+    **dict.fromkeys(("cpuQuota", "memoryLimit"), "a BestEffort pod is not limited"),
 }
 
 
@@ -189,11 +185,10 @@ def resource_config_for_pod(
     asked = f"{milli} m of cpu are requested{_origin(spec, 'cpu', facts, limits=False)}"
     quota = period = memory = None
     unlimited = None if guaranteed else _unlimited(spec, "cpu", facts)
-    of_quota = of_period = f"container {unlimited} has no cpu limit, so the pod has none"
+    of_quota = f"container {unlimited} has no cpu limit, so the pod has none"
     if unlimited is None:
         milli_limit, period = milli_of(_limit(spec, "cpu", facts)), cpu_period_us
         quota, of_quota = NO_QUOTA, f"{off}, so a limited pod has the quota {NO_QUOTA}"
-        of_period = f"the pod is limited, and cpuCFSQuotaPeriod is {cpu_period_us} us"
         if enforce_cpu_limits:
             quota = quota_of_milli_cpu(milli_limit, cpu_period_us)
             by = _origin(spec, "cpu", facts, limits=True)
@@ -214,7 +209,6 @@ def resource_config_for_pod(
         reasons={
             "cpuShares": f"{asked}, {shares_reason(milli, shares)}",
             "cpuQuota": of_quota,
-            "cpuPeriod": of_period,
             "memoryLimit": of_memory,
         },
     )

@@ -8,7 +8,7 @@ keep memory from being reclaimed, ``memory.high`` throttles before the limit kil
 from __future__ import annotations
 
 import math
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -29,18 +29,10 @@ OOM_GROUP: Final = "memory.oom.group"
 TIERED_RESERVATION: Final = "TieredReservation"
 LIMITED_SWAP: Final = "LimitedSwap"
 PAGE_BYTES: Final = 4096
-_NOT_TIERED: Final = "memoryReservationPolicy is not TieredReservation"
 
 
-class File(NamedTuple):
-    """A file's text, None where it is left alone, and the rule for that as users see it."""
-
-    text: str | None
-    why: str
-
-
-Files = dict[str, File]
-"""By name."""
+Files = dict[str, str]
+"""Name -> text, of those that are written."""
 
 
 class UnifiedSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,12 +65,11 @@ def pod_files(
 
     Source: v1.36.2 pkg/kubelet/cm/helpers_linux.go ResourceConfigForPod
     """
-    off = _memory_qos_off(facts, settings)
-    if not off and facts.memory_reservation_tiers and not settings.tiered_reservation:
-        off = f"{_NOT_TIERED}, so nothing is reserved"
-    if off:
-        return dict.fromkeys((MEMORY_MIN, MEMORY_LOW), File(None, off))
-    return _protected(units_of(pod_request(pod.spec, "memory", facts)), "the pod", qos_class, facts)
+    reserves = settings.tiered_reservation or not facts.memory_reservation_tiers
+    if not (facts.memory_qos and settings.memory_qos and reserves):
+        return {}
+    request = units_of(pod_request(pod.spec, "memory", facts))
+    return {_tiers(qos_class, facts)[0]: str(request)} if request else {}
 
 
 def container_files(
@@ -97,24 +88,20 @@ def container_files(
         generateLinuxContainerResources
     Differs: the swap controller is there.
     """
-    swap = File(None, "this version does not limit swap in this file")
+    files: Files = {}
+    if kills_all_processes(facts, settings.single_process_oom_kill):
+        files[OOM_GROUP] = "1"
     if facts.swap_file_written:
-        swap = _swap_max(pod, container, qos_class, facts, settings)
-    files = {OOM_GROUP: _oom_group(facts, settings), SWAP_MAX: swap}
-    if off := _memory_qos_off(facts, settings):
-        return files | dict.fromkeys((MEMORY_MIN, MEMORY_LOW, MEMORY_HIGH), File(None, off))
+        files[SWAP_MAX] = _swap_max(pod, container, qos_class, facts, settings)
+    if not (facts.memory_qos and settings.memory_qos):
+        return files
     request, limit = _memory(container.requests), _memory(container.limits)
-    files |= _protected(request, "the container", qos_class, facts)
     if facts.memory_reservation_tiers and not (request and settings.tiered_reservation):
-        why = "no memory is requested" if settings.tiered_reservation else _NOT_TIERED
-        reset = File("0", f"{why}, so both files that reserve memory are set back to 0")
-        files |= dict.fromkeys((MEMORY_MIN, MEMORY_LOW), reset)
-    return files | {MEMORY_HIGH: _memory_high(request, limit, facts, settings)}
-
-
-def written(files: Files) -> dict[str, str]:
-    """File -> text, of those that are written."""
-    return {name: file.text for name, file in files.items() if file.text is not None}
+        files |= dict.fromkeys(_tiers(qos_class, facts), "0")
+    elif request:
+        files[_tiers(qos_class, facts)[0]] = str(request)
+    high = _memory_high(request, limit, facts, settings)
+    return files if high is None else files | {MEMORY_HIGH: str(high)}
 
 
 def limited_swap_bytes(memory_request: int, memory_capacity: int, swap_capacity: int) -> int | None:
@@ -128,9 +115,13 @@ def limited_swap_bytes(memory_request: int, memory_capacity: int, swap_capacity:
     return int64_of_float(float(memory_request) / float(memory_capacity) * float(swap_capacity))
 
 
+def _nanos(resources: ResourceList) -> int:
+    return NANOS[resources["memory"]] if "memory" in resources else 0
+
+
 def _memory(resources: ResourceList) -> int:
     """Bytes; 0 where there are none."""
-    return units_of(NANOS[resources["memory"]]) if "memory" in resources else 0
+    return units_of(_nanos(resources))
 
 
 def kills_all_processes(facts: CgroupFacts, single_process_oom_kill: bool | None) -> bool:
@@ -140,57 +131,31 @@ def kills_all_processes(facts: CgroupFacts, single_process_oom_kill: bool | None
     return not facts.oom_kill_scope_configurable or single_process_oom_kill is False
 
 
-def _oom_group(facts: CgroupFacts, settings: UnifiedSettings) -> File:
-    text = "1" if kills_all_processes(facts, settings.single_process_oom_kill) else None
-    if not facts.oom_kills_all_processes:
-        return File(text, "this version leaves the file alone")
-    if not facts.oom_kill_scope_configurable:
-        return File(text, "this version has all processes of a container killed at once")
-    return File(text, "singleProcessOOMKill decides about the file, and is not false here")
-
-
-def _memory_qos_off(facts: CgroupFacts, settings: UnifiedSettings) -> str:
-    if not facts.memory_qos:
-        return "this version has no MemoryQoS"
-    return "" if settings.memory_qos else "MemoryQoS is not enforced"
-
-
-def _protected(request: int, who: str, qos_class: QOSClass, facts: CgroupFacts) -> Files:
-    """The file that protects what is requested: hard, or since there are tiers also soft."""
+def _tiers(qos_class: QOSClass, facts: CgroupFacts) -> tuple[str, str]:
+    """The file that protects a request, hard or since there are tiers also soft; the other one."""
     hard = not facts.memory_reservation_tiers or qos_class == "Guaranteed"
-    due, other = (MEMORY_MIN, MEMORY_LOW) if hard else (MEMORY_LOW, MEMORY_MIN)
-    if not request:
-        return dict.fromkeys((due, other), File(None, f"{who} requests no memory"))
-    why = f"MemoryQoS reserves what {who} requests, {request} bytes"
-    elsewhere = f"MemoryQoS reserves what a {qos_class} pod requests in {due}"
-    return {due: File(str(request), why), other: File(None, elsewhere)}
+    return (MEMORY_MIN, MEMORY_LOW) if hard else (MEMORY_LOW, MEMORY_MIN)
 
 
-def _memory_high(request: int, limit: int, facts: CgroupFacts, settings: UnifiedSettings) -> File:
+def _memory_high(
+    request: int, limit: int, facts: CgroupFacts, settings: UnifiedSettings
+) -> int | None:
     """Where throttling begins; without a limit the node's memory stands in.
 
     Source: v1.22.0, v1.27.0 pkg/kubelet/kuberuntime/kuberuntime_container_linux.go
     """
     top, factor = limit or max(settings.node_allocatable_memory, 0), settings.throttling_factor
-    of = "limit" if limit else "node's allocatable"
-    if factor is None:
-        return File(None, "no memoryThrottlingFactor is set")
-    if not top:
-        return File(None, "there is neither a memory limit nor allocatable memory of the node")
+    if factor is None or not top:
+        return None
     if not facts.memory_high_above_request:
-        high, formula = int64_of_float(float(top) * factor), f"{top} * {factor}, {top} the {of},"
+        high = int64_of_float(float(top) * factor)
     elif request == limit and not (limit == 0 and facts.memory_high_for_best_effort):
-        return File(None, "the memory request is the limit, which leaves no room to throttle in")
+        return None
     else:
         span = (float(top) - float(request)) * factor
         # Near 2**63 the product wraps around, and the file is then left out.
         high = wrapped(int64_of_float(math.floor(float(request) + span) / PAGE_BYTES) * PAGE_BYTES)
-        formula = f"{request} + ({top} - {request}) * {factor} in whole pages, {top} the {of},"
-    if high < 0:
-        return File(None, f"{formula} does not fit 64 bits")
-    if high <= request:
-        return File(None, f"{formula} is not above the request of {request}")
-    return File(str(high), f"{formula} is {high}")
+    return high if high > request else None
 
 
 def _swap_max(
@@ -199,28 +164,18 @@ def _swap_max(
     qos_class: QOSClass,
     facts: CgroupFacts,
     settings: UnifiedSettings,
-) -> File:
+) -> str:
     """Only Burstable containers whose memory limit leaves room above the request get swap.
 
     Source: v1.28.0, v1.33.0 pkg/kubelet/kuberuntime/kuberuntime_container_linux.go
         ConfigureLimitedSwap, GetContainerSwapBehavior
     """
     if facts.swap_never_for_critical_pods and is_critical_pod(pod):
-        return File("0", "a critical pod gets no swap")
+        return "0"
     if not settings.limited_swap:
-        text, most = ("max", "unlimited") if facts.swap_unlimited_unless_limited else ("0", "no")
-        return File(text, f"any swapBehavior but LimitedSwap is {most} swap")
-    if qos_class != "Burstable":
-        return File("0", f"LimitedSwap gives a {qos_class} pod none")
-    asked, limit = (
-        NANOS[resources["memory"]] if "memory" in resources else 0
-        for resources in (container.requests, container.limits)
-    )
-    if asked == limit:
-        return File("0", "the memory request is the limit" if asked else "no memory is requested")
-    request, memory, all_swap = units_of(asked), settings.memory_capacity, settings.swap_capacity
-    swap = limited_swap_bytes(request, memory, all_swap)
-    if swap is None:
-        return File("0", f"{request} bytes requested are no part of {memory} bytes of memory")
-    why = f"the container requests {request} of {memory} bytes of memory, of {all_swap} of swap"
-    return File(str(swap), why)
+        return "max" if facts.swap_unlimited_unless_limited else "0"
+    request = _memory(container.requests)
+    if qos_class != "Burstable" or _nanos(container.requests) == _nanos(container.limits):
+        return "0"
+    swap = limited_swap_bytes(request, settings.memory_capacity, settings.swap_capacity)
+    return str(swap or 0)

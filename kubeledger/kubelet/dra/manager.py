@@ -81,7 +81,7 @@ class Manager:
                 wanted = list(self._checked(pod, claims, order))
                 unprepared = self._noted(pod, wanted)
             else:
-                unprepared = self._checked_and_noted(pod, claims)
+                unprepared = list(self._checked_and_noted(pod, claims))
             self._node_prepare_resources(unprepared, answers, order)
         except DraError as error:
             return self._told("prepare", error)
@@ -105,8 +105,10 @@ class Manager:
     ) -> None:
         """Unprepare for pods that are no longer active; errors are only logged.
 
-        Source: v1.36.2 pkg/kubelet/cm/dra/manager.go reconcileLoop
+        Source: v1.36.2 pkg/kubelet/cm/dra/manager.go reconcileLoop, which v1.30.0 lacks
         """
+        if self._facts.noted_when_prepared:
+            return
         inactive: dict[str, list[ClaimInfoState]] = {}
         for claim in self.cache.claims.values():
             for uid in claim.pod_uids:
@@ -215,7 +217,8 @@ class Manager:
                 raise DraError(
                     f"pod {meta.name}{blank}{user} is not allowed to use {kind} {name}{blank}{used}"
                 )
-            yield claim
+            if not facts.noted_when_prepared or is_used(pod, pod_claim.name):
+                yield claim
 
     def _checked(self, pod: Pod, claims: Claims, order: MapOrder) -> Iterator[ClaimInfoState]:
         """The pod's claims as they would be noted; their drivers are registered."""
@@ -254,21 +257,26 @@ class Manager:
             unprepared.append(held)
         return unprepared
 
-    def _checked_and_noted(self, pod: Pod, claims: Claims) -> list[ClaimInfoState]:
-        """Check one claim and note it, then the next.
+    def _checked_and_noted(self, pod: Pod, claims: Claims) -> Iterator[ClaimInfoState]:
+        """Check one claim and note it, then the next; those that are not prepared.
 
-        Source: v1.33.13 pkg/kubelet/cm/dra/manager.go prepareResources
+        Source: v1.33.13 and v1.30.0 pkg/kubelet/cm/dra/manager.go PrepareResources
         """
-        unprepared = []
+        late = self._facts.noted_when_prepared
         for claim in self._fetched(pod, claims):
             key = claim.metadata.namespace or "", claim.metadata.name or ""
-            held = self.cache.claims.get(key) or new_claim_info(claim)
+            known = self.cache.claims.get(key)
+            held = known or new_claim_info(claim)
             if held is None:
                 raise DraError(f"locked cache operation: claim {'/'.join(key)}: not allocated")
-            held = self._note(pod, held)
+            if not late:
+                held = self._note(pod, held)
+            else:
+                held = held.with_pod(pod.metadata.uid or "")
+                if known is not None:
+                    self.cache.put(held)
             if key not in self.cache.prepared:
-                unprepared.append(held)
-        return unprepared
+                yield held
 
     def _note(self, pod: Pod, claim: ClaimInfoState) -> ClaimInfoState:
         noted = claim.with_pod(pod.metadata.uid or "")
@@ -281,8 +289,11 @@ class Manager:
     ) -> None:
         cache, client = self.cache, "failed to get gRPC client for driver "
         for driver, claim, result in self._calls("prepare", unprepared, answers, order, client):
-            held = cache.claims[claim.namespace, claim.claim_name]
-            cache.put(held.with_devices(driver, result.devices))
+            key = claim.namespace, claim.claim_name
+            cache.put(cache.claims.get(key, claim).with_devices(driver, result.devices))
+            if self._facts.noted_when_prepared:
+                cache.prepared.add(key)
+                cache.sync_to_checkpoint()
         cache.prepared.update((claim.namespace, claim.claim_name) for claim in unprepared)
         cache.sync_to_checkpoint()
 
@@ -363,6 +374,16 @@ class Manager:
 
     def _told(self, verb: Verb, error: DraError) -> str:
         return f"{verb} dynamic resources: {error}" if self._facts.errors_for_users else str(error)
+
+
+def is_used(pod: Pod, name: str | None) -> bool:
+    """Whether a container uses the pod's claim of that name.
+
+    Source: v1.30.0 pkg/kubelet/cm/dra/manager.go claimIsUsedByPod
+    """
+    each = (*(pod.spec.init_containers or ()), *(pod.spec.containers or ()))
+    used = (c.resources.claims or () for c in each if c.resources is not None)
+    return any(claim.name == name for claims in used for claim in claims)
 
 
 def _asks(container: Container, resource: str) -> bool:

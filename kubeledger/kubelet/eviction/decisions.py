@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
 from kubeledger.kubelet.eviction.local_storage import Limit
 from kubeledger.kubelet.eviction.messages import Event, EvictionMessage
-from kubeledger.kubelet.eviction.ranking import Candidate, RankReason, rank_reason
+from kubeledger.kubelet.eviction.ranking import Candidate
 from kubeledger.kubelet.eviction.signals import (
-    CONDITION_OF,
     RESOURCE_OF,
     DiskLayout,
     PodStats,
     ReclaimFunction,
     SignalObservation,
-    format_of,
 )
 from kubeledger.kubelet.eviction.thresholds import Threshold, threshold_quantity
 from kubeledger.kubelet.kube.pod import Pod
@@ -162,85 +160,3 @@ def observed_text(threshold: Threshold, seen: SignalObservation | None) -> str:
     if is_short or threshold.minimum is None:
         return text
     return f"{text} (minimum reclaim {threshold_quantity(threshold.minimum, seen.capacity)})"
-
-
-def outrank_text(first: Candidate, second: Candidate, signal: str) -> str:
-    """Why ``first`` is evicted before ``second``, of two in this order or equal."""
-    resource = RESOURCE_OF[signal]
-    reason = rank_reason(first, second, signal)
-    one, other = f"pod {first.uid}", f"pod {second.uid}"
-    match reason:
-        case RankReason.NO_STATISTICS:
-            return f"{one} has no statistics, and goes before {other}, which has"
-        case RankReason.EXCEEDS_REQUEST:
-            return (
-                f"{one} uses more {resource} than it requests ({_usage(first, resource)}), and "
-                f"goes before {other}, which does not ({_usage(second, resource)})"
-            )
-        case RankReason.PRIORITY:
-            return (
-                f"{one} of priority {first.priority} goes before {other} of priority "
-                f"{second.priority}"
-            )
-        case RankReason.USAGE if resource == "pids":
-            return (
-                f"{one} has {first.usage} processes, and goes before {other}, which has "
-                f"{second.usage}"
-            )
-        case RankReason.USAGE:
-            return (
-                f"{one} uses more {resource} above its request ({_usage(first, resource)}), and "
-                f"goes before {other} ({_usage(second, resource)})"
-            )
-        case RankReason.EQUAL:
-            return f"{one} and {other} are equal, and {one} is listed first"
-
-
-def why_nobody(found: Round, decision: Decision) -> str:
-    """Why a round evicts no pod."""
-    if found.error:
-        return f"the round fails: {found.error}"
-    if decision.threshold is not None:
-        acted = observed_text(decision.threshold, found.observations.get(decision.threshold.signal))
-        if decision.reclaimed and not decision.still_met:
-            return f"{acted}, but what was reclaimed is enough, minimum reclaim included"
-        if not found.pods:
-            return f"{acted}, but no pod is active"
-        if decision.passed_over:
-            return f"{acted}, but all pods are critical"
-        return f"{acted}, but there is no ranking for it on such disks"
-    if not found.met and not found.unresolved:
-        return "no threshold is met"
-    waiting = [
-        f"{threshold_text(threshold)} must be met for {threshold.grace_ns / 1e9:g} s, and is for "
-        f"{(found.now_ns - since_ns) / 1e9:g} s"
-        for threshold, since_ns in zip((*found.met, *found.unresolved), found.since_ns, strict=True)
-        if threshold not in found.starved
-    ]
-    stale = [
-        f"{threshold.signal} was not measured since the last round"
-        for threshold in found.starved
-        if threshold not in found.fresh
-    ]
-    return "; ".join(waiting + stale)
-
-
-def condition_reason(condition: str, found: Round, thresholds: Iterable[Threshold]) -> str:
-    """Why a node has, or has not, a condition after a round."""
-    own = [t for t in thresholds if CONDITION_OF[t.signal] == condition]
-    met = [t for t in (*found.met, *found.unresolved) if CONDITION_OF[t.signal] == condition]
-    seen: Mapping[str, SignalObservation] = found.observations
-    about = "; ".join(observed_text(t, seen.get(t.signal)) for t in met or own)
-    if condition in found.node_conditions:
-        stays = "" if met else ", and the transition period is not over"
-        return f"the node has {condition}: {about or 'it was seen before'}{stays}"
-    if met:
-        return f"the node lacks {condition}: its transition period leaves no time for it"
-    return f"the node lacks {condition}: {about or 'no threshold is set for it'}"
-
-
-def _usage(pod: Candidate, resource: str) -> str:
-    """``900Mi of 128Mi``, with what is taken off where that is not the request."""
-    used = Quantity.of(pod.usage or 0, format_of(resource))
-    requested = Quantity(pod.request_nanos, -9, format_of(resource), wide=True).canonical()
-    return f"{used}, requested {requested}"

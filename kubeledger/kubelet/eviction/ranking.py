@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import StrEnum
 from typing import Final, Literal
 
 import msgspec
@@ -208,21 +207,6 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     request_nanos: int = 0
     deducted_nanos: int = 0
 
-    @property
-    def exceeds_request(self) -> bool:
-        """Whether it uses more than it requests; not, where its usage is not known."""
-        return self.usage is not None and self.usage * _NANOS > self.request_nanos
-
-
-class RankReason(StrEnum):
-    """What puts one pod before another."""
-
-    NO_STATISTICS = "no statistics"
-    EXCEEDS_REQUEST = "uses more than it requests"
-    PRIORITY = "lower priority"
-    USAGE = "uses more above its request"
-    EQUAL = "equal"
-
 
 def candidates(
     pods: Iterable[Pod],
@@ -283,21 +267,6 @@ def rank(pods: Iterable[Candidate], signal: str) -> tuple[tuple[Candidate, ...],
 def rank_key(signal: str) -> Callable[[Candidate], tuple[int, ...]]:
     """What sorts candidates for a signal: less goes first."""
     return _by_processes if RESOURCE_OF[signal] == "pids" else _by_usage
-
-
-def rank_reason(first: Candidate, second: Candidate, signal: str) -> RankReason:
-    """Why ``first`` goes before ``second``, of two in the order of ``rank``."""
-    by_processes = RESOURCE_OF[signal] == "pids"
-    key = rank_key(signal)
-    if key(first) == key(second):
-        return RankReason.EQUAL
-    if by_processes and first.priority != second.priority:
-        return RankReason.PRIORITY
-    if (first.usage is None) != (second.usage is None):
-        return RankReason.NO_STATISTICS
-    if not by_processes and first.exceeds_request != second.exceeds_request:
-        return RankReason.EXCEEDS_REQUEST
-    return RankReason.PRIORITY if first.priority != second.priority else RankReason.USAGE
 
 
 def ties_are_ordered(pods: Sequence[object], facts: EvictionFacts) -> bool:

@@ -97,7 +97,6 @@ class Attempt(msgspec.Struct, gc=False, eq=False):
         tracked: what the tracker of pods' start-up latency was told.
         image_ref, error, message: what is returned; ``error`` is the reason of a container
             that waits, empty if there is none.
-        held_ns: of one that is backed off: how long no pull is tried.
         answer: what the puller will answer at ``finished_ns``; None: it has no request, or none
             any more.
         used: the credentials with which the runtime pulled it.
@@ -117,7 +116,6 @@ class Attempt(msgspec.Struct, gc=False, eq=False):
     image_ref: str = ""
     error: str = ""
     message: str = ""
-    held_ns: int = 0
     answer: Answer | None = None
     used: Credential | None = None
     credentials: Sequence[Credential] | None = None
@@ -301,7 +299,6 @@ class ImageManager:
             attempt.events.append(f"Normal BackOff {event}")
             cause = self._previous_errors.get(key)
             message = event if cause is None else f"{event}: {cause}"
-            attempt.held_ns = self.back_off.get(key)
             return attempt.ended(Fate.BACKED_OFF, "ImagePullBackOff", message)
         self._previous_errors.pop(key, None)
         if facts.pulling_time_started:

@@ -81,11 +81,6 @@ class Backoff:
             return False
         return now_ns - entry.raised_ns < entry.value_ns
 
-    def has_expired(self, key: Hashable, event_ns: int) -> bool:
-        """Whether there is an entry, and it had expired when the event was."""
-        entry = self._entries.get(key)
-        return entry is not None and self._has_expired(entry, event_ns)
-
     def gc(self, now_ns: int) -> None:
         """Drop the entries that have expired."""
         for key in [key for key, each in self._entries.items() if self._has_expired(each, now_ns)]:

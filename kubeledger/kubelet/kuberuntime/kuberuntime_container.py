@@ -61,21 +61,14 @@ def initialize(sync: Sync) -> bool:
     if done:
         return True
     if index is None:
-        actions.pod_why = "an init container runs"
         return False
     container = (sync.pod.spec.init_containers or ())[index]
     if failed is not None and sync.restart_policy == NEVER:
-        _give_up(sync, container)
+        _give_up(sync)
         return False
     if failed is not None and failed.state == UNKNOWN:
         _kill_unknown(sync, container, failed)
     actions.init_containers_to_start.append(index)
-    actions.why[container.name] = (
-        "it is the last init container that failed"
-        if failed is not None
-        else "it is the next init container"
-    )
-    actions.pod_why = "its init containers are not done"
     return False
 
 
@@ -132,37 +125,31 @@ def compute_init_container_actions(sync: Sync) -> bool:
         return True
     done = _app_containers_tell(sync)
     walk = _Walk(done, done)
-    starts, why = sync.actions.init_containers_to_start, sync.actions.why
+    starts = sync.actions.init_containers_to_start
     for index in reversed(range(len(inits))):
         container = inits[index]
         status = sync.status.find(container.name)
         sidecar = is_restartable_init_container(container)
         if status is None:
-            why[container.name] = "the runtime lists none of it"
             if walk.passed and sidecar:
                 starts.append(index)
-                why[container.name] += ", it is a sidecar, and a later container has been started"
             continue
         if walk.passed and not sidecar:
-            why[container.name] = "a later container has been started"
             continue
         if not _visit(sync, walk, index, status, sidecar=sidecar):
-            _give_up(sync, container)
+            _give_up(sync)
             return False
         walk.passed = True
     if not walk.passed:
         starts.append(0)
-        why[inits[0].name] = "it is the first init container, and none has been started"
     starts.reverse()
-    if not walk.done:
-        sync.actions.pod_why = "its init containers are not done"
     return walk.done
 
 
 def _visit(sync: Sync, walk: _Walk, index: int, status: ContainerStatus, *, sidecar: bool) -> bool:
     """One init container that the runtime lists; False: it failed for good."""
     container = (sync.pod.spec.init_containers or ())[index]
-    starts, why = sync.actions.init_containers_to_start, sync.actions.why
+    starts = sync.actions.init_containers_to_start
     if status.state == RUNNING:
         if sidecar:
             _visit_running_sidecar(sync, walk, index, status)
@@ -170,15 +157,12 @@ def _visit(sync: Sync, walk: _Walk, index: int, status: ContainerStatus, *, side
             compute_pod_resize_action(sync, index, container, status, init=True)
         return True
     if status.state == CREATED:
-        why[container.name] = "it was created and has not been started"
         if sync.facts.created_init_restarted:
             starts.append(index)
         return True
     if status.state == EXITED and not sidecar and not _is_failed(status, sync.facts):
-        why[container.name] = f"it ended with exit code {status.exit_code}"
         _pass(sync, walk, index)
         return True
-    why[container.name] = f"it is in state {status.state} (exit code {status.exit_code})"
     if not sidecar and not _runs_again(sync, container, status):
         return False
     if status.state == UNKNOWN:
@@ -194,9 +178,6 @@ def _visit_running_sidecar(sync: Sync, walk: _Walk, index: int, status: Containe
     startup = sync.startup.get(status.id)
     liveness = None if container.liveness_probe is None else sync.liveness.get(status.id)
     started = not has_startup_probe or startup == "Success"
-    actions.why[container.name] = (
-        "it runs" if started else f"it runs, its startup probe has {startup or 'no result'}"
-    )
     if started:
         _pass(sync, walk, index)
     kill = sidecar_kill(
@@ -212,7 +193,6 @@ def _visit_running_sidecar(sync: Sync, walk: _Walk, index: int, status: Containe
             container.name, kill.reason, kill.message
         )
         actions.init_containers_to_start.append(index)
-        actions.why[container.name] = f"it is a sidecar to restart ({kill.message})"
     elif started and (container.liveness_probe is None or liveness is not None):
         compute_pod_resize_action(sync, index, container, status, init=True)
 
@@ -224,9 +204,6 @@ def _pass(sync: Sync, walk: _Walk, index: int) -> None:
         walk.done = True
     elif not walk.passed:
         sync.actions.init_containers_to_start.append(index + 1)
-        sync.actions.why[inits[index + 1].name] = (
-            f"init container {inits[index].name} before it is done"
-        )
 
 
 def _app_containers_tell(sync: Sync) -> bool:
@@ -254,10 +231,9 @@ def _runs_again(sync: Sync, container: Container, status: ContainerStatus) -> bo
     return should_container_be_restarted(container, sync.pod, sync.status, sync.facts)
 
 
-def _give_up(sync: Sync, container: Container) -> None:
+def _give_up(sync: Sync) -> None:
     sync.actions.kill_pod = True
     sync.actions.init_containers_to_start = []
-    sync.actions.pod_why = f"init container {container.name} failed for good"
 
 
 def _kill_unknown(sync: Sync, container: Container, status: ContainerStatus) -> None:

@@ -10,7 +10,6 @@ import msgspec
 from kubeledger.kubelet.kube.flowcontrol import Backoff, BackOffPolicy, next_back_off
 from kubeledger.kubelet.kube.pod import ResourceRequirements
 from kubeledger.kubelet.kube.statuses import (
-    ALWAYS,
     NEVER,
     ON_FAILURE,
     RESTART_ALL,
@@ -192,9 +191,6 @@ def compute_pod_actions(
         create_sandbox=change.changed,
         sandbox_id=change.sandbox_id,
         attempt=change.attempt,
-        sandbox_why=change.why,
-        create_why=change.why,
-        pod_why=change.why,
     )
     sync = Sync(
         pod=pod,
@@ -225,8 +221,6 @@ def _reset(sync: Sync) -> None:
     sources, targets = _to_reset(sync, spec.containers or ())
     init_sources, init_targets = _to_reset(sync, spec.init_containers or ())
     sync.actions.containers_to_reset = [*targets, *init_targets, *sources, *init_sources]
-    if not sync.actions.kill_pod:
-        sync.actions.pod_why = "all its containers are to be restarted"
 
 
 def _to_reset(sync: Sync, containers: tuple[Container, ...]) -> tuple[list[str], list[str]]:
@@ -249,37 +243,28 @@ def _begin_anew(sync: Sync) -> None:
     spec, actions, facts = sync.pod.spec, sync.actions, sync.facts
     if sync.restart_policy == NEVER and actions.attempt != 0 and sync.status.containers:
         actions.create_sandbox = False
-        actions.create_why = "restart policy Never does not begin a pod again"
         return
     starts = [
         index
         for index, container in enumerate(spec.containers or ())
-        if not (_policy(sync, container) == ON_FAILURE and _succeeded(sync, container))
+        if not (
+            _policy(sync, container) == ON_FAILURE
+            and container_succeeded(container.name, sync.status, facts)
+        )
     ]
     if not starts and facts.sandbox_only_for_work and _was_initialized(sync):
         actions.create_sandbox = False
-        actions.create_why = "all containers of the pod have succeeded"
         return
     if spec.init_containers:
         actions.init_containers_to_start = [0]
-        actions.why[spec.init_containers[0].name] = "a new sandbox begins with it"
         return
     actions.containers_to_start = starts
-    for index in starts:
-        actions.why[(spec.containers or ())[index].name] = "the sandbox is a new one"
 
 
 def _policy(sync: Sync, container: Container) -> str:
     if sync.facts.container_restart_rules and container.restart_policy is not None:
         return container.restart_policy
     return sync.restart_policy
-
-
-def _succeeded(sync: Sync, container: Container) -> bool:
-    succeeded = container_succeeded(container.name, sync.status, sync.facts)
-    if succeeded:
-        sync.actions.why[container.name] = "it has succeeded, and restart policy OnFailure"
-    return succeeded
 
 
 def _was_initialized(sync: Sync) -> bool:
@@ -293,9 +278,7 @@ def _go_on(sync: Sync) -> None:
     spec, actions = sync.pod.spec, sync.actions
     if sync.facts.ephemeral_containers:
         for index, ephemeral in enumerate(spec.ephemeral_containers or ()):
-            listed = sync.status.find(ephemeral.name) is not None
-            actions.why[ephemeral.name] = "it has been" if listed else "it has never been started"
-            if not listed:
+            if sync.status.find(ephemeral.name) is None:
                 actions.ephemeral_containers_to_start.append(index)
     if not initialize(sync):
         return
@@ -310,16 +293,12 @@ def _go_on(sync: Sync) -> None:
         actions.kill_pod = True
         # Sidecars must not keep it alive.
         actions.init_containers_to_start = []
-        actions.pod_why = "none of its containers goes on running or is started"
-    else:
-        actions.pod_why = "containers of it go on running or are started"
     actions.update_pod_level_resources = compute_pod_level_resources_resize_action(sync)
 
 
 def _start(sync: Sync, index: int, container: Container, status: ContainerStatus | None) -> None:
     """A container that does not run."""
     actions = sync.actions
-    actions.why[container.name] = _state(sync, container, status)
     if not should_container_be_restarted(container, sync.pod, sync.status, sync.facts):
         return
     actions.containers_to_start.append(index)
@@ -329,21 +308,6 @@ def _start(sync: Sync, index: int, container: Container, status: ContainerStatus
             UNKNOWN_STATE,
             f'Container is in "{status.state}" state, try killing it before restart',
         )
-
-
-def _state(sync: Sync, container: Container, status: ContainerStatus | None) -> str:
-    """What decides whether a container that does not run is started."""
-    if sync.pod.metadata.deletion_timestamp is not None:
-        return "the pod is being deleted"
-    if status is None:
-        return "the runtime lists none of it"
-    if status.state != EXITED:
-        return f"it is in state {status.state}"
-    policy = _policy(sync, container) or ALWAYS
-    rules = ""
-    if sync.facts.container_restart_rules and container.restart_policy_rules:
-        rules = " with rules"
-    return f"it exited with code {status.exit_code} under restart policy {policy}{rules}"
 
 
 def _killed(sync: Sync, index: int, container: Container, status: ContainerStatus) -> bool:
@@ -358,9 +322,7 @@ def _killed(sync: Sync, index: int, container: Container, status: ContainerStatu
         definition_changed=not status.hash_matches,
     )
     if kill is None:
-        sync.actions.why[container.name] = "it runs"
         return False
-    sync.actions.why[container.name] = f"it runs ({kill.message})"
     sync.actions.containers_to_kill[status.id] = ContainerToKill(
         status.name, kill.reason, kill.message
     )
@@ -379,13 +341,11 @@ class SandboxChange(msgspec.Struct, frozen=True, gc=False):
         changed: another one is needed.
         attempt: of the one to use or to make.
         sandbox_id: the newest one's; empty where it is of no use.
-        why: a part of a sentence, after "because".
     """
 
     changed: bool
     attempt: int
     sandbox_id: str
-    why: str
 
 
 def pod_sandbox_changed(pod: Pod, status: PodStatus) -> SandboxChange:
@@ -395,20 +355,15 @@ def pod_sandbox_changed(pod: Pod, status: PodStatus) -> SandboxChange:
     Differs: there is no sandbox whose network the runtime does not report.
     """
     if not status.sandboxes:
-        return SandboxChange(True, 0, "", "the pod has no sandbox")
+        return SandboxChange(True, 0, "")
     newest = status.sandboxes[0]
     attempt = (newest.attempt + 1) % _ATTEMPTS
     ready = sum(sandbox.state == "ready" for sandbox in status.sandboxes)
-    if ready > 1:
-        return SandboxChange(True, attempt, newest.id, f"{ready} sandboxes of the pod are ready")
-    if newest.state != "ready":
-        return SandboxChange(True, attempt, newest.id, f"sandbox {newest.id} is not ready")
+    if ready > 1 or newest.state != "ready":
+        return SandboxChange(True, attempt, newest.id)
     host_network = bool(pod.spec.host_network)
     if newest.host_network != host_network:
-        uses = "the node's network" if newest.host_network else "a network of its own"
-        return SandboxChange(
-            True, attempt, "", f"sandbox {newest.id} uses {uses}, the pod does not"
-        )
+        return SandboxChange(True, attempt, "")
     if not host_network and not newest.ip:
-        return SandboxChange(True, attempt, newest.id, f"sandbox {newest.id} has no IP address")
-    return SandboxChange(False, newest.attempt, newest.id, f"sandbox {newest.id} is ready")
+        return SandboxChange(True, attempt, newest.id)
+    return SandboxChange(False, newest.attempt, newest.id)

@@ -176,12 +176,6 @@ class PodActions(msgspec.Struct, kw_only=True):
         containers_to_update: resource -> names of containers, in the order of the updates.
         containers_to_reset: IDs of containers to remove, in order.
         update_pod_level_resources: the pod's own requests or limits are to be written.
-        sandbox_why: why another sandbox is, or is not, needed. Like the next three, a part of a
-            sentence, after "because".
-        create_why: why another is, or is not, made.
-        pod_why: why the pod is, or is not, killed.
-        why: container name -> why it is, or is not, started or killed; a container that is
-            not there was not looked at, for the reason that ``pod_why`` gives.
     """
 
     kill_pod: bool = False
@@ -195,10 +189,6 @@ class PodActions(msgspec.Struct, kw_only=True):
     containers_to_update: dict[str, list[str]] = {}
     containers_to_reset: list[str] = []
     update_pod_level_resources: bool = False
-    sandbox_why: str = ""
-    create_why: str = ""
-    pod_why: str = ""
-    why: dict[str, str] = {}
 
 
 class Sync(msgspec.Struct, kw_only=True):

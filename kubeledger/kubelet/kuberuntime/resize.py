@@ -79,7 +79,6 @@ def compute_pod_resize_action(
             )
             starts = actions.init_containers_to_start if init else actions.containers_to_start
             starts.append(index)
-            actions.why[container.name] = f"its {name} changed, and resizePolicy asks for a restart"
             return False
     for name, change in ((_MEMORY, memory), (_CPU, cpu)):
         if change:

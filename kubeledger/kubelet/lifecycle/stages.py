@@ -310,7 +310,7 @@ class PodFailure(NamedTuple):
 
 _QUOTED = r"[^\"\\]*(?:\\.[^\"\\]*)*"
 _RESULT = regex(
-    rf"failed to \"(?P<action>\w+)\" for \"(?P<target>{_QUOTED})\" with (?P<reason>\w+)"
+    rf"failed to \"(?P<action>\w+)\" ?for ?\"(?P<target>{_QUOTED})\" ?with (?P<reason>\w+)"
     rf"(?:[^\"]*?: \"(?P<message>{_QUOTED}))?",
     re.DOTALL,
 )

@@ -140,13 +140,10 @@ class ContainerReadiness(msgspec.Struct):
 
     Attributes:
         started: None where the version leaves it unset.
-        started_because, ready_because: clauses that follow "because".
     """
 
     started: bool | None
     ready: bool
-    started_because: str
-    ready_because: str
 
 
 class PodReadiness(msgspec.Struct):
@@ -201,11 +198,8 @@ class _Update(msgspec.Struct):
 
     def of_running(self, found: ContainerStatus, spec: Container | None) -> ContainerReadiness:
         """An app container or a sidecar."""
-        started, because = self._started(found)
-        if not started:
-            return ContainerReadiness(False, found.ready, because, "it has not started")
-        ready, ready_because = self._ready(found, spec)
-        return ContainerReadiness(True, ready, because, ready_because)
+        started = self._started(found)
+        return ContainerReadiness(started, self._ready(found, spec) if started else found.ready)
 
     def of_init(self, found: ContainerStatus, index: int) -> ContainerReadiness:
         """An init container where sidecars exist: those are judged as app containers are."""
@@ -213,37 +207,28 @@ class _Update(msgspec.Struct):
         spec = specs[index] if index < len(specs) and specs[index].name == found.name else None
         if spec is not None and is_restartable_init_container(spec):
             return self.of_running(found, spec)
-        started, because = self._started(found)
-        if spec is not None and _ended_well(found):
-            return ContainerReadiness(started, True, because, "it ended with exit code 0")
-        not_yet = "it has not ended with exit code 0"
-        return ContainerReadiness(started, found.ready, because, not_yet)
+        ended_well = spec is not None and _ended_well(found)
+        return ContainerReadiness(self._started(found), ended_well or found.ready)
 
-    def _started(self, found: ContainerStatus) -> tuple[bool, str]:
-        """Whether a container has started, and why.
-
-        Source: v1.36.2 pkg/kubelet/prober/prober_manager.go isContainerStarted
-        Differs: says why.
-        """
+    def _started(self, found: ContainerStatus) -> bool:
+        """Source: v1.36.2 pkg/kubelet/prober/prober_manager.go isContainerStarted."""
         if found.state.running is None:
-            return False, "it does not run"
+            return False
         cached = self.caches["startup"].get(parse_container_id(found.container_id))
         if cached is not None:
-            return cached == SUCCESS, f"the cached startup result is {cached}"
+            return cached == SUCCESS
         if self.facts.kubelet_restart_keeps_results and found.started:
-            return True, "it was published as started before"
-        if (found.name, "startup") in self.workers:
-            return False, "its startup probe has not run yet"
-        return True, "it runs and has no startup worker"
+            return True
+        return (found.name, "startup") not in self.workers
 
-    def _ready(self, found: ContainerStatus, spec: Container | None) -> tuple[bool, str]:
-        """Whether a started container is ready, and why; may trigger its readiness worker."""
+    def _ready(self, found: ContainerStatus, spec: Container | None) -> bool:
+        """Whether a started container is ready; may trigger its readiness worker."""
         facts = self.facts
         cached = self.caches["readiness"].get(parse_container_id(found.container_id))
         if cached == SUCCESS:
-            return True, "the cached readiness result is Success"
+            return True
         if cached is not None and facts.cached_readiness_is_final:
-            return False, f"the cached readiness result is {cached}"
+            return False
         has_worker = (found.name, "readiness") in self.workers
         if has_worker and facts.unready_triggers_probe:
             self.triggered.add(found.name)
@@ -253,30 +238,22 @@ class _Update(msgspec.Struct):
             and ran_before_kubelet(found, self.kubelet_started_ns)
         ):
             return self._ready_after_kubelet_restart(spec, not has_worker or cached is None)
-        if has_worker:
-            return False, "its readiness probe has not succeeded"
-        return True, "it has no readiness worker"
+        return not has_worker
 
-    def _ready_after_kubelet_restart(self, spec: Container, ready: bool) -> tuple[bool, str]:
+    def _ready_after_kubelet_restart(self, spec: Container, ready: bool) -> bool:
         """A container from before the kubelet's start: as the pod was published.
 
         Source: v1.36.2 pkg/kubelet/prober/prober_manager.go setReadyStateOnKubeletRestart
         Differs: the caller has asked for the container's age and its cached result.
         """
         if spec.readiness_probe is not None and not condition_is_true(self.pod.status, "Ready"):
-            published = "the pod was published as not ready"
-            return False, f"it ran before the kubelet started, and {published}"
-        if ready:
-            return True, "it ran before the kubelet started, and nothing says that it is not ready"
-        return False, "its readiness probe has not succeeded"
+            return False
+        return ready
 
 
 def _of_plain_init(found: ContainerStatus, _index: int) -> ContainerReadiness:
     """An init container where there are no sidecars: ready when it ended well."""
-    ready = _ended_well(found)
-    because = f"it {'ended' if ready else 'has not ended'} with exit code 0"
-    alone = "this version leaves it alone for init containers"
-    return ContainerReadiness(found.started, ready, alone, because)
+    return ContainerReadiness(found.started, _ended_well(found))
 
 
 def _ended_well(found: ContainerStatus) -> bool:

@@ -91,14 +91,10 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         skipped: how it ended; None when it stored a result of its probe.
-        first: cached for a container that was not seen before; None for nothing.
-        then: stored at the end; None for nothing.
     """
 
     skipped: SkipReason | None
     attempts: int = 0
-    first: Result | None = None
-    then: Result | None = None
 
     @property
     def keep_going(self) -> bool:
@@ -221,27 +217,25 @@ def do_probe(
     found = _find_container(worker, status)
     if isinstance(found, SkipReason):
         return Step(found)
-    is_new = found.container_id != worker.container_id
-    first = _follow_container(worker, found) if is_new else None
+    if found.container_id != worker.container_id:
+        _follow_container(worker, found)
     skipped = _skip_reason(worker, found, status, now_ns)
     if skipped is not None:
-        then = skipped.caches
-        if then == FAILURE and worker.container_id == NO_CONTAINER:
-            then = None
-        if then is not None:
-            worker.results.set(worker.container_id, then)
-        return Step(skipped, 0, first, then)
+        stored = skipped.caches
+        if stored is not None and (stored != FAILURE or worker.container_id != NO_CONTAINER):
+            worker.results.set(worker.container_id, stored)
+        return Step(skipped)
     used = run_probe_with_retries(attempts)
     result = COUNTS_AS.get(attempts[used - 1])
     if result is None:
-        return Step(ERRORED, used, first)
-    run, stored, holds = worker.counting.count(worker.last_result, worker.result_run, result)
+        return Step(ERRORED, used)
+    run, is_stored, holds = worker.counting.count(worker.last_result, worker.result_run, result)
     worker.last_result, worker.result_run = result, run
-    if not stored:
-        return Step(BELOW_THRESHOLD, used, first)
+    if not is_stored:
+        return Step(BELOW_THRESHOLD, used)
     worker.on_hold = holds
     worker.results.set(worker.container_id, result)
-    return Step(None, used, first, result)
+    return Step(None, used)
 
 
 def _find_container(worker: ProbeWorker, status: PodStatus) -> ContainerStatus | SkipReason:
@@ -259,14 +253,13 @@ def _find_container(worker: ProbeWorker, status: PodStatus) -> ContainerStatus |
     return found
 
 
-def _follow_container(worker: ProbeWorker, found: ContainerStatus) -> Result | None:
+def _follow_container(worker: ProbeWorker, found: ContainerStatus) -> None:
     """Turn to a container not seen before: drop the old result, set the initial one.
 
     A container from before the kubelet's own start keeps having no result in versions that
     do not change what was published; a started sidecar is known to have started.
     """
     results, facts = worker.results, worker.facts
-    first: Result | None = None
     if worker.container_id != NO_CONTAINER:
         results.remove(worker.container_id)
     worker.container_id = parse_container_id(found.container_id)
@@ -279,13 +272,10 @@ def _follow_container(worker: ProbeWorker, found: ContainerStatus) -> Result | N
             and found.started
             and is_sidecar(worker.pod, worker.container)
         ):
-            first = SUCCESS
-            results.set(worker.container_id, first)
+            results.set(worker.container_id, SUCCESS)
         if ran_before_kubelet(found, worker.kubelet_started_ns):
-            return first
-    first = INITIAL[worker.probe_type]
-    results.set(worker.container_id, first)
-    return first
+            return
+    results.set(worker.container_id, INITIAL[worker.probe_type])
 
 
 def ran_before_kubelet(status: ContainerStatus, kubelet_started_ns: int) -> bool:

@@ -104,8 +104,19 @@ _MANAGER = "cm/dra/manager.go"
 
 
 class DraFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """``profile.dra``: what a kubelet version does in this subsystem; before 1.33 as in 1.33."""
+    """``profile.dra``: what a kubelet version does in this subsystem.
 
+    Of 1.31 and 1.32 no source was at hand: they are judged as 1.33, and 1.26, which kept no file
+    and asked for each container, as 1.28.
+    """
+
+    noted_when_prepared: bool = fact(
+        "A new claim is noted, and a pod as one of its, with the answer of its driver, in memory "
+        "first, so one that fails leaves nothing behind; a claim that no container uses is not "
+        "prepared; and none is unprepared but when its pod ends.",
+        until=31,
+        source=f"{_MANAGER} PrepareResources: v1.28.0, v1.30.0 and v1.33.13 differ",
+    )
     checks_before_changes: bool = fact(
         "All claims of a pod are checked, and that their drivers are registered, before any is "
         "noted as the pod's, and a claim of the same name but another UID is refused; before, "

@@ -144,4 +144,4 @@ def fact(
 
 def declared(facts: type[msgspec.Struct]) -> dict[str, Fact]:
     """Field of a subsystem's facts -> what it was declared with, in the order of the fields."""
-    return {field.name: field.default for field in msgspec.structs.fields(facts)}
+    return dict(zip(facts.__struct_fields__, facts.__struct_defaults__, strict=True))

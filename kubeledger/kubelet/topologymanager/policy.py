@@ -57,18 +57,6 @@ def iterate_bit_masks(nodes: Sequence[int]) -> Iterator[int]:
             yield mask
 
 
-def mask_text(mask: int) -> str:
-    """The mask as the kubelet logs it: binary, zero-padded to an even width.
-
-    Source: v1.20.2 pkg/kubelet/cm/topologymanager/bitmask/bitmask.go String
-    Differs: no. A mask of a power of 4 gets an odd width (``100``), as there.
-    """
-    for shift in range(BITS_MAX - 2, 0, -2):
-        if mask > 1 << shift:
-            return f"{mask:0{shift + 2}b}"
-    return f"{mask:02b}"
-
-
 # A topology hint inside the deciders: a mask instead of a list of nodes.
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import ModuleType
-from typing import Any, NamedTuple, get_args, get_type_hints
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -18,6 +18,7 @@ import kubeledger.model.bodies.lifecycle
 import kubeledger.model.bodies.node
 import kubeledger.model.bodies.prober
 import kubeledger.model.bodies.resourcemanagers
+from kubeledger.model.patterns import regex
 from kubeledger.model.record import Body, Record
 
 TS_NS_MIN = -9_214_560_000_000_000_000
@@ -150,7 +151,7 @@ class _Checked(NamedTuple):
     """What is checked of bodies of one kind, once they are decoded.
 
     Attributes:
-        numbers: fields that hold integers, at any depth; free-form JSON is not among them.
+        numbers: fields that may hold integers, at any depth; free-form JSON is not among them.
         times: fields that hold nanoseconds since the epoch.
     """
 
@@ -158,25 +159,20 @@ class _Checked(NamedTuple):
     times: tuple[str, ...]
 
 
+_NUMBERLESS = regex(r"(?:\b(?:str|bool|None|tuple|dict|Any)\b|Literal\[[^\]]*\]|[\[\],.| ])*")
+"""A type, as it is written, that holds no integer; names of other types may stand for some."""
+
+
 @cache
 def _checked_of(body: type[Body]) -> _Checked:
-    hints, names = _hints_of(body), body.__struct_fields__
+    written: dict[str, str] = {}
+    for base in reversed(body.__mro__):
+        written |= vars(base).get("__annotations__", {})
+    names = body.__struct_fields__
     return _Checked(
-        tuple(name for name in names if _holds_numbers(hints[name])),
+        tuple(name for name in names if not _NUMBERLESS.fullmatch(written[name])),
         tuple(name for name in names if name.endswith("ts_ns")),
     )
-
-
-@cache
-def _hints_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    return get_type_hints(struct)
-
-
-@cache
-def _holds_numbers(hint: Any) -> bool:  # noqa: ANN401 - any type hint
-    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        return any(_holds_numbers(inner) for inner in _hints_of(hint).values())
-    return hint is int or any(_holds_numbers(part) for part in get_args(hint))
 
 
 def _fits(value: object) -> bool:
@@ -210,23 +206,33 @@ def _flaw_of_json(kind: str, encoded: bytes | msgspec.Raw) -> str | None:
     return None
 
 
-def flaw_of_encoded(record: Record, encoded: bytes) -> str | None:
-    """Why a record could not be read back, whose JSON this is; None when it could."""
+def flaw_of_encoded(record: Record, encoded: bytes, *, is_sound: bool = False) -> str | None:
+    """Why a record could not be read back, whose JSON this is; None when it could.
+
+    Args:
+        is_sound: :func:`body_flaw` found none in its body.
+    """
     try:
         body = _decode_frame(encoded).body
     except (msgspec.MsgspecError, RecursionError) as error:
         return f"{record.kind} could not be read back: {error}"
+    if is_sound:
+        return _flaw_of_frame(record)
     return _flaw_of_json(record.kind, body) or flaw_of_values(record)
 
 
 def flaw_of_values(record: Record) -> str | None:
     """Why a record of a known kind, whose types are right, could not be shown or used."""
+    return _flaw_of_frame(record) or _flaw_of_fields(record.body)
+
+
+def _flaw_of_frame(record: Record) -> str | None:
     if not is_storable(record.ts_ns):
         return f"{record.kind} could not be shown: its time is not in {YEARS}"
     for place in record.evidence:
         if not (_fits(place.line) and _fits(place.offset)):
             return f"{record.kind} could not be shown: its evidence does not fit into 64 bits"
-    return _flaw_of_fields(record.body)
+    return None
 
 
 def _flaw_of_fields(body: Body) -> str | None:

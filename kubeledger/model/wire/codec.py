@@ -110,8 +110,13 @@ def chained(payload: bytes, previous: bytes) -> tuple[bytes, bytes]:
     return _FRAME % (chain, crc32(chain, crc32(payload))), digest
 
 
-def encode_parts(record: Record, previous: bytes) -> tuple[bytes, bytes, bytes]:
+def encode_parts(
+    record: Record, previous: bytes, *, is_sound: bool = False
+) -> tuple[bytes, bytes, bytes]:
     """One record as payload, frame (to be written directly after it) and chain digest.
+
+    Args:
+        is_sound: its body was found to be readable.
 
     Raises:
         BadLineError: the record could not be read back: a text is no Unicode, a value is
@@ -121,7 +126,7 @@ def encode_parts(record: Record, previous: bytes) -> tuple[bytes, bytes, bytes]:
         encoded = _encode_json(record)
     except NOT_JSON as error:
         raise BadLineError(f"{record.kind} cannot be written as JSON: {error}") from error
-    flaw = flaw_of_encoded(record, encoded)
+    flaw = flaw_of_encoded(record, encoded, is_sound=is_sound)
     if flaw is not None:
         raise BadLineError(flaw)
     payload = encoded[:-1]

@@ -40,7 +40,6 @@ from kubeledger.kubelet.cgroups.unified import (
     TIERED_RESERVATION,
     UnifiedSettings,
     container_files,
-    written,
 )
 from kubeledger.kubelet.kube.pod import Container
 from kubeledger.kubelet.kube.quantity import Quantity
@@ -205,9 +204,7 @@ class CgroupLoop:
         if self._version == 1 or not self._on:
             return False
         container = _container_of(pod, name)
-        files = written(
-            container_files(pod.api, container, pod.qos_class, self._facts, self._unified)
-        )
+        files = container_files(pod.api, container, pod.qos_class, self._facts, self._unified)
         return files.get(OOM_GROUP) == "1"
 
     def container_removed(self, pod: SimPod, container_id: str) -> None:

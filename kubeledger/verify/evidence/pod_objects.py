@@ -158,7 +158,8 @@ class PodObjects:
             return ()
         index = versions.index(listed) if listed in versions else 0
         last = 1 + sum(each.ts_ns <= ts_ns + _STATUS_NS for each in versions)  # and the one after
-        shown = versions[max(index - 1, 0) : max(last, index + 2)]
+        lags = ts_ns <= versions[index].ts_ns + _STATUS_NS + ROUND_NS  # the list may be the newer
+        shown = versions[max(index - lags, 0) : max(last, index + 2)]
         statuses = [each.as_(Pod).status for each in shown]
         found, counted = list[Pod](), [_counted(now.pod)]
         specs = [now.pod.spec, *(asked if untold else ())]

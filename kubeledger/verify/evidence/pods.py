@@ -212,19 +212,25 @@ class PodRegister:
         self._names: dict[str, list[tuple[int, str]]] = {}
         self._manifests: dict[str, ListedPod] = {}
         self._objects: dict[bytes, tuple[bytes, dict[type, Any]]] = {}
-        self._updated_ns: dict[str, int] = {}
+        self._updated_ns: dict[str, list[int]] = {}
 
     def note_update(self, record: Record) -> None:
-        """Take in a config line: when the API server changed a pod first."""
+        """Take in a config line: when the API server changed a pod."""
         body = record.body
         if isinstance(body, PodConfigChanged) and body.operation == "UPDATE" and body.pod_uid:
-            before_ns = self._updated_ns.get(body.pod_uid, record.ts_ns)
-            self._updated_ns[body.pod_uid] = min(record.ts_ns, before_ns)
+            self._updated_ns.setdefault(body.pod_uid, []).append(record.ts_ns)
 
     def changed_unseen(self, ts_ns: int, listed: ListedPod) -> bool:
         """Whether a pod was changed after a time and before all lists: none shows it as it was."""
         first_ns = self.versions(listed)[0].ts_ns
-        return ts_ns < self._updated_ns.get(listed.uid or "", 0) < first_ns
+        return ts_ns < min(self._updated_ns.get(listed.uid or "", (0,))) < first_ns
+
+    def is_unchanged(self, listed: ListedPod, since_ns: int, until_ns: int) -> bool:
+        """Whether a later list shows a pod as it was, or no config line where there are others."""
+        if self.versions(listed)[-1].ts_ns > until_ns:
+            return True
+        times = self._updated_ns.get(listed.uid or "", ())
+        return bool(self._updated_ns) and not any(since_ns <= ts <= until_ns for ts in times)
 
     def note(self, seq: int, ts_ns: int, body: PodListed) -> None:
         """Take in one list entry; the same object again adds nothing."""

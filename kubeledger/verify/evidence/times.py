@@ -97,7 +97,8 @@ class Times:
         self._over: dict[str | None, list[int]] = {}
         self._begun: dict[str, int] = {}
         self._processes: list[int] = []
-        self._steps: list[tuple[int, int, int]] = []
+        self._since_ns = 0
+        self._steps: list[tuple[int, int, int, int]] = []
         self._told_early_ns = 0
         self._apart: list[tuple[int, int]] = []
         self._early: dict[tuple[str, int], int] = {}
@@ -107,11 +108,15 @@ class Times:
 
     def note(self, record: Record) -> None:
         body, ts_ns = record.body, record.ts_ns
+        if isinstance(body, ClockStepped):
+            back_ns = body.from_ts_ns - body.to_ts_ns
+            self._steps.append((ts_ns, back_ns, record.seq, self._since_ns))
+            self._since_ns = ts_ns
+        elif isinstance(body, ContainerDied | ContainerStarted):
+            self._since_ns = min(self._since_ns or ts_ns, ts_ns)
         match body:
             case KubeletStarted():
                 self._processes.append(ts_ns)
-            case ClockStepped():
-                self._steps.append((ts_ns, body.from_ts_ns - body.to_ts_ns, record.seq))
             case KubernetesEvent() if body.reason == "Started":
                 self._events.setdefault((body.pod_uid, body.container), []).append(ts_ns)
             case PodTerminated():
@@ -254,8 +259,15 @@ class Times:
         return self._late[index][1] if index >= 0 else 0
 
     def stepped(self, start_ns: int, end_ns: int) -> int:
-        """By how much the clock was set back between two times, in the order of the log."""
-        return sum(back for at, back, _ in self._steps if start_ns - back <= at <= end_ns)
+        """By how much the clock was set back between two times, in the order of the log.
+
+        What is later than a step, and earlier than all that was told before it, was after it.
+        """
+        return sum(
+            back
+            for at, back, _, since_ns in self._steps
+            if start_ns <= at + back and at <= end_ns and not at <= start_ns < since_ns
+        )
 
     def two_clocks(self) -> Iterator[tuple[int, int, int | None]]:
         """Where lines and files may go by two clocks: the record of the step, from, to.
@@ -263,7 +275,7 @@ class Times:
         That ends with the process, unless later lines tell what by lists was still to come. Lines
         and lists that are apart show two clocks, too, where no line steps back.
         """
-        for ts_ns, back, seq in self._steps:
+        for ts_ns, back, seq, _ in self._steps:
             index = bisect_right(self._processes, ts_ns)
             end_ns = self._processes[index] + _STEP_NS if index < len(self._processes) else None
             apart = end_ns is not None and self._told_early_ns > end_ns

@@ -13,10 +13,18 @@ from typing import ClassVar, Final
 import msgspec
 
 from kubeledger.kubelet.dra.claiminfo import Answer, ClaimInfoState, Device, DriverState, Result
-from kubeledger.kubelet.dra.manager import Manager
+from kubeledger.kubelet.dra.manager import Manager, is_used
 from kubeledger.kubelet.kube import resourceclaim as api
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER
-from kubeledger.kubelet.kube.pod import ObjectMeta, Pod, PodResourceClaim, PodSpec
+from kubeledger.kubelet.kube.pod import (
+    Container,
+    ContainerClaim,
+    ObjectMeta,
+    Pod,
+    PodResourceClaim,
+    PodSpec,
+    ResourceRequirements,
+)
 from kubeledger.kubelet.preemption.explain import listing
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.devicemanager import (
@@ -154,12 +162,15 @@ class ClaimVerifier(RuleVerifier):
     def _unnamed(self, record: Record, body: ClaimPrepared) -> Judgement | None:
         """That the pod does not name the claim, as far as that is known; None: it may."""
         listed = self._listed(record.ts_ns, body)
-        names = None if listed is None else _names_of(listed)
+        profile = self.context.profile
+        used = profile is not None and profile.dra.noted_when_prepared
+        names = None if listed is None else _names_of(listed, used=used)
         if listed is None or names is None:
             return lacks(("the pod's claims",))
         if body.claim in names:
             return None
-        why = f"the pod names {' and '.join(sorted(names)) or 'no claim'}, not {body.claim}"
+        verb = "uses" if used else "names"
+        why = f"the pod {verb} {' and '.join(sorted(names)) or 'no claim'}, not {body.claim}"
         return same(False, why, inputs=(listed.seq,))
 
     # -- what the manager does ---------------------------------------------------------------
@@ -283,13 +294,17 @@ def _subject(body: _Claim) -> str:
     return f"pod/{body.namespace}/{body.pod or body.pod_uid}"
 
 
-def _names_of(listed: ListedPod) -> set[str] | None:
-    """Names of a pod's claims; None where one was yet to be made, or the spec is unreadable."""
+def _names_of(listed: ListedPod, *, used: bool = False) -> set[str] | None:
+    """Names of a pod's claims; None where one was yet to be made, or the spec is unreadable.
+
+    ``used``: of those that one of its containers uses.
+    """
     try:
         pod = listed.as_(Pod)
     except msgspec.ValidationError:
         return None
-    found = [api.claim_name(pod, each) for each in pod.spec.resource_claims or ()]
+    claims = pod.spec.resource_claims or ()
+    found = [api.claim_name(pod, c) for c in claims if not used or is_used(pod, c.name)]
     if any(error for _, error in found):
         return None
     extended = pod.status.extended_resource_claim_status if pod.status is not None else None
@@ -301,7 +316,8 @@ def _pod_of(body: _Claim) -> Pod:
     """The pod, with this claim alone."""
     claims = (PodResourceClaim(name=body.claim, resource_claim_name=body.claim),)
     meta = ObjectMeta(name=body.pod, namespace=body.namespace, uid=body.pod_uid)
-    return Pod(metadata=meta, spec=PodSpec(resource_claims=claims))
+    uses = ResourceRequirements(claims=(ContainerClaim(name=body.claim),))
+    return Pod(metadata=meta, spec=PodSpec((Container(resources=uses),), resource_claims=claims))
 
 
 def _claim_of(body: ClaimPrepared) -> api.ResourceClaim:

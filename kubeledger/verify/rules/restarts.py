@@ -220,6 +220,8 @@ class RestartVerifier(Starts):
         if back_off.failed_start:
             back_off.may_have_risen(policy, back_off.failures)
             back_off.failed_start = False
+        if newest is not None and self._ran_unseen(record, body, newest.after_ns or 0):
+            back_off.may_have_risen(policy, back_off.unlogged)
         if newest is None or not (newest.has_ended or is_attempt) or container.was_inherited:
             back_off.lose()
         if value_ns not in series(policy) and back_off.is_unknown:
@@ -256,6 +258,17 @@ class RestartVerifier(Starts):
         ends = () if ended is None else (ended.killed_seq, ended.died_seq)
         shown = None if newest is None else newest.seq
         self._conclude(record, body, said, inputs=(self.context.settings.seq, shown, *ends))
+
+    def _ran_unseen(self, record: Record, body: RestartBackedOff, since_ns: int) -> bool:
+        """Whether lists show an instance of this process, ended since, of which no line tells."""
+        pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        since_ns = max(since_ns, self._process.started_ns if self._process else 0)
+        return pod is not None and any(
+            shown.name == body.container
+            and since_ns < (shown.ended_ns or 0) < record.ts_ns
+            and pod.run(container_id) is None
+            for container_id, shown in self.context.instances.of_pod(pod.key).items()
+        )
 
     def _passed_unseen(
         self,

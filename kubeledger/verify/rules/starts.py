@@ -23,6 +23,7 @@ from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import RuleVerifier
 from kubeledger.verify.context import See, VerifyContext
+from kubeledger.verify.evidence.pod_intervals import ContainerRun
 from kubeledger.verify.evidence.pods import LOST_EXIT_CODE
 from kubeledger.verify.evidence.processes import Process, is_one
 from kubeledger.verify.evidence.times import RELIST_NS
@@ -80,7 +81,7 @@ class Starts(RuleVerifier):
             ClockStepped: lambda record, body, state: self._lose(),
             PodConfigChanged: self._in_time(self._config_changed),
             PodListed: self._in_time(self._pod_listed),
-            PodTerminated: self._in_time(lambda record, body, key: self._gone(key)),
+            PodTerminated: self._in_time(self._terminated),
             ContainerStarted: self._in_time(self._container_started),
             ContainerDied: self._in_time(self._container_died),
             ContainerKilled: self._killed,
@@ -162,6 +163,23 @@ class Starts(RuleVerifier):
     def _pod_listed(self, record: Record, body: PodListed, key: str) -> None:
         if body.gone and body.listed_by == "kubelet":
             self._gone(key)
+
+    def _terminated(self, record: Record, body: PodTerminated, key: str) -> None:
+        """No pod has ended while a container of it runs, by lists, for its line may be late."""
+        pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
+        for run in () if pod is None else pod.runs:
+            started_ns = run.started_ns or record.ts_ns
+            if run.sandbox or started_ns >= record.ts_ns or run.exit_code == LOST_EXIT_CODE:
+                continue
+            until_ns, seq = ran_until(self.context, run, record.ts_ns + _LATE_NS)
+            if until_ns:
+                why = "a pod has ended, and a container of it runs on"
+                ran = seq, f"container {run.name} ran until {format_ts(until_ns)}"
+                sides = (record.seq, "the pod is terminated"), ran
+                self.context.contradict(
+                    record.ts_ns, f"pod/{body.namespace}/{body.pod}", why, *sides
+                )
+        self._gone(key)
 
     def _gone(self, key: str) -> None:
         """What lines tell of its containers later was before, unless it is added again."""
@@ -245,16 +263,42 @@ class Starts(RuleVerifier):
             if run is None or run.container_id == body.container_id or begun_ns >= record.ts_ns:
                 continue
             until_ns, seq = ran_until(self.context, run, record.ts_ns + NS_PER_S)
-            if until_ns and run.exit_code != LOST_EXIT_CODE:
+            untold = not until_ns and self._is_end_untold(record, body, run, begun_ns)
+            if (until_ns and run.exit_code != LOST_EXIT_CODE) or untold:
                 why = f"two instances of container {body.container} run at once"
                 name = f"container {(run.container_id or '')[:12]}"
+                says = f"{name} ran until {format_ts(until_ns)}"
+                first = (instance.started_seq or 0, f"{name} runs, and nothing tells of its end")
                 self.context.contradict(
                     record.ts_ns,
                     subject_of(body),
                     why,
-                    (seq, f"{name} ran until {format_ts(until_ns)}"),
+                    first if untold else (seq, says),
                     (record.seq, f"container {body.container_id[:12]} runs"),
+                    by_absence=untold,
+                    kind=record.kind,
                 )
+
+    def _is_end_untold(
+        self, record: Record, body: ContainerStarted, run: ContainerRun, begun_ns: int
+    ) -> bool:
+        """Whether the relist that saw an instance gone had to tell its end, as of others it did."""
+        process, timeline, coverage = self._process, self.context.timeline, self.context.coverage
+        if run.shown[0] < record.ts_ns:
+            begun_ns = max(begun_ns, run.shown[0])
+        if process is None or not process.started_ns <= begun_ns < record.ts_ns - RELIST_NS:
+            return False
+        who = body.pod_uid, body.namespace, body.pod
+        first, second = (timeline.interval(ns, *who) for ns in (begun_ns, record.ts_ns))
+        shown = self.context.instances.instance(run.container_id)
+        is_told = run.died_ns is not None or run.killed_ns is not None
+        if first is None or first is not second or is_told or (shown and shown.ended):
+            return False
+        if coverage.missing(begun_ns, record.ts_ns + _LATE_NS) is not None:
+            return False
+        others = (each for pod in timeline.pods.values() for each in pod.runs)
+        are_told = any((each.died_ns or 0) > process.started_ns for each in others)
+        return are_told or not coverage.is_of_log
 
     def _container_died(self, record: Record, body: ContainerDied, key: str) -> None:
         self._relisted_ns = self._relisted_ns or record.ts_ns

@@ -1,7 +1,5 @@
 """The kubelet's event recorder: what it drops, combines and delays."""
 
-from __future__ import annotations
-
 import pytest
 
 from kubeledger.analyze.completeness.correlator import Correlator, Sender
@@ -29,7 +27,6 @@ def test_one_more_passes_each_five_minutes() -> None:
 
 
 def test_each_object_has_a_budget_of_its_own() -> None:
-    """Another UID is another object, though it has the same name."""
     correlator = Correlator(20)
     for _ in range(26):
         correlator.take(0, event())

@@ -1,7 +1,5 @@
 """Which decisions became events of the API server, and why others did not."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 
@@ -46,7 +44,6 @@ def kill_after(events: int, *, api: int | None, flags: bool = True) -> list[Reco
 
 
 def test_every_kind_of_decision_is_an_event_or_not() -> None:
-    """A new kind needs a line in one of the tables."""
     decisions = {body.kind for body in BODY_TYPES.values() if body.role == "decision"}
     named = EVENT_REASONS.keys() | NO_EVENT.keys()
     assert decisions == named, (
@@ -58,14 +55,12 @@ def test_every_kind_of_decision_is_an_event_or_not() -> None:
 
 
 def test_a_decision_becomes_an_event() -> None:
-    """Its report has a count of the API server."""
     events = report(kill_after(0, api=1)).events
     assert [(k.kind, k.event, k.never) for k in events.kinds] == [(KILL.kind, 1, 0)]
     assert events.decisions == []
 
 
 def test_a_decision_that_the_spam_filter_dropped() -> None:
-    """The sentence has the numbers."""
     (delivery,) = report(kill_after(25, api=None)).events.decisions
     assert (delivery.delivery, delivery.reason, delivery.subject) == (
         "never",
@@ -76,13 +71,11 @@ def test_a_decision_that_the_spam_filter_dropped() -> None:
 
 
 def test_a_dropped_report_that_a_later_one_counts() -> None:
-    """The API server's count covers it, but it was not sent."""
     (delivery,) = report(kill_after(25, api=3)).events.decisions
     assert delivery.delivery == "counted"
 
 
 def test_a_report_later_than_the_list() -> None:
-    """The list may have been taken before."""
     (delivery,) = report(kill_after(3, api=None)).events.decisions
     assert "later than the newest event of the list" in delivery.why
 
@@ -91,7 +84,6 @@ def test_a_report_later_than_the_list() -> None:
     ("flags", "words"), [(True, "passed the kubelet's spam filter"), (False, "log begins while")]
 )
 def test_a_report_that_nothing_explains(flags: bool, words: str) -> None:
-    """It says so, and whether the log would have shown it."""
     records = kill_after(3, api=None, flags=flags)
     later = scene((0, event("Pulled", api=1)), start_s=1_010)[0]
     records.append(msgspec.structs.replace(later, seq=99))
@@ -100,7 +92,6 @@ def test_a_report_that_nothing_explains(flags: bool, words: str) -> None:
 
 
 def test_a_report_that_was_too_old_for_the_list() -> None:
-    """The API server keeps events for an hour."""
     records = kill_after(3, api=None)
     later = scene((0, event("Pulled", api=1)), start_s=10_000)[0]
     records.append(msgspec.structs.replace(later, seq=99))
@@ -109,7 +100,6 @@ def test_a_report_that_was_too_old_for_the_list() -> None:
 
 
 def test_without_a_list_nothing_is_known() -> None:
-    """No list, no verdict."""
     records = joined(scene((0, started()), (1, KILL), (1, event())), 1, 2)
     events = report(records).events
     assert not events.event_list
@@ -119,7 +109,6 @@ def test_without_a_list_nothing_is_known() -> None:
 
 
 def test_a_kubelet_without_an_api_server() -> None:
-    """Its settings say so."""
     steps = scene((0, started()), (0, settings(kubeconfig="")), (1, KILL), (1, event()))
     events = report(joined(steps, 2, 3)).events
     assert events.standalone is True
@@ -133,7 +122,6 @@ def test_a_decision_that_no_line_reports() -> None:
 
 
 def test_a_rejection_is_reported_by_its_own_reason() -> None:
-    """Another report on the same line is not about it."""
     rejected = PodRejected(**POD, reason="OutOfcpu", message="m")
     records = scene((0, LISTED), (0, started()), (1, rejected), (1, event("OutOfcpu", api=1)))
     assert report(joined(records, 2, 3)).events.decisions == []
@@ -142,13 +130,11 @@ def test_a_rejection_is_reported_by_its_own_reason() -> None:
 
 
 def test_a_collection_that_did_not_fail_is_never_sent() -> None:
-    """Only failures are events."""
     (kind,) = report(scene((0, GarbageCollected(outcome="freed")))).events.kinds
     assert (kind.never_sent, kind.not_reported) == (1, 0)
 
 
 def test_what_only_the_list_shows_is_counted_apart() -> None:
-    """A fact without a line of the log."""
     (record,) = scene((0, event(api=4, count=4)))
     (alone,) = scene((0, event(api=4, count=4)))
     alone = msgspec.structs.replace(

@@ -1,7 +1,5 @@
 """Gaps in a kubelet's periodic lines, holes in its log, and its own counters."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
@@ -35,7 +33,6 @@ def ordered(*steps: Steps) -> list[Record]:
 
 
 def test_a_regular_log_has_no_gap() -> None:
-    """Lines that come a bit late are none."""
     steps = [(s + (s % 30) / 10, body) for s, body in signals()]
     found = report(ordered(steps)).gaps
     assert (found.holes, found.gaps) == ([], [])
@@ -45,7 +42,6 @@ def test_a_regular_log_has_no_gap() -> None:
 
 
 def test_a_hole_where_all_periodic_lines_are_missing() -> None:
-    """The records around it are named."""
     qos = [(float(s), QOSCgroupsUpdated()) for s in (5, 65, 245)]
     found = report(ordered(signals(without=range(100, 240)), qos)).gaps
     (hole,) = found.holes
@@ -80,7 +76,6 @@ def test_lost_lines_are_reported_as_the_import_saw_them() -> None:
 
 
 def test_a_gap_in_one_periodic_line_while_the_log_continues() -> None:
-    """The log has no hole then."""
     other = [(float(s), QOSCgroupsUpdated()) for s in range(2, 300, 2)]
     found = report(ordered(signals(without=range(100, 200)), other)).gaps
     assert found.holes == []
@@ -88,7 +83,6 @@ def test_a_gap_in_one_periodic_line_while_the_log_continues() -> None:
 
 
 def test_probes_tick_in_the_period_of_their_spec() -> None:
-    """Ten ticks are missing; the log goes on."""
     ticks: Steps = [(s + 0.5, tick()) for s in range(0, 200, 2) if not 100 <= s < 120]
     noise = [(s + 0.2, QOSCgroupsUpdated()) for s in range(300)]
     found = report(ordered(signals(), ticks, noise, [(250.0, spec_of(2))])).gaps
@@ -98,7 +92,6 @@ def test_probes_tick_in_the_period_of_their_spec() -> None:
 
 
 def test_without_a_spec_the_period_is_not_known() -> None:
-    """The pod is named instead."""
     found = report(ordered([(float(s), tick()) for s in (0, 2, 90)])).gaps
     assert (found.gaps, found.without_spec) == ([], ["shop/web"])
 
@@ -111,7 +104,6 @@ def test_without_successes_ticks_are_not_periodic() -> None:
 
 @pytest.mark.parametrize("container_id", ["c1", "c2"])
 def test_a_new_container_begins_anew(container_id: str) -> None:
-    """While none runs nothing ticks."""
     died = ContainerDied(**POD, container="app", container_id="c1")
     ticks: Steps = [(0.0, tick()), (2.0, tick()), (90.0, tick(container_id=container_id))]
     steps: Steps = [(3.0, died)] if container_id == "c1" else []
@@ -126,7 +118,6 @@ def test_a_startup_probe_that_succeeded_is_asked_no_more() -> None:
 
 
 def test_between_two_processes_nothing_is_due() -> None:
-    """The time is listed as such, and is no gap."""
     restarted: Steps = [(200.0, started(restart=True))]
     found = report(ordered(signals(without=range(100, 210)), restarted)).gaps
     assert (found.holes, found.gaps) == ([], [])
@@ -142,14 +133,12 @@ def test_periodic_lines_that_stop_before_the_log_does() -> None:
 
 
 def test_gaps_outside_of_the_span_are_not_listed() -> None:
-    """A report on the first minute knows nothing of the third."""
     records = ordered(signals(without=range(100, 200)))
     assert report(records).gaps.holes
     assert not report(records, Span(None, 1_060 * NS_PER_S)).gaps.holes
 
 
 def test_snapshots_that_were_not_taken() -> None:
-    """Their period is what they show."""
     seconds = (0, 15, 30, 46, 61, 121, 136)
     names = [(f"2026-11-21T03:{s // 60:02}:{s % 60:02}Z", "pod-list") for s in seconds]
     found = report(scene((0, imported(*names))), source_time=parse_ts).gaps
@@ -157,14 +146,12 @@ def test_snapshots_that_were_not_taken() -> None:
 
 
 def test_steps_of_the_clock() -> None:
-    """As recorded."""
     stepped = ClockStepped(from_ts_ns=9, to_ts_ns=5)
     (step,) = report(scene((0, stepped))).gaps.clock_steps
     assert (step.seq, step.from_ts_ns, step.to_ts_ns) == (1, 9, 5)
 
 
 def reading(successful: int, failed: int) -> ProbeCountersRead:
-    """The counter of the readiness probe."""
     return ProbeCountersRead(
         **POD, container="app", probe_type="readiness", successful=successful, failed=failed
     )
@@ -175,14 +162,12 @@ def reading(successful: int, failed: int) -> ProbeCountersRead:
     [(10, 0, 0, 0), (13, 0, 3, 0), (10, 2, 2, 0), (7, 0, 0, 3)],
 )
 def test_counters_against_ticks(successful: int, failed: int, missing: int, too_many: int) -> None:
-    """Each result by itself."""
     ticks: Steps = [(s * 2.0, tick()) for s in range(10)]
     (count,) = report(ordered(ticks, [(30.0, reading(successful, failed))])).counters
     assert (count.missing, count.too_many) == (missing, too_many)
 
 
 def test_counters_have_the_time_of_a_whole_second() -> None:
-    """A tick about then may or may not be in them."""
     for successful in (1, 2):
         steps: Steps = [(0.0, tick()), (9.0, tick()), (10.0, reading(successful, 0))]
         (count,) = report(ordered(steps)).counters
@@ -190,7 +175,6 @@ def test_counters_have_the_time_of_a_whole_second() -> None:
 
 
 def test_counters_begin_anew_with_the_process() -> None:
-    """Ticks of the process before do not count."""
     before: Steps = [(s * 2.0, tick()) for s in range(5)]
     after: Steps = [(20.0, started(restart=True)), (22.0, tick("warning")), (40.0, reading(1, 0))]
     (count,) = report(ordered(before, after)).counters
@@ -198,7 +182,6 @@ def test_counters_begin_anew_with_the_process() -> None:
 
 
 def test_odd_specs_do_not_stop_the_report() -> None:
-    """A spec of other types counts as none."""
     odd: Any = msgspec.structs.replace(spec_of(2), spec={"containers": 7})
     found = report(ordered([(0.0, tick()), (2.0, tick())], [(3.0, odd)])).gaps
     assert found.without_spec == ["shop/web"]

@@ -1,7 +1,5 @@
 """The report on both recorded nodes; the numbers were counted by hand in the raw files."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import msgspec
@@ -45,7 +43,6 @@ def test_every_lost_event_of_node_a_is_explained(node_a: Completeness) -> None:
 
 
 def test_decisions_of_node_a_that_never_became_an_event(node_a: Completeness) -> None:
-    """The preemption of gpu-a is one, that of filler-c is none."""
     lost = [delivery for delivery in node_a.events.decisions if delivery.delivery == "never"]
     assert Counter(delivery.reason for delivery in lost) == {
         "BackOff": 7, "ErrImageNeverPull": 20, "Killing": 7, "Started": 5, "Preempting": 1,
@@ -74,7 +71,6 @@ def test_both_logs_are_whole(node_a: Completeness, node_b: Completeness) -> None
 
 
 def activity(node: Completeness, name: str) -> ActivityCount:
-    """One of the periodic lines."""
     return next(activity for activity in node.gaps.activities if activity.name == name)
 
 
@@ -97,7 +93,6 @@ def test_what_a_lower_verbosity_loses() -> None:
 
 
 def is_of_log(record: Record) -> bool:
-    """Whether the record rests on the log first."""
     return bool(record.evidence) and record.evidence[0].file == "kubelet.log"
 
 
@@ -122,7 +117,6 @@ def test_a_hole_of_forty_seconds_in_node_a() -> None:
 
 
 def test_ticks_that_are_missing_alone() -> None:
-    """A gap of one worker; the log goes on."""
     kept = [
         r for r in recorded("node-a")
         if not (
@@ -140,7 +134,6 @@ def test_ticks_that_are_missing_alone() -> None:
 
 
 def test_a_span_counts_only_what_is_in_it(node_a: Completeness) -> None:
-    """Two halves make the whole."""
     middle = parse_ts("2026-11-21T03:00:30Z")
     first = report(recorded("node-a"), Span(None, middle - 1))
     second = report(recorded("node-a"), Span(middle, None))
@@ -153,6 +146,5 @@ def test_a_span_counts_only_what_is_in_it(node_a: Completeness) -> None:
 
 @pytest.mark.parametrize("step", [2, 3, 7])
 def test_any_part_of_the_records_can_be_reported_on(step: int) -> None:
-    """Nothing is certain any more, but nothing breaks."""
     for records in (recorded("node-a")[::step], recorded("node-b")[step * 100 :]):
         assert msgspec.json.encode(report(records))

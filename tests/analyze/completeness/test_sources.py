@@ -1,7 +1,5 @@
 """Sources, verbosity, and what to collect."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 
@@ -54,7 +52,6 @@ def logged(*records: Record) -> list[Record]:
 
 
 def test_files_and_their_lines() -> None:
-    """Logs stand alone and first, other files by format."""
     accounts = tuple(
         SourceAccount(file=file, lines=10, understood=6, noise=3, not_understood=1)
         for file in ("kubelet.log", "a/pods.json", "b/pods.json")
@@ -74,7 +71,6 @@ def test_files_and_their_lines() -> None:
 
 
 def test_what_tells_of_stages_and_conditions() -> None:
-    """By the format of its source, and that nothing does."""
     log = imported(("kubelet.log", "klog-text"))
     failed = PodStageFailed(
         **POD, container="app", stage="image", reason="ErrImagePull", message="",
@@ -121,20 +117,17 @@ def test_where_a_log_begins(from_start: bool, begins: str) -> None:
 
 
 def test_a_log_without_any_start() -> None:
-    """It is a process, too: one of which nothing is known."""
     (process,) = report(scene((0, SIGNAL))).sources.processes
     assert (process.seq, process.begins) == (None, "middle")
 
 
 def test_a_process_ends_where_the_next_begins() -> None:
-    """And only those of the span are listed."""
     records = logged(*scene((0, started()), (1, SIGNAL), (60, started(restart=True))))
     assert [p.ends for p in report(records).sources.processes] == ["restart", "open"]
     assert len(report(records, Span(1_050 * NS_PER_S, None)).sources.processes) == 1
 
 
 def test_decisions_without_an_end() -> None:
-    """A collection and a kill that the log leaves in their middle."""
     died = ContainerDied(**POD, container="app", container_id="c1")
     whole = scene((0, GC_BEGUN), (1, GarbageCollected(outcome="failed")), (2, KILL), (3, died))
     assert report(whole).sources.open_decisions == []
@@ -143,7 +136,6 @@ def test_decisions_without_an_end() -> None:
 
 
 def test_findings_and_lines_that_nobody_understood() -> None:
-    """Each finding once, shapes with most lines first."""
     finding = FindingReported(finding="truncated", file="x.gz", message="m")
     rare = LinesNotUnderstood(file="l", shape="a.go x", count=1, lines=(1,))
     often = LinesNotUnderstood(file="l", shape="b.go y", count=2, lines=(2, 3))
@@ -153,7 +145,6 @@ def test_findings_and_lines_that_nobody_understood() -> None:
 
 
 def statuses(records: list[Record]) -> dict[str, str]:
-    """Status of each kind of line."""
     return {line.name: line.status for line in report(records).verbosity.lines}
 
 
@@ -208,13 +199,11 @@ def test_the_verbosity_of_the_configuration() -> None:
 
 
 def test_an_unknown_version_has_no_levels() -> None:
-    """Nothing is assumed about a kubelet of the future."""
     found = statuses(scene((0, started("1.99.0")), (0, settings(v="5"))))
     assert set(found.values()) == {"not known"}
 
 
 def test_the_table_of_levels_speaks_of_records_that_exist() -> None:
-    """Kinds of the catalogue, versions ascending."""
     known = {body.kind for body in BODY_TYPES.values()}
     for kind in KINDS:
         assert set(kind.records.split()) <= known
@@ -222,7 +211,6 @@ def test_the_table_of_levels_speaks_of_records_that_exist() -> None:
 
 
 def finding(seq: int, *missing: str) -> Finding:
-    """A decision that lacks inputs, or matches without any."""
     return Finding(
         seq=seq, ts_ns=seq, kind=f"k.{seq % 2}", subject="node",
         verdict="unverifiable" if missing else "match", missing=missing,
@@ -230,7 +218,6 @@ def finding(seq: int, *missing: str) -> Finding:
 
 
 def test_missing_inputs_by_how_many_lack_them() -> None:
-    """With their kinds and one sentence of advice each."""
     outcomes = [finding(1, "the pod's spec"), finding(2, "the pod's spec", "the setting x"),
                 finding(3)]  # fmt: skip
     found = missing_report(outcomes, ALWAYS)
@@ -256,7 +243,6 @@ def test_missing_inputs_by_how_many_lack_them() -> None:
     ],
 )
 def test_advice(what: str, words: str) -> None:
-    """Each input has a sentence of what to collect."""
     assert words in advice_on(what)
 
 

@@ -1,7 +1,5 @@
 """Small worlds of which the tests know what is missing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,7 +22,6 @@ FLAG_LINE = 'I1121 02:52:41.296376    8337 flags.go:59] FLAG: --v="5"'
 def report(
     records: Sequence[Record], span: Span = ALWAYS, source_time: SourceTime = lambda _: None
 ) -> Completeness:
-    """The report on records in memory."""
     history = history_of_reader("node-t", "test", reader(records))
     return completeness(history, span, source_time)
 

@@ -1,21 +1,20 @@
 """What two histories do not share."""
 
-from __future__ import annotations
-
 from typing import Any
 
-from kubeledger.analyze.diff import Difference, diff_decisions, diff_states
+from kubeledger.analyze.diff import Difference, Names, diff_decisions, diff_states
 from kubeledger.analyze.histories.history import History, history_of_reader
 from kubeledger.model.bodies.cgroups import CgroupRemoved
 from kubeledger.model.bodies.lifecycle import (
     ContainerKilled,
     ContainerStarted,
     PodAdmitted,
+    PodConfigChanged,
     PodListed,
     PodRejected,
 )
 from kubeledger.model.bodies.node import NodeConditionChanged, PodStageFailed
-from kubeledger.model.record import Body
+from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay import fold
 from tests.verify.histories import reader, recorded, scene
@@ -24,27 +23,22 @@ UIDS = ("11111111-2222-3333-4444-555555555555", "99999999-8888-7777-6666-5555555
 
 
 def history(*steps: tuple[float, Body], start_s: int = 1_000) -> History:
-    """A small one."""
     return history_of_reader("n", "n", reader(scene(*steps, start_s=start_s)))
 
 
 def admitted(pod: str) -> Body:
-    """An admission in the default namespace."""
     return PodAdmitted(namespace="default", pod=pod, pod_uid=None)
 
 
 def refused(pod: str, reason: str = "OutOfcpu") -> Body:
-    """A refusal in the default namespace."""
     return PodRejected(namespace="default", pod=pod, pod_uid=None, reason=reason, message="")
 
 
 def reported(found: list[Difference]) -> list[tuple[str, str, int]]:
-    """What, subject and occurrence of each."""
     return [(one.what, one.subject, one.occurrence) for one in found]
 
 
 def life(uid: str, container_id: str, start_s: int) -> History:
-    """A pod that is listed, killed, and whose cgroup goes."""
     pod: dict[str, Any] = {"namespace": "default", "pod": "web", "pod_uid": uid}
     status = {"containerStatuses": [{"name": "app", "containerID": f"containerd://{container_id}"}]}
     path = f"kubepods/burstable/pod{uid.replace('-', '_')}/{container_id}"
@@ -52,13 +46,9 @@ def life(uid: str, container_id: str, start_s: int) -> History:
         (0, PodListed(**pod, spec={}, status=status, listed_by="kubelet")),
         (1, ContainerStarted(**pod, container="app", container_id=container_id)),
         (2, PodAdmitted(**pod)),
-        (
-            3,
-            ContainerKilled(
-                **pod, container="app", container_id=container_id, reason="liveness_probe",
-                message=f"Container {container_id} of {uid} failed", grace_period_s=30,
-            ),
-        ),
+        (3,
+         ContainerKilled(**pod, container="app", container_id=container_id, reason="liveness_probe",
+                         message=f"Container {container_id} of {uid} failed", grace_period_s=30)),
         (4, CgroupRemoved(cgroup=path, pod_uid=uid)),
         start_s=start_s,
     )  # fmt: skip
@@ -74,14 +64,12 @@ def test_another_run_of_the_same() -> None:
 
 
 def test_an_id_nobody_names_stays() -> None:
-    """It may be another thing: only known IDs are replaced."""
     one, two = (history((0, PodAdmitted(namespace="d", pod="p", pod_uid=uid))) for uid in UIDS)
     (found,) = diff_decisions(one, two)
     assert found.fields == {"pod_uid": UIDS}
 
 
 def test_only_on_one_side() -> None:
-    """With all fields that hold something."""
     one = history((0, admitted("a")), (1, admitted("b")))
     two = history((0, admitted("a")), (1, refused("c")))
     found = diff_decisions(one, two)
@@ -93,7 +81,6 @@ def test_only_on_one_side() -> None:
 
 
 def test_the_nth_with_the_nth() -> None:
-    """Decisions of a kind about a subject, in their order."""
     one = history(*((float(n), refused("a", reason)) for n, reason in enumerate("xyz")))
     two = history(*((float(n), refused("a", reason)) for n, reason in enumerate("xvzw")))
     found = diff_decisions(one, two)
@@ -110,7 +97,6 @@ def test_order_among_subjects_does_not_matter() -> None:
 
 
 def test_the_first_difference_comes_first() -> None:
-    """By the time on side A, or on side B for what is only there."""
     one = history((5, refused("late", "x")), (6, admitted("only-a")))
     two = history((1, admitted("only-b")), (5, refused("late", "y")))
     assert [one.subject for one in diff_decisions(one, two)] == [
@@ -153,7 +139,6 @@ def test_stages_and_conditions() -> None:
 
 
 def test_sides_swapped() -> None:
-    """The same differences, the other way round."""
     one, two = (history_of_reader(n, n, reader(recorded(n))) for n in ("node-a", "node-b"))
     there, back = diff_decisions(one, two), diff_decisions(two, one)
     mirrored = {"only_in_a": "only_in_b", "only_in_b": "only_in_a", "differs": "differs"}
@@ -163,10 +148,38 @@ def test_sides_swapped() -> None:
 
 
 def test_states() -> None:
-    """Paths of values, those on one side with null on the other."""
     records = recorded("node-b")
     before, after = fold(records[:400]), fold(records[:401])
     assert diff_states(before, before) == []
     found = {d.path: (d.a, d.b) for d in diff_states(before, after)}
     assert found["seq"] == (records[399].seq, records[400].seq)
     assert list(found) == sorted(found)
+
+
+UID = "6faae567b5171c79dda9a3e8e04d3a56"
+
+
+def _record(body: Body) -> Record:
+    return Record(
+        node="n",
+        seq=1,
+        ts_ns=1,
+        role="decision",
+        kind=body.kind,
+        v=1,
+        cause=None,
+        evidence=(),
+        body=body,
+    )
+
+
+def test_a_uid_in_the_name_of_a_cgroup() -> None:
+    """The ``d`` of ``pod`` is a hexadecimal digit, but none of the UID's."""
+    reported = PodConfigChanged(
+        namespace="default", pod="web", pod_uid=UID, operation="ADD", source="file"
+    )
+    names = Names([_record(reported)])
+    removed = CgroupRemoved(cgroup=f"kubepods/besteffort/pod{UID}", pod_uid=UID)
+    _, body = names.comparable(_record(removed))
+    assert body["cgroup"] == "kubepods/besteffort/pod<default/web>"
+    assert body["pod_uid"] == "<default/web>"

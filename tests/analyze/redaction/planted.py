@@ -1,7 +1,5 @@
 """A secret in every place of a node's records where somebody can have put one."""
 
-from __future__ import annotations
-
 import re
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -117,23 +115,39 @@ def records_with(secret: str) -> list[Body]:
     free = dict.fromkeys(_LIKE_FIELDS, secret)
     return [
         PodListed(
-            **named, listed_by="api", spec=spec_with(secret), status=status_with(secret),
-            labels=free, annotations=free | {secret: ""},
+            **named,
+            listed_by="api",
+            spec=spec_with(secret),
+            status=status_with(secret),
+            labels=free,
+            annotations=free | {secret: ""},
         ),
         PodConfigChanged(**named, operation="ADD", source=secret),
         PodRejected(**named, reason=secret, message=f"opened for {secret}"),
         PodStageFailed(
-            **named, container="app", stage="volumes", reason="FailedMount",
-            message=MESSAGES["FailedMount"].format(secret), about=secret,
-            first_ts_ns=1, last_ts_ns=1,
+            **named,
+            container="app",
+            stage="volumes",
+            reason="FailedMount",
+            message=MESSAGES["FailedMount"].format(secret),
+            about=secret,
+            first_ts_ns=1,
+            last_ts_ns=1,
         ),
         ContainerKilled(
-            **named, container="app", container_id=secret, reason=secret,
-            message=f"Stopping container {secret}", grace_period_s=30,
+            **named,
+            container="app",
+            container_id=secret,
+            reason=secret,
+            message=f"Stopping container {secret}",
+            grace_period_s=30,
         ),
         *(
             KubernetesEvent(
-                object_kind=kind, **named, type=secret, reason=reason,
+                object_kind=kind,
+                **named,
+                type=secret,
+                reason=reason,
                 message=message.format(secret),
             )
             for kind in ("Pod", secret)
@@ -145,13 +159,15 @@ def records_with(secret: str) -> list[Body]:
             source=secret, severity="E", shape=f"said {secret}", first_ts_ns=1, last_ts_ns=1
         ),
         NodeObserved(
-            labels=free, capacity={"cpu": secret, "acme.example/gpu": secret, secret: "1"},
-            allocatable=None, taints=({"key": secret, "value": secret, "effect": secret},),
+            labels=free,
+            capacity={"cpu": secret, "acme.example/gpu": secret, secret: "1"},
+            allocatable=None,
+            taints=({"key": secret, "value": secret, "effect": secret},),
         ),
         SettingsObserved(
             settings=_settings(secret), conflicts=(f"--x is {secret}", f"{secret}: 1, 2")
         ),
-    ]  # fmt: skip
+    ]
 
 
 def every_kind(secret: str) -> list[Body]:
@@ -235,24 +251,18 @@ def spec_with(secret: str) -> dict[str, Any]:
         **dict.fromkeys(_OF_A_CONTAINER, secret),
         "name": "app",
         "args": [secret, f"--pin={secret}"],
-        "env": [
-            {"name": secret, "value": secret},
-            {"name": "r", "valueFrom": {
-                "resourceFieldRef": {"resource": secret, "divisor": secret},
-            }},
-            {"name": "k", "valueFrom": {"secretKeyRef": {"name": secret, "key": secret}}},
-        ],
+        "env": [{"name": secret, "value": secret},
+                {"name": "r",
+                 "valueFrom": {"resourceFieldRef": {"resource": secret, "divisor": secret}}},
+                {"name": "k", "valueFrom": {"secretKeyRef": {"name": secret, "key": secret}}}],
         "ports": [{"name": secret, "containerPort": 80, "protocol": secret, "hostIP": secret}],
         "resources": {"limits": {secret: "1"}, "claims": [{"name": secret}]},
-        "livenessProbe": {
-            "httpGet": {"path": f"/{secret}", "port": secret, "scheme": secret,
-                        "httpHeaders": [{"name": secret, "value": secret}]},
-        },
+        "livenessProbe": {"httpGet": {"path": f"/{secret}", "port": secret, "scheme": secret,
+                                      "httpHeaders": [{"name": secret, "value": secret}]}},
         "readinessProbe": {"exec": {"command": ["sh", "-c", f"echo {secret}"]}},
-        "securityContext": {
-            "runAsUser": 4711471147, "procMount": secret, "seccompProfile": {"type": secret},
-            "seLinuxOptions": {"level": secret, "type": secret},
-        },
+        "securityContext": {"runAsUser": 4711471147, "procMount": secret,
+                            "seccompProfile": {"type": secret},
+                            "seLinuxOptions": {"level": secret, "type": secret}},
         "resizePolicy": [{"resourceName": secret, "restartPolicy": secret}],
         "settings": {"a": {"value": secret}}, "assignments": {secret: secret},
     }  # fmt: skip

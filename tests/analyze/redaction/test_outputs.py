@@ -1,7 +1,5 @@
 """A node's files with a secret in every place: none is found in anything that redaction writes."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re
@@ -76,7 +74,6 @@ def _event(number: int, reason: str, message: str) -> dict[str, Any]:
 
 
 def _state_files(secrets: tuple[str, ...]) -> dict[str, object]:
-    """Of all managers, for a pod of each secret."""
     pods = {_uid(number): secret for number, secret in enumerate(secrets)}
     claims = [
         {"Namespace": each, "ClaimName": each, "ClaimUID": each, "PodUIDs": {uid: {}, each: {}},
@@ -92,11 +89,15 @@ def _state_files(secrets: tuple[str, ...]) -> dict[str, object]:
     ]  # fmt: skip
     return {
         "cpu_manager_state": {
-            "policyName": "static", "defaultCpuSet": "0", "checksum": 1,
+            "policyName": "static",
+            "defaultCpuSet": "0",
+            "checksum": 1,
             "entries": {uid: {each: "1"} for uid, each in pods.items()},
         },
         "memory_manager_state": {
-            "policyName": "Static", "checksum": 1, "machineState": {},
+            "policyName": "Static",
+            "checksum": 1,
+            "machineState": {},
             "entries": {uid: {each: [block]} for uid, each in pods.items()},
         },
         "dra_manager_state": {"version": "v1", "checksum": 1, "entries": claims},
@@ -106,7 +107,7 @@ def _state_files(secrets: tuple[str, ...]) -> dict[str, object]:
             "Data": {"PodDeviceEntries": devices, "RegisteredDevices": {}},
             "Checksum": 1,
         },
-    }  # fmt: skip
+    }
 
 
 def _write(directory: Path, secrets: tuple[str, ...]) -> Path:
@@ -204,7 +205,6 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, st
 @pytest.mark.slow
 @pytest.mark.parametrize("name", _OUTPUTS)
 def test_no_secret_is_found(outputs: dict[str, tuple[str, str]], name: str) -> None:
-    """Nor a part of one."""
     planted, plain = outputs[name]
     assert len(planted) > len(plain)
     assert _PLAIN not in plain
@@ -214,7 +214,6 @@ def test_no_secret_is_found(outputs: dict[str, tuple[str, str]], name: str) -> N
 
 
 def test_they_were_there(tmp_path: Path) -> None:
-    """Each is found in an export that is not redacted."""
     ledger = str(tmp_path / "ledger")
     _ask("import", "--ledger", ledger, str(_write(tmp_path / "node", SECRETS)))
     _ask("export", "--ledger", ledger, "--out", str(tmp_path / "out"))

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -54,7 +52,6 @@ NAMES = {
 def pair(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, Ledger, Path]:
-    """A recording, and what is shown of it to others."""
     directory = tmp_path_factory.mktemp("redacted")
     ledger, _ = import_recording(request.param, directory / "l")
     out = directory / "r.ledger.jsonl"
@@ -68,13 +65,11 @@ def pair(
 
 
 def lines(records: Iterable[Record], key: bytes = KEY) -> list[bytes]:
-    """Of the redacted recording."""
     held = list(records)
     return [*encode_recording(redacted(lambda: held, key))]
 
 
 def verdicts(history: History) -> list[tuple[object, ...]]:
-    """What is said of each decision, in order, but for names."""
     return [
         (each.seq, each.ts_ns, each.kind, each.verdict, each.rule, each.inputs, each.inferred)
         if isinstance(each, Finding)
@@ -123,7 +118,6 @@ def test_what_stays(pair: tuple[str, Ledger, Path]) -> None:
 
 
 def numbers(record: Record) -> list[int | float]:
-    """All numbers of a body, in order."""
     found: list[int | float] = []
 
     def walk(value: object) -> None:
@@ -141,7 +135,6 @@ def numbers(record: Record) -> list[int | float]:
 
 
 def test_the_same_key_gives_the_same_pseudonyms(tmp_path: Path) -> None:
-    """Over exports; another key, or none, gives others."""
     ledger = ledger_of(tmp_path / "l", batch(0, 3))
     records = list(ledger.records())
     first, again, other = (lines(records, key) for key in (KEY, KEY, b"another"))
@@ -156,7 +149,6 @@ def test_the_same_key_gives_the_same_pseudonyms(tmp_path: Path) -> None:
 
 
 def pseudonyms() -> Pseudonyms:
-    """With a node and a few names."""
     made = Pseudonyms(KEY)
     made.add_node("worker-7")
     for name in ("web", "shop", "registry.local/shop/web:1.2"):
@@ -194,7 +186,6 @@ def test_names_in_texts(text: str, form: str) -> None:
 
 @given(st.from_regex(r"[a-z]{4,9}[0-9]{2}", fullmatch=True), st.sampled_from('/-.:_ "='))
 def test_what_no_rule_knows_is_no_part_of_a_text(word: str, mark: str) -> None:
-    """Wherever it stands, and whatever stands beside it."""
     text = f'Failed to mount {mark}{word}{mark} of volume "{word}" (1.5Gi) for container web{mark}x'
     assert word not in pseudonyms().text(text)
 
@@ -217,7 +208,6 @@ def test_a_message_of_an_unknown_reason_is_replaced_whole() -> None:
 
 
 def test_the_same_name_in_a_text_and_alone() -> None:
-    """A UID is also the same in the notation of systemd."""
     made = pseudonyms()
     assert made.text("container web") == f"container {made.name('web')}"
     assert made.text(f"pod{UID}") == "pod" + made.name(UID)
@@ -226,7 +216,6 @@ def test_the_same_name_in_a_text_and_alone() -> None:
 
 
 def test_image_ids_keep_their_order() -> None:
-    """Ties are broken by it."""
     made = Pseudonyms(KEY)
     digests = sorted(f"{number * 7919:064x}" for number in range(50))
     for digest in digests:
@@ -247,7 +236,6 @@ def test_any_text_is_replaced_whole(text: str) -> None:
 
 
 def test_a_passphrase_gives_a_key() -> None:
-    """Always the same one, and no other's."""
     assert key_of_passphrase("x") == key_of_passphrase("x") != key_of_passphrase("y")
 
 
@@ -256,17 +244,22 @@ def test_state_files_of_cpus_and_memory() -> None:
     block = MemoryBlock(numa_nodes=(0, 1), type="hugepages-1Gi", size_bytes=77)
     bodies: list[Body] = [
         CpuManagerStateRead(
-            policy="static", default_cpu_set="0-1", checksum=1, checksum_ok=True,
+            policy="static",
+            default_cpu_set="0-1",
+            checksum=1,
+            checksum_ok=True,
             assignments={"secret-uid": {"secret-name": "2-3,5"}},
         ),
         MemoryManagerStateRead(
-            policy="Static", checksum=1, checksum_ok=True,
+            policy="Static",
+            checksum=1,
+            checksum_ok=True,
             assignments={"secret-uid": {"secret-name": (block,)}},
         ),
         CpuManagerStarted(
             policy="static", reserved_cpu_set="0,4", options=("FullPhysicalCPUsOnly",)
         ),
-    ]  # fmt: skip
+    ]
     records = scene(*((float(at_s), body) for at_s, body in enumerate(bodies)))
     text = b"".join(lines(records)).decode()
     assert "secret" not in text
@@ -279,14 +272,19 @@ def test_what_a_resize_gave() -> None:
     amounts = {"requests": {"cpu": "250m", "memory": "64Mi", "acme-widgets": "3"}}
     bodies: list[Body] = [
         PodResized(
-            namespace="shop", pod="web", pod_uid="u", outcome="allocated",
+            namespace="shop",
+            pod="web",
+            pod_uid="u",
+            outcome="allocated",
             resources={"server": amounts},
         ),
         PodsStateRead(
-            which="allocated", checksum=1, checksum_ok=True,
+            which="allocated",
+            checksum=1,
+            checksum_ok=True,
             pods={"u": PodResources(containers={"server": ResourceAmounts(**amounts)})},
         ),
-    ]  # fmt: skip
+    ]
     records = scene(*((float(at_s), body) for at_s, body in enumerate(bodies)))
     resized, state, *_ = (record.body for record in redacted(lambda: records, KEY))
     assert isinstance(resized, PodResized)
@@ -325,8 +323,6 @@ KERNELS = {
 
 
 def texts_of(record: Record) -> Iterator[str]:
-    """All strings of a record, keys of its maps among them."""
-
     def walk(value: object) -> Iterator[str]:
         if isinstance(value, dict):
             value = (*value.keys(), *value.values())
@@ -341,7 +337,6 @@ def texts_of(record: Record) -> Iterator[str]:
 
 @pytest.mark.parametrize("truth", [*truths(3, 4), *map(named, golden_names()[::9])], ids=str)
 def test_histories_of_all_kinds_verify_as_before(truth: Truth) -> None:
-    """Also where something is wrong with them: the same is."""
     chance = Random(truth.name)
     decisions = [record for record in truth.records if record.role == "decision"]
     lied = [
@@ -359,7 +354,6 @@ def test_histories_of_all_kinds_verify_as_before(truth: Truth) -> None:
 
 
 def verdict(outcome: Outcome) -> tuple[int, str, str]:
-    """What is said, without the names of whom."""
     if isinstance(outcome, Finding):
         return (outcome.seq, outcome.kind, outcome.verdict)
     return (outcome.ts_ns, type(outcome).__name__, "")
@@ -375,7 +369,6 @@ def verdict(outcome: Outcome) -> tuple[int, str, str]:
     ],
 )  # fmt: skip
 def test_the_kubelet_s_own_numbers_stay(text: str, kept: str) -> None:
-    """In its own sentences; the words of others in them go."""
     clean = in_own_words(text, lambda others: "X" * len(others))
     assert clean is not None
     assert kept in clean
@@ -441,7 +434,6 @@ def test_what_the_api_defines_stays() -> None:
 
 
 def test_settings_that_decisions_rest_on_stay() -> None:
-    """Each kind of field, with a value that the kubelet takes."""
     for name, value in {
         "maxPods": 110, "imageMinimumGCAge": "2m0s", "cgroupDriver": "systemd",
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "10%"},

@@ -1,7 +1,5 @@
 """One ledger that all query tests read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +17,6 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def database(ledger: Path) -> Iterator[Queryable]:
-    """The ledger, open for SQL."""
     with connect(ledger) as opened:
         yield opened
 

@@ -5,8 +5,6 @@
 writes these files anew; read the difference before it is committed.
 """
 
-from __future__ import annotations
-
 import io
 import tempfile
 from collections.abc import Iterator
@@ -34,7 +32,6 @@ QUERIES = sorted(_LIBRARY)
 
 
 def rows_of_view(whole: Queryable, managers: Queryable, name: str) -> str:
-    """All rows of a view, as the command line writes them."""
     order = ", ".join(column.name for column in _VIEWS[name].columns)
     rows = (managers if name in MANAGERS else whole).sql(f"SELECT * FROM {name} ORDER BY {order}")
     out = io.StringIO()

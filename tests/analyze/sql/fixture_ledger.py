@@ -1,7 +1,5 @@
 """A small ledger with a bit of everything, made from typed bodies."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, Literal
 
@@ -107,14 +105,11 @@ def of(pod: str, container: str = "") -> dict[str, Any]:
 
 
 class Story:
-    """Writes down one record a second."""
-
     def __init__(self, node: str) -> None:
         self.node = node
         self.records: list[Record] = []
 
     def add(self, body: Body, *, cause: int | None = None, text: str | None = None) -> int:
-        """Append a record; its number."""
         seq = len(self.records) + 1
         evidence = Evidence(
             file="kubelet.log", line=seq, offset=100 * seq, text=text or f"line {seq}"
@@ -218,17 +213,10 @@ def _probes(story: Story) -> None:
             )
         )
     transition = story.add(
-        ProbeTransitioned(
-            **web,
-            container_id="c1",
-            probe_type="liveness",
-            from_result="success",
-            to_result="failure",
-            run=2,
-            threshold=2,
-        ),
+        ProbeTransitioned(**web, container_id="c1", probe_type="liveness", from_result="success",
+                          to_result="failure", run=2, threshold=2),
         cause=tick,
-    )
+    )  # fmt: skip
     kill = story.add(
         ContainerKilled(
             **web,
@@ -383,7 +371,6 @@ def _admission(story: Story) -> None:
 
 
 def _out_of_memory(story: Story) -> None:
-    """A container at its limit."""
     group = "kubepods/burstable/podu-web/c2"
     web = of("web", "app")
     task = Task(

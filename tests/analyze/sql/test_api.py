@@ -1,7 +1,5 @@
 """The Python interface: results, parameters, limits."""
 
-from __future__ import annotations
-
 import datetime
 import gc
 import tempfile
@@ -20,7 +18,6 @@ from tests.analyze.sql.fixture_ledger import RECORDS
 
 
 def test_rows_know_their_columns(database: Queryable) -> None:
-    """Names and types come with the rows; dicts are by name."""
     rows = database.sql("SELECT seq, device_ids AS ids, ts FROM device_allocations ORDER BY seq")
     assert rows.columns == ("seq", "ids", "ts")
     assert rows.types == ("BIGINT", "VARCHAR[]", "TIMESTAMP")
@@ -32,7 +29,6 @@ def test_rows_know_their_columns(database: Queryable) -> None:
 
 
 def test_parameters(database: Queryable) -> None:
-    """Values go in by name, and text fits a number's column."""
     query = "SELECT kind FROM events WHERE seq = $seq"
     assert database.sql(query, {"seq": 9}).fetchall() == [("lifecycle.PodTerminated",)]
     assert database.sql(query, {"seq": "9"}).fetchall() == [("lifecycle.PodTerminated",)]
@@ -51,7 +47,6 @@ def test_parameters(database: Queryable) -> None:
     ],
 )
 def test_a_bad_query_is_refused_in_one_line(database: Queryable, query: str, message: str) -> None:
-    """DuckDB's own words, without a traceback or a drawing."""
     with pytest.raises(BadQuestionError) as caught:
         database.sql(query).fetchall()
     assert message in str(caught.value)
@@ -83,7 +78,6 @@ def test_a_query_ends_at_its_time_limit(ledger: Path) -> None:
 def test_only_the_work_counts_for_the_time_limit(
     ledger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who reads slowly loses no rows."""
     away_s, monotonic = [0.0], time.monotonic
     monkeypatch.setattr(api, "time", SimpleNamespace(monotonic=lambda: monotonic() + away_s[0]))
     with connect(ledger) as database:
@@ -94,14 +88,12 @@ def test_only_the_work_counts_for_the_time_limit(
 
 
 def test_a_huge_result_streams(ledger: Path) -> None:
-    """Ten thousand million rows are no problem for who takes five."""
     with connect(ledger, memory_limit="100MB") as database:
         rows = iter(database.sql("SELECT * FROM range(10000000000)"))
         assert [next(rows)[0] for _ in range(5)] == [0, 1, 2, 3, 4]
 
 
 def test_memory_limit(ledger: Path) -> None:
-    """A query that needs more than it may is refused."""
     query = "SELECT list(range) FROM range(100000000)"
     with (
         connect(ledger, memory_limit="50MB") as database,
@@ -126,7 +118,6 @@ def test_a_memory_limit_that_holds_no_ledger(ledger: Path) -> None:
 def test_who_forgets_to_close_leaves_no_files(
     ledger: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Temporary files go with the last reference."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     opened = connect(ledger)
     assert opened.sql("SELECT 1").fetchall() == [(1,)]

@@ -1,7 +1,5 @@
 """When a device is free again: which release counts for which allocation."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,6 @@ from tests.analyze.sql.fixture_ledger import Story, write_ledger
 def allocated(
     pod: str = "p", uid: str | None = "u", container: str = "c", resource: str = "r"
 ) -> DevicesAllocated:
-    """An allocation of one device."""
     return DevicesAllocated(
         namespace="default",
         pod=pod,
@@ -28,7 +25,6 @@ def allocated(
 
 
 def terminated(pod: str = "p", uid: str | None = "u") -> PodTerminated:
-    """The end of a pod."""
     return PodTerminated(namespace="default", pod=pod, pod_uid=uid)
 
 
@@ -36,40 +32,20 @@ CASES: dict[str, tuple[list[Body], list[int | None]]] = {
     "held": ([allocated()], [None]),
     "released": ([allocated(), DevicesReleased(pod_uid="u")], [2]),
     "the end of the pod alone is no release": ([allocated(), terminated()], [None]),
-    "the device manager's word counts": (
-        [allocated(), terminated(), DevicesReleased(pod_uid="u")],
-        [3],
-    ),
-    "the first release counts": (
-        [allocated(), DevicesReleased(pod_uid="u"), DevicesReleased(pod_uid="u")],
-        [2],
-    ),
-    "a release before the allocation does not": (
-        [DevicesReleased(pod_uid="u"), allocated()],
-        [None],
-    ),
-    "the same pod again": (
-        [allocated(), DevicesReleased(pod_uid="u"), allocated(), DevicesReleased(pod_uid="u")],
-        [2, 4],
-    ),
+    "the device manager's word counts": ([allocated(), terminated(), DevicesReleased(pod_uid="u")],
+                                         [3]),
+    "the first release counts": ([allocated(), DevicesReleased(pod_uid="u"),
+                                  DevicesReleased(pod_uid="u")], [2]),
+    "a release before the allocation does not": ([DevicesReleased(pod_uid="u"), allocated()],
+                                                 [None]),
+    "the same pod again": ([allocated(), DevicesReleased(pod_uid="u"), allocated(),
+                            DevicesReleased(pod_uid="u")], [2, 4]),
     "another pod's": ([allocated(), DevicesReleased(pod_uid="v")], [None]),
-    "one container's": (
-        [
-            allocated(container="a"),
-            allocated(container="b"),
-            DevicesReleased(pod_uid="u", container="a"),
-        ],
-        [3, None],
-    ),
-    "one resource's": (
-        [
-            allocated(resource="x"),
-            allocated(resource="y"),
-            DevicesReleased(pod_uid="u", container="c", resource="y"),
-        ],
-        [None, 3],
-    ),
-}
+    "one container's": ([allocated(container="a"), allocated(container="b"),
+                         DevicesReleased(pod_uid="u", container="a")], [3, None]),
+    "one resource's": ([allocated(resource="x"), allocated(resource="y"),
+                        DevicesReleased(pod_uid="u", container="c", resource="y")], [None, 3]),
+}  # fmt: skip
 
 
 ENDS: dict[str, tuple[list[Body], list[int | None]]] = {
@@ -98,7 +74,6 @@ def test_end_of_the_pod(tmp_path: Path, name: str) -> None:
 
 
 def seqs_at(directory: Path, bodies: list[Body], column: str) -> list[int | None]:
-    """For each allocation, the record at the time in the column."""
     story = Story("n")
     for body in bodies:
         story.add(body)

@@ -1,7 +1,5 @@
 """Results as frames and in notebooks: types, times, names, how often one can ask."""
 
-from __future__ import annotations
-
 import datetime
 import importlib.util
 from pathlib import Path
@@ -52,21 +50,18 @@ def test_a_name_that_occurs_twice(database: Queryable) -> None:
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # DuckDB's own, of pandas 3.1
 def test_a_time_with_a_zone_in_a_frame(database: Queryable) -> None:
-    """What DuckDB gives a zone of its own ends in UTC, too."""
     rows = database.sql("SELECT TIMESTAMPTZ '2026-11-21 04:00:00+01' AS at")
     assert str(rows.df()["at"].dt.tz) == "UTC"
     assert rows.arrow()["at"].to_pylist() == [FIRST.replace(minute=0, second=0, microsecond=0)]
 
 
 def test_a_time_of_a_row_is_a_parameter(database: Queryable) -> None:
-    """It means the same instant in whatever zone it is written."""
     query = "SELECT seq FROM device_allocations WHERE ts = $at"
     for zone in (datetime.UTC, datetime.timezone(datetime.timedelta(hours=-7))):
         assert database.sql(query, {"at": FIRST.astimezone(zone)}).fetchall() == [(6,)]
 
 
 def test_a_missing_library(database: Queryable, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is named, and how to install it."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     rows = database.sql("SELECT 1")
     for ask, library in ((rows.df, "pandas"), (rows.arrow, "pyarrow"), (rows.pl, "polars")):
@@ -76,7 +71,6 @@ def test_a_missing_library(database: Queryable, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_result_whose_ledger_was_closed(ledger: Path) -> None:
-    """It says so, and does not come back empty."""
     with connect(ledger) as database:
         rows = database.sql("SELECT seq FROM events")
         rows.fetchall()
@@ -86,7 +80,6 @@ def test_a_result_whose_ledger_was_closed(ledger: Path) -> None:
 
 
 def test_a_time_limit_holds_for_frames(ledger: Path) -> None:
-    """DuckDB is interrupted while it makes one."""
     with connect(ledger, timeout_s=0.3) as database:
         rows = database.sql("SELECT range AS n, hash(range) AS h FROM range(1000000000)")
         for ask in (rows.df, rows.arrow):
@@ -116,5 +109,4 @@ def test_html_holds_no_markup_of_others() -> None:
 
 
 def test_the_repr_names_the_columns(database: Queryable) -> None:
-    """Without running anything."""
     assert repr(database.sql("SELECT 1 AS a, 'x' AS b")) == "<Rows: a INTEGER, b VARCHAR>"

@@ -1,7 +1,5 @@
 """A user's query reads the views and does nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +14,6 @@ from tests.analyze.sql.fixture_ledger import RECORDS
 
 @pytest.fixture
 def parser() -> Iterator[duckdb.DuckDBPyConnection]:
-    """A connection that parses."""
     with duckdb.connect(":memory:") as connection:
         yield connection
 
@@ -109,7 +106,6 @@ def test_refused(database: Queryable, tmp_path: Path, query: str) -> None:
     ],
 )
 def test_allowed(database: Queryable, query: str) -> None:
-    """All forms of reading are there."""
     assert database.sql(query).fetchall()
 
 
@@ -135,7 +131,6 @@ def test_locks_hold_without_the_check(database: Queryable, tmp_path: Path) -> No
 
 
 def test_python_variables_are_no_tables(database: Queryable) -> None:
-    """A query sees nothing of the program that runs it."""
     secret = duckdb.sql("SELECT 1 AS a")
     with pytest.raises(BadQuestionError, match="secret does not exist"):
         database.sql("SELECT * FROM secret")
@@ -173,5 +168,4 @@ def test_what_a_with_names_is_no_view(parser: duckdb.DuckDBPyConnection) -> None
     ],
 )
 def test_one_line(message: str, line: str) -> None:
-    """DuckDB's drawing of the place is left out."""
     assert one_line(message) == line

@@ -1,7 +1,5 @@
 """Excerpts of a pod keep what its decisions rest on: they verify as in the whole."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -57,7 +55,6 @@ class Recorded:
         self.verdicts, self.contradictions = judged(self.records)
 
     def decisions(self, pod: str) -> dict[int, str]:
-        """Kinds of decisions about a pod, by record."""
         return {
             record.seq: record.kind
             for record in self.records
@@ -65,7 +62,6 @@ class Recorded:
         }
 
     def pods(self) -> list[str]:
-        """Names of the pods that a decision was taken about."""
         decisions = (record for record in self.records if record.role == "decision")
         names = {name for record in decisions for name in pods_of(record.body) if "/" in name}
         return sorted(names)
@@ -87,7 +83,6 @@ class Recorded:
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Recorded]:
-    """A recording by its name, imported once."""
     directory = tmp_path_factory.mktemp("inputs")
     return cache(lambda name: Recorded(import_recording(name, directory / name)[0]))
 
@@ -113,7 +108,6 @@ def test_pods_of_another_node(recorded: Callable[[str], Recorded], pod: str, kin
 
 
 def test_oom_kills(recorded: Callable[[str], Recorded]) -> None:
-    """The kernel's reports stay with the pod."""
     whole = recorded("node-e-oom")
     killed = [pod for pod in whole.pods() if "oom.ProcessKilled" in whole.decisions(pod).values()]
     assert killed
@@ -123,7 +117,6 @@ def test_oom_kills(recorded: Callable[[str], Recorded]) -> None:
 
 @pytest.mark.nightly
 def test_every_pod_of_another_node(recorded: Callable[[str], Recorded]) -> None:
-    """As above, of all that the cut holds."""
     whole = recorded("node-e-evictions")
     for pod in whole.pods():
         whole.check(pod)

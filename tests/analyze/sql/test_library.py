@@ -1,24 +1,23 @@
 """The shipped queries: each runs, and says of the fixture ledger what happened there."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
 import pytest
 
 from kubeledger.analyze.sql.api import Queryable, connect
-from kubeledger.analyze.sql.views import find_query, load_library
+from kubeledger.analyze.sql.views import find_query, load_library, parse_header
 from kubeledger.model.bodies.eviction import PodSpared, RankedPod, ReclaimAttempted
 from kubeledger.model.errors import BadQuestionError
 from tests.analyze.sql.expected_rows import EXPECTED, rows_of_query
 from tests.analyze.sql.fixture_ledger import Story, of, write_ledger
+from tests.generated import stale
+from tests.generated.sql_page import render
 
 LIBRARY = load_library()
 
 
 def test_there_are_enough_of_them() -> None:
-    """The questions after an incident are more than a dozen."""
     assert len(LIBRARY) >= 14
 
 
@@ -41,7 +40,6 @@ def test_header(name: str) -> None:
 
 
 def test_device_history_of_one_device(database: Queryable) -> None:
-    """An optional parameter narrows the answer down."""
     query = find_query("device_history")
     rows = database.sql(query.sql, query.bind({"device": "gpu-1"})).dicts()
     assert [(row["pod"], row["device_id"]) for row in rows] == [("default/train", "gpu-1")]
@@ -80,12 +78,33 @@ def test_a_ranking_of_which_no_eviction_is_recorded(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_parameters(name: str, given: dict[str, str], message: str) -> None:
-    """A missing or unknown parameter is named."""
     with pytest.raises(BadQuestionError, match=message):
         find_query(name).bind(given)
 
 
 def test_unknown_query() -> None:
-    """The advice says where the names are."""
     with pytest.raises(BadQuestionError, match="--list"):
         find_query("nope")
+
+
+# The SQL reference says what the files say.
+
+
+def test_page_is_current() -> None:
+    """Make it again with ``just docs``."""
+    assert not stale("docs/sql.md", render())
+
+
+def test_header_fields_and_prose() -> None:
+    header = parse_header(
+        "-- What a row is,\n-- in two lines.\n-- kinds: a.B c.D\n"
+        "-- column x VARCHAR[]: an x: with a colon\n-- param p BIGINT default 3: a p\n"
+        "SELECT 1; -- column y INTEGER: no field\n"
+    )
+    assert header.prose == "What a row is, in two lines."
+    assert header.text("kinds") == "a.B c.D"
+    assert [(f.name, f.type, f.text) for f in header.of("column")] == [
+        ("x", "VARCHAR[]", "an x: with a colon")
+    ]
+    assert [(f.name, f.type) for f in header.of("param")] == [("p", "BIGINT default 3")]
+    assert header.sql == "SELECT 1; -- column y INTEGER: no field"

@@ -1,17 +1,24 @@
 """Filters of ``ls``, chains of ``show``, and summaries of every kind."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from string import Formatter
 
 import msgspec
 import pytest
 
-from kubeledger.analyze.sql.listing import Filter, list_records, pods_of, selection, show_record
+from kubeledger.analyze.sql.listing import (
+    Filter,
+    list_records,
+    pods_of,
+    selection,
+    show_record,
+    similar_pods,
+)
 from kubeledger.analyze.sql.summaries import TEMPLATES, subject_of, summary_of
 from kubeledger.ledger.ledger import Ledger
+from kubeledger.model.bodies.lifecycle import PodAdmitted
 from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.record import Record
 from kubeledger.model.wire.catalogue import BODY_TYPES
 from tests.analyze.sql.fixture_ledger import RECORDS, START_NS, whole_story, write_ledger
 
@@ -43,12 +50,10 @@ SECOND_NS = 1_000_000_000
     ],
 )
 def test_filter(ledger: Path, wanted: Filter, seqs: list[int]) -> None:
-    """Every condition must hold; times are inclusive."""
     assert [record.seq for record in list_records(Ledger.open(ledger), wanted)] == seqs
 
 
 def test_the_lines_that_name_a_pod_are_all_of_its_records(ledger: Path) -> None:
-    """By any of its names the same records as by reading all."""
     opened = Ledger.open(ledger)
     records = list(opened.records())
     names = {name for record in records for name in pods_of(record.body)}
@@ -60,7 +65,6 @@ def test_the_lines_that_name_a_pod_are_all_of_its_records(ledger: Path) -> None:
 
 
 def test_unknown_node(ledger: Path) -> None:
-    """A node that is not there is a mistake, not an empty answer."""
     with pytest.raises(BadQuestionError):
         list(list_records(Ledger.open(ledger), Filter(node="nope")))
 
@@ -76,7 +80,6 @@ def test_chain_of_a_kill(ledger: Path) -> None:
 
 
 def test_which_node(tmp_path: Path) -> None:
-    """A number that several nodes have needs a node."""
     ledger = Ledger.open(write_ledger(tmp_path, whole_story("a") + whole_story("b")[:3]))
     with pytest.raises(BadQuestionError, match="several nodes: a, b"):
         show_record(ledger, 2)
@@ -100,31 +103,17 @@ def test_every_kind_has_a_template_over_its_own_fields() -> None:
 @pytest.mark.parametrize(
     ("kind", "body", "summary"),
     [
-        (
-            "devicemanager.DevicesAllocated",
-            {"device_ids": ["a", "b"], "resource": "x/gpu"},
-            "got a, b of x/gpu",
-        ),
-        (
-            "prober.ProbeExecuted",
-            {"probe_type": "liveness", "result": "failure", "output": "no\n  file"},
-            "liveness failure: no file",
-        ),
-        (
-            "prober.ProbeExecuted",
-            {"probe_type": "liveness", "result": "success", "output": None},
-            "liveness success",
-        ),
-        (
-            "devicemanager.DevicesReported",
-            {"resource": "x/gpu", "healthy": 3, "total": 4},
-            "x/gpu: devices reported, 3 of 4 healthy",
-        ),
-        (
-            "devicemanager.DevicesReported",
-            {"resource": "x/gpu", "healthy": None, "total": None},
-            "x/gpu: devices reported",
-        ),
+        ("devicemanager.DevicesAllocated", {"device_ids": ["a", "b"], "resource": "x/gpu"},
+         "got a, b of x/gpu"),
+        ("prober.ProbeExecuted",
+         {"probe_type": "liveness", "result": "failure", "output": "no\n  file"},
+         "liveness failure: no file"),
+        ("prober.ProbeExecuted", {"probe_type": "liveness", "result": "success", "output": None},
+         "liveness success"),
+        ("devicemanager.DevicesReported", {"resource": "x/gpu", "healthy": 3, "total": 4},
+         "x/gpu: devices reported, 3 of 4 healthy"),
+        ("devicemanager.DevicesReported", {"resource": "x/gpu", "healthy": None, "total": None},
+         "x/gpu: devices reported"),
         ("images.ImagesDetected", {"images": [{}, {}]}, "2 images listed"),
         ("images.ImageDeleted", {"image_id": "i", "size_bytes": None}, "i deleted"),
         ("lifecycle.ContainerDied", {"exit_code": None}, "container died"),
@@ -134,9 +123,8 @@ def test_every_kind_has_a_template_over_its_own_fields() -> None:
         ("lifecycle.RestartBackedOff", {"back_off_s": None}, "restart put off for ? s"),
         ("unknown.Kind", {}, ""),
     ],
-)
+)  # fmt: skip
 def test_summary(kind: str, body: dict[str, object], summary: str) -> None:
-    """One line, whatever the fields hold."""
     assert summary_of(kind, body) == summary
 
 
@@ -152,5 +140,45 @@ def test_summary(kind: str, body: dict[str, object], summary: str) -> None:
     ],
 )
 def test_subject(body: dict[str, object], subject: str) -> None:
-    """The most telling name that the record holds."""
     assert subject_of(body) == subject
+
+
+# Pods that may have been meant.
+
+PODS = ("default/gpu-a-node-b", "default/web-7d9f-xk2", "kube-system/web", "default/db-0")
+
+
+def records() -> list[Record]:
+    return [
+        Record(
+            node="node-b",
+            seq=seq,
+            ts_ns=seq,
+            role="decision",
+            kind=PodAdmitted.kind,
+            v=PodAdmitted.v,
+            cause=None,
+            evidence=(),
+            body=PodAdmitted(
+                namespace=pod.partition("/")[0], pod=pod.partition("/")[2], pod_uid=str(seq)
+            ),
+        )
+        for seq, pod in enumerate(PODS, 1)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [
+        ("default/gpu-a", ["default/gpu-a-node-b"]),
+        ("gpu-a", ["default/gpu-a-node-b"]),
+        ("default/web", ["kube-system/web", "default/web-7d9f-xk2"]),
+        ("default/db-1", ["default/db-0"]),
+        ("default/db-0", []),
+        ("nope", []),
+        ("", []),
+    ],
+)
+def test_similar(asked: str, meant: list[str]) -> None:
+    """A static pod by its manifest's name, a deployment's, another namespace, a slip."""
+    assert similar_pods(records(), asked) == meant

@@ -1,7 +1,5 @@
 """From segments on disk to rows: torn tails, sealed files, old versions, damage."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -22,19 +20,16 @@ COUNT = "SELECT count(*), max(seq) FROM events"
 
 
 def ask(ledger: Path, query: str) -> list[tuple[object, ...]]:
-    """All rows of one query."""
     with connect(ledger) as database:
         return database.sql(query).fetchall()
 
 
 def only_segment(ledger: Path) -> Path:
-    """The one segment of a ledger of one node."""
     (path,) = ledger.glob("nodes/*/segments/*")
     return path
 
 
 def seal(path: Path) -> Path:
-    """Compress a segment as the writer does; its new path."""
     sealed = path.with_name(f"{path.name}.zst")
     with path.open("rb") as plain, sealed.open("wb") as out:
         compress(plain, out, 3)
@@ -55,7 +50,6 @@ def write_lines(path: Path, records: list[dict[str, object]]) -> None:
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Path:
-    """A ledger of its own for each test."""
     return write_ledger(tmp_path / "ledger", whole_story())
 
 
@@ -109,7 +103,6 @@ def test_nodes_stand_side_by_side(tmp_path: Path) -> None:
 
 
 def test_old_schema_version_is_upcast(ledger: Path) -> None:
-    """A record of an old version reads like one of today."""
     path = only_segment(ledger)
     records = [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
     for record in records:
@@ -130,7 +123,6 @@ def test_old_schema_version_is_upcast(ledger: Path) -> None:
     [("v", 99, "newer version"), ("kind", "prober.ProbeImagined", "unknown kind")],
 )
 def test_newer_records_are_refused(ledger: Path, field: str, value: object, message: str) -> None:
-    """What this version cannot read is said, not left out."""
     path = only_segment(ledger)
     records = [msgspec.json.decode(line) for line in path.read_bytes().splitlines()]
     records[15][field] = value
@@ -152,7 +144,6 @@ def test_a_damaged_line_is_reported_with_its_segment(ledger: Path) -> None:
 
 
 def test_damaged_compression_is_reported(ledger: Path) -> None:
-    """A flipped byte in a sealed segment is no shorter answer."""
     sealed = seal(only_segment(ledger))
     data = bytearray(sealed.read_bytes())
     data[len(data) // 2] ^= 0xFF
@@ -162,13 +153,11 @@ def test_damaged_compression_is_reported(ledger: Path) -> None:
 
 
 def test_missing_ledger_is_a_usage_error(tmp_path: Path) -> None:
-    """The advice says how to name or make one."""
     with pytest.raises(BadQuestionError, match="no "):
         ask(tmp_path / "nothing", "SELECT 1")
 
 
 def real_ledger(path: Path, records: list[Record]) -> Ledger:
-    """A ledger that the real writer wrote."""
     ledger = Ledger.create(path)
     with ledger.writer() as writer:
         writer.append(
@@ -178,7 +167,6 @@ def real_ledger(path: Path, records: list[Record]) -> Ledger:
 
 
 def test_what_the_writer_wrote(tmp_path: Path) -> None:
-    """The real writer's files are read as they are."""
     records = whole_story()
     real_ledger(tmp_path / "real", records)
     rows = ask(tmp_path / "real", "SELECT seq, ts_ns, kind, cause_seq FROM events")
@@ -194,7 +182,6 @@ def test_a_lost_segment_is_reported(tmp_path: Path) -> None:
 
 
 def test_appended_records_are_seen(tmp_path: Path) -> None:
-    """An open connection answers from what is there now."""
     ledger = write_ledger(tmp_path / "ledger", whole_story()[:10])
     longer = write_ledger(tmp_path / "longer", whole_story())
     with connect(ledger) as database:

@@ -1,7 +1,5 @@
 """Views that count by the hour: where hours end, what is counted once, what is not counted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec
@@ -22,7 +20,6 @@ STARTED = KubeletStarted(pid=1, kubelet_version=None, version_source=None)
 
 
 def at(*times: tuple[float, Body]) -> list[Record]:
-    """Records of one node, each so many minutes after a full hour."""
     story = Story("n")
     for _, body in times:
         story.add(body)
@@ -35,7 +32,6 @@ def at(*times: tuple[float, Body]) -> list[Record]:
 
 
 def asked(directory: Path, records: list[Record], query: str) -> list[tuple[object, ...]]:
-    """Rows of a query over these records."""
     with connect(write_ledger(directory, records)) as opened:
         return opened.sql(query).fetchall()
 
@@ -110,7 +106,6 @@ def test_images_that_came_and_went(tmp_path: Path) -> None:
 
 
 def test_disks(tmp_path: Path) -> None:
-    """Bytes of disks only; one without a size has no share."""
     signal = EvictionSignalObserved(signal="nodefs.available", available=1, capacity=3)
     change = msgspec.structs.replace
     records = at(
@@ -128,7 +123,6 @@ def test_disks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("per", "counts"), [("1 hour", [3, 1]), ("10 minutes", [2, 1, 1])])
 def test_spans_of_any_length(tmp_path: Path, per: str, counts: list[int]) -> None:
-    """As the user asks for them."""
     records = at(*((minutes, restarted("exited")) for minutes in (0, 9, 10, 60)))
     query = find_query("restart_rate")
     with connect(write_ledger(tmp_path, records)) as opened:

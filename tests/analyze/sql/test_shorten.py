@@ -1,7 +1,5 @@
 """Texts are cut between words."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -36,12 +34,10 @@ def test_whole_words_within_the_length(text: str, length: int) -> None:
     ],
 )
 def test_cut(text: str, length: int, kept: str) -> None:
-    """An ellipsis says so, and no bracket is left open at the end."""
     assert cut(text, length) == kept
 
 
 def test_cut_clause() -> None:
-    """A clause that is whole needs no ellipsis."""
     text = "cat: can't open '/tmp/ok': No such file or directory"
     assert cut_clause(text, 40) == "cat: can't open '/tmp/ok'"
 
@@ -58,51 +54,31 @@ CHAIN = "failed to run: could not start: could not restore state from x: policy 
         (CHAIN, 27, "failed to run: … policy…"),
         (CHAIN + ": unknown", 40, "failed to run: … policy differs"),
         (CHAIN + ", path: &TypeMeta{Kind:,APIVersion:,}", 40, "failed to run: … policy differs"),
-        (
-            f"{CHAIN}: rpc error: code = Unknown desc = the server is gone",
-            50,
-            "failed to run: … the server is gone",
-        ),
-        (
-            "not mounted: layer: mount on /x failed: exit status 32",
-            50,
-            "not mounted: … mount on /x failed: exit status 32",
-        ),
+        (f"{CHAIN}: rpc error: code = Unknown desc = the server is gone", 50,
+         "failed to run: … the server is gone"),
+        ("not mounted: layer: mount on /x failed: exit status 32", 50,
+         "not mounted: … mount on /x failed: exit status 32"),
         # What closes the quotes of the layers that are left out goes with them.
-        (
-            r'failed to "Kill" with Err: "desc = \"dialing: /run/c.sock: no such file\""]',
-            45,
-            'failed to "Kill" with Err: … no such file',
-        ),
+        (r'failed to "Kill" with Err: "desc = \"dialing: /run/c.sock: no such file\""]', 45,
+         'failed to "Kill" with Err: … no such file'),
         # What is quoted or in brackets within a layer is no layer, nor does one begin with it.
-        (
-            'it failed: x509: it is unknown (perhaps of "rsa: no" while it was read)',
-            60,
-            'it failed: … it is unknown (perhaps of "rsa: no" while it…',
-        ),
-        (
-            'it failed: wrong: the driver: "a" is another than that of it: "b"',
-            50,
-            'it failed: … the driver: "a" is another than that…',
-        ),
+        ('it failed: x509: it is unknown (perhaps of "rsa: no" while it was read)', 60,
+         'it failed: … it is unknown (perhaps of "rsa: no" while it…'),
+        ('it failed: wrong: the driver: "a" is another than that of it: "b"', 50,
+         'it failed: … the driver: "a" is another than that…'),
         # Long paths and IDs go before layers do.
-        (
-            f"mount //srv/share on /var/lib/{'x' * 60}/globalmount failed: exit status 32",
-            70,
-            "mount //srv/share on …/globalmount failed: exit status 32",
-        ),
+        (f"mount //srv/share on /var/lib/{'x' * 60}/globalmount failed: exit status 32", 70,
+         "mount //srv/share on …/globalmount failed: exit status 32"),
         (f"volume({'0a' * 40}) is gone: no", 60, f"volume({('0a' * 40)[:24]}…) is gone: no"),
         ("a head that is long enough for two: the cause", 40, "a head that… the cause"),
         ("a head: the one and only cause", 20, "a head: the one and…"),
         ("no chain at all", 9, "no chain…"),
     ],
-)
+)  # fmt: skip
 def test_a_chain_is_cut_in_the_middle(text: str, length: int, kept: str) -> None:
-    """Its cause stands at the end."""
     assert cut_chain(text, length) == kept
 
 
 @given(text=WORDS, length=st.integers(1, 60))
 def test_a_cut_chain_is_no_longer_than_it_may_be(text: str, length: int) -> None:
-    """Whatever it holds."""
     assert len(cut_chain(text, length)) <= length

@@ -1,7 +1,5 @@
 """Every view against its contract, and against rows read through beside the fixture."""
 
-from __future__ import annotations
-
 import csv
 import io
 from datetime import timedelta
@@ -201,7 +199,6 @@ def test_the_limit_that_ran_out_is_named_by_the_next_best_source(tmp_path: Path)
 
 
 def test_what_no_victim_could_free(tmp_path: Path) -> None:
-    """As the error says; it is not what was missing."""
     error = (
         "no set of running pods found to reclaim resources: [(res: cpu, q: 5), (res: a/b, q: 1), ]"
     )
@@ -218,7 +215,6 @@ def test_what_no_victim_could_free(tmp_path: Path) -> None:
 
 
 def test_verdicts_are_those_of_verify(tmp_path: Path) -> None:
-    """One row a finding, in the same words."""
     path = tmp_path / "ledger"
     import_recording("node-b", path)
     with connect(path) as database:

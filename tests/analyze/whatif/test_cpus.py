@@ -1,7 +1,5 @@
 """CPUs under other settings, held against a simulation of the same node under these."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -19,8 +17,6 @@ OPTIONS = "cpuManagerPolicyOptions"
 
 
 def changed(found: list[Record], **settings: Any) -> list[Change]:  # noqa: ANN401 # JSON values
-    """What would have been decided otherwise, on inputs that hold."""
-
     def read(kinds: Collection[str] | None) -> Iterator[Record]:
         return iter([r for r in found if kinds is None or r.kind in kinds])
 
@@ -30,7 +26,6 @@ def changed(found: list[Record], **settings: Any) -> list[Change]:  # noqa: ANN4
 
 
 def decisions(found: list[Record]) -> list[tuple[str | None, str | None]]:
-    """Pod and CPUs of each grant; no CPUs of a refusal."""
     bodies = (record.body for record in found)
     return [
         (body.pod, body.cpu_set if isinstance(body, CpusAllocated) else None)
@@ -68,7 +63,6 @@ def test_the_first_change_is_what_the_other_node_decides(
 
 
 def test_other_reserved_cpus() -> None:
-    """The first grant would have spared them."""
     first, *_ = changed(machine(), reservedSystemCPUs="0-2")
     assert first.recorded is not None
     assert first.kind == CpusAllocated.kind
@@ -76,7 +70,6 @@ def test_other_reserved_cpus() -> None:
 
 
 def test_options_as_they_were_change_nothing() -> None:
-    """All decisions are the same."""
     assert changed(machine(FULL), **{OPTIONS: {FULL: "true"}}) == []
 
 

@@ -1,7 +1,5 @@
 """A variant that changes nothing changes nothing: over every recording, with every setting."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -23,7 +21,6 @@ NODES = [name for name in RECORDED if name != "node-f"] + slow("node-f")
 
 
 def settings_of(read: Reader) -> list[dict[str, Any]]:
-    """Those that each kubelet process shows."""
     bodies = (record.body for record in read({SettingsObserved.kind}))
     return [setting_values(body.settings) for body in bodies if isinstance(body, SettingsObserved)]
 
@@ -39,7 +36,6 @@ def wrong_by(read: Reader, variant: Variant) -> set[tuple[int, str, str]]:
 
 @pytest.mark.parametrize("name", NODES)
 def test_settings_that_nothing_rests_on(name: str) -> None:
-    """Nothing differs, and nothing follows a change."""
     assert UNREAD.keys() <= FIELDS.keys()
     result = Outlook(variant="unread")
     changes = outlook(reader(recorded(name)), Variant(name="unread", settings=UNREAD), result)
@@ -59,7 +55,6 @@ def test_settings_as_they_were(name: str) -> None:
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_what_every_process_had_is_left_out(name: str) -> None:
-    """One by one; and what a process had otherwise stays."""
     read = reader(recorded(name))
     processes = settings_of(read)
     for field in dict.fromkeys(field for each in processes for field in each):

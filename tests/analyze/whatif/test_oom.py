@@ -1,7 +1,5 @@
 """OOM kills under other limits, requests, settings and versions, on simulated nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
@@ -18,14 +16,11 @@ from tests.simulate.engine.test_memory import MIB, crowd, limited, on_v2, uses
 
 
 def variant(*texts: str, version: str | None = None) -> Variant:
-    """As on the command line."""
     (found,) = parse_variants([parse_setting(t) for t in texts], [version] if version else [])
     return found
 
 
 def kills(found: Sequence[Record], asked: Variant) -> tuple[Outlook, list[Change]]:
-    """What becomes of kills on a node."""
-
     def read(kinds: Collection[str] | None) -> Iterator[Record]:
         return iter([r for r in found if kinds is None or r.kind in kinds])
 
@@ -64,7 +59,6 @@ def test_another_limit(settings: tuple[str, ...], instead: Any, has_table: bool)
 
 
 def test_the_same_limit_changes_nothing() -> None:
-    """It is what was asked for."""
     assert kills(leak(), variant(f"{LIMIT}=64Mi"))[1] == []
 
 
@@ -79,7 +73,6 @@ def test_no_kill_is_recorded() -> None:
 
 
 def test_other_requests_make_the_kernel_choose_another() -> None:
-    """The QoS class, and the adjustment with it, is decided again."""
     found = crowd(
         planned("asks", container(requests={"memory": "7Gi"}),
                 scripts={"app": uses((0, 6000), (60, 7600))}),
@@ -106,7 +99,6 @@ def test_other_requests_make_the_kernel_choose_another() -> None:
     ],
 )
 def test_one_process_or_all(version: str, setting: str, now: str | None, changed: bool) -> None:
-    """Whether the rest of the container goes with it."""
     pod = planned("forks", limited("app", 64), limited("other", 64),
                   scripts={"app": uses((0, 20), (60, 90), child=True)})  # fmt: skip
     found = records(on_v2(plan(pod, version=version)))
@@ -135,6 +127,5 @@ def test_a_bigger_reserve_is_undecided() -> None:
     ],
 )
 def test_no_resource(text: str) -> None:
-    """The form is named."""
     with pytest.raises(BadQuestionError):
         parse_setting(text)

@@ -1,7 +1,5 @@
 """Probes under a variant, held against a simulation of the node with the other probe."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Sequence
 
 import pytest
@@ -20,7 +18,6 @@ from tests.verify.histories import recorded
 
 
 def seen(found: Sequence[Record], *texts: str) -> tuple[Outlook, list[Change]]:
-    """What the variant makes of records."""
     (asked,) = parse_variants([parse_setting(text) for text in texts])
 
     def read(kinds: Collection[str] | None) -> Iterator[Record]:
@@ -42,7 +39,6 @@ def flapping(script: str, version: str, **fields: int) -> list[Record]:
 
 
 def transitions(found: Sequence[Record]) -> set[tuple[int, str]]:
-    """Seconds at which readiness changed, and to what."""
     return {
         (r.ts_ns // S, r.body.to_result) for r in found if isinstance(r.body, ProbeTransitioned)
     }
@@ -118,7 +114,6 @@ def test_other_moments_are_undecided(text: str, phrase: str) -> None:
 
 
 def test_a_longer_delay_spares_the_first_failures() -> None:
-    """Ticks before it is over would not have been."""
     found = flapping("FFFF" + "S" * 20, "1.28.0")
     _, none = seen(found, "pod/flap/app.readinessProbe.initialDelaySeconds=1")
     _, late = seen(found, "pod/flap/app.readinessProbe.initialDelaySeconds=60")
@@ -143,6 +138,5 @@ def test_a_longer_delay_spares_the_first_failures() -> None:
     ],
 )
 def test_what_no_api_server_takes(text: str, message: str) -> None:
-    """A question, and nothing is decided."""
     with pytest.raises(BadQuestionError, match=message):
         parse_setting(text)

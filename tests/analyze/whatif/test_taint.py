@@ -1,7 +1,5 @@
 """How far a changed decision reaches, and what is counted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -15,55 +13,37 @@ from tests.verify.histories import reader, recorded
 
 
 def finding(seq: int, kind: str, subject: str) -> Finding:
-    """A decision."""
     return Finding(seq=seq, ts_ns=seq, kind=kind, subject=subject, verdict="impossible")
 
 
 @pytest.mark.parametrize(
     ("changed", "others"),
     [
-        (
-            ("lifecycle.PodAdmitted", "pod/d/a"),
-            {
-                ("lifecycle.PodAdmitted", "pod/d/b"): True,
-                ("devicemanager.DevicesAllocated", "container/d/b/c"): True,
-                ("topologymanager.AffinityDecided", "container/d/none/c"): False,
-                ("prober.ProbeTransitioned", "container/d/a/c"): True,
-                ("prober.ProbeTransitioned", "container/d/b/c"): False,
-                ("images.ImageDeleted", "image/x"): False,
-                ("cgroups.CgroupUpdated", "cgroup/kubepods"): True,
-                ("cgroups.CgroupUpdated", "pod/d/b"): False,
-            },
-        ),
-        (
-            ("prober.ProbeTransitioned", "container/d/a/c"),
-            {
-                ("prober.ProbeTransitioned", "container/d/a/c"): True,
-                ("lifecycle.ContainerKilled", "container/d/a/c"): True,
-                ("lifecycle.ContainerKilled", "container/d/a/other"): False,
-                ("lifecycle.PodAdmitted", "pod/d/b"): False,
-            },
-        ),
-        (
-            ("devicemanager.DevicesReleased", "pod/d/a"),
-            {
-                ("devicemanager.DevicesAllocated", "container/d/b/c"): True,
-                ("topologymanager.AffinityDecided", "container/d/b/c"): True,
-                ("lifecycle.PodAdmitted", "pod/d/b"): False,
-            },
-        ),
-        (
-            ("cgroups.CgroupUpdated", "cgroup/kubepods"),
-            {
-                ("cgroups.CgroupUpdated", "cgroup/kubepods/burstable"): False,
-                ("lifecycle.PodAdmitted", "pod/d/b"): False,
-            },
-        ),
+        (("lifecycle.PodAdmitted", "pod/d/a"),
+         {("lifecycle.PodAdmitted", "pod/d/b"): True,
+          ("devicemanager.DevicesAllocated", "container/d/b/c"): True,
+          ("topologymanager.AffinityDecided", "container/d/none/c"): False,
+          ("prober.ProbeTransitioned", "container/d/a/c"): True,
+          ("prober.ProbeTransitioned", "container/d/b/c"): False,
+          ("images.ImageDeleted", "image/x"): False,
+          ("cgroups.CgroupUpdated", "cgroup/kubepods"): True,
+          ("cgroups.CgroupUpdated", "pod/d/b"): False}),
+        (("prober.ProbeTransitioned", "container/d/a/c"),
+         {("prober.ProbeTransitioned", "container/d/a/c"): True,
+          ("lifecycle.ContainerKilled", "container/d/a/c"): True,
+          ("lifecycle.ContainerKilled", "container/d/a/other"): False,
+          ("lifecycle.PodAdmitted", "pod/d/b"): False}),
+        (("devicemanager.DevicesReleased", "pod/d/a"),
+         {("devicemanager.DevicesAllocated", "container/d/b/c"): True,
+          ("topologymanager.AffinityDecided", "container/d/b/c"): True,
+          ("lifecycle.PodAdmitted", "pod/d/b"): False}),
+        (("cgroups.CgroupUpdated", "cgroup/kubepods"),
+         {("cgroups.CgroupUpdated", "cgroup/kubepods/burstable"): False,
+          ("lifecycle.PodAdmitted", "pod/d/b"): False}),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
-)
+)  # fmt: skip
 def test_reach(changed: tuple[str, str], others: dict[tuple[str, str], bool]) -> None:
-    """By subject and subsystem; the first change is named."""
     taint = Taint(pods=Pods(claims={"pod/d/none": False}))
     taint.change(finding(7, *changed))
     taint.change(finding(8, *changed))
@@ -147,13 +127,11 @@ def test_a_pod_that_has_gone_makes_no_difference() -> None:
 
 
 def changes_of(name: str, variant: Variant) -> tuple[Outlook, list[Change]]:
-    """Of a recording."""
     result = Outlook(variant=variant.name)
     return result, list(outlook(reader(recorded(name)), variant, result))
 
 
 def test_counts_add_up() -> None:
-    """Each recorded decision is in one of the four."""
     decisions = sum(record.role == "decision" for record in recorded("node-b"))
     for settings in ({"maxPods": 5}, {"imageGCHighThresholdPercent": 90}, {}):
         result, changes = changes_of("node-b", Variant(settings=settings))
@@ -164,7 +142,6 @@ def test_counts_add_up() -> None:
 
 
 def test_what_is_not_sound_as_recorded_is_no_change() -> None:
-    """It says nothing about the variant."""
     records = recorded("node-b")
     _, changes = changes_of("node-b", Variant())
     assert changes == []

@@ -1,7 +1,5 @@
 """Settings as users write them, and their combinations."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -34,7 +32,6 @@ from kubeledger.model.errors import BadQuestionError
     ],
 )
 def test_values(text: str, values: list[Any]) -> None:
-    """JSON, or text; text where the field holds text."""
     recorded = {"--maximum-dead-containers", "--node.ip", "someFieldOfTomorrow"}
     key, alternatives = parse_setting(text, recorded)
     assert key == text.partition("=")[0]
@@ -45,7 +42,6 @@ def test_values(text: str, values: list[Any]) -> None:
     "text", ["", "maxPods", "=1", "maxpods=1", "--v=1", "maxPods.=1", "evictionHard.=1", "maxPods="]
 )
 def test_no_settings(text: str) -> None:
-    """Refused as a question."""
     with pytest.raises(BadQuestionError):
         parse_setting(text)
 
@@ -78,7 +74,6 @@ def test_all_combinations() -> None:
 
 
 def test_nothing_and_nonsense() -> None:
-    """Told before anything is decided."""
     with pytest.raises(BadQuestionError, match="nothing is changed"):
         parse_variants([])
     with pytest.raises(BadQuestionError, match=r"9\.9"):
@@ -102,33 +97,23 @@ STATIC = {
     ("setting", "version", "reason"),
     [
         ('reservedMemory=[{"numaNode":0,"limits":{"memory":"2148Mi"}}]', None, ""),
-        (
-            'reservedMemory=[{"numaNode":0,"limits":{"memory":"2Gi"}}]',
-            None,
-            'the total amount "2Gi" of type "memory" is not equal to the value "2148Mi"',
-        ),
+        ('reservedMemory=[{"numaNode":0,"limits":{"memory":"2Gi"}}]', None,
+         'the total amount "2Gi" of type "memory" is not equal to the value "2148Mi"'),
         ("systemReserved.memory=2Gi", None, "is not equal to"),
         ("evictionHard.memory.available=5%", None, ""),
         ('reservedMemory=[{"numaNode":0}]', None, ""),
         ("topologyManagerPolicyOptions.prefer-closest-numa-nodes=true", "1.32.0", ""),
-        (
-            "topologyManagerPolicyOptions.max-allowable-numa-nodes=7",
-            "1.32.0",
-            "should not be less than 8",
-        ),
-        (
-            "topologyManagerPolicyOptions.max-allowable-numa-nodes=9",
-            "1.30.1",
-            'unknown Topology Manager Policy option: "max-allowable-numa-nodes"',
-        ),
+        ("topologyManagerPolicyOptions.max-allowable-numa-nodes=7", "1.32.0",
+         "should not be less than 8"),
+        ("topologyManagerPolicyOptions.max-allowable-numa-nodes=9", "1.30.1",
+         'unknown Topology Manager Policy option: "max-allowable-numa-nodes"'),
         ("topologyManagerPolicyOptions.max-allowable-numa-nodes=9", None, ""),
         ("featureGates.TopologyManagerPolicyOptions=false", "1.32.0", ""),
         ("cpuManagerPolicyOptions.full-pcpus-only=maybe", "1.32.0", "bad value for option"),
         ("cpuManagerPolicyOptions.full-pcpus-only=true", "1.32.0", ""),
     ],
-)
+)  # fmt: skip
 def test_what_managers_do_not_start_with(setting: str, version: str | None, reason: str) -> None:
-    """By the node's other settings, and by what its version knows."""
     recorded: dict[str, Any] = STATIC | {
         "reservedMemory": [{"numaNode": 0, "limits": {"memory": "2148Mi"}}]
     }

@@ -1,7 +1,5 @@
 """Who would be on the node, held against a simulation of the same node under the other settings."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import product
@@ -68,7 +66,6 @@ def crowd(seed: int) -> list[PlannedPod]:
 
 
 def decided(found: Sequence[Record]) -> dict[str, tuple[bool, str, str]]:
-    """Pod -> whether it was let in, and why not."""
     reported = {}
     for record in found:
         body = record.body
@@ -80,7 +77,6 @@ def decided(found: Sequence[Record]) -> dict[str, tuple[bool, str, str]]:
 
 
 def killed(found: Sequence[Record]) -> set[tuple[str, str]]:
-    """(victim, preemptor)."""
     return {
         (f"pod/{r.body.victim_namespace}/{r.body.victim_pod}", str(r.body.preemptor_pod))
         for r in found

@@ -3,8 +3,6 @@
 ``python -m tests.analyze.why.test_answers`` writes the golden files anew.
 """
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path
@@ -46,14 +44,12 @@ QUESTIONS = (
 
 @cache
 def history(name: str) -> History:
-    """A recording."""
     records = recorded(name)
     return history_of_reader(records[0].node, name, reader(records))
 
 
 @cache
 def verified(name: str) -> list[Outcome]:
-    """What verification says of it."""
     return outcomes(recorded(name))
 
 
@@ -68,7 +64,6 @@ def _name_of(read: Reader) -> str:
 
 
 def answer(name: str, typed: str) -> Answer:
-    """The answer to what was typed."""
     target = find_target(typed, [history(name)])
     ask = explain_node if target.kind == "node" else explain
     found = ask(history(name), target, upto_ts_ns=None)
@@ -83,13 +78,11 @@ def printed(name: str, typed: str) -> str:
 
 
 def golden(name: str, typed: str) -> Path:
-    """The file that holds it."""
     return GOLDEN / f"{name}-{typed.replace('/', '-')}.txt"
 
 
 @pytest.mark.parametrize(("name", "typed"), QUESTIONS)
 def test_golden(name: str, typed: str) -> None:
-    """Word by word."""
     assert printed(name, typed) == golden(name, typed).read_text()
 
 

@@ -1,7 +1,5 @@
 """What a node went through: when it was not ready and why, troubles, reclaims, its shutdown."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -27,12 +25,10 @@ TOLD = "(last active 3m1s before, at most 3m0s allowed)"
 
 
 def active(ago: str) -> str:
-    """What the kubelet says of a PLEG that relisted so long ago."""
     return f"PLEG is not healthy: pleg was last seen active {ago} ago; threshold is 3m0s"
 
 
 def ready(status: Any, message: str | None = None) -> NodeConditionChanged:  # noqa: ANN401
-    """The node is, or is not."""
     reason = "KubeletReady" if status == "True" else "KubeletNotReady"
     return NodeConditionChanged(condition="Ready", status=status, reason=reason, message=message)
 
@@ -47,7 +43,6 @@ def troubled(trouble: Any, message: str, at_s: int, count: int = 1) -> NodeTroub
 
 
 def answer(*steps: tuple[float, Body]) -> Answer:
-    """How the node fared."""
     history = history_of_reader("node-t", "node-t", reader(scene(*steps)))
     found = explain_node(history, parse_target("node"), upto_ts_ns=None)
     assert found is not None
@@ -56,7 +51,6 @@ def answer(*steps: tuple[float, Body]) -> Answer:
 
 
 def test_not_ready_for_a_while() -> None:
-    """From when to when, why, and what that did."""
     found = answer(
         (0, BEGAN),
         (200, ready("False", PLEG)),
@@ -74,32 +68,23 @@ def test_not_ready_for_a_while() -> None:
     ("steps", "says"),
     [
         ([(200, ready("False", PLEG))], f"since 1970-01-01T00:20:00Z: PLEG is not healthy {TOLD}"),
-        (
-            [(200, ready("False")), (200, troubled("network_not_ready", "no CNI config", 200))],
-            "not ready since 1970-01-01T00:20:00Z: its network was not ready: no CNI config",
-        ),
+        ([(200, ready("False")), (200, troubled("network_not_ready", "no CNI config", 200))],
+         "not ready since 1970-01-01T00:20:00Z: its network was not ready: no CNI config"),
         (
             [(t, ready(status, "disk")) for t, status in ((200, "False"), (210, "True"))]
             + [(300, ready("Unknown", "Kubelet stopped posting node status."))],
             "not ready 2 times, last since 1970-01-01T00:21:40Z: Kubelet stopped posting",
         ),
-        (
-            [(200, troubled("registration_failed", 'nodes "n" is forbidden', 200, count=613))],
-            "the node cannot be registered since 1970-01-01T00:20:00Z, said 613 times: nodes",
-        ),
-        (
-            [(200, troubled("pleg_unhealthy", PLEG.strip("[]"), 200))],
-            "PLEG is not healthy since 1970-01-01T00:20:00Z: last active 3m1s before",
-        ),
-        (
-            [(200, troubled("pleg_unhealthy", active("2562047h47m16.854775807s"), 200))],
-            "PLEG is not healthy since 1970-01-01T00:20:00Z: never active so far",
-        ),
+        ([(200, troubled("registration_failed", 'nodes "n" is forbidden', 200, count=613))],
+         "the node cannot be registered since 1970-01-01T00:20:00Z, said 613 times: nodes"),
+        ([(200, troubled("pleg_unhealthy", PLEG.strip("[]"), 200))],
+         "PLEG is not healthy since 1970-01-01T00:20:00Z: last active 3m1s before"),
+        ([(200, troubled("pleg_unhealthy", active("2562047h47m16.854775807s"), 200))],
+         "PLEG is not healthy since 1970-01-01T00:20:00Z: never active so far"),
         ([(200, troubled("pleg_unhealthy", active("1x"), 200))], f": {active('1x')}"),
     ],
-)
+)  # fmt: skip
 def test_what_keeps_a_node_from_being_ready(steps: list[tuple[float, Body]], says: str) -> None:
-    """It comes before what is known of the kubelet."""
     assert says in answer((0, BEGAN), *steps).headline.partition("kubelet process")[0]
 
 
@@ -135,7 +120,6 @@ def test_a_node_that_is_not_registered_lacks_what_hangs_on_it(trouble: str) -> N
 
 
 def test_a_step_of_a_trouble_has_the_time_at_which_it_was_said_last() -> None:
-    """That it is over is shown later, by what works again."""
     lease = troubled("lease_update_failed", "connection refused", 200, count=3)
     lease = msgspec.structs.replace(lease, passed_ts_ns=1_290 * 10**9)
     (step,) = [each for each in answer((0, BEGAN), (200, lease)).steps if "lease" in each.text]
@@ -144,7 +128,6 @@ def test_a_step_of_a_trouble_has_the_time_at_which_it_was_said_last() -> None:
 
 @pytest.mark.parametrize(("answered_s", "says"), [(None, "cannot be"), (3, "could not be")])
 def test_a_trouble_goes_on_unless_the_server_answered(answered_s: int | None, says: str) -> None:
-    """A kubelet says so every few seconds, as long as it does not."""
     api = troubled("api_unreachable", "connection refused", 200)
     passed_ns = None if answered_s is None else (1_200 + answered_s) * 10**9
     api = msgspec.structs.replace(api, passed_ts_ns=passed_ns)
@@ -196,7 +179,6 @@ def test_what_a_start_brings_with_it_comes_last() -> None:
 
 
 def test_the_cause_of_a_death_is_not_cut() -> None:
-    """The layers in the middle are."""
     why = "failed to run Kubelet: failed to start manager: " + "a layer of no interest: " * 9
     exited = KubeletExited(pid=7, reason="error", message=f"{why}the policy differs from the state")
     headline = answer((0, BEGAN), (1, exited)).headline
@@ -225,7 +207,6 @@ def test_reclaims_with_evictions_and_pods_that_were_spared() -> None:
 
 
 def test_a_reclaim_of_which_the_log_ends_with_the_ranking() -> None:
-    """Whose turn it was."""
     ranked = tuple(RankedPod(namespace="a", pod=pod, pod_uid=None) for pod in ("b", "c"))
     reclaim = ReclaimAttempted(resource="pids", ranked=ranked)
     text = (
@@ -256,6 +237,5 @@ def test_a_shutdown_by_its_phases() -> None:
 
 
 def test_a_node_of_which_nothing_is_known() -> None:
-    """Its records are about pods."""
     found = answer((0, PodSpared(namespace="a", pod="b", pod_uid=None)))
     assert "spared" in found.headline

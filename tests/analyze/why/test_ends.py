@@ -1,7 +1,5 @@
 """What explains the end of a container: its own, or what befell its pod."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec
@@ -124,7 +122,6 @@ def test_for_what_a_pod_was_evicted(known: dict[str, str], said: str) -> None:
 
 
 def test_a_pod_that_was_spared() -> None:
-    """That its eviction was tried, and why it was not done."""
     spared = PodSpared(namespace="default", pod="p", pod_uid="u-1")
     records: list[Record] = scene(*began(), (1, listed()), (2, started("c1")), (3, spared))
     found = explain(
@@ -137,7 +134,6 @@ def test_a_pod_that_was_spared() -> None:
 
 @pytest.mark.parametrize("goes_on", [True, False])
 def test_a_start_that_failed(goes_on: bool) -> None:
-    """Whether the container ran in the end is said with it."""
     ended = {"containerID": "x://c1", "finishedAt": "2026-01-01T00:00:03Z", "exitCode": 128}
     now = {"lastState": {"terminated": ended}} if goes_on else {"state": {"terminated": ended}}
     entry = {"name": "app", "containerID": f"x://{'c2' if goes_on else 'c1'}"} | now

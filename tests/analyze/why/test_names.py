@@ -1,7 +1,5 @@
 """What people type, and which target that is."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -41,7 +39,6 @@ GPU_0 = Target("device", ("example.com/gpu", "gpu-0"))
 
 
 def history(name: str) -> History:
-    """A recording."""
     return history_of_reader(name, name, reader(recorded(name)))
 
 
@@ -93,7 +90,6 @@ def history(name: str) -> History:
     ],
 )
 def test_what_people_type(typed: str, target: Target | None) -> None:
-    """None where several things go by that name."""
     if target is None:
         with pytest.raises(BadQuestionError, match="may mean"):
             find_target(typed, [history("node-a")])
@@ -103,7 +99,6 @@ def test_what_people_type(typed: str, target: Target | None) -> None:
 
 @pytest.mark.parametrize("typed", ["gpu-a", "pod/default/gpu-a", "default/gpu-a", "gpu-a-node-b"])
 def test_static_pods_by_the_name_in_their_manifest(typed: str) -> None:
-    """The kubelet adds the node's name to it."""
     assert find_target(typed, [history("node-b")]) == Target("pod", ("default", "gpu-a-node-b"))
 
 
@@ -137,23 +132,15 @@ ONLY_TOLD = (
     _put_off("web-6d5f-x1"),
     _put_off("web-6d5f-x2"),
     _put_off("solo-0", "solver"),
-    KubernetesEvent(
-        namespace="prod", pod="told-0", pod_uid="u", container=None, object_kind="Pod",
-        type="Warning", reason="FailedMount", message="no volume", count=1,
-    ),
-    KubernetesEvent(
-        namespace="", pod="node-t", pod_uid="node-t", container=None, object_kind="Node",
-        type="Normal", reason="NodeReady", message="", count=1,
-    ),
-    PodPreempted(
-        victim_namespace="prod", victim_pod="victim-0", victim_uid="v", preemptor_namespace="prod",
-        preemptor_pod="big-0", preemptor_uid="b", preemptor_inferred=False, insufficient=(),
-        evicted=True,
-    ),
-    DevicesAllocated(
-        namespace=None, pod=None, pod_uid="u-solo-0", container="warmup", resource="r",
-        device_ids=("d-1",), numa=None,
-    ),
+    KubernetesEvent(namespace="prod", pod="told-0", pod_uid="u", container=None, object_kind="Pod",
+                    type="Warning", reason="FailedMount", message="no volume", count=1),
+    KubernetesEvent(namespace="", pod="node-t", pod_uid="node-t", container=None,
+                    object_kind="Node", type="Normal", reason="NodeReady", message="", count=1),
+    PodPreempted(victim_namespace="prod", victim_pod="victim-0", victim_uid="v",
+                 preemptor_namespace="prod", preemptor_pod="big-0", preemptor_uid="b",
+                 preemptor_inferred=False, insufficient=(), evicted=True),
+    DevicesAllocated(namespace=None, pod=None, pod_uid="u-solo-0", container="warmup", resource="r",
+                     device_ids=("d-1",), numa=None),
 )  # fmt: skip
 
 
@@ -216,42 +203,27 @@ SLICE = f"kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice"
 KILLED: dict[str, Any] = {"namespace": None, "pod": None, "container": None}
 SAID: dict[str, Any] = {"first_ts_ns": 10**12, "last_ts_ns": 10**12}
 BELONGINGS = (
-    ProcessKilled(
-        **KILLED, pod_uid=UID, container_id=ID, reason="container_limit", process="java", pid=4711
-    ),
-    ProcessKilled(
-        **KILLED, pod_uid=None, container_id=None, process="perl", pid=4712,
-        cgroup=f"{SLICE}/cri-containerd-{'5e' * 32}.scope",
-    ),
+    ProcessKilled(**KILLED, pod_uid=UID, container_id=ID, reason="container_limit", process="java",
+                  pid=4711),
+    ProcessKilled(**KILLED, pod_uid=None, container_id=None, process="perl", pid=4712,
+                  cgroup=f"{SLICE}/cri-containerd-{'5e' * 32}.scope"),
     ProcessKilled(**KILLED, pod_uid=None, container_id=None, process="rsyslogd", pid=4713),
     DevicesReleased(pod_uid="u-gone", container="train", resource="r"),
-    PodStageFailed(
-        namespace="prod", pod="db-0", pod_uid="u-db", stage="volumes", reason="FailedMount",
-        message="timed out", about="data logs", **SAID,
-    ),
-    PodListed(
-        namespace="prod", pod="db-0", pod_uid="u-db", status=None, listed_by="kubelet",
-        spec={
-            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "db-claim"}}],
-            "resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu-claim"}],
-            "containers": [{"name": "sql", "image": "registry.example/sql:9"}],
-        },
-    ),
-    PodStageFailed(
-        namespace=None, pod="alone", pod_uid="u-alone", stage="volumes", reason="FailedMount",
-        message="exit status 32", about="nfs", **SAID,
-    ),
-    PodStageFailed(
-        namespace=None, pod="bare", pod_uid=None, stage="admission", reason="refused", message="",
-        **SAID,
-    ),
-    ErrorsLogged(
-        severity="E", source="a.go", shape="It failed", namespace="prod", pod="db-0", pid=8337,
-        **SAID,
-    ),
-    ReclaimAttempted(
-        resource="memory", ranked=(RankedPod(namespace="prod", pod="ranked-0", pod_uid="u-r"),)
-    ),
+    PodStageFailed(namespace="prod", pod="db-0", pod_uid="u-db", stage="volumes",
+                   reason="FailedMount", message="timed out", about="data logs", **SAID),
+    PodListed(namespace="prod", pod="db-0", pod_uid="u-db", status=None, listed_by="kubelet",
+              spec={"volumes": [{"name": "data",
+                                 "persistentVolumeClaim": {"claimName": "db-claim"}}],
+                    "resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu-claim"}],
+                    "containers": [{"name": "sql", "image": "registry.example/sql:9"}]}),
+    PodStageFailed(namespace=None, pod="alone", pod_uid="u-alone", stage="volumes",
+                   reason="FailedMount", message="exit status 32", about="nfs", **SAID),
+    PodStageFailed(namespace=None, pod="bare", pod_uid=None, stage="admission", reason="refused",
+                   message="", **SAID),
+    ErrorsLogged(severity="E", source="a.go", shape="It failed", namespace="prod", pod="db-0",
+                 pid=8337, **SAID),
+    ReclaimAttempted(resource="memory",
+                     ranked=(RankedPod(namespace="prod", pod="ranked-0", pod_uid="u-r"),)),
 )  # fmt: skip
 
 

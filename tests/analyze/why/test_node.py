@@ -1,7 +1,5 @@
 """How a node fared: each end of a kubelet process, pressure, and what else befell it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -30,14 +28,9 @@ def _reports(*conditions: NodeCondition) -> NodeConditionsChanged:
 
 
 OOM = ProcessKilled(
-    namespace=None,
-    pod=None,
-    pod_uid=None,
-    container=None,
-    container_id=None,
-    reason="node",
+    namespace=None, pod=None, pod_uid=None, container=None, container_id=None, reason="node",
     process="kubelet",
-)
+)  # fmt: skip
 SHUTDOWN = PodTerminating(namespace="a", pod="b", pod_uid="u", reason="shutdown", grace_period_s=10)
 CLOCK = ClockStepped(from_ts_ns=1_002 * 10**9, to_ts_ns=1_001 * 10**9)
 THIN = LogThinned(from_ts_ns=10**9, to_ts_ns=2 * 10**9, beats_expected=9, beats_missing=3)
@@ -99,26 +92,18 @@ LONG = KubeletExited(pid=7, reason="error", message="Failed to start: " + "very 
 @pytest.mark.parametrize(
     ("bodies", "says"),
     [
-        (
-            [LONG, _began(8), _reports("DiskPressure")],
-            "node node-t: kubelet process 7 died at 1970-01-01T00:16:41Z: very very ",
-        ),
-        (
-            [LONG, _began(8), _ended("fatal", 8)],
-            "node node-t: the kubelet died 2 times between 1970-01-01T00:16:41Z and 00:16:43Z: no "
-            "cgroup v1; process 8 died at 1970-01-01T00:16:43Z",
-        ),
-        (
-            [OOM, _began(8, from_start=False)],
-            "node node-t: kubelet process 7 died at 1970-01-01T00:16:41Z: killed by the kernel's "
-            "OOM killer; process 8 first seen at 1970-01-01T00:16:42Z.",
-        ),
-        (
-            [_ended("stopped"), _began(8)],
-            "node node-t: kubelet process 8 (1.30.14) started at 1970-01-01T00:16:42Z",
-        ),
+        ([LONG, _began(8), _reports("DiskPressure")],
+         "node node-t: kubelet process 7 died at 1970-01-01T00:16:41Z: very very "),
+        ([LONG, _began(8), _ended("fatal", 8)],
+         "node node-t: the kubelet died 2 times between 1970-01-01T00:16:41Z and 00:16:43Z: no "
+         "cgroup v1; process 8 died at 1970-01-01T00:16:43Z"),
+        ([OOM, _began(8, from_start=False)],
+         "node node-t: kubelet process 7 died at 1970-01-01T00:16:41Z: killed by the kernel's OOM "
+         "killer; process 8 first seen at 1970-01-01T00:16:42Z."),
+        ([_ended("stopped"), _began(8)],
+         "node node-t: kubelet process 8 (1.30.14) started at 1970-01-01T00:16:42Z"),
     ],
-)
+)  # fmt: skip
 def test_the_headline_names_deaths(bodies: list[Body], says: str) -> None:
     """Whatever else there is, and however much the process had said."""
     answer = _answer(_began(7), *bodies)
@@ -171,7 +156,6 @@ def test_a_log_that_begins_in_the_middle_shows_no_start() -> None:
 
 
 def test_a_process_without_an_end_has_a_step_that_says_so() -> None:
-    """Dated by its last record; the newest one may still run."""
     answer = _answer(_began(7), CLOCK, _began(8, restart=True))
     assert answer is not None
     reported = [step.text for step in answer.steps]

@@ -1,7 +1,5 @@
 """What holds a pod up on its way: each stage in words, the headline, and its cause uncut."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -36,7 +34,6 @@ START_S = 1_000
 
 
 def failed(stage: Any, reason: str, message: str, at_s: float = 1, **fields: Any) -> PodStageFailed:  # noqa: ANN401
-    """A failure; of a container if its stage is one of containers."""
     own = ("image", "create", "start", "hook", "run", "ready")
     who = POD | ({"container": "app"} if stage in own else {})
     ts_ns = round((START_S + at_s) * 1e9)
@@ -45,7 +42,6 @@ def failed(stage: Any, reason: str, message: str, at_s: float = 1, **fields: Any
 
 
 def started(container_id: str = "c1") -> ContainerStarted:
-    """The container runs."""
     return ContainerStarted(**APP, container_id=container_id)
 
 
@@ -93,7 +89,6 @@ def test_a_stage_that_goes_on(stage: str, reason: str, message: str, says: str) 
 
 
 def test_every_stage_has_a_row() -> None:
-    """So has a new one."""
     assert {stage for stage, *_ in OPEN} == set(STAGES)
 
 
@@ -109,7 +104,6 @@ def test_a_pull_that_is_tried_again() -> None:
 
 
 def test_a_pod_of_which_only_errors_are_known() -> None:
-    """Nothing was decided, and yet it is known why."""
     found = answer(failed("sandbox", "CreatePodSandboxError", "no network"))
     assert found.headline.startswith("pod default/web has not started since ")
 
@@ -133,7 +127,6 @@ def test_a_pod_that_is_not_heard_of_any_more() -> None:
     [("run", "CrashLoopBackOff"), ("hook", "PostStartHookError"), ("config", "FailedSync")],
 )
 def test_who_is_not_heard_of_and_need_not_start(stage: str, reason: str) -> None:
-    """Only of a start it is said when it was heard of last."""
     last = (900.0, PodAdmitted(**POD | {"pod": "other", "pod_uid": "u-other"}))
     found = answer((0, PodAdmitted(**POD)), (1, failed(stage, reason, "x")), last)
     assert "when last heard of" not in found.headline
@@ -154,22 +147,14 @@ def test_a_wait_that_is_over() -> None:
     [
         ([started(), failed("volumes", "FailedMount", "x", about="d")], "is not synchronized"),
         ([failed("image", "ErrImagePull", "x"), started()], "waited 1s for its image"),
-        (
-            [
-                failed("image", "ErrImagePull", "x"),
-                PodTerminating(**POD, reason="deleted", grace_period_s=30),
-            ],
-            "app did not start before it was stopped",
-        ),
-        (
-            [
-                PodResized(**POD, outcome="allocated"),
-                PodResized(**POD, outcome="deferred", reason="OutOfcpu"),
-            ],
-            "had its resize in place deferred (OutOfcpu)",
-        ),
+        ([failed("image", "ErrImagePull", "x"),
+          PodTerminating(**POD, reason="deleted", grace_period_s=30)],
+         "app did not start before it was stopped"),
+        ([PodResized(**POD, outcome="allocated"),
+          PodResized(**POD, outcome="deferred", reason="OutOfcpu")],
+         "had its resize in place deferred (OutOfcpu)"),
     ],
-)
+)  # fmt: skip
 def test_how_a_stage_or_a_resize_ends(bodies: list[Body], says: str) -> None:
     """Nobody who runs has not started, and nobody who was resized was refused."""
     found = answer(PodAdmitted(**POD), *bodies)
@@ -178,14 +163,12 @@ def test_how_a_stage_or_a_resize_ends(bodies: list[Body], says: str) -> None:
 
 
 def test_what_ended_the_pod_stays_the_headline() -> None:
-    """It did not start, but that it was evicted says more."""
     evicted = PodEvicted(**POD, resource="memory", message="low on memory", evicted=True)
     found = answer(PodAdmitted(**POD), failed("image", "ErrImagePull", "not found"), evicted)
     assert found.headline.startswith("pod default/web was evicted")
 
 
 def test_a_kill_that_took_too_long_is_no_failed_start() -> None:
-    """The event is about the end."""
     late = KubernetesEvent(
         **APP, object_kind="Pod", type="Warning", reason="ExceededGracePeriod",
         message="Container runtime did not kill the pod within specified grace period.",
@@ -237,7 +220,6 @@ def test_a_pod_without_trouble_is_said_to_be_one() -> None:
 
 
 def test_containers_that_no_record_names_have_started_too() -> None:
-    """Of two one is no sandbox; of one it is open."""
     unnamed = [ContainerStarted(**POD, container=None, container_id=each) for each in ("1", "2")]
     both = answer(PodAdmitted(**POD), *unnamed).headline
     assert "2 containers, its sandbox among them, started by 00:16:42Z" in both
@@ -281,63 +263,35 @@ def test_a_shutdown_leads_and_not_the_removal_after_it() -> None:
 @pytest.mark.parametrize(
     ("message", "about", "cause"),
     [
-        (
-            "rpc error: code = NotFound desc = failed to pull and unpack image "
-            '"reg/web:1": failed to resolve reference "reg/web:1": reg/web:1: not found',
-            "reg/web:1",
-            "not found",
-        ),
-        (
-            'MountVolume.SetUp failed for volume "data" : secret "tls" not found',
-            "data",
-            'secret "tls" not found',
-        ),
-        (
-            "failed to create containerd task: failed to create shim task: exec: "
-            '"run": executable file not found in $PATH: unknown',
-            None,
-            'exec: "run": executable file not found in $PATH',
-        ),
-        (
-            'MountVolume.SetUp failed for volume "nfs" : mount failed: exit status 32\nMounting '
-            "command: mount\nMounting arguments: -t nfs 10.0.0.5:/x /var/lib/x\nOutput: mount.nfs: "
-            "access denied by server while mounting 10.0.0.5:/x\n",
-            "nfs",
-            "mount.nfs: access denied by server while mounting 10.0.0.5:/x",
-        ),
-        (
-            "rpc error: code = Internal desc = volume(a#b) mount //x.example/y on /lib/z failed "
-            "with mount failed: exit status 32",
-            None,
-            "mount failed: exit status 32",
-        ),
-        (
-            "back-off 5m0s restarting failed container=app pod=web_prod(u-1)",
-            None,
-            "back-off 5m0s after it failed",
-        ),
-        (
-            "Back-off restarting failed container app in pod web_prod(u-1)",
-            None,
-            "back-off after it failed",
-        ),
-        (
-            "pull access denied for web, repository does not exist or may require 'docker login': "
-            "denied: requested access to the resource is denied",
-            "web",
-            "pull access denied, repository does not exist or may require 'docker login'",
-        ),
-        (
-            'failed to pull and unpack image "x/web:1": failed to resolve reference "x/web:1": '
-            "pull access denied, repository does not exist or may require authorization: server "
-            "message: insufficient_scope: authorization failed",
-            "x/web:1",
-            "pull access denied, repository does not exist or may require authorization",
-        ),
+        ("rpc error: code = NotFound desc = failed to pull and unpack image "
+         '"reg/web:1": failed to resolve reference "reg/web:1": reg/web:1: not found', "reg/web:1",
+         "not found"),
+        ('MountVolume.SetUp failed for volume "data" : secret "tls" not found', "data",
+         'secret "tls" not found'),
+        ("failed to create containerd task: failed to create shim task: exec: "
+         '"run": executable file not found in $PATH: unknown', None,
+         'exec: "run": executable file not found in $PATH'),
+        ('MountVolume.SetUp failed for volume "nfs" : mount failed: exit status 32\nMounting '
+         "command: mount\nMounting arguments: -t nfs 10.0.0.5:/x /var/lib/x\nOutput: mount.nfs: "
+         "access denied by server while mounting 10.0.0.5:/x\n", "nfs",
+         "mount.nfs: access denied by server while mounting 10.0.0.5:/x"),
+        ("rpc error: code = Internal desc = volume(a#b) mount //x.example/y on /lib/z failed with "
+         "mount failed: exit status 32", None, "mount failed: exit status 32"),
+        ("back-off 5m0s restarting failed container=app pod=web_prod(u-1)", None,
+         "back-off 5m0s after it failed"),
+        ("Back-off restarting failed container app in pod web_prod(u-1)", None,
+         "back-off after it failed"),
+        ("pull access denied for web, repository does not exist or may require 'docker login': "
+         "denied: requested access to the resource is denied", "web",
+         "pull access denied, repository does not exist or may require 'docker login'"),
+        ('failed to pull and unpack image "x/web:1": failed to resolve reference "x/web:1": '
+         "pull access denied, repository does not exist or may require authorization: server "
+         "message: insufficient_scope: authorization failed", "x/web:1",
+         "pull access denied, repository does not exist or may require authorization"),
         ("failed to create it", None, "failed to create it"),
         ("", None, ""),
     ],
-)
+)  # fmt: skip
 def test_the_cause_stands_at_the_end(message: str, about: str | None, cause: str) -> None:
     """Without the layers that only wrap it, or name what is named already."""
     assert cause_in(message, about) == cause

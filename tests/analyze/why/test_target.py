@@ -1,7 +1,5 @@
 """The grammar of targets, and which decisions are about one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -31,7 +29,6 @@ from tests.verify.histories import scene
     ],
 )
 def test_forms(text: str, kind: str, parts: tuple[str, ...]) -> None:
-    """Resources, images and paths hold slashes of their own."""
     target = parse_target(text)
     assert (target.kind, target.parts) == (kind, parts)
     assert parse_target(str(target)) == target
@@ -39,7 +36,6 @@ def test_forms(text: str, kind: str, parts: tuple[str, ...]) -> None:
 
 @given(st.text())
 def test_any_text_is_a_target_or_a_bad_question(text: str) -> None:
-    """Nothing else is raised."""
     try:
         target = parse_target(text)
     except BadQuestionError:
@@ -73,7 +69,6 @@ def test_pods_by_name_and_by_uid() -> None:
 
 
 def preempted(victim: str, preemptor: str) -> Body:
-    """A preemption in the default namespace."""
     return PodPreempted(
         victim_namespace="default", victim_pod=victim, victim_uid=None,
         preemptor_namespace="default", preemptor_pod=preemptor, preemptor_uid=None,
@@ -92,7 +87,6 @@ def test_a_refusal_explains_more_than_a_later_admission() -> None:
 
 
 def test_containers_share_what_ends_their_pod() -> None:
-    """But not the admission of another pod of theirs."""
     target = parse_target("container/default/web/app")
     pod: dict[str, Any] = {"namespace": "default", "pod": "web", "pod_uid": None}
     ended, admitted = scene(

@@ -1,7 +1,5 @@
 """Explanations of everything that the recordings hold decisions about."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest
@@ -9,16 +7,18 @@ import pytest
 from kubeledger.analyze.histories.history import History, history_of_reader
 from kubeledger.analyze.why import Explanation, explain, parse_target
 from kubeledger.analyze.why.facts import line_about, words_about
+from kubeledger.analyze.why.headline import clause
 from kubeledger.analyze.why.why import HISTORY_MAX
 from kubeledger.model.bodies.images import ImageDeleted, ImagesDetected
-from kubeledger.model.bodies.lifecycle import PodAdmitted
+from kubeledger.model.bodies.lifecycle import PodAdmitted, PodRejected
+from kubeledger.model.record import Record
 from kubeledger.model.units import format_ts
 from kubeledger.verify import Finding
+from kubeledger.verify.finding import Verdict
 from tests.verify.histories import reader, recorded, scene
 
 
 def history(name: str) -> History:
-    """A recording."""
     return history_of_reader(name, name, reader(recorded(name)))
 
 
@@ -42,7 +42,6 @@ def test_everything_has_an_answer(name: str) -> None:
 
 
 def test_evidence_is_what_the_records_say() -> None:
-    """File, line and text are copied, not made."""
     by_seq = {record.seq: record for record in recorded("node-a")}
     found = explain(history("node-a"), parse_target("pod/default/gpu-a"))
     assert found is not None
@@ -70,7 +69,6 @@ def test_a_detect_pass_is_shown_by_the_line_about_the_image() -> None:
 
 
 def test_only_what_was_so_by_then() -> None:
-    """No decision after the time is named."""
     records = recorded("node-a")
     middle = records[len(records) // 2].ts_ns
     found = explain(history("node-a"), parse_target("pod/default/live-fail"), upto_ts_ns=middle)
@@ -80,13 +78,11 @@ def test_only_what_was_so_by_then() -> None:
 
 
 def test_no_decision_no_answer() -> None:
-    """None, which the command turns into an error."""
     assert explain(history("node-b"), parse_target("pod/default/never")) is None
     assert explain(history("node-b"), parse_target("cgroup/kubepods/nothing")) is None
 
 
 def test_a_long_history_is_cut() -> None:
-    """The newest are kept."""
     body = PodAdmitted(namespace="default", pod="web", pod_uid=None)
     records = scene(*((float(n), body) for n in range(HISTORY_MAX + 50)))
     found = explain(
@@ -97,3 +93,50 @@ def test_a_long_history_is_cut() -> None:
     assert found.history[-1].seq == len(records)
     assert found.finding.verdict == "unverifiable"
     assert "not decided again" in found.sentence
+
+
+# How sentences begin.
+
+REFUSED = PodRejected(
+    namespace="default", pod="web", pod_uid=None, reason="OutOfcpu", message="no room"
+)
+
+
+def found(record: Record, verdict: Verdict) -> Finding:
+    return Finding(
+        seq=record.seq,
+        ts_ns=record.ts_ns,
+        kind=record.kind,
+        subject="pod/default/web",
+        verdict=verdict,
+        missing=("the pod's spec",) if verdict == "unverifiable" else (),
+        why="it does not fit.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("verdict", "end"),
+    [
+        ("match", ": it does not fit"),
+        ("admissible", ": it does not fit"),
+        ("impossible", ", which cannot be as it is recorded: it does not fit"),
+        ("unverifiable", ": no room (not decided again: the pod's spec is missing)"),
+    ],
+)
+def test_verdicts(verdict: Verdict, end: str) -> None:
+    """Who, what and when stand there whatever came of the decision."""
+    (record,) = scene((0, REFUSED))
+    reported = clause(record, found(record, verdict))
+    assert reported.startswith("pod default/web was refused (OutOfcpu) at 1970-")
+    assert reported.endswith(f"Z{end}")
+
+
+@pytest.mark.parametrize("name", ["node-a", "node-b"])
+def test_every_decision_of_the_recordings_has_words(name: str) -> None:
+    for record in recorded(name):
+        if record.role != "decision":
+            continue
+        for verdict in ("match", "impossible", "unverifiable"):
+            reported = clause(record, found(record, verdict))
+            assert reported == reported.strip()
+            assert not reported.startswith((":", "at : "))

@@ -69,9 +69,15 @@ def test_first_snapshot_creates(assembler: CgroupAssembler) -> None:
         hugetlb_limit_bytes={"2MB": 4194304},
         other={"pids.max": "100"},
         created=True,
-        changed=("cpu_period_us", "cpu_quota_us", "cpu_shares", "hugetlb_limit_bytes",
-                 "memory_limit_bytes", "other"),
-    )  # fmt: skip
+        changed=(
+            "cpu_period_us",
+            "cpu_quota_us",
+            "cpu_shares",
+            "hugetlb_limit_bytes",
+            "memory_limit_bytes",
+            "other",
+        ),
+    )
     assert len(fact.evidence) == len(V1)
 
 

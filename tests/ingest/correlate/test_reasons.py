@@ -39,8 +39,13 @@ def event(
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"uid": uid, "name": f"web.{uid}", "namespace": "default"},
-        "involvedObject": {"kind": "Pod", "namespace": "default", "name": "web", "uid": "pod-uid",
-                           "fieldPath": "spec.containers{app}"},
+        "involvedObject": {
+            "kind": "Pod",
+            "namespace": "default",
+            "name": "web",
+            "uid": "pod-uid",
+            "fieldPath": "spec.containers{app}",
+        },
         "source": {"component": "kubelet", "host": "n"},
         "type": "Warning",
         "reason": "Unhealthy",
@@ -49,7 +54,7 @@ def event(
         "firstTimestamp": first,
         "lastTimestamp": last,
         **changes,
-    }  # fmt: skip
+    }
 
 
 def listed(*events: dict[str, Any]) -> tuple[BundleContext, list[ApiEvent]]:

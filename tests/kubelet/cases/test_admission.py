@@ -335,12 +335,11 @@ def test_order_of_scalar_resources_is_random() -> None:
     assert LINES.judged("1.36.2", case(wants), other)[0] == "admissible"
     assert LINES.judged("1.36.2", case(wants), other | {"reason": "OutOfcpu"}) == (
         "impossible",
-        "the pod is rejected as OutOfhugepages-1Gi or OutOfhugepages-2Mi, whichever of these "
-        "resources the kubelet comes to first",
+        'reason is "OutOfhugepages-2Mi", not "OutOfcpu"',
     )
     verdict, why = LINES.judged("1.36.2", case(wants), other | {"message": outcome["message"]})
     assert verdict == "impossible"
-    assert why == f"a pod rejected as OutOfhugepages-2Mi gets the message {other['message']!r}"
+    assert why == 'reason is "OutOfhugepages-1Gi", not "OutOfhugepages-2Mi"'
 
 
 def test_any_of_many_scalar_resources_may_come_first() -> None:
@@ -374,20 +373,13 @@ def test_victims_are_judged() -> None:
     assert LINES.judged("1.36.2", an_input, admitted("near")) == ("match", "")
     verdict, why = LINES.judged("1.36.2", an_input, admitted("far"))
     assert verdict == "impossible"
-    assert why == (
-        "pod far was killed with [(res: cpu, q: 3000), ] missing while pod near, nearer to it, "
-        "was left"
-    )
+    assert why == 'victims is ["near"], not ["far"]'
     verdict, why = LINES.judged("1.36.2", an_input, admitted())
-    assert (verdict, why) == (
-        "impossible",
-        "[(res: cpu, q: 3000), ] is missing, so a Burstable pod is killed",
-    )
+    assert (verdict, why) == ("impossible", 'victims is ["near"], not []')
     wants = pod(requests={"cpu": "1"}, priority=CRITICAL)
     twins = case(wants, pod("one", {"cpu": "2"}), pod("two", {"cpu": "2"}))
     assert LINES.judged("1.36.2", twins, admitted("two"))[0] == "match"
-    verdict, why = LINES.judged("1.36.2", twins, admitted("one"))
-    assert (verdict, "the last one of its list" in why) == ("impossible", True)
+    assert LINES.judged("1.36.2", twins, admitted("one"))[0] == "impossible"
 
 
 def test_victims_free_what_their_amounts_round_up_to() -> None:
@@ -398,37 +390,6 @@ def test_victims_free_what_their_amounts_round_up_to() -> None:
         assert LINES.decided(version, case(wants, far, near)) == admitted("near")
     beside = pod("near", {"cpu": "1"}, initContainers=[sidecar(cpu="1999500u")])
     assert LINES.decided("1.36.2", case(wants, far, beside)) == admitted("near")
-
-
-@pytest.mark.parametrize(
-    ("victims", "why"),
-    [
-        (
-            ["b1"],
-            "[(res: cpu, q: 200), ] is missing with all BestEffort pods gone after pod b1, so "
-            "another Burstable pod is killed",
-        ),
-        (["b1", "g"], "pod g was killed although nothing was missing any more with all BestEff"),
-        (["be", "b1", "b2"], "pod be was killed although nothing was missing any more with pod b"),
-        (["b3", "b1"], "pod b3 was killed with [(res: cpu, q: 500), ] missing with all BestEff"),
-        (["zz", "b2"], "pod zz is not among the active pods"),
-        (["high"], "pod high is critical, and not of lower priority: it may not be preempted"),
-    ],
-)
-def test_why_victims_are_impossible(victims: list[str], why: str) -> None:
-    """Class by class: what is missing, and who is taken as gone."""
-    wants = pod("wants", {"cpu": "3700m"}, priority=CRITICAL)
-    resources = {"requests": {"cpu": "300m", "memory": "1Mi"}}
-    guaranteed = pod("g")
-    guaranteed["spec"]["containers"][0]["resources"] = resources | {"limits": resources["requests"]}
-    small = pod("b3", {"cpu": "50m"})
-    active = [pod(f"b{n}", {"cpu": "300m"}) for n in (1, 2)]
-    high = pod("high", {"cpu": "1"}, priority=CRITICAL)
-    an_input = case(wants, *active, small, pod("be"), guaranteed, high, on=node(cpu="5150m"))
-    verdict, reported = LINES.judged("1.36.2", an_input, admitted(*victims))
-    assert (verdict, reported[: len(why)]) == ("impossible", why)
-    if victims == ["b3", "b1"]:
-        assert reported.endswith("gone before pod b1, nearer to it")
 
 
 def test_nulls_numbers_and_unknown_keys() -> None:

@@ -77,24 +77,3 @@ def test_the_end_of_a_back_off(version: str, until: str | None) -> None:
     held = LINES.decided(version, case(step(1, 1), step(3, 2)))["steps"][1]
     assert held.get("until") == until
     assert held["message"] == ("back-off 10s restarting failed container=c0 pod=p_default(u-1)")
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ({"held": False}, "c0 is held back: its newest exited instance ended at 2026-01-05T00:00"),
-        ({"entry": "20s"}, "has entry '10s' afterwards, not '20s'"),
-        ({"until": ""}, "has until '2026-01-05T00:00:12Z' afterwards"),
-        ({"message": ""}, "has message 'back-off 10s restarting failed container=c0"),
-    ],
-)
-def test_why_tells_what_the_back_off_counts_from(change: dict[str, Any], why: str) -> None:
-    of = case(step(1, 1), step(3, 2))
-    outcome = LINES.decided("1.36.2", of)
-    outcome["steps"][1] |= change
-    verdict, said = LINES.judged("1.36.2", of, outcome)
-    assert verdict == "impossible"
-    assert why in said
-    assert "its back-off was 10s" in said
-    outcome["steps"].pop()
-    assert LINES.judged("1.36.2", of, outcome)[1] == "2 steps have 1 outcomes"

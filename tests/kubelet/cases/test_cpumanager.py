@@ -17,9 +17,12 @@ def pod(uid: str, *containers: tuple[str, str], init: tuple[Any, ...] = (), **sp
     """A Guaranteed pod: names and CPUs of its containers."""
     return {
         "metadata": {"uid": uid, "name": uid},
-        "spec": {"containers": [container(*each) for each in containers],
-                 "initContainers": [container(*each) for each in init], **spec},
-    }  # fmt: skip
+        "spec": {
+            "containers": [container(*each) for each in containers],
+            "initContainers": [container(*each) for each in init],
+            **spec,
+        },
+    }
 
 
 def container(name: str, cpu: str, policy: str | None = None) -> dict[str, Any]:
@@ -337,35 +340,6 @@ def test_which_fault_is_said_is_left_to_chance() -> None:
     kept["steps"][-1] |= {"entries": {}, "default": "0-7"}
     kept["stateFile"] = LINES.decided("1.36.2", case())["stateFile"]
     assert LINES.judged("1.36.2", ids, kept)[0] == "admissible"
-
-
-@pytest.mark.parametrize(
-    ("change", "why"),
-    [
-        ({"cpus": "4-5"}, 'step 1 (allocate): cpus is "2-3", not "4-5": it requests 2 of the free'),
-        ({"error": "x"}, 'error is "", not "x"'),
-        ({"hints": None}, "hints is not written"),
-    ],
-)
-def test_why_names_the_step(change: dict[str, Any], why: str) -> None:
-    of = case(allocate("u"), pods=(pod("u", ("c", "2")),))
-    claimed = LINES.decided("1.36.2", of)
-    claimed["steps"][0] |= change
-    verdict, said = LINES.judged("1.36.2", of, claimed)
-    assert verdict == "impossible"
-    assert why in said
-
-
-def test_why_of_the_start_the_end_and_the_number_of_steps() -> None:
-    of = case(allocate("u"), pods=(pod("u", ("c", "2")),))
-    right = LINES.decided("1.36.2", of)
-    for change, why in (
-        ({"default": "0"}, "at the start default is"),
-        ({"stateFile": None}, "at the end cpu_manager_state is"),
-        ({"steps": []}, "0 steps came out, but there are 1"),
-        ({"steps": right["steps"] * 2}, "there are no more steps after 1"),
-    ):
-        assert why in LINES.judged("1.36.2", of, right | change)[1]
 
 
 def test_fewer_cpus_than_cores_crash_the_kubelet() -> None:

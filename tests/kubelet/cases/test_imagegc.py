@@ -47,12 +47,16 @@ def step(op: str = "garbageCollect", at: str = AT, **changes: object) -> dict[st
 def case_input(*steps: dict[str, Any], **policy: object) -> dict[str, Any]:
     """A case with the default thresholds and no minimum age."""
     return {
-        "policy": {"imageGCHighThresholdPercent": 85, "imageGCLowThresholdPercent": 80,
-                   "imageMinimumGCAge": "0s", **policy},
+        "policy": {
+            "imageGCHighThresholdPercent": 85,
+            "imageGCLowThresholdPercent": 80,
+            "imageMinimumGCAge": "0s",
+            **policy,
+        },
         "sandboxImage": "",
         "kubeletStartedAt": AT,
         "steps": list(steps),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize(
@@ -140,33 +144,3 @@ def test_when_a_collection_detects(version: str, known: list[str]) -> None:
 
 FOUR = step(images=[{"id": name, "size": n << 30} for n, name in enumerate("abcd", 1)])
 IDLE = step(imageFs={"capacityBytes": 100, "availableBytes": 60})
-
-
-@pytest.mark.parametrize(
-    ("of", "change", "why"),
-    [
-        (FOUR, {"removed": ["a", "b", "d"]},
-         "c was left, although it was its turn, and only 7516192768 of 10737418240 bytes were "
-         "freed before"),
-        (FOUR, {"removed": []},
-         "a was left, although it was its turn, and only 0 of 10737418240 bytes were freed before"),
-        (FOUR, {"removed": ["a", "b", "c", "c"]}, "c was removed twice in one pass"),
-        (FOUR, {"events": ["x", "y"]}, "the pass sends no event, not 'x', 'y'"),
-        (IDLE, {"error": "x"}, "the pass ends with no error, not with the error 'x'"),
-        (IDLE, {"removed": ["a"]},
-         "a cannot have been removed: no space was to be freed, the disk being used to 40 %, below "
-         "the high threshold of 85 %"),
-        (step(imageFs=None), {"removed": ["a"]},
-         "a cannot have been removed: the pass ended before with the error 'failed to get image "
-         "stats'"),
-        (step(imagesInUse=["a"]), {"removed": ["a", "b"]},
-         "a cannot have been removed: it is in use"),
-        (step("detect"), {"removed": ["a"]},
-         "a cannot have been removed: a detect pass removes nothing"),
-    ],
-)  # fmt: skip
-def test_why_a_pass_cannot_have_been(of: dict[str, Any], change: object, why: str) -> None:
-    """One sentence about the first difference."""
-    outcome = LINES.decided("1.36.2", case_input(of))
-    outcome["steps"][0] |= change
-    assert LINES.judged("1.36.2", case_input(of), outcome) == ("impossible", f"step 0: {why}")

@@ -278,29 +278,3 @@ def test_several_outcomes() -> None:
     for error, verdict in (("two", "match"), ("one", "admissible"), ("both", "impossible")):
         backed_off["message"] = f'Back-off pulling image "{IMAGE}": ErrImagePull: {error}'
         assert LINES.judged("1.36.2", given, outcome)[0] == verdict
-
-
-@pytest.mark.parametrize(
-    ("given", "changed", "why"),
-    [
-        (case(ensure(0, call("a", "Never"))), ("error", ""),
-         "gcr.io/acme/app:v1: it is not there, and its policy does not pull"),
-        (case(ensure(0, call(answers=fails("404"))), ensure(5, call())), ("error", ""),
-         "it is not pulled: its last pull failed less than 10s ago"),
-        (case(ensure(0, call()), registryBurst=0), ("error", ""),
-         "its pull is refused: there were too many just before (registryPullQPS)"),
-        (case(ensure(0, call("a", "IfNotPresent", "sha256:1")),
-              **recorded("1.36.2", nodePodsAccessible=True)), ("imageRef", ""),
-         "it is there, and its record says that every pod of the node may use it"),
-        (case(ensure(0, call("a", "IfNotPresent", "sha256:1")), **recorded("1.36.2")),
-         ("imageRef", ""), "it is there, but its record names nobody who may use it; it is pulled"),
-    ],
-)  # fmt: skip
-def test_why_another_outcome_is_impossible(
-    given: dict[str, Any], changed: tuple[str, str], why: str
-) -> None:
-    outcome = LINES.decided("1.36.2", given)
-    outcome["steps"][-1]["calls"][-1][changed[0]] = changed[1]
-    verdict, said = LINES.judged("1.36.2", given, outcome)
-    assert verdict == "impossible"
-    assert why in said

@@ -117,25 +117,3 @@ def test_a_status_that_does_not_fit_the_spec_is_left_alone() -> None:
     ]
     outcome = LINES.decided("1.36.2", case_input)
     assert outcome["initContainers"] == {"init": {"started": False, "ready": False}}
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "why"),
-    [
-        (("containers", "app", "ready"), True, "app is not ready, because its readiness probe"),
-        (("containers", "app", "started"), False, "app is started, because it runs and"),
-        (("containers",), {}, "the status has the containers ['app'], not []"),
-        (("triggered",), [], "those of ['app'], not of []"),
-        (("initContainers",), [], "shape"),
-    ],
-)
-def test_why_names_the_container(path: tuple[str, ...], value: object, why: str) -> None:
-    """One sentence about the first difference."""
-    outcome = LINES.decided("1.36.2", case())
-    holder = outcome
-    for key in path[:-1]:
-        holder = holder[key]
-    holder[path[-1]] = value
-    verdict, said = LINES.judged("1.36.2", case(), outcome)
-    assert verdict == "impossible"
-    assert why in said

@@ -145,24 +145,6 @@ def test_a_pod_that_ends_gives_room(version: str, tried: bool) -> None:
     assert found[2]["retried"] == (["a"] if tried else [])
 
 
-def test_a_wrong_claim_is_told_what_the_kubelet_did() -> None:
-    """By the step that differs: why a resize is deferred, infeasible or allocated."""
-    larger = case(add(pod("a", "500m")), update(pod("a", "3", 2)), update(pod("a", "1", 3)))
-    outcome = LINES.decided("1.34.9", larger)
-    whys = []
-    for at, change in ((1, {"pending": ["a"]}), (2, {"allocated": {}})):
-        wrong = [*outcome["steps"]]
-        wrong[at] = wrong[at] | change
-        verdict, why = LINES.judged("1.34.9", larger, {"steps": wrong})
-        assert verdict == "impossible"
-        whys.append(why)
-    assert whys[0].endswith(
-        "the resize of pod a is infeasible: Node didn't have enough capacity: cpu, "
-        "requested: 3000, capacity: 2000"
-    )
-    assert whys[1].endswith("the resize of pod a fits")
-
-
 def test_amounts_are_compared_not_texts() -> None:
     """The same amount in other words is no resize, and is written as the kubelet writes it."""
     found = steps("1.36.2", case(add(pod("a", "0.5")), update(pod("a", "500m", 2))))

@@ -17,8 +17,8 @@ from kubeledger.kubelet.cgroups.node_config import (
     qos_unified,
     reservation_of,
 )
-from kubeledger.kubelet.cgroups.unified import UnifiedSettings, container_files, written
-from kubeledger.kubelet.kube.pod import Container, ObjectMeta, Pod, PodSpec, ResourceRequirements
+from kubeledger.kubelet.cgroups.unified import UnifiedSettings, container_files
+from kubeledger.kubelet.kube.pod import Container, Pod, PodSpec, ResourceRequirements
 from kubeledger.kubelet.kube.quantity import parse
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.cgroups import QOSClass
@@ -48,7 +48,7 @@ def test_sidecar_outlives_its_containers(version: str, own: str, score: int) -> 
     sidecar = Container("s", requests(own), "Always")
     containers = (Container("a", requests("2Gi")), Container("b", requests("3Gi")))
     pod = Pod(spec=PodSpec(containers=containers, init_containers=(sidecar,)))
-    adjust, _ = container_oom_score_adj(
+    adjust = container_oom_score_adj(
         pod, sidecar, "Burstable", resolve(version).cgroups, memory_capacity=8 * GIB
     )
     assert adjust == score
@@ -59,7 +59,7 @@ def test_an_init_container_is_no_sidecar() -> None:
     containers = (Container("a", requests("4Gi")),)
     pod = Pod(spec=PodSpec(containers=containers, init_containers=(init,)))
     facts = resolve("1.36.2").cgroups
-    score, _ = container_oom_score_adj(pod, init, "Burstable", facts, memory_capacity=8 * GIB)
+    score = container_oom_score_adj(pod, init, "Burstable", facts, memory_capacity=8 * GIB)
     assert score == 999
 
 
@@ -115,7 +115,7 @@ def test_single_process_oom_kill(single: bool | None, asked: bool) -> None:
     settings = msgspec.structs.replace(SETTINGS, single_process_oom_kill=single)
     facts = resolve("1.36.2").cgroups
     pod = Pod(spec=PodSpec(containers=(container,)))
-    files = written(container_files(pod, container, "BestEffort", facts, settings))
+    files = container_files(pod, container, "BestEffort", facts, settings)
     assert ("memory.oom.group" in files) == asked
 
 
@@ -137,7 +137,7 @@ def test_memory_high_of_a_request_that_is_the_limit(
     settings = msgspec.structs.replace(SETTINGS, memory_qos=True, throttling_factor=0.5)
     pod, facts = Pod(spec=PodSpec(containers=(container,))), resolve(version).cgroups
     qos_class: QOSClass = "Guaranteed" if amounts else "BestEffort"
-    files = written(container_files(pod, container, qos_class, facts, settings))
+    files = container_files(pod, container, qos_class, facts, settings)
     assert files.get("memory.high") == high
 
 

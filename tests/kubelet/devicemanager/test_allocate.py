@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from kubeledger.kubelet.devicemanager.allocate import AllocateCall, decide
-from kubeledger.kubelet.devicemanager.explain import Claim, admissible
+from kubeledger.kubelet.devicemanager.explain import admissible
 from kubeledger.kubelet.devicemanager.manager import Device, ManagerImpl, NoContainers, RpcError
 from kubeledger.kubelet.devicemanager.topology_hints import topology_hints
 from kubeledger.kubelet.profile.resolve import resolve
@@ -41,10 +41,6 @@ def call(count: int, **more: object) -> AllocateCall:
     return msgspec.structs.replace(made, **more)
 
 
-def claimed(error: str) -> Claim:
-    return Claim(error=error, devices={})
-
-
 @pytest.mark.parametrize(
     ("affinity", "leaked"),
     [
@@ -62,7 +58,7 @@ def test_a_preference_that_fails(affinity: int | None, leaked: set[str]) -> None
     assert error == "device plugin GetPreferredAllocation rpc failed with err: rpc error: gone"
     assert manager.allocated.get(GPU, set()) == leaked
     assert not manager.pod_devices.pods()
-    (after,) = admissible(before, asked, claimed(error)).managers
+    (after,) = admissible(before, asked, error, {})
     assert after.allocated.get(GPU, set()) == leaked
 
 
@@ -82,7 +78,7 @@ def test_an_answer_without_containers() -> None:
     assert manager.allocated[GPU] == {"d0", "d1"}
     assert manager.pod_devices.devices() == {}
     assert decide(manager, call(1)).endswith("Requested: 1, Available: 0")
-    (after,) = admissible(before, asked, claimed(error)).managers
+    (after,) = admissible(before, asked, error, {})
     assert after.allocated[GPU] == {"d0", "d1"}
 
 
@@ -122,10 +118,9 @@ def test_a_container_that_ran_before_the_kubelet(
     assert decide(manager, asked) == ""
     held = {GPU: {0: ["d0"]}} if granted else {}
     assert manager.pod_devices.held_by("u", "c") == held
-    assert admissible(before, asked, Claim(error="", devices=held)).managers
+    assert admissible(before, asked, "", held)
     other: dict[str, dict[int, list[str]]] = {} if granted else {GPU: {0: ["d0"]}}
-    found = admissible(before, asked, Claim(error="", devices=other))
-    assert (found.managers, bool(found.why)) == ([], True)
+    assert not admissible(before, asked, "", other)
 
 
 def test_a_container_that_ran_and_asks_for_another_number() -> None:

@@ -2,16 +2,14 @@
 
 from collections.abc import Callable
 from functools import cmp_to_key, partial
-from itertools import pairwise
 from typing import Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeledger.kubelet.eviction.decisions import outrank_text
 from kubeledger.kubelet.eviction.messages import pressure_message
-from kubeledger.kubelet.eviction.ranking import Candidate, RankReason, rank, rank_reason
+from kubeledger.kubelet.eviction.ranking import Candidate, rank
 from kubeledger.kubelet.eviction.signals import (
     SPLIT_DISK_ERROR,
     ContainerStats,
@@ -80,46 +78,6 @@ def test_the_order_is_that_of_the_comparators(signal: str, found: list[Candidate
         assert all(compare(signal, group[0], pod) == 0 for pod in group)
         if at:
             assert compare(signal, groups[at - 1][0], group[0]) < 0
-
-
-@pytest.mark.parametrize("signal", SIGNALS)
-@given(found=pods(4))
-def test_the_reason_is_the_first_comparator_that_tells_them_apart(
-    signal: str, found: list[Candidate]
-) -> None:
-    flat = [pod for group in rank(found, signal) for pod in group]
-    for first, second in pairwise(flat):
-        reason = rank_reason(first, second, signal)
-        assert (reason is RankReason.EQUAL) == (compare(signal, first, second) == 0)
-        if reason is RankReason.PRIORITY:
-            assert first.priority < second.priority
-        elif reason is RankReason.NO_STATISTICS:
-            assert (first.usage is None) != (second.usage is None)
-        elif reason is RankReason.EXCEEDS_REQUEST:
-            assert first.exceeds_request
-            assert not second.exceeds_request
-        elif reason is RankReason.USAGE:
-            assert compare(signal, first, second) < 0
-            assert first.priority == second.priority
-            assert first.exceeds_request == second.exceeds_request or signal == "pid.available"
-        assert first.uid in outrank_text(first, second, signal)
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "signal", "text"),
-    [
-        (Candidate("a", 0, 900 << 20, (128 << 20) * NANOS, (128 << 20) * NANOS),
-         Candidate("b", 0, 200 << 20, (1 << 30) * NANOS, (1 << 30) * NANOS), "memory.available",
-         "pod a uses more memory than it requests (900Mi, requested 128Mi), and goes before pod b, "
-         "which does not (200Mi, requested 1Gi)"),
-        (Candidate("a", 0, 12), Candidate("b", 0, 5), "pid.available",
-         "pod a has 12 processes, and goes before pod b, which has 5"),
-        (Candidate("a", -5, 1), Candidate("b", 0, 1), "nodefs.available",
-         "pod a of priority -5 goes before pod b of priority 0"),
-    ],
-)  # fmt: skip
-def test_sentences(first: Candidate, second: Candidate, signal: str, text: str) -> None:
-    assert outrank_text(first, second, signal) == text
 
 
 # -- Eviction signals to reclaim functions, by disk layout and version -----------------------------

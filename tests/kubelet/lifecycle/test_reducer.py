@@ -70,9 +70,15 @@ def running(container_id: str, restarts: int, at: str = "1970-01-01T00:00:01Z") 
     return {
         "phase": "Running",
         "qosClass": "Burstable",
-        "containerStatuses": [{"name": "c", "containerID": f"containerd://{container_id}",
-                               "restartCount": restarts, "state": {"running": {"startedAt": at}}}],
-    }  # fmt: skip
+        "containerStatuses": [
+            {
+                "name": "c",
+                "containerID": f"containerd://{container_id}",
+                "restartCount": restarts,
+                "state": {"running": {"startedAt": at}},
+            }
+        ],
+    }
 
 
 def pod(state: LifecycleState, key: str = "u") -> PodState:

@@ -52,9 +52,12 @@ def pod(
     """A pod; one container ``app`` unless told."""
     return Pod(
         metadata=PodMeta(uid=uid, deletion_timestamp=KUBELET_START if deleted else None),
-        spec=PodSpec(containers=list(containers) or [container()], init_containers=list(init),
-                     restart_policy=restart_policy),
-    )  # fmt: skip
+        spec=PodSpec(
+            containers=list(containers) or [container()],
+            init_containers=list(init),
+            restart_policy=restart_policy,
+        ),
+    )
 
 
 def status(

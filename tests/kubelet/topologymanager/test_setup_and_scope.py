@@ -15,7 +15,6 @@ from kubeledger.kubelet.topologymanager.policy import (
     bits_of,
     iterate_bit_masks,
     mask_of,
-    mask_text,
 )
 from kubeledger.kubelet.topologymanager.reducer import (
     HANDLERS,
@@ -40,14 +39,6 @@ PAIR = Pod(
     metadata=ObjectMeta(uid="u"),
 )
 CLOSEST, ALLOWABLE = "prefer-closest-numa-nodes", "max-allowable-numa-nodes"
-
-
-@pytest.mark.parametrize(
-    ("mask", "text"), [(1, "01"), (2, "10"), (3, "11"), (4, "100"), (5, "0101"), (16, "10000")]
-)
-def test_mask_text(mask: int, text: str) -> None:
-    """Two digits or an even number of them, but for powers of four."""
-    assert mask_text(mask) == text
 
 
 def test_masks_go_by_size_then_by_place() -> None:

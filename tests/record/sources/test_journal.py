@@ -90,13 +90,18 @@ def test_lines_are_in_the_form_of_short_iso_precise(opened: Opened, tmp_path: Pa
     """Other units are left out; each line of a message is one; bytes that are no text stay."""
     write_journal(
         tmp_path / "system.journal",
-        [entry(1, "sshd", _SYSTEMD_UNIT="ssh.service", SYSLOG_IDENTIFIER="sshd"),
-         entry(2, "two\nlines\n", _SOURCE_REALTIME_TIMESTAMP="1795229522999999"),
-         entry(3, b"\xff\x00", _SYSTEMD_UNIT="other.service", SYSLOG_IDENTIFIER="hyperkube"),
-         entry(4, "Stopping kubelet...",
-               **{"_SYSTEMD_UNIT": "init.scope", "SYSLOG_IDENTIFIER": "systemd", "_PID": "1"},
-               UNIT="kubelet.service")],
-    )  # fmt: skip
+        [
+            entry(1, "sshd", _SYSTEMD_UNIT="ssh.service", SYSLOG_IDENTIFIER="sshd"),
+            entry(2, "two\nlines\n", _SOURCE_REALTIME_TIMESTAMP="1795229522999999"),
+            entry(3, b"\xff\x00", _SYSTEMD_UNIT="other.service", SYSLOG_IDENTIFIER="hyperkube"),
+            entry(
+                4,
+                "Stopping kubelet...",
+                **{"_SYSTEMD_UNIT": "init.scope", "SYSLOG_IDENTIFIER": "systemd", "_PID": "1"},
+                UNIT="kubelet.service",
+            ),
+        ],
+    )
     given = polled(opened.source(), 5)
     (lines,) = given
     assert isinstance(lines, Lines)
@@ -144,9 +149,12 @@ def test_suppressed_messages_are_a_gap(opened: Opened, tmp_path: Path) -> None:
     told["MESSAGE_ID"] = "a596d6fe7bfa4994828e72309e95d61e"
     write_journal(
         tmp_path / "system.journal",
-        [entry(3, "Suppressed 7 messages from ssh.service", **told),
-         entry(4, "Suppressed 412 messages from kubelet.service", **told), entry(5, "after")],
-    )  # fmt: skip
+        [
+            entry(3, "Suppressed 7 messages from ssh.service", **told),
+            entry(4, "Suppressed 412 messages from kubelet.service", **told),
+            entry(5, "after"),
+        ],
+    )
     gap, lines = polled(opened.source(), 2)
     assert gap == Gap(
         "kubelet.log",

@@ -1,7 +1,5 @@
 """The instances of containers, each from its start to its end."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from msgspec.structs import replace
@@ -35,7 +33,6 @@ def runs(*said: tuple[int, Body] | tuple[int, Body, int]) -> list[ContainerRun]:
 
 
 def listed(**status: object) -> PodListed:
-    """A list shows the container."""
     return PodListed(
         **POD,
         spec={},
@@ -45,12 +42,10 @@ def listed(**status: object) -> PodListed:
 
 
 def killed(reason: str) -> ContainerKilled:
-    """The kubelet kills it."""
     return ContainerKilled(**APP, reason=reason, message=None, grace_period_s=1)
 
 
 def evicted() -> PodEvicted:
-    """The pod is evicted."""
     return PodEvicted(**POD, resource="memory", message=None, evicted=None)
 
 
@@ -124,7 +119,6 @@ def test_one_whose_start_failed() -> None:
 
 
 def test_sandboxes_and_nameless_are_none() -> None:
-    """Nor is what has no ID."""
     nameless = {**APP, "container": None}
     assert not runs(
         (1, ContainerStarted(**nameless, sandbox=True)),

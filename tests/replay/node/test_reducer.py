@@ -1,7 +1,5 @@
 """What one subsystem needs of another: pods that end, containers that start, restarts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -34,8 +32,9 @@ from kubeledger.model.bodies.node import (
 from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTransitioned
 from kubeledger.model.bodies.resourcemanagers import AffinityDecided, Hint
 from kubeledger.model.record import Body
+from kubeledger.model.units import parse_ts
 from kubeledger.replay.node.reducer import evolve, move
-from kubeledger.replay.node.state import NodeState
+from kubeledger.replay.node.state import NodeState, time_in_name
 from tests.replay.strategies import record
 
 S = 10**9
@@ -44,7 +43,6 @@ NOTHING: tuple[set[str], set[str], set[str]] = (set(), set(), set())
 
 
 def after(*bodies: Body, state: NodeState | None = None) -> NodeState:
-    """State after these, one a second."""
     state = state or NodeState()
     for seq, body in enumerate(bodies, state.seq + 1):
         state = evolve(state, record(seq, body))
@@ -52,12 +50,10 @@ def after(*bodies: Body, state: NodeState | None = None) -> NodeState:
 
 
 def who(uid: str | None = "u") -> dict[str, Any]:
-    """The pod of a record."""
     return {"namespace": "ns", "pod": "p", "pod_uid": uid}
 
 
 def about(uid: str | None = "u") -> tuple[Body, Body, Body]:
-    """A device, an affinity and a probe tick of one pod."""
     return (
         DevicesAllocated(**who(uid), container="c", resource=GPU, device_ids=("gpu-0",)),
         AffinityDecided(**who(uid), container="c", hint=Hint(numa_nodes=(0,), preferred=True)),
@@ -69,7 +65,6 @@ def about(uid: str | None = "u") -> tuple[Body, Body, Body]:
 
 
 def held(state: NodeState) -> tuple[set[str], set[str], set[str]]:
-    """Keys of the pods that hold devices, affinities, workers."""
     return (
         set(state.devicemanager.pods),
         set(state.topologymanager.pods),
@@ -88,7 +83,6 @@ PREEMPTED = PodPreempted(
 
 
 def kubelet(pid: int | None, *, restart: bool = False) -> KubeletStarted:
-    """A kubelet process."""
     return KubeletStarted(pid=pid, kubelet_version="1.36.2", version_source="log", restart=restart)
 
 
@@ -110,20 +104,17 @@ def test_a_pod_that_ends_lets_go_of_all_but_its_devices(end: Body) -> None:
 
 
 def test_holdings_of_a_pod_not_heard_of_make_it_known() -> None:
-    """A recording may start in the middle of its life."""
     state = after(*about())
     assert held(state) == ({"u"}, {"u"}, {"u"})
     assert set(state.lifecycle.pods) == {"u"}
 
 
 def test_a_record_without_uid_goes_to_the_pod_of_that_name() -> None:
-    """In every subsystem."""
     assert held(after(ADD, *about(None))) == ({"u"}, {"u"}, {"u"})
 
 
 @pytest.mark.parametrize("first", [ADD, about("u")[0]], ids=["config", "devices"])
 def test_a_uid_that_becomes_known_takes_over_everywhere(first: Body) -> None:
-    """Whichever kind of record tells it."""
     state = after(*about(None))
     assert held(state) == ({"ns/p"}, {"ns/p"}, {"ns/p"})
     after(first, state=state)
@@ -132,14 +123,12 @@ def test_a_uid_that_becomes_known_takes_over_everywhere(first: Body) -> None:
 
 
 def test_what_is_newer_under_the_uid_wins() -> None:
-    """Over what stood under the name, container by container."""
     held = {"ns/p": {"c": "older", "d": "kept"}, "u": {"c": "newer"}}
     move(held, "ns/p", "u")
     assert held == {"u": {"c": "newer", "d": "kept"}}
 
 
 def test_a_new_container_is_taken_up_by_its_workers() -> None:
-    """Its cached result begins anew."""
     moved = ProbeTransitioned(
         **who(), container="c", container_id="1", probe_type="liveness", from_result="success",
         to_result="failure",
@@ -154,7 +143,6 @@ def test_a_new_container_is_taken_up_by_its_workers() -> None:
 
 
 def live(state: NodeState) -> tuple[str | None, str, bool]:
-    """Container, cached result and hold of the liveness worker."""
     worker = state.prober.pods["u"]["c"]["liveness"]
     return worker.container_id, worker.cached_result, worker.on_hold
 
@@ -163,7 +151,6 @@ def live(state: NodeState) -> tuple[str | None, str, bool]:
 
 
 def test_a_victim_is_awaited_until_its_containers_are_down() -> None:
-    """It stays as long as its pod is on the node."""
     state = after(STARTED, PREEMPTED)
     awaited = [state.preemption.victims["u"].awaiting]
     after(DIED, state=state)
@@ -175,20 +162,17 @@ def test_a_victim_is_awaited_until_its_containers_are_down() -> None:
 
 
 def test_termination_ends_the_wait_too() -> None:
-    """Where no death was recorded."""
     state = after(STARTED, PREEMPTED, PodTerminated(**who()))
     assert not state.preemption.victims["u"].awaiting
 
 
 def test_the_preemptors_uid_is_looked_up() -> None:
-    """The log names it only."""
     critical = PodAdmitted(namespace="ns", pod="critical", pod_uid="k")
     assert after(critical, PREEMPTED).preemption.victims["u"].preemptor_uid == "k"
     assert after(PREEMPTED).preemption.victims["u"].preemptor_uid is None
 
 
 def test_a_victim_that_went_is_not_kept() -> None:
-    """The line comes late."""
     state = after(ADD, REMOVE, PREEMPTED)
     assert state.preemption.victims == {}
     assert state.preemption.preempted == 1
@@ -198,7 +182,6 @@ def test_a_victim_that_went_is_not_kept() -> None:
 
 
 def lived() -> NodeState:
-    """A kubelet that has seen something of everything."""
     return after(
         kubelet(1),
         STARTED,
@@ -215,7 +198,6 @@ def lived() -> NodeState:
     ids=["other pid", "both", "no pid"],
 )
 def test_a_restart_empties_the_kubelets_memory(again: KubeletStarted) -> None:
-    """What the checkpoint, the runtime or the API keeps stays."""
     state = after(again, state=lived())
     assert held(state) == ({"u"}, set(), set())
     assert state.images.images == {}
@@ -228,14 +210,12 @@ def test_a_restart_empties_the_kubelets_memory(again: KubeletStarted) -> None:
 
 @pytest.mark.parametrize("again", [kubelet(1), kubelet(None)], ids=["same pid", "no pid"])
 def test_another_word_of_the_same_process_is_no_restart(again: KubeletStarted) -> None:
-    """A second import may tell of it again."""
     state = after(again, state=lived())
     assert held(state) == ({"u"}, {"u"}, {"u"})
     assert state.kubelet.restarts == 0
 
 
 def test_the_first_start_is_no_restart() -> None:
-    """What files showed before it stays."""
     state = after(*about(), kubelet(1))
     assert held(state) == ({"u"}, {"u"}, {"u"})
     assert (state.kubelet.version, state.kubelet.restarts) == ("1.36.2", 0)
@@ -243,7 +223,6 @@ def test_the_first_start_is_no_restart() -> None:
 
 
 def test_a_pod_of_which_a_whole_process_never_spoke_goes() -> None:
-    """It was deleted while no kubelet ran."""
     state = after(*about(), kubelet(1), kubelet(2))
     assert set(state.lifecycle.pods) == {"u"}
     after(kubelet(3), state=state)
@@ -257,7 +236,6 @@ def test_a_pod_of_which_a_whole_process_never_spoke_goes() -> None:
 
 
 def test_settings_add_up() -> None:
-    """A later source corrects what it tells, and leaves the rest."""
     state = after(
         SettingsObserved(
             settings={
@@ -276,7 +254,6 @@ def test_settings_add_up() -> None:
 
 
 def test_the_node_is_put_together_from_its_sources() -> None:
-    """What a source does not show stays as it was."""
     node = NodeObserved(
         labels={"zone": "a"},
         taints=({"key": "k"},),
@@ -293,7 +270,6 @@ def test_the_node_is_put_together_from_its_sources() -> None:
 
 
 def test_events_of_the_node_and_of_pods_are_kept_apart() -> None:
-    """A node may be named like a pod."""
     reason = {"type": "Normal", "reason": "Starting", "message": "m", "pod_uid": None}
     state = after(
         ADD,
@@ -332,3 +308,25 @@ def test_place_in_the_history() -> None:
     evolve(state, record(2, finding, 5))
     assert (state.node, state.seq, state.ts_ns, state.latest_ts_ns) == ("node-t", 2, 5, 9)
     assert state.machine.clock_steps == 1
+
+
+# Times in the names of snapshots.
+
+
+@pytest.mark.parametrize(
+    ("name", "ts"),
+    [
+        ("snapshots/20261121T025401Z/pods.json", "2026-11-21T02:54:01Z"),
+        ("snapshots/20261121T025401.296Z/pods.json", "2026-11-21T02:54:01.296Z"),
+        ("2026-11-21_02-54-01/20261122T025401Z.json", "2026-11-22T02:54:01Z"),
+        ("pods-2026-11-21T02:54:01,5Z.json", "2026-11-21T02:54:01.5Z"),
+        ("snapshots/20261121T025401/pods.json", "2026-11-21T02:54:01Z"),
+    ],
+)
+def test_the_innermost_time(name: str, ts: str) -> None:
+    assert time_in_name(name) == parse_ts(ts)
+
+
+@pytest.mark.parametrize("name", ["pods.json", "20261321T025401Z/pods.json", "120261121T025401Z"])
+def test_no_time(name: str) -> None:
+    assert time_in_name(name) is None

@@ -1,7 +1,5 @@
 """Compare a simulated node with the recorded one: decisions, their order, their times."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -46,8 +44,6 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """All pairs of one kind."""
-
     kind: str
     pairs: list[Pair]
 
@@ -58,7 +54,6 @@ class Compared(msgspec.Struct, frozen=True):
 
     @property
     def both(self) -> list[Pair]:
-        """On both sides."""
         return [p for p in self.pairs if None not in (p.recorded_ns, p.simulated_ns)]
 
     @property
@@ -68,7 +63,6 @@ class Compared(msgspec.Struct, frozen=True):
 
     @property
     def free(self) -> list[Pair]:
-        """Those that a draw explains."""
         return [p for p in self.pairs if p.free]
 
 
@@ -204,7 +198,6 @@ def orders(records: Iterable[Record]) -> dict[str, list[str]]:
 
 
 def table(compared: Iterable[Compared]) -> str:
-    """One line a kind."""
     head = f"{'kind':38}{'same':>6}{'differs':>9}{'only rec.':>11}{'only sim.':>11}{'free':>7}"
     head += f"{'apart':>9}"
     lines = [head]

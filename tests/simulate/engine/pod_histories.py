@@ -7,8 +7,6 @@ on is free, and so is where a draw decides what comes next: from there on a cont
 others. Each such place has to be as near to its border as draws can move it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import Any
@@ -65,7 +63,6 @@ class Side(msgspec.Struct):
     cuts: list[int]
 
     def cut_ns(self, run: int) -> int:
-        """When a kubelet process was over."""
         return self.cuts[run]
 
     def base_ns(self, life: Life, run: int) -> int:
@@ -84,7 +81,6 @@ class Match(msgspec.Struct, frozen=True):
 
 
 def histories_of(records: Iterable[Record], names: Names) -> Side:
-    """The lives of all containers."""
     lives: dict[tuple[str, str], list[Life]] = {}
     ids: dict[str, Life] = {}
     cuts: list[int] = []
@@ -134,8 +130,6 @@ def match(recorded: Side, simulated: Side) -> Iterator[Match]:
 
 
 class _Container:
-    """One container on both sides."""
-
     def __init__(self, name: tuple[str, str], recorded: Side, simulated: Side) -> None:
         self._name, self._sides = name, (recorded, simulated)
         self._free = ""

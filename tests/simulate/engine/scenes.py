@@ -1,7 +1,5 @@
 """Plans of small nodes for tests, and what verification finds in their records."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -62,7 +60,6 @@ def container(
     limits: dict[str, str] | None = None,
     **more: Any,  # noqa: ANN401 # any field of the API
 ) -> dict[str, Any]:
-    """A container of a pod's spec."""
     resources = {"requests": requests, "limits": limits}
     return {
         "name": name,
@@ -81,7 +78,6 @@ def planned(
     source: Any = "api",  # noqa: ANN401 # one of two words
     **spec: Any,  # noqa: ANN401 # any field of the API
 ) -> PlannedPod:
-    """A pod that comes at a time."""
     digits = name.encode().hex().rjust(20, "0")
     return PlannedPod(
         place=f"pods.{name}",
@@ -115,7 +111,6 @@ def plan(
     numa: tuple[int, ...] = (0,),
     **more: Any,  # noqa: ANN401 # any field of a plan
 ) -> Plan:
-    """A node with these pods."""
     return Plan(
         **{
             "kubelet_version": version,

@@ -1,7 +1,5 @@
 """Resource claims in a simulated node: shared, held up, given back, lost under a running pod."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +32,6 @@ def plan(version: str) -> Plan:
 
 
 def deleted(made: Plan, pod: str, minute: int) -> Plan:
-    """The plan, in which a pod is deleted."""
     pods = tuple(
         msgspec.structs.replace(each, deleted_ns=minute * MINUTE_NS)
         if each.manifest["metadata"]["name"] == pod
@@ -58,7 +55,6 @@ def told(found: list[Record], pod: str) -> list[tuple[int, Any]]:
 
 
 def verdicts(found: list[Record]) -> set[str]:
-    """Of all claims."""
     kinds = (ClaimPrepared.kind, ClaimReleased.kind)
     return {
         each.verdict for each in outcomes(found) if isinstance(each, Finding) and each.kind in kinds

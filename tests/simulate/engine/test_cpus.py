@@ -1,7 +1,5 @@
 """The simulated CPU manager: what is given is what verification decides, and no other set is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -22,7 +20,6 @@ UNCORE = "prefer-align-cpus-by-uncorecache"
 
 
 def asks(cpus: int | str, name: str = "app", **more: Any) -> dict[str, Any]:  # noqa: ANN401
-    """A container of a Guaranteed pod."""
     amounts = {"cpu": str(cpus), "memory": "64Mi"}
     return container(name, amounts, amounts, **more)
 
@@ -31,18 +28,14 @@ PODS: tuple[PlannedPod, ...] = (
     planned("a", asks(4), at_s=10),
     planned("b", asks(2), asks(2, "more"), at_s=15),
     planned("c", asks("1500m"), at_s=20),
-    planned(
-        "sidecar",
-        asks(4),
-        at_s=25,
-        initContainers=[asks(6, "prepare"), asks(2, "beside", restartPolicy="Always")],
-        scripts={"prepare": ContainerScript(exits=(ExitStep(after_ns=S, code=0),))},
-    ),
+    planned("sidecar", asks(4), at_s=25,
+            initContainers=[asks(6, "prepare"), asks(2, "beside", restartPolicy="Always")],
+            scripts={"prepare": ContainerScript(exits=(ExitStep(after_ns=S, code=0),))}),
     planned("e", asks(2), at_s=30, deleted_s=60),
     planned("f", asks(4), at_s=80),
     planned("g", asks(1), at_s=90),
     planned("h", asks(9), at_s=100),
-)
+)  # fmt: skip
 
 
 def machine(*options: str, version: str = "1.36.2", **settings: Any) -> list[Record]:  # noqa: ANN401
@@ -70,7 +63,6 @@ def machine(*options: str, version: str = "1.36.2", **settings: Any) -> list[Rec
 
 
 def of_cpus(found: list[Record]) -> dict[int, Finding]:
-    """Findings about the CPU manager, by record."""
     return {
         each.seq: each
         for each in outcomes(found)
@@ -94,7 +86,6 @@ def of_cpus(found: list[Record]) -> dict[int, Finding]:
     ],
 )
 def test_what_is_given_is_verified(version: str, options: tuple[str, ...], policy: str) -> None:
-    """Every grant, release and refusal, also across a restart."""
     found = machine(*options, version=version, topologyManagerPolicy=policy)
     verdicts = {each.verdict for each in of_cpus(found).values()}
     assert verdicts == {"match"}
@@ -110,7 +101,6 @@ def test_sockets_are_aligned_with() -> None:
 
 @pytest.mark.parametrize("options", [(), (FULL,), (ACROSS_NUMA,), (UNCORE,), (ACROSS_CORES,)])
 def test_no_other_set_could_have_been_given(options: tuple[str, ...]) -> None:
-    """Each grant with the same number of other free CPUs."""
     found = machine(*options)
     lies = 0
     for index, record in enumerate(found):
@@ -147,7 +137,6 @@ def test_the_state_file_is_kept() -> None:
 
 
 def test_a_container_is_refused_the_cpus_that_it_holds() -> None:
-    """After a restart fewer whole cores are free than it asks for."""
     made = plan(
         planned("a", asks(4), at_s=10),
         planned("b", asks(2), at_s=20),

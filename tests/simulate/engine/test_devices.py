@@ -1,7 +1,5 @@
 """Simulated device plugins and the managers that hand devices out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -9,14 +7,13 @@ import pytest
 from kubeledger.model.bodies.devicemanager import NO_HINTS
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import DeviceScript, KubeletRestart, PluginScript, PluginStep
-from tests.simulate.engine.scenes import VERSIONS, container, of_kind, planned, run
+from tests.simulate.engine.scenes import container, of_kind, planned, run
 
 S = NS_PER_S
 GPU = "example.com/gpu"
 
 
 def asks(count: int) -> dict[str, Any]:
-    """A container that wants GPUs."""
     return container(limits={GPU: str(count)}, requests={GPU: str(count)})
 
 
@@ -27,9 +24,7 @@ def gpus(*steps: PluginStep, **more: Any) -> PluginScript:  # noqa: ANN401 # any
     return PluginScript(resource=GPU, devices=devices, steps=(first, *steps), **more)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_devices_are_granted_released_and_refused(version: str) -> None:
-    """Devices are granted released and refused."""
     found = run(
         planned("a", asks(3), at_s=30, deleted_s=60),
         planned("b", asks(2), at_s=40),
@@ -47,16 +42,13 @@ def test_devices_are_granted_released_and_refused(version: str) -> None:
 
 
 def test_a_refused_pod_that_held_nothing_is_not_released() -> None:
-    """A refused pod that held nothing is not released."""
     found = run(planned("a", asks(9), at_s=30), planned("b", asks(1), at_s=40), plugins=(gpus(),))
     assert of_kind(found, "devicemanager.DevicesReleased") == []
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("scope", ["container", "pod"])
 @pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "single-numa-node"])
 def test_policies_align(version: str, policy: str, scope: str) -> None:
-    """Policies align."""
     found = run(
         planned("a", asks(1), at_s=30),
         planned("b", asks(2), at_s=31),
@@ -74,7 +66,6 @@ def test_policies_align(version: str, policy: str, scope: str) -> None:
     assert {b.container for b in hints} == ({None if scope == "pod" else "app"} if hints else set())
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("policy", ["restricted", "single-numa-node"])
 def test_a_refusal_at_hints_is_the_device_managers(version: str, policy: str) -> None:
     """Too few devices for any hint: the manager tells how many before the policy refuses."""
@@ -94,9 +85,7 @@ def test_a_refusal_at_hints_is_the_device_managers(version: str, policy: str) ->
     assert [(b.pod, b.reason) for b in rejected] == [("c", "TopologyAffinityError")]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_unhealthy_devices_crashes_and_restarts(version: str) -> None:
-    """Unhealthy devices crashes and restarts."""
     steps = (
         PluginStep(at_ns=60 * S, does="unhealthy", devices=("gpu-3",)),
         PluginStep(at_ns=150 * S, does="crash"),
@@ -124,7 +113,6 @@ def test_unhealthy_devices_crashes_and_restarts(version: str) -> None:
 
 
 def test_the_node_object_follows_within_ten_seconds() -> None:
-    """The node object follows within ten seconds."""
     found = run(plugins=(gpus(),), minutes=1)
     nodes = of_kind(found, "node.NodeObserved")
     assert [body.allocatable.get(GPU) for body in nodes] == [None, "4"]
@@ -135,7 +123,6 @@ def test_the_node_object_follows_within_ten_seconds() -> None:
     [("first", ("gpu-1", "gpu-2")), ("spread", ("gpu-1", "gpu-2")), ("packed", ("gpu-2", "gpu-3"))],
 )
 def test_plugins_prefer(preferred: str, expected: tuple[str, ...]) -> None:
-    """Plugins prefer."""
     found = run(
         planned("a", asks(1), at_s=30),
         planned("b", asks(2), at_s=31),
@@ -147,7 +134,6 @@ def test_plugins_prefer(preferred: str, expected: tuple[str, ...]) -> None:
 
 
 def test_spread_takes_numa_nodes_in_turn() -> None:
-    """Spread takes numa nodes in turn."""
     found = run(planned("a", asks(2), at_s=30), plugins=(gpus(preferred="spread"),), numa=(0, 1))
     granted = of_kind(found, "devicemanager.DevicesAllocated")
     # Without an affinity the plugin is not asked: nothing is aligned, so it is about all.

@@ -1,7 +1,5 @@
 """Ends of containers and pods in a simulated node, each with its reason and fully verified."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec
@@ -20,7 +18,6 @@ VERSIONS = ("1.25.12", "1.29.0", "1.30.14", "1.32.0", "1.36.2")
 
 
 def run(version: str) -> list[Record]:
-    """The scenario by the rules of a version."""
     made = to_plan(load_scenario(SCENARIO))
     return records(msgspec.structs.replace(made, kubelet_version=version))
 

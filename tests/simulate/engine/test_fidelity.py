@@ -3,8 +3,6 @@
 With any seed: what a draw of the kubelet decides is free, and nothing else; see ``pod_histories``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 
@@ -48,8 +46,6 @@ least so many are, with each seed, and nearly all with most."""
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[Record]]:
-    """Node -> its recording."""
-
     @cache
     def records(name: str) -> list[Record]:
         ledger, _ = import_recording(name, tmp_path_factory.mktemp("recorded") / "ledger")
@@ -68,7 +64,6 @@ def node(request: pytest.FixtureRequest, recorded: Callable[[str], list[Record]]
 
 @pytest.fixture(scope="module")
 def compared(node: Node) -> list[Compared]:
-    """Both, side by side."""
     found = compare(node[1], node[2])
     print(f"\n{node[0]}\n{table(found)}")
     return found
@@ -80,7 +75,6 @@ def _reported(name: str, pair: Pair) -> bool:
 
 
 def test_the_same_is_decided(node: Node, compared: list[Compared]) -> None:
-    """All but what is explained, which is all there."""
     odd = [p for each in compared for p in each.odd if not each.kind.startswith("cgroups.")]
     assert [pair for pair in odd if not _reported(node[0], pair)] == []
     expected = sum(
@@ -92,13 +86,11 @@ def test_the_same_is_decided(node: Node, compared: list[Compared]) -> None:
 
 
 def test_most_of_it_is_no_draws_choice(compared: list[Compared]) -> None:
-    """A comparison that found all to be free would show nothing."""
     pairs = [pair for each in compared if each.kind in KINDS for pair in each.pairs]
     assert sum(not pair.free for pair in pairs) >= _LIVES_COMPARED * len(pairs)
 
 
 def test_in_the_same_order(node: Node) -> None:
-    """Of each pod: admission, devices, preemption."""
     recorded, simulated = orders(node[1]), orders(node[2])
     assert recorded
     for pod in recorded.keys() | simulated.keys():
@@ -106,7 +98,6 @@ def test_in_the_same_order(node: Node) -> None:
 
 
 def test_images_are_pulled_or_not(node: Node) -> None:
-    """Of each container the same, however often it was tried."""
     assert pulls(node[1]) == pulls(node[2])
 
 
@@ -185,7 +176,6 @@ def test_no_draw_explains_a_lie(
 
 
 def test_a_probe_that_is_late_is_found(recorded: Callable[[str], list[Record]]) -> None:
-    """By more than its period."""
     plan = to_plan(load_scenario(RECORDINGS / "scenarios" / "node-a.yaml"), seed=1)
     simulated = list(Sim(plan).run())
     index = max(i for i, r in enumerate(simulated) if r.kind == "prober.ProbeTransitioned")

@@ -1,7 +1,5 @@
 """The kernel's OOM killer in simulated nodes, and what the kubelet makes of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -32,7 +30,6 @@ def uses(*steps: tuple[int, int], child: bool = False) -> ContainerScript:
 
 
 def limited(name: str, mib: int) -> dict[str, Any]:
-    """A container with a limit of its memory."""
     return container(name, limits={"memory": f"{mib}Mi"})
 
 
@@ -43,7 +40,6 @@ def on_v2(scene: Plan) -> Plan:
 
 
 def kills(found: list[Record]) -> list[ProcessKilled]:
-    """By the kernel; all are as they must be."""
     reported = [
         o for o in outcomes(found) if isinstance(o, Finding) and o.kind == ProcessKilled.kind
     ]
@@ -82,7 +78,6 @@ def test_a_leak_ends_at_the_limit_until_it_is_mended(version: str) -> None:
 def test_one_process_or_the_whole_container(
     version: str, single: bool | None, cgroup_version: int
 ) -> None:
-    """A child that is killed alone leaves its container running."""
     minor = int(version.split(".")[1])
     settings = {} if single is None else {"singleProcessOOMKill": single}
     pod = planned(
@@ -127,7 +122,6 @@ def test_the_node_takes_the_pod_of_the_worst_class(version: str) -> None:
 
 
 def test_the_limit_of_all_pods_comes_before_the_node() -> None:
-    """What is reserved for the system is out of reach."""
     scene = plan(planned("app", scripts={"app": uses((60, 8000))}), settings={"evictionHard": {}})
     (first, *_) = kills(records(scene))
     assert (first.reason, first.cgroup, first.limit_bytes) == (

@@ -1,7 +1,5 @@
 """Image GC, cgroups and evictions of a simulated kubelet."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -31,7 +29,6 @@ from kubeledger.verify import Finding
 from tests.simulate.engine.scenes import (
     GIB,
     IMAGE,
-    VERSIONS,
     container,
     outcomes,
     plan,
@@ -44,14 +41,12 @@ MIB = 1 << 20
 
 
 def of(found: list[Record], kind: type) -> list[Any]:
-    """Bodies of one kind, in order."""
     return [record.body for record in found if isinstance(record.body, kind)]
 
 
 def node(
     **more: Any,  # noqa: ANN401 # any field
 ) -> NodePlan:
-    """The machine of most scenes, changed."""
     return NodePlan(
         **{
             "name": "sim",
@@ -65,7 +60,6 @@ def node(
 
 
 def images(count: int, size: int = 5 * GIB) -> tuple[ImageArrival, ...]:
-    """Unused ones, and the one that pods run."""
     others = [
         ImageArrival(name=f"old:{n}", image_id=f"sha256:{n:064x}", size_bytes=size)
         for n in range(count)
@@ -92,9 +86,7 @@ def test_collection_stops_when_enough_is_freed(version: str) -> None:
     assert "freed" in {body.outcome for body in of(found, GarbageCollected)}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_a_disk_that_cannot_be_freed(version: str) -> None:
-    """Each collection fails in the words of the version."""
     scene = plan(
         planned("web"), version=version, minutes=16, images=images(2),
         settings={"imageGCHighThresholdPercent": 6, "imageGCLowThresholdPercent": 5},
@@ -115,9 +107,7 @@ def test_images_go_for_their_age() -> None:
     assert {body.pass_ for body in of(found, ImageDeleted)} == {"age"}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_detect_passes_begin_with_the_kubelet(version: str) -> None:
-    """The first pass comes at once, and finds everything new."""
     scene = plan(version=version, minutes=12, images=images(1, MIB))
     first = next(r for r in records(scene) if isinstance(r.body, ImagesDetected))
     assert first.ts_ns - scene.start_ns < NS_PER_S
@@ -131,7 +121,6 @@ def test_detect_passes_begin_with_the_kubelet(version: str) -> None:
 
 @pytest.mark.parametrize("driver", ["cgroupfs", "systemd"])
 @pytest.mark.parametrize("cgroup_version", [1, 2])
-@pytest.mark.parametrize("version", VERSIONS)
 def test_cgroups(version: str, cgroup_version: Literal[1, 2], driver: str) -> None:
     """Values of all levels are those that verification decides, in either version and driver."""
     sized = container(requests={"cpu": "300m", "memory": "200Mi"}, limits={"memory": "300Mi"})
@@ -168,7 +157,6 @@ def test_cgroups(version: str, cgroup_version: Literal[1, 2], driver: str) -> No
 
 
 def test_qos_level_is_written_each_minute() -> None:
-    """Without pods nothing but the timer writes it."""
     scene = plan(minutes=5)
     times = [r.ts_ns for r in records(scene) if isinstance(r.body, QOSCgroupsUpdated)]
     gaps = {after - before for before, after in pairwise(times)}
@@ -179,7 +167,6 @@ def test_qos_level_is_written_each_minute() -> None:
 
 
 def hungry(memory: int, from_s: int = 100, disk: int = 0) -> dict[str, ContainerScript]:
-    """A container that begins to use that much."""
     usage = Usage(from_ns=from_s * NS_PER_S, memory_bytes=memory, disk_bytes=disk)
     return {"app": ContainerScript(usage=(usage,))}
 
@@ -204,9 +191,7 @@ def pressed(
     )
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_memory_pressure(version: str) -> None:
-    """The pod goes that is above its requests by the most."""
     found = records(pressed(version))
     first = of(found, PodEvicted)[0]
     assert (first.pod, first.resource) == ("greedy", "memory")
@@ -215,9 +200,7 @@ def test_memory_pressure(version: str) -> None:
     assert ("Threshold quantity: 100Mi" in first.message) is (version == "1.36.2")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_pressure_keeps_best_effort_pods_out(version: str) -> None:
-    """A pod that comes under pressure is refused."""
     found = records(pressed(version))
     (refused,) = of(found, PodRejected)
     assert refused.pod == "late"
@@ -225,16 +208,13 @@ def test_pressure_keeps_best_effort_pods_out(version: str) -> None:
 
 
 def eviction_verdicts(found: list[Record]) -> set[str]:
-    """Of all that the eviction manager decided."""
     ours = (PodEvicted.kind, "eviction.")
     return {
         o.verdict for o in outcomes(found) if isinstance(o, Finding) and o.kind.startswith(ours)
     }
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_a_soft_threshold_waits(version: str) -> None:
-    """It has to be met for its grace period."""
     soft = {
         "evictionSoft": {"memory.available": "2Gi"},
         "evictionSoftGracePeriod": {"memory.available": "90s"},
@@ -254,9 +234,7 @@ def test_a_soft_threshold_waits(version: str) -> None:
 
 
 @pytest.mark.parametrize("dedicated", [False, True])
-@pytest.mark.parametrize("version", VERSIONS)
 def test_disk_pressure_reclaims_first(version: str, dedicated: bool) -> None:
-    """Unused images go, and no pod has to."""
     disk = {"image_disk_bytes": 60 * GIB, "image_disk_used_bytes": 5 * GIB} if dedicated else {}
     change = DiskChange(at_ns=200 * NS_PER_S, disk="image", bytes=(22 if dedicated else 50) * GIB)
     scene = plan(
@@ -280,9 +258,7 @@ def test_disk_pressure_reclaims_first(version: str, dedicated: bool) -> None:
     assert ("containerfs.available" in names) is (version == "1.36.2")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_a_pod_over_its_own_limit(version: str) -> None:
-    """It is evicted although nothing is short."""
     small = container(limits={"ephemeral-storage": "1Gi"})
     found = run(planned("web", small, scripts=hungry(0, disk=2 * GIB)), version=version)
     (evicted,) = of(found, PodEvicted)
@@ -292,9 +268,7 @@ def test_a_pod_over_its_own_limit(version: str) -> None:
     assert of(found, PodTerminated)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_critical_pods_stay(version: str) -> None:
-    """No critical pod is evicted."""
     critical = planned(
         "dns", scripts=hungry(8 * GIB), priority=2_000_001_000,
         priorityClassName="system-node-critical",

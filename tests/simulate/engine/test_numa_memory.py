@@ -1,7 +1,5 @@
 """The simulated memory manager: what is given is what verification decides, and nothing else is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -28,25 +26,20 @@ VERSIONS = ("1.28.0", "1.30.14", "1.33.13", "1.34.9", "1.36.2")
 
 
 def asks(mib: int, name: str = "app", **more: Any) -> dict[str, Any]:  # noqa: ANN401
-    """A container of a Guaranteed pod."""
     amounts = {"cpu": "100m", "memory": f"{mib}Mi"}
     return container(name, amounts, amounts, **more)
 
 
 PODS: tuple[PlannedPod, ...] = (
     planned("a", asks(1000), at_s=10),
-    planned(
-        "b",
-        asks(500),
-        at_s=20,
-        initContainers=[asks(1500, "prepare"), asks(200, "beside", restartPolicy="Always")],
-        scripts={"prepare": ContainerScript(exits=(ExitStep(after_ns=S, code=0),))},
-    ),
+    planned("b", asks(500), at_s=20,
+            initContainers=[asks(1500, "prepare"), asks(200, "beside", restartPolicy="Always")],
+            scripts={"prepare": ContainerScript(exits=(ExitStep(after_ns=S, code=0),))}),
     planned("c", asks(2500), at_s=30, deleted_s=60),
     planned("d", asks(1800), at_s=40),
     planned("e", asks(1800), at_s=80),
     planned("f", asks(100), asks(150, "more"), at_s=90),
-)
+)  # fmt: skip
 
 
 def machine(version: str, *pods: PlannedPod, **settings: Any) -> list[Record]:  # noqa: ANN401
@@ -67,7 +60,6 @@ def machine(version: str, *pods: PlannedPod, **settings: Any) -> list[Record]:  
 
 
 def of_memory(found: list[Record]) -> dict[int, Finding]:
-    """Findings about the memory manager, by record."""
     return {
         each.seq: each
         for each in outcomes(found)
@@ -78,7 +70,6 @@ def of_memory(found: list[Record]) -> dict[int, Finding]:
 @pytest.mark.parametrize("policy", ["none", "best-effort", "restricted", "single-numa-node"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_is_given_is_verified(version: str, policy: str) -> None:
-    """Every grant, release and refusal, also across a restart."""
     found = machine(version, topologyManagerPolicy=policy)
     findings = of_memory(found).values()
     assert {each.verdict for each in findings if each.kind != MemoryStateRefused.kind} == {"match"}
@@ -98,7 +89,6 @@ def test_memory_of_several_nodes() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 def test_no_other_nodes_could_have_been(version: str) -> None:
-    """Each grant on other nodes of the machine."""
     found = machine(version, topologyManagerPolicy="best-effort")
     lies = 0
     for index, record in enumerate(found):
@@ -201,14 +191,10 @@ def test_pods_that_are_given_something_as_a_whole(scope: str) -> None:
                            "limits": {"cpu": "6", "memory": "7Gi"}}),
         cpus=8,
         numa=(0, 1),
-        settings={
-            "cpuManagerPolicy": "static",
-            "memoryManagerPolicy": "Static",
-            "reservedMemory": [{"numaNode": 0, "limits": {"memory": "356Mi"}}],
-            "topologyManagerPolicy": "restricted",
-            "topologyManagerScope": scope,
-            "featureGates": {"PodLevelResourceManagers": True},
-        },
+        settings={"cpuManagerPolicy": "static", "memoryManagerPolicy": "Static",
+                  "reservedMemory": [{"numaNode": 0, "limits": {"memory": "356Mi"}}],
+                  "topologyManagerPolicy": "restricted", "topologyManagerScope": scope,
+                  "featureGates": {"PodLevelResourceManagers": True}},
         kubelet_restarts=(KubeletRestart(at_ns=100 * S, down_ns=5 * S),),
     )  # fmt: skip
     found = list(Sim(made).run())

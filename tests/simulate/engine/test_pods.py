@@ -1,7 +1,5 @@
 """Simulated pods: admission, starts, restarts, back-off, preemption, deletion."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 
@@ -10,14 +8,13 @@ import pytest
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import ContainerScript, ExitStep, KubeletRestart, ProbeStep
-from tests.simulate.engine.scenes import VERSIONS, container, of_kind, planned, run, tally
+from tests.simulate.engine.scenes import container, of_kind, planned, run, tally
 
 S = NS_PER_S
 CRASHES = ContainerScript(exits=(ExitStep(after_ns=3 * S, code=1),), exits_repeat=True)
 
 
 def seconds(found: list[Record], kind: str, pod: str = "a") -> list[float]:
-    """Seconds from the start of records of a kind about a pod."""
     begin = found[0].ts_ns
     return [
         (r.ts_ns - begin) / S
@@ -27,7 +24,6 @@ def seconds(found: list[Record], kind: str, pod: str = "a") -> list[float]:
 
 
 def probe(**more: Any) -> dict[str, Any]:  # noqa: ANN401 # any field of the API
-    """An exec probe every five seconds."""
     return {
         "exec": {"command": ["cat", "/tmp/ok"]},
         "periodSeconds": 5,
@@ -39,7 +35,6 @@ def probe(**more: Any) -> dict[str, Any]:  # noqa: ANN401 # any field of the API
 
 
 def clean(found: list[Record], unverifiable: int = 0) -> None:
-    """Verification decides nearly all of them."""
     assert tally(found)["unverifiable"] <= unverifiable
 
 
@@ -61,9 +56,7 @@ def test_pods_are_synced_as_often_as_is_set(frequency: str, apart_s: tuple[int, 
     clean(found)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_a_pod_starts(version: str) -> None:
-    """A pod starts."""
     found = run(planned("a", container(requests={"cpu": "500m"})), version=version)
     kinds = [r.kind for r in found if getattr(r.body, "pod", None) == "a"]
     assert kinds[:4] == [
@@ -78,9 +71,7 @@ def test_a_pod_starts(version: str) -> None:
     clean(found)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_back_off_doubles_from_the_second_restart_on(version: str) -> None:
-    """Back off doubles from the second restart on."""
     found = run(planned("a", scripts={"app": CRASHES}), version=version, minutes=30)
     held = of_kind(found, "lifecycle.RestartBackedOff")
     assert list(dict.fromkeys(body.back_off_s for body in held)) == [10, 20, 40, 80, 160, 300]
@@ -102,7 +93,6 @@ def test_a_back_off_ends_on_time_since_1_35_and_late_before() -> None:
     assert gap("1.34.0") >= gap("1.35.0") >= 10
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_an_old_back_off_is_dropped_while_it_holds_back(version: str) -> None:
     """Raised 595 s before its container dies, 300 s are forgotten five seconds later."""
     short, long = ExitStep(after_ns=3 * S, code=1), ExitStep(after_ns=595 * S, code=1)
@@ -148,7 +138,6 @@ def test_a_container_has_rules_of_its_own(version: str, restarts: int, phase: st
 
 
 def test_what_runs_has_what_its_spec_says() -> None:
-    """So a container that would restart for another size does not."""
     policy = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
     limits = {"cpu": "1", "memory": "1Gi"}
     app = container(limits={"cpu": "500m"}, resizePolicy=policy)
@@ -158,7 +147,6 @@ def test_what_runs_has_what_its_spec_says() -> None:
 
 
 def test_a_failed_sidecar_is_restarted_beside_the_app() -> None:
-    """With its own back-off, and nothing else is touched."""
     pod = planned(
         "a",
         restartPolicy="Never",
@@ -172,9 +160,7 @@ def test_a_failed_sidecar_is_restarted_beside_the_app() -> None:
     clean(found)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_a_failed_liveness_probe_kills_and_restarts(version: str) -> None:
-    """A failed liveness probe kills and restarts."""
     script = ContainerScript(
         stop_ns=99 * S,
         probes={
@@ -201,9 +187,7 @@ def test_a_failed_liveness_probe_kills_and_restarts(version: str) -> None:
     clean(found)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_jobs_end(version: str) -> None:
-    """Jobs end."""
     once = ContainerScript(exits=(ExitStep(after_ns=30 * S, code=0),))
     twice = ContainerScript(
         exits=(ExitStep(after_ns=9 * S, code=3), ExitStep(after_ns=9 * S, code=0))
@@ -221,9 +205,7 @@ def test_jobs_end(version: str) -> None:
     clean(found)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_init_containers_run_one_after_the_other(version: str) -> None:
-    """Init containers run one after the other."""
     pod = planned("a", initContainers=[container("one"), container("two")])
     found = run(pod, version=version)
     started = [b.container for b in of_kind(found, "lifecycle.ContainerStarted")]
@@ -232,7 +214,6 @@ def test_init_containers_run_one_after_the_other(version: str) -> None:
 
 
 def test_a_sidecar_runs_beside_the_job_and_ends_after_it() -> None:
-    """A sidecar runs beside the job and ends after it."""
     pod = planned(
         "a",
         restartPolicy="Never",
@@ -245,9 +226,7 @@ def test_a_sidecar_runs_beside_the_job_and_ends_after_it() -> None:
     clean(found, unverifiable=1)  # no source tells why a sidecar is stopped
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_a_deleted_pod_goes_with_its_grace(version: str) -> None:
-    """A deleted pod goes with its grace."""
     pod = planned("a", deleted_s=60, scripts={"app": ContainerScript(stop_ns=20 * S)})
     found = run(pod, version=version)
     killed = of_kind(found, "lifecycle.ContainerKilled")
@@ -258,9 +237,7 @@ def test_a_deleted_pod_goes_with_its_grace(version: str) -> None:
     clean(found)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_a_full_node_refuses(version: str) -> None:
-    """A full node refuses."""
     pods = [planned(f"p{n}", container(requests={"cpu": "1"})) for n in range(5)]
     found = run(*pods, planned("q", nodeSelector={"a": "b"}), version=version)
     refused = {b.pod: b.reason for b in of_kind(found, "lifecycle.PodRejected")}
@@ -268,9 +245,7 @@ def test_a_full_node_refuses(version: str) -> None:
     clean(found)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_preemption_kills_one_by_one_and_holds_up_the_rest(version: str) -> None:
-    """Preemption kills one by one and holds up the rest."""
     pods = [
         planned(
             f"p{n}",
@@ -318,10 +293,8 @@ def test_a_sidecar_gets_what_its_wait_left_of_the_grace() -> None:
     clean(found, unverifiable=3)  # no source tells the grace that it was deleted with
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("fails_s", [35, 600])
 def test_a_victim_that_is_being_killed_already(version: str, fails_s: int) -> None:
-    """What comes of its preemption is not known when it is named."""
     pod = planned(
         "a",
         container(requests={"cpu": "3"}, livenessProbe=probe(failureThreshold=1)),
@@ -340,9 +313,7 @@ def test_a_victim_that_is_being_killed_already(version: str, fails_s: int) -> No
     assert reported == [None if fails_s < 60 else True]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_a_kubelet_restart_admits_again_and_starts_nothing_twice(version: str) -> None:
-    """A kubelet restart admits again and starts nothing twice."""
     found = run(
         planned("a"),
         planned("b", scripts={"app": CRASHES}),
@@ -359,7 +330,6 @@ def test_a_kubelet_restart_admits_again_and_starts_nothing_twice(version: str) -
     clean(found, unverifiable=1)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_after_a_restart_pods_count_once_they_are_handed_over(version: str) -> None:
     """The static pod did not fit beside the API's, which now comes after it and preempts it."""
     found = run(
@@ -382,7 +352,6 @@ def test_after_a_restart_pods_count_once_they_are_handed_over(version: str) -> N
     ],
 )
 def test_an_image_that_is_missing(policy: str, reasons: list[str], started: int) -> None:
-    """It is pulled, or holds up the start for good."""
     image = {"image": "registry.local/none:1", "imagePullPolicy": policy}
     found = run(planned("a", {**container(), **image}))
     told = [b.reason for b in of_kind(found, "lifecycle.ReasonReported")]
@@ -391,7 +360,6 @@ def test_an_image_that_is_missing(policy: str, reasons: list[str], started: int)
     clean(found)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_a_static_pod_whose_file_is_gone_counts_no_more(version: str) -> None:
     """Though its container takes its time to end: another has its room at once."""
     slow = ContainerScript(stop_ns=60 * S)
@@ -408,9 +376,7 @@ def test_a_static_pod_whose_file_is_gone_counts_no_more(version: str) -> None:
     assert 35 <= seconds(found, "lifecycle.PodAdmitted", "next")[0] < 36
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_a_pod_whose_file_went_while_no_kubelet_ran_is_killed(version: str) -> None:
-    """The next kubelet finds containers that nobody wants."""
     static = planned("static", container(requests={"cpu": "3"}), source="file", deleted_s=125)
     found = run(
         static,

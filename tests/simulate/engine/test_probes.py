@@ -1,7 +1,5 @@
 """Probe workers of a simulated kubelet: results, folding, jitter."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import msgspec
@@ -14,7 +12,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.node.reducer import evolve
 from kubeledger.replay.node.state import NodeState
 from kubeledger.simulate.engine.plan import ContainerScript, KubeletRestart, Plan, ProbeStep
-from tests.simulate.engine.scenes import VERSIONS, container, plan, planned, records, run
+from tests.simulate.engine.scenes import container, plan, planned, records, run
 
 PROBE: dict[str, Any] = {
     "httpGet": {"port": 80},
@@ -30,7 +28,6 @@ Tick = tuple[str, str | None, str, str | None, int]
 def steps(
     *found: tuple[float, Any], since: Literal["container", "start"] = "container"
 ) -> tuple[ProbeStep, ...]:
-    """Results from seconds on."""
     return tuple(
         ProbeStep(from_ns=int(s * NS_PER_S), since=since, result=r, output=f"{r} from {s}")
         for s, r in found
@@ -38,12 +35,10 @@ def steps(
 
 
 def of(found: list[Record], kind: type) -> list[Any]:
-    """Bodies of one kind, in order."""
     return [record.body for record in found if isinstance(record.body, kind)]
 
 
 def ticks(found: list[Record]) -> list[Tick]:
-    """Each tick by itself, whether it was folded or not."""
     each: list[Tick] = []
     for record in found:
         body = record.body
@@ -89,9 +84,7 @@ def busy(
     )
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_folded_ticks_are_the_ticks(version: str) -> None:
-    """Folded or not, the same ticks happen at the same times."""
     folded = records(busy(version))
     every = records(busy(version, every_tick=True))
     assert ticks(folded) == ticks(every)
@@ -102,9 +95,7 @@ def test_folded_ticks_are_the_ticks(version: str) -> None:
     assert len(changes) > 6
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_both_lead_to_the_same_state(version: str) -> None:
-    """The reducer counts folded ticks as single ones."""
     states = []
     for every_tick in (False, True):
         state = NodeState()
@@ -121,7 +112,6 @@ def test_both_lead_to_the_same_state(version: str) -> None:
 
 
 def test_a_liveness_kill_has_its_failures() -> None:
-    """Threshold failures, no more and no less, before each kill."""
     found = records(busy("1.36.2"))
     by_seq = {record.seq: record for record in found}
     kills = [r for r in found if isinstance(r.body, ContainerKilled)]
@@ -140,7 +130,6 @@ def test_a_liveness_kill_has_its_failures() -> None:
 
 
 def test_startup_gates_the_others() -> None:
-    """No other probe runs before the first startup success."""
     found = records(busy("1.36.2"))
     (begun,) = [
         r.ts_ns for r in found
@@ -170,9 +159,7 @@ def test_a_long_steady_time_is_a_few_records() -> None:
 
 
 @pytest.mark.parametrize("result", ["unknown", "error"])
-@pytest.mark.parametrize("version", VERSIONS)
 def test_other_results(version: str, result: str) -> None:
-    """Unknown counts as a failure; what errored counts not at all."""
     script = ContainerScript(probes={"liveness": steps((20, result))})
     scene = plan(
         planned("web", container(livenessProbe=PROBE), scripts={"app": script}), version=version
@@ -181,7 +168,6 @@ def test_other_results(version: str, result: str) -> None:
     assert bool(of(found, ContainerKilled)) is (result == "unknown")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_workers_see_a_container_when_it_was_listed(version: str) -> None:
     """What a sync began is not in the pod's status before the next sync, whatever else happens."""
     often = {**PROBE, "periodSeconds": 1, "failureThreshold": 60}

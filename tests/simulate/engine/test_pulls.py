@@ -1,7 +1,5 @@
 """Image pulls in a simulated node: tried, held back, refused, shared; and lies about them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -29,12 +27,10 @@ KINDS = (PullDecided.kind, PullEnded.kind)
 
 
 def plan(version: str = "1.36.2") -> Plan:
-    """The scenario by the rules of a version."""
     return msgspec.structs.replace(to_plan(load_scenario(SCENARIO)), kubelet_version=version)
 
 
 def told(found: list[Record], pod: str) -> list[str]:
-    """What became of a pod's image, in a row what came again."""
     said: list[str] = []
     for record in found:
         body: Any = record.body
@@ -85,7 +81,6 @@ def says(decision: str, pod: str, instead: str) -> Callable[[list[Record]], list
 
 
 def again(found: list[Record]) -> list[list[Record]]:
-    """Each pull but the first of a pod's image is held back."""
     return says("pull", "shop", "back_off")(found)[1:]
 
 
@@ -103,7 +98,6 @@ LIES: Mapping[str, tuple[Callable[[list[Record]], list[list[Record]]], int]] = {
 
 @pytest.mark.parametrize("kind", LIES)
 def test_lies_are_caught(kind: str) -> None:
-    """All of each kind, and by the decision that is wrong."""
     lies, least = LIES[kind]
     told = lies(records(plan()))
     caught = 0
@@ -119,7 +113,6 @@ def test_lies_are_caught(kind: str) -> None:
 def test_another_back_off(
     monkeypatch: pytest.MonkeyPatch, initial_s: int, max_s: int, word: str
 ) -> None:
-    """A kubelet with a shorter or longer one is found out."""
     policy = BackOffPolicy(initial_s * NS_PER_S, max_s * NS_PER_S)
     monkeypatch.setattr(images, "BACK_OFF", policy)
     wrong = [each for each in judged(list(Sim(plan()).run())) if each.verdict == "impossible"]
@@ -144,6 +137,5 @@ def test_another_back_off(
     ],
 )
 def test_other_settings(settings: dict[str, Any], differs: int) -> None:
-    """How many pulls would have gone another way."""
     found = judged(records(plan()), Variant(settings=settings))
     assert sum(each.verdict == "impossible" for each in found) == differs

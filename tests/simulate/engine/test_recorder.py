@@ -1,7 +1,5 @@
 """Events of failed probes: one a tick, and what of them reaches the API server."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +10,7 @@ from kubeledger.model.bodies.prober import ProbeExecuted, ProbeTicksFolded
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import ContainerScript, KubeletRestart, Plan, ProbeStep
 from kubeledger.simulate.engine.sim import Sim
-from tests.simulate.engine.scenes import VERSIONS, container, plan, planned, records
+from tests.simulate.engine.scenes import container, plan, planned, records
 
 PROBE = {"httpGet": {"port": 80}, "periodSeconds": 10, "failureThreshold": 3, "successThreshold": 1}
 
@@ -27,12 +25,10 @@ def failing(version: str, result: Any = "failure", **more: Any) -> Plan:  # noqa
 
 
 def events(found: Plan) -> list[KubernetesEvent]:
-    """All that were sent."""
     return [r.body for r in Sim(found).run() if isinstance(r.body, KubernetesEvent)]
 
 
 @pytest.mark.parametrize("every_tick", [True, False])
-@pytest.mark.parametrize("version", VERSIONS)
 def test_each_failed_tick_leaves_an_event(version: str, every_tick: bool) -> None:
     """Folded ones leave one with their number; verification agrees."""
     found = records(failing(version, every_tick=every_tick))
@@ -64,7 +60,6 @@ def test_a_pod_has_a_budget_of_events() -> None:
 
 
 def test_folded_ticks_reach_the_api_server_as_often() -> None:
-    """The last of their counts is that of single ticks."""
     single = [body.api_count for body in events(failing("1.36.2", every_tick=True))]
     folded = [body.api_count for body in events(failing("1.36.2"))]
     assert max(filter(None, folded)) == max(filter(None, single))
@@ -83,7 +78,6 @@ def test_folded_ticks_reach_the_api_server_as_often() -> None:
     ],
 )
 def test_what_else_a_tick_says(version: str, result: str, message: str) -> None:
-    """Warnings and errors, in the version's words."""
     sent = events(failing(version, result))
     assert {body.message for body in sent} == {message}
     assert {body.reason for body in sent} == {
@@ -92,7 +86,6 @@ def test_what_else_a_tick_says(version: str, result: str, message: str) -> None:
 
 
 def test_a_new_kubelet_counts_anew() -> None:
-    """The recorder's memory is the process's."""
     restart = KubeletRestart(at_ns=1200 * NS_PER_S, down_ns=NS_PER_S)
     counts = [
         b.api_count for b in events(failing("1.36.2", every_tick=True, kubelet_restarts=(restart,)))

@@ -1,7 +1,5 @@
 """Resizes in place in a simulated node, by version: what is allocated, and what comes of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +27,11 @@ VERSIONS = ("1.33.13", "1.34.9", "1.35.6", "1.36.2")
 
 
 def run(version: str, **more: Any) -> list[Record]:  # noqa: ANN401 # any field of a plan
-    """The scenario by the rules of a version."""
     made = to_plan(load_scenario(SCENARIO))
     return records(msgspec.structs.replace(made, kubelet_version=version, **more))
 
 
 def told(found: list[Record], pod: str) -> list[tuple[int, str, str | None]]:
-    """What became of a pod's resizes, with the minute of the hour."""
     return [
         (r.ts_ns // (60 * NS_PER_S) % 60, r.body.outcome, r.body.reason)
         for r in found
@@ -115,7 +111,6 @@ def test_events_since_1_35() -> None:
 
 
 def test_a_kubelet_that_starts_goes_on_with_its_checkpoint() -> None:
-    """What was allocated stays, what was pending is tried again."""
     restart = KubeletRestart(at_ns=4 * 60 * NS_PER_S, down_ns=10 * NS_PER_S)
     found = run("1.36.2", kubelet_restarts=(restart,))
     assert told(found, "shop")[2:5] == [

@@ -1,7 +1,5 @@
 """A simulated node that shuts down: order, times, status, refusals; all of it verified."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
@@ -26,7 +24,6 @@ SCENARIO = Path(__file__).parents[3] / "recordings" / "scenarios" / "shutdown.ya
 
 
 def run(version: str) -> list[Record]:
-    """The scenario by the rules of a version."""
     made = to_plan(load_scenario(SCENARIO))
     return records(msgspec.structs.replace(made, kubelet_version=version))
 

@@ -1,28 +1,22 @@
 """A whole simulated node: what comes first, that the same comes twice, and that it verifies."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.engine.plan import KubeletRestart
 from kubeledger.simulate.engine.sim import Sim
 from tests.random_scenarios import random_plan
 from tests.simulate.engine.properties.check import digest
-from tests.simulate.engine.scenes import VERSIONS, plan, planned, records, run, tally
+from tests.simulate.engine.scenes import plan, planned, records, run, tally
 
 S = NS_PER_S
 
 
-@pytest.mark.parametrize("version", VERSIONS)
 def test_a_process_begins_as_a_real_one(version: str) -> None:
-    """A process begins as a real one."""
     found = run(planned("a"), version=version)
     assert [r.kind for r in found[:3]] == [
         "node.KubeletStarted",
@@ -32,7 +26,6 @@ def test_a_process_begins_as_a_real_one(version: str) -> None:
 
 
 def test_the_same_seed_gives_the_same_bytes_in_another_process() -> None:
-    """Whatever order its hashes have."""
     code = "from tests.simulate.engine.test_sim import *; print(digest(records(random_plan(1))))"
     root = Path(__file__).parents[3]
     env = {**os.environ, "PYTHONHASHSEED": "42", "PYTHONPATH": str(root)}
@@ -43,8 +36,6 @@ def test_the_same_seed_gives_the_same_bytes_in_another_process() -> None:
 
 
 def test_another_seed_gives_other_container_ids() -> None:
-    """Another seed gives other container ids."""
-
     def ids(seed: int) -> list[Any]:
         found = run(planned("a"), seed=seed)
         return [r.body for r in found if r.kind == "lifecycle.ContainerStarted"]
@@ -53,7 +44,6 @@ def test_another_seed_gives_other_container_ids() -> None:
 
 
 def test_a_restart_may_bring_another_version() -> None:
-    """A restart may bring another version."""
     newer = KubeletRestart(at_ns=60 * S, down_ns=5 * S, kubelet_version="1.21.0")
     found = run(planned("a"), version="1.20.2", kubelet_restarts=(newer,))
     started: list[Any] = [r.body for r in found if r.kind == "node.KubeletStarted"]
@@ -72,7 +62,6 @@ def test_pods_that_a_list_never_showed_are_listed_before_they_go() -> None:
 
 
 def test_memory_of_the_journal_stays_flat() -> None:
-    """Memory of the journal stays flat."""
     sim = Sim(plan(planned("a"), minutes=60))
     for _ in sim.run():
         assert len(sim.journal.take()) < 500

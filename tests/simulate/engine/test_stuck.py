@@ -1,7 +1,5 @@
 """What fails for a while: stages of pods and conditions of the node are those of the scenario."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -78,18 +76,15 @@ PLAN: dict[tuple[str | None, str | None, Stage], Stuck] = {
 
 @lru_cache(maxsize=1)
 def scenario() -> Plan:
-    """As it is shipped."""
     return to_plan(load_scenario(SCENARIO))
 
 
 @lru_cache
 def run(version: str) -> list[Record]:
-    """The scenario by the rules of a version."""
     return records(msgspec.structs.replace(scenario(), kubelet_version=version))
 
 
 def ns(seconds: float) -> int:
-    """In nanoseconds."""
     return int(seconds * NS_PER_S)
 
 
@@ -170,7 +165,6 @@ def _between(
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_pods_come_when_the_api_server_is_there_again(version: str) -> None:
-    """Not before its list was tried again."""
     server = interval("apiServer", None)
     admitted = {r.body.pod: r.ts_ns for r in run(version) if isinstance(r.body, PodAdmitted)}
     back_ns = {e.trouble: e.passed_ts_ns for e in node_conditions(run(version)).troubles()}
@@ -187,7 +181,6 @@ def test_all_of_it_is_verified(version: str) -> None:
 
 
 def test_the_same_seed_gives_the_same_records() -> None:
-    """Byte for byte; another one draws other retries."""
     again = records(scenario())
     assert msgspec.json.encode(again) == msgspec.json.encode(run("1.36.2"))
     other = records(msgspec.structs.replace(scenario(), seed=1))
@@ -214,7 +207,6 @@ WORDS = {
 
 
 def test_the_words_are_those_of_the_version() -> None:
-    """In events, and in what the status of a container says."""
     for number, version in enumerate(("1.20.2", "1.36.2")):
         events = [r.body for r in run(version) if isinstance(r.body, KubernetesEvent)]
         said = {(e.reason, e.message) for e in events}
@@ -266,7 +258,6 @@ def test_an_import_would_tell_the_same(version: str) -> None:
 
 
 def _waiting(found: list[Record], pod: str) -> list[tuple[str, str]]:
-    """Reason and message that lists show of a pod's container."""
     statuses = [
         status
         for r in found
@@ -280,7 +271,6 @@ def _waiting(found: list[Record], pod: str) -> list[tuple[str, str]]:
 def fails(
     what: Failing, from_s: float, until_s: float, of: str | None = None, words: str = ""
 ) -> Failure:
-    """A failure of a plan."""
     return Failure(what=what, of=of, from_ns=ns(from_s), until_ns=ns(until_s), words=words)
 
 
@@ -293,7 +283,6 @@ def episodes(made: Plan) -> list[StageEpisode]:
 
 
 def test_what_goes_on_is_recorded_each_ten_minutes() -> None:
-    """And all attempts are counted, the last at the end."""
     made = plan(planned("a"), minutes=25, failures=(fails("sandbox", 0, 3600),))
     found = records(made)
     told = [r.body for r in found if isinstance(r.body, PodStageFailed)]
@@ -318,8 +307,6 @@ def test_a_pod_that_is_deleted_gets_past_nothing(version: str) -> None:
 
 
 def test_the_image_decides_how_it_fails() -> None:
-    """By its name, the pod's policy, and what the registry says."""
-
     def reasons(image: str, policy: str, words: str, version: str = "1.36.2") -> tuple[str, str]:
         made = plan(
             planned("a", container(image=image, imagePullPolicy=policy)),
@@ -372,7 +359,6 @@ def test_an_image_that_is_there_is_pulled_if_the_pod_says_so(
 
 
 def test_pods_of_the_hosts_network_do_not_wait_for_it() -> None:
-    """And a failure may be of some pods alone."""
     pods = (planned("own"), planned("host", hostNetwork=True), planned("other"))
     network = fails("network", 0, 60)
     cgroup = msgspec.structs.replace(fails("cgroup", 0, 120), pods=("default/other",))
@@ -383,7 +369,6 @@ def test_pods_of_the_hosts_network_do_not_wait_for_it() -> None:
 
 
 def test_what_is_optional_is_not_missed() -> None:
-    """Secrets and config maps of volumes and environments."""
     ref = {"name": "x", "optional": True}
     app = container(
         envFrom=[{"secretRef": ref}],

@@ -1,7 +1,5 @@
 """What managers do that surprises their users: ``why`` and ``verify`` know each by its name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -70,7 +68,6 @@ def unprepared() -> list[Record]:
 
 
 def for_ever() -> list[Record]:
-    """A resize to more than the node has."""
     made = scenario("resizes", test_resizes.VERSIONS[-1])
     return list(Sim(msgspec.structs.replace(made, duration_ns=11 * 60 * S)).run())
 

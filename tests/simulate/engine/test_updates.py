@@ -1,7 +1,5 @@
 """Changed specs in a simulated node: kills, restarts, another static pod, verification."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec
@@ -30,7 +28,6 @@ VERSIONS = ("1.21.3", "1.25.12", "1.30.14", "1.36.2")
 
 
 def run(version: str) -> list[Record]:
-    """The scenario by the rules of a version."""
     made = to_plan(load_scenario(SCENARIO))
     return records(msgspec.structs.replace(made, kubelet_version=version))
 
@@ -98,7 +95,6 @@ def test_a_changed_manifest_is_another_pod(version: str, waits: bool) -> None:
 
 
 def test_why_tells_of_a_changed_definition() -> None:
-    """It is the container's own end: its pod was not stopped."""
     history = history_of_reader("node-1", "node-1", reader(run("1.36.2")))
     found = explain(history, parse_target("container/default/web/server"))
     assert found is not None

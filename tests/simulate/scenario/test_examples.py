@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 
@@ -29,7 +27,6 @@ GI = 1 << 30
 
 @lru_cache
 def records(name: str) -> list[Record]:
-    """What a shipped scenario gives."""
     return list(Sim(to_plan(load_scenario(SCENARIOS / f"{name}.yaml"))).run())
 
 
@@ -47,7 +44,6 @@ def test_three_cores_and_three_classes() -> None:
 
 
 def test_images_go_least_recently_used_first() -> None:
-    """Never used, used long ago; nothing else."""
     plan = to_plan(load_scenario(SCENARIOS / "image-gc.yaml"))
     names = {image.image_id: image.name for image in plan.images}
     deleted = [r.body for r in records("image-gc") if isinstance(r.body, ImageDeleted)]
@@ -63,7 +59,6 @@ def test_images_go_least_recently_used_first() -> None:
     ],
 )
 def test_victims_of_preemption(name: str, victims: list[str]) -> None:
-    """In the order in which they are killed."""
     found = [r.body.victim_pod for r in records(name) if isinstance(r.body, PodPreempted)]
     assert found == victims
 

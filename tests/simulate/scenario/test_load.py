@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from contextlib import suppress
 from copy import deepcopy
@@ -32,7 +30,6 @@ POD = """\
 
 
 def problems(file: Path, text: str) -> list[Problem]:
-    """All that is wrong with a scenario; empty: nothing."""
     file.write_text(text, encoding="utf-8")
     try:
         load_scenario(file)
@@ -59,7 +56,6 @@ def rewrite() -> None:
 
 
 def blocks() -> list[str]:
-    """Of the file: a title, lines after the head, and problems."""
     return [f"#{part}" for part in f"\n{REFUSALS.read_text()}".split("\n#")[1:]]
 
 
@@ -70,13 +66,11 @@ def test_what_is_wrong_is_said_with_its_line_and_what_to_do(block: str, tmp_path
 
 
 def test_a_pod_may_come_again_when_it_is_gone(tmp_path: Path) -> None:
-    """As a StatefulSet's: of the same name, with another UID."""
     text = f"pods:\n{POD}    deleted: 1m\n{POD}    arrives: 2m\n"
     assert problems(tmp_path / "s.yaml", HEAD + text) == []
 
 
 def test_json_with_tabs_is_read(tmp_path: Path) -> None:
-    """JSON is YAML but for tabs."""
     file = tmp_path / "scenario.json"
     data = {"kubeletVersion": "1.36.2", "duration": "1m", "start": "2026-01-01T00:00:00Z"}
     file.write_text(json.dumps(data, indent="\t"), encoding="utf-8")
@@ -102,7 +96,6 @@ def test_manifests_of_several_documents_and_lists(tmp_path: Path) -> None:
 
 
 def test_a_configuration_may_have_a_file_of_its_own(tmp_path: Path) -> None:
-    """A real one as it is; what the node says goes into it."""
     (tmp_path / "k.yaml").write_text(
         "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: 7\n"
     )
@@ -142,7 +135,6 @@ ODD += [[], {}, [None], {"x": 1}, [[]]]
 
 
 def places(data: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    """Of all values below."""
     found = [path] if path else []
     if isinstance(data, dict):
         return found + [at for key in data for at in places(data[key], (*path, key))]

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,6 @@ SCENARIOS = sorted((Path(__file__).parents[3] / "recordings" / "scenarios").glob
 
 
 def plan_of(tmp_path: Path, text: str, seed: int | None = None, node: str | None = None) -> Plan:
-    """The plan of a scenario of ten minutes."""
     file = tmp_path / "s.yaml"
     file.write_text(f"kubeletVersion: v1.36.2\nduration: 10m\n{text}", encoding="utf-8")
     return to_plan(load_scenario(file), seed=seed, node=node)
@@ -20,7 +17,6 @@ def plan_of(tmp_path: Path, text: str, seed: int | None = None, node: str | None
 
 @pytest.mark.parametrize("file", SCENARIOS, ids=lambda file: file.stem)
 def test_the_shipped_scenarios_are_sound(file: Path) -> None:
-    """And the same seed gives the same plan."""
     assert to_plan(load_scenario(file)) == to_plan(load_scenario(file))
 
 
@@ -110,7 +106,6 @@ def test_replicas_come_one_after_the_other(tmp_path: Path) -> None:
     ],
 )
 def test_rules_become_steps(script: str, steps: list[tuple[int, str]], tmp_path: Path) -> None:
-    """In the order of time."""
     probes = f"containers: {{a: {{probes: {{liveness: {{{script}}}}}}}}}"
     (pod,) = plan_of(tmp_path, f"pods: [{{{POD}, {probes}}}]").pods
     found = pod.scripts["a"].probes["liveness"]
@@ -137,7 +132,6 @@ pods:
 
 
 def test_the_world_of_a_plan(tmp_path: Path) -> None:
-    """Plugins, images, disks, restarts."""
     plan = plan_of(
         tmp_path,
         """
@@ -173,7 +167,6 @@ kubeletRestarts: [{at: 1m, down: 5s, kubeletVersion: v1.35.0}]
 
 
 def test_images_that_are_not_named_are_there(tmp_path: Path) -> None:
-    """All that pods run, each once."""
     (image,) = plan_of(tmp_path, f"pods: [{{replicas: 2, {POD}}}]").images
     assert (image.name, image.size_bytes) == ("i", 100 << 20)
 
@@ -199,6 +192,5 @@ runtimeFailures: [{from: 1m, for: 30s}, {from: 9m}]
 
 
 def test_devices_of_nodes_that_the_machine_has_not(tmp_path: Path) -> None:
-    """Only where the plugin is said to tell such."""
     text = "plugins: [{resource: example.com/gpu, anyNuma: true, devices: [{id: a, numa: 3}]}]"
     assert plan_of(tmp_path, text).plugins[0].devices[0].numa == (3,)

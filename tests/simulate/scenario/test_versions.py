@@ -1,7 +1,5 @@
 """What the version decides: settings with their defaults, pod-level resources, static UIDs."""
 
-from __future__ import annotations
-
 from hashlib import md5
 from pathlib import Path
 from typing import Any
@@ -17,14 +15,12 @@ from tests.recordings import import_recording
 
 
 def plan_of(tmp_path: Path, version: str, text: str, seed: int | None = None) -> Plan:
-    """The plan of a scenario of two minutes."""
     file = tmp_path / "s.yaml"
     file.write_text(f"kubeletVersion: {version}\nduration: 2m\n{text}", encoding="utf-8")
     return to_plan(load_scenario(file), seed=seed)
 
 
 def settings_of(plan: Plan) -> list[SettingsObserved]:
-    """What each kubelet process tells."""
     return [r.body for r in Sim(plan).run() if isinstance(r.body, SettingsObserved)]
 
 
@@ -52,14 +48,12 @@ def test_settings_have_the_defaults_of_the_version(
 
 
 def test_a_status_is_reported_as_often_as_it_is_written_where_that_is_said(tmp_path: Path) -> None:
-    """The kubelet takes one for the other."""
     text = "config: {nodeStatusUpdateFrequency: 20s}"
     assert plan_of(tmp_path, "1.36.2", text).settings["nodeStatusReportFrequency"] == "20s"
     assert plan_of(tmp_path, "1.36.2", "").settings["nodeStatusReportFrequency"] == "5m0s"
 
 
 def test_each_setting_tells_where_it_is_from(tmp_path: Path) -> None:
-    """As an import does: file, default or flag."""
     (reported,) = settings_of(plan_of(tmp_path, "1.36.2", "config: {maxPods: 30}"))
     sources = {name: setting.source for name, setting in reported.settings.items()}
     assert sources["maxPods"] == "config"
@@ -68,7 +62,6 @@ def test_each_setting_tells_where_it_is_from(tmp_path: Path) -> None:
 
 
 def test_another_version_has_other_defaults(tmp_path: Path) -> None:
-    """After a restart into it; what the configuration gives stays."""
     text = "config: {maxPods: 30}\nkubeletRestarts: [{at: 1m, kubeletVersion: v1.36.2}]"
     before, after = settings_of(plan_of(tmp_path, "1.20.2", text))
     assert "imageMaximumGCAge" not in before.settings
@@ -110,7 +103,6 @@ pods:
 
 
 def spec_of(tmp_path: Path, version: str, resources: str, more: str = "") -> dict[str, Any]:
-    """The spec of a pod with resources of its own."""
     text = more + POD.format(resources=resources, source="api")
     spec: dict[str, Any] = plan_of(tmp_path, version, text).pods[0].manifest["spec"]
     return spec
@@ -120,27 +112,17 @@ def spec_of(tmp_path: Path, version: str, resources: str, more: str = "") -> dic
     ("version", "resources", "found"),
     [
         # Requests are the containers' where they have some, else the limits.
-        (
-            "1.36.2",
-            "{limits: {cpu: 4, memory: 1Gi}}",
-            {
-                "limits": {"cpu": "4", "memory": "1Gi", "hugepages-2Mi": "4Mi"},
-                "requests": {"cpu": "2", "memory": "128Mi", "hugepages-2Mi": "4Mi"},
-            },
-        ),
+        ("1.36.2", "{limits: {cpu: 4, memory: 1Gi}}",
+         {"limits": {"cpu": "4", "memory": "1Gi", "hugepages-2Mi": "4Mi"},
+          "requests": {"cpu": "2", "memory": "128Mi", "hugepages-2Mi": "4Mi"}}),
         # Requests alone stay as they are; huge pages have a limit, so all get requests.
-        (
-            "1.34.0",
-            "{requests: {cpu: 3}}",
-            {
-                "limits": {"hugepages-2Mi": "4Mi"},
-                "requests": {"cpu": "3", "memory": "128Mi", "hugepages-2Mi": "4Mi"},
-            },
-        ),
+        ("1.34.0", "{requests: {cpu: 3}}",
+         {"limits": {"hugepages-2Mi": "4Mi"},
+          "requests": {"cpu": "3", "memory": "128Mi", "hugepages-2Mi": "4Mi"}}),
         ("1.33.0", "{limits: {cpu: 4}}", None),
         ("1.20.2", "{limits: {cpu: 4}}", None),
     ],
-)
+)  # fmt: skip
 def test_resources_of_a_pod_as_a_whole(
     tmp_path: Path, version: str, resources: str, found: object
 ) -> None:
@@ -169,7 +151,6 @@ def static_pod(tmp_path: Path, version: str, **given: Any) -> str:  # noqa: ANN4
 
 
 def test_a_static_pods_uid_is_a_hash(tmp_path: Path) -> None:
-    """Of node, file and pod; no seed changes it."""
     uid = static_pod(tmp_path, "1.36.2")
     assert uid == static_pod(tmp_path, "1.36.2", seed=7)
     others = {

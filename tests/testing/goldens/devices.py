@@ -57,11 +57,16 @@ class DeviceWorld(World):
         """A container asks, and is refused."""
         asked = self.ask(pod, "app", needed)
         return self.add(
-            AllocationFailed(**self.of(pod), container="app", resource=GPU,
-                             requested=None if available is None else needed, available=available,
-                             error=error),
+            AllocationFailed(
+                **self.of(pod),
+                container="app",
+                resource=GPU,
+                requested=None if available is None else needed,
+                available=available,
+                error=error,
+            ),
             cause=asked,
-        )  # fmt: skip
+        )
 
     def short(self, pod: str, requested: int, available: int) -> int:
         """Too few devices."""

@@ -77,10 +77,13 @@ class ImageWorld(World):
         if before:
             self.pass_over(names, **seen)
         seq = self.add(
-            GarbageCollectionStarted(usage_percent=usage, high_threshold_percent=80,
-                                     low_threshold_percent=70,
-                                     bytes_to_free=CAPACITY * (usage - 70) // 100)
-        )  # fmt: skip
+            GarbageCollectionStarted(
+                usage_percent=usage,
+                high_threshold_percent=80,
+                low_threshold_percent=70,
+                bytes_to_free=CAPACITY * (usage - 70) // 100,
+            )
+        )
         if not before:
             self.pass_over(names, **seen)
         return seq
@@ -93,12 +96,18 @@ class ImageWorld(World):
     def end(self, start: int, removed: int, error: str = "") -> int:
         """The collection ends."""
         return self.add(
-            GarbageCollected(usage_percent=85, high_threshold_percent=80, low_threshold_percent=70,
-                             bytes_to_free=CAPACITY * 15 // 100, bytes_freed=removed * self.size,
-                             images_removed=removed, outcome="failed" if error else "freed",
-                             error=error),
+            GarbageCollected(
+                usage_percent=85,
+                high_threshold_percent=80,
+                low_threshold_percent=70,
+                bytes_to_free=CAPACITY * 15 // 100,
+                bytes_freed=removed * self.size,
+                images_removed=removed,
+                outcome="failed" if error else "freed",
+                error=error,
+            ),
             cause=start,
-        )  # fmt: skip
+        )
 
     def freed(self) -> tuple[int, int]:
         """A collection for which two images are enough: its start and the last removal."""

@@ -89,11 +89,14 @@ def failed(node: World) -> Lie:
         "no set of running pods found to reclaim resources: [(res: cpu, q: 1000), ]"
     )
     seq = node.add(
-        PreemptionFailed(preemptor_namespace="default", preemptor_pod="second",
-                         preemptor_uid="uid-second",
-                         insufficient=(InsufficientResource(resource="cpu", quantity=1000),),
-                         error=error)
-    )  # fmt: skip
+        PreemptionFailed(
+            preemptor_namespace="default",
+            preemptor_pod="second",
+            preemptor_uid="uid-second",
+            insufficient=(InsufficientResource(resource="cpu", quantity=1000),),
+            error=error,
+        )
+    )
     message = f"Unexpected error while attempting to recover from admission failure: {error}"
     node.add(PodRejected(**node.of("second"), reason="UnexpectedAdmissionError", message=message))
     node.listed("second", asking("2"), priority=CRITICAL)

@@ -80,9 +80,15 @@ class World(Scene):
         }
         self.add(SettingsObserved(settings=reported), after=0)
         self.add(
-            NodeObserved(cpus=cpus, memory_capacity_bytes=memory_bytes, numa_nodes=numa,
-                         labels=labels or {}, taints=taints, capacity=capacity)
-        )  # fmt: skip
+            NodeObserved(
+                cpus=cpus,
+                memory_capacity_bytes=memory_bytes,
+                numa_nodes=numa,
+                labels=labels or {},
+                taints=taints,
+                capacity=capacity,
+            )
+        )
 
     def add(self, body: Body, *, cause: int | None = None, after: float = 0.1) -> int:
         """Add a record some seconds after the last one; its seq."""
@@ -134,11 +140,15 @@ class World(Scene):
         if init:
             whole["initContainers"] = list(init)
         return self.add(
-            PodListed(**self.of(name),
-                      annotations=annotations or {"kubernetes.io/config.source": "api"},
-                      created_ts_ns=self._start_ts_ns, spec=whole,
-                      status=status or {"phase": "Running"}, listed_by="kubelet")
-        )  # fmt: skip
+            PodListed(
+                **self.of(name),
+                annotations=annotations or {"kubernetes.io/config.source": "api"},
+                created_ts_ns=self._start_ts_ns,
+                spec=whole,
+                status=status or {"phase": "Running"},
+                listed_by="kubelet",
+            )
+        )
 
     def pod(self, name: str, *containers: dict[str, Any], **fields: Any) -> int:  # noqa: ANN401 # as `listed`
         """A pod is handed over, let in, and listed; the seq of its admission."""
@@ -160,9 +170,14 @@ class World(Scene):
     def died(self, name: str, container_id: str, exit_code: int = 0, container: str = "app") -> int:
         """It does no longer."""
         return self.add(
-            ContainerDied(**self.of(name), container=container, container_id=container_id,
-                          sandbox=False, exit_code=exit_code)
-        )  # fmt: skip
+            ContainerDied(
+                **self.of(name),
+                container=container,
+                container_id=container_id,
+                sandbox=False,
+                exit_code=exit_code,
+            )
+        )
 
     def ended(self, name: str) -> int:
         """The pod is gone."""

@@ -95,21 +95,26 @@ def hear(name: str, records: Sequence[Record], most: int) -> Iterator[Heard]:
         for number, (record, lied) in enumerate(liar(records)):
             if number >= most:
                 break
+            if lied == list(records):
+                continue  # there was nothing to change
             before = _outcomes(records) if before is None else before
-            yield Heard(kind, name, record.seq, _verdict(before, _outcomes(lied)))
+            yield Heard(kind, name, record.seq, _verdict(before, _outcomes(lied), record))
 
 
 def _outcomes(records: Sequence[Record]) -> list[Outcome]:
     return list(verify(reader(records), verifiers=_VERIFIERS))
 
 
-def _verdict(before: Sequence[Outcome], after: Sequence[Outcome]) -> str:
+def _verdict(before: Sequence[Outcome], after: Sequence[Outcome], about: Record) -> str:
+    """A lie about what could not be judged as it was is open, too."""
     wrong, lacking = (
         [Counter(told_by(found)) for found in (before, after)] for told_by in (_wrong, _lacking)
     )
     if wrong[1] - wrong[0]:
         return "caught"
-    return "open" if lacking[1] - lacking[0] else "believed"
+    known = (each for each in before if isinstance(each, Finding) and each.seq == about.seq)
+    was_open = any(each.verdict == "unverifiable" for each in known)
+    return "open" if was_open or lacking[1] - lacking[0] else "believed"
 
 
 def _wrong(found: Iterable[Outcome]) -> Iterator[tuple[str, str]]:

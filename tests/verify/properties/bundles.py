@@ -18,6 +18,7 @@ import yaml
 from kubeledger.analyze.histories.sources import open_histories
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Record
+from tests.benchmarks import later_days
 from tests.recordings import extract
 from tests.verify.properties import clocks
 from tests.verify.properties.filters import FILTERS
@@ -230,6 +231,11 @@ def _cut(length: int) -> Change:
     return _log(lambda lines, _: [line.rstrip(b"\n")[:length] + b"\n" for line in lines])
 
 
+def _next_day(lines: Lines, random: Random) -> Lines:
+    """Another process the day after does all of it again, with other pods of the same names."""
+    return [*lines, *later_days.log_of(b"".join(lines), 1).splitlines(keepends=True)]
+
+
 def _torn(lines: Lines, random: Random) -> Lines:
     return [
         line[: random.randrange(len(line))] + b"\n" if random.random() < 0.1 else line
@@ -315,6 +321,7 @@ BUNDLES: dict[str, Change] = {
     "relists": _log(clocks.relists),
     "carried": _log(clocks.carried),
     "zones": _log(clocks.zones),
+    "next-day": _log(_next_day),
     "cut120": _cut(120),
     "cut200": _cut(200),
     "torn": _log(_torn),

@@ -22,6 +22,7 @@ from kubeledger.model.record import Record
 from kubeledger.verify import Finding, Outcome
 from tests.verify.histories import outcomes
 from tests.verify.properties.bundles import imported
+from tests.verify.properties.further import FURTHER
 from tests.verify.properties.inventions import INVENTED
 from tests.verify.properties.list_lies import LIST_LIARS
 from tests.verify.properties.measure import is_wrong
@@ -29,7 +30,7 @@ from tests.verify.properties.raw_lies import LIARS, Bundle, RawLie, bundle
 from tests.verify.properties.tales import TALES as NAMED
 from tests.verify.properties.truths import RECORDED, SCENARIOS, Truth, named
 
-TALES = NAMED | INVENTED
+TALES = NAMED | INVENTED | FURTHER
 """What is told over records -> who tells it."""
 RAW = LIARS | LIST_LIARS
 """What is changed in a node's files -> who tells it."""

@@ -86,6 +86,7 @@ drawn = settings(suppress_health_check=list(HealthCheck))
 @example(case=Case("random/451160", "line", 79202))
 @example(case=Case("random/434438", "pod", 559))
 @example(case=Case("random/821168", "whole", 0))
+@example(case=Case("random/281575", "head", 21784))
 def test_any_loss_of_records(case: Case) -> None:
     """Drawn, so that a case that fails is one of the simplest."""
     assert wrong(case) == []
@@ -134,8 +135,12 @@ _SOME = ("drop1", "drop10", "head", "torn", "v2", "other-settings", "sorted", "n
             Case("files/node-e-evictions", "winter", 0),
             Case("files/node-b", "shipped", 5),
             Case("files/node-b", "shipped", 6),
+            Case("files/node-b", "hole", 7),
+            Case("files/node-e-oom", "hole", 31),
+            Case("files/node-e-oom", "files-few-lists", 6),
             Case("files/node-e-oom", "other-settings", 1),
             Case("files/node-e-oom", "relists", 5),
+            Case("files/node-f", "boots", 4),
             Case("files/node-f", "clock-90", 40),
             Case("files/node-f", "relists", 6),
         ),

@@ -10,7 +10,8 @@ SELECT
     min(ts) AS first,
     max(last_ts) AS last,
     recorded,
-    min(example_seq) AS example_seq
+    min(example_seq) AS example_seq,
+    arg_min(example, example_seq) AS example
 FROM logged_errors
 GROUP BY node, severity, source, shape, recorded
 ORDER BY recorded, node, lines DESC, severity, source, shape;

@@ -145,6 +145,12 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
     inferred: bool = False
     pressure: tuple[int, str] | None = None
 
+    def unknown_capacity(self, resource: str) -> tuple[str, ...]:
+        """What is missing where it is not known how much of a resource the node has."""
+        size = (self.nodes[0].status.allocatable or {}).get(resource)
+        known = resource not in self.unsized and size != str(UNCOUNTED)
+        return () if known else capacities([resource])
+
     @property
     def inputs(self) -> tuple[int, ...]:
         """Records it rests on, without those of other pods."""

@@ -44,10 +44,8 @@ from kubeledger.verify.evidence.pod_intervals import PodActiveInterval
 from kubeledger.verify.evidence.timeline import Timeline
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.case import (
-    UNCOUNTED,
     AdmissionCase,
     AdmissionOutcome,
-    capacities,
 )
 from kubeledger.verify.rules.admission.judging import (
     LABELS,
@@ -319,12 +317,8 @@ def _left_open(case: AdmissionCase, likely: AdmissionOutcome, body: PodRejected)
     by_rank = result.reason == "NodeAffinity" or result.reason.startswith("OutOf")
     if reason == "NodeName" and not case.named and not by_rank:
         yield "the node's name"
-    if reason in {f"OutOf{resource}" for resource in case.unsized}:
-        yield from capacities(case.unsized)
-    sizes = case.nodes[0].status.allocatable or {}
-    uncounted = [resource for resource, size in sizes.items() if size == str(UNCOUNTED)]
-    if reason in {f"OutOf{resource}" for resource in uncounted}:
-        yield from capacities(uncounted)
+    if reason.startswith("OutOf"):
+        yield from case.unknown_capacity(reason.removeprefix("OutOf"))
 
 
 def _misquotes(case: AdmissionCase, body: PodRejected) -> bool:

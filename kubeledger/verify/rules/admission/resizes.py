@@ -35,6 +35,7 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.pod_objects import PodObject
+from kubeledger.verify.evidence.pods import ListedPod
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.admission.case import AdmissionCase, AdmissionOutcome, capacities
 from kubeledger.verify.rules.admission.inputs import AdmissionInputs
@@ -54,6 +55,7 @@ RULE_RESIZE: Final = "pkg/kubelet/allocation manager.handlePodResourcesResize"
 _SETTLED_NS: Final = 10 * NS_PER_S
 """A snapshot is named by the second it began in, and takes a while to be made."""
 _ASKED: Final = "what the pod asked for"
+_NOTHING: Final = ResourceRequirements()
 _SWAP: Final = "which of its containers may swap"
 _OUTCOMES: Final = {DEFERRED: "deferred", INFEASIBLE: "infeasible"}
 
@@ -96,18 +98,40 @@ class Resizes:
             fresh = [each for each in told if each[0].ts_ns >= until_ns]
             may_be = [*told[: len(told) - len(fresh)][-1:], *fresh]
             had = before[1].pods.get(uid)
-            if not may_be or (len(may_be) == len(fresh) and had in (None, given)):
-                continue  # of a resize that the file shows alone the line is lost
-            if any(_shows(given, each) for _, each in may_be):
+            if len(may_be) == len(fresh) and had in (None, given):
+                continue
+            if any(_shows(given, _asked_in(each)) for _, each in may_be):
                 continue
             if self._context.coverage.missing(since_ns, record.ts_ns) is not None:
                 continue  # another resize may be in a line that is lost
-            last, allocated = may_be[0]
-            subject, kind = f"pod/{allocated.namespace}/{allocated.pod}", PodResized.kind
+            listed = self._context.pods.at(record.ts_ns, uid)
+            if listed is None:
+                continue
+            if not may_be and not self._is_news(listed, since_ns, record.ts_ns, given):
+                continue  # of a resize that the file shows alone the line is lost
+            last = (before[0].seq, "it showed something else, and no list shows this")
+            last = (may_be[0][0].seq, "a resize was allocated") if may_be else last
+            subject, kind = f"pod/{listed.namespace}/{listed.name}", PodResized.kind
             why = "allocated_pods_state and what is told of its resizes differ"
             shown = record.seq, "allocated_pods_state shows another allocation"
-            sides, at_ns = ((last.seq, "a resize was allocated"), shown), record.ts_ns
-            self._context.contradict(at_ns, subject, why, *sides, by_absence=True, kind=kind)
+            at_ns = record.ts_ns
+            self._context.contradict(at_ns, subject, why, last, shown, by_absence=True, kind=kind)
+
+    def _is_news(
+        self, listed: ListedPod, since_ns: int, until_ns: int, given: PodResources
+    ) -> bool:
+        """Whether a pod never asked, as lists of before and the next one show, for what it has."""
+        pods = self._context.pods
+        versions = pods.versions(listed)
+        later = sum(each.ts_ns <= until_ns for each in versions)
+        try:
+            specs = [each.as_(Pod).spec for each in versions[: later + 1]]
+        except msgspec.ValidationError:
+            return False
+        asked = ({c.name or "": c.resources or _NOTHING for c in (*(spec.containers or ()),
+                 *(spec.init_containers or ()))} for spec in specs)  # fmt: skip
+        listed_so = any(_shows(given, each) for each in asked)
+        return not listed_so and pods.is_unchanged(listed, since_ns, until_ns)
 
     def _followed(self, at: Record, body: PodResized) -> Judgement:
         """What the runtime made of it: of what was allocated and not before what was done.
@@ -184,6 +208,8 @@ class Resizes:
             return lacks((_ASKED,))
         if unknown == (_ASKED,) and all(ruling.allowed for ruling in rulings):
             return judge(rulings)
+        if body.message is None and any(ruling.allowed for ruling in rulings):
+            return judge(rulings)  # it shows no numbers
         return by_its_numbers(last, rulings, dict.fromkeys(unknown))
 
     def _config(self, ts_ns: int, profile: KubeletProfile, state: NodeState) -> NodeConfig | str:
@@ -265,7 +291,9 @@ def _left_open(case: AdmissionCase, body: PodResized) -> Iterator[str]:
     if body.outcome == "deferred" and body.message is not None:
         if CONDITION_MESSAGE.fullmatch(body.message):
             yield "whether the node was short"
-        elif not (OUT_OF.fullmatch(body.message) or body.message.startswith("Predicate ")):
+        elif (short := OUT_OF.fullmatch(body.message)) is not None:
+            yield from case.unknown_capacity(short[1])
+        elif not body.message.startswith("Predicate "):
             yield "what the other admit handlers found"
     if not case.labels_known and "NodeAffinity" in reasons:
         yield LABELS
@@ -322,9 +350,12 @@ def larger_than_node(pod: Pod, case: AdmissionCase) -> str:
     return listing(amount(name, info.allocatable(name)) for name in over)
 
 
-def _shows(given: PodResources, told: PodResized) -> bool:
-    """Whether a state file shows what a record says that was allocated."""
-    wanted = msgspec.convert(told.resources or {}, dict[str, ResourceRequirements])
+def _asked_in(told: PodResized) -> dict[str, ResourceRequirements]:
+    return msgspec.convert(told.resources or {}, dict[str, ResourceRequirements])
+
+
+def _shows(given: PodResources, wanted: dict[str, ResourceRequirements]) -> bool:
+    """Whether a state file shows what containers ask for, or were told to have."""
     shown = ((given.containers[n], of) for n, of in wanted.items() if n in given.containers)
     return all(
         same_resources(of, ResourceRequirements({**(has.requests or {})}, {**(has.limits or {})}))

@@ -285,11 +285,18 @@ class AdmissionVerifier(RuleVerifier):
         )
 
     def _is_another(self, uid: str | None, named: PodActiveInterval) -> bool:
-        """Whether records show another pod of that name, whose own line is lost then."""
+        """Whether records show another pod of that name, whose own line is lost then.
+
+        Where lines give a name only, a pod of a former process may have been made again since.
+        """
         if uid is None or uid == named.uid:
             return False
-        pod, listed = self.context.timeline.pods.get(uid), self.context.pods.at(0, uid)
+        timeline = self.context.timeline
+        pod, listed = timeline.pods.get(uid), self.context.pods.at(0, uid)
         if pod is not None and pod.runs and f"{pod.namespace}/{pod.name}" == named.full_name:
+            return True
+        former = timeline.pods.get(named.key)
+        if former is not None and any(i.process < named.process for i in former.intervals):
             return True
         return listed is not None and f"{listed.namespace}/{listed.name}" == named.full_name
 

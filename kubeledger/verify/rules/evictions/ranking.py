@@ -28,6 +28,7 @@ from kubeledger.kubelet.eviction.signals import (
 )
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError, value_of
+from kubeledger.kubelet.preemption.explain import listing
 from kubeledger.model.bodies.eviction import PodSpared, PodUsage, PodUsageObserved, RankedPod
 from kubeledger.model.bodies.lifecycle import PodEvicted
 from kubeledger.model.errors import KubeledgerError
@@ -57,7 +58,7 @@ class Place(msgspec.Struct, frozen=True):
             of -1 for process IDs, of which every usage is above what is requested.
         likely, possible: bounds of its usage; None without a sample.
         has_statistics: None where it may have had none, so that it may stand anywhere, or some:
-            one of its containers had just started; False where no sample shows any.
+            a container, or sampling, had just begun; False where no sample shows any.
     """
 
     name: str
@@ -90,7 +91,7 @@ class Place(msgspec.Struct, frozen=True):
         if self.pod is None:
             return "is in no list, so its request is not known"
         priority = f"priority {self.priority}"
-        if not self.has_statistics or self.likely is None:
+        if self.has_statistics is False or self.likely is None:
             return f"may have had no statistics, and such pods go first ({priority})"
         form = format_of(resource)
         least, most = (str(Quantity.of(n or 0, form)) for n in self.likely)
@@ -100,9 +101,13 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def _may_precede(first: Place, other: Place, *, likely: bool) -> bool:
-    """Whether a pod can come before another, with usages that are likely, or all possible ones."""
+    """Whether a pod can come before another, with usages that are likely, or all possible ones.
+
+    Which of them may have had no statistics is likely to have had some.
+    """
     one, two = (pod.likely if likely else pod.possible for pod in (first, other))
-    if one is None or two is None or not (first.has_statistics and other.has_statistics):
+    statistics = first.has_statistics, other.has_statistics
+    if one is None or two is None or False in statistics or (None in statistics and not likely):
         return True
     for exceeds, exceeds_too in ((True, True), (True, False), (False, False)):
         above = first.above(one, exceeds=exceeds)
@@ -135,8 +140,11 @@ def judge_order(
     )
     if wrong:
         return same(False, denied)
-    used = f"what pods {first.name} and {other.name} used of {resource} at {format_ts(ts_ns)}"
-    return open_to(used, denied=denied)
+    missing = f"what pods {first.name} and {other.name} used of {resource} at {format_ts(ts_ns)}"
+    doubtful = [each.name for each in (first, other) if each.has_statistics is None]
+    if doubtful:
+        missing = f"whether the kubelet had statistics of pod {listing(doubtful)}"
+    return open_to(missing, denied=denied)
 
 
 def judge_first(places: Sequence[Place], resource: str, ts_ns: int) -> Judgement:
@@ -147,12 +155,7 @@ def judge_first(places: Sequence[Place], resource: str, ts_ns: int) -> Judgement
     if after is not None:
         why = f"pod {first.name} {first.text(resource)}"
         why += f"; next came pod {after.name}, which {after.text(resource)}"
-    is_open = first.has_statistics is None
-    sampled = replace(first, has_statistics=True) if is_open else first
-    found = judge_order([(sampled, each) for each in others], why, resource, ts_ns)
-    if is_open and found.verdict != "match":
-        had_none = f"whether the kubelet had statistics of pod {first.name}"
-        found = open_to(had_none, denied=found.why)
+    found = judge_order([(first, each) for each in others], why, resource, ts_ns)
     return replace(found, inputs=first.inputs)
 
 
@@ -286,8 +289,10 @@ class Usages:
         if stated is not None and likely != possible:
             # A pod uses what its containers do, and its sandbox and volumes besides.
             likely = Bounds(max(likely.least, stated[2]), max(likely.most or 0, stated[2]))
-        has_statistics: bool | None = stated is not None
         # Before the first sample there may have been no statistics: such pods go first.
+        has_statistics: bool | None = stated is not None
+        if stated is None and abs(samples[0].ts_ns - ts_ns) < NS_PER_S:
+            has_statistics = None  # it was taken in this very round
         if stated is None and samples[0].ts_ns + NS_PER_S <= ts_ns:
             has_statistics = self._has_statistics(ts_ns, who)
         return replace(place, likely=likely, possible=possible, has_statistics=has_statistics)

@@ -3,8 +3,6 @@
 With ``--yaml`` the scenario itself, for ``kubeledger simulate``.
 """
 
-from __future__ import annotations
-
 import sys
 import traceback
 

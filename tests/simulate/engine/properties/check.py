@@ -1,7 +1,5 @@
 """All that must hold of one simulation, and one line that brings a failing one back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
 
@@ -47,7 +45,6 @@ def snapshot_and_tail(plan: Plan, records: list[Record]) -> Iterator[str]:
 
 
 def same_bytes_again(plan: Plan, records: list[Record]) -> Iterator[str]:
-    """The same seed gives the same bytes."""
     if digest(records) != digest(list(Sim(plan).run())):
         yield "another run gives other bytes"
 
@@ -98,12 +95,10 @@ def violations(seed: int, *, verified: bool = True) -> list[str]:
 
 
 def reproduction(seed: int) -> str:
-    """The command that shows a failure again."""
     return f"python -m tests.simulate.engine.properties {seed}"
 
 
 def digest(records: list[Record]) -> str:
-    """Of the bytes that a ledger would hold."""
     hashed = blake2b(digest_size=16)
     previous = GENESIS
     for record in records:

@@ -1,7 +1,5 @@
 """What must hold of images, whatever happens on a node."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """What must hold of preemptions, kills and sums, whatever happens on a node."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -4,8 +4,6 @@ A scenario is drawn from one number, so Hypothesis only draws numbers; a failure
 number with the command that runs it again.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -28,7 +26,6 @@ _OPEN: frozenset[int] = frozenset()
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, _QUICK, 50))
 def test_verification_finds_nothing_impossible(first: int) -> None:
-    """All properties, verification with them."""
     seeds_of = [seed for seed in range(first, first + 50) if seed not in _OPEN]
     found = {seed: texts for seed in seeds_of if (texts := violations(seed))}
     assert not found, "\n  ".join([t for s in found for t in (reproduction(s), *found[s])])
@@ -37,7 +34,6 @@ def test_verification_finds_nothing_impossible(first: int) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("chunk", range(_CHUNKS))
 def test_properties_hold_over_many_scenarios(chunk: int) -> None:
-    """Ten thousand scenarios; all that fail are listed."""
     size = _NIGHTLY // _CHUNKS
     failed = [s for s in range(chunk * size, (chunk + 1) * size) if violations(s)]
     assert not failed, "\n  ".join(map(reproduction, failed))
@@ -45,7 +41,6 @@ def test_properties_hold_over_many_scenarios(chunk: int) -> None:
 
 @pytest.mark.parametrize("seed", range(0, 2**32, 2**28))
 def test_plans_are_drawn_from_their_seed(seed: int) -> None:
-    """The seed in a plan is enough to draw it again."""
     plan = random_plan(seed)
     assert plan.seed == seed
     assert random_plan(seed) == plan
@@ -85,7 +80,6 @@ def test_scenarios_are_not_quiet() -> None:
 
 
 def test_versions_and_cgroups_are_all_drawn() -> None:
-    """Each version with each version of cgroups."""
     drawn = {
         (each["kubeletVersion"], each["node"]["cgroupVersion"])
         for each in map(random_scenario, range(150))

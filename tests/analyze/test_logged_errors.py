@@ -1,0 +1,39 @@
+"""A shape that was seen once is shown as its line has it."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubeledger.analyze.logged_errors import logged
+
+_TEXT = 'E0314 04:22:04.649912   29801 cni.go:294] Error adding: "cni0" has another address'
+_JSON = '{"ts":1.0,"caller":"a.go:1","msg":"Probe errored","v":0,"probeType":"Liveness"}'
+
+
+@pytest.mark.parametrize(
+    ("count", "line", "words"),
+    [
+        (1, _TEXT, 'Error adding: "cni0" has another address'),
+        (1, f"Mar 14 04:22:04 n kubelet[1]: {_TEXT}", 'Error adding: "cni0" has another address'),
+        (1, f"2026-03-14T04:22:04Z {_JSON}", 'Probe errored probeType="Liveness"'),
+        (1, _JSON[:40], "Error adding: *"),
+        (1, "no line of klog", "Error adding: *"),
+        (1, None, "Error adding: *"),
+        (2, _TEXT, "Error adding: *"),
+    ],
+)
+def test_words(count: int, line: str | None, words: str) -> None:
+    """Of many lines, and of what is no whole line, the shape."""
+    row = {
+        "severity": "E",
+        "source": "a.go",
+        "shape": "Error adding: *",
+        "recorded": False,
+        "count": count,
+        "pods": None,
+        "ts_ns": 0,
+        "seq": 1,
+        "example": line,
+    }
+    (shape,) = logged(lambda query, _: [row] if "logged_errors" in query else [], "node-a")
+    assert shape.words == words
