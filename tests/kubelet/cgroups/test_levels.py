@@ -18,7 +18,7 @@ from kubeledger.kubelet.cgroups.node_config import (
     reservation_of,
 )
 from kubeledger.kubelet.cgroups.unified import UnifiedSettings, container_files
-from kubeledger.kubelet.kube.pod import Container, Pod, PodSpec, ResourceRequirements
+from kubeledger.kubelet.kube.pod import Container, ObjectMeta, Pod, PodSpec, ResourceRequirements
 from kubeledger.kubelet.kube.quantity import parse
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.cgroups import QOSClass
@@ -190,9 +190,12 @@ def container(name: str, cpu: str) -> Container:
 def quotas(version: str, *containers: Container, static: bool, enforce: bool = True) -> list[int]:
     decision = decide_pod(
         Pod(spec=PodSpec(containers=containers), metadata=ObjectMeta(uid="u")),
-        resolve(version).cgroups, enforce_cpu_limits=enforce, cpu_period_us=100_000,
-        memory_capacity=8 * GIB, static_cpu_policy=static,
-    )  # fmt: skip
+        resolve(version).cgroups,
+        enforce_cpu_limits=enforce,
+        cpu_period_us=100_000,
+        memory_capacity=8 * GIB,
+        static_cpu_policy=static,
+    )
     assert decision.pod.cpu_quota_us is not None
     return [decision.pod.cpu_quota_us, *(c.cpu_quota_us for c in decision.containers.values())]
 
