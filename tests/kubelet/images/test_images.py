@@ -25,7 +25,6 @@ from kubeledger.kubelet.images.policy import (
     ImageFsStats,
     ImageGCPolicy,
     bytes_to_free,
-    effective_max_age_ns,
     format_size,
     int64,
     loop_disabled,
@@ -156,13 +155,6 @@ def test_a_gc_pass_that_comes_first_gives_its_own_time() -> None:
     assert manager.records["b"].first_detected_ns == ZERO_TIME_NS
 
 
-@pytest.mark.parametrize(("version", "in_use"), [("1.28.0", {"x", "p"}), ("1.29.0", {"x"})])
-def test_the_sandbox_image(version: str, in_use: set[str]) -> None:
-    """In use, listed or not, until 1.28."""
-    manager = manager_of_detect(version, sandbox_image="p")
-    assert detect_images(manager, seen(1, "a", in_use="x"), 1) == in_use
-
-
 @pytest.mark.parametrize(("version", "in_use"), [("1.34.0", {"a"}), ("1.35.0", {"a", "v"})])
 def test_image_volumes(version: str, in_use: set[str]) -> None:
     """They count since the gate is on by default."""
@@ -257,12 +249,6 @@ def test_policy_error(high: int, low: int, error: str) -> None:
     """High before low before their order; equal ones are taken."""
     policy = ImageGCPolicy(high_threshold_percent=high, low_threshold_percent=low, min_age_ns=0)
     assert policy_error(policy) == error
-
-
-@pytest.mark.parametrize(("version", "max_age_ns"), [("1.29.0", 0), ("1.30.0", 7)])
-def test_the_gate_of_the_maximum_age(version: str, max_age_ns: int) -> None:
-    """In 1.29 the configured age does not reach the manager by default."""
-    assert effective_max_age_ns(7, resolve(version).images) == max_age_ns
 
 
 OLD = "ImageGCHighThresholdPercent is set 100, Disable image GC"
