@@ -29,10 +29,23 @@ def test_records_are_found_in_the_order_of_replay(seqs: list[int], asked: set[st
 
 def _about(pod: str, seq: int) -> Record:
     body = ProbeExecuted(
-        namespace="default", pod=pod, pod_uid=f"uid-{pod}", container="c", container_id=None,
-        probe_type="liveness", result="success", output=None,
-    )  # fmt: skip
+        namespace="default",
+        pod=pod,
+        pod_uid=f"uid-{pod}",
+        container="c",
+        container_id=None,
+        probe_type="liveness",
+        result="success",
+        output=None,
+    )
     return Record(
-        node="node", seq=seq, ts_ns=seq, role="observation", kind=body.kind, v=body.v, cause=None,
-        evidence=(), body=body,
-    )  # fmt: skip
+        node="node",
+        seq=seq,
+        ts_ns=seq,
+        role="observation",
+        kind=body.kind,
+        v=body.v,
+        cause=None,
+        evidence=(),
+        body=body,
+    )

@@ -563,9 +563,16 @@ AGAIN: list[tuple[float, Body]] = [(60.6, LATER[1]), LATER]
 )  # fmt: skip
 def test_writes(steps: list[tuple[float, Body]], at_s: float, verdict: str) -> None:
     scene_: list[tuple[float, Body]] = [
-        *start(), (10, added("a")), (10.01, QOSCgroupsUpdated()), (11, began("c-a", "a")),
-        (12, pod("a")), *steps, (at_s, QOSCgroupsUpdated()), (60.5, QOSCgroupsUpdated()), *AGAIN,
-    ]  # fmt: skip
+        *start(),
+        (10, added("a")),
+        (10.01, QOSCgroupsUpdated()),
+        (11, began("c-a", "a")),
+        (12, pod("a")),
+        *steps,
+        (at_s, QOSCgroupsUpdated()),
+        (60.5, QOSCgroupsUpdated()),
+        *AGAIN,
+    ]
     records = scene(*sorted(scene_, key=lambda step: step[0]))
     found = findings(records, kind=QOSCgroupsUpdated.kind)
     start_ns = records[0].ts_ns
