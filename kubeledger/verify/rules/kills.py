@@ -111,6 +111,10 @@ def judge_grace(
     if given_s is not None and body.reason in _OF_POD:
         exact = overridden_grace_s(facts, given_s, spec.grace_s)
         why = f"given {given_s} s to the pod; container minimum {MINIMUM_GRACE_S} s"
+        own = spec.grace_s if body.reason == "preempted" and stops.deleted is None else None
+        if own is not None and max(own, 1) != max(given_s, 1):
+            why = f"a pod that is preempted gets its own {own} s, and was given {given_s} s"
+            return same(False, why)
         return judge([_ruling(body, exact, why, takes_time)])
     if body.reason == "orphaned":
         exact = overridden_grace_s(facts, _ORPHAN_S, spec.grace_s)

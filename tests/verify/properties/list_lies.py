@@ -102,8 +102,8 @@ def _threshold(pod: Json, body: ProbeTransitioned) -> bool:
 
 
 def _grace(pod: Json, body: ContainerKilled) -> bool:
-    if body.grace_period_s is None or body.reason == "evicted":
-        return False
+    if body.grace_period_s is None or body.reason in ("evicted", "pod_deleted", "node_shutdown"):
+        return False  # which is given with it
     pod["spec"]["terminationGracePeriodSeconds"] = body.grace_period_s + 7
     return True
 
@@ -116,9 +116,10 @@ def _request(pod: Json, body: PodAdmitted) -> bool:
 
 
 def _limit(pod: Json, body: CgroupUpdated) -> bool:
+    """Asked for and given; or it would be a resize that waits."""
     found = False
-    for container in pod["spec"]["containers"]:
-        limits = container.get("resources", {}).get("limits", {})
+    for each in (*pod["spec"]["containers"], *pod.get("status", {}).get("containerStatuses", ())):
+        limits = (each.get("resources") or {}).get("limits", {})
         if "cpu" in limits and body.cpu_quota_us not in (None, -1):
             limits["cpu"], found = "7", True
     return found
@@ -183,7 +184,7 @@ def _set(kinds: tuple[type, ...], pattern: bytes, value: bytes) -> Liar:
 
 def _without_pressure(bundle: Bundle, random: Random) -> Iterator[RawLie]:
     """A pod is evicted though much memory was there before and after."""
-    signals = [r for r in bundle.of(EvictionSignalObserved) if r.body.signal == "memory.available"]
+    signals = [r for r in bundle.of(EvictionSignalObserved) if "emory.available" in r.body.signal]
     for record in bundle.some(random, PodEvicted):
         if "memory" not in record.body.message:
             continue
@@ -218,6 +219,8 @@ def _outlived(bundle: Bundle, random: Random) -> Iterator[RawLie]:
         end = died.get(record.body.container_id)
         if end is not None and 0 < end.ts_ns - record.ts_ns < 40 * NS_PER_S:
             by = random.choice((400, 900))
+            if end.ts_ns + by * NS_PER_S > bundle.records[-1].ts_ns:
+                continue
             edits = bundle.at(by, end)
             for file, held, pod in _lists(bundle, record.body.pod_uid or "-"):
                 if _ended_later(pod, record.body.container_id, by):

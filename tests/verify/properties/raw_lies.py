@@ -380,15 +380,16 @@ def _died_before(bundle: Bundle, random: Random) -> Iterator[RawLie]:
 def _soon_failed(bundle: Bundle, random: Random) -> Iterator[RawLie]:
     """A tick of a probe is there, a fraction of its period after the one before."""
     last: dict[tuple[object, ...], Any] = {}
+    pairs = list[tuple[Any, Any]]()
     for tick in bundle.of(ProbeExecuted):
-        body = tick.body
-        key = (body.container_id, body.probe_type)
-        before = last.get(key)
+        key = (tick.body.container_id, tick.body.probe_type)
+        if (before := last.get(key)) is not None:
+            pairs.append((before, tick))
         last[key] = tick
-        if before is None or body.result == "success" or tick.ts_ns - before.ts_ns < 4 * NS_PER_S:
-            continue
-        by = (before.ts_ns - tick.ts_ns) * 0.7 / NS_PER_S
-        yield RawLie(f"{tick.seq}", bundle.at(by, tick), subjects(body))
+    for before, tick in random.sample(pairs, len(pairs)):
+        if tick.body.result != "success" and tick.ts_ns - before.ts_ns >= 4 * NS_PER_S:
+            by = (before.ts_ns - tick.ts_ns) * 0.7 / NS_PER_S
+            yield RawLie(f"{tick.seq}", bundle.at(by, tick), subjects(tick.body))
 
 
 def _killed_early(bundle: Bundle, random: Random) -> Iterator[RawLie]:
