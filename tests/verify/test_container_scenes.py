@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from kubeledger.model.bodies.eviction import PodPreempted
-from kubeledger.model.bodies.lifecycle import ContainerDied, PodEvicted, PodListed
+from kubeledger.model.bodies.lifecycle import ContainerDied, PodEvicted, PodListed, PodTerminating
 from kubeledger.model.bodies.node import ClockStepped, PodStageFailed, Stage
 from kubeledger.model.bodies.prober import ProbeCountersRead
 from kubeledger.model.record import Body
@@ -371,6 +371,11 @@ def test_kills_of_whole_pods() -> None:
             (40, listed()),
         )  # fmt: skip
         assert found[-1].verdict == "match", reason
+    given = [PodTerminating(**WHO, reason="killed", grace_period_s=grace) for grace in (30, 20)]
+    for worker, verdict in zip(given, ("match", "impossible"), strict=True):
+        kill = killed(reason="preempted", message=stop, grace_period_s=worker.grace_period_s)
+        found, _ = judged(*BEGIN, (9, victim), (9.1, worker), (10, kill), (40, listed()))
+        assert found[-1].verdict == verdict, found[-1].why
     side = [{"name": "side", "restartPolicy": "Always"}]
     reported = (0.2, settings({"evictionMaxPodGracePeriod": 10}))
     for kinds, inits, grace, verdict in (

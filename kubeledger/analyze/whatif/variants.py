@@ -17,10 +17,17 @@ from kubeledger.ingest.messages.settings_flags import FLAGS, minor_version
 from kubeledger.ingest.sources.plain import plain
 from kubeledger.ingest.sources.yaml_text import load_yaml
 from kubeledger.kubelet.kube.configuration import FIELDS, problem
+from kubeledger.kubelet.kube.containermanager import parse, text_of
 from kubeledger.kubelet.kube.quantity import Quantity
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.lifecycle import PodListed
-from kubeledger.model.bodies.node import KubeletStarted, Setting, SettingsObserved
+from kubeledger.model.bodies.node import (
+    KubeletStarted,
+    NodeObserved,
+    Setting,
+    SettingsObserved,
+)
+from kubeledger.model.bodies.resourcemanagers import CpuManagerStarted
 from kubeledger.model.errors import BadInputError, BadQuestionError
 from kubeledger.model.record import Evidence
 from kubeledger.verify import PodFieldChange, ProbeChange, Reader, ResourceChange, Variant
@@ -188,6 +195,7 @@ def variants_of(
     variants = parse_variants(parsed, versions, configs, values, version)
     for variant in variants:
         _check_pods(history, variant)
+        _check_cpus(history, variant)
     return variants
 
 
@@ -251,6 +259,24 @@ def _check_pods(history: History, variant: Variant) -> None:
                         _check_resources(container, change)
     if unused:
         raise BadQuestionError(min(map(_not_shown, unused)))
+
+
+def _check_cpus(history: History, variant: Variant) -> None:
+    """The CPUs that are reserved are some of the machine's, by its topology or their number.
+
+    Source: v1.36.2 cmd/kubelet/app/server.go getReservedCPUs
+    """
+    text = variant.settings.get("reservedSystemCPUs")
+    reserved = parse(text) if isinstance(text, str) else 0
+    for record in history.read({CpuManagerStarted.kind, NodeObserved.kind}) if reserved else ():
+        count = record.body.cpus if isinstance(record.body, NodeObserved) else None
+        named = record.body.cpus if isinstance(record.body, CpuManagerStarted) else None
+        beyond = named is not None and reserved & ~sum(1 << int(cpu) for cpu in named)
+        if beyond or (count is not None and reserved.bit_count() > count):
+            has = f"no CPU {text_of(beyond)}" if beyond else f"{count} CPUs"
+            raise BadQuestionError(
+                f"reservedSystemCPUs={text}: the machine has {has}", advice=_NO_START
+            )
 
 
 def _not_shown(change: PodChange) -> str:

@@ -81,6 +81,7 @@ _JSON_LIST = regex(rb"\s*\[\s*(?:[\[\]{\"\d-]|true|false|null|\Z)")
 """What else begins so is a line as ``kubeadm`` prints it: ``[init] …``."""
 _OF_TALOS = regex(rb'"talos-service"\s*:\s*"kubelet"')
 _LOG_NAME = regex(r"kubelet|\.log|messages|syslog|journal", re.IGNORECASE)
+_STATE_NAME = regex(r"kubelet_internal_checkpoint|(?:cpu|memory|dra)_manager_state|_pods_state")
 _DOCUMENT_NAME = regex(r"checkpoint|config|\.json|\.ya?ml", re.IGNORECASE)
 
 
@@ -111,7 +112,9 @@ def detect(source: SourceFile) -> Detected:
     found = _detect(source)
     if found.format is None and (written := as_written(source)) is not source:
         again = _detect(written)
-        return found if again.format is None else again
+        found = found if again.format is None else again
+    if found.format is None and found.finding is None and _STATE_NAME.search(source.plain_name):
+        return Detected(None, f"no state file of a kubelet ({found.reason})", "malformed")
     return found
 
 
@@ -267,7 +270,7 @@ def _unknown(document: dict[str, Any]) -> str:
 
 def _half_written(source: SourceFile, error: str) -> Detected:
     known = re.search(
-        r"checkpoint|(?:cpu|memory)_manager_state|^sha256-|pods|events|node|stats|config",
+        rf"checkpoint|{_STATE_NAME.pattern}|^sha256-|pods|events|node|stats|config",
         source.plain_name,
     )
     finding = "half_written" if known else None

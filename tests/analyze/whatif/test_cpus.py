@@ -5,22 +5,28 @@ from typing import Any
 
 import pytest
 
-from kubeledger.analyze.whatif import Change, Outlook, outlook
+from kubeledger.analyze.histories.history import history_of_reader
+from kubeledger.analyze.whatif import Change, Outlook, outlook, variants_of
 from kubeledger.kubelet.kube.containermanager import parse
 from kubeledger.model.bodies.resourcemanagers import CpuAllocationFailed, CpusAllocated
+from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record
-from kubeledger.verify import Variant
+from kubeledger.verify import Reader, Variant
 from tests.simulate.engine.scenes import of_kind
 from tests.simulate.engine.test_cpus import ACROSS_NUMA, FULL, STRICT, UNCORE, machine
 
 OPTIONS = "cpuManagerPolicyOptions"
 
 
-def changed(found: list[Record], **settings: Any) -> list[Change]:  # noqa: ANN401 # JSON values
+def reader(found: list[Record]) -> Reader:
     def read(kinds: Collection[str] | None) -> Iterator[Record]:
         return iter([r for r in found if kinds is None or r.kind in kinds])
 
-    changes = outlook(read, Variant(name="v", settings=settings), Outlook(variant="v"))
+    return read
+
+
+def changed(found: list[Record], **settings: Any) -> list[Change]:  # noqa: ANN401 # JSON values
+    changes = outlook(reader(found), Variant(name="v", settings=settings), Outlook(variant="v"))
     of_cpus = (each for each in changes if each.kind.startswith("cpumanager."))
     return [each for each in of_cpus if each.untrusted_since is None]
 
@@ -67,6 +73,16 @@ def test_other_reserved_cpus() -> None:
     assert first.recorded is not None
     assert first.kind == CpusAllocated.kind
     assert "reserved" in first.why or parse(str((first.instead or {})["cpu_set"])) & 0b111 == 0
+
+
+@pytest.mark.parametrize(
+    ("cpus", "has"), [("0-99", "has .* CPUs|has no CPU"), ("1,99", "has no CPU 99")]
+)
+def test_no_kubelet_reserves_cpus_that_are_not_there(cpus: str, has: str) -> None:
+    history = history_of_reader("n", "n", reader(machine()))
+    assert len(variants_of(history, ["reservedSystemCPUs=0-2"])) == 1
+    with pytest.raises(BadQuestionError, match=has):
+        variants_of(history, [f"reservedSystemCPUs={cpus}"])
 
 
 def test_options_as_they_were_change_nothing() -> None:

@@ -475,6 +475,25 @@ def test_half_a_checkpoint_is_a_finding(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("text", ["garbage", "", "[]", '{"x":1}', "null"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "memory_manager_state",
+        "dra_manager_state",
+        "cpu_manager_state",
+        "allocated_pods_state",
+        "kubelet_internal_checkpoint",
+    ],
+)
+def test_a_state_file_that_is_none_is_named(name: str, text: str, tmp_path: Path) -> None:
+    root = write_node(tmp_path / "n")
+    write(root / name, text)
+    plan = one(tmp_path, root)
+    assert [(found.finding, found.file) for found in plan.findings] == [("malformed", name)]
+    assert "no state file" in plan.findings[0].message
+
+
 def test_digests_of_beginnings() -> None:
     data = bytes(range(256)) * 4
     whole = digest_chunks(iter([data]), [0, 10, 1024, 5000])
