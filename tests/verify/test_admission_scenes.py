@@ -162,6 +162,10 @@ ROWS: dict[str, tuple[list[Any], str | tuple[str, ...]]] = {
     "no sidecars in 1.30": (sidecar("1.30.0", SidecarContainers=False), "impossible"),
     "a handler that is not run here": ([start(), refused("a", 1, "AppArmor", "for some cause"),
                                         listed("a")], ("the node's AppArmor profiles",)),
+    "features that the node lacks": (
+        [start(), refused("a", 1, "PodFeatureUnsupported", "for some feature"), listed("a")],
+        ("the features that the node declares",),
+    ),
     "a late handler, and no room": ([start(), refused("a", 1, "AppArmor", "for some cause"),
                                      listed("a", asks("2"))], "impossible"),
     "an early handler, and no room": (
