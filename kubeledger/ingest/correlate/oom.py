@@ -449,7 +449,9 @@ def _at_limit(report: KernelReport, page_bytes: int) -> bool | None:
     if not report.usages:
         return None
     return any(
-        usage + _BATCH_PAGES * page_bytes >= limit for usage, limit in report.usages.values()
+        usage + _BATCH_PAGES * page_bytes >= limit
+        for name, (usage, limit) in report.usages.items()
+        if name != "swap"  # cgroup v2: where it is used up, memory is not short for that
     )
 
 

@@ -1,12 +1,14 @@
 """One kill a process, whichever of the kernel and the kubelet tells of it."""
 
+from typing import Any
+
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.correlate.oom import OomAssembler
 from kubeledger.ingest.correlate.registers import SyncLoop
 from kubeledger.ingest.sources.items import KernelReport, PodList
 from kubeledger.ingest.sources.times import Stamp
-from kubeledger.model.bodies.eviction import ProcessKilled
-from kubeledger.model.record import Evidence
+from kubeledger.model.bodies.eviction import OutOfMemory, ProcessKilled
+from kubeledger.model.record import Body, Evidence
 from kubeledger.model.units import NS_PER_S
 from tests.ingest.pieces import feed_log
 
@@ -39,9 +41,13 @@ def report(at_s: float, pid: int, cgroup: str = POD) -> KernelReport:
     )
 
 
-def kills(
+def kills(*lines: tuple[float, str], **given: Any) -> list[ProcessKilled]:  # noqa: ANN401 # of `told`
+    return [body for body in told(*lines, **given) if isinstance(body, ProcessKilled)]
+
+
+def told(
     *lines: tuple[float, str], reports: tuple[KernelReport, ...] = (), booted_s: float | None = None
-) -> list[ProcessKilled]:
+) -> list[Body]:
     """What a log and the kernel's reports come to."""
     context = BundleContext(node="n", kernel_reports={"kernel.log": list(reports)})
     if booted_s is not None:
@@ -49,7 +55,7 @@ def kills(
     assembler = OomAssembler(context, SyncLoop())
     text = "".join(f"I1121 10:00:{at:09.6f}       7 {line}\n" for at, line in lines)
     facts = [*feed_log(assembler, text), *assembler.finish(TEN_NS + 60 * NS_PER_S)]
-    return [fact.body for fact in facts if isinstance(fact.body, ProcessKilled)]
+    return [fact.body for fact in facts]
 
 
 def test_a_process_of_which_the_kernel_tells_more() -> None:
@@ -69,6 +75,17 @@ def test_a_kubelet_that_starts_tells_of_it_again() -> None:
 def test_the_limit_of_all_pods_is_not_the_nodes_memory() -> None:
     (kill,) = kills((5.5, EVENT.format(8)), reports=(report(5.4, 8, "kubepods"),))
     assert (kill.reason, kill.cgroup) == (None, "kubepods")
+
+
+def test_swap_that_is_used_up_is_no_shortage() -> None:
+    """On cgroup v2 without swap it always is; what had come to its limit is the memory, or not."""
+    for used, at_limit in ((60, True), (30, False)):
+        known = report(6.5, 8)
+        known.usages |= {"memory": (used << 20, 60 << 20), "swap": (0, 0)}
+        (shortage,) = (
+            b for b in told((5.5, EVENT.format(8)), reports=(known,)) if isinstance(b, OutOfMemory)
+        )
+        assert shortage.at_limit is at_limit
 
 
 def test_a_process_of_the_boot_before_is_another() -> None:
