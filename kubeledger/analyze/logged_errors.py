@@ -19,11 +19,14 @@ HEADER = regex(r"^(?:.{0,200}? )?[IWEF]\d{4} [\d:.]+ +\d+ [^ \]]+\] ")
 """What stands before the message, a carrier's prefix included."""
 
 
+_EVENT = "event"
+
+
 class Harmless(msgspec.Struct, frozen=True):
     """Lines after which the kubelet goes on as it was told to.
 
     Attributes:
-        source: the caller's file; ``event`` of an event, whose reason its shape begins with.
+        source: the caller's file; or ``event``, and the shape begins with the reason.
         shape: regular expression of what their shape begins with.
         reason: the kubelet's own account of why.
     """
@@ -108,17 +111,17 @@ HARMLESS = (
         "there was no quota to clear",
     ),
     Harmless(
-        "event",
+        _EVENT,
         "CgroupV1: ",
         "it works; a future release will not take cgroup v1",
     ),
     Harmless(
-        "event",
+        _EVENT,
         r"InvalidDiskCapacity: invalid capacity \* on image filesystem",
         "the kubelet has just started, and has no stats of images yet",
     ),
     Harmless(
-        "event",
+        _EVENT,
         "PossibleMemoryBackedVolumesOnDisk: ",
         "volumes in memory are made without tmpfs' noswap",
     ),
@@ -153,6 +156,11 @@ class ErrorShape(msgspec.Struct, frozen=True, kw_only=True):
     ts_ns: int
     seq: int
     own_words: str = ""
+
+    @property
+    def teller(self) -> str:
+        """Who says it, and how bad that is: ``E kubelet.go``; of an event as kubectl does."""
+        return "Warning" if self.source == _EVENT else f"{self.severity} {self.source}"
 
     @property
     def words(self) -> str:
@@ -239,7 +247,7 @@ def _warning(row: Mapping[str, Any]) -> ErrorShape:
     is_stage = failure_of_event(reason, row["message"]) is not None
     return ErrorShape(
         severity="W",
-        source="event",
+        source=_EVENT,
         shape=row["shape"],
         recorded=reason in _TOLD or is_stage or row["is_refusal"],
         count=row["count"],

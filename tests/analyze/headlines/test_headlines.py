@@ -208,27 +208,27 @@ def _warned(reason: str, message: str, object_kind: str = "Pod") -> KubernetesEv
          "no decision that went wrong was recorded, but 103 warnings and errors of 4 "
          "shapes: 1 × F a.go the end, 3 × E a.go of a pod (db, web), 9 × E a.go It failed",
          ["1 × F a.go the end", "3 × E a.go of a pod (db, web)", "9 × E a.go It failed",
-          "90 more warnings and errors of 1 shape"]),
+          "90 more warnings"]),
         ([_HARMLESS],
-         "nothing that went wrong was recorded; 1 warning or error is harmless: "
+         "nothing that went wrong was recorded; 1 error is harmless: "
          "1 × E dns.go Nameserver limits exceeded: a resolver takes three nameservers: those "
          "after the first three are left out", []),
         ([_errors(recorded=True), _HARMLESS],
-         "no decision that went wrong was recorded, but 1 warning or error of 1 shape: "
+         "no decision that went wrong was recorded, but 1 error: "
          "1 × E a.go It failed", ["1 × E a.go It failed"]),
         ([_errors(recorded=True), _HARMLESS, _errors(),
           PodRejected(namespace="a", pod="b", pod_uid=None, reason="X", message="no")],
-         "1 refused; besides, 1 warning or error of 1 shape",
+         "1 refused; besides, 1 error",
          ["a/b rejected: X", "1 × E a.go It failed"]),
         ([_warned("Unhealthy", "Liveness probe failed: HTTP 500")] * 2,
-         "no decision that went wrong was recorded, but 2 warnings and errors of 1 shape: "
-         "2 × W event Unhealthy: Liveness probe failed: HTTP * (default/web)",
-         ["2 × W event Unhealthy: Liveness probe failed: HTTP * (default/web)"]),
+         "no decision that went wrong was recorded, but 2 warnings: "
+         "2 × Warning Unhealthy: Liveness probe failed: HTTP * (default/web)",
+         ["2 × Warning Unhealthy: Liveness probe failed: HTTP * (default/web)"]),
         ([_warned("Odd", "x is 5\nat y", "Node"), _warned("Odd", "x is 6\nat z", "Node")],
-         "no decision that went wrong was recorded, but 2 warnings and errors of 1 shape: "
-         "2 × W event Odd: x is *", ["2 × W event Odd: x is *"]),
+         "no decision that went wrong was recorded, but 2 warnings: "
+         "2 × Warning Odd: x is *", ["2 × Warning Odd: x is *"]),
         ([_warned("CgroupV1", "cgroup v1 detected", "Node")],
-         "nothing that went wrong was recorded; 1 warning or error is harmless: 1 × W event "
+         "nothing that went wrong was recorded; 1 warning is harmless: 1 × Warning "
          "CgroupV1: cgroup v1 detected: it works; a future release will not take cgroup v1", []),
         ([PodRejected(namespace="default", pod="web", pod_uid=None, reason="Y", message="no"),
           _warned("Y", "Predicate Y failed")], "1 refused", ["default/web rejected: Y"]),
@@ -528,7 +528,7 @@ def test_what_besides_the_node_itself(tmp_path: Path) -> None:
     story.add(_errors(source="x.go", count=2))
     with connect(write_ledger(tmp_path, story.records)) as queryable:
         found = besides_on(lambda query, given: queryable.sql(query, given).dicts(), "node-a")
-    assert found.counts == ("1 time not ready, 1 stuck; besides, 2 warnings and errors of 1 shape")
+    assert found.counts == "1 time not ready, 1 stuck; besides, 2 errors"
     assert found.worst == (
         "default/a has not started: its image r:1 cannot be pulled (ErrImagePull: no)",
         "2 × E x.go It failed",
