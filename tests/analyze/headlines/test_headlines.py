@@ -29,9 +29,11 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerStarted,
     KubernetesEvent,
     PodEvicted,
+    PodListed,
     PodRejected,
     PodResized,
     PodTerminated,
+    PodTerminating,
     RestartBackedOff,
 )
 from kubeledger.model.bodies.node import (
@@ -567,3 +569,17 @@ def test_lines_that_nobody_understood_may_say_what_went_wrong(tmp_path: Path) ->
         "nothing that went wrong was recorded, but lines were not understood:"
         " 3 × not understood: kubelet.go Something new"
     )
+
+
+def test_a_pod_that_failed_is_told_once(tmp_path: Path) -> None:
+    """Not again where it was stopped before, or what its containers do is told as a crash."""
+    ended = {"name": "app", "state": {"terminated": {"exitCode": 7}}}
+    status = {"phase": "Failed", "containerStatuses": [ended]}
+    lists = (
+        PodListed(**of(pod), spec=None, status=status, listed_by="api") for pod in ("a", "b", "c")
+    )
+    stopped = PodTerminating(**of("a"), reason="deleted", grace_period_s=1)
+    found = _found(tmp_path, stopped, _started("b", "b"), _exited("b", 7), _held("b"), *lists)
+    texts = [each.text for each in found]
+    assert (len(texts), texts[-1]) == (2, "default/c failed (exit code 7)")
+    assert "default/b/app" in texts[0]
