@@ -178,16 +178,18 @@ def in_a_sentence(found: Sequence[Incident]) -> str:
     """
     if told := _told(found):
         return told
-    unread = [each for each in found if each.kind == "not_understood"]
     excuses = [each for each in found if each.kind == _HARMLESS]
-    said = _NOTHING
-    if unread:
-        said += f", but lines were not understood: {_examples(unread)}"
+    unread = _unread(found)
+    said = f"{_NOTHING}, but {unread}" if unread else _NOTHING
     if excuses:
         lines, word = _lines(excuses)
         said += f"; {lines:,} {word} {'are' if lines > 1 else 'is'} harmless: "
         said += _examples(excuses)
     return said
+
+
+def _unread(found: Sequence[Incident]) -> str:
+    return _examples([each for each in found if each.kind == "not_understood"])
 
 
 def _examples(found: Sequence[Incident], most: int = _ERRORS_MAX) -> str:
@@ -242,9 +244,8 @@ def besides_on(answer: Answers, node: str) -> Besides:
     """
     found = incidents(answer, node, verdicts=False)
     others = [each for each in found if each.target != "node" and each.kind not in _OF_EVIDENCE]
-    is_open = any(each.kind == "not_understood" for each in found)
     return Besides(
-        counts=_told(found, 0) or (in_a_sentence(found) if is_open else ""),
+        counts=_told(found, 0) or _unread(found),
         worst=tuple(each.text for each in headlines(others)),
         had_trouble=any(each.target == "node" and each.severity >= _WENT_WRONG for each in found),
     )

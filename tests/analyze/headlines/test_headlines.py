@@ -566,8 +566,7 @@ def test_lines_that_nobody_understood_may_say_what_went_wrong(tmp_path: Path) ->
     path.write_text("\n".join((started, *(line.format(at) for at in range(1, 4)))))
     (told,) = kubeledger.open(tmp_path / "ledger").import_(path).happened
     assert told.endswith(
-        "nothing that went wrong was recorded, but lines were not understood:"
-        " 3 × not understood: kubelet.go Something new"
+        "nothing that went wrong was recorded, but 3 lines not understood: kubelet.go Something new"
     )
 
 
