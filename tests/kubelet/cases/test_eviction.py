@@ -393,7 +393,7 @@ def test_settings_that_are_refused(settings: Json, errors: list[str]) -> None:
         assert verdict == ("match" if error == errors[0] else "admissible")
     verdict, why = LINES.judged("1.36.2", case_input, {"configError": "", "steps": []})
     assert verdict == "impossible"
-    assert why.startswith("configError is ")
+    assert why.startswith('configError: the claim has "", ')
 
 
 def test_more_than_a_hundred_percent() -> None:
