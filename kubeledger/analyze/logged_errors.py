@@ -180,7 +180,8 @@ def own_words(line: str) -> str:
         entry = msgspec.json.decode(line[begin:] if begin >= 0 else "{}", type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
         return ""
-    values = (f'{key}="{value}"' for key, value in entry.items() if key not in _OF_JSON)
+    given = ((key, value) for key, value in entry.items() if key not in _OF_JSON)
+    values = (f"{key}={msgspec.json.encode(value).decode()}" for key, value in given)
     return " ".join((str(entry.get("msg", "")), *values))
 
 

@@ -16,7 +16,7 @@ from kubeledger.analyze.headlines import (
     in_a_sentence,
     incidents,
 )
-from kubeledger.analyze.logged_errors import HARMLESS, Harmless, harmless
+from kubeledger.analyze.logged_errors import HARMLESS, Harmless, harmless, own_words
 from kubeledger.analyze.problems.table import PROBLEMS, occurrences
 from kubeledger.analyze.sql.api import connect
 from kubeledger.analyze.wording import bytes_text, missing_text, names_text, shortened, span_text
@@ -582,3 +582,19 @@ def test_a_pod_that_failed_is_told_once(tmp_path: Path) -> None:
     texts = [each.text for each in found]
     assert (len(texts), texts[-1]) == (2, "default/c failed (exit code 7)")
     assert "default/b/app" in texts[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('Nov 21 02:00:00 n kubelet[1]: E1121 02:00:00.000001 1 a.go:1] "No" err="x"',
+         '"No" err="x"'),
+        ('{"ts":1.5,"caller":"a.go:1","msg":"No","v":0,"err":"\\"x\\"","pod":{"name":"p"},"ok":true}',
+         'No err="\\"x\\"" pod={"name":"p"} ok=true'),
+        ('{"ts":1.5,"caller":"a.go:1","msg":"N', ""),
+        ("nothing of klog", ""),
+    ],
+)  # fmt: skip
+def test_what_a_line_says_by_itself(line: str, words: str) -> None:
+    """Without header and prefix; of the JSON form message and values."""
+    assert own_words(line) == words
