@@ -18,15 +18,16 @@ from kubeledger.model.patterns import regex
 HEADER = regex(r"^(?:.{0,200}? )?[IWEF]\d{4} [\d:.]+ +\d+ [^ \]]+\] ")
 """What stands before the message, a carrier's prefix included."""
 
-
-_EVENT = "event"
+EVENT = "event"
+"""Where the caller's file stands, of an event."""
 
 
 class Harmless(msgspec.Struct, frozen=True):
     """Lines after which the kubelet goes on as it was told to.
 
     Attributes:
-        source: the caller's file; or ``event``, and the shape begins with the reason.
+        source: regular expression of the caller's file, or ``EVENT``: then the shape begins with
+            the reason.
         shape: regular expression of what their shape begins with.
         reason: the kubelet's own account of why.
     """
@@ -38,8 +39,8 @@ class Harmless(msgspec.Struct, frozen=True):
 
 HARMLESS = (
     Harmless(
-        "dns.go",
-        r"Nameserver limits (?:were )?exceeded",
+        f"dns.go|{EVENT}",
+        r"(?:DNSConfigForming: )?Nameserver limits (?:were )?exceeded",
         "a resolver takes three nameservers: those after the first three are left out",
     ),
     Harmless(
@@ -111,17 +112,17 @@ HARMLESS = (
         "there was no quota to clear",
     ),
     Harmless(
-        _EVENT,
+        EVENT,
         "CgroupV1: ",
         "it works; a future release will not take cgroup v1",
     ),
     Harmless(
-        _EVENT,
-        r"InvalidDiskCapacity: invalid capacity \* on image filesystem",
+        EVENT,
+        r"InvalidDiskCapacity: invalid capacity \S+ on image filesystem",
         "the kubelet has just started, and has no stats of images yet",
     ),
     Harmless(
-        _EVENT,
+        EVENT,
         "PossibleMemoryBackedVolumesOnDisk: ",
         "volumes in memory are made without tmpfs' noswap",
     ),
@@ -160,7 +161,7 @@ class ErrorShape(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def teller(self) -> str:
         """Who says it, and how bad that is: ``E kubelet.go``; of an event as kubectl does."""
-        return "Warning" if self.source == _EVENT else f"{self.severity} {self.source}"
+        return "Warning" if self.source == EVENT else f"{self.severity} {self.source}"
 
     @property
     def words(self) -> str:
@@ -248,7 +249,7 @@ def _warning(row: Mapping[str, Any]) -> ErrorShape:
     is_stage = failure_of_event(reason, row["message"]) is not None
     return ErrorShape(
         severity="W",
-        source=_EVENT,
+        source=EVENT,
         shape=row["shape"],
         recorded=reason in _TOLD or is_stage or row["is_refusal"],
         count=row["count"],

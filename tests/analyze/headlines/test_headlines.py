@@ -232,11 +232,18 @@ def _warned(reason: str, message: str, object_kind: str = "Pod") -> KubernetesEv
         ([_warned("CgroupV1", "cgroup v1 detected", "Node")],
          "nothing that went wrong was recorded; 1 warning is harmless: 1 × Warning "
          "CgroupV1: cgroup v1 detected: it works; a future release will not take cgroup v1", []),
+        ([_warned("DNSConfigForming", "Nameserver limits were exceeded"), _HARMLESS],
+         "nothing that went wrong was recorded; 2 warnings and errors are harmless: 1 × E dns.go "
+         "Nameserver limits exceeded: a resolver takes three nameservers: those after the first "
+         "three are left out, 1 × Warning DNSConfigForming: Nameserver limits were exceeded "
+         "(default/web): a resolver takes three nameservers: those after the first three are left "
+         "out", []),
         ([PodRejected(namespace="default", pod="web", pod_uid=None, reason="Y", message="no"),
           _warned("Y", "Predicate Y failed")], "1 refused", ["default/web rejected: Y"]),
     ],
     ids=["fatal, pods, most frequent, warnings", "harmless", "one is not", "beside an incident",
-         "event told by nothing else", "unknown event", "harmless event", "event of a refusal"],
+         "event told by nothing else", "unknown event", "harmless event",
+         "an event besides its line", "event of a refusal"],
 )  # fmt: skip
 def test_errors_that_no_record_tells_are_told_by_their_shape(
     tmp_path: Path, logged: list[Body], said: str, shown: list[str]
