@@ -251,10 +251,3 @@ def test_a_sidecar_is_resized_once_it_is_well(
     listed = [status("s", "running"), status("i", "exited")]
     outcome = LINES.decided("1.36.2", case(of, *listed, actuated={}, liveness=liveness))
     assert outcome["containersToUpdate"] == resized
-
-
-ONE = pod(container())
-ON_HOST = pod(container(), hostNetwork=True)
-DEBUGGED = pod(container(), ephemeralContainers=[{"name": "debug"}, {"name": "more"}])
-RUNS = status("c0", "running")
-DEBUGGING = case(DEBUGGED, RUNS, status("debug", "exited"))
