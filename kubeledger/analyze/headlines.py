@@ -33,6 +33,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
         seq: the record that shows it best.
         target: what ``kubeledger why`` would be asked; None: nothing of it.
         late: of the pods that were evicted, those that took longer than the kubelet waited.
+        is_warning: of lines and events that no other record tells: they are no errors.
     """
 
     kind: str
@@ -44,6 +45,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
     ts_ns: int
     seq: int
     late: int = 0
+    is_warning: bool = False
 
 
 class Headline(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,8 +97,9 @@ def _logged(error: ErrorShape) -> Incident:
         severity=1,
         subject=error.source,
         target=f"pod/{error.pods[0]}" if error.pods else None,
-        text=f"{error.count} × {error.severity} {error.source} {words}{about}",
+        text=f"{error.count} × {error.teller} {words}{about}",
         count=error.count,
+        is_warning=error.severity == "W",
         ts_ns=error.ts_ns,
         seq=error.seq,
     )
@@ -147,8 +150,6 @@ _SINGLE_MAX = 2
 _OF_EVIDENCE = frozenset(each.kind for each in PROBLEMS if not each.is_counted)
 _ERRORS_MAX = 3
 """Shapes of errors that are headlines."""
-_WARNINGS = ("warning or error", "warnings and errors")
-_ARE = ("is", "are")
 
 
 def happened(found: Iterable[Incident]) -> str:
@@ -177,16 +178,18 @@ def in_a_sentence(found: Sequence[Incident]) -> str:
     """
     if told := _told(found):
         return told
-    unread = [each for each in found if each.kind == "not_understood"]
     excuses = [each for each in found if each.kind == _HARMLESS]
-    said = _NOTHING
-    if unread:
-        said += f", but lines were not understood: {_examples(unread)}"
+    unread = _unread(found)
+    said = f"{_NOTHING}, but {unread}" if unread else _NOTHING
     if excuses:
-        lines = sum(each.count for each in excuses)
-        said += f"; {lines:,} {_WARNINGS[lines > 1]} {_ARE[lines > 1]} harmless: "
+        lines, word = _lines(excuses)
+        said += f"; {lines:,} {word} {'are' if lines > 1 else 'is'} harmless: "
         said += _examples(excuses)
     return said
+
+
+def _unread(found: Sequence[Incident]) -> str:
+    return _examples([each for each in found if each.kind == "not_understood"])
 
 
 def _examples(found: Sequence[Incident], most: int = _ERRORS_MAX) -> str:
@@ -197,8 +200,8 @@ def _told(found: Sequence[Incident], examples_max: int = _ERRORS_MAX) -> str:
     decided, errors = happened(found), [each for each in found if each.kind == _ERROR]
     if not errors:
         return decided
-    lines = sum(each.count for each in errors)
-    logged = f"{lines:,} {_WARNINGS[lines > 1]} of {_shapes(len(errors))}"
+    lines, word = _lines(errors)
+    logged = f"{lines:,} {word}{_shapes(errors)}"
     if decided:
         return f"{decided}; besides, {logged}"
     examples = _examples(errors, examples_max)
@@ -207,8 +210,16 @@ def _told(found: Sequence[Incident], examples_max: int = _ERRORS_MAX) -> str:
     )
 
 
-def _shapes(count: int) -> str:
-    return f"{count:,} shape{'s' if count > 1 else ''}"
+def _lines(errors: Sequence[Incident]) -> tuple[int, str]:
+    """How many, and what they are: ``3, errors`` or ``5, warnings and errors``."""
+    lines = sum(each.count for each in errors)
+    if len({each.is_warning for each in errors}) > 1:
+        return lines, "warnings and errors"
+    return lines, ("warning" if errors[0].is_warning else "error") + ("s" if lines > 1 else "")
+
+
+def _shapes(errors: Sequence[Incident]) -> str:
+    return f" of {len(errors):,} shapes" if len(errors) > 1 else ""
 
 
 class Besides(NamedTuple):
@@ -233,9 +244,8 @@ def besides_on(answer: Answers, node: str) -> Besides:
     """
     found = incidents(answer, node, verdicts=False)
     others = [each for each in found if each.target != "node" and each.kind not in _OF_EVIDENCE]
-    is_open = any(each.kind == "not_understood" for each in found)
     return Besides(
-        counts=_told(found, 0) or (in_a_sentence(found) if is_open else ""),
+        counts=_told(found, 0) or _unread(found),
         worst=tuple(each.text for each in headlines(others)),
         had_trouble=any(each.target == "node" and each.severity >= _WENT_WRONG for each in found),
     )
@@ -273,9 +283,8 @@ def _of_errors(group: list[Incident]) -> list[Headline]:
     shown, rest = group[:_ERRORS_MAX], group[_ERRORS_MAX:]
     made = [_headline(each, each.text) for each in shown]
     if rest:
-        lines = sum(each.count for each in rest)
-        text = f"{lines:,} more {_WARNINGS[lines > 1]} of {_shapes(len(rest))}"
-        made.append(_headline(rest[0], text))
+        lines, word = _lines(rest)
+        made.append(_headline(rest[0], f"{lines:,} more {word}{_shapes(rest)}"))
     return made
 
 

@@ -18,12 +18,16 @@ from kubeledger.model.patterns import regex
 HEADER = regex(r"^(?:.{0,200}? )?[IWEF]\d{4} [\d:.]+ +\d+ [^ \]]+\] ")
 """What stands before the message, a carrier's prefix included."""
 
+EVENT = "event"
+"""Where the caller's file stands, of an event."""
+
 
 class Harmless(msgspec.Struct, frozen=True):
     """Lines after which the kubelet goes on as it was told to.
 
     Attributes:
-        source: the caller's file; ``event`` of an event, whose reason its shape begins with.
+        source: regular expression of the caller's file, or ``EVENT``: then the shape begins with
+            the reason.
         shape: regular expression of what their shape begins with.
         reason: the kubelet's own account of why.
     """
@@ -35,8 +39,8 @@ class Harmless(msgspec.Struct, frozen=True):
 
 HARMLESS = (
     Harmless(
-        "dns.go",
-        r"Nameserver limits (?:were )?exceeded",
+        f"dns.go|{EVENT}",
+        r"(?:DNSConfigForming: )?Nameserver limits (?:were )?exceeded",
         "a resolver takes three nameservers: those after the first three are left out",
     ),
     Harmless(
@@ -108,17 +112,17 @@ HARMLESS = (
         "there was no quota to clear",
     ),
     Harmless(
-        "event",
+        EVENT,
         "CgroupV1: ",
         "it works; a future release will not take cgroup v1",
     ),
     Harmless(
-        "event",
-        r"InvalidDiskCapacity: invalid capacity \* on image filesystem",
+        EVENT,
+        r"InvalidDiskCapacity: invalid capacity \S+ on image filesystem",
         "the kubelet has just started, and has no stats of images yet",
     ),
     Harmless(
-        "event",
+        EVENT,
         "PossibleMemoryBackedVolumesOnDisk: ",
         "volumes in memory are made without tmpfs' noswap",
     ),
@@ -155,6 +159,11 @@ class ErrorShape(msgspec.Struct, frozen=True, kw_only=True):
     own_words: str = ""
 
     @property
+    def teller(self) -> str:
+        """Who says it, and how bad that is: ``E kubelet.go``; of an event as kubectl does."""
+        return "Warning" if self.source == EVENT else f"{self.severity} {self.source}"
+
+    @property
     def words(self) -> str:
         """What it says: of lines that differ in values their shape, of a single one all of it."""
         return self.own_words or self.shape
@@ -172,7 +181,8 @@ def own_words(line: str) -> str:
         entry = msgspec.json.decode(line[begin:] if begin >= 0 else "{}", type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
         return ""
-    values = (f'{key}="{value}"' for key, value in entry.items() if key not in _OF_JSON)
+    given = ((key, value) for key, value in entry.items() if key not in _OF_JSON)
+    values = (f"{key}={msgspec.json.encode(value).decode()}" for key, value in given)
     return " ".join((str(entry.get("msg", "")), *values))
 
 
@@ -186,8 +196,9 @@ _LINES = """SELECT severity, source, shape, recorded, sum(count)::BIGINT AS coun
     arg_min(example, ts) AS example
 FROM logged_errors WHERE node = $node GROUP BY severity, source, shape, recorded"""
 _EVENTS = """SELECT reason, arg_min(message, (ts, seq)) AS message, sum(count)::BIGINT AS count,
-    reason || ': ' || regexp_replace(
-        split_part(message, chr(10), 1), '"[^"]*"|[0-9a-f-]*[0-9][0-9a-f-]*', '*', 'g') AS shape,
+    concat_ws(': ', reason, nullif(regexp_replace(
+        split_part(message, chr(10), 1), '"[^"]*"|[0-9a-f-]*[0-9][0-9a-f-]*', '*', 'g'), ''))
+        AS shape,
     list_sort(list_distinct(
         list(concat_ws('/', namespace, name)) FILTER (object_kind = 'Pod'))) AS pods,
     bool_and(object_kind = 'Pod' AND EXISTS (
@@ -239,18 +250,20 @@ def _warning(row: Mapping[str, Any]) -> ErrorShape:
     is_stage = failure_of_event(reason, row["message"]) is not None
     return ErrorShape(
         severity="W",
-        source="event",
+        source=EVENT,
         shape=row["shape"],
         recorded=reason in _TOLD or is_stage or row["is_refusal"],
         count=row["count"],
         pods=row["pods"] or (),
         ts_ns=row["ts_ns"],
         seq=row["seq"],
-        own_words=f"{reason}: {row['message'].split(_NEW_LINE)[0]}" if row["count"] == 1 else "",
+        own_words=_own_words_of_event(row) if row["count"] == 1 else "",
     )
 
 
-_NEW_LINE = "\n"
+def _own_words_of_event(row: Mapping[str, Any]) -> str:
+    said = row["message"].partition("\n")[0]
+    return f"{row['reason']}: {said}" if said else row["reason"]
 
 
 def untold(shapes: Iterable[ErrorShape], *, nothing_else: bool) -> list[ErrorShape]:

@@ -26,8 +26,6 @@ from tests.waiting import PATIENCE_S
 grpc = pytest.importorskip("grpc")
 
 BRIEF_NS = 300_000_000
-SECOND_NS = 1_000_000_000
-"""Enough for a connection on a busy machine."""
 LONG_NS = 8_000_000_000
 
 

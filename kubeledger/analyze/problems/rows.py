@@ -147,11 +147,16 @@ FAILED = """SELECT node, min(seq) AS seq, min(ts) AS ts, namespace, pod, pod_uid
 FROM events AS e
 WHERE kind = 'lifecycle.PodListed' AND body ->> '$.status.phase' = 'Failed'
     AND coalesce(body ->> '$.status.reason', '') = '' AND NOT EXISTS (
-        SELECT 1 FROM events AS k WHERE k.node = e.node AND k.pod_uid = e.pod_uid AND k.kind IN (
+        SELECT 1 FROM events AS k WHERE k.node = e.node AND k.pod_uid = e.pod_uid AND (k.kind IN (
             'lifecycle.PodEvicted', 'lifecycle.PodRejected', 'preemption.PodPreempted',
-            'oom.ProcessKilled', 'lifecycle.ContainerKilled'))
+            'oom.ProcessKilled', 'lifecycle.ContainerKilled')
+            OR k.kind = 'lifecycle.PodTerminating' AND k.body ->> 'reason' <> 'ended'
+                AND k.ts <= e.ts))
+    AND NOT EXISTS (SELECT 1 FROM pod_stages AS s
+        WHERE s.node = e.node AND s.pod_uid = e.pod_uid AND s.stage = 'run')
 GROUP BY node, namespace, pod, pod_uid"""
-"""Pods that came to an end in error by themselves, as lists show them."""
+"""Pods that came to an end in error by themselves, as lists show them: none that was stopped, or
+of which it is told that its containers crash."""
 EVICTED = f"""SELECT *, {POD} AS name, bool_and(NOT coalesce(evicted, true)) OVER its AS late
 FROM evictions
 WINDOW its AS (PARTITION BY node, coalesce(pod_uid, {POD}))

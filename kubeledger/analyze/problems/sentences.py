@@ -150,7 +150,8 @@ def finding(row: Row) -> str:
 
 def not_understood(row: Row) -> str:
     """Lines of one shape."""
-    return f"{row['lines']:,} × not understood: {shortened(row['subject'])}"
+    lines = row["lines"]
+    return f"{lines:,} line{'s' * (lines > 1)} not understood: {shortened(row['subject'])}"
 
 
 # --- pods ---------------------------------------------------------------------------------

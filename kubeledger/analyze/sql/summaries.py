@@ -190,7 +190,7 @@ TEMPLATES: Mapping[str, str] = {
     "lifecycle.PodTerminated": "terminated",
     "lifecycle.PodTerminating": "is stopped: {reason}[, with {grace_period_s} s]",
     "lifecycle.PodResized": "resize {outcome}[ ({reason})][: {message}]",
-    "lifecycle.PodStageFailed": "{stage} failed ({reason})[, {count} times]: {message}",
+    "lifecycle.PodStageFailed": "{stage} failed ({reason})[, {count}×]: {message}",
     "lifecycle.ReasonReported": "{type} {reason}: {message}",
     "lifecycle.RestartBackedOff": "restart put off for {back_off_s} s",
     "memorymanager.MemoryAllocated": "got memory of NUMA nodes",
@@ -211,7 +211,7 @@ TEMPLATES: Mapping[str, str] = {
     "node.NodeObserved": "{cpus} CPUs, {memory_capacity_bytes} bytes of memory",
     "node.SettingsObserved": "{settings#} settings",
     "node.ShutdownProgressed": "shutdown {step}[, priority {priority}][: {message}]",
-    "node.Troubled": "{trouble}[, {count} times]: {message}",
+    "node.Troubled": "{trouble}[, {count}×]: {message}",
     "oom.OutOfMemory": "out of memory[: {usage_bytes} of {limit_bytes} bytes used][ in {cgroup}]",
     "oom.ProcessKilled": (
         "killed by the kernel, out of memory[ ({reason})][: {process}][, process {pid}]"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kubeledger.analyze.logged_errors import TOLD_BY_DECISIONS, harmless, own_words
+from kubeledger.analyze.logged_errors import EVENT, TOLD_BY_DECISIONS, harmless, own_words
 from kubeledger.analyze.why.facts import (
     OTHER_KILLS,
     OWN_KILLS,
@@ -411,8 +411,9 @@ def _weight_of_event(record: Record, facts: Facts) -> int:
     body: Any = record.body
     is_known = body.reason in TOLD_BY_DECISIONS or body.reason in facts.reasons
     is_known |= facts.resized is not None and body.reason.startswith("Resize")
-    is_stage = failure_of_event(body.reason, body.message) is not None
-    return 0 if body.type != "Warning" or is_known or is_stage else WORTH_TELLING + 5
+    is_known |= failure_of_event(body.reason, body.message) is not None
+    is_known |= harmless(EVENT, f"{body.reason}: {body.message}") is not None
+    return 0 if body.type != "Warning" or is_known else WORTH_TELLING + 5
 
 
 def _weight_of_logged(record: Record, _: Facts) -> int:

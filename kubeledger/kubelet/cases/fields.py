@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from kubeledger.kubelet.kube.containermanager import AllocationError, CPUSet, parse
 from kubeledger.kubelet.kube.gotexts import ZERO_TIME_NS, instant_ns
@@ -204,31 +206,32 @@ class Subsystem(NamedTuple):
 OutcomeT = TypeVar("OutcomeT", bound=msgspec.Struct)
 
 
-def first_difference(ours: object, theirs: object, path: str = "") -> str:
-    """Where a claim first differs from an outcome: ``pod.cpuShares is 2, not 3``; empty: nowhere.
+def first_difference(possible: object, claimed: object, path: str = "") -> str:
+    """Where a claim first differs from an outcome, and what either has there; empty: nowhere.
+
+    As in ``pod.cpuShares: the claim has 3, the kubelet gives 2``. Of lists of plain values the
+    whole is shown.
 
     Args:
-        ours, theirs: JSON values; ``path`` is theirs.
+        possible, claimed: JSON values; ``path`` is theirs.
     """
-    if isinstance(ours, dict) and isinstance(theirs, dict):
-        for key in dict.fromkeys((*ours, *theirs)):
-            below = keyed(path, key)
-            if key not in theirs:
-                return f"{below[1:]} is missing: it is {_shown(ours[key])}"
-            if key not in ours:
-                return f"{below[1:]} is {_shown(theirs[key])}, where the kubelet gives nothing"
-            if found := first_difference(ours[key], theirs[key], below):
-                return found
+    if isinstance(possible, dict) and isinstance(claimed, dict):
+        below = [
+            (keyed(path, key), possible.get(key, UNSET), claimed.get(key, UNSET))
+            for key in dict.fromkeys((*possible, *claimed))
+        ]
+    elif (
+        isinstance(possible, list) and isinstance(claimed, list) and _is_nested(possible + claimed)
+    ):
+        pairs = enumerate(zip_longest(possible, claimed, fillvalue=UNSET))
+        below = [(f"{path}[{index}]", *pair) for index, pair in pairs]
+    elif type(possible) is type(claimed) and possible == claimed:
         return ""
-    if isinstance(ours, list) and isinstance(theirs, list) and _is_nested(ours + theirs):
-        for index, (one, other) in enumerate(zip(ours, theirs, strict=False)):
-            if found := first_difference(one, other, f"{path}[{index}]"):
-                return found
-        same = len(ours) == len(theirs)
-        return "" if same else f"{path[1:]} has {len(ours)} entries, not {len(theirs)}"
-    if type(ours) is type(theirs) and ours == theirs:
-        return ""
-    return f"{path[1:] or 'the outcome'} is {_shown(ours)}, not {_shown(theirs)}"
+    else:
+        where = path.removeprefix(".") or "the outcome"
+        return f"{where}: the claim has {_shown(claimed)}, the kubelet gives {_shown(possible)}"
+    found = (first_difference(one, other, place) for place, one, other in below)
+    return next(filter(None, found), "")
 
 
 def most_alike(outcomes: Iterable[OutcomeT], claim: OutcomeT | None) -> OutcomeT:
@@ -244,5 +247,7 @@ def _is_nested(values: list[object]) -> bool:
 
 
 def _shown(value: object) -> str:
+    if value is UNSET:
+        return "nothing"
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= 10 * _SHOWN_MAX else f"{text[: 10 * _SHOWN_MAX]}..."

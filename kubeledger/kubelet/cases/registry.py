@@ -316,7 +316,7 @@ def _judgement(
     try:
         claimed: Any = msgspec.convert(outcome, subsystem.outcome, str_keys=True)
     except msgspec.ValidationError as error:
-        return Judgement("impossible", f"the outcome has not the shape of one: {error}")
+        return Judgement("impossible", f"that is no outcome of this subsystem: {error}")
     if claimed == decided:
         return MATCH
     nearest = subsystem.nearest

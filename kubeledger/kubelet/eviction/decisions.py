@@ -47,9 +47,8 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
         met: thresholds met now, whatever their grace period.
         unresolved: those met before, still short of their minimum to be reclaimed.
         since_ns: (n,) of ``met`` and then ``unresolved``: since when each of them is met.
-        starved: those of them whose grace period is over.
-        fresh: those of ``starved`` whose statistics are newer than in the last round, which
-            are acted on.
+        fresh: those of them whose grace period is over and whose statistics are newer than in
+            the last round, which are acted on.
         error: why the round ended there; empty when it did not.
     """
 
@@ -60,7 +59,6 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     met: tuple[Threshold, ...] = ()
     unresolved: tuple[Threshold, ...] = ()
     since_ns: tuple[int, ...] = ()
-    starved: tuple[Threshold, ...] = ()
     fresh: tuple[Threshold, ...] = ()
     node_conditions: tuple[str, ...] = ()
     error: str = ""

@@ -155,7 +155,6 @@ class EvictionManager:
             met=met,
             unresolved=unresolved,
             since_ns=tuple(since.values()),
-            starved=starved,
             fresh=fresh,
             node_conditions=self.node_conditions,
         )

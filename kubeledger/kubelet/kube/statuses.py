@@ -23,7 +23,6 @@ class ShownInstance(NamedTuple):
 
     Attributes:
         container_id: bare.
-        is_present: the status is its own; False: it is the one before.
         restart_count: restarts up to it; None where the status leaves that open.
         state: ``running``, ``terminated``, of the present one also ``waiting``, or empty.
         shown: what the state says of it.
@@ -31,7 +30,6 @@ class ShownInstance(NamedTuple):
 
     name: str
     container_id: str
-    is_present: bool
     restart_count: int | None
     state: str
     shown: dict[str, Any]
@@ -109,7 +107,7 @@ def _of_container(entry: dict[str, Any]) -> Iterator[ShownInstance]:
                 # Without a present instance the count may include one that is still to come.
                 of = count - 1 if count and present else None
             if own:
-                yield ShownInstance(name, own, is_present, of, state, shown)
+                yield ShownInstance(name, own, of, state, shown)
 
 
 # Whether a container that ended is started again: exit code rules, its own policy, the pod's.

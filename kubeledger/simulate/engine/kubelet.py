@@ -6,7 +6,8 @@ the world stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from kubeledger.simulate.engine.journal import EventRecorder, Told
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from kubeledger.simulate.engine.resizes import ResizeLoop
     from kubeledger.simulate.engine.resource_managers import ClaimLoop, CpuLoop, NumaMemoryLoop
     from kubeledger.simulate.engine.sim import Sim
-from collections import deque
-from collections.abc import Iterator
 
 
 class Kubelet:

@@ -16,7 +16,7 @@ from kubeledger.analyze.headlines import (
     in_a_sentence,
     incidents,
 )
-from kubeledger.analyze.logged_errors import HARMLESS, Harmless, harmless
+from kubeledger.analyze.logged_errors import HARMLESS, Harmless, harmless, own_words
 from kubeledger.analyze.problems.table import PROBLEMS, occurrences
 from kubeledger.analyze.sql.api import connect
 from kubeledger.analyze.wording import bytes_text, missing_text, names_text, shortened, span_text
@@ -29,9 +29,11 @@ from kubeledger.model.bodies.lifecycle import (
     ContainerStarted,
     KubernetesEvent,
     PodEvicted,
+    PodListed,
     PodRejected,
     PodResized,
     PodTerminated,
+    PodTerminating,
     RestartBackedOff,
 )
 from kubeledger.model.bodies.node import (
@@ -208,33 +210,43 @@ def _warned(reason: str, message: str, object_kind: str = "Pod") -> KubernetesEv
          "no decision that went wrong was recorded, but 103 warnings and errors of 4 "
          "shapes: 1 × F a.go the end, 3 × E a.go of a pod (db, web), 9 × E a.go It failed",
          ["1 × F a.go the end", "3 × E a.go of a pod (db, web)", "9 × E a.go It failed",
-          "90 more warnings and errors of 1 shape"]),
+          "90 more warnings"]),
         ([_HARMLESS],
-         "nothing that went wrong was recorded; 1 warning or error is harmless: "
+         "nothing that went wrong was recorded; 1 error is harmless: "
          "1 × E dns.go Nameserver limits exceeded: a resolver takes three nameservers: those "
          "after the first three are left out", []),
         ([_errors(recorded=True), _HARMLESS],
-         "no decision that went wrong was recorded, but 1 warning or error of 1 shape: "
+         "no decision that went wrong was recorded, but 1 error: "
          "1 × E a.go It failed", ["1 × E a.go It failed"]),
         ([_errors(recorded=True), _HARMLESS, _errors(),
           PodRejected(namespace="a", pod="b", pod_uid=None, reason="X", message="no")],
-         "1 refused; besides, 1 warning or error of 1 shape",
+         "1 refused; besides, 1 error",
          ["a/b rejected: X", "1 × E a.go It failed"]),
         ([_warned("Unhealthy", "Liveness probe failed: HTTP 500")] * 2,
-         "no decision that went wrong was recorded, but 2 warnings and errors of 1 shape: "
-         "2 × W event Unhealthy: Liveness probe failed: HTTP * (default/web)",
-         ["2 × W event Unhealthy: Liveness probe failed: HTTP * (default/web)"]),
+         "no decision that went wrong was recorded, but 2 warnings: "
+         "2 × Warning Unhealthy: Liveness probe failed: HTTP * (default/web)",
+         ["2 × Warning Unhealthy: Liveness probe failed: HTTP * (default/web)"]),
         ([_warned("Odd", "x is 5\nat y", "Node"), _warned("Odd", "x is 6\nat z", "Node")],
-         "no decision that went wrong was recorded, but 2 warnings and errors of 1 shape: "
-         "2 × W event Odd: x is *", ["2 × W event Odd: x is *"]),
+         "no decision that went wrong was recorded, but 2 warnings: "
+         "2 × Warning Odd: x is *", ["2 × Warning Odd: x is *"]),
+        ([_warned("Unhealthy", "")],
+         "no decision that went wrong was recorded, but 1 warning: "
+         "1 × Warning Unhealthy (default/web)", ["1 × Warning Unhealthy (default/web)"]),
         ([_warned("CgroupV1", "cgroup v1 detected", "Node")],
-         "nothing that went wrong was recorded; 1 warning or error is harmless: 1 × W event "
+         "nothing that went wrong was recorded; 1 warning is harmless: 1 × Warning "
          "CgroupV1: cgroup v1 detected: it works; a future release will not take cgroup v1", []),
+        ([_warned("DNSConfigForming", "Nameserver limits were exceeded"), _HARMLESS],
+         "nothing that went wrong was recorded; 2 warnings and errors are harmless: 1 × E dns.go "
+         "Nameserver limits exceeded: a resolver takes three nameservers: those after the first "
+         "three are left out, 1 × Warning DNSConfigForming: Nameserver limits were exceeded "
+         "(default/web): a resolver takes three nameservers: those after the first three are left "
+         "out", []),
         ([PodRejected(namespace="default", pod="web", pod_uid=None, reason="Y", message="no"),
           _warned("Y", "Predicate Y failed")], "1 refused", ["default/web rejected: Y"]),
     ],
     ids=["fatal, pods, most frequent, warnings", "harmless", "one is not", "beside an incident",
-         "event told by nothing else", "unknown event", "harmless event", "event of a refusal"],
+         "event told by nothing else", "unknown event", "torn event", "harmless event",
+         "an event besides its line", "event of a refusal"],
 )  # fmt: skip
 def test_errors_that_no_record_tells_are_told_by_their_shape(
     tmp_path: Path, logged: list[Body], said: str, shown: list[str]
@@ -528,7 +540,7 @@ def test_what_besides_the_node_itself(tmp_path: Path) -> None:
     story.add(_errors(source="x.go", count=2))
     with connect(write_ledger(tmp_path, story.records)) as queryable:
         found = besides_on(lambda query, given: queryable.sql(query, given).dicts(), "node-a")
-    assert found.counts == ("1 time not ready, 1 stuck; besides, 2 warnings and errors of 1 shape")
+    assert found.counts == "1 time not ready, 1 stuck; besides, 2 errors"
     assert found.worst == (
         "default/a has not started: its image r:1 cannot be pulled (ErrImagePull: no)",
         "2 × E x.go It failed",
@@ -564,6 +576,35 @@ def test_lines_that_nobody_understood_may_say_what_went_wrong(tmp_path: Path) ->
     path.write_text("\n".join((started, *(line.format(at) for at in range(1, 4)))))
     (told,) = kubeledger.open(tmp_path / "ledger").import_(path).happened
     assert told.endswith(
-        "nothing that went wrong was recorded, but lines were not understood:"
-        " 3 × not understood: kubelet.go Something new"
+        "nothing that went wrong was recorded, but 3 lines not understood: kubelet.go Something new"
     )
+
+
+def test_a_pod_that_failed_is_told_once(tmp_path: Path) -> None:
+    """Not again where it was stopped before, or what its containers do is told as a crash."""
+    ended = {"name": "app", "state": {"terminated": {"exitCode": 7}}}
+    status = {"phase": "Failed", "containerStatuses": [ended]}
+    lists = (
+        PodListed(**of(pod), spec=None, status=status, listed_by="api") for pod in ("a", "b", "c")
+    )
+    stopped = PodTerminating(**of("a"), reason="deleted", grace_period_s=1)
+    found = _found(tmp_path, stopped, _started("b", "b"), _exited("b", 7), _held("b"), *lists)
+    texts = [each.text for each in found]
+    assert (len(texts), texts[-1]) == (2, "default/c failed (exit code 7)")
+    assert "default/b/app" in texts[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('Nov 21 02:00:00 n kubelet[1]: E1121 02:00:00.000001 1 a.go:1] "No" err="x"',
+         '"No" err="x"'),
+        ('{"ts":1.5,"caller":"a.go:1","msg":"No","v":0,"err":"\\"x\\"","pod":{"name":"p"},"ok":true}',
+         'No err="\\"x\\"" pod={"name":"p"} ok=true'),
+        ('{"ts":1.5,"caller":"a.go:1","msg":"N', ""),
+        ("nothing of klog", ""),
+    ],
+)  # fmt: skip
+def test_what_a_line_says_by_itself(line: str, words: str) -> None:
+    """Without header and prefix; of the JSON form message and values."""
+    assert own_words(line) == words

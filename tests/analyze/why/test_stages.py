@@ -168,6 +168,16 @@ def test_what_ended_the_pod_stays_the_headline() -> None:
     assert found.headline.startswith("pod default/web was evicted")
 
 
+@pytest.mark.parametrize(("reason", "is_told"), [("DNSConfigForming", False), ("Odd", True)])
+def test_an_event_that_is_harmless_is_no_headline(reason: str, is_told: bool) -> None:
+    warned = KubernetesEvent(
+        **APP, object_kind="Pod", type="Warning", reason=reason,
+        message="Nameserver limits were exceeded, some nameservers have been omitted",
+    )  # fmt: skip
+    found = answer(PodAdmitted(**POD), started(), warned)
+    assert ("Nameserver" in found.headline) == is_told
+
+
 def test_a_kill_that_took_too_long_is_no_failed_start() -> None:
     late = KubernetesEvent(
         **APP, object_kind="Pod", type="Warning", reason="ExceededGracePeriod",

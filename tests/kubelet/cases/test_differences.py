@@ -10,24 +10,29 @@ from tests.kubelet.cases.lines import Lines
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "said"),
+    ("possible", "claimed", "said"),
     [
         ({"a": 1}, {"a": 1}, ""),
-        ({"a": 1, "b": 2}, {"a": 1, "b": 3}, "b is 2, not 3"),
-        ({"a": True}, {"a": 1}, "a is true, not 1"),
-        ({"a": {"x.y/z": 1}}, {"a": {"x.y/z": 2}}, 'a["x.y/z"] is 1, not 2'),
-        ({"a": 1}, {}, "a is missing: it is 1"),
-        ({}, {"a": [1]}, "a is [1], where the kubelet gives nothing"),
-        ({"s": [{"a": 1}]}, {"s": [{"a": 2}]}, "s[0].a is 1, not 2"),
-        ({"s": [{"a": 1}]}, {"s": []}, "s has 1 entries, not 0"),
-        ({"s": ["a"]}, {"s": ["b", "a"]}, 's is ["a"], not ["b","a"]'),
-        ({"s": None}, {"s": {}}, "s is null, not {}"),
-        ([], {}, "the outcome is [], not {}"),
+        ({"a": 1, "b": 2}, {"a": 1, "b": 3}, "b: the claim has 3, the kubelet gives 2"),
+        ({"a": True}, {"a": 1}, "a: the claim has 1, the kubelet gives true"),
+        ({"x.y/z": 1}, {"x.y/z": 2}, '["x.y/z"]: the claim has 2, the kubelet gives 1'),
+        ({"a": 1}, {}, "a: the claim has nothing, the kubelet gives 1"),
+        ({}, {"a": [1]}, "a: the claim has [1], the kubelet gives nothing"),
+        ({"s": [{"a": 1}]}, {"s": [{"a": 2}]}, "s[0].a: the claim has 2, the kubelet gives 1"),
+        (
+            {"s": [{}, {"a": 1}]},
+            {"s": [{}]},
+            's[1]: the claim has nothing, the kubelet gives {"a":1}',
+        ),
+        ({"s": []}, {"s": [{}]}, "s[0]: the claim has {}, the kubelet gives nothing"),
+        ({"s": [1]}, {"s": [2, 1]}, "s: the claim has [2,1], the kubelet gives [1]"),
+        ({"s": None}, {"s": {}}, "s: the claim has {}, the kubelet gives null"),
+        ([], {}, "the outcome: the claim has {}, the kubelet gives []"),
     ],
 )
-def test_the_first_difference(ours: object, theirs: object, said: str) -> None:
-    """In the order of the outcome, with the path of the value."""
-    assert first_difference(ours, theirs) == said
+def test_the_first_difference(possible: object, claimed: object, said: str) -> None:
+    """In the order of the outcome: the path, and who says what."""
+    assert first_difference(possible, claimed) == said
 
 
 def test_a_long_value_is_cut() -> None:
@@ -42,4 +47,6 @@ def test_the_difference_is_behind_what_chance_allows() -> None:
     decided = lines.decided("1.36.2", given)
     first = decided["steps"][0]["removed"]
     other = decided | {"steps": [decided["steps"][0] | {"removed": first[::-1], "error": "x"}]}
-    assert lines.judged("1.36.2", given, other) == ("impossible", 'steps[0].error is "", not "x"')
+    verdict, why = lines.judged("1.36.2", given, other)
+    assert verdict == "impossible"
+    assert why == 'steps[0].error: the claim has "x", the kubelet gives ""'

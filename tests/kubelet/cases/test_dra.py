@@ -163,7 +163,7 @@ def test_orders_of_drivers_are_admissible_and_others_are_not() -> None:
     assert LINES.judged("1.36.2", case, {"steps": [other]})[0] == "admissible"
     verdict, why = LINES.judged("1.36.2", case, {"steps": [other | {"error": ""}]})
     assert verdict == "impossible"
-    assert why.startswith('steps[0].error is "')
+    assert why.startswith('steps[0].error: the claim has "", ')
 
 
 def test_the_last_of_several_inactive_pods_may_be_any() -> None:

@@ -393,7 +393,7 @@ def test_settings_that_are_refused(settings: Json, errors: list[str]) -> None:
         assert verdict == ("match" if error == errors[0] else "admissible")
     verdict, why = LINES.judged("1.36.2", case_input, {"configError": "", "steps": []})
     assert verdict == "impossible"
-    assert why.startswith("configError is ")
+    assert why.startswith('configError: the claim has "", ')
 
 
 def test_more_than_a_hundred_percent() -> None:
@@ -597,63 +597,3 @@ def test_the_minimum_reclaim_of_a_soft_threshold() -> None:
     settings = SOFT | {"evictionMinimumReclaim": {"memory.available": "512Mi"}}
     case_input = case(SHORT, SHORT, SHORT, between, pods=[pod("p0"), pod("p1")], **settings)
     assert evicted("1.36.2", case_input) == [[], [], ["p1"], ["p0"]]
-
-
-PRESSURE: Json = {"nodeConditions": ["MemoryPressure"]}
-NO_PRESSURE: Json = {"nodeConditions": []}
-GONE: Json = {"evicted": LINES.decided("1.36.2", case(SHORT, **HARD))["steps"][0]["evicted"]}
-SET = "evictionHard memory.available<1Gi"
-IS_SHORT = f"memory.available is 512Mi, below the 1Gi of {SET}"
-DISK_IS_SHORT = "nodefs.available is 5Gi, below the 10Gi of evictionHard nodefs.available<10Gi"
-RECLAIMED = case(summary(pod_stats(), nodefs=5 * GIB), **FULL_DISK)
-RECLAIMED["steps"][0]["after"] = FINE
-SPLIT = case(*[summary(nodefs=5 * GIB)] * 2, **FULL_DISK, dedicatedImageFs=True,
-             splitContainerFs=True)  # fmt: skip
-STARVED = case(*[measured("memory")] * 2, pods=[pod("p0"), pod("p1")], **HARD)
-ENOUGH = summary(pod_stats(), memory=GIB + 256 * MIB)
-MINIMUM: Json = HARD | {"evictionMinimumReclaim": {"memory.available": "512Mi"}}
-
-REASONS: list[tuple[str, Json, int, Json, str]] = [
-    ("1.36.2", case(FINE, **HARD), 0, PRESSURE,
-     f"the node lacks MemoryPressure: memory.available is 4Gi, not below the 1Gi of {SET}"),
-    ("1.36.2", case(FINE, **HARD), 0, {"nodeConditions": ["DiskPressure"]},
-     "the node lacks DiskPressure: no threshold is set for it"),
-    ("1.36.2", case(SHORT, **HARD), 0, NO_PRESSURE, f"the node has MemoryPressure: {IS_SHORT}"),
-    ("1.36.2", case(SHORT, FINE, pods=[], **HARD), 1, NO_PRESSURE,
-     f"the node has MemoryPressure: memory.available is 4Gi, not below the 1Gi of {SET}, and the "
-     "transition period is not over"),
-    ("1.36.2", case(SHORT, ENOUGH, **MINIMUM), 1, NO_PRESSURE,
-     f"the node has MemoryPressure: memory.available is 1280Mi, not below the 1Gi of {SET} "
-     "(minimum reclaim 512Mi)"),
-    ("1.36.2", case(SHORT, **HARD, pressureTransitionPeriod="0s"), 0, PRESSURE,
-     "the node lacks MemoryPressure: its transition period leaves no time for it"),
-    ("1.36.2", case(SHORT, evictionHard={"memory.available": "25%"}), 0, NO_PRESSURE,
-     "the node has MemoryPressure: memory.available is 512Mi, below the 2Gi of evictionHard "
-     "memory.available<25%"),
-    ("1.36.2", case(FINE, evictionHard={"nodefs.inodesFree": "10%"}), 0,
-     {"nodeConditions": ["DiskPressure"]},
-     "the node lacks DiskPressure: nodefs.inodesFree is 1000, not below the 200 of evictionHard "
-     "nodefs.inodesFree<10%; containerfs.inodesFree is 1000, not below the 200 of evictionHard "
-     "nodefs.inodesFree<10% (for containerfs.inodesFree)"),
-    ("1.36.2", case(FINE, evictionHard={"pid.available": "10%"}), 0,
-     {"nodeConditions": ["PIDPressure"]},
-     "the node lacks PIDPressure: pid.available was not observed, for evictionHard "
-     "pid.available<10%"),
-    ("1.36.2", case(FINE, **HARD), 0, GONE, "no pod is evicted: no threshold is met"),
-    ("1.36.2", case(SHORT, SHORT, **SOFT), 1, GONE,
-     "no pod is evicted: evictionSoft memory.available<1Gi must be met for 20 s, and is for 10 s"),
-    ("1.36.2", STARVED, 1, GONE,
-     "no pod is evicted: memory.available was not measured since the last round"),
-    ("1.36.2", case(SHORT, pods=[pod(priority=2_000_000_000)], **HARD), 0, GONE,
-     f"no pod is evicted: {IS_SHORT}, but all pods are critical"),
-    ("1.36.2", case(SHORT, pods=[], **HARD), 0, GONE,
-     f"no pod is evicted: {IS_SHORT}, but no pod is active"),
-    ("1.36.2", RECLAIMED, 0, GONE,
-     f"no pod is evicted: {DISK_IS_SHORT}, but what was reclaimed is enough, minimum reclaim "
-     "included"),
-    ("1.29.0", SPLIT, 0, GONE,
-     "no pod is evicted: the round fails: KubeletSeparateDiskGC is turned off but we still have a "
-     "split filesystem"),
-    ("1.29.0", SPLIT, 1, GONE,
-     f"no pod is evicted: {DISK_IS_SHORT}, but there is no ranking for it on such disks"),
-]  # fmt: skip

@@ -140,7 +140,3 @@ def test_a_failure_in_the_age_pass_ends_the_collection() -> None:
 def test_when_a_collection_detects(version: str, known: list[str]) -> None:
     """Since 1.29 in every collection; before, only when the disk was too full."""
     assert sorted(LINES.decided(version, case_input(step(imageFs=None)))["records"]) == known
-
-
-FOUR = step(images=[{"id": name, "size": n << 30} for n, name in enumerate("abcd", 1)])
-IDLE = step(imageFs={"capacityBytes": 100, "availableBytes": 60})

@@ -171,7 +171,7 @@ def test_those_who_asked_are_reset_last() -> None:
 def test_an_outcome_has_the_keys_of_its_version() -> None:
     outcome = LINES.decided("1.36.2", RESIZED)
     del outcome["containersToUpdate"]
-    assert "is missing" in LINES.judged("1.36.2", RESIZED, outcome)[1]
+    assert "the claim has nothing" in LINES.judged("1.36.2", RESIZED, outcome)[1]
     newer = {**LINES.decided("1.30.1", RESIZED), "containersToReset": []}
     assert "the kubelet gives nothing" in LINES.judged("1.30.1", RESIZED, newer)[1]
 
@@ -251,10 +251,3 @@ def test_a_sidecar_is_resized_once_it_is_well(
     listed = [status("s", "running"), status("i", "exited")]
     outcome = LINES.decided("1.36.2", case(of, *listed, actuated={}, liveness=liveness))
     assert outcome["containersToUpdate"] == resized
-
-
-ONE = pod(container())
-ON_HOST = pod(container(), hostNetwork=True)
-DEBUGGED = pod(container(), ephemeralContainers=[{"name": "debug"}, {"name": "more"}])
-RUNS = status("c0", "running")
-DEBUGGING = case(DEBUGGED, RUNS, status("debug", "exited"))

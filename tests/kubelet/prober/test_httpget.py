@@ -14,7 +14,6 @@ from kubeledger.kubelet.prober.prober import HTTPGetAction, HTTPHeader
 from tests.kubelet.prober.worlds import facts_of
 
 NEW, OLD = facts_of("1.36.2"), facts_of("1.20.2")
-AGENT = "kube-probe/1.36"
 
 
 def request(

@@ -13,8 +13,8 @@
 -- column recorded BOOLEAN: other records tell what they say
 -- column example_seq BIGINT: record whose evidence is one of these lines
 -- column pod_uid VARCHAR: UID of the pod; NULL when the source does not hold it
--- column example VARCHAR: that line, as it was written
 -- column pid BIGINT: process ID of the kubelet; NULL where the form of the log has none
+-- column example VARCHAR: the line that `example_seq` shows, as it was written
 CREATE VIEW logged_errors AS
 SELECT
     node,
@@ -30,8 +30,8 @@ SELECT
     coalesce((body ->> 'recorded')::BOOLEAN, false) AS recorded,
     min(seq) AS example_seq,
     body ->> 'pod_uid' AS pod_uid,
-    arg_min(evidence[1].text, seq) AS example,
-    (body ->> 'pid')::BIGINT AS pid
+    (body ->> 'pid')::BIGINT AS pid,
+    arg_min(evidence[1].text, seq) AS example
 FROM records
 WHERE kind = 'node.ErrorsLogged'
 GROUP BY node, severity, source, shape, namespace, pod, recorded, pod_uid, pid;

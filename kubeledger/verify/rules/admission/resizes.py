@@ -20,7 +20,7 @@ from kubeledger.kubelet.allocation.handlers import (
     infeasible,
 )
 from kubeledger.kubelet.allocation.state import allocation_from_pod, same_resources
-from kubeledger.kubelet.kube.pod import Pod, ResourceRequirements
+from kubeledger.kubelet.kube.pod import Pod, ResourceRequirements, containers_of
 from kubeledger.kubelet.kube.podclass import is_critical_pod
 from kubeledger.kubelet.kube.resources import ResourceList
 from kubeledger.kubelet.lifecycle.nodeinfo import pod_request
@@ -125,13 +125,13 @@ class Resizes:
         versions = pods.versions(listed)
         later = sum(each.ts_ns <= until_ns for each in versions)
         try:
-            specs = [each.as_(Pod).spec for each in versions[: later + 1]]
+            shown = [each.as_(Pod) for each in versions[: later + 1]]
         except msgspec.ValidationError:
             return False
-        asked = ({c.name or "": c.resources or _NOTHING for c in (*(spec.containers or ()),
-                 *(spec.init_containers or ()))} for spec in specs)  # fmt: skip
-        listed_so = any(_shows(given, each) for each in asked)
-        return not listed_so and pods.is_unchanged(listed, since_ns, until_ns)
+        asked = ({c.name or "": c.resources or _NOTHING for c in containers_of(p)} for p in shown)
+        return not any(_shows(given, each) for each in asked) and pods.is_unchanged(
+            listed, since_ns, until_ns
+        )
 
     def _followed(self, at: Record, body: PodResized) -> Judgement:
         """What the runtime made of it: of what was allocated and not before what was done.
