@@ -202,10 +202,8 @@ class RestartVerifier(Starts):
         A list shows what the last sync told: after a kill it may still be from before.
         """
         late_ns = self.context.times.late(record.ts_ns)
-        known_ns, told_ns = (
-            record.ts_ns - _LONGEST_KILL_NS - late_ns,
-            record.ts_ns + late_ns + LAG_NS,
-        )
+        known_ns = record.ts_ns - _LONGEST_KILL_NS - late_ns
+        told_ns = record.ts_ns + LAG_NS + late_ns
         for shown in self.context.instances.of_pod(key).values():
             ran_ns, began_ns = lived_until(self.context, shown), shown.began_ns
             if shown.name != body.container or began_ns is None:
