@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
@@ -264,7 +264,7 @@ class VerifyContext:
             inputs = (*inputs, loss.seq) if loss.seq else inputs
             missing = (*missing, loss.phrase)
             why = f"{why} (but this is not known without {loss.phrase})"
-        if verdict == "impossible" and (asked := self._of_file(inputs)):
+        if verdict == "impossible" and (asked := sorted(self.settings.asked)):
             verdict, expected, missing = "unverifiable", None, (*missing, *asked)
             why = f"{why} (but a file alone shows {', '.join(asked)}, and may be of another time)"
         self.pending.find(
@@ -285,10 +285,6 @@ class VerifyContext:
                 **_place(record, place),
             )
         )
-
-    def _of_file(self, seqs: Iterable[int]) -> list[str]:
-        """What a judgement on these records takes from a configuration file alone."""
-        return sorted(self.settings.asked) if self.settings.seq in seqs else []
 
     def absent(self, missed: Missed, *, certain: bool = False) -> None:
         """Say that a decision had to follow on an observation, and none was recorded.
@@ -347,7 +343,7 @@ class VerifyContext:
             return
         if self.coverage.is_apart(ts_ns, by_lines=by_lines):
             return
-        if self._of_file(seq for seq, _ in sides):
+        if self.settings.asked and self.settings.seq in (seq for seq, _ in sides):
             return
         said = tuple(Side(seq=seq, says=says) for seq, says in sides)
         self.pending.add(Contradiction(ts_ns=ts_ns, subject=subject, why=why, sides=said))

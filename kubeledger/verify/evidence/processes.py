@@ -180,7 +180,7 @@ class Processes:
                 process.settings = decoded
                 process.settings_seq = found.seq
                 process.disputed = frozenset(text.partition(":")[0] for text in conflicts)
-                process.of_files = _of_files(found.body)
+                process.of_files = frozenset(n for n, s in settings.items() if s.source == "file")
             else:
                 process.settings, process.settings_seq = self._alike(process)
 
@@ -233,13 +233,6 @@ def is_one(process: Process | None, other: Process | None) -> bool:
 def is_same_process(pid: int | None, body: KubeletStarted) -> bool:
     """Whether a start is only that of another piece of the log of the process with that PID."""
     return body.pid is not None and body.pid == pid and not body.from_start
-
-
-def _of_files(body: SettingsObserved) -> frozenset[str]:
-    """What rests on a file alone: what it says, and what it leaves at its default."""
-    of_file = {name for name, setting in body.settings.items() if setting.source == "file"}
-    default = {name for name, setting in body.settings.items() if setting.source == "default"}
-    return frozenset(of_file | default if of_file else ())
 
 
 def _taken_ns(record: Record) -> int | None:
