@@ -343,7 +343,7 @@ class VerifyContext:
             return
         if self.coverage.is_apart(ts_ns, by_lines=by_lines):
             return
-        if self.settings.asked and self.settings.seq in (seq for seq, _ in sides):
+        if self.settings.asked and self.settings.seq in {seq for seq, _ in sides}:
             return
         said = tuple(Side(seq=seq, says=says) for seq, says in sides)
         self.pending.add(Contradiction(ts_ns=ts_ns, subject=subject, why=why, sides=said))

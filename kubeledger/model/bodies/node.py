@@ -110,6 +110,7 @@ class SettingsObserved(Observation, frozen=True, kw_only=True, forbid_unknown_fi
     """
 
     kind: ClassVar[str] = "node.SettingsObserved"
+    v: ClassVar[int] = 2
     settings: dict[str, Setting]
     conflicts: tuple[str, ...] = ()
     outdated: tuple[str, ...] = ()
