@@ -186,8 +186,9 @@ _LINES = """SELECT severity, source, shape, recorded, sum(count)::BIGINT AS coun
     arg_min(example, ts) AS example
 FROM logged_errors WHERE node = $node GROUP BY severity, source, shape, recorded"""
 _EVENTS = """SELECT reason, arg_min(message, (ts, seq)) AS message, sum(count)::BIGINT AS count,
-    reason || ': ' || regexp_replace(
-        split_part(message, chr(10), 1), '"[^"]*"|[0-9a-f-]*[0-9][0-9a-f-]*', '*', 'g') AS shape,
+    concat_ws(': ', reason, nullif(regexp_replace(
+        split_part(message, chr(10), 1), '"[^"]*"|[0-9a-f-]*[0-9][0-9a-f-]*', '*', 'g'), ''))
+        AS shape,
     list_sort(list_distinct(
         list(concat_ws('/', namespace, name)) FILTER (object_kind = 'Pod'))) AS pods,
     bool_and(object_kind = 'Pod' AND EXISTS (
@@ -246,11 +247,13 @@ def _warning(row: Mapping[str, Any]) -> ErrorShape:
         pods=row["pods"] or (),
         ts_ns=row["ts_ns"],
         seq=row["seq"],
-        own_words=f"{reason}: {row['message'].split(_NEW_LINE)[0]}" if row["count"] == 1 else "",
+        own_words=_own_words_of_event(row) if row["count"] == 1 else "",
     )
 
 
-_NEW_LINE = "\n"
+def _own_words_of_event(row: Mapping[str, Any]) -> str:
+    said = row["message"].partition("\n")[0]
+    return f"{row['reason']}: {said}" if said else row["reason"]
 
 
 def untold(shapes: Iterable[ErrorShape], *, nothing_else: bool) -> list[ErrorShape]:

@@ -169,7 +169,7 @@ def _record(beside: _Beside, node: str, wanted: Wanted, limits: Limits) -> None:
         writer.on_sealed = beside.sealed
         for report in writer.recovery:
             click.echo(f"recovered: {printable(report.message)}", err=True)
-        sources = sources_of(wanted)
+        sources, told = sources_of(wanted), set[str]()
         started = Recorder(ledger, writer, node, sources, time.time_ns(), limits, metrics)
         with closing(started) as recorder:
             click.echo(printable(f"recording {node}: {', '.join(sources)}"), err=True)
@@ -181,8 +181,8 @@ def _record(beside: _Beside, node: str, wanted: Wanted, limits: Limits) -> None:
             else:
                 recorder.read_beside()
                 while waits(0 if recorder.step(time.time_ns()) else _STEP_S):
-                    _report(recorder)
-        _report(recorder)
+                    _report(recorder, told)
+        _report(recorder, told)
         click.echo(printable(f"recorded {node}: {counted(recorder.appended, 'record')}"), err=True)
 
 
@@ -191,8 +191,8 @@ def _warn_of_absent(log: Path | None, waits: str) -> None:
         click.echo(printable(f"warning: {log} is not there{waits}"), err=True)
 
 
-def _report(recorder: Recorder) -> None:
-    """What happened to chapters since the last report."""
+def _report(recorder: Recorder, told: set[str]) -> None:
+    """What happened to chapters since the last report; ``told``: what is said once, not of each."""
     reader = recorder.reader
     for path in recorder.put_back():
         click.echo(printable(f"warning: {path} was removed, and is written anew"), err=True)
@@ -206,7 +206,8 @@ def _report(recorder: Recorder) -> None:
             err=True,
         )
         for finding in report.findings:
-            if finding.finding.startswith("kept_sources"):
+            if finding.finding.startswith("kept_sources") and finding.finding not in told:
+                told.add(finding.finding)
                 click.echo(f"warning: {finding.message}", err=True)
     while reader.dropped:
         choice = reader.dropped.pop(0).choice

@@ -280,7 +280,7 @@ def test_storage_that_takes_long_is_told_of_meanwhile(monkeypatch: pytest.Monkey
         echo(text, err=err)
         told.set()
 
-    def fails_then(store: ObjectStore, path: str) -> obstore.GetResult:
+    def fails_then(store: ObjectStore, path: str) -> "obstore.GetResult":
         try:
             return get(store, path)
         finally:

@@ -158,7 +158,7 @@ QUESTIONS: dict[str, list[Question]] = {
                Question("which kubelets ran?", _sql("SELECT pid FROM kubelet_starts ORDER BY seq"),
                         _rows, [[2479], [11265], [11851], [1629]]),
                Question("how did 11265 end?", _why("node"),
-                        _says("11265", "16:53:16", "status=9/KILL"), []),
+                        _says("11265", "16:53:17", "status=9/KILL"), []),
                Question("why did never-pull not start?", _why("never-pull"),
                         _says("not on the node", "Never"), []),
                Question("why was port-2 refused?", _why("port-2"), _says("NodePorts", "16:49:15"),

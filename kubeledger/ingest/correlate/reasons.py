@@ -112,7 +112,7 @@ class ReasonAssembler(Assembler):
     def _logged(self, entry: Entry) -> Facts:
         values = entry.values
         kind, type_, reason, message = (
-            str(values.get(key, "")) for key in ("kind", "type", "reason", "message")
+            str(values.get(key) or "") for key in ("kind", "type", "reason", "message")
         )
         namespace, name = _object_of(values.get("object"))
         uid = (str(values.get("podUID") or "") if kind == "Pod" else "") or None

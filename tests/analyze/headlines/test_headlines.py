@@ -227,6 +227,9 @@ def _warned(reason: str, message: str, object_kind: str = "Pod") -> KubernetesEv
         ([_warned("Odd", "x is 5\nat y", "Node"), _warned("Odd", "x is 6\nat z", "Node")],
          "no decision that went wrong was recorded, but 2 warnings and errors of 1 shape: "
          "2 × W event Odd: x is *", ["2 × W event Odd: x is *"]),
+        ([_warned("Unhealthy", "")],
+         "no decision that went wrong was recorded, but 1 warning or error of 1 shape: "
+         "1 × W event Unhealthy (default/web)", ["1 × W event Unhealthy (default/web)"]),
         ([_warned("CgroupV1", "cgroup v1 detected", "Node")],
          "nothing that went wrong was recorded; 1 warning or error is harmless: 1 × W event "
          "CgroupV1: cgroup v1 detected: it works; a future release will not take cgroup v1", []),
@@ -234,7 +237,8 @@ def _warned(reason: str, message: str, object_kind: str = "Pod") -> KubernetesEv
           _warned("Y", "Predicate Y failed")], "1 refused", ["default/web rejected: Y"]),
     ],
     ids=["fatal, pods, most frequent, warnings", "harmless", "one is not", "beside an incident",
-         "event told by nothing else", "unknown event", "harmless event", "event of a refusal"],
+         "event told by nothing else", "unknown event", "torn event", "harmless event",
+         "event of a refusal"],
 )  # fmt: skip
 def test_errors_that_no_record_tells_are_told_by_their_shape(
     tmp_path: Path, logged: list[Body], said: str, shown: list[str]

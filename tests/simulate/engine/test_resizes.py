@@ -56,12 +56,16 @@ def test_by_version(version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_all_is_verified(version: str) -> None:
-    """Each resize, by the real decider, and the cgroups that are written for it."""
+    """Each resize, by the real decider, and the cgroups that are written for it.
+
+    Whether a status that makes room has come back a second after that resize, no record shows.
+    """
     found = outcomes(run(version))
     assert not any(isinstance(each, Contradiction) for each in found)
     findings = [each for each in found if isinstance(each, Finding)]
     resizes = [each.verdict for each in findings if each.kind == PodResized.kind]
-    assert resizes == ["match"] * 11
+    room_made = "match" if version == "1.33.13" else "unverifiable"
+    assert resizes == ["match"] * 5 + [room_made] + ["match"] * 5
     assert {each.verdict for each in findings} <= {"match", "admissible", "unverifiable"}
 
 
