@@ -194,6 +194,7 @@ class VerifyContext:
 
     def observe(self, record: Record) -> None:
         """Take in what concerns all: which kubelet process runs, and what pods are stuck in."""
+        self.settings.asked.clear()
         self.stages.take(record)
         disputes = self.machine.disputes
         for dispute in disputes.pop(record.seq, ()) if disputes else ():
@@ -249,7 +250,8 @@ class VerifyContext:
         Where the log lost lines, ``impossible`` becomes ``unverifiable`` with those lines as
         the missing input, unless it is ``certain``: it rests on values of this very record
         against settings or a pod's spec, and on nothing that was logged before. Which settings
-        were there then is not known around a step of the clock.
+        were there then is not known around a step of the clock, nor of those that a file alone
+        shows: what they deny may as well deny that it is of that time.
 
         ``place`` is the piece of evidence that the finding is about, where it is not the first.
         """
@@ -262,6 +264,9 @@ class VerifyContext:
             inputs = (*inputs, loss.seq) if loss.seq else inputs
             missing = (*missing, loss.phrase)
             why = f"{why} (but this is not known without {loss.phrase})"
+        if verdict == "impossible" and (asked := sorted(self.settings.asked)):
+            verdict, expected, missing = "unverifiable", None, (*missing, *asked)
+            why = f"{why} (but a file alone shows {', '.join(asked)}, and may be of another time)"
         self.pending.find(
             Finding(
                 seq=record.seq,
@@ -337,6 +342,8 @@ class VerifyContext:
         if by_absence and self.coverage.at(ts_ns, kind, by_lines=by_lines) is not None:
             return
         if self.coverage.is_apart(ts_ns, by_lines=by_lines):
+            return
+        if self.settings.asked and self.settings.seq in {seq for seq, _ in sides}:
             return
         said = tuple(Side(seq=seq, says=says) for seq, says in sides)
         self.pending.add(Contradiction(ts_ns=ts_ns, subject=subject, why=why, sides=said))

@@ -331,6 +331,7 @@ class AdmissionVerifier(RuleVerifier):
         )
         if isinstance(case, AdmissionCase):
             self._cases[interval.seq] = case
+            self.context.settings.asked |= case.asked
             self.context.on_question(record.seq, case)
         return case
 

@@ -253,7 +253,9 @@ class CgroupVerifier(RuleVerifier):
         number = None if process is None else process.number
         if number not in self._rules:
             self._rules[number] = rules_of(process, self.context.variant)
-        return self._rules[number]
+        rules = self._rules[number]
+        self.context.settings.asked |= frozenset() if rules is None else rules.asked
+        return rules
 
     # Values -------------------------------------------------------------------------------
 

@@ -208,6 +208,7 @@ class ImageVerifier(RuleVerifier):
         run, self._run = self._run, None
         if run is None:
             return
+        self.context.settings.once(read_policy, run.facts)  # it is judged by them only now
         if run.start is not None and run.start_body is not None:
             run.disk = self._disk.implied(run.start.ts_ns, run.start_body)
             run.exact = run.disk is not None
