@@ -4,6 +4,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,6 +26,7 @@ from kubeledger.ledger.reading import Reading
 from kubeledger.ledger.storage import VERDICTS
 from kubeledger.ledger.tail import Draft
 from kubeledger.model.bodies.ledger import RecordsSuperseded, SeqSpan
+from kubeledger.model.errors import DamagedLedgerError
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.scenario.load import load_scenario
@@ -234,6 +236,22 @@ def test_a_flipped_byte(at: int, grown: tuple[Ledger, list[Record]], carried: li
     (history,) = histories_of_ledger(ledger)
     assert list(history.verify()) == list(history.decided(keep_nothing))
     assert not carried
+
+
+def test_the_same_records_are_proved_from_the_seam_on(grown: tuple[Ledger, list[Record]]) -> None:
+    """A flipped byte of what was decided for good is for ``audit``; one behind it is found."""
+    ledger, _ = grown
+    (history,) = histories_of_ledger(ledger)
+    outcomes, (segment,) = [*history.verify()], (ledger.path / "nodes/node/segments").iterdir()
+    lines = segment.read_bytes()
+    seam = msgspec.msgpack.decode(seam_of(ledger).seam, type=seams.KeptSeam)
+    places = [lines.index(b'"seq":%d,' % seq) for seq in (seam.seq // 2, seam.seq + 1)]
+    for place, is_found in zip(places, (False, True), strict=True):
+        flipped = bytearray(lines)
+        flipped[place + 20] ^= 1
+        segment.write_bytes(flipped)
+        with pytest.raises(DamagedLedgerError) if is_found else nullcontext():
+            assert [*history.verify()] == outcomes
 
 
 def test_a_question_goes_on_from_a_seam(
