@@ -114,6 +114,8 @@ class VerifyContext:
         node_pressure: conditions of the node, as the rule of evictions believes them.
         on_question: is called for each admission: seq of the decision that it is asked for, and
             what it rests on.
+        asked_ns: rules ask for no earlier time; ``gone``: nor for pods of these UIDs, of which
+            nothing is known any more since evidence was derived last.
     """
 
     def __init__(
@@ -148,6 +150,8 @@ class VerifyContext:
         self.profile: KubeletProfile | None = None
         self.version_text: str | None = None
         self._recorded_version: str | None = None
+        self.asked_ns = 0
+        self.gone: set[str] = set()
         self._use_version(None)
 
     KINDS: tuple[type[Body], ...] = (
@@ -178,10 +182,11 @@ class VerifyContext:
             seen_ns: to which the second reading has come: rules ask an hour back from there.
         """
         if seen_ns is not None:
-            gone = self.timeline.forget(seen_ns - _ASKED_NS)
+            self.asked_ns = seen_ns - _ASKED_NS
+            self.gone = self.timeline.forget(self.asked_ns)
             for each in (self.pods, self.recorded_pods, self.instances, self.coverage):
-                each.forget(gone)
-            self.times.forget(seen_ns - _ASKED_NS, gone)
+                each.forget(self.gone)
+            self.times.forget(self.asked_ns, self.gone)
         self.pods.settle()
         self.recorded_pods.settle()
         self.times.settle()

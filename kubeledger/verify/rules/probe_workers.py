@@ -251,6 +251,10 @@ class Workers:
     def of_pod(self, key: str) -> Iterator[Worker]:
         return (worker for name, worker in self._workers.items() if name[0] == key)
 
+    def containers(self) -> set[str | None]:
+        """IDs of those that are probed."""
+        return {worker.container_id for worker in self._workers.values()}
+
     def find(self, body: About, state: NodeState, ts_ns: int) -> Worker:
         """The worker that a record is about, made when it is the first to report it."""
         key = key_for(state, body)

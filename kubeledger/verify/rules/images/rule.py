@@ -72,6 +72,9 @@ class ImageVerifier(RuleVerifier):
         self._began_ns: int | None = None
         self._previous: Record | None = None
 
+    def derive(self, state: NodeState) -> None:
+        self._use.forget(self.context.asked_ns)
+
     def prescans(self) -> Mapping[type[Body], Prescan]:
         return {
             EvictionSignalObserved: self._disk.prescan,
