@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kubeledger.analyze.logged_errors import ErrorShape, excused, logged, untold
+from kubeledger.analyze.logged_errors import EVENT, ErrorShape, excused, logged, untold
 from kubeledger.analyze.problems.sentences import Row
 from kubeledger.analyze.problems.table import PRESENT, PROBLEMS, Problem
 from kubeledger.analyze.sql.summaries import cut_chain
@@ -90,12 +90,14 @@ def _logged(error: ErrorShape) -> Incident:
     """Lines of one shape; of those about pods the first is what ``why`` would be asked."""
     about = f" ({pods_text(error.pods)})" if error.pods else ""
     words = cut_chain(error.words, _SHAPE_MAX if error.count > 1 else _WORDS_MAX)
+    times = f"{error.count:,} × " if error.count > 1 else ""
+    what = "Warning event" if error.source == EVENT else f"{error.severity} {error.source}"
     return Incident(
         kind=_ERROR,
         severity=1,
         subject=error.source,
         target=f"pod/{error.pods[0]}" if error.pods else None,
-        text=f"{error.count} × {error.severity} {error.source} {words}{about}",
+        text=f"{times}{what} {words}{about}",
         count=error.count,
         ts_ns=error.ts_ns,
         seq=error.seq,
@@ -147,7 +149,6 @@ _SINGLE_MAX = 2
 _OF_EVIDENCE = frozenset(each.kind for each in PROBLEMS if not each.is_counted)
 _ERRORS_MAX = 3
 """Shapes of errors that are headlines."""
-_WARNINGS = ("warning or error", "warnings and errors")
 _ARE = ("is", "are")
 
 
@@ -184,7 +185,7 @@ def in_a_sentence(found: Sequence[Incident]) -> str:
         said += f", but lines were not understood: {_examples(unread)}"
     if excuses:
         lines = sum(each.count for each in excuses)
-        said += f"; {lines:,} {_WARNINGS[lines > 1]} {_ARE[lines > 1]} harmless: "
+        said += f"; {lines:,} warning{'s' * (lines > 1)} {_ARE[lines > 1]} harmless: "
         said += _examples(excuses)
     return said
 
@@ -197,18 +198,19 @@ def _told(found: Sequence[Incident], examples_max: int = _ERRORS_MAX) -> str:
     decided, errors = happened(found), [each for each in found if each.kind == _ERROR]
     if not errors:
         return decided
-    lines = sum(each.count for each in errors)
-    logged = f"{lines:,} {_WARNINGS[lines > 1]} of {_shapes(len(errors))}"
     if decided:
-        return f"{decided}; besides, {logged}"
+        return f"{decided}; besides, {_warnings(errors)}"
+    said = "no decision that went wrong was recorded, but "
+    if len(errors) <= examples_max:
+        return f"{said}the kubelet reported: {_examples(errors)}"
     examples = _examples(errors, examples_max)
-    return f"no decision that went wrong was recorded, but {logged}" + (
-        examples and f": {examples}"
-    )
+    return said + _warnings(errors) + (examples and f": {examples}")
 
 
-def _shapes(count: int) -> str:
-    return f"{count:,} shape{'s' if count > 1 else ''}"
+def _warnings(errors: Sequence[Incident]) -> str:
+    lines, shapes = sum(each.count for each in errors), len(errors)
+    of = f" of {shapes:,} shape{'s' if shapes > 1 else ''}"
+    return f"{lines:,} warnings and errors{of}" if lines > 1 else "1 warning or error"
 
 
 class Besides(NamedTuple):
@@ -273,8 +275,7 @@ def _of_errors(group: list[Incident]) -> list[Headline]:
     shown, rest = group[:_ERRORS_MAX], group[_ERRORS_MAX:]
     made = [_headline(each, each.text) for each in shown]
     if rest:
-        lines = sum(each.count for each in rest)
-        text = f"{lines:,} more {_WARNINGS[lines > 1]} of {_shapes(len(rest))}"
+        text = _warnings(rest).replace(" ", " more ", 1)
         made.append(_headline(rest[0], text))
     return made
 

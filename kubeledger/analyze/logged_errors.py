@@ -19,11 +19,15 @@ HEADER = regex(r"^(?:.{0,200}? )?[IWEF]\d{4} [\d:.]+ +\d+ [^ \]]+\] ")
 """What stands before the message, a carrier's prefix included."""
 
 
+EVENT = "event"
+"""Stands for the caller's file where an event of type Warning says it."""
+
+
 class Harmless(msgspec.Struct, frozen=True):
     """Lines after which the kubelet goes on as it was told to.
 
     Attributes:
-        source: the caller's file; ``event`` of an event, whose reason its shape begins with.
+        source: the caller's file; ``EVENT`` of an event, whose reason its shape begins with.
         shape: regular expression of what their shape begins with.
         reason: the kubelet's own account of why.
     """
@@ -108,17 +112,17 @@ HARMLESS = (
         "there was no quota to clear",
     ),
     Harmless(
-        "event",
+        EVENT,
         "CgroupV1: ",
         "it works; a future release will not take cgroup v1",
     ),
     Harmless(
-        "event",
+        EVENT,
         r"InvalidDiskCapacity: invalid capacity \* on image filesystem",
         "the kubelet has just started, and has no stats of images yet",
     ),
     Harmless(
-        "event",
+        EVENT,
         "PossibleMemoryBackedVolumesOnDisk: ",
         "volumes in memory are made without tmpfs' noswap",
     ),
@@ -239,7 +243,7 @@ def _warning(row: Mapping[str, Any]) -> ErrorShape:
     is_stage = failure_of_event(reason, row["message"]) is not None
     return ErrorShape(
         severity="W",
-        source="event",
+        source=EVENT,
         shape=row["shape"],
         recorded=reason in _TOLD or is_stage or row["is_refusal"],
         count=row["count"],

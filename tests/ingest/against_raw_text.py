@@ -23,7 +23,7 @@ from tests.ingest.independent_conditions import ready_changes
 from tests.ingest.independent_stages import sync_errors
 
 _PROBLEM = re.compile(r"(?:^|\]: |[\"|>`\t])(?:kubelet )?[EWF]\d{4} [\d:]{8}\.\d+ +(?P<pid>\d+) ")
-_HARMLESS = re.compile(r"; ([\d,]+) (?:warning or error|warnings and errors) (?:is|are) harmless")
+_HARMLESS = re.compile(r"; ([\d,]+) warnings? (?:is|are) harmless")
 _QUIET = "nothing that went wrong"
 
 

@@ -206,29 +206,29 @@ def _warned(reason: str, message: str, object_kind: str = "Pod") -> KubernetesEv
           _errors(shape="of a pod", **{**_WEB, "pod": "db"}),
           _errors(severity="F", shape="the end")],
          "no decision that went wrong was recorded, but 103 warnings and errors of 4 "
-         "shapes: 1 × F a.go the end, 3 × E a.go of a pod (db, web), 9 × E a.go It failed",
-         ["1 × F a.go the end", "3 × E a.go of a pod (db, web)", "9 × E a.go It failed",
+         "shapes: F a.go the end, 3 × E a.go of a pod (db, web), 9 × E a.go It failed",
+         ["F a.go the end", "3 × E a.go of a pod (db, web)", "9 × E a.go It failed",
           "90 more warnings and errors of 1 shape"]),
         ([_HARMLESS],
-         "nothing that went wrong was recorded; 1 warning or error is harmless: "
-         "1 × E dns.go Nameserver limits exceeded: a resolver takes three nameservers: those "
+         "nothing that went wrong was recorded; 1 warning is harmless: "
+         "E dns.go Nameserver limits exceeded: a resolver takes three nameservers: those "
          "after the first three are left out", []),
         ([_errors(recorded=True), _HARMLESS],
-         "no decision that went wrong was recorded, but 1 warning or error of 1 shape: "
-         "1 × E a.go It failed", ["1 × E a.go It failed"]),
+         "no decision that went wrong was recorded, but the kubelet reported: "
+         "E a.go It failed", ["E a.go It failed"]),
         ([_errors(recorded=True), _HARMLESS, _errors(),
           PodRejected(namespace="a", pod="b", pod_uid=None, reason="X", message="no")],
-         "1 refused; besides, 1 warning or error of 1 shape",
-         ["a/b rejected: X", "1 × E a.go It failed"]),
+         "1 refused; besides, 1 warning or error",
+         ["a/b rejected: X", "E a.go It failed"]),
         ([_warned("Unhealthy", "Liveness probe failed: HTTP 500")] * 2,
-         "no decision that went wrong was recorded, but 2 warnings and errors of 1 shape: "
-         "2 × W event Unhealthy: Liveness probe failed: HTTP * (default/web)",
-         ["2 × W event Unhealthy: Liveness probe failed: HTTP * (default/web)"]),
+         "no decision that went wrong was recorded, but the kubelet reported: "
+         "2 × Warning event Unhealthy: Liveness probe failed: HTTP * (default/web)",
+         ["2 × Warning event Unhealthy: Liveness probe failed: HTTP * (default/web)"]),
         ([_warned("Odd", "x is 5\nat y", "Node"), _warned("Odd", "x is 6\nat z", "Node")],
-         "no decision that went wrong was recorded, but 2 warnings and errors of 1 shape: "
-         "2 × W event Odd: x is *", ["2 × W event Odd: x is *"]),
+         "no decision that went wrong was recorded, but the kubelet reported: "
+         "2 × Warning event Odd: x is *", ["2 × Warning event Odd: x is *"]),
         ([_warned("CgroupV1", "cgroup v1 detected", "Node")],
-         "nothing that went wrong was recorded; 1 warning or error is harmless: 1 × W event "
+         "nothing that went wrong was recorded; 1 warning is harmless: Warning event "
          "CgroupV1: cgroup v1 detected: it works; a future release will not take cgroup v1", []),
         ([PodRejected(namespace="default", pod="web", pod_uid=None, reason="Y", message="no"),
           _warned("Y", "Predicate Y failed")], "1 refused", ["default/web rejected: Y"]),
