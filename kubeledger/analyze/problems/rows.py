@@ -145,16 +145,21 @@ EPISODES = """arg_min(name, (ts, seq)) AS subject, list(name ORDER BY ts, seq) A
 """Columns: what alike stages of several pods have in common."""
 
 FAILED = """SELECT node, min(seq) AS seq, min(ts) AS ts, namespace, pod, pod_uid,
+    any_value(body ->> '$.status.reason') AS reason,
+    any_value(body ->> '$.status.message') AS message,
     list_sort(list_distinct(flatten(list(json_extract_string(
         body, '$.status.containerStatuses[*].state.terminated.exitCode'))))) AS codes
 FROM events AS e
 WHERE kind = 'lifecycle.PodListed' AND body ->> '$.status.phase' = 'Failed'
-    AND coalesce(body ->> '$.status.reason', '') = '' AND NOT EXISTS (
+    AND coalesce(body ->> '$.status.reason', '') NOT IN ('NodeShutdown', 'Shutdown', 'Terminated')
+    AND NOT EXISTS (
         SELECT 1 FROM events AS k WHERE k.node = e.node AND k.pod_uid = e.pod_uid AND k.kind IN (
             'lifecycle.PodEvicted', 'lifecycle.PodRejected', 'preemption.PodPreempted',
-            'oom.ProcessKilled', 'lifecycle.ContainerKilled'))
+            'oom.ProcessKilled',
+            if(e.body ->> '$.status.reason' IS NULL, 'lifecycle.ContainerKilled', '')))
 GROUP BY node, namespace, pod, pod_uid"""
-"""Pods that came to an end in error by themselves, as lists show them."""
+"""Pods that came to an end in error, as lists show them and nothing else tells; what the kubelet
+kills for a reason of the pod's (``DeadlineExceeded``) is told by that."""
 EVICTED = f"""SELECT *, {POD} AS name, bool_and(NOT coalesce(evicted, true)) OVER its AS late
 FROM evictions
 WINDOW its AS (PARTITION BY node, coalesce(pod_uid, {POD}))

@@ -170,8 +170,9 @@ PROBLEMS: tuple[Problem, ...] = (
         of="run",
     ),
     Problem(
-        "failed", 3, "failed pod", "failed pods", rows.FAILED, "codes", sentences.failed,
-        f"arg_min({POD}, seq) AS subject, {PODS}", "pod/{}",
+        "failed", 3, "failed pod", "failed pods", rows.FAILED, "codes, reason",
+        sentences.failed,
+        f"arg_min({POD}, seq) AS subject, {PODS}, arg_min(message, seq) AS message", "pod/{}",
         of="lifecycle.PodListed",
     ),
     Problem(
