@@ -92,12 +92,13 @@ def _logged(error: ErrorShape) -> Incident:
     """Lines of one shape; of those about pods the first is what ``why`` would be asked."""
     about = f" ({pods_text(error.pods)})" if error.pods else ""
     words = cut_chain(error.words, _SHAPE_MAX if error.count > 1 else _WORDS_MAX)
+    times = f"{error.count:,} × " if error.count > 1 else ""
     return Incident(
         kind=_ERROR,
         severity=1,
         subject=error.source,
         target=f"pod/{error.pods[0]}" if error.pods else None,
-        text=f"{error.count} × {error.teller} {words}{about}",
+        text=f"{times}{error.teller} {words}{about}",
         count=error.count,
         is_warning=error.severity == "W",
         ts_ns=error.ts_ns,
@@ -200,14 +201,13 @@ def _told(found: Sequence[Incident], examples_max: int = _ERRORS_MAX) -> str:
     decided, errors = happened(found), [each for each in found if each.kind == _ERROR]
     if not errors:
         return decided
-    lines, word = _lines(errors)
-    logged = f"{lines:,} {word}{_shapes(errors)}"
     if decided:
-        return f"{decided}; besides, {logged}"
+        return f"{decided}; besides, {_counted(errors)}"
+    said = "no decision that went wrong was recorded, but "
+    if len(errors) <= examples_max:
+        return f"{said}the kubelet reported: {_examples(errors)}"
     examples = _examples(errors, examples_max)
-    return f"no decision that went wrong was recorded, but {logged}" + (
-        examples and f": {examples}"
-    )
+    return said + _counted(errors) + (examples and f": {examples}")
 
 
 def _lines(errors: Sequence[Incident]) -> tuple[int, str]:
@@ -216,6 +216,11 @@ def _lines(errors: Sequence[Incident]) -> tuple[int, str]:
     if len({each.is_warning for each in errors}) > 1:
         return lines, "warnings and errors"
     return lines, ("warning" if errors[0].is_warning else "error") + ("s" if lines > 1 else "")
+
+
+def _counted(errors: Sequence[Incident]) -> str:
+    lines, word = _lines(errors)
+    return f"{lines:,} {word}{_shapes(errors)}"
 
 
 def _shapes(errors: Sequence[Incident]) -> str:

@@ -166,13 +166,13 @@ class Reading:
             self._refuse_if_dropped(error)
             raise
 
-    def prove(self) -> None:
-        """Check the chain and the bytes of all lines.
+    def prove(self, after_seq: int) -> None:
+        """Check the chain and the bytes of all lines after a record.
 
         Raises:
             DamagedLedgerError: a line is not as it was written.
         """
-        deque(self._reader("chain").records(0, lambda _: []), 0)
+        deque(self._reader("chain").records(after_seq, lambda _: []), 0)
 
     def record(self, seq: int) -> Record | None:
         """One record; None when there is no such one, or no more."""

@@ -114,6 +114,8 @@ class VerifyContext:
         node_pressure: conditions of the node, as the rule of evictions believes them.
         on_question: is called for each admission: seq of the decision that it is asked for, and
             what it rests on.
+        asked_ns: rules ask for no earlier time; ``gone``: nor for pods of these UIDs, of which
+            nothing is known any more since evidence was derived last.
     """
 
     def __init__(
@@ -148,6 +150,8 @@ class VerifyContext:
         self.profile: KubeletProfile | None = None
         self.version_text: str | None = None
         self._recorded_version: str | None = None
+        self.asked_ns = 0
+        self.gone: set[str] = set()
         self._use_version(None)
 
     KINDS: tuple[type[Body], ...] = (
@@ -178,10 +182,11 @@ class VerifyContext:
             seen_ns: to which the second reading has come: rules ask an hour back from there.
         """
         if seen_ns is not None:
-            gone = self.timeline.forget(seen_ns - _ASKED_NS)
+            self.asked_ns = seen_ns - _ASKED_NS
+            self.gone = self.timeline.forget(self.asked_ns)
             for each in (self.pods, self.recorded_pods, self.instances, self.coverage):
-                each.forget(gone)
-            self.times.forget(seen_ns - _ASKED_NS, gone)
+                each.forget(self.gone)
+            self.times.forget(self.asked_ns, self.gone)
         self.pods.settle()
         self.recorded_pods.settle()
         self.times.settle()
@@ -194,6 +199,7 @@ class VerifyContext:
 
     def observe(self, record: Record) -> None:
         """Take in what concerns all: which kubelet process runs, and what pods are stuck in."""
+        self.settings.asked.clear()
         self.stages.take(record)
         disputes = self.machine.disputes
         for dispute in disputes.pop(record.seq, ()) if disputes else ():
@@ -249,7 +255,8 @@ class VerifyContext:
         Where the log lost lines, ``impossible`` becomes ``unverifiable`` with those lines as
         the missing input, unless it is ``certain``: it rests on values of this very record
         against settings or a pod's spec, and on nothing that was logged before. Which settings
-        were there then is not known around a step of the clock.
+        were there then is not known around a step of the clock, nor of those that a file alone
+        shows: what they deny may as well deny that it is of that time.
 
         ``place`` is the piece of evidence that the finding is about, where it is not the first.
         """
@@ -262,6 +269,9 @@ class VerifyContext:
             inputs = (*inputs, loss.seq) if loss.seq else inputs
             missing = (*missing, loss.phrase)
             why = f"{why} (but this is not known without {loss.phrase})"
+        if verdict == "impossible" and (asked := sorted(self.settings.asked)):
+            verdict, expected, missing = "unverifiable", None, (*missing, *asked)
+            why = f"{why} (but a file alone shows {', '.join(asked)}, and may be of another time)"
         self.pending.find(
             Finding(
                 seq=record.seq,
@@ -337,6 +347,8 @@ class VerifyContext:
         if by_absence and self.coverage.at(ts_ns, kind, by_lines=by_lines) is not None:
             return
         if self.coverage.is_apart(ts_ns, by_lines=by_lines):
+            return
+        if self.settings.asked and self.settings.seq in {seq for seq, _ in sides}:
             return
         said = tuple(Side(seq=seq, says=says) for seq, says in sides)
         self.pending.add(Contradiction(ts_ns=ts_ns, subject=subject, why=why, sides=said))

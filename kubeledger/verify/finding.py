@@ -320,6 +320,15 @@ class Witnesses(Generic[V]):
         self._rows.clear()
         self._open.clear()
 
+    def keep(self, before_ns: int, is_asked: Callable[[Hashable], bool]) -> None:
+        """Let go what was told by then and nobody compares: of no open reading, nor asked for."""
+        waits = {row.subject for row in self._open}
+        self._rows = {
+            (kind, of): rows
+            for (kind, of), rows in self._rows.items()
+            if rows[-1].ts_ns >= before_ns or of in waits or is_asked(of)
+        }
+
     def note_reading(self, row: Row[V]) -> None:
         """Another source shows the fact."""
         if (row.kind, row.subject) in self._rows:

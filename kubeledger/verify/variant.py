@@ -207,6 +207,7 @@ class Settings:
         variant: whose values come first.
         seq: record that holds the recorded ones; None where no source says.
         disputed: settings on which the sources of that record differ.
+        asked: those of which a file alone tells that the record which is being read asked for.
     """
 
     def __init__(self, variant: Variant, process: Process | None = None) -> None:
@@ -215,7 +216,9 @@ class Settings:
 
     def use(self, process: Process | None) -> None:
         """Another process runs; None: nothing is known of it."""
-        self._read: dict[object, Any] = {}
+        self._read: dict[object, tuple[Any, set[str]]] = {}
+        self.asked: set[str] = set()
+        self._of_files: frozenset[str] = frozenset() if process is None else process.of_files
         self.seq = None if process is None else process.settings_seq
         self.disputed: frozenset[str] = frozenset() if process is None else process.disputed
         self._recorded: Mapping[str, Any] = {} if process is None else process.settings
@@ -241,12 +244,17 @@ class Settings:
         """What ``read`` makes of these settings, and of ``others``; read once for each process."""
         key = (read, *others)
         if key not in self._read:
-            self._read[key] = read(self, *others)
-        found: T = self._read[key]
-        return found
+            asked, self.asked = self.asked, set()
+            self._read[key] = read(self, *others), self.asked
+            self.asked = asked
+        found: tuple[T, set[str]] = self._read[key]
+        self.asked |= found[1]
+        return found[0]
 
     def get(self, name: str) -> Any:  # noqa: ANN401 # any JSON value
         """Value of a setting; ``UNKNOWN`` when no source says."""
+        if name in self._of_files:
+            self.asked.add(name)
         return self._values.get(name, UNKNOWN)
 
 

@@ -4,6 +4,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext, suppress
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,18 +20,24 @@ from kubeledger.analyze.histories.history import histories_of_ledger
 from kubeledger.analyze.histories.watching import Watch
 from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.base import Begin
+from kubeledger.ledger.frozen import NotFreezableError, freeze
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import NodeInfo, Run
 from kubeledger.ledger.reading import Reading
 from kubeledger.ledger.storage import VERDICTS
 from kubeledger.ledger.tail import Draft
 from kubeledger.model.bodies.ledger import RecordsSuperseded, SeqSpan
+from kubeledger.model.errors import DamagedLedgerError
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.scenario.load import load_scenario
 from kubeledger.simulate.scenario.plan import to_plan
-from kubeledger.verify import Finding, Outcome
-from kubeledger.verify.run import keep_nothing
+from kubeledger.verify import Finding, Outcome, context
+from kubeledger.verify.rules.cgroups.rule import Removals
+from kubeledger.verify.rules.images.runs import ImageUse
+from kubeledger.verify.rules.probe_witnesses import ProbeWitnesses
+from kubeledger.verify.rules.syncs import SyncVerifier
+from kubeledger.verify.run import Seam, ask_nothing, keep_nothing
 from tests.marks import nightly, slow
 from tests.recordings import RECORDINGS, extract, import_recording
 from tests.simulate.engine.scenes import records as simulated
@@ -154,6 +161,31 @@ def test_days_of_a_simulated_week(scenario: str, tmp_path: Path, carried: list[i
     assert carried
 
 
+@pytest.mark.parametrize("recording", RECORDED[:-1])
+def test_what_rules_forget_changes_nothing(
+    recording: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With an hour of half a minute, so that a recording of some minutes has much to forget."""
+    monkeypatch.setattr(context, "_ASKED_NS", 30 * NS_PER_S)
+    ledger = Ledger.create(tmp_path / "ledger")
+    appended(ledger, live(recording, tmp_path / "whole"))
+    (history,) = histories_of_ledger(ledger)
+    held: list[int] = []
+
+    def note(seam: Seam) -> None:
+        with suppress(NotFreezableError):
+            held.append(len(freeze(seam.at, {"on_question": ask_nothing}).objects))
+
+    said = [_encode(outcome) for outcome in history.decided(note)]
+    monkeypatch.setattr(ImageUse, "forget", lambda *_: None)
+    for rule in (ProbeWitnesses, Removals, SyncVerifier):
+        monkeypatch.setattr(rule, "derive", lambda *_: None)
+    less, held = held, []
+    assert [_encode(outcome) for outcome in history.decided(note)] == said
+    assert sum(less) < sum(held)
+    assert len(less) == len(held)
+
+
 def _verdicts(outcomes: Iterator[Outcome]) -> dict[tuple[int, str, str], str]:
     found = (outcome for outcome in outcomes if isinstance(outcome, Finding))
     return {(each.seq, each.kind, each.subject): each.verdict for each in found}
@@ -234,6 +266,22 @@ def test_a_flipped_byte(at: int, grown: tuple[Ledger, list[Record]], carried: li
     (history,) = histories_of_ledger(ledger)
     assert list(history.verify()) == list(history.decided(keep_nothing))
     assert not carried
+
+
+def test_the_same_records_are_proved_from_the_seam_on(grown: tuple[Ledger, list[Record]]) -> None:
+    """A flipped byte of what was decided for good is for ``audit``; one behind it is found."""
+    ledger, _ = grown
+    (history,) = histories_of_ledger(ledger)
+    outcomes, (segment,) = [*history.verify()], (ledger.path / "nodes/node/segments").iterdir()
+    lines = segment.read_bytes()
+    seam = msgspec.msgpack.decode(seam_of(ledger).seam, type=seams.KeptSeam)
+    places = [lines.index(b'"seq":%d,' % seq) for seq in (seam.seq // 2, seam.seq + 1)]
+    for place, is_found in zip(places, (False, True), strict=True):
+        flipped = bytearray(lines)
+        flipped[place + 20] ^= 1
+        segment.write_bytes(flipped)
+        with pytest.raises(DamagedLedgerError) if is_found else nullcontext():
+            assert [*history.verify()] == outcomes
 
 
 def test_a_question_goes_on_from_a_seam(

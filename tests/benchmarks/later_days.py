@@ -26,6 +26,7 @@ _SPREAD: Final = 0x9E3779B1
 _YEAR: Final = 2026
 _HEADERS: Final = re.compile(rb"^([IWEF])(\d{4}) (\S+) +(\d+) ", re.MULTILINE)
 _DATES: Final = re.compile(rb"2026-\d\d-\d\d")
+_TIMES_NS: Final = re.compile(rb"(?<!\d)1\d{18}(?!\d)")
 
 
 def records_of(whole: Ledger, day: int, begin_seq: int) -> Iterator[Draft]:
@@ -51,17 +52,23 @@ def log_of(log: bytes, day: int) -> bytes:
         later = (date + timedelta(days=day)).strftime("%m%d").encode()
         return b"%s%s %s %7d " % (found[1], later, found[3], int(found[4]) + day)
 
-    def date(found: re.Match[bytes]) -> bytes:
-        later = datetime.fromisoformat(found[0].decode()) + timedelta(days=day)
-        return later.strftime("%Y-%m-%d").encode()
-
-    return _DATES.sub(date, _HEADERS.sub(header, _renamed(log, day)))
+    return _dates(_HEADERS.sub(header, _renamed(log, day)), day)
 
 
 def _body(body: Body, day: int) -> Body:
+    """What it says of times, too, is so much later: else its ticks are all of the first day."""
     encoded = msgspec.json.encode(body)
-    renamed = _renamed(encoded, day)
-    return body if renamed == encoded else msgspec.json.decode(renamed, type=type(body))
+    other = _dates(_renamed(encoded, day), day)
+    other = _TIMES_NS.sub(lambda found: b"%d" % (int(found[0]) + day * _DAY_NS), other)
+    return body if other == encoded else msgspec.json.decode(other, type=type(body))
+
+
+def _dates(text: bytes, day: int) -> bytes:
+    def later(found: re.Match[bytes]) -> bytes:
+        date = datetime.fromisoformat(found[0].decode()) + timedelta(days=day)
+        return date.strftime("%Y-%m-%d").encode()
+
+    return _DATES.sub(later, text) if day else text
 
 
 def _renamed(text: bytes, day: int) -> bytes:

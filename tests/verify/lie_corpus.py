@@ -50,7 +50,6 @@ def lie(
 
 
 LOG = "kubelet.log"
-CONFIG = "kubelet-config.yaml"
 A, B = "node-a", "node-b"
 A_CGROUPS = "snapshots/20261121T030036Z/cgroupfs.txt"
 A_CHECKPOINT = "snapshots/20261121T030036Z/kubelet_internal_checkpoint"
@@ -81,8 +80,6 @@ DAILY = (
              "size=1997513")),
     lie(A, "threshold in the log", GC_START, "node", "the high threshold is 5 %",
         Edit(LOG, "is over the high threshold (5%)", "threshold (5%)", "threshold (6%)")),
-    lie(A, "threshold in the configuration", CONTRADICTED, "node", "the configuration says 85",
-        Edit(CONFIG, "imageGCHighThresholdPercent", "Percent: 5", "Percent: 85")),
     lie(B, "device", GRANTED, "container/default/gpu-a-node-b/train", "holds gpu-2",
         Edit(LOG, 'devices=["gpu-2"]', "gpu-2", "gpu-0"), disputed=True),
     lie(A, "device in the checkpoint", CONTRADICTED, "node", "its content has another checksum",
@@ -148,12 +145,6 @@ NIGHTLY = (
     lie(B, "amount to free", GC_START, "node", "183772263056 bytes",
         Edit(LOG, "amountToFree=183772263055", "amountToFree=183772263055",
              "amountToFree=183772263056")),
-    lie(A, "policy in the configuration", CONTRADICTED, "node", "restricted",
-        Edit(CONFIG, "topologyManagerPolicy", "best-effort", "restricted")),
-    lie(A, "reserve in the configuration", CONTRADICTED, "node", "100m",
-        Edit(CONFIG, "systemReserved", "200m", "100m")),
-    lie(A, "maximum of pods in the configuration", CONTRADICTED, "node", "the configuration says 4",
-        Edit(CONFIG, "maxPods", "40", "4")),
     lie(A, "policy in the topology manager's start", CONTRADICTED, "node",
         'the topology manager\'s start says "restricted"',
         Edit(LOG, "Creating topology manager with", "best-effort policy", "restricted policy")),

@@ -33,6 +33,9 @@ Step = tuple[float, Body]
 PROBE = {"periodSeconds": 10, "timeoutSeconds": 1, "successThreshold": 1, "failureThreshold": 3}
 LIVE = listed({"livenessProbe": PROBE})
 BEGIN: tuple[Step, ...] = ((1, added()), (2, started("c1")))
+ANOTHER = msgspec.structs.replace(started("c9"), pod="q", pod_uid="u-9")
+NEW: tuple[Step, ...] = ((1, ANOTHER), *BEGIN)
+"""The container is not among those that the process lists first, which may be older than it."""
 
 
 def failing(at_s: float, *, times: int = 3) -> list[Step]:
@@ -77,8 +80,9 @@ READY = listed({"readinessProbe": PROBE})
 STARTUP = listed({"startupProbe": PROBE})
 READY_BY_TWO = listed({"readinessProbe": PROBE | {"successThreshold": 2}})
 READY_BY_THREE = listed({"readinessProbe": PROBE | {"successThreshold": 3}})
+OLDER_UP = changed_to("success", "unknown", "readiness", run=1, threshold=1)
 SECOND_UP = changed_to("success", "failure", "readiness", run=2, threshold=2)
-SEEN_READY: list[Step] = [*BEGIN, (10, tick("success", "readiness")), (10, UP)]
+SEEN_READY: list[Step] = [*NEW, (10, tick("success", "readiness")), (10, UP)]
 STARTED_ONCE: list[Step] = [*BEGIN, (10, tick("success", "startup")), (10, STARTED_UP)]
 FAILED_EVENT = event("Unhealthy", "Liveness probe failed: x")
 AGAIN: list[Step] = [(4, started("c2")), (4, restarted("c2", "c1"))]
@@ -139,7 +143,7 @@ ROWS: dict[str, tuple[list[Step], list[str]]] = {
     "a warning is a success": ([*BEGIN, *failing(10, times=2), (30, tick("warning")),
                                 (40, tick("failure")), (40, DOWN), (60, LIVE)], ["impossible"]),
     "an error ends no run of successes that are not logged": (
-        [*BEGIN, (10, tick("failure", "readiness")), (50, tick("error", "readiness")),
+        [*NEW, (10, tick("failure", "readiness")), (50, tick("error", "readiness")),
          (52, SECOND_UP), (60, READY_BY_TWO)],
         ["admissible"],
     ),
@@ -166,8 +170,15 @@ ROWS: dict[str, tuple[list[Step], list[str]]] = {
     "a stopped container is cached as failed": ([*SEEN_READY, (12, died("c1", 0)), (13, STOPPED),
                                                  (30, READY)], ["match", "match"]),
     "one that runs is not": ([*SEEN_READY, (13, STOPPED), (30, READY)], ["match", "impossible"]),
-    "successes that are not logged": ([*BEGIN, (10, tick("failure", "readiness")), (41, UNSEEN_UP),
+    "successes that are not logged": ([*NEW, (10, tick("failure", "readiness")), (41, UNSEEN_UP),
                                        (60, READY_BY_THREE)], ["admissible"]),
+    "what a process lists first may be older": (
+        [*BEGIN, (10, tick("success", "readiness")), (10, OLDER_UP), (60, READY)],
+        ["when the container began, to the second"],
+    ),
+    "what it lists later is not": (
+        [*NEW, (10, tick("success", "readiness")), (10, OLDER_UP), (60, READY)], ["impossible"],
+    ),
     "no time for successes": ([*BEGIN, (10, tick("failure", "readiness")), (21, UNSEEN_UP),
                                (60, READY_BY_THREE)], ["impossible"]),
     "a change that was not recorded": (
@@ -351,6 +362,18 @@ def test_a_kill_without_its_cause() -> None:
         ]
     unknown = killed(reason=None, message=stop)
     assert verdicts(*lead, (31, unknown), (40, LIVE)) == ["unverifiable"]
+
+
+@pytest.mark.parametrize(("shown_s", "is_wrong"), [(105, False), (120, True)])
+def test_a_list_is_of_the_sync_before(shown_s: float, is_wrong: bool) -> None:
+    """After a kill that took its time a container is held back, and lists show it to run yet."""
+    state = {"running": {"startedAt": "1970-01-01T00:00:02Z"}}
+    status = {"name": "app", "containerID": "x://c1", "restartCount": 0, "state": state}
+    shown = msgspec.structs.replace(LIVE, status={"containerStatuses": [status]})
+    kill = *failing(50), (70, DOWN), (71, killed())
+    held = *kill, (101, backed_off(20)), (shown_s, shown), (shown_s + 1, died("c1", 143))
+    found, _ = judged(*BEGIN, (3, shown), *held)
+    assert (found[-1].verdict == "impossible") == is_wrong
 
 
 def test_kills_of_whole_pods() -> None:

@@ -127,6 +127,11 @@ def test_conflicts_of_settings_are_contradictions() -> None:
     assert [side.says for side in second.sides] == ["odd"]
 
 
+def test_a_file_of_another_time_contradicts_nothing() -> None:
+    body = SettingsObserved(settings={}, outdated=("maxPods: a says 1, b says 2",))
+    assert list(verify(reader(scene((0, body))))) == []
+
+
 def finding(kind: str, verdict: Verdict, *missing: str) -> Finding:
     return Finding(seq=1, ts_ns=0, kind=kind, subject="node", verdict=verdict, missing=missing)
 

@@ -67,6 +67,12 @@ class _Block(msgspec.Struct):
     packed: bytes
 
 
+class _Place(msgspec.Struct):
+    """Of a seam, its first record."""
+
+    seq: int
+
+
 class Verdicts(msgspec.Struct):
     """All outcomes of a node's records.
 
@@ -116,10 +122,10 @@ class KeptVerdicts:
         return KeptVerdicts(self._ledger, self._node, seq)
 
     def verified(self, verify: Verify) -> Iterator[Outcome]:
-        """What ``verify`` finds, or found of the same records; these are proved all the same.
+        """What ``verify`` finds, or found of the same records; these are proved from the seam on.
 
         Of records that were decided for good when there were fewer, only the first digest of the
-        chain after them is proved; ``audit`` proves all.
+        chain after them is proved, whether more came or not; ``audit`` proves all.
 
         Raises:
             KubeledgerError: the records cannot be read, or are not as they were written.
@@ -127,7 +133,8 @@ class KeptVerdicts:
         with self._ledger.reading(self._node) as look:
             kept = self._newest(look)
             if kept is not None:
-                look.prove()
+                seam = decoded(kept.seam, _Place)
+                look.prove(0 if seam is None else seam.seq - 1)
         if kept is None:
             yield from self._noted(verify)
         else:

@@ -49,6 +49,9 @@ _GOES_ON = f"""t.passed_ts IS NULL AND {_heard_at_the_end("t", _SILENT_S)} AND N
         SELECT 1 FROM kubelet_starts AS k
             WHERE k.node = t.node AND k.from_start AND k.ts > t.last_ts)"""
 """Of a process that ended, what the next one does not say is over."""
+MAY_MATTER = f"""(coalesce(passed_ts, last_ts) - ts >= INTERVAL {HARMLESS_S} SECOND
+    OR passed_ts IS NULL)"""
+"""A condition on a trouble: what is not so was over at once."""
 TROUBLES = f"""SELECT t.*, epoch_ns(coalesce(t.passed_ts, t.last_ts)) - epoch_ns(t.ts) AS lasted_ns,
     {_GOES_ON} AS is_open
 FROM node_troubles AS t
@@ -120,7 +123,7 @@ _STAGES = f"""SELECT p.*, {POD.replace("pod)", "coalesce(pod, pod_uid))")} AS na
     epoch_ns(coalesce(passed_ts, ended_ts, last_ts)) - epoch_ns(p.ts) AS lasted_ns,
     passed_ts IS NULL AND (ended_ts IS NOT NULL OR {_heard_at_the_end("p")}) AS is_stuck
 FROM pod_stages AS p"""
-_BEFORE_START = """stage NOT IN ('run', 'ready', 'stop', 'teardown') AND NOT EXISTS (
+BEFORE_START = """stage NOT IN ('run', 'ready', 'stop', 'teardown') AND NOT EXISTS (
     SELECT 1 FROM events AS r WHERE r.node = s.node AND r.kind = 'lifecycle.PodRejected'
         AND (r.pod_uid = s.pod_uid OR (r.namespace, r.pod) = (s.namespace, s.pod))
         AND (r.ts <= s.ts OR s.stage = 'admission'))"""
@@ -130,8 +133,8 @@ _RAN_BEFORE = """EXISTS (SELECT 1 FROM container_states AS c
     WHERE c.node = s.node AND c.pod_uid = s.pod_uid AND c.state = 'started' AND c.ts < s.ts
         AND NOT coalesce(c.sandbox, false) AND c.container = coalesce(s.container, c.container))"""
 STUCK = f"""SELECT *, {_RAN_BEFORE} AS ran FROM ({_STAGES}) AS s
-WHERE is_stuck AND {_BEFORE_START} AND ({_LONG} OR NOT is_ended OR NOT ran)"""
-WAITED = f"""SELECT * FROM ({_STAGES}) AS s WHERE NOT is_stuck AND {_BEFORE_START}
+WHERE is_stuck AND {BEFORE_START} AND ({_LONG} OR NOT is_ended OR NOT ran)"""
+WAITED = f"""SELECT * FROM ({_STAGES}) AS s WHERE NOT is_stuck AND {BEFORE_START}
     AND ({_LONG} OR passed_ts IS NULL)"""
 NOT_ENDED = f"""SELECT * FROM ({_STAGES})
 WHERE stage IN ('stop', 'teardown') AND (is_stuck OR {_LONG})"""
@@ -142,21 +145,26 @@ EPISODES = """arg_min(name, (ts, seq)) AS subject, list(name ORDER BY ts, seq) A
 """Columns: what alike stages of several pods have in common."""
 
 FAILED = """SELECT node, min(seq) AS seq, min(ts) AS ts, namespace, pod, pod_uid,
+    any_value(body ->> '$.status.reason') AS reason,
+    any_value(body ->> '$.status.message') AS message,
     list_sort(list_distinct(flatten(list(json_extract_string(
         body, '$.status.containerStatuses[*].state.terminated.exitCode'))))) AS codes
 FROM events AS e
 WHERE kind = 'lifecycle.PodListed' AND body ->> '$.status.phase' = 'Failed'
-    AND coalesce(body ->> '$.status.reason', '') = '' AND NOT EXISTS (
+    AND coalesce(body ->> '$.status.reason', '') NOT IN ('NodeShutdown', 'Shutdown', 'Terminated')
+    AND NOT EXISTS (
         SELECT 1 FROM events AS k WHERE k.node = e.node AND k.pod_uid = e.pod_uid AND (k.kind IN (
             'lifecycle.PodEvicted', 'lifecycle.PodRejected', 'preemption.PodPreempted',
-            'oom.ProcessKilled', 'lifecycle.ContainerKilled')
-            OR k.kind = 'lifecycle.PodTerminating' AND k.body ->> 'reason' <> 'ended'
-                AND k.ts <= e.ts))
-    AND NOT EXISTS (SELECT 1 FROM pod_stages AS s
-        WHERE s.node = e.node AND s.pod_uid = e.pod_uid AND s.stage = 'run')
+            'oom.ProcessKilled')
+            OR e.body ->> '$.status.reason' IS NULL AND (k.kind = 'lifecycle.ContainerKilled'
+                OR k.kind = 'lifecycle.PodTerminating' AND k.body ->> 'reason' <> 'ended'
+                    AND k.ts <= e.ts)))
+    AND (e.body ->> '$.status.reason' IS NOT NULL OR NOT EXISTS (SELECT 1 FROM pod_stages AS s
+        WHERE s.node = e.node AND s.pod_uid = e.pod_uid AND s.stage = 'run'))
 GROUP BY node, namespace, pod, pod_uid"""
 """Pods that came to an end in error by themselves, as lists show them: none that was stopped, or
-of which it is told that its containers crash."""
+of which it is told that its containers crash; what the kubelet kills for a reason of the pod's
+(``DeadlineExceeded``) is told by that."""
 EVICTED = f"""SELECT *, {POD} AS name, bool_and(NOT coalesce(evicted, true)) OVER its AS late
 FROM evictions
 WINDOW its AS (PARTITION BY node, coalesce(pod_uid, {POD}))

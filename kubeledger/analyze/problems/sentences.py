@@ -276,7 +276,10 @@ def killed(row: Row) -> str:
 
 
 def failed(row: Row) -> str:
-    """Which pods, and with what their containers ended."""
+    """Which pods, and their reason, or with what their containers ended."""
+    if reason := row["reason"]:
+        why = f": {row['message']}" if row["message"] else ""
+        return f"{pods_text(row['pods'])} failed ({reason}){why}"
     codes = [code for code in row["codes"] if code != "0"]
     ended = f" (exit code {', '.join(codes)})" if codes else ""
     return f"{pods_text(row['pods'])} failed{ended}"

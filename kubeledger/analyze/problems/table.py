@@ -26,11 +26,13 @@ NEEDED = (
 )
 """Views that between them need all that the rows below do."""
 
-PRESENT = """SELECT kind AS what FROM events WHERE node = $node
+PRESENT = f"""SELECT kind AS what FROM events WHERE node = $node
     UNION SELECT stage FROM pod_stages WHERE node = $node
+    UNION SELECT 'open' FROM pod_stages AS s
+        WHERE node = $node AND passed_ts IS NULL AND {rows.BEFORE_START}
     UNION SELECT if(condition = 'Ready', 'Ready', 'pressure') FROM node_conditions
         WHERE node = $node AND (status = 'True') <> (condition = 'Ready')
-    UNION SELECT 'trouble' FROM node_troubles WHERE node = $node
+    UNION SELECT 'trouble' FROM node_troubles AS t WHERE node = $node AND {rows.MAY_MATTER}
     UNION SELECT 'violation' FROM violations WHERE node = $node"""
 """What a node has of what problems are made of: few have many kinds of them."""
 
@@ -137,7 +139,7 @@ PROBLEMS: tuple[Problem, ...] = (
     Problem(
         "stuck", 4, "stuck", "stuck", rows.STUCK, "stage, cause, is_ended", sentences.stuck,
         f"{EPISODES}, bool_and(ran) AS ran_before", "pod/{}",
-        of=_STARTING,
+        of="open",
     ),
     Problem(
         "refused", 4, "refused", "refused", rows.REFUSED,
@@ -168,8 +170,9 @@ PROBLEMS: tuple[Problem, ...] = (
         of="run",
     ),
     Problem(
-        "failed", 3, "failed pod", "failed pods", rows.FAILED, "codes", sentences.failed,
-        f"arg_min({POD}, seq) AS subject, {PODS}", "pod/{}",
+        "failed", 3, "failed pod", "failed pods", rows.FAILED, "codes, reason",
+        sentences.failed,
+        f"arg_min({POD}, seq) AS subject, {PODS}, arg_min(message, seq) AS message", "pod/{}",
         of="lifecycle.PodListed",
     ),
     Problem(

@@ -207,7 +207,7 @@ class _Redaction:
             return self._own_map(value, name, field)
         if not isinstance(value, str) or value in field.words:
             return value
-        if name == "conflicts":
+        if name in ("conflicts", "outdated"):
             return self._conflict(value)
         if name in _TEXTS and not is_said:
             return self._message(value)

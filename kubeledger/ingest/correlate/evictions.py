@@ -18,7 +18,6 @@ from kubeledger.ingest.correlate.open_evictions import (
     OpenEvictions,
     PressureConditions,
     Reclaim,
-    ended_by,
     is_eviction,
     message_ended_by,
     message_in_statuses,
@@ -216,8 +215,7 @@ class EvictionsAssembler(PodAssembler):
         if api.named_ns is not None and 0 <= api.named_ns - ts_ns < NS_PER_S:
             ts_ns = api.named_ns
         if not self._open.is_recorded(pod, ts_ns):
-            ended = ended_by(self.context.status_of(pod.uid), message)
-            event = self._open.show(pod, ts_ns, item.evidence, message, ended_pod=ended)
+            event = self._open.show(pod, ts_ns, item.evidence, message)
             event.lineless = True
 
     @takes(PodList)
@@ -231,8 +229,7 @@ class EvictionsAssembler(PodAssembler):
             elif pod is not None and message is not None and pod in self._living:
                 self._living.discard(pod)
                 if self.of(pod) is None:
-                    evidence, ts_ns = item.evidence, item.ts_ns
-                    self._open.show(pod, ts_ns, evidence, message, ended_pod=True).settle()
+                    self._open.show(pod, item.ts_ns, item.evidence, message).settle()
 
     @reads(
         "Pod terminating with grace period",

@@ -145,7 +145,10 @@ class KillsAssembler(PodAssembler):
             kill.container.name = event.container or kill.container.name
             self._record(kill.container, entry, message=event.message, reported=True)
         elif current is not None and current.kill is None:
-            self._record(current, entry, message=event.message, reported=True)
+            if current.died is not None and entry.ts_ns - current.ended_ns > WAIT_NS:
+                self._record_unseen(current, entry, event.message)
+            else:
+                self._record(current, entry, message=event.message, reported=True)
 
     def _kill_of(self, pod: Pod, name: str | None) -> _Kill | None:
         """The open kill in the pod that an event about a container of that name means."""
@@ -255,6 +258,14 @@ class KillsAssembler(PodAssembler):
         kill = self.queue.put(_Kill(fact, container, self._evictions.of(container.pod)))
         self._kills[container.container_id] = kill
         return kill
+
+    def _record_unseen(self, before: Container, entry: Entry, message: str) -> None:
+        """The instance before had ended: no line tells the ID of the one that is killed."""
+        unseen = Container("", before.pod, before.name)
+        reason, cause = self._reason_of(unseen, message, self._evictions.of(before.pod))
+        names = unseen.names | {"container_id": None}
+        body = ContainerKilled(**names, reason=reason, message=message, grace_period_s=None)
+        self.queue.add(shown(entry, body, cause=cause))
 
     def _compare(self, kill: _Kill, entry: Entry, grace_s: int) -> None:
         """A kill uses the grace period it was given, less what its hook took meanwhile."""

@@ -78,11 +78,6 @@ def message_ended_by(status: dict[str, Any]) -> str | None:
     return message if reported else None
 
 
-def ended_by(statuses: Sequence[dict[str, Any]], message: str | None) -> bool:
-    """Whether a pod list shows that the eviction with this message ended the pod."""
-    return message is not None and any(message_ended_by(each) == message for each in statuses)
-
-
 def _is_disruption(condition: Any) -> bool:  # noqa: ANN401 # decoded JSON
     return isinstance(condition, dict) and condition.get("type") == "DisruptionTarget"
 
@@ -280,15 +275,11 @@ class OpenEvictions:
             eviction.tentative = False
             eviction.explain(reported, self._rounds)
 
-    def show(
-        self, pod: Pod, ts_ns: int, evidence: Evidence, message: str, *, ended_pod: bool
-    ) -> OpenEviction:
-        """The API server shows an eviction; ``ended_pod``: it was this one that ended the pod."""
+    def show(self, pod: Pod, ts_ns: int, evidence: Evidence, message: str) -> OpenEviction:
+        """The API server shows an eviction, but not whether the manager gave up waiting before."""
         eviction = self.open(pod, ts_ns, (evidence,), None)
         eviction.tentative = False
         eviction.explain(message, self._rounds)
-        if ended_pod:
-            eviction.learn(evicted=True)
         return eviction
 
     def is_recorded(self, pod: Pod, ts_ns: int) -> bool:

@@ -22,6 +22,7 @@ from kubeledger.ingest.sources.items import PodList, PodsState
 from kubeledger.ingest.sources.pod_lists import News
 from kubeledger.ingest.sources.times import api_time
 from kubeledger.kubelet.kube.statuses import statuses_in
+from kubeledger.kubelet.lifecycle.stages import failure_of_resize
 from kubeledger.model.bodies.cgroups import PodResources
 from kubeledger.model.bodies.lifecycle import PodResized
 from kubeledger.model.units import NS_PER_S
@@ -103,6 +104,13 @@ class ResizesAssembler(PodAssembler):
     @about_pod("Allocated pod resize is not currently feasible")
     def _failed(self, entry: Entry, pod: Pod) -> None:
         self._say(pod, entry, "allocated", "Error", entry.get("err"))
+
+    @about_pod("Error syncing pod, skipping")
+    def _not_actuated(self, entry: Entry, pod: Pod) -> None:
+        error = failure_of_resize(entry.text("err"))
+        if error is not None:
+            self._say(pod, entry, "allocated", "Error", error)
+            entry.line.is_told = True
 
     @reads_events(*_EVENTS)
     def _event(self, entry: Entry) -> None:

@@ -146,13 +146,18 @@ class _Chosen(msgspec.Struct):
         self.values[field] = value
         self.sources[field] = source
 
+    def confirm(self, field: str) -> None:
+        """The process itself shows what a file says."""
+        if self.sources[field] == "file":
+            self.sources[field] = "config"
+
 
 def effective_settings(sources: SettingsSources) -> SettingsObserved:
     """Piece the settings together; contradictions become ``conflicts``."""
     chosen = _Chosen()
     file = _merged_files(sources, chosen)
     for field, value in file.items():
-        chosen.put(field, value, "config")
+        chosen.put(field, value, "file")
     _apply_defaults(sources, file, chosen)
     _apply_flags(sources, file, chosen)
     _apply_dump(sources, chosen)
@@ -274,9 +279,11 @@ def _apply_dump(sources: SettingsSources, chosen: _Chosen) -> None:
             continue
         expected, source = chosen.values[field], chosen.sources[field]
         if _same(expected, value) or field in _MASKED:
+            chosen.confirm(field)
             continue
         if field in STRUCT_FIELDS and _within(expected, value):
             chosen.put(field, value, source)
+            chosen.confirm(field)
             continue
         if sources.dump is not None and isinstance(expected, dict) and _agree(expected, value):
             continue  # the dump has a line for each member, and some of them are lost
@@ -310,9 +317,10 @@ def _apply_node_config(sources: SettingsSources, chosen: _Chosen) -> None:
         if field in chosen.values and (
             _no_other(expected, value) if isinstance(value, dict | list) else _same(expected, value)
         ):
+            chosen.confirm(field)
             continue
         source = chosen.sources.get(field)
-        if source in {"config", "flag"} and expected and field not in sources.replaced:
+        if source in {"config", "file", "flag"} and expected and field not in sources.replaced:
             chosen.conflicts.append(
                 f"{field}: {_named(source)} says {_text(expected)}, "
                 f"the container manager's NodeConfig says {_text(value)}"
@@ -334,6 +342,8 @@ def _apply_stated(sources: SettingsSources, chosen: _Chosen) -> None:
             chosen.conflicts.append(
                 f"{field}: {other} says {_text(expected)}, {who} says {_text(statement.value)}"
             )
+        else:
+            chosen.confirm(field)
 
 
 def _named(source: str) -> str:

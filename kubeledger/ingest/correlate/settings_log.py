@@ -184,14 +184,19 @@ class SettingsCollector:
             self._log.served = self._answer(ts_ns)
         logged = msgspec.structs.replace(self._log, minor=minor_version(self._version))
         sources = msgspec.structs.replace(logged, files=self._files_of(logged, ts_ns))
-        body = effective_settings(sources)
+        body, alone = effective_settings(sources), effective_settings(logged)
+        of_files = effective_settings(SettingsSources(files=sources.files)).conflicts
+        outdated = tuple(
+            text for text in body.conflicts if text not in {*alone.conflicts, *of_files}
+        )
         if logged.has_any and logged.full is None and not _fits(sources.files, logged):
-            # A file that is wrong in this may be in anything: it only shows the conflict.
-            body = msgspec.structs.replace(effective_settings(logged), conflicts=body.conflicts)
+            body = alone  # A file that is wrong in this may be in anything.
+        conflicts = *of_files, *(text for text in alone.conflicts if text not in of_files)
+        body = msgspec.structs.replace(body, conflicts=conflicts, outdated=outdated)
         if not body.settings or body == self._emitted:
             return
         self._emitted = body
-        disputed = {conflict.partition(":")[0] for conflict in body.conflicts}
+        disputed = {conflict.partition(":")[0] for conflict in (*body.conflicts, *outdated)}
         stated = [s.evidence for (field, _), s in sources.stated.items() if field in disputed]
         self._queue.add(Fact(ts_ns, body, (*evidence_of(sources), *stated)))
 

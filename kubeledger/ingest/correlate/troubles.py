@@ -47,6 +47,7 @@ _UNREACHABLE = regex(
     r"|deadline exceeded|Client\.Timeout|request canceled|server is currently unable)",
     re.DOTALL,
 )
+_NOBODY_LISTENS = regex(r"\bdial\w* .*(?:connection refused|no such file|cannot find the file)")
 _X509 = regex(r"x509: .*", re.DOTALL)
 _CONDITION = regex(
     r"(Network|Runtime)Ready=false reason:\S* message:.*?(?=, [A-Z]\w+(?:=\w+ reason:|\W*\Z)|\Z)"
@@ -57,6 +58,8 @@ _VALUE = regex(r"[0-9a-fA-F]*\d[\w.]*")
 
 _WHY_NOT_FOUND: tuple[NodeTrouble, ...] = ("registration_failed", "api_unreachable", "certificate")
 _SYNCING: tuple[NodeTrouble, ...] = ("sync_skipped", "pleg_unhealthy", "runtime_down")
+_ASKED_NS = 5 * NS_PER_S
+"""A runtime of which so long nothing is said answers: the PLEG asks it every second."""
 _READY: tuple[NodeTrouble, ...] = (*_SYNCING, "network_not_ready", "storage_not_ready")
 
 
@@ -66,6 +69,7 @@ class TroublesAssembler(Assembler):
     def __init__(self, context: BundleContext) -> None:
         super().__init__(context)
         self._pid: int | None = None
+        self._down_ns = 0
         self._said = Repeated[tuple[NodeTrouble, str]](self.queue, quiet_ns=APART_NS)
 
     def before(self, ts_ns: int, pid: int | None = None) -> None:
@@ -109,6 +113,12 @@ class TroublesAssembler(Assembler):
     @reads("Container runtime sanity check failed", "Container runtime status is nil")
     def _insane(self, entry: Entry) -> None:
         self._say("runtime_down", entry.told("err") or entry.message, entry)
+
+    @reads("Container runtime did not answer")
+    def _unanswered(self, entry: Entry) -> None:
+        """A kubelet that starts asks for its version before all else, and ends without it."""
+        if _NOBODY_LISTENS.search(error := entry.told("err")):
+            self._say("runtime_down", error, entry)
 
     @reads("Skipping pod synchronization")
     def _skipped(self, entry: Entry) -> None:
@@ -201,9 +211,15 @@ class TroublesAssembler(Assembler):
 
     @ends("SyncLoop ADD", "SyncLoop RECONCILE", "SyncLoop (PLEG): event for pod", *HEARTBEAT)
     def _loops(self, entry: Entry) -> None:
-        """The sync loop takes no turn while the runtime's state has errors."""
-        if any(trouble == "sync_skipped" for trouble, _ in self._said.keys()):  # noqa: SIM118
+        """The sync loop takes no turn while the runtime's state has errors.
+
+        A runtime that was away for a moment only is not in that state.
+        """
+        said = {trouble for trouble, _ in self._said.keys()}  # noqa: SIM118 - it is no dict
+        if "sync_skipped" in said:
             self._pass(_SYNCING, entry)
+        elif "runtime_down" in said and entry.ts_ns - self._down_ns > _ASKED_NS:
+            self._pass(("runtime_down",), entry)
 
     @ends("Recording event message for node", "Fast updating node status as it just became ready")
     def _ready(self, entry: Entry) -> None:
@@ -220,6 +236,8 @@ class TroublesAssembler(Assembler):
     def _say(self, trouble: NodeTrouble, words: str, entry: Entry) -> None:
         words = _URL.sub("", _OF_RUNTIME.sub("", words)) if trouble != "certificate" else words
         ts_ns = entry.ts_ns
+        if trouble == "runtime_down":
+            self._down_ns = ts_ns
         body = NodeTroubled(trouble=trouble, message=words, first_ts_ns=ts_ns, last_ts_ns=ts_ns)
         cause = "" if trouble in ("pleg_unhealthy", "runtime_down") else _VALUE.sub("#", words)
         self._said.say((trouble, cause), None, body, entry.message, entry)

@@ -50,6 +50,8 @@ _SHARED = b"kubeletVersion"
 _ERRORS = (b"\nE", b"\nW")
 """Begin lines that may have come by a stream of their own."""
 _OFTEN = (b"m=+", b'kind="Node"', b'"NodeName"', b"egister node", b"config.seen:")
+_OLD = (b"HeartbeatTime:", b"durationBeforeRetry")
+"""Stand beside the times of kubelets up to 1.8, whose Go knows no monotonic clock (``m=+``)."""
 
 _VERSION = regex(rb'(?:Version: |kubeletVersion="|"kubeletVersion":")(v\d+\.\d+\.\d+[^"\s,\\]*)')
 _RELEASE = regex(r"v(\d+\.\d+\.\d+)(?:$|[-+])")
@@ -62,6 +64,11 @@ _NODE = regex(
     rb'(?: |" node="|","v":\d+,"node":")([\w.-]+)'
 )
 _GO_TIME = regex(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})(?: [A-Z+-]\w*)? m=[+-]")
+_OLD_TIME = regex(
+    rb"(?:HeartbeatTime:|until )(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [+-]\d{4})(?: [A-Z+-]\w*)?"
+    rb"(?= LastTransitionTime| \(durationBeforeRetry (?:\d+ms|1?\ds)\))"
+)
+"""So close to the line's own time that it shows the zone."""
 _OBSERVED = regex(rb'time[:=] ?"?(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})')
 _WATCHED = regex(rb'watchObservedRunningTime="(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})')
 """When the line itself was written; the times before it may be minutes older."""
@@ -182,7 +189,7 @@ class LogLook:
         self._second = b""
         self._tail = b""
         self._size = begin
-        self._seen = dict.fromkeys((*_OFTEN, EVENT_TIME, *_ERRORS), 0)
+        self._seen = dict.fromkeys((*_OFTEN, *_OLD, EVENT_TIME, *_ERRORS), 0)
         self._ends = EndsSurvey()
         self._head = b""
         self._final = b""
@@ -360,7 +367,7 @@ class LogLook:
         self._search_containers(window)
         self._search_events(window)
         self._search_errors(window)
-        for needle in _OFTEN:
+        for needle in _OFTEN if self._seen[_OFTEN[0]] else (*_OFTEN, *_OLD):
             # What was seen often enough is not looked for any more: that is a pass saved.
             missing = _FEW - self._seen[needle]
             if missing > 0:
@@ -425,7 +432,8 @@ class LogLook:
 
     def _note_time(self, stamp: bytes, body: bytes) -> None:
         """A Go time in a line shows the year of its stamp, and the zone it is in."""
-        match = _WATCHED.search(body) or _GO_TIME.search(body) or _OBSERVED.search(body)
+        patterns = (_WATCHED, _GO_TIME, _OBSERVED, _OLD_TIME)
+        match = next(filter(None, (pattern.search(body) for pattern in patterns)), None)
         if match is None:
             return
         with suppress(ValueError):

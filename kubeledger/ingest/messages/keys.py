@@ -64,6 +64,7 @@ KEYS: Mapping[str, Keys] = {
         "Back-off restarting failed container": "err pod? podUID?",
         "Bad registration request from device plugin": "resourceName?",
         "Certificate rotation deadline determined": "expiration",
+        "Container runtime did not answer": "err",
         "Container runtime network not ready": "networkReady",
         "Container runtime not ready": "runtimeReady",
         "Container runtime status": "status",

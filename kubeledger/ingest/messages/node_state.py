@@ -161,6 +161,7 @@ _PROCESSING = "Shutdown manager processing shutdown event"
 _NOT_READY = "Unable to register node with API server"
 _RETRIED = "Error updating node status, will retry"
 _STATUS_FILES = ("kubelet_node_status.go", "kubelet.go")
+_UNANSWERED = "Container runtime did not answer"
 _LEASE_FILES = ("controller.go", "nodelease.go")
 
 _CONDITIONS = (
@@ -185,7 +186,19 @@ _RUNTIME = (
     klog("Container runtime sanity check failed", since="1.21"),
     klog("Container runtime status", since="1.21"),
     klog("Container runtime status is nil", since="1.21"),
+    klog("ListContainers with filter from runtime service failed", to=_UNANSWERED, since="1.21"),
+    klog("ListPodSandbox with filter from runtime service failed", to=_UNANSWERED, since="1.21"),
     klog("Skipping pod synchronization", since="1.21"),
+    klog("Status from runtime service failed", to=_UNANSWERED, since="1.21"),
+    klog("Version from runtime service failed", to=_UNANSWERED, since="1.21"),
+    text(
+        "remote_runtime.go",
+        Regex(
+            r"(?:Version|Status|List(?:PodSandbox|Containers) with filter .*)"
+            r" from runtime service failed: (?P<err>.*)"
+        ),
+        to=_UNANSWERED,
+    ),
     *texts(
         "kubelet.go",
         {

@@ -327,8 +327,9 @@ _ACTIONS: dict[str, Stage] = {
 }
 """What a sync result is of -> stage; starts of containers tell it by their reason.
 
-A resize in place (``ResizePodInPlace``) is no stage of the way.
+A resize in place is no stage of the way.
 """
+_RESIZE = "ResizePodInPlace"
 
 _CAUSES: tuple[tuple[str, Stage, str], ...] = (
     (r"network is not ready", "network", "NetworkNotReady"),
@@ -372,8 +373,18 @@ def failures_of_sync(error: str) -> tuple[StageFailure, ...]:
     return tuple(failure for failure in found if failure is not None)
 
 
+def failure_of_resize(error: str) -> str | None:
+    """Why a sync could not give a pod what its resize was allocated; None: it says nothing of it.
+
+    Source: v1.33.13 and v1.36.2 pkg/kubelet/kuberuntime/kuberuntime_manager.go, doPodResizeAction
+    """
+    results = _RESULT.finditer(error) if _RESIZE in error else ()
+    found = (_unquoted(each["message"] or "") for each in results if each["action"] == _RESIZE)
+    return next(found, None)
+
+
 def _of_result(action: str, target: str, reason: str, message: str) -> StageFailure | None:
-    if action == "ResizePodInPlace":
+    if action == _RESIZE:
         return None
     if target == "POD":  # the sandbox, of kubelets that made it themselves
         return failure_of("sandbox", reason, message)

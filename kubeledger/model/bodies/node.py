@@ -72,13 +72,14 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     Attributes:
         value: the value as JSON text of the KubeletConfiguration field
             (``5``, ``"10s"``, ``{"cpu":"200m"}``).
-        source: ``config`` (the configuration file, or the dump of it in the log),
-            ``flag`` (a flag that differs from its default or has no config field),
-            ``default`` (flag's default) or ``log`` (a line that states it).
+        source: ``config`` (the configuration as the kubelet itself shows it), ``file`` (a
+            configuration file alone, which may be of another time), ``flag`` (a flag that
+            differs from its default or has no config field), ``default`` (flag's default) or
+            ``log`` (a line that states it).
     """
 
     value: str
-    source: Literal["config", "flag", "default", "log"]
+    source: Literal["config", "file", "flag", "default", "log"]
 
     def __post_init__(self) -> None:
         """Make sure that every reader can read the value: a recording may come from anyone.
@@ -104,11 +105,15 @@ class SettingsObserved(Observation, frozen=True, kw_only=True, forbid_unknown_fi
         settings: field name (``imageGCHighThresholdPercent``) or ``--flag`` for a flag
             without such a field -> setting.
         conflicts: (n,) sentences, where two sources of the bundle disagree.
+        outdated: (n,) sentences, where a file says otherwise than the process itself: it was
+            changed since, or is another's.
     """
 
     kind: ClassVar[str] = "node.SettingsObserved"
+    v: ClassVar[int] = 2
     settings: dict[str, Setting]
     conflicts: tuple[str, ...] = ()
+    outdated: tuple[str, ...] = ()
 
 
 class NodeObserved(Observation, frozen=True, kw_only=True, forbid_unknown_fields=True):

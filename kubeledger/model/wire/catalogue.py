@@ -93,6 +93,7 @@ UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
     ("ledger.FindingReported", 1): _grown,
     ("lifecycle.PodEvicted", 1): _grown,
     ("memorymanager.MemoryManagerStateRead", 1): _grown,
+    ("node.SettingsObserved", 1): _grown,
     ("prober.ProbeExecuted", 1): _probe_executed_v1,
 }
 """(kind, v) -> function from a body of that version to one of version v + 1."""

@@ -56,8 +56,8 @@ def _another_process(state: NodeState, body: KubeletStarted) -> bool:
 
 def _settings_observed(state: NodeState, ts_ns: int, body: SettingsObserved) -> None:
     state.settings.update(body.settings)
-    if body.conflicts:
-        state.conflicts = body.conflicts
+    if found := (*body.conflicts, *body.outdated):
+        state.conflicts = found
 
 
 def _node_observed(state: NodeState, ts_ns: int, body: NodeObserved) -> None:

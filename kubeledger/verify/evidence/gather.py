@@ -23,7 +23,7 @@ from kubeledger.verify.evidence.sync_loop import LoopIterations
 
 _RUNS_MAX: Final = 256
 """So many runs of a pod's containers are remembered, the last ones."""
-_LAG_NS: Final = 10 * NS_PER_S
+LAG_NS: Final = 10 * NS_PER_S
 """A list may show the status of so much earlier."""
 
 _CALLS: Final = frozenset(
@@ -283,5 +283,5 @@ def _listed_alive(
             if is_alive:
                 later = states[index + 1][1] if index + 1 < len(states) else times[-1] + 1
                 last = times[bisect_left(times, later) - 1]
-                found += (ts_ns, max(last, ts_ns) - _LAG_NS)
+                found += (ts_ns, max(last, ts_ns) - LAG_NS)
     return (min(found), max(found)) if found else None

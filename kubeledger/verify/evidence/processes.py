@@ -43,6 +43,7 @@ class Process(msgspec.Struct):
         settings: by KubeletConfiguration field (or ``--flag``), values as parsed from JSON.
         settings_seq: record that shows them; None when none does.
         disputed: settings on which sources differ.
+        of_files: settings that only a configuration file shows, which may be of another time.
     """
 
     number: int
@@ -55,6 +56,7 @@ class Process(msgspec.Struct):
     settings: Mapping[str, Any] = {}
     settings_seq: int | None = None
     disputed: frozenset[str] = frozenset()
+    of_files: frozenset[str] = frozenset()
 
     def has_begun(self, record: Record) -> bool:
         """Whether its log begins before a record, or with it, in the order of replay."""
@@ -178,6 +180,7 @@ class Processes:
                 process.settings = decoded
                 process.settings_seq = found.seq
                 process.disputed = frozenset(text.partition(":")[0] for text in conflicts)
+                process.of_files = frozenset(n for n, s in settings.items() if s.source == "file")
             else:
                 process.settings, process.settings_seq = self._alike(process)
 

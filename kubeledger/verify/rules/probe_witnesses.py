@@ -56,6 +56,11 @@ class ProbeWitnesses:
             each.clear()
         self._ready.forget()
 
+    def derive(self, before_ns: int) -> None:
+        """Lists show the readiness of what is probed: containers that are over go by a time."""
+        probed = self._workers.containers()
+        self._ready.keep(before_ns, lambda whose: str(whose).rpartition(" ")[2] in probed)
+
     def blocked(self, ts_ns: int) -> None:
         """A preemption holds up the sync loop until its victims have ended."""
         self._blocked_ns = ts_ns

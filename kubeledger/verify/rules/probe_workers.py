@@ -67,7 +67,7 @@ class Instance(msgspec.Struct):
     Attributes:
         started_ns: as records show, which is up to a relist late; None: not seen.
         ended_ns: when it was killed or died; ``died_ns``: when it surely ran no more.
-        follows: the one before it was seen; ``before_id``, ``before_ns``: its ID and end.
+        before_id: the ID of the one before it that was seen; ``before_ns``: its end.
     """
 
     container_id: str | None
@@ -75,7 +75,6 @@ class Instance(msgspec.Struct):
     started_ns: int | None = None
     ended_ns: int | None = None
     died_ns: int | None = None
-    follows: bool = False
     before_id: str | None = None
     before_ns: int | None = None
 
@@ -84,7 +83,7 @@ class Instance(msgspec.Struct):
         known = self.container_id is not None
         before_id = self.container_id if known else self.before_id
         before_ns = self.ended_ns or (None if known else self.before_ns)
-        return Instance(container_id, seq, started_ns, None, None, True, before_id, before_ns)
+        return Instance(container_id, seq, started_ns, None, None, before_id, before_ns)
 
 
 class Workers:
@@ -252,6 +251,10 @@ class Workers:
     def of_pod(self, key: str) -> Iterator[Worker]:
         return (worker for name, worker in self._workers.items() if name[0] == key)
 
+    def containers(self) -> set[str | None]:
+        """IDs of those that are probed."""
+        return {worker.container_id for worker in self._workers.values()}
+
     def find(self, body: About, state: NodeState, ts_ns: int) -> Worker:
         """The worker that a record is about, made when it is the first to report it."""
         key = key_for(state, body)
@@ -412,7 +415,7 @@ class Workers:
             return False
         else:
             earliest_ns, latest_ns = self._context.times.told(instance.started_ns)
-            if instance.follows and latest_ns <= (self._first_reported_ns or 0) + _AT_ONCE_NS:
+            if latest_ns <= (self._first_reported_ns or 0) + _AT_ONCE_NS:
                 earliest_ns = 0  # this process lists it first: it may have run before
         border_ns = self._kubelet_ns - RESTART_GRACE_NS
         if latest_ns < border_ns:

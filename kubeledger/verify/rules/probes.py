@@ -62,6 +62,7 @@ class ProbeVerifier(ChangeJudge):
     def derive(self, state: NodeState) -> None:
         """Of changes that were told some are enough."""
         self._workers.derive()
+        self._witnesses.derive(self.context.asked_ns)
 
     def sees(self) -> Mapping[type[Body], See]:
         return {

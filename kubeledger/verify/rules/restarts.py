@@ -21,6 +21,7 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, all_of, judge, open_to, same
 from kubeledger.verify.context import See
 from kubeledger.verify.evidence.container_specs import specs_of
+from kubeledger.verify.evidence.gather import LAG_NS
 from kubeledger.verify.evidence.line_classes import SYNC_FAILED
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.back_off import policy_of
@@ -196,13 +197,18 @@ class RestartVerifier(Starts):
         back_off.held_back, container.held_ns = True, record.ts_ns
 
     def _while_it_ran(self, record: Record, body: RestartBackedOff, key: str) -> Judgement | None:
-        """The judgement where lists show that it ran before and after: nothing is held back."""
-        known_ns = record.ts_ns - _LONGEST_KILL_NS - self.context.times.late(record.ts_ns)
+        """The judgement where lists show that it ran before and after: nothing is held back.
+
+        A list shows what the last sync told: after a kill it may still be from before.
+        """
+        late_ns = self.context.times.late(record.ts_ns)
+        known_ns = record.ts_ns - _LONGEST_KILL_NS - late_ns
+        told_ns = record.ts_ns + LAG_NS + late_ns
         for shown in self.context.instances.of_pod(key).values():
             ran_ns, began_ns = lived_until(self.context, shown), shown.began_ns
             if shown.name != body.container or began_ns is None:
                 continue
-            if began_ns < known_ns and ran_ns > record.ts_ns:
+            if began_ns < known_ns and ran_ns > told_ns:
                 ran = f"from {format_ts(began_ns)} to {format_ts(ran_ns)}"
                 why = f"container {body.container} ran {ran}, and only what has ended waits"
                 return same(False, why, inputs=[shown.lived[1]])

@@ -10,6 +10,7 @@ from kubeledger.kubelet.kube.flowcontrol import BackOffPolicy
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
+    ContainerRestarted,
     ContainerStarted,
     KubernetesEvent,
     PodConfigChanged,
@@ -22,7 +23,7 @@ from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import RuleVerifier
-from kubeledger.verify.context import See, VerifyContext
+from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.evidence.pod_intervals import ContainerRun
 from kubeledger.verify.evidence.pods import LOST_EXIT_CODE
 from kubeledger.verify.evidence.processes import Process, is_one
@@ -70,6 +71,12 @@ class Starts(RuleVerifier):
         self._relisted_ns: int | None = None
         self._causes = Causes(context)
         self._seen_ns = 0
+        self._restarts: set[str | None] = set()
+
+    def prescans(self) -> Mapping[type[Body], Prescan]:
+        """A restart is recorded after the start that shows it."""
+        restarts = self._restarts
+        return {ContainerRestarted: lambda _, body: restarts.add(body.container_id)}
 
     def derive(self, state: NodeState) -> None:
         known = self.context.timeline.pods
@@ -255,7 +262,10 @@ class Starts(RuleVerifier):
             self.context.contradict(record.ts_ns, subject_of(body), why, *sides, by_lines=True)
 
     def _judge_alone(self, record: Record, body: ContainerStarted, container: Container) -> None:
-        """No instance of a container runs beside another, of those whose starts were told so."""
+        """No instance of a container runs beside another, of those whose starts were told so.
+
+        One that a restart follows has ended, whatever line of that is lost.
+        """
         pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         for instance in container.instances:
             run = None if pod is None else pod.run(instance.container_id)
@@ -263,7 +273,8 @@ class Starts(RuleVerifier):
             if run is None or run.container_id == body.container_id or begun_ns >= record.ts_ns:
                 continue
             until_ns, seq = ran_until(self.context, run, record.ts_ns + NS_PER_S)
-            untold = not until_ns and self._is_end_untold(record, body, run, begun_ns)
+            is_another = not until_ns and body.container_id not in self._restarts
+            untold = is_another and self._is_end_untold(record, body, run, begun_ns)
             if (until_ns and run.exit_code != LOST_EXIT_CODE) or untold:
                 why = f"two instances of container {body.container} run at once"
                 name = f"container {(run.container_id or '')[:12]}"

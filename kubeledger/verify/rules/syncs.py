@@ -100,6 +100,11 @@ class SyncVerifier(RuleVerifier):
         # ID of a container that runs -> its image, and the list that shows that
         self._images: dict[str, tuple[str, int]] = {}
 
+    def derive(self, state: NodeState) -> None:
+        for key in self.context.gone:
+            self._pods.pop(key, None)
+            self._updated.pop(key, None)
+
     def sees(self) -> Mapping[type[Body], See]:
         says = (RestartBackedOff, PodStageFailed, KubernetesEvent)
         return {

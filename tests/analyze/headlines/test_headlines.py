@@ -208,37 +208,37 @@ def _warned(reason: str, message: str, object_kind: str = "Pod") -> KubernetesEv
           _errors(shape="of a pod", **{**_WEB, "pod": "db"}),
           _errors(severity="F", shape="the end")],
          "no decision that went wrong was recorded, but 103 warnings and errors of 4 "
-         "shapes: 1 × F a.go the end, 3 × E a.go of a pod (db, web), 9 × E a.go It failed",
-         ["1 × F a.go the end", "3 × E a.go of a pod (db, web)", "9 × E a.go It failed",
+         "shapes: F a.go the end, 3 × E a.go of a pod (db, web), 9 × E a.go It failed",
+         ["F a.go the end", "3 × E a.go of a pod (db, web)", "9 × E a.go It failed",
           "90 more warnings"]),
         ([_HARMLESS],
          "nothing that went wrong was recorded; 1 error is harmless: "
-         "1 × E dns.go Nameserver limits exceeded: a resolver takes three nameservers: those "
+         "E dns.go Nameserver limits exceeded: a resolver takes three nameservers: those "
          "after the first three are left out", []),
         ([_errors(recorded=True), _HARMLESS],
-         "no decision that went wrong was recorded, but 1 error: "
-         "1 × E a.go It failed", ["1 × E a.go It failed"]),
+         "no decision that went wrong was recorded, but the kubelet reported: "
+         "E a.go It failed", ["E a.go It failed"]),
         ([_errors(recorded=True), _HARMLESS, _errors(),
           PodRejected(namespace="a", pod="b", pod_uid=None, reason="X", message="no")],
          "1 refused; besides, 1 error",
-         ["a/b rejected: X", "1 × E a.go It failed"]),
+         ["a/b rejected: X", "E a.go It failed"]),
         ([_warned("Unhealthy", "Liveness probe failed: HTTP 500")] * 2,
-         "no decision that went wrong was recorded, but 2 warnings: "
+         "no decision that went wrong was recorded, but the kubelet reported: "
          "2 × Warning Unhealthy: Liveness probe failed: HTTP * (default/web)",
          ["2 × Warning Unhealthy: Liveness probe failed: HTTP * (default/web)"]),
         ([_warned("Odd", "x is 5\nat y", "Node"), _warned("Odd", "x is 6\nat z", "Node")],
-         "no decision that went wrong was recorded, but 2 warnings: "
+         "no decision that went wrong was recorded, but the kubelet reported: "
          "2 × Warning Odd: x is *", ["2 × Warning Odd: x is *"]),
         ([_warned("Unhealthy", "")],
-         "no decision that went wrong was recorded, but 1 warning: "
-         "1 × Warning Unhealthy (default/web)", ["1 × Warning Unhealthy (default/web)"]),
+         "no decision that went wrong was recorded, but the kubelet reported: "
+         "Warning Unhealthy (default/web)", ["Warning Unhealthy (default/web)"]),
         ([_warned("CgroupV1", "cgroup v1 detected", "Node")],
-         "nothing that went wrong was recorded; 1 warning is harmless: 1 × Warning "
+         "nothing that went wrong was recorded; 1 warning is harmless: Warning "
          "CgroupV1: cgroup v1 detected: it works; a future release will not take cgroup v1", []),
         ([_warned("DNSConfigForming", "Nameserver limits were exceeded"), _HARMLESS],
-         "nothing that went wrong was recorded; 2 warnings and errors are harmless: 1 × E dns.go "
+         "nothing that went wrong was recorded; 2 warnings and errors are harmless: E dns.go "
          "Nameserver limits exceeded: a resolver takes three nameservers: those after the first "
-         "three are left out, 1 × Warning DNSConfigForming: Nameserver limits were exceeded "
+         "three are left out, Warning DNSConfigForming: Nameserver limits were exceeded "
          "(default/web): a resolver takes three nameservers: those after the first three are left "
          "out", []),
         ([PodRejected(namespace="default", pod="web", pod_uid=None, reason="Y", message="no"),

@@ -178,3 +178,12 @@ def test_a_list_with_a_pod_that_failed_says_so(tmp_path: Path) -> None:
     assert (sentence, texts) == ("1 failed pod", ["default/job failed (exit code 42)"])
     with kubeledger.open(tmp_path / "ledger") as ledger:
         assert "as failed (exit code 42)" in str(ledger.why("pod/default/job"))
+
+
+def test_and_one_with_a_pod_that_the_kubelet_ended_for_its_own_reason(tmp_path: Path) -> None:
+    """Its deadline is over: no decision about the node tells that."""
+    late = pod("job")
+    late["status"] = {"phase": "Failed", "reason": "DeadlineExceeded", "message": "Too long"}
+    _, sentence, texts = _said(tmp_path, json.dumps({"kind": "PodList", "items": [pod(), late]}))
+    assert sentence == "1 failed pod"
+    assert texts == ["default/job failed (DeadlineExceeded): Too long"]

@@ -135,6 +135,11 @@ so is one whose hook failed: it is killed at once, so the relists see but its en
     8.1 kill 1 3 | 8.2 event:c a Killing FailedPostStartHook | 8.9 died 1
     20.1 kill 2 3 | 20.2 event:c a Killing FailedPostStartHook | 20.9 died 2
     = ContainerRestarted container_id=2 previous_container_id=1 reason=post_start_hook
+where no line tells its ID it is not the one before that is killed
+    ~ spec c
+    RUNS
+    8.9 died 1 | 20.2 event:c a Killing FailedPostStartHook
+    = ContainerKilled container=c container_id=None reason=post_start_hook
 what a probe killed had run before
     ~ spec c
     RUNS

@@ -179,12 +179,12 @@ a wait that is given up: the hard one's after 10 s, the soft one's, with 12 s of
     = PodEvicted threshold_kind=soft evicted=True
     = PodEvicted threshold_kind=hard evicted=False
 
-an eviction that only the API shows: its event dates it exactly, and this one ended the pod
+an eviction that only the API shows: its event dates it exactly; its end tells of no wait
     ~ status {_ENDED}
     -60 list a {{"phase":"Running"}} | 40 list a {_ENDED}
     .25 api a Evicted {HARD} | .25 api a Evicted {HARD}
     5 api a Evicted The node had condition: [MemoryPressure].\x20
-    = PodEvicted @0.25 resource=memory threshold={1 << 30} threshold_kind=None evicted=True
+    = PodEvicted @0.25 resource=memory threshold={1 << 30} threshold_kind=None evicted=None
 another one ended the pod
     ~ status {_ENDED.replace(HARD, SOFT)}
     .25 api a Evicted {HARD}
@@ -192,7 +192,7 @@ another one ended the pod
 an eviction that only a pod list shows, between two lists
     ~ spec c
     0 list a {{"phase":"Running"}} | 60 list a {_ENDED}
-    = PodEvicted @60 resource=memory observed={900 << 20} evicted=True
+    = PodEvicted @60 resource=memory observed={900 << 20} evicted=None
 a pod that the first list shows so was evicted before
     ~ spec c
     60 list a {_ENDED}

@@ -31,6 +31,7 @@ PLEG = "PLEG is not healthy: pleg was last seen active {} ago; threshold is 3m0s
 PLUGIN = "NetworkReady=false reason:NetworkPluginNotReady message:cni config uninitialized"
 _STATUS, _UNREADY = "kubelet_node_status.go", 'setters.go "Node became not ready" node="n"'
 _SHUT, _SHUTTING = "nodeshutdown_manager_linux.go", "nodeshutdown_manager.go"
+_NO_SOCKET = "dialing dial unix /run/containerd/containerd.sock: connect: connection refused"
 _UNFOUND = 'err="node \\"n\\" not found"'
 _GO_TIME = "2026-11-21 10:00:03.2 +0000 UTC m=+9.1"
 WORDS = {
@@ -47,6 +48,8 @@ WORDS = {
     "network": f'kubelet.go "Container runtime network not ready" networkReady="{PLUGIN}"',
     "skip": 'kubelet.go "Skipping pod synchronization" err="{*}"',
     "pleg": f'kubelet.go "Skipping pod synchronization" err="{PLEG.format("{1}")}"',
+    "deaf": 'remote_runtime.go "Version from runtime service failed" err="{*}"',
+    "olddeaf": "remote_runtime.go Status from runtime service failed: {*}",
     "down": 'kubelet.go "Container runtime sanity check failed" err="no such socket"',
     "list": "reflector.go k8s.io/client-go/informers/factory.go:150: Failed to watch *v1.{1}: "
     'failed to list *v1.{1}: Get "https://10.0.0.1:6443/api/v1/{1}?limit=500": ' + REFUSED,
@@ -132,6 +135,15 @@ what is not said any more is over
     0 down | 5 down | 10 down | 200 turn
     = NodeTroubled @0 count=1 passed_ts_ns=None
     = NodeTroubled @200 count=2 passed_ts_ns=None
+a runtime that is away, by what is asked of it, until nothing is said of it for some seconds
+    ~ troubles
+    0 deaf {_NO_SOCKET} | 1 turn | 2 olddeaf {_NO_SOCKET} | 4 deaf {_NO_SOCKET} | 8 turn | 9.5 turn
+    = NodeTroubled @0 trouble=runtime_down count=1 passed_ts_ns=None
+    = NodeTroubled @9.5 trouble=runtime_down count=2 passed_ts_ns={at("10:00:09.5")}
+and one that answers with an error is there
+    ~ troubles
+    0 deaf no such version | 1 olddeaf not found
+    = !NodeTroubled
 what a process says ends with it
     ~ troubles
     0 down | 5 down | 9 process:down

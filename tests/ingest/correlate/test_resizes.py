@@ -15,6 +15,8 @@ WORDS = {
     "never": f'allocation_manager.go "Pod resize is infeasible" {_POD}',
     "failed": f'kuberuntime_manager.go "Allocated pod resize is not currently feasible" {_POD} '
     'err="{*}"',
+    "undone": r'pod_workers.go "Error syncing pod, skipping" err="failed to \"ResizePodInPlace\"'
+    r' for \"a_shop({a})\" with ResizePodInPlaceError: \"{*}\"" pod="shop/a" podUID="{a}"',
     "asked": f'event.go "Event occurred" object="shop/a" kind="Pod" type="Normal" reason="{{1}}" '
     f'message="Pod resize: {{{_ASKED}, \\"error\\":\\"{{*}}\\"}}"',
     "held": 'event.go "Event occurred" object="shop/a" kind="Pod" type="Warning" '
@@ -69,6 +71,11 @@ one that was given and cannot be done now
     5 given | 6 failed below its use | 7 failed below its use
     = PodResized @5 reason=None
     = PodResized @6 outcome=allocated reason=Error message=below its use
+one that the runtime does not do, told by each sync
+    in
+    5 given | 6 undone busy | 9 undone busy
+    = PodResized @5 reason=None
+    = PodResized @6 outcome=allocated reason=Error message=busy
 words of 1.27 name no namespace
     ~ spec c
     in

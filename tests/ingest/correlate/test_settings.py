@@ -243,27 +243,36 @@ def test_a_file_cannot_set_some_durations_to_zero() -> None:
     assert body.settings["evictionPressureTransitionPeriod"].value == '"0s"'
 
 
-def test_a_younger_file_contradicts_the_dump() -> None:
+def test_a_younger_file_differs_from_the_dump() -> None:
     document = {
         **config("1.36.2"),
         "imageGCHighThresholdPercent": 70,
         "imageMinimumGCAge": "10000ms",
     }
     body = settings_of(start_log("1.36.2"), config_item(document), version="1.36.2")
-    (conflict,) = body.conflicts
+    (conflict,) = body.outdated
     assert conflict.startswith("imageGCHighThresholdPercent: the configuration says 70")
+    assert body.conflicts == ()
     assert body.settings["imageGCHighThresholdPercent"].value == "5"
     # The same time in another notation is none.
     assert body.settings["imageMinimumGCAge"].value == '"10000ms"'
 
 
-def test_node_config_contradicts_the_file() -> None:
+def test_node_config_differs_from_the_file() -> None:
     """At verbosity 0 the container manager's line is all there is to check the file with."""
     log = without(start_log("1.20.2"), "KubeletConfiguration", "FLAG")
     body = settings_of(log, config_item({"topologyManagerPolicy": "restricted"}))
     assert body.settings["topologyManagerPolicy"].value == '"best-effort"'
     assert body.settings["topologyManagerPolicy"].source == "log"
-    assert len(body.conflicts) == 1
+    assert (len(body.outdated), body.conflicts) == (1, ())
+
+
+def test_what_a_file_alone_shows() -> None:
+    """The rest of it the process itself confirms."""
+    log = without(start_log("1.20.2"), "KubeletConfiguration", "FLAG")
+    body = settings_of(log, config_item({"topologyManagerPolicy": "best-effort", "maxPods": 9}))
+    sources = {name: body.settings[name].source for name in ("topologyManagerPolicy", "maxPods")}
+    assert sources == {"topologyManagerPolicy": "config", "maxPods": "file"}
 
 
 TOPOLOGY = {

@@ -39,7 +39,7 @@ def start(pid: int, time: str, limit: int, *, flags: bool = True) -> str:
 def reported(
     log: str, *documents: KubeletConfigFile, starts: tuple[str, ...], until: str | None = None
 ) -> list[tuple[dict[str, Any], tuple[str, ...]]]:
-    """Settings and conflicts of each process."""
+    """Settings of each process, and what its sources or a file say otherwise."""
     context = BundleContext(
         node="n",
         kubelet_version="1.30.14",
@@ -56,7 +56,7 @@ def reported(
     return [
         (
             {f: json.loads(fact.body.settings[f].value) for f in OLD if f in fact.body.settings},
-            fact.body.conflicts,
+            (*fact.body.conflicts, *fact.body.outdated),
         )
         for fact in facts
         if isinstance(fact.body, SettingsObserved)

@@ -109,3 +109,20 @@ def test_how_long_a_pod_took_shows_the_zone_by_when_it_was_seen(tmp_path: Path) 
     )
     found = survey_log(SourceFile("kubelet.log", tmp_path / "kubelet.log", 0), [])
     assert list(found.offsets_ns) == [7200 * NS_PER_S]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "kubelet_node_status.go:1] Node became not ready: {Type:Ready Status:False "
+        "LastHeartbeatTime:2017-08-01 15:11:34.12 +0800 CST LastTransitionTime:2017-08-01 "
+        "15:11:34.12 +0800 CST}",
+        'nestedpendingoperations.go:1] Operation for "x" failed. No retries permitted until '
+        "2017-08-01 15:11:34.62 +0800 CST (durationBeforeRetry 500ms). no",
+    ],
+)
+def test_times_without_a_monotonic_clock_show_the_zone(tmp_path: Path, said: str) -> None:
+    """Kubelets up to 1.8 have none; CST alone means several zones."""
+    write(tmp_path / "kubelet.log", f"E0801 15:11:34.123456    2479 {said}\n")
+    found = survey_log(SourceFile("kubelet.log", tmp_path / "kubelet.log", 0), [])
+    assert list(found.offsets_ns) == [8 * 3600 * NS_PER_S]

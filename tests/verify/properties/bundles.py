@@ -158,6 +158,30 @@ def _other_settings(bundle: Path, random: Random) -> None:
     (snapshot / "configz.json").write_text(json.dumps({"kubeletconfig": config}))
 
 
+_LATER_SETTINGS = (
+    {"maxPods": 5},
+    {"evictionHard": {"memory.available": "10Mi", "nodefs.available": "1%"}},
+    {"imageGCHighThresholdPercent": 60, "imageGCLowThresholdPercent": 50},
+    {"cpuManagerPolicy": "none", "memoryManagerPolicy": "None"},
+    {"topologyManagerPolicy": "none"},
+    {"podPidsLimit": 77},
+    {"shutdownGracePeriod": "7s", "shutdownGracePeriodCriticalPods": "3s"},
+    {"systemReserved": {"memory": "1Gi", "cpu": "1"}},
+    {"serializeImagePulls": False},
+)
+
+
+def _later_settings(bundle: Path, random: Random) -> None:
+    """The configuration file was changed after the run; at ``-v=2`` it shows most settings."""
+    _without("configz.json")(bundle, random)
+    for path in bundle.glob("kubelet-config.yaml"):
+        config = yaml.safe_load(path.read_bytes()) | random.choice(_LATER_SETTINGS)
+        path.unlink()  # it is a link to the original
+        path.write_text(yaml.safe_dump(config))
+    if random.random() < 0.7:
+        _quiet(2)(bundle, random)
+
+
 def _boots(lines: Lines, random: Random) -> Lines:
     """What one of its processes wrote, and those after it, stands before the others."""
     first = random.choice(_starts(lines))
@@ -303,6 +327,7 @@ BUNDLES: dict[str, Change] = {
     "hole": _log(_hole),
     "start": _log(_start),
     "other-settings": _other_settings,
+    "later-settings": _later_settings,
     "late": _log(_late),
     "stranger": _stranger,
     "v2": _quiet(2),

@@ -115,7 +115,8 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
         interval: the pod's interval, which a config line began.
         pod: its object; ``spec_seq`` the record that shows it.
         nodes: the node, the most likely first.
-        node_inputs: records that show the node and the settings.
+        node_inputs: records that show the node and the settings; ``asked``: those of which a file
+            alone tells.
         others: (n,) pods that counted, in the order of their admission.
         unread: names of pods that counted but whose specs are not known.
         complete: no pod can have counted that no record names.
@@ -133,6 +134,7 @@ class AdmissionCase(msgspec.Struct, frozen=True, kw_only=True):
     facts: AdmissionFacts
     nodes: tuple[Node, ...]
     node_inputs: tuple[int, ...]
+    asked: frozenset[str]
     others: tuple[CountedPod, ...]
     unread: tuple[str, ...]
     complete: bool

@@ -185,6 +185,7 @@ class AdmissionInputs:
                 _node_of(name, table, labels_and_taints) for name in names for table in tables
             ),
             node_inputs=(*allocatable.inputs, *labels_and_taints.seqs),
+            asked=frozenset(context.settings.asked),
             others=others,
             unread=unread,
             complete=active.loss is None,

@@ -104,7 +104,7 @@ class AdmissionVerifier(RuleVerifier):
         if interval is None:
             return
         case = self._case(interval, record, state)
-        kills = (kill for _, kill in self._killed(interval))
+        kills = (kill for _, kill in self._kills.get(interval.seq, ()))
         victims = [f"{kill.victim_namespace}/{kill.victim_pod}" for kill in kills]
         judgement = judged(case, lambda known: judge_admitted(known, victims))
         listed = self._inputs.refusals.denied(interval)
@@ -142,7 +142,7 @@ class AdmissionVerifier(RuleVerifier):
         elif self.context.profile is None:
             case = (self.context.missing_profile,)
         if interval is not None and isinstance(case, AdmissionCase):
-            self._killed(interval).append((record, body))
+            self._kills.setdefault(interval.seq, []).append((record, body))
         else:
             judgement = judged(case, lambda _: lacks(()), RULE_PREEMPTION)
             self.conclude(record, f"pod/{body.victim_namespace}/{body.victim_pod}", judgement)
@@ -154,15 +154,11 @@ class AdmissionVerifier(RuleVerifier):
 
     # -- victims ----------------------------------------------------------------------------
 
-    def _killed(self, interval: PodActiveInterval) -> list[tuple[Record, PodPreempted]]:
-        """Records of the victims of an admission that is under way."""
-        return self._kills.setdefault(interval.seq, [])
-
     def _judge_victims(
         self, interval: PodActiveInterval, decided: Record | None, state: NodeState
     ) -> None:
         """All victims of one preemption are judged together, when the preemptor is decided."""
-        case, killed = self._cases.get(interval.seq), self._killed(interval)
+        case, killed = self._cases.get(interval.seq), self._kills.get(interval.seq)
         if case is None or not killed:
             return
         kills = [self._kill(record, body, decided, state) for record, body in killed]
@@ -331,6 +327,7 @@ class AdmissionVerifier(RuleVerifier):
         )
         if isinstance(case, AdmissionCase):
             self._cases[interval.seq] = case
+            self.context.settings.asked |= case.asked
             self.context.on_question(record.seq, case)
         return case
 

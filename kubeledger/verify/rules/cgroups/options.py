@@ -64,6 +64,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         tiered: memoryReservationPolicy is TieredReservation.
         pod_pids: podPidsLimit; 0 where there is none.
         static_cpus: cpuManagerPolicy is static, so that a container may have CPUs of its own.
+        asked: the settings among these that a configuration file alone shows.
     """
 
     profile: KubeletProfile
@@ -80,6 +81,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     tiered: bool
     pod_pids: int | None
     static_cpus: bool
+    asked: frozenset[str] = frozenset()
 
     @property
     def missing(self) -> list[str]:
@@ -141,6 +143,7 @@ def rules_of(process: Process | None, variant: Variant) -> Rules | None:
         tiered=get("memoryReservationPolicy") == TIERED_RESERVATION,
         pod_pids=max(pids, 0) if isinstance(pids, int) else None,
         static_cpus=get("cpuManagerPolicy") == "static",
+        asked=frozenset(settings.asked),
     )
 
 

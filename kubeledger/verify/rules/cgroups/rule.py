@@ -79,6 +79,11 @@ class Removals:
         if isinstance(body, CgroupRemoved):
             self._removed.setdefault(record.ts_ns, []).append(record)
 
+    def derive(self, before_ns: int, state: NodeState) -> None:
+        """Nobody asks for what was seen before a time, but of cgroups that are there."""
+        there = state.cgroups.cgroups
+        self._seen = {of: at for of, at in self._seen.items() if at[0] >= before_ns or of in there}
+
     def removed(self, record: Record, state: NodeState) -> Judgement:
         """Why a cgroup went, with the others that the snapshot shows no more."""
         if record.seq not in self._judged:
@@ -231,6 +236,7 @@ class CgroupVerifier(RuleVerifier):
 
     def derive(self, state: NodeState) -> None:
         self._writes.settle(state)
+        self._removals.derive(self.context.asked_ns, state)
         self._rules.clear()
 
     def sees(self) -> Mapping[type[Body], See]:
@@ -253,7 +259,9 @@ class CgroupVerifier(RuleVerifier):
         number = None if process is None else process.number
         if number not in self._rules:
             self._rules[number] = rules_of(process, self.context.variant)
-        return self._rules[number]
+        rules = self._rules[number]
+        self.context.settings.asked |= frozenset() if rules is None else rules.asked
+        return rules
 
     # Values -------------------------------------------------------------------------------
 

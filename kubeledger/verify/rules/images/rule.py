@@ -72,6 +72,9 @@ class ImageVerifier(RuleVerifier):
         self._began_ns: int | None = None
         self._previous: Record | None = None
 
+    def derive(self, state: NodeState) -> None:
+        self._use.forget(self.context.asked_ns)
+
     def prescans(self) -> Mapping[type[Body], Prescan]:
         return {
             EvictionSignalObserved: self._disk.prescan,
@@ -208,6 +211,7 @@ class ImageVerifier(RuleVerifier):
         run, self._run = self._run, None
         if run is None:
             return
+        self.context.settings.once(read_policy, run.facts)  # it is judged by them only now
         if run.start is not None and run.start_body is not None:
             run.disk = self._disk.implied(run.start.ts_ns, run.start_body)
             run.exact = run.disk is not None

@@ -293,6 +293,15 @@ class ImageUse:
                     if record.ts_ns > use.to_ns:
                         use.to_ns, use.seq = record.ts_ns, record.seq
 
+    def forget(self, before_ns: int) -> None:
+        """Nobody asks for earlier times: of the uses that were over by then the last will do."""
+        for image_id, uses in self._uses.items():
+            over = [(use.to_ns, use.seq, of) for of, use in uses.items() if use.to_ns < before_ns]
+            seen = [each for each in over if each[0] - uses[each[2]].from_ns > _DETECTED_NS]
+            last = max(seen, default=(0, 0, ""))
+            left = {of: use for of, use in uses.items() if use.to_ns >= before_ns or of == last[2]}
+            self._uses[image_id] = left
+
     def passes(self, run: Run) -> tuple[DetectPass, ...]:
         """The passes of which one is a run's own, with what lists show to be in use, too.
 
