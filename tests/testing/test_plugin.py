@@ -32,7 +32,11 @@ def scene(to_result: ProbeResult = "success") -> Scene:
         PodConfigChanged(**POD, operation="ADD", source="api"),
         ContainerStarted(**POD, container="app", container_id="c" * 64),
     )
-    made.at(1, PodListed(**POD, spec=spec, status={}, listed_by="kubelet"))
+    created_ns = made.records[0].ts_ns  # so that its container is not older than the kubelet
+    made.at(
+        1,
+        PodListed(**POD, created_ts_ns=created_ns, spec=spec, status={}, listed_by="kubelet"),
+    )
     tick = made.at(
         5,
         ProbeExecuted(

@@ -387,7 +387,7 @@ class Workers:
         began_ns = instance.started_ns if instance is not None and is_it else None
         worker.seen = began_ns is not None
         first, absent = INITIAL[worker.probe_type], ABSENT[worker.probe_type]
-        older = self._is_older(instance, container_id)
+        older = self._is_older(worker.key, instance, container_id)
         is_new = (began_ns or 0) > self._kubelet_ns
         is_known = worker.newest is not None or worker.key in self._added or is_new
         if not is_known or worker.machine is None:
@@ -400,7 +400,9 @@ class Workers:
             firsts.append((absent, "when the container began, to the second"))
         worker.follow(container_id, firsts)
 
-    def _is_older(self, instance: Instance | None, container_id: str | None) -> bool | None:
+    def _is_older(
+        self, key: str, instance: Instance | None, container_id: str | None
+    ) -> bool | None:
         """Whether a container counts as older than the kubelet; None where that is open.
 
         Source: v1.36.2 pkg/kubelet/prober/prober_manager.go kubeletRestartGracePeriod
@@ -416,7 +418,9 @@ class Workers:
         else:
             earliest_ns, latest_ns = self._context.times.told(instance.started_ns)
             if latest_ns <= (self._first_reported_ns or 0) + _AT_ONCE_NS:
-                earliest_ns = 0  # this process lists it first: it may have run before
+                # This process lists it first: it may have run before, unless its pod is younger.
+                pod = self._context.pods.at(instance.started_ns, key)
+                earliest_ns = (pod.created_ns if pod is not None else None) or 0
         border_ns = self._kubelet_ns - RESTART_GRACE_NS
         if latest_ns < border_ns:
             return True
