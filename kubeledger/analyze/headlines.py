@@ -83,7 +83,7 @@ def incidents(answer: Answers, node: str, *, verdicts: bool) -> list[Incident]:
     ]
     found.sort(key=lambda each: (_place(each), -each.count, each.ts_ns, each.seq))
     is_quiet = all(each.severity < _WENT_WRONG for each in found)
-    shapes = logged(answer, node)
+    shapes = logged(answer, node, present)
     errors = untold(shapes, nothing_else=is_quiet)
     return [*found, *map(_logged, errors), *starmap(_harmless, excused(shapes))]
 

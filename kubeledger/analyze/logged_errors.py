@@ -6,13 +6,15 @@ It warns in lines of severity W, E and F and in events of type Warning.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import msgspec
 
 from kubeledger.kubelet.lifecycle.stages import failure_of_event
+from kubeledger.model.bodies.lifecycle import KubernetesEvent
+from kubeledger.model.bodies.node import ErrorsLogged
 from kubeledger.model.patterns import regex
 
 HEADER = regex(r"^(?:.{0,200}? )?[IWEF]\d{4} [\d:.]+ +\d+ [^ \]]+\] ")
@@ -221,18 +223,25 @@ _TOLD = TOLD_BY_DECISIONS | _TOLD_OF_NODES | _OF_RESIZES
 
 
 def logged(
-    answer: Callable[[str, Mapping[str, object]], Sequence[Mapping[str, Any]]], node: str
+    answer: Callable[[str, Mapping[str, object]], Sequence[Mapping[str, Any]]],
+    node: str,
+    kinds: Collection[str],
 ) -> list[ErrorShape]:
     """All shapes of a node, worst first: errors, and those about pods.
 
     Args:
         answer: runs a query over the views.
+        kinds: of which the node has records: of others nothing is asked.
     """
-    of_node = {"node": node}
-    shapes = [
-        *map(_line, answer(_LINES, of_node)),
-        *map(_warning, answer(_EVENTS, of_node)),
-    ]
+    shapes = (
+        shape_of(row)
+        for kind, query, shape_of in (
+            (ErrorsLogged.kind, _LINES, _line),
+            (KubernetesEvent.kind, _EVENTS, _warning),
+        )
+        if kind in kinds
+        for row in answer(query, {"node": node})
+    )
     return sorted(
         shapes, key=lambda each: ("FEW".index(each.severity), not each.pods, -each.count, each.seq)
     )

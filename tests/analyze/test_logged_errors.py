@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kubeledger.analyze.logged_errors import logged
+from kubeledger.model.bodies.node import ErrorsLogged
 
 _TEXT = 'E0314 04:22:04.649912   29801 cni.go:294] Error adding: "cni0" has another address'
 _JSON = '{"ts":1.0,"caller":"a.go:1","msg":"Probe errored","v":0,"probeType":"Liveness"}'
@@ -35,5 +36,5 @@ def test_words(count: int, line: str | None, words: str) -> None:
         "seq": 1,
         "example": line,
     }
-    (shape,) = logged(lambda query, _: [row] if "logged_errors" in query else [], "node-a")
+    (shape,) = logged(lambda *_: [row], "node-a", {ErrorsLogged.kind})
     assert shape.words == words
