@@ -112,7 +112,7 @@ def test_keys_of_the_handlers() -> None:
     And a handler that asks for keys has an entry in ``KEYS`` for each of its messages, not for one.
     """
     by_file = dict(functions_by_file())
-    found, keyless = [], set[str]()
+    found, keyless = list[str](), set[str]()
     for method in handlers():
         functions = by_file[inspect.getfile(inspect.unwrap(method))]
         function = functions[method.__name__]
