@@ -321,7 +321,7 @@ class IntervalBuilder:
             interval.ended_ns = None
             interval.ending_ns = interval.ending_ns if interval.end_decided_ns else None
             self._gone = False
-        if listing.by == "kubelet":
+        if listing.by == "kubelet" and listing.is_told:
             self._is_sure(interval, entry.ts_ns + ROUND_NS)
             interval.start_time_unknown = False
         if listing.running and interval.ended_ns is None:

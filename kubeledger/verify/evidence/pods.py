@@ -237,7 +237,7 @@ class PodRegister:
 
     def note(self, seq: int, ts_ns: int, body: PodListed) -> None:
         """Take in one list entry; the same object again adds nothing."""
-        if body.gone or body.spec is None:
+        if body.gone or not body.spec:
             return
         if body.listed_by == "manifest":
             # Nothing is defaulted in it: it counts only where no list shows the pod.
