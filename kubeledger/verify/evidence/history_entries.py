@@ -173,7 +173,7 @@ def _aligned(
 ) -> tuple[Who, HistoryEntry] | None:
     if not body.namespace or not body.pod:
         return None
-    return _who(body), HistoryEntry(ts_ns, seq, "aligned")
+    return _who(body), HistoryEntry(ts_ns, seq, "aligned", container=body.container)
 
 
 def _listed(ts_ns: int, seq: int, body: PodListed) -> tuple[Who, HistoryEntry] | None:

@@ -130,7 +130,7 @@ class Timeline:
 
     def are_unjoined(self) -> bool:
         """Whether sources call the same pods by other names, as far as was noted."""
-        return are_unjoined(self._entries)
+        return are_unjoined(self._entries, self.specs)
 
     def let_go(self) -> None:
         """Nothing more will be noted, so that what was is not needed again."""
