@@ -56,7 +56,7 @@ from kubeledger.model.bodies.lifecycle import (
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, LogThinned
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
-from kubeledger.verify.evidence.history_entries import UNJOINED
+from kubeledger.verify.evidence.identities import UNJOINED
 from kubeledger.verify.evidence.line_classes import OWED, RESTS_ON, LoggedClasses, LostRecords
 from kubeledger.verify.evidence.sync_loop import PeriodicActivity, PodsWithoutAdd
 

@@ -1,9 +1,9 @@
-"""What single records show of a pod, in a form that takes little memory, and whether it joins."""
+"""What single records show of a pod, in a form that takes little memory."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final, Literal
 
 import msgspec
@@ -48,7 +48,7 @@ class Listing(msgspec.Struct, frozen=True):
     """What a list shows of a pod.
 
     Attributes:
-        alive: it is there, in no final phase.
+        alive: it is there, in no final phase; ``is_told``: in one at all.
         final: it is there, in a final phase.
         running: (n,) names of containers that run.
         mirror: it is the API's image of a static pod.
@@ -57,6 +57,7 @@ class Listing(msgspec.Struct, frozen=True):
 
     by: Literal["kubelet", "api"]
     alive: bool
+    is_told: bool = True
     final: bool = False
     running: tuple[str, ...] = ()
     created_ns: int | None = None
@@ -172,7 +173,7 @@ def _aligned(
 ) -> tuple[Who, HistoryEntry] | None:
     if not body.namespace or not body.pod:
         return None
-    return _who(body), HistoryEntry(ts_ns, seq, "aligned")
+    return _who(body), HistoryEntry(ts_ns, seq, "aligned", container=body.container)
 
 
 def _listed(ts_ns: int, seq: int, body: PodListed) -> tuple[Who, HistoryEntry] | None:
@@ -183,6 +184,7 @@ def _listed(ts_ns: int, seq: int, body: PodListed) -> tuple[Who, HistoryEntry] |
     listing = Listing(
         by=body.listed_by,
         alive=not body.gone and not final,
+        is_told=body.gone or "phase" in status,
         final=final and not body.gone,
         running=tuple(_running(status)),
         created_ns=body.created_ts_ns,
@@ -225,62 +227,3 @@ ENTRY_KINDS: Final[Mapping[type[Body], Read]] = {
     KubernetesEvent: _reported,
 }
 """Kind of record -> how it is read."""
-
-
-# Whether the sources of a node call the same pods and containers by the same names.
-#
-# Who shares a log hides names, UIDs or IDs in it, often in one file only, or all by one word. What
-# is said of one pod then looks like that of another: nothing that two sources say can be compared.
-
-
-UNJOINED: Final = "names, UIDs and container IDs that are the same in all files"
-_SEVERAL: Final = 2
-"""A single line that names another pod is wrong by itself."""
-
-_MASKS: Final = ("<", "[", "(", "*")
-
-
-def are_unjoined(pods: Mapping[str, Mapping[str | None, Sequence[HistoryEntry]]]) -> bool:
-    """Whether most identities that two sources share mean other pods in each.
-
-    Args:
-        pods: ``namespace/name`` -> UID -> what all sources say of it.
-    """
-    names: dict[str, set[str]] = {}
-    uids, joined = set[str](), set[str]()
-    apart = masked = 0
-    for name, of_name in pods.items():
-        for uid, entries in of_name.items():
-            listed = sum(entry.listing is not None for entry in entries)
-            if uid is not None:
-                uids.add(uid)
-                names.setdefault(uid, set()).add(name)
-                if 0 < listed < len(entries):
-                    joined.add(uid)
-            for entry in entries:
-                if entry.container_id:
-                    names.setdefault(entry.container_id, set()).add(name)
-                    masked += entry.container_id.startswith(_MASKS)
-        apart += _is_apart(of_name)
-    renamed = sum(len(names[uid]) > 1 for uid in uids)
-    return (
-        any(len(each) > _SEVERAL for each in names.values())
-        or masked >= _SEVERAL
-        or apart >= max(_SEVERAL, (len(pods) - apart) // 4)
-        or _SEVERAL <= renamed > len(joined) - renamed
-    )
-
-
-def _is_apart(of_name: Mapping[str | None, Sequence[HistoryEntry]]) -> bool:
-    """Whether the log first tells of a UID while lists show that the name is another's.
-
-    One that was there before, or came after the list, is another pod: of a StatefulSet, say.
-    """
-    logged, owned = list[int](), list[tuple[int, int]]()
-    for uid, entries in of_name.items():
-        lists = [(entry.ts_ns, it) for entry in entries if (it := entry.listing)]
-        owned += [(it.created_ns, ts_ns) for ts_ns, it in lists
-                  if it.alive and it.created_ns and not it.mirror]  # fmt: skip
-        if uid is not None and not lists:
-            logged.append(min(entry.ts_ns for entry in entries))
-    return any(start <= ts_ns <= end for ts_ns in logged for start, end in owned)

@@ -27,9 +27,9 @@ from kubeledger.verify.evidence.gather import Gathered, gather, is_gone, still_a
 from kubeledger.verify.evidence.history_entries import (
     ENTRY_KINDS,
     HistoryEntry,
-    are_unjoined,
     entry_of,
 )
+from kubeledger.verify.evidence.identities import are_unjoined
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval, PodHistory
 from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.evidence.processes import Process, Processes
@@ -134,7 +134,7 @@ class Timeline:
 
     def are_unjoined(self) -> bool:
         """Whether sources call the same pods by other names, as far as was noted."""
-        return are_unjoined(self._entries)
+        return are_unjoined(self._entries, self.specs)
 
     def let_go(self) -> None:
         """Nothing more will be noted, so that what was is not needed again."""

@@ -154,13 +154,13 @@ class Rounds(NodePressure):
     def latest(self, signal: str, ts_ns: int, shown: int | None = None) -> Reading | None:
         """What the round read that led to a decision; None when no record says.
 
-        ``shown``: the amount that the decision names; of two rounds in one second of a log of
-        coarse stamps it is the one that read this.
+        ``shown``: the amount that the decision names. Of two rounds so near it is the one that
+        read this: stamps are coarse, or the line is lost after which the signals were read again.
         """
         if self.last is None or not self.is_recent(ts_ns):
             return None
         reading, before = self.last.readings.get(signal), self.before
-        if before is not None and before.ts_ns == self.last.ts_ns == ts_ns:
+        if before is not None and 0 <= self.last.ts_ns - before.ts_ns <= _AFTER_NS:
             other = before.readings.get(signal)
             if other is not None and shown == other.available:
                 return other
