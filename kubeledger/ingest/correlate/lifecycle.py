@@ -288,14 +288,14 @@ def _body_of(pod: dict[str, Any], item: PodList) -> _Body:
 
 def _listed(pod: dict[str, Any], item: PodList) -> PodListed:
     metadata = pod.get("metadata") or {}
-    created = metadata.get("creationTimestamp")
     return PodListed(
         namespace=metadata.get("namespace") or "default",
         pod=metadata.get("name") or "",
         pod_uid=kubelet_uid(pod),
         labels=metadata.get("labels") or {},
         annotations=metadata.get("annotations") or {},
-        created_ts_ns=api_time(created),
+        created_ts_ns=api_time(metadata.get("creationTimestamp")),
+        deletion_ts_ns=api_time(metadata.get("deletionTimestamp")),
         spec=pod.get("spec") or {},
         status=None if item.listed_by == "manifest" else pod.get("status") or {},
         listed_by=item.listed_by,
