@@ -62,11 +62,12 @@ def error_shape(line: LogLine) -> str:
     error = dict.get(line.values, "err") if line.values else None
     if error is not None:
         message = f"{message}: {go_text(error)}"
-    return _constant(message.partition("\n")[0][:_TEXT_LENGTH])
+    return constant_words(message.partition("\n")[0][:_TEXT_LENGTH])
 
 
 @lru_cache(4096)
-def _constant(text: str) -> str:
+def constant_words(text: str) -> str:
+    """A text without its values: quoted texts, names with digits or slashes, times, Go's lists."""
     words, groups = _QUOTED.sub("*", _DESCRIBED.sub(r"desc = \1", text)), 1
     while groups:
         words, groups = _INNERMOST.subn("*", words)
