@@ -174,7 +174,7 @@ def trouble_wording(trouble: NodeTrouble, message: str) -> Wording:
 
 
 _SYNC = Wording("synchronization", "fails", "failed")
-_SUBPATH = Wording("subPath of its volume", "cannot be made", "could not be made")
+_SUBPATH = Wording("the subPath of its volume", "cannot be made", "could not be made", "")
 _OF_THE_RUNTIME = regex(r"rpc error|deadline exceeded|desc = ")
 
 
