@@ -175,6 +175,7 @@ def report_import(directory: Path, nodes: list[str], *, advise: bool = True) -> 
     """
     from kubeledger.analyze.headlines import happened, in_a_sentence, incidents
     from kubeledger.analyze.sql.api import connect
+    from kubeledger.analyze.wording import ended
 
     quiet: dict[str, list[str]] = {}
     with connect(directory, is_fixed=True, is_held=True) as queryable:
@@ -186,13 +187,13 @@ def report_import(directory: Path, nodes: list[str], *, advise: bool = True) -> 
         }
         worst = {*sorted(nodes, key=lambda node: -_severity(told[node]))[:_NODES_MAX]}
         for node, found in told.items():
-            sentence = in_a_sentence(found).rstrip(".")
+            sentence = ended(in_a_sentence(found))
             if len(nodes) > _NODES_MAX and not happened(found[:1]):
                 quiet.setdefault(sentence, []).append(node)
                 continue
-            _paragraph(f"What happened on {node}: {sentence}.")
+            _paragraph(f"What happened on {node}: {sentence}")
             if happened(found[:1]):
-                _paragraph(f"Worst: {found[0].text.rstrip('.')}.")
+                _paragraph(f"Worst: {ended(found[0].text)}")
             if advise and node in worst:
                 cut = int(queryable.sql(_LINES_CUT, {"node": node}).dicts()[0]["cut"])
                 if cut >= _CUT_MIN:
@@ -203,7 +204,7 @@ def report_import(directory: Path, nodes: list[str], *, advise: bool = True) -> 
                     more.append(f"show {found[0].seq}")
                 _advise(more[:1], f"{which}{_ledger_words(directory)}")
     for sentence, others in quiet.items():
-        _paragraph(f"What happened on {_named(others, what='nodes')}: {sentence}.")
+        _paragraph(f"What happened on {_named(others, what='nodes')}: {sentence}")
 
 
 def _severity(found: Sequence[Incident]) -> int:

@@ -17,7 +17,6 @@ from kubeledger.analyze.why.pieces import (
     HEADLINE_MAX,
     HEADLINE_ROOM,
     cited,
-    ended,
     evidence_of,
     in_time,
     seconds,
@@ -26,7 +25,7 @@ from kubeledger.analyze.why.pieces import (
     times,
     words_of,
 )
-from kubeledger.analyze.wording import cause_in
+from kubeledger.analyze.wording import cause_in, ended
 from kubeledger.kubelet.cgroups.paths import is_of_pods
 from kubeledger.model.bodies.eviction import PodSpared, ProcessKilled, ReclaimAttempted
 from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodEvicted, PodTerminating

@@ -35,13 +35,12 @@ from kubeledger.analyze.why.happenings import (
 from kubeledger.analyze.why.pieces import (
     HEADLINE_MAX,
     HEADLINE_ROOM,
-    ended,
     seconds,
     time,
     times,
     words_of,
 )
-from kubeledger.analyze.wording import cause_in, stage_wording
+from kubeledger.analyze.wording import cause_in, ended, stage_wording
 from kubeledger.model.bodies.lifecycle import ContainerStarted
 from kubeledger.model.patterns import regex
 from kubeledger.model.record import Record

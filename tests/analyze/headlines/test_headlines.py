@@ -19,7 +19,14 @@ from kubeledger.analyze.headlines import (
 from kubeledger.analyze.logged_errors import HARMLESS, Harmless, harmless, own_words
 from kubeledger.analyze.problems.table import PROBLEMS, occurrences
 from kubeledger.analyze.sql.api import connect
-from kubeledger.analyze.wording import bytes_text, missing_text, names_text, shortened, span_text
+from kubeledger.analyze.wording import (
+    TEXT_MAX,
+    bytes_text,
+    missing_text,
+    names_text,
+    shortened,
+    span_text,
+)
 from kubeledger.ingest.klog.account import error_shape
 from kubeledger.kubelet.lifecycle.state import how_it_ended
 from kubeledger.model.bodies.eviction import PodSpared, ProcessKilled, RankedPod, ReclaimAttempted
@@ -94,9 +101,9 @@ def test_names() -> None:
 
 def test_a_long_chain_of_errors_is_shown_by_its_end() -> None:
     assert shortened("no disk: full") == "no disk: full"
-    chain = "Failed to start ContainerManager: start memory manager error: " + "state differs " * 4
+    chain = "Failed to start ContainerManager: start memory manager error: " + "state differs " * 6
     assert shortened(chain) == chain.strip().rpartition(": ")[2]
-    assert len(shortened("much " * 40)) == 80
+    assert len(shortened("much " * 40)) == TEXT_MAX
     assert shortened(" ") == "no message"
     prose = "failed to run Kubelet: swap is on, disable it or set the flag. /proc/swaps contained: "
     assert shortened(prose + "[Filename /swapfile file 2097148 0 -2]").startswith("swap is on")
