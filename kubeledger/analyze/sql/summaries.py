@@ -74,7 +74,7 @@ def unquoted_end(cause: str) -> str:
     return cause.rstrip('"\\])} ') if cause.count('"') % 2 or '\\"' in cause else cause
 
 
-_PROSE = regex(r"[a-z)]\. [A-Z/](?!.*\b[Ee]rror$)")
+_PROSE = regex(r"[a-z)]\. (?!.*\b[Ee]rror$)[A-Z/]")
 """A sentence within a layer, and the next one; some wrap an error: ``… failed. Error: …``."""
 
 
