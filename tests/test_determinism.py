@@ -52,7 +52,7 @@ def test_the_clock_of_the_importing_machine_leaves_no_trace(tmp_path: Path) -> N
     heads = set()
     for year in ("2026-12-01", "2031-02-03"):
         with freeze_time(year):
-            ledger, _ = import_anew("node-b", tmp_path / year)
+            ledger, _ = import_anew("node-e-oom", tmp_path / year)
             heads.add(audit(ledger).nodes[0].head)
     assert len(heads) == 1
 

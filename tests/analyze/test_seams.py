@@ -128,7 +128,7 @@ def _shuffled(count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("order", slow(_in_order, _one_late, _shuffled))
-@pytest.mark.parametrize("recording", ["node-b", *slow("node-f")])
+@pytest.mark.parametrize("recording", ["node-b", *nightly("node-f")])
 def test_days_of_a_log(
     recording: str, order: Callable[[int], list[int]], tmp_path: Path, carried: list[int]
 ) -> None:

@@ -62,7 +62,7 @@ def test_tools_are_read_only_and_described_in_few_words(recorded: Recorded) -> N
 def test_an_answer_takes_no_more_than_was_asked_for(recorded: Recorded) -> None:
     calls = [
         (name, {**args, "max_tokens": max_tokens})
-        for max_tokens in (200, 2000, 10_000)
+        for max_tokens in (200, 5000)
         for name, args in _EVERY_TOOL
     ]
     for answer, call in zip(ask_ledger(recorded("node-a"), calls), calls, strict=True):

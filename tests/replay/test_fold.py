@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @given(history=histories(), data=st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_any_history_folds(history: list[Record], data: st.DataObject) -> None:
     """No record in any order is too much for a reducer.
 

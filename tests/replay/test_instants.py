@@ -117,7 +117,7 @@ def test_an_import_of_earlier_records_comes_first(tmp_path: Path) -> None:
     ts_ns=st.integers(0, 60),
 )
 @settings(
-    max_examples=60,
+    max_examples=25,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_snapshots_never_change_the_answer(

@@ -38,7 +38,8 @@ _WITHIN_S = {
     "lifecycle.RestartBackedOff": _RETRY_S,
     "prober.ProbeTransitioned": _PERIOD_S,
 }
-_SEEDS = range(12)
+_NODES = tuple((name, seed) for seed in range(12) for name in ("node-a", "node-b"))
+_DRAWN = [*_NODES[:8], *(pytest.param(node, marks=pytest.mark.nightly) for node in _NODES[8:])]
 _LIVES_COMPARED = 0.5
 """Where a draw led elsewhere early, not much is left to compare: of all decisions in lives at
 least so many are, with each seed, and nearly all with most."""
@@ -54,7 +55,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[R
     return records
 
 
-@pytest.fixture(scope="module", params=[(n, s) for n in ("node-a", "node-b") for s in _SEEDS])
+@pytest.fixture(scope="module", params=_DRAWN)
 def node(request: pytest.FixtureRequest, recorded: Callable[[str], list[Record]]) -> Node:
     """A node's name, its recording and its simulation with some seed."""
     name: str = request.param[0]

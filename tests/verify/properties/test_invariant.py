@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.marks import slow
+from tests.marks import nightly, slow
 from tests.recordings import RECORDINGS
 from tests.verify.properties.bundles import BUNDLES, NODES, imported
 from tests.verify.properties.losses import LOSSES
@@ -130,7 +130,6 @@ _SOME = ("drop1", "drop10", "head", "torn", "v2", "other-settings", "sorted", "n
             *_files(("node-e-oom",), tuple(way for way in _ALL if way not in _DAILY), 0),
             *_files(("node-a",), _SOME, 1),
             *_files(("node-b",), ("drop1", "drop10", "torn", "v2"), 1),
-            *_files(("node-f",), ("drop10", "start", "clock+90", "snapshots", "summer"), 0),
             Case("files/node-e-evictions", "drop1", 40),
             Case("files/node-e-evictions", "not-files", 31),
             Case("files/node-e-evictions", "winter", 0),
@@ -144,9 +143,12 @@ _SOME = ("drop1", "drop10", "head", "torn", "v2", "other-settings", "sorted", "n
             Case("files/node-e-oom", "relists", 5),
             Case("files/node-e-oom", "rotated", 31),
             Case("files/node-f", "boots", 4),
-            *_files(("node-f",), ("tail", "severity", "clock+90"), 31),
             Case("files/node-f", "clock-90", 40),
             Case("files/node-f", "relists", 6),
+        ),
+        *nightly(
+            *_files(("node-f",), ("drop10", "start", "clock+90", "snapshots", "summer"), 0),
+            *_files(("node-f",), ("tail", "severity", "clock+90"), 31),
         ),
     ],
     ids=lambda case: f"{case.truth.partition('/')[2]} {case.how} {case.seed}",

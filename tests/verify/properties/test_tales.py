@@ -32,7 +32,7 @@ _SOUND = (
     *("scenario/claims/1", "scenario/resizes/1", "scenario/cpus/1", "scenario/memory/1"),
     *("scenario/numa-devices/1", "scenario/pulls/1", "refused/cpus"),
 )
-_LONG = ("node-a", "node-e-evictions")
+_LONG = ("node-a", "node-e-evictions", "scenario/claims/1", "scenario/cpus/1", "scenario/memory/1")
 _TOO_RARE = {
     "memorymanager.MemoryStateRefused",
 }
