@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -30,8 +30,59 @@ from kubeledger.model.bodies.resourcemanagers import CpuManagerStateRead, Memory
 from kubeledger.model.errors import BadInputError
 
 if TYPE_CHECKING:
-    from kubeledger.verify.finding import Violation
-    from kubeledger.verify.rules.cgroups.files import Drift
+    from kubeledger.verify.finding import Fields, Violation
+    from kubeledger.verify.finding import Finding as Verdict
+
+
+class Drift(msgspec.Struct, frozen=True, kw_only=True):
+    """A value in a cgroup's file that is not what the pods ask for.
+
+    Attributes:
+        seq, ts_ns: the record that shows it, and its time.
+        place: its evidence, ``file:line``.
+        cgroup: path below the controller.
+        value: field of the record, with the file's name where the field holds several
+            (``cpu_shares``, ``unified/cpu.weight``).
+        expected: what the pods ask for.
+        found: what the file holds; None where it holds what it did before, and had to change.
+        why: one sentence.
+    """
+
+    seq: int
+    ts_ns: int
+    place: str
+    cgroup: str
+    value: str
+    expected: Any
+    found: Any
+    why: str
+
+
+def drift_of(finding: Verdict) -> Iterator[Drift]:
+    """The values of a cgroup that cannot be; none for a finding about anything else."""
+    if finding.kind != CgroupUpdated.kind or finding.verdict != "impossible":
+        return
+    found = dict(_flat(finding.recorded or {}))
+    for value, expected in _flat(finding.expected or {}):
+        if finding.recorded is None or found.get(value, expected) != expected:
+            yield Drift(
+                seq=finding.seq,
+                ts_ns=finding.ts_ns,
+                place=finding.place,
+                cgroup=finding.subject.removeprefix("cgroup/"),
+                value=value,
+                expected=expected,
+                found=found.get(value),
+                why=finding.why,
+            )
+
+
+def _flat(fields: Fields) -> Iterator[tuple[str, Any]]:
+    for field, value in fields.items():
+        if isinstance(value, dict):
+            yield from ((f"{field}/{file}", text) for file, text in value.items())
+        else:
+            yield field, value
 
 
 def check_caches(ledgers: Iterable[Ledger]) -> Iterator[Finding]:
@@ -149,7 +200,6 @@ def contents_of(histories: Iterable[History], *, by_kept: bool = False) -> Conte
         KubeledgerError: records cannot be read, or are not as they were written.
     """
     from kubeledger.verify.finding import Finding, Violation
-    from kubeledger.verify.rules.cgroups.files import drift_of
     from kubeledger.verify.rules.cgroups.rule import CgroupVerifier
     from kubeledger.verify.rules.disputes import SafetyVerifier
 

@@ -46,20 +46,12 @@ __all__ = [
     "verify",
 ]
 
-_HOMES = {
-    "finding": (
-        *("BasedReader", "Reader"),
-        *("Contradiction", "Finding", "Outcome", "Side", "Verdict", "Violation"),
-    ),
-    "run": ("verify",),
-    "variant": ("RECORDED", "PodFieldChange", "ProbeChange", "ResourceChange", "Variant"),
-}
-
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - as of a module
     """A name of ``__all__``: an import reads logs with one rule's machine, and loads no other."""
-    for home, names in _HOMES.items():
-        if name in names:
-            found = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+    for home in ("finding", "variant", "run") if name in __all__ else ():
+        module = import_module(f"{__name__}.{home}")
+        if hasattr(module, name):
+            found = globals()[name] = getattr(module, name)
             return found
     raise AttributeError(name)

@@ -32,73 +32,64 @@ class Rule(NamedTuple):
 
     module: str
     name: str
-    concerns: frozenset[str]
+    concerns: str
     asks: str | None = None
     silent: bool = False
 
     def is_concerned(self, kinds: Collection[str]) -> bool:
         """Whether one of some kinds is among those that concern it."""
-        return any(
-            kind in self.concerns or kind.partition(".")[0] in self.concerns for kind in kinds
-        )
+        own = self.concerns.split()
+        return any(kind in own or kind.partition(".")[0] in own for kind in kinds)
 
     def load(self) -> type[Verifier]:
         found = getattr(import_module(f"kubeledger.verify.rules.{self.module}"), self.name)
         return cast("type[Verifier]", found)
 
 
-def _rule(
-    module: str, name: str, concerns: str, asks: str | None = None, *, silent: bool = False
-) -> Rule:
-    return Rule(module, name, frozenset(concerns.split()), asks, silent)
-
-
 RULES: tuple[Rule, ...] = (
-    _rule(
+    Rule(
         "admission.rule",
         "AdmissionVerifier",
         "lifecycle.PodAdmitted lifecycle.PodRejected lifecycle.PodResized allocation preemption",
         asks="EvictionVerifier",
     ),
-    _rule("cgroups.rule", "CgroupVerifier", "cgroups"),
-    _rule("claims", "ClaimVerifier", "dra"),
-    _rule("cpus", "CpuVerifier", "cpumanager devicemanager.CpuManagerStateRead"),
-    _rule("devices.rule", "DeviceVerifier", "devicemanager topologymanager"),
-    _rule("images.rule", "ImageVerifier", "images"),
-    _rule(
-        "evictions.rule", "EvictionVerifier", "eviction images lifecycle.PodEvicted", silent=True
-    ),
-    _rule(
+    Rule("cgroups.rule", "CgroupVerifier", "cgroups"),
+    Rule("claims", "ClaimVerifier", "dra"),
+    Rule("cpus", "CpuVerifier", "cpumanager devicemanager.CpuManagerStateRead"),
+    Rule("devices.rule", "DeviceVerifier", "devicemanager topologymanager"),
+    Rule("images.rule", "ImageVerifier", "images"),
+    Rule("evictions.rule", "EvictionVerifier", "eviction images lifecycle.PodEvicted", silent=True),
+    Rule(
         "kills",
         "KillVerifier",
         "lifecycle.ContainerKilled prober.ProbeTransitioned",
         asks="ProbeVerifier",
     ),
-    _rule("probes", "ProbeVerifier", "prober ledger.FindingReported lifecycle.ReasonReported"),
-    _rule("memory", "MemoryVerifier", "memorymanager", asks="DeviceVerifier"),
-    _rule("oom", "OomVerifier", "oom"),
-    _rule("pulls", "PullVerifier", "imagepull"),
-    _rule(
+    Rule("probes", "ProbeVerifier", "prober ledger.FindingReported lifecycle.ReasonReported"),
+    Rule("memory", "MemoryVerifier", "memorymanager", asks="DeviceVerifier"),
+    Rule("oom", "OomVerifier", "oom"),
+    Rule("pulls", "PullVerifier", "imagepull"),
+    Rule(
         "restarts",
         "RestartVerifier",
         "lifecycle.ContainerRestarted lifecycle.ContainerStarted lifecycle.PodListed "
         "lifecycle.RestartBackedOff",
         asks="ProbeVerifier",
     ),
-    _rule(
+    Rule(
         "disputes",
         "SafetyVerifier",
         "cpumanager devicemanager dra lifecycle.PodListed memorymanager",
     ),
-    _rule("shutdowns", "ShutdownVerifier", "node.ShutdownProgressed lifecycle.PodTerminating"),
-    _rule(
+    Rule("shutdowns", "ShutdownVerifier", "node.ShutdownProgressed lifecycle.PodTerminating"),
+    Rule(
         "disputes",
         "SourceDisputes",
         "lifecycle.ContainerDied lifecycle.ContainerKilled lifecycle.ContainerStarted "
         "lifecycle.PodListed lifecycle.PodRejected node.NodeObserved node.SettingsObserved "
         "preemption",
     ),
-    _rule("syncs", "SyncVerifier", "lifecycle.ContainerDied lifecycle.ContainerStarted"),
+    Rule("syncs", "SyncVerifier", "lifecycle.ContainerDied lifecycle.ContainerStarted"),
 )
 
 

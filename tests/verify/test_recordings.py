@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kubeledger.analyze.audit import drift_of
 from kubeledger.model.bodies.cgroups import CgroupRemoved, CgroupUpdated, QOSCgroupsUpdated
 from kubeledger.model.bodies.devicemanager import (
     AllocationFailed,
@@ -36,7 +37,6 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import RECORDED, Contradiction, Finding, Outcome, Variant, verify
 from kubeledger.verify.registry import verifiers_of
 from kubeledger.verify.rules.admission.judging import VICTIMS
-from kubeledger.verify.rules.cgroups.files import drift_of
 from tests.verify.expected_findings import EXPECTED, RECORDINGS, lines
 from tests.verify.histories import changed, reader, recorded
 

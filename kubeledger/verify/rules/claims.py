@@ -156,12 +156,9 @@ class ClaimVerifier(RuleVerifier):
             return lacks(("the setting featureGates",))
         return same(False, "this kubelet prepares no claims: DynamicResourceAllocation is off")
 
-    def _listed(self, ts_ns: int, body: _Claim) -> ListedPod | None:
-        return self.context.pods.at(ts_ns, body.pod_uid, body.namespace, body.pod)
-
     def _unnamed(self, record: Record, body: ClaimPrepared) -> Judgement | None:
         """That the pod does not name the claim, as far as that is known; None: it may."""
-        listed = self._listed(record.ts_ns, body)
+        listed = self.context.pods.at(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         profile = self.context.profile
         used = profile is not None and profile.dra.noted_when_prepared
         names = None if listed is None else _names_of(listed, used=used)

@@ -18,7 +18,7 @@ from kubeledger.model.bodies.lifecycle import ContainerRestarted, RestartBackedO
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.node.state import NodeState
-from kubeledger.verify.belief import Judgement, all_of, judge, open_to, same
+from kubeledger.verify.belief import Judgement, all_of, judge, lacks, open_to, same
 from kubeledger.verify.context import See
 from kubeledger.verify.evidence.container_specs import specs_of
 from kubeledger.verify.evidence.gather import LAG_NS
@@ -72,12 +72,13 @@ class RestartVerifier(Starts):
         before = self._before(key, container, body.previous_container_id)
         fields = self._expected(body, container, now, before)
         said = _compared(body, fields)
+        # What is missing does not matter where the record is wrong in what is known.
         if self.context.profile is None or isinstance(specs, str):
             missing = specs if isinstance(specs, str) else self.context.missing_profile
-            self._lack(record, body, said, missing)
+            self._conclude(record, body, said or lacks([missing]))
         elif before is None or not (before.has_ended or before.container_id is None):
             container.back_off.lose()
-            self._lack(record, body, said, "the end of the container before")
+            self._conclude(record, body, said or lacks(["the end of the container before"]))
         else:
             facts = self.context.profile.kuberuntime
             ended_ns = record.ts_ns if before.died_ns is None else before.died_ns
@@ -97,15 +98,6 @@ class RestartVerifier(Starts):
             seqs = (specs[0].seq, before.killed_seq, before.died_seq, now.started_seq)
             judged = all_of(judgements)
             self._conclude(record, body, judged, inputs=seqs, fields=fields, in_order=True)
-
-    def _lack(
-        self, record: Record, body: ContainerRestarted, said: Judgement | None, missing: str
-    ) -> None:
-        """What is missing does not matter where the record is wrong in what is known."""
-        if said is not None:
-            self._conclude(record, body, said)
-        else:
-            self.lacking(record, subject_of(body), [missing])
 
     def _conclude(
         self,

@@ -7,7 +7,7 @@ runtimes differ, several values are possible; the first is what most show.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -23,7 +23,7 @@ from kubeledger.model.bodies.cgroups import CgroupUpdated
 from kubeledger.model.record import Evidence, Record
 from kubeledger.verify.belief import Ruling
 from kubeledger.verify.evidence.line_classes import file_of_cgroup
-from kubeledger.verify.finding import Fields, Finding
+from kubeledger.verify.finding import Fields
 
 Values = dict[str, Sequence[Any]]
 """``field`` or ``field/file`` of a cgroup's record -> (1 or more,) what it may hold."""
@@ -275,57 +275,3 @@ def uncompared(body: CgroupUpdated, compared: Fields) -> str:
     names = sorted(files[False] - files[True])
     more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
     return f"; not compared: {', '.join(names[:_NAMED_MAX])}{more}" if names else ""
-
-
-# Drift: values in cgroup files that are not what the pods ask for, out of a verification.
-
-
-class Drift(msgspec.Struct, frozen=True, kw_only=True):
-    """One value that cannot be there.
-
-    Attributes:
-        seq, ts_ns: the record that shows it, and its time.
-        place: its evidence, ``file:line``.
-        cgroup: path below the controller.
-        value: field of the record, with the file's name where the field holds several
-            (``cpu_shares``, ``unified/cpu.weight``).
-        expected: what the pods ask for.
-        found: what the file holds; None where it holds what it did before, and had to change.
-        why: one sentence.
-    """
-
-    seq: int
-    ts_ns: int
-    place: str
-    cgroup: str
-    value: str
-    expected: Any
-    found: Any
-    why: str
-
-
-def drift_of(finding: Finding) -> Iterator[Drift]:
-    """The values of a cgroup that cannot be; none for a finding about anything else."""
-    if finding.kind != CgroupUpdated.kind or finding.verdict != "impossible":
-        return
-    found = dict(_flat(finding.recorded or {}))
-    for value, expected in _flat(finding.expected or {}):
-        if finding.recorded is None or found.get(value, expected) != expected:
-            yield Drift(
-                seq=finding.seq,
-                ts_ns=finding.ts_ns,
-                place=finding.place,
-                cgroup=finding.subject.removeprefix("cgroup/"),
-                value=value,
-                expected=expected,
-                found=found.get(value),
-                why=finding.why,
-            )
-
-
-def _flat(fields: Fields) -> Iterator[tuple[str, Any]]:
-    for field, value in fields.items():
-        if isinstance(value, dict):
-            yield from ((f"{field}/{file}", text) for file, text in value.items())
-        else:
-            yield field, value

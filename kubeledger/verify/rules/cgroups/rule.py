@@ -57,9 +57,6 @@ _MANY: Final = 3
 """So many cgroups that are gone for no reason: the snapshot was not read as a whole."""
 _NOT_WHOLE: Final = "the whole of the cgroup files, for several running cgroups are not there"
 
-HistoryEntry = tuple[int, str, int]
-"""When something is reported, what, and by which record."""
-
 
 class Removals:
     """Judges removals by what the whole ledger shows."""
@@ -145,8 +142,10 @@ class Removals:
                 return same(False, why, inputs=(seq,) if seq else ())
         return None
 
-    def _ends(self, where: CgroupPath, pod: PodHistory, ts_ns: int) -> Iterator[HistoryEntry]:
-        """Signs that a container, or its pod, had ended."""
+    def _ends(
+        self, where: CgroupPath, pod: PodHistory, ts_ns: int
+    ) -> Iterator[tuple[int, str, int]]:
+        """Signs that a container, or its pod, had ended: when, in words, and the record."""
         own, listed = where.container_id or "", self._context.instances.of_pod(pod.key)
         began = {of: (each.name, each.seen_ns, each.seq) for of, each in listed.items()}
         for run in pod.runs if own else ():

@@ -140,9 +140,6 @@ class DeviceManagerModel:
         pod = self.context.timeline.pods.get(key)
         return f"{pod.namespace}/{pod.name}" if pod is not None and pod.name else key
 
-    def ask(self, record: Record, holder: Holder, needed: int) -> None:
-        self.requests[record.seq] = Asked(record.seq, holder, needed)
-
     def answered(self, record: Record, holder: Holder) -> Holder:
         """A request was granted or refused; gives who asked, where the record shows another."""
         caused = self.requests.pop(record.cause or 0, None)

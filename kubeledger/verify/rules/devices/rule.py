@@ -32,7 +32,7 @@ from kubeledger.verify.rules.devices.evidence import Held
 from kubeledger.verify.rules.devices.first_pass import Holder, all_ids, when_of
 from kubeledger.verify.rules.devices.grants import RULE, Grants, found_with
 from kubeledger.verify.rules.devices.lists import When
-from kubeledger.verify.rules.devices.model import DeviceManagerModel, joined, listing
+from kubeledger.verify.rules.devices.model import Asked, DeviceManagerModel, joined, listing
 from kubeledger.verify.rules.devices.refusals import failed
 from kubeledger.verify.rules.topology import Affinities
 
@@ -136,7 +136,7 @@ class DeviceVerifier(RuleVerifier):
 
     def _asked(self, record: Record, body: AllocationRequested, state: NodeState) -> None:
         holder = (self._model.key(record, state), body.container, body.resource)
-        self._model.ask(record, holder, body.needed)
+        self._model.requests[record.seq] = Asked(record.seq, holder, body.needed)
         self._grants.shown_later(record, body.container, state)
 
     def _admitted(self, record: Record, body: PodAdmitted, state: NodeState) -> None:
