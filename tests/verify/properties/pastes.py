@@ -129,12 +129,11 @@ def _compressed(bundle: Path, random: Random) -> None:
 def _slewed(lines: Lines, random: Random) -> Lines:
     """The clock is slewed for a time: it goes a little too fast, or too slow."""
     rate, first = random.choice((-500e-6, 500e-6)), random.randrange(len(lines) // 2)
-    start, done = None, lines[:first]
-    for line in lines[first:]:
-        time = time_of(line)
-        start = start or time
-        done.append(line if time is None else moved_by(line, (time - start).total_seconds() * rate))
-    return done
+    times = [time for line in lines[first:] if (time := time_of(line)) is not None]
+    return lines[:first] + [
+        line if time is None else moved_by(line, (time - times[0]).total_seconds() * rate)
+        for line, time in zip(lines[first:], map(time_of, lines[first:]), strict=True)
+    ]
 
 
 def _renamed_containers(lines: Lines, random: Random) -> Lines:
