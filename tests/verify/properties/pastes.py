@@ -129,11 +129,13 @@ def _compressed(bundle: Path, random: Random) -> None:
 def _slewed(lines: Lines, random: Random) -> Lines:
     """The clock is slewed for a time: it goes a little too fast, or too slow."""
     rate, first = random.choice((-500e-6, 500e-6)), random.randrange(len(lines) // 2)
-    times = [time for line in lines[first:] if (time := time_of(line)) is not None]
-    return lines[:first] + [
-        line if time is None else moved_by(line, (time - times[0]).total_seconds() * rate)
-        for line, time in zip(lines[first:], map(time_of, lines[first:]), strict=True)
-    ]
+    start, done = None, lines[:first]
+    for line in lines[first:]:
+        if (time := time_of(line)) is not None:
+            start = start or time
+            line = moved_by(line, (time - start).total_seconds() * rate)
+        done.append(line)
+    return done
 
 
 def _renamed_containers(lines: Lines, random: Random) -> Lines:

@@ -200,11 +200,11 @@ class Rounds(NodePressure):
 
     def pressure(self, condition: str, since_ns: int, until_ns: int) -> Pressure:
         """Whether the node has a condition through the whole of a span."""
-        period_ns = self._context.settings.once(transition_period_ns)
-        if self.last is None or period_ns is None or self.unknown():
-            return Pressure()
-        if self.last.ts_ns > since_ns:
+        if self.last is None or self.last.ts_ns > since_ns:
             return Pressure()  # what was before the last round is not kept
+        period_ns = self._context.settings.once(transition_period_ns)
+        if period_ns is None or self.unknown():
+            return Pressure()
         if since_ns - self.last.ts_ns >= _ROUND_NS:
             self.close()
         fresh = until_ns - self.last.ts_ns <= (EVICTING_NS if self.acted else _GRID_NS)
