@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.verify.properties.clocks import moved_by, time_of
+from tests.verify.properties.clocks import moved_by, received, time_of
 from tests.verify.properties.filters import Change, Lines, of_lines, read, write
 
 _PID = re.compile(rb"^([IWEF]\d{4} [\d:.]{15}) +")
@@ -31,12 +31,12 @@ def _each(line: bytes) -> bytes:
 
 
 def _received(lines: Lines) -> Iterator[tuple[datetime, bytes]]:
-    """When a carrier took each line in: its clock is never set back, for rows are sorted by it."""
+    """When a carrier took each line in."""
     now = next(
         (time for line in lines if (time := time_of(line)) is not None), datetime(2026, 1, 1)
     )
     for line in lines:
-        now = max(now, time_of(line) or now)
+        now = received(now, line)
         yield now, line
 
 
