@@ -12,6 +12,8 @@ Lines = list[bytes]
 _STAMP = re.compile(rb"([IWEF])(\d{4} \d\d:\d\d:\d\d\.\d{6})")
 _FORMAT = "%Y%m%d %H:%M:%S.%f"
 _YEAR = b"2026"
+_LATEST = timedelta(seconds=4)
+"""Lines of a slow node stand so far out of order."""
 _RELISTED = b"SyncLoop (PLEG)"
 
 
@@ -66,6 +68,12 @@ def relists(lines: Lines, random: Random) -> Lines:
     return done + [_at(each, until) for each in held]
 
 
+def received(now: datetime, line: bytes) -> datetime:
+    """When a carrier took a line in, after that time; it is set back with the clock alone."""
+    time = time_of(line) or now
+    return time if now - time > _LATEST else max(now, time)
+
+
 def carried(lines: Lines, random: Random) -> Lines:
     """Carried by journald: some entries stand seconds late, and it dates all as they come.
 
@@ -83,7 +91,7 @@ def carried(lines: Lines, random: Random) -> Lines:
     done: Lines = []
     held: list[tuple[datetime, Lines]] = []
     for entry in entries:
-        now = max(now, time_of(entry[0]) or now)
+        now = received(now, entry[0])
         due = [each for at, each in held if at <= now]
         held = [(at, each) for at, each in held if at > now]
         if random.random() < 0.001:

@@ -11,12 +11,12 @@ import html
 import json
 import re
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.verify.properties.clocks import moved_by, time_of
+from tests.verify.properties.clocks import moved_by, received, time_of
 from tests.verify.properties.filters import Change, Lines, of_lines, read, write
 
 _PID = re.compile(rb"^([IWEF]\d{4} [\d:.]{15}) +")
@@ -30,49 +30,52 @@ def _each(line: bytes) -> bytes:
     return line.rstrip(b"\n")
 
 
+def _received(lines: Lines) -> Iterator[tuple[datetime, bytes]]:
+    """When a carrier took each line in."""
+    now = next(
+        (time for line in lines if (time := time_of(line)) is not None), datetime(2026, 1, 1)
+    )
+    for line in lines:
+        now = received(now, line)
+        yield now, line
+
+
 def _syslog(lines: Lines, random: Random) -> Lines:
     """As rsyslog writes it: no year, whole seconds, control characters by their numbers."""
-    done, stamp = [], b"Jan  1 00:00:00"
-    for line in lines:
-        if (time := time_of(line)) is not None:
-            stamp = time.strftime("%b %e %H:%M:%S").encode()
-        done.append(stamp + b" node-t kubelet[1]: " + _each(line).replace(b"\t", b"#011") + b"\n")
-    return done
+    return [
+        now.strftime("%b %e %H:%M:%S node-t kubelet[1]: ").encode() + line.replace(b"\t", b"#011")
+        for now, line in _received(lines)
+    ]
 
 
 def _other_hosts(lines: Lines, random: Random) -> Lines:
     """Carried, and the host was renamed."""
-    first, done = random.randrange(len(lines)), Lines()
-    stamp = b"2026-01-01T00:00:00.000000+00:00"
-    for at, line in enumerate(lines):
-        if (time := time_of(line)) is not None:
-            stamp = time.strftime("%Y-%m-%dT%H:%M:%S.%f+00:00").encode()
-        done.append(stamp + (b" one", b" two.example.org")[at >= first] + b" kubelet[1]: " + line)
-    return done
+    first, form = random.randrange(len(lines)), "%Y-%m-%dT%H:%M:%S.%f+00:00 {} kubelet[1]: "
+    return [
+        now.strftime(form.format("two.example.org" if at >= first else "one")).encode() + line
+        for at, (now, line) in enumerate(_received(lines))
+    ]
 
 
 def _docker(lines: Lines, random: Random) -> Lines:
     """The kubelet ran in a container of docker's."""
-    done, stamp = Lines(), "2026-01-01T00:00:00.000000000Z"
-    for line in lines:
-        if (time := time_of(line)) is not None:
-            stamp = time.strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
-        row = {"log": line.decode("utf-8", "replace"), "stream": "stderr", "time": stamp}
-        done.append(json.dumps(row).encode() + b"\n")
-    return done
+    rows = (
+        {"log": line.decode("utf-8", "replace"), "stream": "stderr",
+         "time": now.strftime("%Y-%m-%dT%H:%M:%S.%f000Z")}
+        for now, line in _received(lines)
+    )  # fmt: skip
+    return [json.dumps(row).encode() + b"\n" for row in rows]
 
 
 def _journal_json(lines: Lines, random: Random) -> Lines:
     """``journalctl -o json``."""
-    done, micros = Lines(), 1
-    for line in lines:
-        if (time := time_of(line)) is not None:
-            micros = round((time - type(time)(1970, 1, 1)) / timedelta(microseconds=1))
-        row = {"__REALTIME_TIMESTAMP": str(micros), "_HOSTNAME": "node-t", "_PID": "1",
-               "SYSLOG_IDENTIFIER": "kubelet", "_SYSTEMD_UNIT": "kubelet.service",
-               "MESSAGE": _each(line).decode("utf-8", "replace")}  # fmt: skip
-        done.append(json.dumps(row).encode() + b"\n")
-    return done
+    rows = (
+        {"__REALTIME_TIMESTAMP": str((now - datetime(1970, 1, 1)) // timedelta(microseconds=1)),
+         "SYSLOG_IDENTIFIER": "kubelet", "_SYSTEMD_UNIT": "kubelet.service", "_PID": "1",
+         "_HOSTNAME": "node-t", "MESSAGE": _each(line).decode("utf-8", "replace")}
+        for now, line in _received(lines)
+    )  # fmt: skip
+    return [json.dumps(row).encode() + b"\n" for row in rows]
 
 
 def _errors_and_pod(lines: Lines, random: Random) -> Lines:

@@ -16,6 +16,7 @@ from tests.recordings import RECORDINGS
 from tests.verify.properties.bundles import BUNDLES, NODES, imported
 from tests.verify.properties.losses import LOSSES
 from tests.verify.properties.measure import Case, judged, kind_of
+from tests.verify.properties.pastes import pastes
 from tests.verify.properties.probes_reimported import probes_reimported
 from tests.verify.properties.truths import SCENARIOS, named, truths
 
@@ -118,6 +119,7 @@ _DECIDED = {
 """(recording, way) -> percentage of its decisions that is decided, at least."""
 
 _ALL = tuple(sorted(BUNDLES))
+_PASTED = {name for name, _ in pastes(BUNDLES["v2"])}
 _DAILY = ("whole", "cut200", "torn", "drop10", "grep", "masked-uids", "short-ids", "json")
 _SOME = ("drop1", "drop10", "head", "torn", "v2", "other-settings", "sorted", "not-files", "grep")
 
@@ -127,7 +129,10 @@ _SOME = ("drop1", "drop10", "head", "torn", "v2", "other-settings", "sorted", "n
     [
         *_files(("node-e-oom",), _DAILY, 0),
         *slow(
-            *_files(("node-e-oom",), tuple(way for way in _ALL if way not in _DAILY), 0),
+            *_files(("node-e-oom",), tuple(sorted({*_ALL} - {*_DAILY} - _PASTED)), 0),
+            *_files(("node-e-oom",), ("renamed-containers", "statuses-alone"), 70),
+            *_files(("node-e-evictions",), ("specs-alone",), 70),
+            *_files(("node-b",), ("wrapped",), 70),
             *_files(("node-a",), _SOME, 1),
             *_files(("node-b",), ("drop1", "drop10", "torn", "v2"), 1),
             Case("files/node-e-evictions", "drop1", 40),
