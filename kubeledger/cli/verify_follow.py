@@ -20,7 +20,7 @@ from kubeledger.verify import Contradiction
 
 _LOOK_S = 0.5
 _SHARE = 10
-"""Looking takes at most one part of so many of the time."""
+"""Looking takes at most one part of so many of a processor's time, however busy that is."""
 _TURN_S = 60.0
 """A pause may be longer; the loop is said to turn so often (``Metrics.loop_turned``)."""
 
@@ -41,14 +41,14 @@ def follow_verdicts(
     watch = Watch(Ledger.open(directory), node, settle_s)
     with served(metrics_address) as metrics, until_stopped() as waits:
         while True:
-            begun_s = time.monotonic()
-            for news in watch.look(begun_s):
+            begun_s = time.process_time()
+            for news in watch.look(time.monotonic()):
                 _print(news, output)
             sys.stdout.flush()
             for what, count in watch.stands.items():
                 metrics.set(FINDINGS, count, what)
             metrics.set(READY, 1)
-            left_s = max(_LOOK_S, (time.monotonic() - begun_s) * (_SHARE - 1))
+            left_s = max(_LOOK_S, (time.process_time() - begun_s) * (_SHARE - 1))
             while left_s > 0:
                 metrics.loop_turned()
                 if not waits(min(left_s, _TURN_S)):

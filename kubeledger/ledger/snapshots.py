@@ -60,6 +60,7 @@ class _Header(msgspec.Struct, frozen=True, kw_only=True):
     """First line of a snapshot file; the compressed state and a CRC line follow it."""
 
     format: int = 1
+    place: str = SNAPSHOTS
     node: str
     seq: int
     ts_ns: int
@@ -89,6 +90,7 @@ class SnapshotStore:
             LedgerUnavailableError: the operating system refused.
         """
         header = _Header(
+            place=self.place,
             node=self._node,
             seq=snapshot.seq,
             ts_ns=snapshot.ts_ns,
@@ -182,7 +184,7 @@ class SnapshotStore:
         if isinstance(read, str):
             return read
         header, _ = read
-        if (header.format, header.node, header.seq) != (1, self._node, seq):
+        if not self._is_its_own(header, seq):
             return "it belongs elsewhere"
         return None if header.chain == chain else "it was made from another chain"
 
@@ -193,17 +195,16 @@ class SnapshotStore:
             self._pass_over(seq, read)
             return None
         header, state = read
-        if (header.format, header.node, header.seq, header.version) != (
-            1,
-            self._node,
-            seq,
-            version,
-        ):
+        if not self._is_its_own(header, seq) or header.version != version:
             self._pass_over(seq, f"it is of another form ({header.version})")
             return None
         return Snapshot(
             seq=seq, ts_ns=header.ts_ns, version=version, chain=header.chain, state=state
         )
+
+    def _is_its_own(self, header: _Header, seq: int) -> bool:
+        own = (1, self.place, self._node, seq)
+        return (header.format, header.place, header.node, header.seq) == own
 
     def _read(self, seq: int) -> tuple[_Header, bytes] | str:
         """Header and state of a snapshot, or why it cannot be used."""

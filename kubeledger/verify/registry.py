@@ -102,7 +102,8 @@ def verifiers_for(kinds: Collection[str] | None) -> tuple[type[Verifier], ...]:
 
 
 _SHORT: Final = 500
-"""Records of a history whose kinds are looked up first."""
+"""Records of a history whose kinds are looked up first: too few for a seam, so that who goes on
+from one has all verifiers."""
 
 
 def concerned(read: Reader, variant: Variant) -> tuple[type[Verifier], ...]:

@@ -32,7 +32,7 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.simulate.scenario.load import load_scenario
 from kubeledger.simulate.scenario.plan import to_plan
-from kubeledger.verify import Finding, Outcome, context
+from kubeledger.verify import Finding, Outcome, context, registry
 from kubeledger.verify.rules.cgroups.rule import Removals
 from kubeledger.verify.rules.images.runs import ImageUse
 from kubeledger.verify.rules.probe_witnesses import ProbeWitnesses
@@ -51,6 +51,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verdicts, "KEPT_FROM", 50)
     monkeypatch.setattr(seams, "STRETCH", 200)
+    monkeypatch.setattr(registry, "_SHORT", 200)  # no seam in so few, as in life
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import zstandard
 
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.snapshots import Snapshot, SnapshotStore
+from kubeledger.ledger.storage import VERDICTS
 from kubeledger.model.errors import LedgerUnavailableError
 from tests.ledger.making import NODE, append, batch, import_of, ledger_of
 
@@ -162,3 +163,13 @@ def test_a_disk_that_refuses(tmp_path: Path) -> None:
     store = SnapshotStore(tmp_path, NODE)
     with pytest.raises(LedgerUnavailableError, match="cannot save a snapshot"):
         store.save(Snapshot(seq=1, ts_ns=0, version="1", chain="00" * 32, state=b""))
+
+
+def test_what_is_kept_of_something_else_is_not_believed(ledger: Ledger) -> None:
+    """Its bytes may well be read as what is asked for."""
+    store = ledger.snapshots(NODE, VERDICTS)
+    path = store.save(snapshot(ledger, 3))
+    assert store.load(3, "1") is not None
+    path.write_bytes(path_of(ledger, 3).read_bytes())
+    assert store.load(3, "1") is None
+    assert store.flaw(3, None) == "it belongs elsewhere"
