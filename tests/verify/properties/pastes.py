@@ -131,9 +131,10 @@ def _slewed(lines: Lines, random: Random) -> Lines:
     rate, first = random.choice((-500e-6, 500e-6)), random.randrange(len(lines) // 2)
     start, done = None, lines[:first]
     for line in lines[first:]:
-        time = time_of(line)
-        start = start or time
-        done.append(line if time is None else moved_by(line, (time - start).total_seconds() * rate))
+        if (time := time_of(line)) is not None:
+            start = start or time
+            line = moved_by(line, (time - start).total_seconds() * rate)
+        done.append(line)
     return done
 
 
