@@ -178,8 +178,8 @@ def test_pods_and_containers(traces: dict[str, Trace]) -> None:
             names[event.path[3:]].add(event.name)
     assert names[()] == {
         "admitted",
-        "waits sandbox 21×: CreatePodSandboxError: cgroups in hybrid mode not supported, drop all"
-        " controllers from cgroupv2…",
+        "waits sandbox 21×: CreatePodSandboxError: OCI runtime create failed: cgroups in hybrid"
+        " mode not supported, drop all controllers from cgroupv2",
         "pod admitted",
     }
     assert {"running", "running #1", "killed liveness probe", "threshold liveness failed"} <= names[
