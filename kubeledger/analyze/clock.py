@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.patterns import regex
 from kubeledger.model.units import NS_PER_S, parse_go_duration, parse_ts
 
 Span = Callable[[], tuple[int, int]]
@@ -18,11 +19,9 @@ TIME_HELP = (
 )
 """The forms of a TIME, for help texts and hints."""
 
-_DAYS = re.compile(r"(\d{1,6})d", re.ASCII)
-_TO_THE_MINUTE = re.compile(
-    r"(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d)(\s?(?:[Zz]|[+-]\d\d:?\d\d))?", re.ASCII
-)
-_OF_A_DAY = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?\s?[Zz]?", re.ASCII)
+_DAYS = regex(r"(\d{1,6})d", re.ASCII)
+_TO_THE_MINUTE = regex(r"(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d)(\s?(?:[Zz]|[+-]\d\d:?\d\d))?", re.ASCII)
+_OF_A_DAY = regex(r"(\d{1,2}):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?\s?[Zz]?", re.ASCII)
 _NS_PER_DAY = 24 * 3600 * NS_PER_S
 _FIRST_NS = -62_135_596_800 * NS_PER_S  # of the year 1
 _END_NS = 253_402_300_800 * NS_PER_S  # of the year 9999

@@ -19,10 +19,10 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import chain
 from typing import Any, Literal, TextIO
-from uuid import UUID
 
 from kubeledger.cli.screen import color_wanted, screen_width
 from kubeledger.cli.table import table_lines
+from kubeledger.model.patterns import regex
 from kubeledger.model.units import sizes_text
 
 Row = Sequence[Any]
@@ -30,10 +30,10 @@ Row = Sequence[Any]
 _MIN_FLUSH_CHARS = 1 << 16
 
 # C0 and C1 controls, line separators, and marks that turn or hide the text around them.
-_UNPRINTABLE = re.compile(
+_UNPRINTABLE = regex(
     "[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
-_BYTES = re.compile(r"(^|_)bytes(_|$)")
+_BYTES = regex(r"(^|_)bytes(_|$)")
 """Names of columns that hold bytes."""
 _OF_SIGNAL = frozenset({"threshold", "observed", "available"})
 """Columns that hold bytes where the signal of their row is measured in bytes."""
@@ -289,7 +289,6 @@ _CONVERSIONS: tuple[tuple[type, Callable[[Any], object]], ...] = (
     (time, time.isoformat),
     (timedelta, str),
     (Decimal, lambda value: int(value) if value == int(value) else float(value)),
-    (UUID, str),
     (bytes, bytes.hex),
 )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,6 +10,8 @@ from itertools import islice, zip_longest
 from typing import Any
 
 import click
+
+from kubeledger.model.patterns import regex
 
 Row = Sequence[Any]
 
@@ -26,7 +27,7 @@ _VERDICT_COLORS = {
     "unverifiable": "yellow",
     "impossible": "red",
 }
-_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z")
+_TIME = regex(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d+Z")
 _TIME_WIDTH = len("2026-11-21T03:00:00Z")
 
 

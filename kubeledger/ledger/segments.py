@@ -7,7 +7,6 @@ Offsets count the bytes of the lines, compressed or not. Nothing here trusts a l
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from io import BufferedReader, BytesIO, RawIOBase
@@ -25,12 +24,13 @@ from kubeledger.ledger.storage import (
     segment_first_seq,
 )
 from kubeledger.model.errors import DamagedLedgerError
+from kubeledger.model.patterns import regex
 
 LINE_BYTES_MAX = 16 << 20
 """A longer line is damage; the writer refuses to write one."""
 
 _BLOCK_BYTES = 256 << 10
-_SEQ = re.compile(rb'\{"node":"(?:[^"\\]|\\.)*","seq":(\d{1,19}),')
+_SEQ = regex(rb'\{"node":"(?:[^"\\]|\\.)*","seq":(\d{1,19}),')
 
 
 _HELD_MAX = 100

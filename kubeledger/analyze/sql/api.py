@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import time
 import weakref
@@ -34,19 +33,20 @@ from kubeledger.model.errors import (
     KubeledgerError,
     LedgerUnavailableError,
 )
+from kubeledger.model.patterns import regex
 
 DEFAULT_TIMEOUT_S = 60.0
 _LOOKS = 5
-_GONE = re.compile(
+_GONE = regex(
     r'(?:No files found that match the pattern "([^"]+\.parquet)"'
     r'|Cannot access file "([^"]+\.parquet)/\*\*/\*\.parquet"'
     r"|StorageError: (.+\.parquet): there is no such object)"
 )
 """DuckDB's words for a file that is gone; where there was one it then looks for a folder."""
 
-_OF_A_FILE = re.compile(r"^Traceback|\.parquet\b")
+_OF_A_FILE = regex(r"^Traceback|\.parquet\b")
 
-_MEANT_TABLE = re.compile(r'(Table with name \S+ does not exist); Did you mean "(.+)"')
+_MEANT_TABLE = regex(r'(Table with name \S+ does not exist); Did you mean "(.+)"')
 _GRACE_S = 3.0
 """After an interruption; most functions look for one now and then."""
 

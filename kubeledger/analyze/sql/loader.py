@@ -15,6 +15,7 @@ from kubeledger.analyze.sql.views import RECORDS, Needs, View
 from kubeledger.ledger.engine import duckdb
 from kubeledger.ledger.history.parts import quoted
 from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.patterns import regex
 
 _BYTES = 32 << 20
 """Its stack, and what it does before it could say that there is no more."""
@@ -38,10 +39,10 @@ def require_room() -> None:
 # read-only transaction, and a connection without file access whose settings are locked.
 # DuckDB's own serialised parse tree is read, so the check sees what DuckDB will run.
 
-_AFTER_MESSAGE = re.compile(r"\n\s*LINE \d+:|\s*Possible solutions:")
-_LINE_END = re.compile(r"[!.]?\s*\n\s*")
-_RAISED = re.compile(r"^[\w.]+Error: (.+)$", re.MULTILINE)
-_EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?", re.IGNORECASE)
+_AFTER_MESSAGE = regex(r"\n\s*LINE \d+:|\s*Possible solutions:")
+_LINE_END = regex(r"[!.]?\s*\n\s*")
+_RAISED = regex(r"^[\w.]+Error: (.+)$", re.MULTILINE)
+_EXPLAIN = regex(r"\s*explain\s+(?:analyze\s+)?", re.IGNORECASE)
 
 _QUERY_NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
 """Everything that only reads; DuckDB also has DELETE, INSERT and UPDATE inside WITH."""
@@ -164,7 +165,7 @@ _LOCKS = (
 """Last of all: from then on the connection takes no setting, and reads no file but those that
 its tables read."""
 
-_WORD = re.compile(r"\w+")
+_WORD = regex(r"\w+")
 
 
 def load(

@@ -16,13 +16,14 @@ from importlib import resources
 import msgspec
 
 from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.patterns import regex
 
 # The comment block at the head of a shipped ``.sql`` file, as data.
 #
 # Lines ``-- word name TYPE: text`` or ``-- word: text`` are fields; every other comment
 # line is prose. The files stay plain SQL that any client can run.
 
-_FIELD = re.compile(
+_FIELD = regex(
     r"-- (?P<word>column|param|title|kinds)(?: (?P<name>\w+)(?: (?P<type>[^:]+))?)?: (?P<text>.+)"
 )
 
@@ -86,7 +87,7 @@ def parse_header(source: str) -> Header:
 
 ALL_KINDS = "all"
 RECORDS = "records"
-_STORED = re.compile(r"\bstored\.\w+")
+_STORED = regex(r"\bstored\.\w+")
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,6 @@ even that it has no other. So what asks for one of those has not understood the 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import msgspec
 
 from kubeledger.ingest.sources.prefix import JSON_START
+from kubeledger.model.patterns import regex
 
 _FEW = 3
 """So many lines of the greatest length, of which one ends open, are no chance."""
@@ -21,8 +21,8 @@ _FEW = 3
 _TORN_SHARE = 500
 """Where one line of so many ends open, others are cut where nothing shows it."""
 
-_ESCAPED = re.compile(rb"\\.")
-_BEGIN = re.compile(
+_ESCAPED = regex(rb"\\.")
+_BEGIN = regex(
     rb"[IWEF](?:\d{1,3}|\d{4}(?: [\d:.]*(?: +\d*(?: [\w./-]*(?::\d*)?)?)?)?)\Z" rb'|\{"ts":'
 )
 

@@ -32,6 +32,7 @@ from kubeledger.ingest.sources.prefix import (
 )
 from kubeledger.ingest.sources.streams import SourceFile, SourceView
 from kubeledger.ingest.sources.unpack import spool_errors
+from kubeledger.model.patterns import regex
 
 OTHER_NODE = b"\x1a"
 """What a line of another node is filled with: lines keep their numbers and offsets."""
@@ -41,10 +42,10 @@ _PREFIX_MAX = 256
 _LINE_MAX = 1 << 20
 _WRITERS_MAX = 10_000
 _BACK = 8192
-_STAMP = re.compile(rb"[IWEF](\d{4} \d\d:\d\d:\d\d\.\d{6}) ")
+_STAMP = regex(rb"[IWEF](\d{4} \d\d:\d\d:\d\d\.\d{6}) ")
 _RETURNS_MIN = 3
 """So often must processes take turns: the last lines of one may come late once or twice."""
-_LOCAL = re.compile(r"localhost(?:\d|\.local.*)?|\(none\)", re.IGNORECASE)
+_LOCAL = regex(r"localhost(?:\d|\.local.*)?|\(none\)", re.IGNORECASE)
 
 
 class Writers(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ and keeps the full times it holds: klog's own have no year.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -226,9 +226,8 @@ class _Nested(NamedTuple):
         )
 
 
-_FORMS = tuple(map(_Form, _PREFIXES))
-_NODE_FIRST = _FORMS[_PREFIXES.index(_NODE)]
-_LAST = _Form(_ANY_PROGRAM)
+_form = cache(_Form)
+_NODE_FIRST = _form(_NODE)
 
 
 def _carrier_of(line: bytes) -> _Form | _Nested | None:
@@ -236,13 +235,13 @@ def _carrier_of(line: bytes) -> _Form | _Nested | None:
     for depth in range(1, _NESTED_MAX + 1):
         if (form := _nested(line, depth)) is not None:
             return form
-    found = _LAST.read(line)
-    return _LAST if found is not None and is_entry(found.body) else None
+    found = _form(_ANY_PROGRAM).read(line)
+    return _form(_ANY_PROGRAM) if found is not None and is_entry(found.body) else None
 
 
 def _nested(line: bytes, depth: int) -> _Form | _Nested | None:
     """So many carriers, one inside the other."""
-    for form in _FORMS:
+    for form in map(_form, _PREFIXES):
         found = form.read(line)
         if found is None:
             continue
@@ -340,9 +339,10 @@ class Callers:
         """Look at lines, up to the first that is a kubelet's."""
         unwrapper = Unwrapper()
         for line in log.split(b"\n"):
-            unwrapped = unwrapper.unwrap(line)
-            body = line if is_entry(line) else unwrapped.body
-            tag = unwrapped.tag if body is not line else None
+            body, tag = line, None
+            if not is_entry(line):
+                unwrapped = unwrapper.unwrap(line)
+                body, tag = unwrapped.body, unwrapped.tag
             if is_kubelets(body) or (
                 tag is not None and _KUBELETS_TAG.search(tag) and is_entry(body)
             ):

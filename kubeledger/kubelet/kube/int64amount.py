@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-import re
 from enum import StrEnum
 from typing import Final, NamedTuple
+
+from kubeledger.model.patterns import regex
 
 INT64_MAX: Final = 2**63 - 1
 INT64_MIN: Final = -(2**63)
@@ -133,11 +134,11 @@ _SUFFIX_WRONG = "unable to parse quantity's suffix"
 
 # Not the expression of the message: the kubelet's scanner accepts one point at most,
 # and a missing number as zero. Possessive, so that no text takes more than one pass.
-_SCAN = re.compile(
+_SCAN = regex(
     r"(?P<value>(?P<sign>[+-]?+)0*+(?P<num>[0-9]*+)(?:\.(?P<denom>[0-9]*+))?+)"
     r"(?P<suffix>[eEinumkKMGTP]*+[-+]?+[0-9]*+)"
 )
-_EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)")
+_EXPONENT = regex(r"[eE]([+-]?[0-9]+)")
 GO_SPACE = " \t\n\v\f\r\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
     map(chr, range(0x2000, 0x200B))
 )

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from kubeledger.model.patterns import regex
 from kubeledger.model.units import format_ts, parse_ts
 
 LINES_DISAGREE = "lines_disagree"
 """``finding`` of such a ``FindingReported``."""
 
-_MESSAGE = re.compile(
-    r"(node|pod/[^/\s]+/[^/\s]+): (.*): this says (.*), others say (.*)", re.DOTALL
-)
+_MESSAGE = regex(r"(node|pod/[^/\s]+/[^/\s]+): (.*): this says (.*), others say (.*)", re.DOTALL)
 
 
 class Dispute(NamedTuple):

@@ -7,18 +7,18 @@ profile for facts and compare no versions: the tests of the profile name the few
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any, Final, Literal, ParamSpec
 
 import msgspec
 
 from kubeledger.model.errors import BadQuestionError
+from kubeledger.model.patterns import regex
 
 Proof = Literal["conformance", "source"]
 """Decisions of the real kubelet, replayed; or its source, read on both sides of the change."""
 
-_VERSION = re.compile(r"v?([0-9]+)\.([0-9]{1,3})(?:\.([0-9]{1,4}))?(?:[-+].*)?")
+_VERSION = regex(r"v?([0-9]+)\.([0-9]{1,3})(?:\.([0-9]{1,4}))?(?:[-+].*)?")
 
 
 class KubeletVersion(msgspec.Struct, frozen=True, order=True):

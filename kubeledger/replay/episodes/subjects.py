@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from operator import attrgetter
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from kubeledger.kubelet.kube.resources import UID
+from kubeledger.model.patterns import regex
 
 
 class PodKey(NamedTuple):
@@ -87,7 +87,7 @@ _VICTIM, _PREEMPTOR = "victim_", "preemptor_"
 _ROLES = ("", _VICTIM, _PREEMPTOR)
 _PATHS = ("cgroup", "task_cgroup")
 _LISTS = ("pods", "ranked", "entries", "containers")
-_POD_CGROUP = re.compile(rf"pod({UID})\b")
+_POD_CGROUP = regex(rf"pod({UID})\b")
 _NAMINGS_MAX = 1 << 14
 """So many ways in which bodies named pods are held: most records name those that others did."""
 

@@ -7,7 +7,6 @@ of what went only counters stay.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -26,6 +25,7 @@ from kubeledger.kubelet.preemption.reducer import PreemptionState
 from kubeledger.kubelet.prober.reducer import ProberState
 from kubeledger.kubelet.topologymanager.reducer import TopologyManagerState
 from kubeledger.model.bodies.node import Setting
+from kubeledger.model.patterns import regex
 from kubeledger.model.units import parse_ts
 
 STATE_SCHEMA = 7
@@ -203,14 +203,14 @@ def _without(value: msgspec.Struct, *names: str) -> dict[str, Any]:
 
 # When a snapshot was taken, from the names of the directories and files that hold it.
 
-SNAPSHOT_NAME = re.compile(
+SNAPSHOT_NAME = regex(
     r"(?P<year>20\d\d)-?(?P<month>\d\d)-?(?P<day>\d\d)[T_-]?"
     r"(?P<hour>\d\d)[:-]?(?P<minute>\d\d)[:-]?(?P<second>\d\d)(?P<fraction>[.,]\d+)?Z?"
 )
 """``20261121T025401Z``, ``20261121T025401.296Z``, ``2026-11-21T02:54:01Z``,
 ``2026-11-21_02-54-01``; UTC."""
 
-_INSIDE = re.compile(rf"(?<!\d)(?:{SNAPSHOT_NAME.pattern})(?!\d)")
+_INSIDE = regex(rf"(?<!\d)(?:{SNAPSHOT_NAME.pattern})(?!\d)")
 
 
 def time_in_name(name: str) -> int | None:

@@ -366,10 +366,11 @@ _KEYS = regex(
     rb'|SyslogMessage|LogMessage|LogEntry|Message|RawData|columns)"'
 )
 _OTHERS = regex(
-    rb'\{\s*"(?:(?:ts|kind|apiVersion|items|metadata|pods|kubeletconfig|Data|policyName)"'
-    rb'|node"\s*:\s*\{|type"\s*:\s*"(?:ADDED|MODIFIED|DELETED|BOOKMARK)")'
+    rb'\{\s*"(?:ts|kind|apiVersion|items|metadata|pods|kubeletconfig|Data|policyName)"'
+    rb'|\{\s*"node"\s*:\s*\{'
+    rb'|(?:\[\s*)?\{\s*"type"\s*:\s*"(?:ADDED|MODIFIED|DELETED|BOOKMARK)"'
 )
-"""How klog's own JSON begins, and documents of the API and the kubelet."""
+"""How klog's own JSON begins, and documents of the API and the kubelet, and what was watched."""
 _REALTIME = b"\n__REALTIME_TIMESTAMP="
 _TIMED = regex(rb"^\d{4}-\d\d-\d\d[T ]\S+ +(?:\S+ +)?\{", re.MULTILINE)
 _FIRST_LINES = 4096
