@@ -206,11 +206,12 @@ class AdmissionVerifier(RuleVerifier):
     def _handed(
         self, record: Record, uid: str | None, namespace: str | None, name: str | None
     ) -> PodActiveInterval | None:
-        """The interval of a pod that a config line had added by then."""
-        interval = self.context.timeline.interval(record.ts_ns, uid, namespace, name)
-        if interval is None or interval.added_ns is None or interval.added_ns > record.ts_ns:
+        """The interval of a pod that a config line had added by then, and none had removed."""
+        ts_ns = record.ts_ns
+        interval = self.context.timeline.interval(ts_ns, uid, namespace, name)
+        if interval is None or interval.added_ns is None or interval.added_ns > ts_ns:
             return None
-        return interval
+        return interval if (interval.removed_ns or ts_ns) >= ts_ns else None
 
     def _interval_of(
         self,
