@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import groupby, starmap
 from typing import NamedTuple
 
@@ -14,9 +15,9 @@ import msgspec
 
 from kubeledger.analyze.logged_errors import ErrorShape, excused, logged, untold
 from kubeledger.analyze.problems.sentences import Row
-from kubeledger.analyze.problems.table import PRESENT, PROBLEMS, Problem
+from kubeledger.analyze.problems.table import PRESENT, PROBLEMS, Problem, possible
 from kubeledger.analyze.sql.summaries import cut_chain
-from kubeledger.analyze.wording import pods_text
+from kubeledger.analyze.wording import pods_text, shortened
 
 
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,19 +67,26 @@ Answers = Callable[[str, Mapping[str, object]], Sequence[Row]]
 """Answers SQL and its parameters with rows by column name."""
 
 
-def incidents(answer: Answers, node: str, *, verdicts: bool) -> list[Incident]:
+def present_on(answer: Answers, node: str) -> set[str]:
+    """What a node has of what problems are made of."""
+    return {row["what"] for row in answer(PRESENT, {"node": node})}
+
+
+def incidents(
+    answer: Answers, node: str, *, verdicts: bool, present: AbstractSet[str] | None = None
+) -> list[Incident]:
     """What went wrong on a node, worst first.
 
     Args:
         answer: runs a query over the views.
         verdicts: whether to verify, and report decisions that the kubelet could not have taken.
+        present: as :func:`present_on`; None: it is asked.
     """
     # This needs all: what is loaded for it answers the others, too.
-    present = {row["what"] for row in answer(PRESENT, {"node": node})}
+    present = present_on(answer, node) if present is None else present
     found = [
         _incident(problem, row)
-        for problem in PROBLEMS
-        if (verdicts if problem.kind == "impossible" else present & {*problem.of.split()})
+        for problem in possible(present, verdicts=verdicts)
         for row in answer(problem.query, {"node": node})
     ]
     found.sort(key=lambda each: (_place(each), -each.count, each.ts_ns, each.seq))
@@ -91,7 +99,8 @@ def incidents(answer: Answers, node: str, *, verdicts: bool) -> list[Incident]:
 def _logged(error: ErrorShape) -> Incident:
     """Lines of one shape; of those about pods the first is what ``why`` would be asked."""
     about = f" ({pods_text(error.pods)})" if error.pods else ""
-    words = cut_chain(error.words, _SHAPE_MAX if error.count > 1 else _WORDS_MAX)
+    most = _SHAPE_MAX if error.count > 1 else _WORDS_MAX
+    words = cut_chain(error.words if len(error.words) <= most else error.core, most)
     times = f"{error.count:,} × " if error.count > 1 else ""
     return Incident(
         kind=_ERROR,
@@ -135,7 +144,7 @@ def _incident(problem: Problem, row: Row) -> Incident:
         subject=row["subject"],
         target=form.format(about) if form and about else None,
         text=problem.text(row),
-        count=row["count"],
+        count=row.get("lines", row["count"]),
         ts_ns=row["ts_ns"],
         seq=row["seq"],
         late=row.get("late", 0),
@@ -190,7 +199,12 @@ def in_a_sentence(found: Sequence[Incident]) -> str:
 
 
 def _unread(found: Sequence[Incident]) -> str:
-    return _examples([each for each in found if each.kind == "not_understood"])
+    unread = [each for each in found if each.kind == "not_understood"]
+    if len(unread) < 2:
+        return _examples(unread)
+    lines = sum(each.count for each in unread)
+    examples = ", ".join(shortened(each.subject) for each in unread[:_ERRORS_MAX])
+    return f"{lines:,} lines not understood: {examples}"
 
 
 def _examples(found: Sequence[Incident], most: int = _ERRORS_MAX) -> str:
@@ -224,7 +238,7 @@ def _counted(errors: Sequence[Incident]) -> str:
 
 
 def _shapes(errors: Sequence[Incident]) -> str:
-    return f" of {len(errors):,} shapes" if len(errors) > 1 else ""
+    return f" of {len(errors):,} kinds" if len(errors) > 1 else ""
 
 
 class Besides(NamedTuple):
@@ -234,11 +248,13 @@ class Besides(NamedTuple):
         counts: empty when nothing went wrong, and all lines were understood.
         worst: what befell its pods, and lines that nothing else tells; the worst first.
         had_trouble: the node itself, too.
+        own: the worst of that, where nothing worse befell its pods; else empty.
     """
 
     counts: str
     worst: tuple[str, ...]
     had_trouble: bool
+    own: str
 
 
 def besides_on(answer: Answers, node: str) -> Besides:
@@ -249,10 +265,13 @@ def besides_on(answer: Answers, node: str) -> Besides:
     """
     found = incidents(answer, node, verdicts=False)
     others = [each for each in found if each.target != "node" and each.kind not in _OF_EVIDENCE]
+    own = [each for each in found if each.target == "node" and each.severity >= _WENT_WRONG]
+    leads = own and (not others or own[0].severity >= others[0].severity)
     return Besides(
         counts=_told(found, 0) or _unread(found),
         worst=tuple(each.text for each in headlines(others)),
-        had_trouble=any(each.target == "node" and each.severity >= _WENT_WRONG for each in found),
+        had_trouble=bool(own),
+        own=own[0].text if leads else "",
     )
 
 

@@ -170,6 +170,18 @@ class ErrorShape(msgspec.Struct, frozen=True, kw_only=True):
         """What it says: of lines that differ in values their shape, of a single one all of it."""
         return self.own_words or self.shape
 
+    @property
+    def core(self) -> str:
+        """Of ``words`` the message and its error, where they have more values."""
+        found = _STRUCTURED.match(self.own_words)
+        error = found["error"].replace('\\"', '"') if found else ""
+        return f"{found['message']}: {error}" if found else self.words
+
+
+_STRUCTURED = regex(
+    r'"(?P<message>(?:[^"\\]|\\.)*)" (?:.* )?err="(?P<error>(?:[^"\\]|\\.)+)"', re.DOTALL
+)
+
 
 def own_words(line: str) -> str:
     """What a line of the log says, without its header; of the JSON form message and values.

@@ -15,7 +15,7 @@ from kubeledger.replay.episodes.node_conditions import NOT_REGISTERED
 _UNITS = ((10**12, "TB"), (10**9, "GB"), (10**6, "MB"), (10**3, "kB"))
 _NAMES_MAX = 3
 _NAMES_SHOWN = 2
-TEXT_MAX = 80
+TEXT_MAX = 100
 _CAUSE_MIN = 30
 """Less (``no such file or directory``) says nothing without what stands before it."""
 
@@ -50,6 +50,11 @@ def names_text(names: Sequence[str]) -> str:
     if len(once) <= _NAMES_MAX:
         return ", ".join(once)
     return f"{', '.join(once[:_NAMES_SHOWN])} and {len(once) - _NAMES_SHOWN} more"
+
+
+def ended(text: str) -> str:
+    """The text with a full stop, unless it ends as a sentence does, or with an ellipsis."""
+    return text if text.endswith(("…", ".", "?", "!")) else f"{text}."
 
 
 def shortened(message: str) -> str:
@@ -174,7 +179,7 @@ def trouble_wording(trouble: NodeTrouble, message: str) -> Wording:
 
 
 _SYNC = Wording("synchronization", "fails", "failed")
-_SUBPATH = Wording("subPath of its volume", "cannot be made", "could not be made")
+_SUBPATH = Wording("the subPath of its volume", "cannot be made", "could not be made", "")
 _OF_THE_RUNTIME = regex(r"rpc error|deadline exceeded|desc = ")
 
 
@@ -209,6 +214,8 @@ _WRAPPER = regex(
 _WORDLESS = regex(r": (?:unknown|<nil>)$")
 _MOUNTS_OUTPUT = regex(r"Mounting command: .*?\sOutput: (?P<said>[^\n]+)", re.DOTALL)
 """What ``mount`` says stands below the command, which is long."""
+_PULL_BACK_OFF = regex(r'^Back-off pulling image "[^"]*"(?:: )?')
+"""The image is named before; newer kubelets add the error of the last pull."""
 _BACK_OFF = regex(r"[Bb]ack-off( \S+)? restarting failed container.*")
 """Whose name and UID follow."""
 _NO_ACCESS = regex(r"(pull access denied)(?: for \S+)?(, repository .*? require [^:]+): .*")
@@ -229,7 +236,7 @@ def cause_in(message: str, about: str | None = None) -> str:
     if (output := _MOUNTS_OUTPUT.search(message)) is not None:
         return output["said"].strip().rstrip(".")
     message = _BACK_OFF.sub(r"back-off\1 after it failed", message)
-    message = _NO_ACCESS.sub(r"\1\2", _OF_CONDITION.sub("", message))
+    message = _NO_ACCESS.sub(r"\1\2", _OF_CONDITION.sub("", _PULL_BACK_OFF.sub("", message)))
     text = _WORDLESS.sub("", _MOUNTED.sub("", _CODE.sub("", " ".join(message.split()))))
     layers = _SEGMENT.split(text)
     while len(layers) > 1 and (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -103,14 +103,16 @@ def _pods(state: NodeState, records: Records) -> list[Item]:
         about = seen[key]
         ready = _ready(state, key, pod, about.unready)
         printed = print_pod(
-            pod, about.waiting, ready, about.sidecars, order=about.inits, ends=about.ends
-        )
+            pod, about.waiting, ready, about.sidecars,
+            order=about.inits, ends=about.ends, leaving=about.leaving,
+        )  # fmt: skip
+        is_known = printed.total or about.is_bare
         shown = {
             "namespace": pod.namespace,
             "name": pod.name,
-            "ready": f"{printed.ready}/{printed.total}" if printed.total else None,
+            "ready": f"{printed.ready}/{printed.total}" if is_known else None,
             "status": printed.status,
-            "restarts": printed.restarts if printed.total else None,
+            "restarts": printed.restarts if is_known else None,
         }
         since = {"since_ts_ns": seen[key].since_ts_ns}
         found.append({**shown, "node": state.node, **plain[key], **since})
@@ -303,6 +305,8 @@ Records = Callable[[Collection[str]], Iterator[Record]]
 """Records of some kinds, up to the time that is asked about."""
 
 _INITS = "initContainers"
+_NODE_LOST = "NodeLost"
+"""Reason of the pods of a node that its controller no longer hears of."""
 _KINDS = frozenset(kind for kind in KINDS if not kind.startswith("prober."))
 """Probes put no container into a state of waiting, and are most of all records."""
 
@@ -316,6 +320,8 @@ class SeenPod(msgspec.Struct):
         inits, sidecars: init containers, in their order; those that run beside the others.
         ends: ID of a container -> the reason that its status gives for its end.
         unready: IDs of containers that run, and are not ready by their newest status.
+        leaving: what a list shows of a pod that is deleted, see ``print_pod``.
+        is_bare: its spec names no container.
     """
 
     since_ts_ns: int
@@ -324,9 +330,15 @@ class SeenPod(msgspec.Struct):
     sidecars: set[str] = set()
     ends: dict[str, str] = {}
     unready: set[str] = set()
+    leaving: Literal["", "Terminating", "Unknown"] = ""
+    is_bare: bool = False
 
     def take(self, body: PodListed) -> None:
         """What a list shows, and no other record."""
+        if body.deletion_ts_ns is not None:
+            is_lost = (body.status or {}).get("reason") == _NODE_LOST
+            self.leaving = "Unknown" if is_lost else "Terminating"
+        self.is_bare = body.spec is not None and not [*objects_of(body.spec.get("containers"))]
         inits = {str(each.get("name")): each for each in objects_of((body.spec or {}).get(_INITS))}
         self.inits = [*inits] or self.inits
         self.sidecars |= {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -16,6 +18,7 @@ from kubeledger.cli.sources import warn_of_readers
 from kubeledger.model.errors import BadQuestionError
 
 if TYPE_CHECKING:
+    from kubeledger.analyze.headlines import Incident
     from kubeledger.ingest.api import ImportReport, NodeReport
     from kubeledger.ingest.planning.bundle import ImportOptions
     from kubeledger.model.bodies.ledger import SourceAccount
@@ -25,6 +28,12 @@ _FILES_MAX = 20
 
 _NAMED_MAX = 3
 """Of more files with one message the first are named."""
+
+_ALIKE_MAX = 2
+"""Of more warnings than ``_NAMED_MAX`` that differ in values only so many are printed."""
+
+_NODES_MAX = 8
+"""Of more nodes the worst are told of in full, and the quiet ones that are alike at once."""
 
 _COPY = re.compile(r"(same (?:content|entries) as) ")
 _PARAGRAPH_WIDTH = 80
@@ -39,7 +48,11 @@ _COUNTS = ("bytes", "lines", "noise", "not understood", "records")
 @click.option("--year", type=int, help="Year of the first log line; klog writes none.")
 @click.option("--format", "format_", metavar="FORMAT", help="Read only the files of this format.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the totals.")
-@click.option("--files", is_flag=True, help="Name every file, and count the records of each kind.")
+@click.option(
+    "--files",
+    is_flag=True,
+    help="Name every file, print all warnings, and count the records of each kind.",
+)
 @output_option("table", "json")
 @reports_errors
 def import_(
@@ -100,12 +113,22 @@ def import_into(
 
 
 def _warn(report: ImportReport, *, all_files: bool) -> None:
+    from kubeledger.ingest.klog.account import constant_words
+
     for recovery in report.recovery:
         click.echo(f"recovered: {printable(recovery.message)}", err=True)
+    alike: dict[str, Counter[str]] = {}
     for bundle in report.bundles:
         for message, files in _by_message((f.message, f.file) for f in bundle.findings):
             place = f"{_named(files, all_files=all_files)}: " if files else ""
-            click.echo(f"warning: {printable(place + message)}", err=True)
+            alike.setdefault(constant_words(message), Counter())[place + message] += 1
+    for said in alike.values():
+        shown_max = len(said) if all_files or len(said) <= _NAMED_MAX else _ALIKE_MAX
+        for text, times in islice(said.items(), shown_max):
+            nodes = f" ({times:,} times)" if times > 1 else ""
+            click.echo(f"warning: {printable(text)}{nodes}", err=True)
+        if more := sum(islice(said.values(), shown_max, None)):
+            click.echo(f"warning: and {more:,} more of that kind (--files prints them)", err=True)
 
 
 def _print_tables(report: ImportReport, directory: Path, *, brief: bool, all_files: bool) -> None:
@@ -118,7 +141,7 @@ def _print_tables(report: ImportReport, directory: Path, *, brief: bool, all_fil
             continue
         if bundle.resumed:
             click.echo("  an import that had been cut short was completed")
-        if not brief:
+        if not brief and (all_files or len(report.bundles) <= _NODES_MAX):
             _print_sources(bundle, all_files=all_files)
         if all_files:
             write_wrapped(("kind", "records"), sorted(bundle.by_kind.items()))
@@ -152,16 +175,26 @@ def report_import(directory: Path, nodes: list[str], *, advise: bool = True) -> 
     """
     from kubeledger.analyze.headlines import happened, in_a_sentence, incidents
     from kubeledger.analyze.sql.api import connect
+    from kubeledger.analyze.wording import ended
 
+    quiet: dict[str, list[str]] = {}
     with connect(directory, is_fixed=True, is_held=True) as queryable:
-        for node in nodes:
-            found = incidents(
+        told = {
+            node: incidents(
                 lambda query, params: queryable.sql(query, params).dicts(), node, verdicts=False
             )
-            _paragraph(f"What happened on {node}: {in_a_sentence(found).rstrip('.')}.")
+            for node in nodes
+        }
+        worst = {*sorted(nodes, key=lambda node: -_severity(told[node]))[:_NODES_MAX]}
+        for node, found in told.items():
+            sentence = ended(in_a_sentence(found))
+            if len(nodes) > _NODES_MAX and not happened(found[:1]):
+                quiet.setdefault(sentence, []).append(node)
+                continue
+            _paragraph(f"What happened on {node}: {sentence}")
             if happened(found[:1]):
-                _paragraph(f"Worst: {found[0].text.rstrip('.')}.")
-            if advise:
+                _paragraph(f"Worst: {ended(found[0].text)}")
+            if advise and node in worst:
                 cut = int(queryable.sql(_LINES_CUT, {"node": node}).dicts()[0]["cut"])
                 if cut >= _CUT_MIN:
                     _paragraph(f"The ends of {cut:,} lines are missing{_UNCUT}")
@@ -170,6 +203,12 @@ def report_import(directory: Path, nodes: list[str], *, advise: bool = True) -> 
                 if happened(found[:1]):
                     more.append(f"show {found[0].seq}")
                 _advise(more[:1], f"{which}{_ledger_words(directory)}")
+    for sentence, others in quiet.items():
+        _paragraph(f"What happened on {_named(others, what='nodes')}: {sentence}")
+
+
+def _severity(found: Sequence[Incident]) -> int:
+    return found[0].severity if found else 0
 
 
 _LINES_CUT = """SELECT coalesce(sum((body ->> 'lines_cut')::BIGINT), 0) AS cut FROM events
@@ -208,11 +247,11 @@ def _by_message(pairs: Iterable[tuple[str, str | None]]) -> Iterator[tuple[str, 
     yield from found.items()
 
 
-def _named(files: list[str], *, all_files: bool) -> str:
-    """Files by name; of many of one kind the first ones, and how many there are."""
+def _named(files: list[str], *, all_files: bool = False, what: str = "files") -> str:
+    """Files by name, or nodes; of many the first ones, and how many there are."""
     if all_files or len(files) <= _NAMED_MAX:
         return ", ".join(files)
-    return f"{len(files):,} files ({', '.join(files[:_NAMED_MAX])}, ...)"
+    return f"{len(files):,} {what} ({', '.join(files[:_NAMED_MAX])}, ...)"
 
 
 def _totals(bundle: NodeReport) -> str:

@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -254,3 +255,25 @@ def test_what_a_status_shows(
     shown: dict[str, object] = {"phase": "Pending", **fields}
     pod = PodState(namespace="d", name="p", uid="u", since_ts_ns=0, containers=containers, **shown)  # type: ignore[arg-type] # by name
     assert print_pod(pod, {}, "s", "s", order=("s", "a"), ends={"c": ends}) == printed
+
+
+@pytest.mark.parametrize(
+    ("row", "listed"),
+    [
+        (["0/1", "Terminating"], {"status": {"phase": "Running"}}),
+        (["0/1", "Unknown"], {"status": {"phase": "Running", "reason": "NodeLost"}}),
+        # One whose containers have ended is printed as it ended, but for a node that is lost.
+        (["0/1", "Evicted"], {"status": {"phase": "Failed", "reason": "Evicted"}}),
+        (["0/1", "Unknown"], {"status": {"phase": "Failed", "reason": "NodeLost"}}),
+        (["0/0", "Pending", "0"],
+         {"status": {"phase": "Pending"}, "spec": {"containers": []}, "deletion_ts_ns": None}),
+    ],
+)  # fmt: skip
+def test_what_metadata_shows(tmp_path: Path, row: list[str], listed: dict[str, Any]) -> None:
+    """A pod that is deleted, as its ``deletionTimestamp`` shows; one without containers."""
+    story = Story("node-a")
+    shown = {"spec": {"containers": [{"name": "app"}]}, "deletion_ts_ns": START_NS, **listed}
+    story.add(PodListed(**of("web"), listed_by="kubelet", **shown))
+    ledger = write_ledger(tmp_path, story.records)
+    found = run("get", "pods", "--ledger", str(ledger)).stdout.splitlines()[2].split()
+    assert found[2 : 2 + len(row)] == row

@@ -33,7 +33,8 @@ def test_import_prints_an_account(ledger: Path, tmp_path: Path) -> None:
     assert "prober.ProbeExecuted" not in result.stdout
     reported = " ".join(result.stdout.split())
     assert (
-        "What happened on node-b: 1 preempted, 2 refused, 13 killed by probes or hooks" in reported
+        "What happened on node-b: 1 preempted pod, 2 refused pods, 13 kills by probes or hooks"
+        in reported
     )
     assert "kubeledger why pod/default/filler-a-node-b --ledger" in reported
     files = run("import", NODE_B, "--ledger", tmp_path / "files", "--files")
@@ -218,3 +219,22 @@ def test_files_that_are_not_read_are_folded(tmp_path: Path) -> None:
     assert "not read: empty: empty" in folded
     named = run("import", node, "--ledger", tmp_path / "b", "--files").stderr
     assert "snapshots/notes-8" in named
+
+
+def test_what_many_nodes_share_is_said_once(tmp_path: Path) -> None:
+    """Warnings that differ in values only, and nodes on which nothing happened."""
+    line = 'I1121 02:00:{:02}.000000 7 kubelet.go:1] "Starting kubelet"\n'
+    for number in range(9):
+        (tmp_path / f"node-{number}").mkdir()
+        log = tmp_path / f"node-{number}" / "kubelet.log"
+        log.write_text("".join(map(line.format, (20, 21, number, number + 1))))
+    nodes = sorted(tmp_path.glob("node-?"))
+    result = run("import", *nodes, "--ledger", tmp_path / "a")
+    assert result.stderr.count("the kubelet's version") == 1
+    assert "--kubelet-version says it (9 times)" in result.stderr
+    assert result.stderr.count("the clock went back") == 2
+    assert "warning: and 7 more of that kind (--files prints them)" in result.stderr
+    assert result.stdout.count("What happened") == 1
+    assert "9 nodes (node-0, node-1, node-2, ...)" in result.stdout
+    every = run("import", *nodes, "--ledger", tmp_path / "b", "--files")
+    assert every.stderr.count("the clock went back") > 2

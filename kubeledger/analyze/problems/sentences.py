@@ -163,9 +163,8 @@ def _cause(message: str, about: str | None = None) -> str:
 
 def _why(row: Row) -> str:
     """The kubelet's word, and the end of the chain of errors."""
-    if not row["message"]:
-        return f"({row['reason']})"
-    return f"({row['reason']}: {_cause(row['message'], row['about_what'])})"
+    cause = cause_in(row["message"] or "", row["about_what"])
+    return f"({row['reason']}: {shortened(cause)})" if cause else f"({row['reason']})"
 
 
 def _tries(row: Row) -> str:

@@ -14,6 +14,7 @@ them. Put together by what they have in common they are incidents (``headlines``
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from kubeledger.analyze.problems import rows, sentences
@@ -103,7 +104,7 @@ PROBLEMS: tuple[Problem, ...] = (
         "kind AS subject", sentences.impossible,
     ),
     Problem(
-        "preempted", 4, "preempted", "preempted", "SELECT * FROM preemptions",
+        "preempted", 4, "preempted pod", "preempted pods", "SELECT * FROM preemptions",
         "preemptor_namespace || '/' || preemptor_pod AS subject, preemptor_uid",
         sentences.preempted,
         """list(victim_pod ORDER BY seq) AS victims,
@@ -113,7 +114,7 @@ PROBLEMS: tuple[Problem, ...] = (
         of="preemption.PodPreempted",
     ),
     Problem(
-        "evicted", 4, "evicted", "evicted", rows.EVICTED,
+        "evicted", 4, "evicted pod", "evicted pods", rows.EVICTED,
         "coalesce(signal, resource, 'signal not recorded') AS subject, kind", sentences.evicted,
         """count(*) FILTER (late) AS late, list(name ORDER BY seq) AS pods,
         arg_min(name, seq) AS about""",
@@ -137,12 +138,12 @@ PROBLEMS: tuple[Problem, ...] = (
         of="oom.OutOfMemory",
     ),
     Problem(
-        "stuck", 4, "stuck", "stuck", rows.STUCK, "stage, cause, is_ended", sentences.stuck,
-        f"{EPISODES}, bool_and(ran) AS ran_before", "pod/{}",
+        "stuck", 4, "stuck start", "stuck starts", rows.STUCK, "stage, cause, is_ended",
+        sentences.stuck, f"{EPISODES}, bool_and(ran) AS ran_before", "pod/{}",
         of="open",
     ),
     Problem(
-        "refused", 4, "refused", "refused", rows.REFUSED,
+        "refused", 4, "refused pod", "refused pods", rows.REFUSED,
         "coalesce(reason, 'reason not recorded') AS subject", sentences.refused, PODS, "pod/{}",
         of="lifecycle.PodRejected",
     ),
@@ -155,7 +156,7 @@ PROBLEMS: tuple[Problem, ...] = (
         of="trouble",
     ),
     Problem(
-        "killed", 3, "killed by probes or hooks", "killed by probes or hooks", rows.KILLED,
+        "killed", 3, "kill by a probe or hook", "kills by probes or hooks", rows.KILLED,
         f"{CONTAINER}, reason", sentences.killed, "any_value(back_off_s) AS back_off_s",
         "container/{}",
         of="lifecycle.ContainerKilled",
@@ -176,17 +177,17 @@ PROBLEMS: tuple[Problem, ...] = (
         of="lifecycle.PodListed",
     ),
     Problem(
-        "not_ended", 2, "not ended", "not ended", rows.NOT_ENDED, "stage, cause",
+        "not_ended", 2, "delayed end", "delayed ends", rows.NOT_ENDED, "stage, cause",
         sentences.not_ended, EPISODES, "pod/{}",
         of="stop teardown",
     ),
     Problem(
-        "waited", 2, "waited", "waited", rows.WAITED, "stage, cause", sentences.waited, EPISODES,
-        "pod/{}",
+        "waited", 2, "delayed start", "delayed starts", rows.WAITED, "stage, cause",
+        sentences.waited, EPISODES, "pod/{}",
         of=_STARTING,
     ),
     Problem(
-        "gc_failed", 2, "image GC run failed", "image GC runs failed", rows.GC_FAILED,
+        "gc_failed", 2, "failed image GC run", "failed image GC runs", rows.GC_FAILED,
         "'image GC' AS subject", sentences.gc_failed,
         """max(bytes_to_free) AS wanted_bytes, sum(bytes_freed) AS freed_bytes,
         arg_min(error, seq) AS error""",
@@ -225,8 +226,8 @@ PROBLEMS: tuple[Problem, ...] = (
         of="eviction.ReclaimAttempted",
     ),
     Problem(
-        "spared", 1, "spared", "spared", of_kind("eviction.PodSpared"), f"{POD} AS subject",
-        sentences.spared,
+        "spared", 1, "spared pod", "spared pods", of_kind("eviction.PodSpared"),
+        f"{POD} AS subject", sentences.spared,
         target="pod/{}",
         of="eviction.PodSpared",
     ),
@@ -274,12 +275,22 @@ PROBLEMS: tuple[Problem, ...] = (
         of="ledger.LinesNotUnderstood",
     ),
     Problem(
-        "deleted", 0, "image deleted", "images deleted", "SELECT * FROM image_gc_deletions",
+        "deleted", 0, "deleted image", "deleted images", "SELECT * FROM image_gc_deletions",
         "'images' AS subject", sentences.deleted,
         of="images.ImageDeleted",
     ),
 )  # fmt: skip
 """In the order of headlines and summaries; worst first, and those that did more harm first."""
+
+
+def possible(present: AbstractSet[str], *, verdicts: bool) -> list[Problem]:
+    """Those of which a node may have some.
+
+    Args:
+        present: what ``PRESENT`` says of it.
+        verdicts: impossible decisions, too.
+    """
+    return [each for each in PROBLEMS if (present & {*each.of.split()} if each.of else verdicts)]
 
 
 def occurrences(kinds: Iterable[str]) -> str:

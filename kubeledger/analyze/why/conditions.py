@@ -353,13 +353,15 @@ def _step_of_reclaims(attempts: Sequence[Sequence[Record]]) -> str:
         once = " once" if in_vain == 1 < len(attempts) else ""
         parts.append(f"no pod could be evicted{often}{once}")
     if spared:
-        parts.append(f"{', '.join(spared)} spared as critical")
+        parts.append(
+            f"{', '.join(spared)} {'were' if len(spared) > 1 else 'was'} spared as critical"
+        )
     cut = reclaims[-1] if reclaims and not isinstance(bodies[-1], PodEvicted) else None
     if cut is not None and cut.outcome is None and cut.ranked:
         left = [f"{each.namespace}/{each.pod}" for each in cut.ranked if each.pod not in spared]
         if left:
             place = "next" if spared else "first"
-            parts.append(f"{place} to be evicted {left[0]}, no more is recorded")
+            parts.append(f"{place} in rank is {left[0]}, no more is recorded")
     return f"{', '.join(names) or 'resources'} had to be reclaimed: {', '.join(parts)}".strip(" :")
 
 

@@ -16,7 +16,6 @@ from kubeledger.analyze.why.happenings import RULES, Words
 from kubeledger.analyze.why.pieces import (
     HEADLINE_ROOM,
     cited,
-    ended,
     evidence_of,
     one_of,
     seconds,
@@ -26,6 +25,7 @@ from kubeledger.analyze.why.pieces import (
     words_of,
 )
 from kubeledger.analyze.why.story import story_of
+from kubeledger.analyze.wording import ended
 from kubeledger.kubelet.kube.statuses import objects_of, statuses_in
 from kubeledger.model.bodies.lifecycle import ContainerStarted, PodListed, PodStarted
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted

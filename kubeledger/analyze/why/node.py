@@ -17,7 +17,6 @@ from kubeledger.analyze.why.pieces import (
     HEADLINE_MAX,
     HEADLINE_ROOM,
     cited,
-    ended,
     evidence_of,
     in_time,
     seconds,
@@ -26,7 +25,7 @@ from kubeledger.analyze.why.pieces import (
     times,
     words_of,
 )
-from kubeledger.analyze.wording import cause_in
+from kubeledger.analyze.wording import cause_in, ended
 from kubeledger.kubelet.cgroups.paths import is_of_pods
 from kubeledger.model.bodies.eviction import PodSpared, ProcessKilled, ReclaimAttempted
 from kubeledger.model.bodies.lifecycle import KubernetesEvent, PodEvicted, PodTerminating
@@ -45,8 +44,6 @@ from kubeledger.replay.episodes.subjects import uid_of
 _STEPS_MAX = 200
 _PROCESSES_MAX = 5
 _SHUT_DOWN = 80
-_OTHERS_ROOM = 60
-"""What a headline has left besides deaths, for what goes on since."""
 _UNTOLD = "no record is about its kubelet or the node itself"
 _WORDLESS_WEIGHT = 3
 """As a start's: less than an end that is recorded."""
@@ -103,7 +100,7 @@ class _Process(msgspec.Struct):
             return "started at"
         if self.start.restart:
             return "is first seen at"
-        return "was running before the log begins, first seen at"
+        return "ran before the log begins, is first seen at"
 
 
 def explain_node(history: History, target: Target, *, upto_ts_ns: int | None) -> Answer | None:
@@ -176,26 +173,37 @@ def _is_quiet(processes: list[_Process], found: list[NodeClause]) -> bool:
 
 
 def with_besides(
-    answer: Answer, counts: str, worst: tuple[str, ...], had_trouble: bool = False
+    answer: Answer, counts: str, worst: tuple[str, ...], had_trouble: bool = False, own: str = ""
 ) -> Answer:
-    """The answer about a node with what befell its pods; that leads where the node had no trouble.
+    """The answer about a node with what befell its pods; that leads where it is worse.
 
     Args:
         counts: of all that happened on it.
         worst: what befell its pods, worst first.
         had_trouble: of the node, that is counted, even if it was short.
+        own: the worst of that, if it was as bad.
     """
     headline, first = answer.headline, next(iter(worst), "")
-    if answer.is_quiet and first:
-        begin = f"node {answer.node}: "
-        own = "" if had_trouble else "; the node itself had no lasting trouble"
-        headline = begin + cut_chain(first, HEADLINE_MAX - 1 - len(begin))
-        headline = ended(headline + own * (len(headline) + len(own) < HEADLINE_MAX))
+    begin = f"node {answer.node}: "
+    if answer.is_quiet and own:
+        headline = ended(begin + cut_chain(own, HEADLINE_MAX - 1 - len(begin)))
+    elif answer.is_quiet and first:
+        rest = "" if had_trouble else "; the node itself had no lasting trouble"
+        headline = begin + _fitting(first, HEADLINE_MAX - 1 - len(begin))
+        headline = ended(headline + rest * (len(headline) + len(rest) < HEADLINE_MAX))
         worst = worst[1:]
     elif answer.is_quiet and not answer.was_stopped:
-        spans = seconds(" to ".join(map(time, answer.span_ns)))
-        headline = ended(f"node {answer.node}: nothing that went wrong is recorded, {spans}")
+        spans = " to ".join(dict.fromkeys(seconds(time(each)) for each in answer.span_ns))
+        headline = ended(f"{begin}nothing that went wrong is recorded, {spans}")
     return msgspec.structs.replace(answer, headline=headline, counts=counts, worst=worst)
+
+
+def _fitting(text: str, length: int) -> str:
+    """What befell a pod: rather its cause than how often it was tried, or its namespace."""
+    whole = text[: text.rfind(")") + 1] or text
+    bare = whole.partition("/")[2] if "/" in whole.partition(" ")[0] else whole
+    fits = (each for each in (text, whole, bare) if len(each) <= length)
+    return next(fits, None) or cut_chain(text, length)
 
 
 def _headline(
@@ -213,7 +221,7 @@ def _headline(
         clauses.append(NodeClause(_DIED if died else _PROCESS, first))
         clauses += [NodeClause(_OTHERS - 1, clause) for clause in rest]
     else:
-        clauses.append(NodeClause(_DIED, _of_deaths(died, HEADLINE_MAX - begin - _OTHERS_ROOM)))
+        clauses.append(NodeClause(_DIED, _of_deaths(died, HEADLINE_MAX - begin)))
         clauses.append(NodeClause(_PROCESS, _newest(processes[-1])))
         clauses += [NodeClause(_SHUT_DOWN, clause) for clause in _of_shutdowns(processes)]
     clauses = [each for each in clauses if each.weight and each.text]

@@ -25,11 +25,6 @@ _FRACTION = re.compile(r"(T\d\d:\d\d:\d\d)\.\d+Z")
 _UNITS = ((1 << 30, "Gi"), (1 << 20, "Mi"), (1 << 10, "Ki"))
 
 
-def ended(text: str) -> str:
-    """The text with a full stop, unless it ends as a sentence does, or with an ellipsis."""
-    return text if text.endswith(("…", ".", "?", "!")) else f"{text}."
-
-
 def seconds(text: str) -> str:
     """The text with its times to the second."""
     return _FRACTION.sub(r"\1Z", text)

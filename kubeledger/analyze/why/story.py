@@ -35,13 +35,12 @@ from kubeledger.analyze.why.happenings import (
 from kubeledger.analyze.why.pieces import (
     HEADLINE_MAX,
     HEADLINE_ROOM,
-    ended,
     seconds,
     time,
     times,
     words_of,
 )
-from kubeledger.analyze.wording import cause_in, stage_wording
+from kubeledger.analyze.wording import cause_in, ended, stage_wording
 from kubeledger.model.bodies.lifecycle import ContainerStarted
 from kubeledger.model.patterns import regex
 from kubeledger.model.record import Record
@@ -365,7 +364,8 @@ def _sentence(target: Target, group: Group, length: int) -> str:
         end = (f", tried {group.count} times" if group.count > 1 else "") + end
     else:
         when = times(group.first_ts_ns, group.last_ts_ns, group.count)
-    text = f"{subject} {what} {when}"
+    comma = "," if group.count > 1 and what[-1:].isdigit() else ""
+    text = f"{subject} {what}{comma} {when}"
     why = seconds(" ".join(why.split()))
     if len(text) + len(why) + len(end) + 2 > length:  # rather the cause than how it goes on
         end = ""

@@ -32,6 +32,7 @@ from kubeledger.model.bodies.lifecycle import (
     PodTerminating,
 )
 from kubeledger.model.bodies.node import KubeletExited
+from kubeledger.model.record import Evidence
 from kubeledger.model.units import NS_PER_S, whole_number
 
 # Ends: pods that the kubelet stops as a whole, and kubelets that end by themselves.
@@ -65,6 +66,7 @@ class EndingsAssembler(PodAssembler):
         self.past_deadline: set[Pod] = set()
         self.without_sandbox: set[Pod] = set()
         self.kubelet_exit: Fact | None = None
+        self._exit: Waiting[KubeletExited] | None = None
         self._preemption = preemption
         self._evictions = evictions
         self._managers = managers
@@ -136,16 +138,30 @@ class EndingsAssembler(PodAssembler):
         if reason is None:
             return
         line.is_told = True
-        if last is not None and _is_same(line, last):
-            return
         error = entry.told("err")
         message = f"{line.message}: {error}" if error else first_line(line.message)
+        if last is not None and _is_same(line, last):
+            self._tell_whole(message, line.evidence)
+            return
         body = KubeletExited(pid=line.pid, reason=reason, message=message)
         refused = [each.refused_state for each in self._managers if each.refused_state is not None]
         last_refused = max(refused, key=lambda fact: fact.ts_ns, default=None)
         if last_refused is not None and line.ts_ns - last_refused.ts_ns > NS_PER_S:
             last_refused = None
-        self.kubelet_exit = self.queue.add(shown(line, body, cause=last_refused))
+        self._exit = self.queue.hold(shown(line, body, cause=last_refused))
+        self.kubelet_exit = self._exit.fact
+        if _shortened(message) is None:
+            self._exit.settle()
+
+    def _tell_whole(self, message: str, evidence: Evidence) -> None:
+        """What ``systemctl status`` has shortened in its midst may stand there whole, too."""
+        begin, _, end = (self._exit and _shortened(self._exit.body.message)) or (None, "", "")
+        if self._exit is None or begin is None or len(message) <= len(begin + end):
+            return
+        if message.startswith(begin) and message.endswith(end):
+            self._exit.learn(message=message)
+            self._exit.lead(evidence)
+            self._exit.settle()
 
 
 def _give(waiting: Waiting[PodTerminating], entry: Entry) -> None:
@@ -157,6 +173,12 @@ def _give(waiting: Waiting[PodTerminating], entry: Entry) -> None:
 
 def _grace_in(entry: Entry) -> int | None:
     return whole_number(entry.text("gracePeriod"))
+
+
+def _shortened(message: str) -> tuple[str, str, str] | None:
+    """What stands before and after an ellipsis."""
+    mark = next((each for each in ("…", "...") if each in message), None)
+    return None if mark is None else message.partition(mark)
 
 
 def _is_same(line: LogLine, last: Fact) -> bool:
@@ -288,14 +310,14 @@ def _body_of(pod: dict[str, Any], item: PodList) -> _Body:
 
 def _listed(pod: dict[str, Any], item: PodList) -> PodListed:
     metadata = pod.get("metadata") or {}
-    created = metadata.get("creationTimestamp")
     return PodListed(
         namespace=metadata.get("namespace") or "default",
         pod=metadata.get("name") or "",
         pod_uid=kubelet_uid(pod),
         labels=metadata.get("labels") or {},
         annotations=metadata.get("annotations") or {},
-        created_ts_ns=api_time(created),
+        created_ts_ns=api_time(metadata.get("creationTimestamp")),
+        deletion_ts_ns=api_time(metadata.get("deletionTimestamp")),
         spec=pod.get("spec") or {},
         status=None if item.listed_by == "manifest" else pod.get("status") or {},
         listed_by=item.listed_by,

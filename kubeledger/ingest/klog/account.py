@@ -38,8 +38,8 @@ _QUOTED = regex(
     re.VERBOSE | re.DOTALL,
 )
 """What stands in quotes; a pod with its UID."""
-_INNERMOST = regex(r"\{[^{}]*\}|(?<!^)\[(?![^\[\]]*, [A-Za-z])[^\[\]]*\]")
-"""Go's values; ``[one error, another]`` and ``[cpumanager]`` at the beginning are words."""
+_INNERMOST = regex(r"\{[^{}]*\}|(?<!^)\[(?![^\[\]]*(?:, [A-Za-z]| (?:to|is|not|of) ))[^\[\]]*\]")
+"""Go's values; ``[one error, another]``, sentences and a beginning ``[cpumanager]`` are words."""
 _OPEN = regex(r"\{.*\Z", re.DOTALL)
 _VALUE = regex(
     rf"""{_BEGIN}(?:
@@ -53,20 +53,25 @@ _VALUE = regex(
 )
 _DESCRIBED = regex(r'desc = "([^"\\]*)"')
 """gRPC puts the cause of a broken connection in quotes: it is no value."""
+_CUT_STRUCTURED = regex(r'"([^"\\]++)" (?:\w+=|\w*+>?\Z)')
+"""The message of a line whose values could not be read: the first is cut, or its key."""
 _RUN = regex(r"\*(?:[\s.:,+=-]*\*)+(?!v\d)")
 
 
 def error_shape(line: LogLine) -> str:
     """The message's constant words and those of its error: what failed, and how."""
     message = line.message
+    if not line.values and (cut := _CUT_STRUCTURED.match(message)):
+        message = cut[1]  # a constant, though it stands in quotes
     error = dict.get(line.values, "err") if line.values else None
     if error is not None:
         message = f"{message}: {go_text(error)}"
-    return _constant(message.partition("\n")[0][:_TEXT_LENGTH])
+    return constant_words(message.partition("\n")[0][:_TEXT_LENGTH])
 
 
 @lru_cache(4096)
-def _constant(text: str) -> str:
+def constant_words(text: str) -> str:
+    """A text without its values: quoted texts, names with digits or slashes, times, Go's lists."""
     words, groups = _QUOTED.sub("*", _DESCRIBED.sub(r"desc = \1", text)), 1
     while groups:
         words, groups = _INNERMOST.subn("*", words)

@@ -58,6 +58,7 @@ def print_pod(
     *,
     order: Sequence[str] = (),
     ends: Mapping[str, str] = {},
+    leaving: str = "",
 ) -> PrintedPod:
     """The row of a pod.
 
@@ -68,6 +69,8 @@ def print_pod(
         sidecars: names of init containers that run beside the others.
         order: names of init containers as they run, one after the other.
         ends: ID of a container -> the reason that a status gives for its end.
+        leaving: ``Terminating`` of a pod whose ``deletionTimestamp`` is set, ``Unknown`` if its
+            node is lost, too; empty of others.
     """
     inits = [name for name, each in pod.containers.items() if each.init]
     inits.sort(key=lambda name: order.index(name) if name in order else len(order))
@@ -92,7 +95,7 @@ def print_pod(
     return PrintedPod(
         ready=sum(each.ready for each in counted),
         total=len(counted),
-        status=_word(pod, initializing, of_main, unnamed),
+        status=_leaving(pod, leaving) or _word(pod, initializing, of_main, unnamed),
         restarts=sum(each.restarts for each in (of_inits if initializing else counted)),
     )
 
@@ -154,9 +157,13 @@ def _initializing(inits: list[_Status]) -> str | None:
     return None
 
 
+def _leaving(pod: PodState, shown: str) -> str:
+    if pod.ended:
+        return shown if shown == "Unknown" else ""
+    return shown or ("Terminating" if pod.deleting else "")
+
+
 def _word(pod: PodState, initializing: str | None, main: list[_Status], unnamed: str | None) -> str:
-    if pod.deleting and not pod.ended:
-        return "Terminating"
     if pod.reason and not any(each.is_shown for each in main):
         return pod.reason
     if initializing is not None and pod.phase not in TERMINAL_PHASES:

@@ -37,18 +37,22 @@ class PodListed(Observation, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     Attributes:
         spec: the API's own JSON of the pod's spec.
         status: the API's own JSON of its status; None for a manifest.
+        deletion_ts_ns: its ``deletionTimestamp`` (whole seconds): when its grace period is over;
+            None as long as nobody deletes it.
         listed_by: ``kubelet`` (its /pods), ``api`` (an API server's list) or ``manifest``.
         gone: the pod was in the previous list of the same kind and is not in this one;
             then ``spec`` and ``status`` are None.
     """
 
     kind: ClassVar[str] = "lifecycle.PodListed"
+    v: ClassVar[int] = 2
     namespace: str
     pod: str
     pod_uid: str | None
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     created_ts_ns: int | None = None
+    deletion_ts_ns: int | None = None
     spec: dict[str, Any] | None
     status: dict[str, Any] | None
     listed_by: Literal["kubelet", "api", "manifest"]

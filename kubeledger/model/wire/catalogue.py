@@ -92,6 +92,7 @@ UPCASTERS: Mapping[tuple[str, int], Upcaster] = {
     ("devicemanager.CpuManagerStateRead", 1): _grown,
     ("ledger.FindingReported", 1): _grown,
     ("lifecycle.PodEvicted", 1): _grown,
+    ("lifecycle.PodListed", 1): _grown,
     ("memorymanager.MemoryManagerStateRead", 1): _grown,
     ("node.SettingsObserved", 1): _grown,
     ("prober.ProbeExecuted", 1): _probe_executed_v1,

@@ -120,6 +120,7 @@ class Agent:
                 instances,
                 pod.reported,
                 pod.resize_conditions,
+                pod.deletion_ns,
                 tuple((c.started, c.ready, c.backed_off, c.waiting) for c in pod.containers),
             )
             before = self._pods.get(uid)
@@ -135,6 +136,7 @@ class Agent:
                 labels=pod.labels,
                 annotations=pod.annotations,
                 created_ts_ns=created_ns(pod),
+                deletion_ts_ns=pod.deletion_ns,
                 spec=pod.spec,
                 status=status_of(pod, kubelet.pods.published(pod)),
                 listed_by="kubelet",

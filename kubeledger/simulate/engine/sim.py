@@ -13,6 +13,7 @@ import msgspec
 
 from kubeledger.kubelet.allocation.state import State
 from kubeledger.kubelet.dra.claiminfo import ClaimInfoCache
+from kubeledger.kubelet.kube.pod import GRACE_PERIOD_S
 from kubeledger.kubelet.profile.resolve import KubeletProfile, resolve, with_gates
 from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, Setting, SettingsObserved
 from kubeledger.model.bodies.resourcemanagers import CpuStateRefused, MemoryStateRefused
@@ -279,6 +280,9 @@ class Sim:
             if pod is None:
                 return
             pod.deleting = True
+            if pod.source == "api":
+                grace_s = pod.spec.get("terminationGracePeriodSeconds", GRACE_PERIOD_S)
+                pod.deletion_ns = self.schedule.now_ns + grace_s * NS_PER_S
             if pod.source == "file" and self.running_kubelet() is None:
                 self.offered.pop(pod.uid)  # the next kubelet finds an orphan
             self.with_pods(lambda pods: pods.delete(pod))

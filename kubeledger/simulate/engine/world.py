@@ -170,6 +170,7 @@ class SimPod(msgspec.Struct, kw_only=True):
         spec: as the API shows it, defaulted; ``generation`` counts its changes.
         api, probed, synced: the same pod as the types that deciders read, with what is allocated
             to it; ``desired`` with what its spec asks for.
+        deletion_ns: when the grace period of its deleted object is over.
         reason, message: of a rejection, a preemption or an eviction.
         removed: its source has it no more, and the kubelet knows; containers may still run.
         terminated: all its containers are down for good.
@@ -200,6 +201,7 @@ class SimPod(msgspec.Struct, kw_only=True):
     message: str = ""
     phase: Literal["Pending", "Running", "Succeeded", "Failed"] = "Pending"
     deleting: bool = False
+    deletion_ns: int | None = None
     removed: bool = False
     terminated: bool = False
     sandbox_id: str = ""

@@ -355,6 +355,7 @@ def _may_be_one(change: Parts, reading: Parts) -> bool:
 
 
 def _may_be_one_text(one: str, other: str) -> bool:
+    one, other = ("".join(text.split(" ")) for text in (one, other))  # a terminal breaks lines
     if not (is_plain(one) and is_plain(other)):
         return True
     short, long = sorted((one, other), key=len)

@@ -19,7 +19,14 @@ from kubeledger.analyze.headlines import (
 from kubeledger.analyze.logged_errors import HARMLESS, Harmless, harmless, own_words
 from kubeledger.analyze.problems.table import PROBLEMS, occurrences
 from kubeledger.analyze.sql.api import connect
-from kubeledger.analyze.wording import bytes_text, missing_text, names_text, shortened, span_text
+from kubeledger.analyze.wording import (
+    TEXT_MAX,
+    bytes_text,
+    missing_text,
+    names_text,
+    shortened,
+    span_text,
+)
 from kubeledger.ingest.klog.account import error_shape
 from kubeledger.kubelet.lifecycle.state import how_it_ended
 from kubeledger.model.bodies.eviction import PodSpared, ProcessKilled, RankedPod, ReclaimAttempted
@@ -94,9 +101,9 @@ def test_names() -> None:
 
 def test_a_long_chain_of_errors_is_shown_by_its_end() -> None:
     assert shortened("no disk: full") == "no disk: full"
-    chain = "Failed to start ContainerManager: start memory manager error: " + "state differs " * 4
+    chain = "Failed to start ContainerManager: start memory manager error: " + "state differs " * 6
     assert shortened(chain) == chain.strip().rpartition(": ")[2]
-    assert len(shortened("much " * 40)) == 80
+    assert len(shortened("much " * 40)) == TEXT_MAX
     assert shortened(" ") == "no message"
     prose = "failed to run Kubelet: swap is on, disable it or set the flag. /proc/swaps contained: "
     assert shortened(prose + "[Filename /swapfile file 2097148 0 -2]").startswith("swap is on")
@@ -144,9 +151,9 @@ def test_at_most_eight_the_worst_first_the_rest_of_a_kind_together() -> None:
     assert [each.text for each in headlines(found)] == [
         "preempted 10",
         "killed 1",
-        "6 more killed by probes or hooks: default/p2, default/p3 and 1 more",
+        "6 more kills by probes or hooks: default/p2, default/p3 and 1 more",
     ]
-    assert happened(found) == "1 preempted, 8 killed by probes or hooks, 5 images deleted"
+    assert happened(found) == "1 preempted pod, 8 kills by probes or hooks, 5 deleted images"
     many = [_incident(each.kind, each.severity, seq) for seq, each in enumerate(PROBLEMS)]
     assert [each.kind for each in headlines(many)] == [each.kind for each in PROBLEMS[:8]]
     assert len(headlines(many)) == HEADLINES_MAX
@@ -208,7 +215,7 @@ def _warned(reason: str, message: str, object_kind: str = "Pod") -> KubernetesEv
           _errors(shape="of a pod", **{**_WEB, "pod": "db"}),
           _errors(severity="F", shape="the end")],
          "no decision that went wrong was recorded, but 103 warnings and errors of 4 "
-         "shapes: F a.go the end, 3 × E a.go of a pod (db, web), 9 × E a.go It failed",
+         "kinds: F a.go the end, 3 × E a.go of a pod (db, web), 9 × E a.go It failed",
          ["F a.go the end", "3 × E a.go of a pod (db, web)", "9 × E a.go It failed",
           "90 more warnings"]),
         ([_HARMLESS],
@@ -220,7 +227,7 @@ def _warned(reason: str, message: str, object_kind: str = "Pod") -> KubernetesEv
          "E a.go It failed", ["E a.go It failed"]),
         ([_errors(recorded=True), _HARMLESS, _errors(),
           PodRejected(namespace="a", pod="b", pod_uid=None, reason="X", message="no")],
-         "1 refused; besides, 1 error",
+         "1 refused pod; besides, 1 error",
          ["a/b rejected: X", "E a.go It failed"]),
         ([_warned("Unhealthy", "Liveness probe failed: HTTP 500")] * 2,
          "no decision that went wrong was recorded, but the kubelet reported: "
@@ -242,7 +249,7 @@ def _warned(reason: str, message: str, object_kind: str = "Pod") -> KubernetesEv
          "(default/web): a resolver takes three nameservers: those after the first three are left "
          "out", []),
         ([PodRejected(namespace="default", pod="web", pod_uid=None, reason="Y", message="no"),
-          _warned("Y", "Predicate Y failed")], "1 refused", ["default/web rejected: Y"]),
+          _warned("Y", "Predicate Y failed")], "1 refused pod", ["default/web rejected: Y"]),
     ],
     ids=["fatal, pods, most frequent, warnings", "harmless", "one is not", "beside an incident",
          "event told by nothing else", "unknown event", "torn event", "harmless event",
@@ -310,7 +317,7 @@ def test_a_pod_is_evicted_once_whoever_waited_for_its_end(tmp_path: Path) -> Non
         "a/p evicted, signal not recorded",
         "a/q evicted for memory.available",
     ]
-    assert happened(found) == "2 evicted (1 took longer than the kubelet waited)"
+    assert happened(found) == "2 evicted pods (1 took longer than the kubelet waited)"
 
 
 def _failed(
@@ -540,7 +547,7 @@ def test_what_besides_the_node_itself(tmp_path: Path) -> None:
     story.add(_errors(source="x.go", count=2))
     with connect(write_ledger(tmp_path, story.records)) as queryable:
         found = besides_on(lambda query, given: queryable.sql(query, given).dicts(), "node-a")
-    assert found.counts == "1 time not ready, 1 stuck; besides, 2 errors"
+    assert found.counts == "1 time not ready, 1 stuck start; besides, 2 errors"
     assert found.worst == (
         "default/a has not started: its image r:1 cannot be pulled (ErrImagePull: no)",
         "2 × E x.go It failed",

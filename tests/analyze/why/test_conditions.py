@@ -157,6 +157,9 @@ def test_where_the_node_had_no_trouble_its_pods_lead() -> None:
     assert told.worst == ("a/c rejected",)
     short = with_besides(quiet, "1 trouble of the node, 1 stuck", ("a/b has not started",), True)
     assert short.headline == "node node-t: a/b has not started."
+    as_bad = with_besides(quiet, "", ("a/b has not started",), True, "its network was not ready")
+    assert as_bad.headline == "node node-t: its network was not ready."
+    assert as_bad.worst == ("a/b has not started",)
     anew = answer((0, BEGAN), (5, KubeletExited(pid=7, reason="stopped", message="")), (9, BEGAN))
     assert with_besides(anew, "1 stuck", ("a/b has not started",)).headline == (
         "node node-t: a/b has not started; the node itself had no lasting trouble."
@@ -197,10 +200,10 @@ def test_reclaims_with_evictions_and_pods_that_were_spared() -> None:
     found = answer((0, BEGAN), (5, reclaim), (6, PodSpared(**pod)), (7, evicted), (9, none_left))
     assert (
         "memory had to be reclaimed 1970-01-01T00:16:45Z to 00:16:49Z, 2 times: 1 pod was evicted, "
-        "no pod could be evicted once, etcd spared as critical"
+        "no pod could be evicted once, etcd was spared as critical"
     ) in found.sentence
     assert [step.text for step in found.steps][1:] == [
-        "memory had to be reclaimed: 1 pod was evicted, etcd spared as critical",
+        "memory had to be reclaimed: 1 pod was evicted, etcd was spared as critical",
         "memory had to be reclaimed: no pod could be evicted",
     ]
     assert any(piece.summary.endswith("in rank: kube-system/etcd") for piece in found.evidence)
@@ -209,14 +212,12 @@ def test_reclaims_with_evictions_and_pods_that_were_spared() -> None:
 def test_a_reclaim_of_which_the_log_ends_with_the_ranking() -> None:
     ranked = tuple(RankedPod(namespace="a", pod=pod, pod_uid=None) for pod in ("b", "c"))
     reclaim = ReclaimAttempted(resource="pids", ranked=ranked)
-    text = (
-        "pids had to be reclaimed at 1970-01-01T00:16:45Z: {} to be evicted {}, no more is recorded"
-    )
+    text = "pids had to be reclaimed at 1970-01-01T00:16:45Z: {} in rank is {}, no more is recorded"
     found = answer((0, BEGAN), (5, reclaim))
     assert text.format("first", "a/b") in found.headline
     spared = PodSpared(namespace="a", pod="b", pod_uid=None)
     found = answer((0, BEGAN), (5, reclaim), (5, spared))
-    assert "b spared as critical, next to be evicted a/c, no more" in found.headline
+    assert "b was spared as critical, next in rank is a/c, no more" in found.headline
 
 
 def test_a_shutdown_by_its_phases() -> None:
@@ -239,3 +240,14 @@ def test_a_shutdown_by_its_phases() -> None:
 def test_a_node_of_which_nothing_is_known() -> None:
     found = answer((0, PodSpared(namespace="a", pod="b", pod_uid=None)))
     assert "spared" in found.headline
+
+
+def test_a_pods_cause_is_not_cut_from_the_headline() -> None:
+    """Rather the tries go, or the namespace."""
+    quiet = answer((0, BEGAN), (199, ready("True")))
+    cause = 'its volume cannot be mounted (FailedMount: secret "x" not found)'
+    for length in (10, 70, 130):
+        said = f"n{'a' * length}/{'b' * 50} had not started when it was ended: {cause}, 3 tries"
+        headline = with_besides(quiet, "", (said,)).headline
+        assert cause in headline
+        assert ("3 tries" in headline, "naa" in headline) == (length == 10, length < 130)

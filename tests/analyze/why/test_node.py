@@ -99,7 +99,7 @@ LONG = KubeletExited(pid=7, reason="error", message="Failed to start: " + "very 
          "cgroup v1; process 8 died at 1970-01-01T00:16:43Z"),
         ([OOM, _began(8, from_start=False)],
          "node node-t: kubelet process 7 died at 1970-01-01T00:16:41Z: killed by the kernel's OOM "
-         "killer; process 8 first seen at 1970-01-01T00:16:42Z."),
+         "killer; process 8 is first seen at 1970-01-01T00:16:42Z."),
         ([_ended("stopped"), _began(8)],
          "node node-t: kubelet process 8 (1.30.14) started at 1970-01-01T00:16:42Z"),
     ],
@@ -150,7 +150,7 @@ def test_a_log_that_begins_in_the_middle_shows_no_start() -> None:
     assert answer is not None
     assert answer.steps == ()
     assert answer.sentence == (
-        "node node-t: kubelet process 7 (1.30.14) was running before the log begins, first seen "
+        "node node-t: kubelet process 7 (1.30.14) ran before the log begins, is first seen "
         "at 1970-01-01T00:16:40Z and is the last one recorded."
     )
 

@@ -172,3 +172,19 @@ def test_systemd_tells_of_a_kubelet_that_said_nothing(
     assert [values(end, "reason", "pid") for end in ends] == (
         [(reported, 8337)] if reported else []
     )
+
+
+@pytest.mark.parametrize("mark", ["...", "\N{HORIZONTAL ELLIPSIS}"])
+@pytest.mark.parametrize("whole_first", [False, True])
+def test_what_systemctl_shortened_is_told_whole(
+    tmp_path: Path, mark: str, whole_first: bool
+) -> None:
+    """The same line stands there as ``systemctl status`` shows it, and whole."""
+    line = 'F1121 03:01:20.000000 8337 server.go:274] failed to run Kubelet: {} "systemd"\n'
+    lines = [line.format(f"misconf{mark}driver:"), line.format("misconfigured cgroup driver:")]
+    log = tmp_path / "kubelet.log"
+    log.write_text(log_text() + "".join(lines[::-1] if whole_first else lines))
+    ledger = Ledger.create(tmp_path / "ledger")
+    import_sources([str(log)], ledger)
+    (end,) = [r.body for r in ledger.records("node-x") if isinstance(r.body, KubeletExited)]
+    assert end.message == 'failed to run Kubelet: misconfigured cgroup driver: "systemd"'

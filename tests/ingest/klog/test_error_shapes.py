@@ -64,3 +64,9 @@ def test_it_is_short_and_found_in_little_time() -> None:
     """A word, a quote or a bracket of a megabyte."""
     for long in ("a" * 1_000_000, '"' + "a" * 1_000_000, "[" * 1_000_000, "a_b(" * 250_000):
         assert len(shape(long)) <= 240
+
+
+def test_of_a_line_that_is_cut_the_message_is_left() -> None:
+    """It is a constant, though it stands in quotes; a name in quotes is none."""
+    assert shape('"Error syncing pod, skipping" er>') == "Error syncing pod, skipping"
+    assert shape('"web" is not a pod') == "* is not a pod"
