@@ -346,7 +346,8 @@ class AdmissionVerifier(RuleVerifier):
         """Give the decision about an ADD its finding; there is one."""
         calls = self.context.timeline.pods[interval.key].calls
         again = [call for call in calls if call.what == "add" and call.ts_ns <= record.ts_ns]
-        is_reported = interval.seq in self._decided and self.context.profile is not None
+        is_reported = interval.seq in self._decided or self._had_run(interval, record)
+        is_reported = is_reported and self.context.profile is not None
         if is_reported and not any(call.ts_ns > (interval.added_ns or 0) for call in again):
             why = "the pod was handed to the kubelet once, and was decided about before"
             judgement = same(False, why, inputs=(interval.add_seq or 0,))
@@ -354,6 +355,14 @@ class AdmissionVerifier(RuleVerifier):
         self._judge_victims(interval, record, state)
         self._decided.add(interval.seq)
         self._cases.pop(interval.seq, None)
+
+    def _had_run(self, interval: PodActiveInterval, record: Record) -> bool:
+        """Whether a container was started for a pod that is refused then: it had been admitted."""
+        times, pod = self.context.times, self.context.timeline.pods[interval.key]
+        runs = [run for run in pod.runs if not run.sandbox and run.is_started(record)]
+        began = [times.started(run.container_id, run.started_ns) for run in runs]
+        added_ns, is_refusal = interval.added_ns or 0, isinstance(record.body, PodRejected)
+        return is_refusal and any(when is not None and when.from_ns > added_ns for when in began)
 
 
 def _all_told(killed: Sequence[tuple[Record, PodPreempted]], decided: Record | None) -> bool:
