@@ -167,6 +167,7 @@ class Times:
         known: list[tuple[int, int]] = []
         by_lists: list[_Told] = []
         seen: set[tuple[str, bool, int]] = set()
+        relists: dict[int, list[tuple[int, int]]] = {}  # process -> (told, newest that was seen)
         for told in sorted(self._told, key=attrgetter("ts_ns", "container_id", "died")):
             began_ns = self._began(told.ts_ns)
             key = told.container_id, told.died, began_ns
@@ -175,6 +176,11 @@ class Times:
             if found is None:
                 continue
             late_ns, by_list = found
+            happened_ns = told.ts_ns - late_ns - _SECOND_NS
+            if self._overtaken(relists.get(began_ns, ()), told.ts_ns, happened_ns):
+                continue
+            seen_ns = max(happened_ns, relists.get(began_ns, [(0, 0)])[-1][1])
+            relists.setdefault(began_ns, []).append((told.ts_ns, seen_ns))
             if by_list:
                 known.append((told.ts_ns, late_ns))
                 by_lists.append(told)
@@ -184,6 +190,12 @@ class Times:
         self._find_apart(known)
         self._find_early(known, by_lists)
         self._late = _most(sorted(spans))
+
+    @staticmethod
+    def _overtaken(relists: Sequence[tuple[int, int]], told_ns: int, happened_ns: int) -> bool:
+        """Whether relists had told, long before, of what was long after: this one is not late."""
+        index = bisect_right(relists, (told_ns - _AROUND_NS, _NEVER)) - 1
+        return index >= 0 and relists[index][1] > happened_ns + _AROUND_NS
 
     def _find_early(self, known: Sequence[tuple[int, int]], told: Sequence[_Told]) -> None:
         """Lines that alone tell what by the lists was still to come: no clock explains these."""

@@ -29,6 +29,7 @@ _ENOUGH: Final = 3
 """So often a log has to hold what belongs together before it is missed."""
 _BEATS: Final = 3
 """So many ticks show their worker's beat where lines are late."""
+_AFTER: Final = "after the one before"
 _EVENT_WITHIN_NS: Final = 2 * NS_PER_S
 _KILLED_WITHIN_NS: Final = 20 * NS_PER_S
 _DENIED_WITHIN_NS: Final = NS_PER_S // 2
@@ -130,6 +131,13 @@ class ProbeWitnesses:
         if worker.is_reported or worker.spec_seq is None:
             return
         why = self._why_not(worker, record, possible=possible)
+        (early, early_why), worker.early = worker.early or (None, ""), None
+        if early is not None and worker.spec is not None:
+            # The next turn is missing, which this tick took.
+            if (worker.gap_ns or 0) > worker.spec.period_ns:
+                record, why = early, early_why
+        elif why is not None and why.endswith(_AFTER) and self._context.times.late(record.ts_ns):
+            worker.early, why = (record, why), None
         if why is not None:
             worker.is_reported = True
             self._contradict(
@@ -178,7 +186,7 @@ class ProbeWitnesses:
             return None
         return (
             f"{name} ticks come every {spec.period_s} s, and this one "
-            f"{(worker.gap_ns or 0) / NS_PER_S:.1f} s after the one before"
+            f"{(worker.gap_ns or 0) / NS_PER_S:.1f} s {_AFTER}"
         )
 
     # -- events ----------------------------------------------------------------------------------

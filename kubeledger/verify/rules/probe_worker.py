@@ -41,6 +41,8 @@ class Worker:
         newest: its last tick; None before the first. ``newest_ns``: its time.
         gap_ns: time between the two newest ticks.
         lags: how far behind the beat of the first of them the newest ticks came, in nanoseconds.
+        early: the newest tick and why it came too early, until the next one shows whether that
+            turn is missing; one tick more than there are turns is another clock's.
         failed_ns: of the newest tick that failed; None before one. ``missed_ns``: before which
             the newest tick that may be missing was. ``changed_ns``: of the last change recorded.
         streak: (<= 32,) seqs of the newest ticks with the same result.
@@ -66,6 +68,7 @@ class Worker:
         self.newest_ns = self.missed_ns = self.counted_until_ns = self.changed_ns = 0
         self.gap_ns: int | None = None
         self.lags: deque[int] = deque(maxlen=_LAGS_MAX)
+        self.early: tuple[Record, str] | None = None
         self.failed_ns: int | None = None
         self.result: Result | None = None
         self.streak: deque[int] = deque(maxlen=_STREAK_MAX)

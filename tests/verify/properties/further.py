@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
@@ -11,20 +12,19 @@ import msgspec
 
 from kubeledger.model.bodies.cgroups import CgroupUpdated
 from kubeledger.model.bodies.devicemanager import CheckpointRead, DevicesAllocated
-from kubeledger.model.bodies.images import ImageDeleted
+from kubeledger.model.bodies.images import ImageDeleted, ImagesDetected
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerKilled,
     ContainerRestarted,
     ContainerStarted,
-    PodAdmitted,
     PodConfigChanged,
     PodEvicted,
     PodListed,
     PodResized,
     PodTerminated,
 )
-from kubeledger.model.bodies.node import SettingsObserved
+from kubeledger.model.bodies.node import KubeletStarted, SettingsObserved
 from kubeledger.model.bodies.prober import ProbeTransitioned
 from kubeledger.model.units import NS_PER_S
 from tests.verify.properties.tales import (
@@ -87,7 +87,7 @@ def _protected(body: CgroupUpdated, random: Random) -> dict[str, Any] | None:
     return None
 
 
-def _set(name: str, value: object, *kinds: type) -> Teller:
+def _set(name: str, value: object, denies: Callable[[Records], bool]) -> Teller:
     """Every source of a setting shows another value, by which some decisions are wrong."""
 
     def teller(records: Records, random: Random) -> Iterator[Tale]:
@@ -98,10 +98,33 @@ def _set(name: str, value: object, *kinds: type) -> Teller:
                 other = msgspec.structs.replace(known, value=json.dumps(value))
                 settings = {**record.body.settings, name: other}
                 others[record.seq] = with_fields(record, settings=settings)
-        if others and of_kinds(records, *kinds):
+        if others and denies(records):
             yield Tale(f"{name} {value}", told_with(records, others), _ALL)
 
     return teller
+
+
+def _young_ones_went(records: Records) -> bool:
+    """Whether images went for space that came, or were used, since the kubelet began."""
+    young, is_first = set[str](), True
+    for record in of_kinds(records, KubeletStarted, ImagesDetected, ImageDeleted):
+        if isinstance(record.body, ImageDeleted):
+            if record.body.pass_ != "age" and record.body.image_id in young:
+                return True
+        elif isinstance(record.body, KubeletStarted):
+            young, is_first = set(), True
+        else:
+            images = record.body.images
+            young |= {it.image_id for it in images if it.in_use or (it.new and not is_first)}
+            is_first = False
+    return False
+
+
+def _ran_together(records: Records) -> bool:
+    """Whether two pods ran when one was admitted."""
+    lists = [r for r in of_kinds(records, PodListed) if (r.body.status or {}).get("phase")]
+    running = Counter(r.ts_ns for r in lists if r.body.status["phase"] == "Running")
+    return max(running.values(), default=0) > 1
 
 
 def _actuated_first(records: Records, random: Random) -> Iterator[Tale]:
@@ -244,10 +267,12 @@ FURTHER: dict[str, Teller] = {
     ),
     "a device that is none": _said(DevicesAllocated, _no_such_device),
     "checkpoint lacks a device": _not_in_file,
-    "images younger than allowed": _set("imageMinimumGCAge", "9h0m0s", ImageDeleted),
-    "more pods than allowed": _set("maxPods", 1, PodAdmitted),
+    "images younger than allowed": _set("imageMinimumGCAge", "9h0m0s", _young_ones_went),
+    "more pods than allowed": _set("maxPods", 1, _ran_together),
     "no threshold that is met": _set(
-        "evictionHard", {"memory.available": "1Ki", "nodefs.available": "1Ki"}, PodEvicted
+        "evictionHard",
+        {"memory.available": "1Ki", "nodefs.available": "1Ki"},
+        lambda records: bool(of_kinds(records, PodEvicted)),
     ),
     "actuated before allocated": _actuated_first,
     "a pod ended before its container": _terminated_first,

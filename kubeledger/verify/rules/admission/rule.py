@@ -209,11 +209,12 @@ class AdmissionVerifier(RuleVerifier):
     def _handed(
         self, record: Record, uid: str | None, namespace: str | None, name: str | None
     ) -> PodActiveInterval | None:
-        """The interval of a pod that a config line had added by then."""
-        interval = self.context.timeline.interval(record.ts_ns, uid, namespace, name)
-        if interval is None or interval.added_ns is None or interval.added_ns > record.ts_ns:
+        """The interval of a pod that a config line had added by then, and none had removed."""
+        ts_ns = record.ts_ns
+        interval = self.context.timeline.interval(ts_ns, uid, namespace, name)
+        if interval is None or interval.added_ns is None or interval.added_ns > ts_ns:
             return None
-        return interval
+        return interval if (interval.removed_ns or ts_ns) >= ts_ns else None
 
     def _interval_of(
         self,
@@ -345,7 +346,8 @@ class AdmissionVerifier(RuleVerifier):
         """Give the decision about an ADD its finding; there is one."""
         calls = self.context.timeline.pods[interval.key].calls
         again = [call for call in calls if call.what == "add" and call.ts_ns <= record.ts_ns]
-        is_reported = interval.seq in self._decided and self.context.profile is not None
+        is_reported = interval.seq in self._decided or self._had_run(interval, record)
+        is_reported = is_reported and self.context.profile is not None
         if is_reported and not any(call.ts_ns > (interval.added_ns or 0) for call in again):
             why = "the pod was handed to the kubelet once, and was decided about before"
             judgement = same(False, why, inputs=(interval.add_seq or 0,))
@@ -353,6 +355,14 @@ class AdmissionVerifier(RuleVerifier):
         self._judge_victims(interval, record, state)
         self._decided.add(interval.seq)
         self._cases.pop(interval.seq, None)
+
+    def _had_run(self, interval: PodActiveInterval, record: Record) -> bool:
+        """Whether a container was started for a pod that is refused then: it had been admitted."""
+        times, pod = self.context.times, self.context.timeline.pods[interval.key]
+        runs = [run for run in pod.runs if not run.sandbox and run.is_started(record)]
+        began = [times.started(run.container_id, run.started_ns) for run in runs]
+        added_ns, is_refusal = interval.added_ns or 0, isinstance(record.body, PodRejected)
+        return is_refusal and any(when is not None and when.from_ns > added_ns for when in began)
 
 
 def _all_told(killed: Sequence[tuple[Record, PodPreempted]], decided: Record | None) -> bool:
