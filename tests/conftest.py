@@ -1,5 +1,6 @@
 """Inputs are drawn alike in every run, long runs left out; a worker has a browser and a bucket."""
 
+import gc
 import re
 import signal
 from collections.abc import Iterator
@@ -86,6 +87,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
+
+
+def pytest_collection_finish() -> None:
+    """Tests and modules stay to the end: the garbage collector need not walk them ever again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import groupby, starmap
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ import msgspec
 
 from kubeledger.analyze.logged_errors import ErrorShape, excused, logged, untold
 from kubeledger.analyze.problems.sentences import Row
-from kubeledger.analyze.problems.table import PRESENT, PROBLEMS, Problem
+from kubeledger.analyze.problems.table import PRESENT, PROBLEMS, Problem, possible
 from kubeledger.analyze.sql.summaries import cut_chain
 from kubeledger.analyze.wording import pods_text, shortened
 
@@ -66,19 +67,26 @@ Answers = Callable[[str, Mapping[str, object]], Sequence[Row]]
 """Answers SQL and its parameters with rows by column name."""
 
 
-def incidents(answer: Answers, node: str, *, verdicts: bool) -> list[Incident]:
+def present_on(answer: Answers, node: str) -> set[str]:
+    """What a node has of what problems are made of."""
+    return {row["what"] for row in answer(PRESENT, {"node": node})}
+
+
+def incidents(
+    answer: Answers, node: str, *, verdicts: bool, present: AbstractSet[str] | None = None
+) -> list[Incident]:
     """What went wrong on a node, worst first.
 
     Args:
         answer: runs a query over the views.
         verdicts: whether to verify, and report decisions that the kubelet could not have taken.
+        present: as :func:`present_on`; None: it is asked.
     """
     # This needs all: what is loaded for it answers the others, too.
-    present = {row["what"] for row in answer(PRESENT, {"node": node})}
+    present = present_on(answer, node) if present is None else present
     found = [
         _incident(problem, row)
-        for problem in PROBLEMS
-        if (verdicts if problem.kind == "impossible" else present & {*problem.of.split()})
+        for problem in possible(present, verdicts=verdicts)
         for row in answer(problem.query, {"node": node})
     ]
     found.sort(key=lambda each: (_place(each), -each.count, each.ts_ns, each.seq))

@@ -15,7 +15,7 @@ from kubeledger.ingest.ingest import NodeReport, history_of, ingest
 from kubeledger.ingest.pipeline import Progress
 from kubeledger.ingest.planning.bundle import ImportOptions, find_bundles
 from kubeledger.ingest.planning.node_split import split_by_node
-from kubeledger.ingest.planning.plan import Plan, make_plan
+from kubeledger.ingest.planning.plan import make_plan
 from kubeledger.ingest.sources.collect import collect
 from kubeledger.ingest.sources.packing import spool_directory
 from kubeledger.ingest.standing import known_lengths
@@ -31,7 +31,6 @@ __all__ = [
     "NodeReport",
     "import_and_snapshot",
     "import_sources",
-    "plan_sources",
 ]
 
 
@@ -133,19 +132,6 @@ def _rare_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-
-
-def plan_sources(paths: Sequence[str], spool: Path, options: ImportOptions) -> list[Plan]:
-    """What an import of these paths would read; nothing is written.
-
-    Args:
-        spool: an empty directory for what has to be unpacked; the caller removes it.
-
-    Raises:
-        BadInputError: as ``import_sources``.
-    """
-    bundles = split_by_node(find_bundles(collect(paths, spool), options), options)
-    return [make_plan(bundle, options) for bundle in bundles]
 
 
 def _lengths(ledger: Ledger, writer: LedgerWriter) -> list[int]:

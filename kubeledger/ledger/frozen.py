@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from itertools import repeat
 from types import FunctionType, MethodType
@@ -109,47 +109,46 @@ class _Freezer:
         self._outside = {id(each): name for name, each in outside.items()}
         self._atoms: dict[tuple[type, Atom], int] = {}
         self._shapes: dict[tuple[str, str, tuple[str, ...]], int] = {}
-        self._places: dict[int, int] = {}
+        self._codes: dict[int, int] = {}
         self._objects: list[list[int]] = []
         self._held: list[object] = []
         self._shapers: dict[type, Callable[[Any], Shaped]] = {}
 
     def frozen(self, root: object) -> Frozen:
-        places, shapers = self._places, self._shapers
-        waiting: list[tuple[object, Shaped | None]] = [(root, None)]
-        filled: list[tuple[int, list[Any]]] = []
+        codes, shapers, objects = self._codes, self._shapers, self._objects
+        waiting: list[tuple[object, Shaped | None]] = [((root,), None)]
+        filled: list[tuple[list[int], list[Any]]] = []
         while waiting:
             each, shaped = waiting.pop()
-            kind = type(each)
-            if kind in _PLAIN or id(each) in places:
+            if id(each) in codes:
                 continue
             if shaped is None:
                 if id(each) in self._outside:
                     shaped = (self._shape(_OUTSIDE, self._outside[id(each)]), [], True)
                 else:
-                    shaped = (shapers.get(kind) or self._shaper(kind))(each)
-                open_ = [p for p in shaped[1] if type(p) not in _PLAIN and id(p) not in places]
-                if shaped[2] and open_:  # what it holds comes first
-                    waiting.append((each, shaped))
-                    waiting += zip(open_, repeat(None))
-                    continue
+                    shaped = (shapers.get(type(each)) or self._shaper(type(each)))(each)
+            shape, parts, is_fixed = shaped
+            open_ = [part for part in parts if id(part) not in codes and not self._is_atom(part)]
+            if is_fixed and open_:  # what it holds comes first
+                waiting.append((each, shaped))
                 waiting += zip(open_, repeat(None))
-            places[id(each)] = len(self._objects)
+                continue
+            waiting += zip(open_, repeat(None))
+            codes[id(each)] = len(objects)
+            objects.append([shape])
+            filled.append((objects[-1], parts))
             self._held.append(each)  # its identity is only good while it lives
-            filled.append((len(self._objects), shaped[1]))
-            self._objects.append([shaped[0]])
-        atoms = self._atoms
-        filled.append((len(self._objects), [root]))
-        self._objects.append([self._shape("tuple", "")])
-        for place, parts in filled:
-            self._objects[place] += [
-                -1 - atoms.setdefault((type(part), part), len(atoms))
-                if type(part) in _PLAIN
-                else places[id(part)]
-                for part in parts
-            ]
-        written = [[str(atom)] if _is_long(atom) else atom for _, atom in atoms]
-        return Frozen(written, list(self._shapes), self._objects)
+        for made, parts in filled:
+            made += [codes[id(part)] for part in parts]
+        written = [[str(atom)] if _is_long(atom) else atom for _, atom in self._atoms]
+        return Frozen(written, list(self._shapes), objects)
+
+    def _is_atom(self, part: Any) -> bool:  # noqa: ANN401 - whatever an object holds
+        kind = type(part)
+        if kind not in _PLAIN:
+            return False
+        self._codes[id(part)] = -1 - self._atoms.setdefault((kind, part), len(self._atoms))
+        return True
 
     def _shape(self, module: str, name: str, names: tuple[str, ...] = ()) -> int:
         return self._shapes.setdefault((module, name, names), len(self._shapes))
@@ -254,35 +253,33 @@ class _Thawer:
     def __init__(self, frozen: Frozen, outside: Mapping[str, object]) -> None:
         self._frozen = frozen
         self._outside = outside
-        self._made: list[Any] = [None] * len(frozen.objects)
-        self._atoms = [int(one[0]) if type(one) is list else one for one in frozen.atoms]
+        atoms = [int(one[0]) if type(one) is list else one for one in frozen.atoms]
+        self._values: list[Any] = [None] * len(frozen.objects) + atoms[::-1]
         self._makers = [self._maker(*shape) for shape in frozen.shapes]
 
     def root(self) -> Any:  # noqa: ANN401 - as it was frozen
-        objects, made = self._frozen.objects, self._made
-        fixed: list[tuple[int, list[int], Callable[[list[Any]], Any]]] = []
-        filled: list[tuple[int, list[int], Callable[[Any, list[Any]], None]]] = []
-        keyed: list[tuple[int, list[int], Callable[[Any, list[Any]], None]]] = []
-        for place, (shape, *parts) in enumerate(objects):
-            maker = self._makers[shape]
+        values, makers, count = self._values, self._makers, len(self._frozen.objects)
+        fixed: list[tuple[int, Callable[[list[Any]], Any]]] = []
+        filled: list[tuple[int, Callable[[Any, list[Any]], None]]] = []
+        keyed: list[tuple[int, Callable[[Any, list[Any]], None]]] = []
+        objects = self._frozen.objects
+        for place, parts in enumerate(objects):
+            maker = makers[parts[0]]
             if maker.fixed is not None:
-                fixed.append((place, parts, maker.fixed))
+                fixed.append((place, maker.fixed))
                 continue
             assert maker.empty is not None
             assert maker.fill is not None
-            made[place] = maker.empty()
-            (keyed if maker.is_keyed else filled).append((place, parts, maker.fill))
-        for place, parts, make in fixed:
-            made[place] = make(self._all(parts))
+            values[place] = maker.empty()
+            (keyed if maker.is_keyed else filled).append((place, maker.fill))
+        value = values.__getitem__
+        for place, make in fixed:
+            values[place] = make([*map(value, objects[place][1:])])
         # What is looked up by its value has to be whole before it is a key.
-        for place, parts, fill in (*filled, *keyed):
-            fill(made[place], self._all(parts))
-        (root,) = made[-1]
+        for place, fill in (*filled, *keyed):
+            fill(values[place], [*map(value, objects[place][1:])])
+        (root,) = values[count - 1]
         return root
-
-    def _all(self, parts: Sequence[int]) -> list[Any]:
-        made, atoms = self._made, self._atoms
-        return [made[part] if part >= 0 else atoms[-1 - part] for part in parts]
 
     def _maker(self, module: str, name: str, names: tuple[str, ...]) -> _Maker:
         if module == _OUTSIDE:

@@ -3,19 +3,214 @@
 from __future__ import annotations
 
 import heapq
+import ipaddress
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from kubeledger.kubelet.kube.urls import DEFAULT_PORTS, parse_url
 from kubeledger.kubelet.prober.httpget import user_agent
+from kubeledger.kubelet.profile.prober import ProberFacts
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.units import NS_PER_S
-from kubeledger.probe.curl import Difference, differences
+from kubeledger.probe.attempt import Attempt, Exchange
 from kubeledger.probe.grpc import need_h2
+from kubeledger.probe.replies import offered_protocols
 from kubeledger.probe.run import ProbedTick, probe_once, status_of, worker_of
 from kubeledger.probe.target import PodTarget, ProbePlan
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """One difference.
+
+    Attributes:
+        what: one or two words.
+        says: what the kubelet does, and what curl does instead.
+        matters: it may explain that one succeeds and the other fails here.
+    """
+
+    what: str
+    says: str
+    matters: bool = False
+
+
+def differences(
+    target: PodTarget,
+    plan: ProbePlan,
+    tick: ProbedTick,
+    facts: ProberFacts,
+    environ: Mapping[str, str],
+) -> list[Difference]:
+    """What differs, that which matters here first.
+
+    Args:
+        environ: of the shell from which curl would be called.
+    """
+    last = tick.attempts[-1]
+    match plan.handler:
+        case "http":
+            found = [
+                *_of_timeout(plan, last),
+                *_of_http(last),
+                *_of_tls(last),
+                *_of_proxies(last, environ),
+                *_of_place(target, plan, last),
+            ]
+        case "tcp":
+            found = [
+                Difference("what is asked", "the kubelet connects and closes, sends nothing and "
+                           "reads nothing: it succeeds with a server that hangs, for which the "
+                           "kernel accepts",
+                           tick.outcome == "success"),
+                *_of_timeout(plan, last),
+                *_of_place(target, plan, last),
+            ]  # fmt: skip
+        case _:
+            proxied = Difference(
+                "proxy",
+                "before 1.27 the kubelet's gRPC uses the proxy that "
+                "HTTPS_PROXY of its own environment names",
+                True,
+            )
+            found = [
+                *(() if facts.grpc_dials_like_others else (proxied,)),
+                Difference("protocol", "the kubelet speaks HTTP/2 in clear text and calls "
+                           "grpc.health.v1.Health/Check; it knows no TLS and no credentials",
+                           tick.outcome != "success"),
+                Difference("refused", "the kubelet goes on connecting until the timeout: a refused "
+                           "connection is reported as one that took too long", _dialing(last)),
+                *_of_timeout(plan, last),
+                *_of_place(target, plan, last),
+            ]  # fmt: skip
+    return sorted(found, key=lambda each: not each.matters)
+
+
+def _of_timeout(plan: ProbePlan, last: Attempt) -> Iterator[Difference]:
+    timeout_s = plan.spec.timeout_seconds
+    tight = last.total_ns * 2 >= timeout_s * 1_000_000_000
+    covers = "lookup, connection, TLS, all redirects and the body" if plan.handler == "http" else (
+        "lookup and connection" if plan.handler == "tcp" else "connection and call"
+    )  # fmt: skip
+    yield Difference(
+        "timeout",
+        f"the kubelet's {timeout_s} s cover {covers} together; curl has no timeout "
+        f"(--max-time {timeout_s})",
+        tight,
+    )
+    if last.execution.outcome == "error" and last.exchanges and last.exchanges[-1].status:
+        yield Difference(
+            "body",
+            "a body that cannot be read to its end is an error, which the kubelet tries twice more "
+            "and then ignores: such a probe neither fails nor succeeds",
+            True,
+        )
+
+
+def _of_http(last: Attempt) -> Iterator[Difference]:
+    if not last.exchanges:
+        return
+    first, final = last.exchanges[0], last.exchanges[-1]
+    status = final.status or 0
+    sent = [line for line in first.sent if line.partition(":")[0] in ("User-Agent", "Accept")]
+    host = next((h for h in map(_host_sent, first.sent) if h), "")
+    yield Difference(
+        "headers",
+        f"the kubelet sends {', '.join(sent) or 'none of its own'}, and closes; curl sends its own "
+        "User-Agent and keeps the connection",
+        status >= 400,
+    )
+    url = parse_url(first.url)
+    curls = url.host.removesuffix(f":{DEFAULT_PORTS.get(url.scheme, '')}")
+    if host and host != curls:
+        yield Difference("Host", f"the kubelet sends {host}, curl {curls}", status >= 300)
+    if len(last.exchanges) > 1 or 300 <= status < 400 or last.not_followed:
+        says = (
+            "the kubelet follows redirects to the same host name, at most ten; curl none (-L: all)"
+        )
+        if last.not_followed:
+            says += f"; {last.not_followed} is another host, so the probe succeeds with a warning"
+        yield Difference("redirects", says, True)
+    if status >= 400:
+        yield Difference("status", f"{status} fails the probe; curl ends with 0 unless -f", True)
+    if final.body_cut:
+        yield Difference("body", "the kubelet reads 10 KiB of the body; curl all of it", True)
+
+
+def _of_tls(last: Attempt) -> Iterator[Difference]:
+    if any(exchange.url.startswith("https:") for exchange in last.exchanges):
+        yield Difference(
+            "TLS",
+            "the kubelet checks no certificate and shows none, and names the host of the URL to "
+            "the server, not that of a Host header; curl checks it (-k: not)",
+            True,
+        )
+        if "h2" not in offered_protocols():
+            yield Difference(
+                "HTTP/2",
+                "the kubelet offers HTTP/2 over TLS, as curl does; this command does not without "
+                "h2 (pip install 'kubeledger[probe]')",
+                True,
+            )
+
+
+def _of_proxies(last: Attempt, environ: Mapping[str, str]) -> Iterator[Difference]:
+    secure = any(exchange.url.startswith("https:") for exchange in last.exchanges)
+    names = ("https_proxy", "HTTPS_PROXY") if secure else ("http_proxy",)
+    found = [name for name in (*names, "all_proxy", "ALL_PROXY") if environ.get(name)]
+    if found:
+        yield Difference(
+            "proxy", f"the kubelet uses no proxy; curl uses that of {found[0]} unless NO_PROXY "
+            "names the host", True,
+        )  # fmt: skip
+
+
+def _of_place(target: PodTarget, plan: ProbePlan, last: Attempt) -> Iterator[Difference]:
+    handlers = plan.handlers
+    host = (handlers.http_get.host if handlers.http_get else "") or (
+        handlers.tcp_socket.host if handlers.tcp_socket else ""
+    )
+    failed = _dialing(last)
+    if _is_loopback(host):
+        whose = "the node's, which is the pod's own" if target.host_network else "the node's"
+        yield Difference("address", f"{host} is {whose} loopback for the kubelet", True)
+    elif not host and target.host_network:
+        yield Difference(
+            "address", f"the pod is on the node's network: the kubelet asks {target.ip}; a server "
+            "that listens on 127.0.0.1 answers curl on the node only", failed,
+        )  # fmt: skip
+    elif not host:
+        yield Difference(
+            "address", f"the kubelet asks {target.ip} from the node; a server that listens on "
+            "127.0.0.1 answers curl inside of the container only", failed,
+        )  # fmt: skip
+    ips = [each.get("ip") for each in (target.raw.get("status") or {}).get("podIPs") or ()]
+    if len(ips) > 1 and not host:
+        yield Difference(
+            "IPv6", f"of {', '.join(map(str, ips))} the kubelet asks the first only; curl by a "
+            "name tries both", failed,
+        )  # fmt: skip
+
+
+def _dialing(last: Attempt) -> bool:
+    """No connection came about."""
+    final = last.exchanges[-1] if last.exchanges else Exchange()
+    return not final.local and final.status is None and "first_byte" not in final.phases_ns
+
+
+def _host_sent(line: str) -> str:
+    for name in ("Host: ", ":authority: "):
+        if line.startswith(name):
+            return line.removeprefix(name)
+    return ""
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class ProbeSeries(msgspec.Struct, kw_only=True):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kubeledger.analyze.headlines import headlines, incidents
-from kubeledger.analyze.problems.table import PROBLEMS, occurrences
+from kubeledger.analyze.headlines import headlines, incidents, present_on
+from kubeledger.analyze.problems.table import occurrences, possible
 from kubeledger.timeline.drawing import Drawing, NodeView, Row, Scope, Section
 from kubeledger.timeline.rows_node import decisions_row, node_section
 from kubeledger.timeline.rows_pods import pod_sections
@@ -37,8 +37,10 @@ def build_drawing(view: NodeView, *, apart: bool = False) -> Drawing:
         )
     }
     begin_ns, last_ns = _recorded(view)
+    present = present_on(view.in_scope, view.node)
+    shown = [each.kind for each in possible(present, verdicts=True) if each.severity]
     problems = view.in_scope(
-        f"SELECT seq, severity, epoch_ns(ts) AS ts_ns FROM ({occurrences(_SHOWN)})"
+        f"SELECT seq, severity, epoch_ns(ts) AS ts_ns FROM ({occurrences(shown)})"
         " WHERE node = $node ORDER BY ts, seq"
     )
     severities: dict[int, int] = {}
@@ -51,7 +53,7 @@ def build_drawing(view: NodeView, *, apart: bool = False) -> Drawing:
     node.rows.append(decisions_row(view, drawn))
     sections = _in_scope([node, *others], view.scope)
     start_ns, end_ns = _span(view.scope, begin_ns, last_ns, sections)
-    found = incidents(view.in_scope, view.node, verdicts=True)
+    found = incidents(view.in_scope, view.node, verdicts=True, present=present)
     moments = [(each["ts_ns"], each["seq"]) for each in problems]
     moments += [(each.ts_ns, each.seq) for each in found if each.kind == "error"]
     versions = view(
@@ -76,9 +78,6 @@ def build_drawing(view: NodeView, *, apart: bool = False) -> Drawing:
         # What is listed in two ways at one time is one: keys would come back to it for ever.
         problems=sorted({each for each in moments if start_ns <= each[0] <= end_ns}),
     )
-
-
-_SHOWN = [problem.kind for problem in PROBLEMS if problem.severity]
 
 
 def _in_scope(sections: Sequence[Section], scope: Scope) -> list[Section]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from kubeledger.analyze.histories.history import History
 from kubeledger.analyze.problems.table import NEEDED
 from kubeledger.analyze.sql.api import Queryable
 from kubeledger.analyze.sql.rows import Rows
+from kubeledger.analyze.sql.views import load_views
 
 ViewRow = dict[str, Any]
 
@@ -155,8 +157,16 @@ class NodeView:
         return list(self.each(view, columns, where))
 
     def each(self, view: str, columns: str = "*", where: str = "true") -> Iterator[ViewRow]:
-        """As :meth:`rows`, taken one after the other."""
+        """As :meth:`rows`, taken one after the other; none of a view whose kinds are not there."""
+        kinds = load_views()[view].kinds
+        if kinds and kinds.isdisjoint(self._kinds):
+            return iter(())
         return _named(self.ordered(view, columns, where))
+
+    @cached_property
+    def _kinds(self) -> frozenset[str]:
+        rows = self.tuples("SELECT DISTINCT kind FROM events WHERE node = $node")
+        return frozenset(kind for (kind,) in rows)
 
     def ordered(self, view: str, columns: str, where: str = "true") -> Rows:
         """As :meth:`each`, of columns as they come, ``seq`` and ``ts_ns`` last."""

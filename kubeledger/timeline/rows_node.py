@@ -226,7 +226,7 @@ _PROCESS_ENDS = ("node.KubeletExited", "node.ShutdownProgressed")
 def _log(view: NodeView) -> Row:
     """What is missing in the log: holes, lines that were lost or cut, steps of the clock."""
     row = Row(label="log")
-    if view.history is not None:
+    if view.history is not None and view(_LOGGED):
         gaps = log_gaps(view.history)
         for hole in gaps.holes:
             names = ", ".join(dict.fromkeys(gap.activity for gap in hole.activities))
@@ -246,6 +246,11 @@ def _log(view: NodeView) -> Row:
             row.mark("finding", finding["ts_ns"], label, finding["seq"])
     return row
 
+
+_LOGGED = """SELECT 1 FROM evidence WHERE node = $node AND source_line IS NOT NULL
+    UNION ALL SELECT 1 FROM events
+    WHERE node = $node AND kind IN ('node.ClockStepped', 'node.LogThinned') LIMIT 1"""
+"""Whether anything comes of a log: without its lines there is none that could be missing."""
 
 _READY = {"True": "ready", "False": "not_ready", "Unknown": "ready_unknown"}
 

@@ -77,12 +77,14 @@ class Ruling(msgspec.Struct, frozen=True, kw_only=True):
         certain: rests on values of this very record against settings or a spec, so that lines
             lost elsewhere change nothing.
         rule: the kubelet's function that decides so, where it is not the one that the rule names.
+        clause: the same as ``why``, of whom the decision was taken for.
     """
 
     allowed: bool
     chosen: bool = True
     expected: Fields | None = None
     why: str
+    clause: str = ""
     assumes: tuple[str, ...] = ()
     inputs: tuple[int, ...] = ()
     certain: bool = False
@@ -94,6 +96,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
     verdict: Verdict
     why: str
+    clause: str = ""
     expected: Fields | None = None
     missing: tuple[str, ...] = ()
     inputs: tuple[int, ...] = ()
@@ -127,6 +130,7 @@ def judge(rulings: Sequence[Ruling], *, cut: str | None = None) -> Judgement:
     return Judgement(
         verdict=verdict,
         why=why,
+        clause="" if denying else first.clause,
         expected=None if verdict == "unverifiable" else first.expected,
         missing=missing,
         inputs=tuple(dict.fromkeys(seq for ruling in rulings for seq in ruling.inputs)),

@@ -27,12 +27,14 @@ class Rule(NamedTuple):
             has nothing to say: all that it decides, and whatever else it finds something wrong
             with. What it looks at besides is not among them.
         asks: the class whose belief it asks; see :mod:`kubeledger.verify.context`.
+        silent: without a record that concerns it nothing is believed, so nobody need ask.
     """
 
     module: str
     name: str
     concerns: frozenset[str]
     asks: str | None = None
+    silent: bool = False
 
     def is_concerned(self, kinds: Collection[str]) -> bool:
         """Whether one of some kinds is among those that concern it."""
@@ -45,8 +47,10 @@ class Rule(NamedTuple):
         return cast("type[Verifier]", found)
 
 
-def _rule(module: str, name: str, concerns: str, asks: str | None = None) -> Rule:
-    return Rule(module, name, frozenset(concerns.split()), asks)
+def _rule(
+    module: str, name: str, concerns: str, asks: str | None = None, *, silent: bool = False
+) -> Rule:
+    return Rule(module, name, frozenset(concerns.split()), asks, silent)
 
 
 RULES: tuple[Rule, ...] = (
@@ -61,7 +65,9 @@ RULES: tuple[Rule, ...] = (
     _rule("cpus", "CpuVerifier", "cpumanager devicemanager.CpuManagerStateRead"),
     _rule("devices.rule", "DeviceVerifier", "devicemanager topologymanager"),
     _rule("images.rule", "ImageVerifier", "images"),
-    _rule("evictions.rule", "EvictionVerifier", "eviction images lifecycle.PodEvicted"),
+    _rule(
+        "evictions.rule", "EvictionVerifier", "eviction images lifecycle.PodEvicted", silent=True
+    ),
     _rule(
         "kills",
         "KillVerifier",
@@ -100,7 +106,8 @@ def verifiers_for(kinds: Collection[str] | None) -> tuple[type[Verifier], ...]:
     """Those that some kinds of records concern, and whom they ask; None: all."""
     if kinds is None:
         return tuple(rule.load() for rule in RULES)
-    return _with_asked({rule.name for rule in RULES if rule.is_concerned(kinds)})
+    names = {rule.name for rule in RULES if rule.is_concerned(kinds)}
+    return _with_asked(names, but={rule.name for rule in RULES if rule.silent})
 
 
 _SHORT: Final = 500
@@ -124,8 +131,10 @@ def verifiers_of(decisions: Collection[str]) -> tuple[type[Verifier], ...]:
     return _with_asked({rule.name for rule, _ in _judges(decisions)})
 
 
-def _with_asked(names: Collection[str]) -> tuple[type[Verifier], ...]:
-    asked = {rule.asks for rule in RULES if rule.name in names}
+def _with_asked(
+    names: Collection[str], but: Collection[str] = frozenset()
+) -> tuple[type[Verifier], ...]:
+    asked = {rule.asks for rule in RULES if rule.name in names}.difference(but)
     return tuple(rule.load() for rule in RULES if rule.name in names or rule.name in asked)
 
 

@@ -33,7 +33,8 @@ def test_import_prints_an_account(ledger: Path, tmp_path: Path) -> None:
     assert "prober.ProbeExecuted" not in result.stdout
     reported = " ".join(result.stdout.split())
     assert (
-        "What happened on node-b: 1 preempted pod, 2 refused pods, 13 kills by probes or hooks" in reported
+        "What happened on node-b: 1 preempted pod, 2 refused pods, 13 kills by probes or hooks"
+        in reported
     )
     assert "kubeledger why pod/default/filler-a-node-b --ledger" in reported
     files = run("import", NODE_B, "--ledger", tmp_path / "files", "--files")

@@ -13,7 +13,7 @@ import zstandard
 
 from kubeledger.analyze.histories.history import history_of_reader
 from kubeledger.analyze.why import explain, parse_target
-from kubeledger.ingest.api import import_sources, plan_sources
+from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.pipeline import Pipeline
 from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ingest.planning.plan import Plan
@@ -28,6 +28,7 @@ from tests.fuzz import seeds
 from tests.fuzz.mutators import mutate_json, mutate_text
 from tests.fuzz.target import Target, account_holds, contents, holds, scratch
 from tests.ingest.node_files import log_text, pod
+from tests.ingest.plans import plan_sources
 from tests.ingest.sources.wrapping import FORMS, NESTED, lines_of
 
 _OPTIONS = ImportOptions(node="node-x", year=2026)

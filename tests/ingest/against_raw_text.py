@@ -18,9 +18,9 @@ from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.node import NodeConditionChanged
 from kubeledger.model.errors import KubeledgerError
 from kubeledger.model.record import Record
-from kubeledger.replay.episodes.pod_stages import stage_episodes
 from tests.ingest.independent_conditions import ready_changes
 from tests.ingest.independent_stages import sync_errors
+from tests.replay.episodes.stages import stage_episodes
 
 _PROBLEM = re.compile(r"(?:^|\]: |[\"|>`\t])(?:kubelet )?[EWF]\d{4} [\d:]{8}\.\d+ +(?P<pid>\d+) ")
 _HARMLESS = re.compile(r"; ([\d,]+) (?:warnings?|errors?|warnings and errors) (?:is|are) harmless")

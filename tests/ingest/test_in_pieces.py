@@ -3,7 +3,8 @@
 import os
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,12 +38,11 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Piece]:
 
 
 @pytest.fixture(scope="module")
-def wholes(nodes: dict[str, Piece], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ledger]:
+def whole(
+    nodes: dict[str, Piece], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Ledger]:
     """Node -> the ledger of an import of all files at once."""
-    return {
-        node: imported(node, [files], tmp_path_factory.mktemp(node))
-        for node, files in nodes.items()
-    }
+    return cache(lambda node: imported(node, [nodes[node]], tmp_path_factory.mktemp(node)))
 
 
 def imported(node: str, pieces: list[Piece], directory: Path) -> Ledger:
@@ -124,12 +124,12 @@ def cuts_of(files: Piece) -> dict[str, list[Piece]]:
     ],
 )
 def test_pieces_tell_what_the_whole_tells(
-    node: str, cut: str, nodes: dict[str, Piece], wholes: dict[str, Ledger], tmp_path: Path
+    node: str, cut: str, nodes: dict[str, Piece], whole: Callable[[str], Ledger], tmp_path: Path
 ) -> None:
     """The same facts in the same order, judged alike; and the chain holds all of it."""
     ledger = imported(node, cuts_of(nodes[node])[cut], tmp_path)
-    assert reported(ledger) == reported(wholes[node])
-    assert verdicts(ledger) == verdicts(wholes[node])
+    assert reported(ledger) == reported(whole(node))
+    assert verdicts(ledger) == verdicts(whole(node))
     (history,) = histories_of_ledger(ledger)
     kinds = {record.kind for record in replayed(ledger)}
     assert [*history.read(kinds)] == [*replayed(ledger)]
@@ -137,16 +137,16 @@ def test_pieces_tell_what_the_whole_tells(
 
 
 def test_no_door_shows_what_is_superseded(
-    nodes: dict[str, Piece], wholes: dict[str, Ledger], tmp_path: Path
+    nodes: dict[str, Piece], whole: Callable[[str], Ledger], tmp_path: Path
 ) -> None:
     """SQL, a list of records and the state show each decision once."""
-    log, rest = cuts_of(nodes["node-a"])["log first"]
-    ledger = imported("node-a", [log, rest], tmp_path)
+    log, rest = cuts_of(nodes["node-b"])["log first"]
+    ledger = imported("node-b", [log, rest], tmp_path)
     everything = sum(1 for _ in ledger.records(superseded=True))
     assert sum(1 for _ in ledger.records()) < everything
     count = "SELECT kind, count(*) FROM records WHERE kind NOT LIKE 'ledger.%' GROUP BY ALL"
     shown = []
-    for each in (ledger, wholes["node-a"]):
+    for each in (ledger, whole("node-b")):
         with kubeledger.open(each.path) as opened:
             shown.append((sorted(opened.sql(count)), opened.state().devicemanager))
     assert shown[0] == shown[1]

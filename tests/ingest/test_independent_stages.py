@@ -10,10 +10,11 @@ import pytest
 from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ledger.ledger import Ledger
-from kubeledger.replay.episodes.pod_stages import StageEpisode, stage_episodes
+from kubeledger.replay.episodes.pod_stages import StageEpisode
 from tests.ingest import against_raw_text
 from tests.ingest.feeding import DATA
 from tests.ingest.independent_stages import SyncErrors, sync_errors
+from tests.replay.episodes.stages import stage_episodes
 
 OWN = ("kubelet/liveness-1.20.2.log", "kubelet/startup-1.36.2.log")
 

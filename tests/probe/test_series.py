@@ -11,9 +11,8 @@ from kubeledger.kubelet.prober.worker import do_probe
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.bodies.prober import TickResult
 from kubeledger.model.errors import BadInputError, BadQuestionError
-from kubeledger.probe.curl import Difference
 from kubeledger.probe.run import forecast, worker_of
-from kubeledger.probe.series import ProbeSeries, run_series
+from kubeledger.probe.series import Difference, ProbeSeries, run_series
 from kubeledger.probe.target import pod_target, probe_plans
 from tests.kubelet.prober.worlds import facts_of
 from tests.probe.pods import pod

@@ -661,7 +661,7 @@ def running() -> list[tuple[float, Body]]:
     ]
 
 
-def status_of(container_id: str, state: str = "running", **times: str) -> PodListed:
+def status_of(container_id: str, state: str = "running", **times: str | int) -> PodListed:
     """The kubelet's list, with a status of the container."""
     status = {
         "name": "c",
@@ -704,6 +704,12 @@ def removed(path: str) -> CgroupRemoved:
         # The next process tells at its start what ended before it, and what runs.
         ([], f"{BURST}/c1", [(40, NEXT), (41, died("c1"))], "match"),
         ([], f"{BURST}/c1", [(40, NEXT), (41, began("c1")), (42, died("c1"))], "impossible"),
+        # It was no earlier than that start, whenever its first relist comes to an end.
+        ([(22, NEXT)], f"{BURST}/c1", [(44, began("c1")), (90, began("y", "other"))],
+         "unverifiable"),
+        # What the runtime had lost had ended when nobody knows.
+        ([], f"{BURST}/c1", [(60, status_of("c1", "terminated", finishedAt=AT_50, exitCode=255))],
+         "match"),
         ([], f"{BURST}/c1", [], "unverifiable"),
         ([], f"{BURST}/c7", [(40, began("y", "other"))], "unverifiable"),
         ([], BURST, [(40, began("y", "other"))], "unverifiable"),

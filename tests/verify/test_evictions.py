@@ -544,3 +544,10 @@ def test_a_clock_that_steps_leaves_a_grace_period_open() -> None:
     steps += [(100.1, reclaim("big", "small", **soft))]
     one = found(story(*sorted(steps, key=lambda each: each[0]), **SOFT), ReclaimAttempted)
     assert one.missing == ("the time between rounds, around a step of the clock",)
+
+
+def test_signals_that_are_read_again_after_a_reclaim_whose_line_is_lost() -> None:
+    """The decision names what the round read first."""
+    steps = (50, memory(900)), (52.5, memory(800)), (52.6, reclaim("big", "vital", "small"))
+    later = (52.7, evicted("big", message=LOW + BIG_SAID)), (60, memory(4000))
+    assert found(story(*steps, *later)).verdict == "match"

@@ -176,3 +176,12 @@ def test_no_list_shows_the_pod_to_ask_for_what_the_file_has(
     later = listed("a", asks(asked), priority=0)
     found = judge(start("1.36.2", **POLICIES), BOTH, files, [later])
     assert any(isinstance(each, Contradiction) for each in found) is contradicted
+
+
+def test_what_a_resize_gave_no_line_or_list_says() -> None:
+    """So nobody is known not to fit beside it."""
+    new = *admitted("c", 60), listed("c", asks("300m"), at=70)
+    for steps, said in (([], "impossible"), ([resized("allocated")], "unverifiable")):
+        found = judge(start("1.36.2", **POLICIES), BOTH, steps, new)
+        of_it = (each for each in found if each.subject.endswith("/c"))
+        assert [each.verdict for each in of_it if isinstance(each, Finding)] == [said]

@@ -20,6 +20,7 @@ from kubeledger.model.units import NS_PER_S
 from kubeledger.verify import Contradiction, verify
 from kubeledger.verify.evidence.history_entries import HistoryEntry, Listing
 from kubeledger.verify.evidence.identities import are_unjoined
+from kubeledger.verify.evidence.pods import PodRegister
 from kubeledger.verify.rules.disputes import SourceDisputes
 from tests.verify.histories import reader, scene
 
@@ -177,13 +178,17 @@ def test_uids_of_lists_and_log(of_name: Pod, hidden: bool) -> None:
     several = dict[str, Pod]()
     for n in range(2):
         several[f"d/p-{n}"] = {f"{uid}-{n}": entries for uid, entries in of_name.items()}
-    assert are_unjoined(several) is hidden
-    assert not are_unjoined({"d/p": of_name}), "a single line that is wrong hides nothing"
+    assert are_unjoined(several, PodRegister()) is hidden
+    assert not are_unjoined({"d/p": of_name}, PodRegister()), (
+        "a single line that is wrong hides nothing"
+    )
 
 
 def test_one_container_id() -> None:
     """One line is wrong by itself; an ID that is several pods', or a mask, stands for others."""
     pod: Pod = {"u": [_logged(1, "a"), _logged(2, "a", "b"), _logged(3, "<id>", "e")]}
-    assert not are_unjoined({"d/p": pod, "d/q": {"v": [_logged(4, "a")]}})
-    assert are_unjoined({f"d/{n}": {n: [_logged(1, "a")]} for n in "pqr"})
-    assert are_unjoined({"d/p": {"u": [_logged(1, "<id>"), _logged(2, "<id>", "b")]}})
+    assert not are_unjoined({"d/p": pod, "d/q": {"v": [_logged(4, "a")]}}, PodRegister())
+    assert are_unjoined({f"d/{n}": {n: [_logged(1, "a")]} for n in "pqr"}, PodRegister())
+    assert are_unjoined(
+        {"d/p": {"u": [_logged(1, "<id>"), _logged(2, "<id>", "b")]}}, PodRegister()
+    )

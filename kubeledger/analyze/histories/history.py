@@ -29,6 +29,7 @@ from kubeledger.ledger.reading import DroppedMeanwhileError, Reading
 from kubeledger.ledger.standalone import read_recording
 from kubeledger.ledger.storage import NODES, node_directory
 from kubeledger.model.record import Record
+from kubeledger.replay.episodes.subjects import name_subject
 from kubeledger.replay.instants import choose_node, decoded_base
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.finding import BasedReader, Reader
@@ -118,7 +119,7 @@ class History(msgspec.Struct, frozen=True):
         """
         stretches = self.derive(SUBJECT_INDEX)
         if len(pod) == 1:
-            uids = {*pod, *uids_of(f"{None}/{pod[0]}", stretches)}
+            uids = {*pod, *uids_of(name_subject(None, pod[0]), stretches)}
         else:
             uids = uids_of("/".join(pod), stretches)
         if upto_ts_ns is not None:

@@ -14,6 +14,7 @@ them. Put together by what they have in common they are incidents (``headlines``
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from kubeledger.analyze.problems import rows, sentences
@@ -280,6 +281,16 @@ PROBLEMS: tuple[Problem, ...] = (
     ),
 )  # fmt: skip
 """In the order of headlines and summaries; worst first, and those that did more harm first."""
+
+
+def possible(present: AbstractSet[str], *, verdicts: bool) -> list[Problem]:
+    """Those of which a node may have some.
+
+    Args:
+        present: what ``PRESENT`` says of it.
+        verdicts: impossible decisions, too.
+    """
+    return [each for each in PROBLEMS if (present & {*each.of.split()} if each.of else verdicts)]
 
 
 def occurrences(kinds: Iterable[str]) -> str:

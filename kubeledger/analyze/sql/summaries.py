@@ -29,6 +29,8 @@ _LAYER = regex(": ")
 _CLOSERS = '"\\])}. '
 _WHOLE = regex(r'(?<!\\)"(?:[^"\\]|\\.)*"|\([^()]*\)')
 _JOINED = ":\N{NO-BREAK SPACE}"
+_CAUSED = regex(r" caused (?=\\*\")")
+"""As runtimes wrapped what they quote, before ``caused: ``."""
 
 
 def cut(text: str, length: int) -> str:
@@ -70,8 +72,12 @@ def _short_word(word: str) -> str:
 
 
 def unquoted_end(cause: str) -> str:
-    """The end of a chain of errors that was quoted, without what closes quotes begun before it."""
-    return cause.rstrip('"\\])} ') if cause.count('"') % 2 or '\\"' in cause else cause
+    """The end of a chain of errors that was quoted, without quotes that begin or end outside it."""
+    if cause.count('"') % 2 == 0 and '\\"' not in cause:
+        return cause
+    kept = cause.rstrip('"\\])} ')
+    is_opened = kept.count('"') % 2 == 1 and kept.lstrip("\\").startswith('"')
+    return kept.lstrip('\\"') if is_opened else kept
 
 
 _PROSE = regex(r"[a-z)]\. (?!.*\b[Ee]rror$)[A-Z/]")
@@ -84,7 +90,7 @@ def layers_of(text: str) -> list[str]:
     A quoted layer that goes on to the end is a chain itself. A layer of several sentences is the
     last one: errors are no prose, and what stands below it was added to it.
     """
-    layers, begin = [], 0
+    text, layers, begin = _CAUSED.sub(" caused: ", text), [], 0
     whole = [found.span() for found in _WHOLE.finditer(text)]
     whole = [(a, b) for a, b in whole if not _is_chain(text, a, b)]
     for found in _LAYER.finditer(text):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -129,12 +128,12 @@ def _preempted(records: Sequence[Record], facts: Facts) -> Words:
     who = f"{body.preemptor_namespace}/{body.preemptor_pod}"
     if is_besides(records[-1], facts):
         return Words("", f"was chosen to make room for {who}")
-    why = why_of(records, facts)
-    why = why.partition(" was killed because ")[2] or why
     inferred = " (inferred)" if body.preemptor_inferred else ""
     what = f"was preempted for {who}{inferred}" if body.preemptor_pod else "was preempted"
-    begin = re.match(rf"{re.escape(who)} \(priority -?\d+\) ", why)
-    return Words("", what, f"{body.preemptor_pod} {why[begin.end() :]}" if begin else why)
+    finding = facts.findings.get(records[-1].seq)
+    about = {} if finding is None else finding.about
+    for_it = [f"{name.rpartition('/')[2]} {lacked}" for name, lacked in about.items()]
+    return Words("", what, for_it[0] if for_it else why_of(records, facts))
 
 
 def _rejected(records: Sequence[Record], facts: Facts) -> Words:

@@ -53,6 +53,7 @@ from kubeledger.model.wire.catalogue import BODY_TYPES
 from kubeledger.replay.episodes.container_runs import container_runs
 from kubeledger.replay.episodes.pod_stages import KINDS as STAGE_KINDS
 from kubeledger.replay.episodes.pod_stages import PodStages, StageEpisode
+from kubeledger.replay.episodes.subjects import name_subject
 from kubeledger.verify.finding import Finding
 
 HISTORY_MAX = 200
@@ -269,7 +270,7 @@ def _of_pod(
 def _seqs(history: History, target: Target, scope: Scope) -> list[int]:
     """Of the records that name a pod those that may be about it, in the order of replay."""
     pod, stretches = target.parts[:2], history.derive(SUBJECT_INDEX)
-    names = {f"{None}/{pod[-1]}", "/".join(pod)}
+    names = {name_subject(None, pod[-1]), "/".join(pod)}
     named = set(scope.had_name(seqs_naming(names, stretches)))
     uids = {scope.pod_uid} if scope.pod_uid else set(scope.lives)
     named |= set(seqs_naming(uids, stretches))

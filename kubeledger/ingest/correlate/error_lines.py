@@ -42,14 +42,12 @@ class _Heard(NamedTuple):
 
     Attributes:
         error: what went wrong, without quotes; empty where many lines say the same.
-        whole: message and values, without quotes.
     """
 
     line: LogLine
     shape: str
     pod: Subject
     error: str
-    whole: str
 
 
 class ErrorsAssembler(Assembler):
@@ -64,17 +62,17 @@ class ErrorsAssembler(Assembler):
         self._said = Repeated[Hashable](self.queue, _EVERY_NS, wait_ns=0)
         self._shapes: set[tuple[str, str]] = set()
         self._hears: deque[_Heard] = deque()
-        self._told: deque[_Heard] = deque(maxlen=_TOLD_MAX)
+        self._told: deque[tuple[_Heard, str]] = deque(maxlen=_TOLD_MAX)
 
     def tell(self, line: LogLine, shape: str) -> Facts:
         """Take in a line that all others have read."""
         facts = self.due(line.ts_ns)
-        heard = _Heard(line, shape, self._pod(line), _error_of(line), _whole(line))
+        heard = _Heard(line, shape, self._pod(line), _error_of(line))
         if not line.is_told and heard.error:
             since_ns = line.ts_ns - _MET_NS
             line.is_told = any(
-                told.line.ts_ns >= since_ns and heard.error in told.whole and _may_tell(told, heard)
-                for told in self._told
+                told.line.ts_ns >= since_ns and heard.error in whole and _may_tell(told, heard)
+                for told, whole in self._told
             )
         if line.is_told:
             self._wraps(heard)
@@ -100,14 +98,14 @@ class ErrorsAssembler(Assembler):
 
     def _wraps(self, told: _Heard) -> None:
         """A line is told: so is what came up before, up to it."""
-        whole = [told.whole]
-        self._told.append(told)
+        whole = [_whole(told.line)]
+        self._told.append((told, whole[0]))
         for each in islice(reversed(self._hears), _WRAPPED_MAX):
             if not _may_tell(told, each):
                 continue
             if each.line.is_told or (each.error and any(each.error in text for text in whole)):
                 each.line.is_told = True
-                whole.append(each.whole)
+                whole.append(_whole(each.line))
 
     def _count(self, heard: _Heard) -> None:
         line, shape, pod = heard[:3]
@@ -172,6 +170,7 @@ def _error_of(line: LogLine) -> str:
 
 
 def _whole(line: LogLine) -> str:
+    """Message and values, without quotes."""
     texts = (text for text in dict.values(line.values or {}) if isinstance(text, str))
     return _plain(" ".join((line.message, *texts)))
 

@@ -185,14 +185,6 @@ K = TypeVar("K", bound=Hashable)
 """A subject."""
 
 
-class Counted(Protocol):
-    """A body that stands for what was said ``count`` times."""
-
-    count: int
-    first_ts_ns: int
-    last_ts_ns: int
-
-
 class _Run(msgspec.Struct):
     """What is said of one subject since it changed last.
 

@@ -176,7 +176,7 @@ class KillsAssembler(PodAssembler):
             return self._known(container_id)
         container = self._container(pod, container_id, entry.get("containerName") or None)
         named, of = (f"{each.namespace}/{each.name}" for each in (pod, container.pod))
-        if named != of and (container.seen_ts_ns is not None or container.died is not None):
+        if named != of:
             short = container_id[:12]
             self._dispute(pod, f"container {short} is killed as another pod's", named, of, entry)
         return container

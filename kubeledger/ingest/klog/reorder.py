@@ -174,9 +174,7 @@ class _Hashes:
 
 
 def _held(line: bytes) -> bytes:
-    """What is held of a line."""
-    if len(line) <= _HELD_BYTES:
-        return line
+    """What is held of a long line."""
     return line[:_HELD_BYTES] + hashlib.blake2b(line, digest_size=16).digest()
 
 
@@ -204,7 +202,8 @@ class Repeats:
         if len(self._bodies) >= _BACK:
             self._before = self._bodies
         else:
-            self._before = [*self._before, *map(_held, self._bodies)][-_BACK:]
+            held = [body if len(body) <= _HELD_BYTES else _held(body) for body in self._bodies]
+            self._before = [*self._before, *held][-_BACK:]
         self._bodies = bodies
         self._first = self._older = None
 

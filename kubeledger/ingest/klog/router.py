@@ -278,7 +278,8 @@ class Router:
         """Handlers with their match, or a verdict; ``file`` "" stands for any."""
         for head, pattern, handled in self._likely_rows(file, message).rows:
             if message.startswith(head) and (match := pattern.match(message)):
-                return handled._replace(match=match) if handled.handlers else Verdict.UNDERSTOOD
+                handlers, needs, row, _ = handled
+                return Handled(handlers, needs, row, match) if handlers else Verdict.UNDERSTOOD
         if file in self._noise.files or self._noise.has_text(file, message):
             return Verdict.NOISE
         return Verdict.UNKNOWN

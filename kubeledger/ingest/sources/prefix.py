@@ -11,6 +11,8 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+import msgspec
+
 from kubeledger.model.patterns import regex
 
 HEADER = regex(
@@ -32,8 +34,8 @@ _OTHER = b"microshift"
 _PREFIX_MAX = 1024
 """Bytes of a line in which a carrier's prefix and the header after it end."""
 
-_HOST = rb"(?P<host>\S+) "
-_TAG = rb"(?P<tag>[\w.@/:-]+?)(?:\[\d+\])?: ?"
+_HOST = rb"(?P<host>\S++) "
+_TAG = rb"(?P<tag>[\w.@/:-][\w.@/-]*+)(?:\[\d+\])?: ?"
 _LEVEL = rb"(?:debug|info|notice|warn(?:ing)?|err(?:or)?|crit|alert|emerg) "
 _CLOCK = rb"\d\d:\d\d:\d\d"
 _ISO = rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?) "
@@ -108,7 +110,7 @@ _NESTED_MAX = 3
 """Carriers carry each other: a quoted ``grep -n`` of a journal."""
 
 
-class Unwrapped(NamedTuple):
+class Unwrapped(msgspec.Struct, frozen=True, gc=False):
     """A line without its carrier's prefix.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""Cases of computePodActions: a pod, what the runtime lists of it, and cached probe results.
+"""Cases of computePodActions (a pod, what the runtime lists, cached probe results), of doBackOff.
 
 Only what the kubelet's map of kills leaves open is free, and objects have no order in JSON
 either, so every claim matches or is impossible.
@@ -6,15 +6,30 @@ either, so every claim matches or is impossible.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from kubeledger.kubelet.cases.fields import Strict, Subsystem, check_amounts, keyed
-from kubeledger.kubelet.kube.gotexts import instant_ns
+from kubeledger.kubelet.cases.fields import (
+    LAST_NS,
+    Strict,
+    Subsystem,
+    check_amounts,
+    keyed,
+    shortened,
+)
+from kubeledger.kubelet.kube.flowcontrol import BackOffPolicy
+from kubeledger.kubelet.kube.gotexts import ZERO_TIME_NS, instant_ns
 from kubeledger.kubelet.kube.pod import ResourceRequirements
-from kubeledger.kubelet.kuberuntime.kuberuntime_manager import compute_pod_actions
+from kubeledger.kubelet.kuberuntime.kuberuntime_manager import (
+    BackedOff,
+    compute_pod_actions,
+    do_back_off,
+    newest_exited,
+    restart_backoff,
+)
 from kubeledger.kubelet.kuberuntime.objects import (
     ContainerStatus,
     ContainerToKill,
@@ -26,6 +41,8 @@ from kubeledger.kubelet.kuberuntime.objects import (
 )
 from kubeledger.kubelet.profile.lifecycle import KuberuntimeFacts
 from kubeledger.kubelet.profile.resolve import KubeletProfile
+from kubeledger.model.errors import BadInputError
+from kubeledger.model.units import format_go_duration, format_ts, parse_go_duration
 
 
 class PodActionsCase(Strict, frozen=True):
@@ -137,3 +154,115 @@ def _outcome(actions: PodActions, case: PodActionsCase, facts: KuberuntimeFacts)
 
 
 PODACTIONS = Subsystem(PodActionsCase, Outcome, decide)
+
+
+# Cases of doBackOff: one container over a series of syncs that would start it.
+
+
+_DURATION_MAX_NS = 2**62 - 1
+"""A longer back-off cannot be doubled in 64 bits."""
+
+
+class Step(Strict, frozen=True):
+    """One sync: expired entries are dropped before, where ``gc`` says so."""
+
+    at: str
+    containers: tuple[ContainerStatus, ...]
+    gc: bool = False
+
+
+class BackoffCase(Strict, frozen=True):
+    """One case.
+
+    Attributes:
+        container: name of an app or init container.
+        initial, max: first and greatest back-off, as Go durations.
+    """
+
+    pod: Pod
+    container: str
+    initial: str
+    max: str
+    steps: tuple[Step, ...]
+
+
+class StepOutcome(Strict, frozen=True):
+    """What came of one sync.
+
+    Attributes:
+        message: of the error then; else empty.
+        entry: the entry's value after it, as a Go duration.
+        until: when the back-off ends, or empty; only in versions whose cases have it.
+    """
+
+    held: bool
+    message: str
+    entry: str
+    until: str | UnsetType = UNSET
+
+
+class BackoffOutcome(Strict, frozen=True):
+    """What came of each sync."""
+
+    steps: list[StepOutcome]
+
+
+def decide_backoff(case_input: BackoffCase, profile: KubeletProfile) -> BackoffOutcome:
+    """Go through all syncs."""
+    return BackoffOutcome(list(_syncs(case_input, profile)))
+
+
+def _syncs(case: BackoffCase, profile: KubeletProfile) -> Iterator[StepOutcome]:
+    spec, meta, name = case.pod.spec, case.pod.metadata, case.container
+    if all(c.name != name for c in (*(spec.containers or ()), *(spec.init_containers or ()))):
+        raise BadInputError(f"input.container: the pod has no container {shortened(name)}")
+    policy = BackOffPolicy(_duration(case.initial, "initial"), _duration(case.max, "max"))
+    backoff = restart_backoff(policy, profile.kuberuntime)
+    pod = f"{meta.name}_{meta.namespace}({meta.uid})"
+    for index, step in enumerate(case.steps):
+        now_ns = _time(step.at, f"input.steps[{index}].at")
+        check_times(step.containers)
+        if step.gc:
+            backoff.gc(now_ns)
+        exited = newest_exited(step.containers, name)
+        ended_ns = _ended_ns(exited)
+        held = do_back_off(backoff, name, name, pod, ended_ns, now_ns)
+        until: str | UnsetType = UNSET
+        if profile.kuberuntime.cases_give_back_off_end:
+            until = "" if held is None else _until(held, index)
+        message = "" if held is None else held.message
+        entry = format_go_duration(backoff.get(name))
+        yield StepOutcome(held is not None, message, entry, until)
+
+
+def _ended_ns(exited: ContainerStatus | None) -> int | None:
+    if exited is None:
+        return None
+    return ZERO_TIME_NS if exited.finished_at is None else instant_ns(exited.finished_at)
+
+
+def _until(held: BackedOff, index: int) -> str:
+    if held.until_ns > LAST_NS:
+        raise BadInputError(f"input.steps[{index}]: the back-off ends after the year 9999")
+    return format_ts(held.until_ns)
+
+
+def _time(text: str, field: str) -> int:
+    try:
+        return instant_ns(text)
+    except BadInputError as error:
+        raise BadInputError(f"{field}: {error.message}") from None
+
+
+@lru_cache(maxsize=256)
+def _duration(text: str, name: str) -> int:
+    try:
+        duration_ns = parse_go_duration(text)
+    except ValueError:
+        duration_ns = -1
+    if not 0 <= duration_ns <= _DURATION_MAX_NS:
+        raise BadInputError(f"input.{name}: no Go duration for a back-off: {shortened(text)}")
+    return duration_ns
+
+
+BACKOFF = Subsystem(BackoffCase, BackoffOutcome, decide_backoff)

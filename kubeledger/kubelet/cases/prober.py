@@ -1,4 +1,4 @@
-"""Cases of one probe worker: a pod, a container, a probe type and its ticks.
+"""Cases of one probe worker (a pod, a container, a probe type, its ticks), of UpdatePodStatus.
 
 A worker's steps are deterministic: what they depend on is in the case, so that the one
 admissible outcome is the decided one. The recorder of a case keeps no events: an event needs a
@@ -19,8 +19,21 @@ from kubeledger.kubelet.cases.fields import (
     check_status_times,
 )
 from kubeledger.kubelet.kube.gotexts import ZERO_TIME_NS, instant_ns
-from kubeledger.kubelet.prober.objects import Container, Pod, PodStatus, Result, Results, Update
+from kubeledger.kubelet.prober.objects import (
+    Container,
+    Pod,
+    PodStatus,
+    Result,
+    Results,
+    Update,
+    parse_container_id,
+)
 from kubeledger.kubelet.prober.prober import MissingAttemptError
+from kubeledger.kubelet.prober.prober_manager import (
+    ContainerReadiness,
+    PodReadiness,
+    update_pod_status,
+)
 from kubeledger.kubelet.prober.worker import ProbeWorker, do_probe, new_worker
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.model.bodies.prober import ProbeType, TickResult
@@ -136,3 +149,80 @@ def _named(containers: list[Container], name: str) -> Container | None:
 
 
 PROBER = Subsystem(ProberCase, Outcome, decide)
+
+
+# Cases of the probe manager's UpdatePodStatus: started and ready of a pod's containers.
+
+
+class WorkerName(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False):
+    """A probe worker of the pod that exists."""
+
+    container: str
+    probe_type: ProbeType
+
+
+class CachedResult(msgspec.Struct, rename="camel", forbid_unknown_fields=True, gc=False):
+    """A result in the cache of its probe type."""
+
+    probe_type: ProbeType
+    container_id: str = msgspec.field(name="containerID")
+    result: Result
+
+
+class PodStatusCase(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """One case; the status is as read from the runtime, before the probe manager."""
+
+    pod: Pod
+    pod_status: PodStatus
+    workers: list[WorkerName]
+    results: list[CachedResult]
+    kubelet_started_at: str | None = None
+
+
+class Published(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """What is published of a container; ``started`` is None where it stays unset."""
+
+    started: bool | None
+    ready: bool
+
+
+class PodStatusOutcome(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
+    """Containers by name, and those whose readiness worker was asked to probe at once."""
+
+    containers: dict[str, Published]
+    init_containers: dict[str, Published]
+    triggered: list[str]
+
+
+def decide_podstatus(case_input: PodStatusCase, profile: KubeletProfile) -> PodStatusOutcome:
+    """Update the status."""
+    return _outcome(_readiness(case_input, profile))
+
+
+def _readiness(case: PodStatusCase, profile: KubeletProfile) -> PodReadiness:
+    check_pod_times(case.pod)
+    check_status_times(case.pod_status)
+    caches: dict[ProbeType, dict[str, Result]] = {"liveness": {}, "readiness": {}, "startup": {}}
+    for cached in case.results:
+        caches[cached.probe_type][parse_container_id(cached.container_id)] = cached.result
+    started_at = case.kubelet_started_at
+    return update_pod_status(
+        case.pod,
+        case.pod_status,
+        {(worker.container, worker.probe_type) for worker in case.workers},
+        caches,
+        ZERO_TIME_NS if started_at is None else instant_ns(started_at),
+        profile.prober,
+    )
+
+
+def _outcome(readiness: PodReadiness) -> PodStatusOutcome:
+    def published(found: dict[str, ContainerReadiness]) -> dict[str, Published]:
+        return {name: Published(one.started, one.ready) for name, one in found.items()}
+
+    return PodStatusOutcome(
+        published(readiness.containers), published(readiness.init_containers), readiness.triggered
+    )
+
+
+PODSTATUS = Subsystem(PodStatusCase, PodStatusOutcome, decide_podstatus)

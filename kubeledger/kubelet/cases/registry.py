@@ -218,7 +218,7 @@ def _is_time(value: str) -> bool:
 
 _MODULES: Final = {
     "admission": "admission",
-    "backoff": "backoff",
+    "backoff": "podactions",
     "cgroup": "cgroups",
     "cgroupv2": "cgroups",
     "cpumanager": "cpumanager",
@@ -230,7 +230,7 @@ _MODULES: Final = {
     "memorymanager": "memorymanager",
     "nodeallocatable": "cgroups",
     "podactions": "podactions",
-    "podstatus": "podstatus",
+    "podstatus": "prober",
     "prober": "prober",
     "qos": "cgroups",
     "resize": "resize",

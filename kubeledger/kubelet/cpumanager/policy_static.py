@@ -25,6 +25,7 @@ from kubeledger.kubelet.cpumanager.state_checkpoint import State, StateError
 from kubeledger.kubelet.cpumanager.topology import CPUTopology
 from kubeledger.kubelet.kube.containermanager import (
     EMPTY_POOL_REASON,
+    SMT_ALIGNMENT_REASON,
     AllocationError,
     CPUSet,
     cpus_in,
@@ -38,7 +39,6 @@ from kubeledger.kubelet.topologymanager.policy import Hints, ProviderHints
 from kubeledger.kubelet.topologymanager.resource_manager import leaves_to_later
 
 STATIC: Final = "static"
-SMT_ALIGNMENT_REASON: Final = "SMTAlignmentError"
 
 
 class PolicyError(ValueError):

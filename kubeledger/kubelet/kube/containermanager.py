@@ -204,6 +204,7 @@ def string_of(value: object, what: str) -> str:
 # Errors with which the kubelet's resource managers refuse a container.
 
 UNEXPECTED_REASON = "UnexpectedAdmissionError"
+SMT_ALIGNMENT_REASON = "SMTAlignmentError"
 EMPTY_POOL_REASON = "EmptyPodSharedPoolError"
 
 

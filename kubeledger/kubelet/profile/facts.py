@@ -8,7 +8,8 @@ profile for facts and compare no versions: the tests of the profile name the few
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Final, Literal, ParamSpec
 
 import msgspec
 
@@ -83,27 +84,27 @@ def by_source(version: str) -> str:
     )
 
 
-class Fact(msgspec.Struct, frozen=True, kw_only=True):
+class Fact(msgspec.Struct, frozen=True):
     """One behaviour and the versions that have it.
 
     Attributes:
+        text: the behaviour, in one sentence.
+        source: function and change of the kubelet it was read from.
         since: minor version whose first release has it; None: all known versions.
         backports: minor -> first patch release that has it, for minors before ``since``.
         until: minor version whose first release no longer has it; None: still there.
         gate: feature gate that is off by default, without which no version has it.
-        text: the behaviour, in one sentence.
-        source: function and change of the kubelet it was read from.
         proof: what proves it here.
         recorded: whether a recorded node shows it besides.
     """
 
+    text: str
+    source: str
     since: int | None = None
     backports: dict[int, int] = {}
     until: int | None = None
     gate: str = ""
-    text: str
-    source: str
-    proof: Proof
+    proof: Proof = "source"
     recorded: bool = False
 
     def holds(self, version: KubeletVersion) -> bool:
@@ -118,28 +119,16 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
         return first is not None and version.patch >= first
 
 
-def fact(
-    text: str,
-    *,
-    since: int | None = None,
-    backports: dict[int, int] | None = None,
-    until: int | None = None,
-    gate: str = "",
-    source: str,
-    proof: Proof = "source",
-    recorded: bool = False,
-) -> Any:  # noqa: ANN401  # stands as the default of a bool, which every profile fills
-    """Declare a field of a subsystem's facts; arguments as in :class:`Fact`."""
-    return Fact(
-        since=since,
-        backports=backports or {},
-        until=until,
-        gate=gate,
-        text=text,
-        source=source,
-        proof=proof,
-        recorded=recorded,
-    )
+P = ParamSpec("P")
+
+
+def _as_default(make: Callable[P, Fact]) -> Callable[P, Any]:
+    """It stands as the default of a bool, which every profile fills."""
+    return make
+
+
+fact: Final = _as_default(Fact)
+"""Declare a field of a subsystem's facts; arguments as of :class:`Fact`."""
 
 
 def declared(facts: type[msgspec.Struct]) -> dict[str, Fact]:

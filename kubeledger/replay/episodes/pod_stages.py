@@ -6,7 +6,7 @@ lists, decisions. What it failed for happened as often as the one says that says
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -522,11 +522,3 @@ _STEPS: dict[type[Body], Callable[[PodStages, str, Record, Any], None]] = {
 
 KINDS: frozenset[str] = frozenset(body.kind for body in _STEPS)
 """Kinds of records that tell of stages."""
-
-
-def stage_episodes(records: Iterable[Record]) -> list[StageEpisode]:
-    """What the records of one node add up to, in the order of their begin."""
-    stages = PodStages()
-    for record in records:
-        stages.take(record)
-    return stages.episodes()

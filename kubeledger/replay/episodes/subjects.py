@@ -173,6 +173,11 @@ def named_within(body: Any) -> Iterator[Within]:  # noqa: ANN401 # any body
         yield from (Within(None, uid, container) for container in containers)
 
 
+def name_subject(namespace: str | None, pod: str) -> str:
+    """By what a pod is found by name; of one whose namespace nobody says, without it."""
+    return f"{namespace}/{pod}"
+
+
 class Naming(NamedTuple):
     """How a body names pods.
 
@@ -217,7 +222,7 @@ def _naming(class_and_fields: tuple[Any, ...]) -> Naming:
         named = [uid]
         if role.pod and (pod := getattr(body, role.pod)):
             namespace = getattr(body, role.namespace) if role.namespace else None
-            named += [pod, f"{namespace}/{pod}"]
+            named += [pod, name_subject(namespace, pod)]
         subjects += named
         calls += [(each, uid) for each in named if each and uid]
     pods = list(_pods(shape, body))

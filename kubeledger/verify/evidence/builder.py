@@ -316,10 +316,12 @@ class IntervalBuilder:
         interval = self._interval
         assert interval is not None
         if self._gone and listing.by == "kubelet":
-            # The list without it was of a process that had just begun, and of which no line is.
-            interval.ending_ns = interval.ended_ns = None
+            # The list without it was of a process that had just begun, and of which no line is;
+            # what had ended, of one before: a static pod comes again.
+            interval.ended_ns = None
+            interval.ending_ns = interval.ending_ns if interval.end_decided_ns else None
             self._gone = False
-        if listing.by == "kubelet":
+        if listing.by == "kubelet" and listing.is_told:
             self._is_sure(interval, entry.ts_ns + ROUND_NS)
             interval.start_time_unknown = False
         if listing.running and interval.ended_ns is None:
@@ -336,7 +338,7 @@ class IntervalBuilder:
             return
         self._begin_end(interval, max(interval.since_ns, min(interval.seen_ns, entry.ts_ns)))
         if not self._running or (listing.by == "kubelet" and not listing.final):
-            self._gone = interval.ended_ns is None and not listing.final
+            self._gone = self._gone or interval.ended_ns is None
             self._over(interval, entry.ts_ns + ROUND_NS)
 
     # What they mean ----------------------------------------------------------------------

@@ -225,7 +225,7 @@ class Coverage:
 
         Args:
             two_clocks: of ``Times.two_clocks``.
-            unjoined: sources call pods by other names; see ``identities``.
+            unjoined: sources call pods by other names; see ``are_unjoined``.
         """
         self._unjoined = unjoined
         self._poison, self._missing, self._gaps = [], [], []

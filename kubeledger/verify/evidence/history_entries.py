@@ -48,7 +48,7 @@ class Listing(msgspec.Struct, frozen=True):
     """What a list shows of a pod.
 
     Attributes:
-        alive: it is there, in no final phase.
+        alive: it is there, in no final phase; ``is_told``: in one at all.
         final: it is there, in a final phase.
         running: (n,) names of containers that run.
         mirror: it is the API's image of a static pod.
@@ -57,6 +57,7 @@ class Listing(msgspec.Struct, frozen=True):
 
     by: Literal["kubelet", "api"]
     alive: bool
+    is_told: bool = True
     final: bool = False
     running: tuple[str, ...] = ()
     created_ns: int | None = None
@@ -172,7 +173,7 @@ def _aligned(
 ) -> tuple[Who, HistoryEntry] | None:
     if not body.namespace or not body.pod:
         return None
-    return _who(body), HistoryEntry(ts_ns, seq, "aligned")
+    return _who(body), HistoryEntry(ts_ns, seq, "aligned", container=body.container)
 
 
 def _listed(ts_ns: int, seq: int, body: PodListed) -> tuple[Who, HistoryEntry] | None:
@@ -183,6 +184,7 @@ def _listed(ts_ns: int, seq: int, body: PodListed) -> tuple[Who, HistoryEntry] |
     listing = Listing(
         by=body.listed_by,
         alive=not body.gone and not final,
+        is_told=body.gone or "phase" in status,
         final=final and not body.gone,
         running=tuple(_running(status)),
         created_ns=body.created_ts_ns,

@@ -1,4 +1,4 @@
-"""The machine, its reserves, its memory manager and hints, as recorded and by the variant."""
+"""The machine as recorded, and hints, as recorded and by the variant."""
 
 from __future__ import annotations
 
@@ -10,24 +10,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kubeledger.kubelet.kube.containermanager import AllocationError
-from kubeledger.kubelet.kube.pod import Container, Pod
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
-from kubeledger.kubelet.memorymanager.checkpoint import machine_of, recorded_state
-from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
-from kubeledger.kubelet.memorymanager.machine import State
-from kubeledger.kubelet.memorymanager.memory_manager import Manager
-from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.policy import BITS_MAX, Hints, TopologyHint, mask_of
 from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.node import NodeObserved
-from kubeledger.model.bodies.resourcemanagers import (
-    Hint,
-    HintsGenerated,
-    MemoryManagerStateRead,
-    MemoryTable,
-    NUMANodeMemory,
-)
+from kubeledger.model.bodies.resourcemanagers import Hint, HintsGenerated
 from kubeledger.model.record import Body, Record
 from kubeledger.verify.finding import Contradiction, Side
 
@@ -121,131 +108,6 @@ def _amounts(body: NodeObserved, logged: dict[str, int | None]) -> dict[str, Qua
     names = sorted(n for n in body.capacity or {} if n in logged or n.startswith(HUGE_PAGES))
     amounts = {name: Quantity.from_api((body.capacity or {})[name]) for name in names}
     return amounts | {name: Quantity.of(n) for name, n in logged.items() if n is not None}
-
-
-# What ``reservedMemory`` keeps of each NUMA node, and tables of a machine with another reserve.
-
-Reserves = Mapping[tuple[int, str], int]
-"""(NUMA node, type) -> bytes."""
-
-
-def reserves_of(setting: object) -> Reserves | None:
-    """The setting as it is recorded or asked for; None where it cannot be read."""
-    found: dict[tuple[int, str], int] = {}
-    try:
-        for entry in setting if isinstance(setting, list) else ():
-            for name, amount in (entry.get("limits") or {}).items():
-                found[int(entry["numaNode"]), name] = Quantity.from_api(amount).value()
-    except (QuantityError, AttributeError, KeyError, TypeError, ValueError):
-        return None
-    return found if isinstance(setting, list) else None
-
-
-def with_reserves(
-    machine: Mapping[str, NUMANodeMemory], reserves: Reserves
-) -> dict[str, NUMANodeMemory]:
-    """The NUMA nodes if the kubelet kept as much of each as this; what containers have stays."""
-    return {
-        node: msgspec.structs.replace(
-            state,
-            memory={
-                name: _with_reserve(table, reserves.get((int(node), name), 0))
-                for name, table in state.memory.items()
-            },
-        )
-        for node, state in machine.items()
-    }
-
-
-def _with_reserve(table: MemoryTable, reserved_bytes: int) -> MemoryTable:
-    more = table.system_reserved_bytes - reserved_bytes
-    return msgspec.structs.replace(
-        table,
-        system_reserved_bytes=reserved_bytes,
-        allocatable_bytes=table.allocatable_bytes + more,
-        free_bytes=table.free_bytes + more,
-    )
-
-
-# The static memory manager of a kubelet process, followed from record to record.
-#
-# Its machine is that of a state file, or, where there was none, of the first one that is read: what
-# is there, reserved and allocatable stays as long as the process runs.
-
-
-class FollowedMemory:
-    """What the manager holds, as long as every record fits it; nothing is known otherwise."""
-
-    def __init__(self) -> None:
-        self._manager: Manager | None = None
-
-    @property
-    def is_known(self) -> bool:
-        return self._manager is not None
-
-    def forget(self) -> None:
-        self._manager = None
-
-    def restart(self) -> None:
-        """A new process has what the file keeps, and not what init containers left to reuse."""
-        if self._manager is not None:
-            self._manager.policy.reusable.clear()
-
-    def begin(self, profile: KubeletProfile, nodes: Mapping[str, NUMANodeMemory]) -> None:
-        """Nobody has anything of these nodes."""
-        self._manager = Manager(profile)
-        self._manager.state = State(machine=machine_of(nodes, empty=True))
-
-    def adopt(self, profile: KubeletProfile, body: MemoryManagerStateRead) -> None:
-        """The manager holds what a state file shows."""
-        reusable = {} if self._manager is None else self._manager.policy.reusable
-        self._manager = Manager(profile)
-        self._manager.state = recorded_state(body)
-        self._manager.policy.reusable = reusable
-
-    def would_give(
-        self, pod: Pod, container: Container, affinity: TopologyHint
-    ) -> tuple[int, ...] | str:
-        """NUMA nodes of which a container would get memory, or why it would get none."""
-        assert self._manager is not None  # is_known
-        return _given(self._manager.copy(), pod, container, affinity)
-
-    def hints(self, pod: Pod, container: Container | None) -> Mapping[str, Hints] | None:
-        """Hints for a container, or for a pod as a whole; None where the kubelet crashes."""
-        assert self._manager is not None  # is_known
-        policy, state = self._manager.policy, self._manager.state
-        try:
-            if container is None:
-                return policy.get_pod_topology_hints(state, pod) or {}
-            return policy.get_topology_hints(state, pod, container) or {}
-        except KubeletPanicError:
-            return None
-
-    def give(self, pod: Pod, container: Container, nodes: frozenset[int]) -> None:
-        if self._manager is not None:
-            affinity = TopologyHint(mask_of(nodes), preferred=False)
-            if _given(self._manager, pod, container, affinity) != tuple(sorted(nodes)):
-                self.forget()
-
-    def take_back(self, pod: str, container: str) -> None:
-        if self._manager is not None:
-            try:
-                self._manager.policy.remove_container(self._manager.state, pod, container)
-            except KubeletPanicError:
-                self.forget()
-
-
-def _given(
-    manager: Manager, pod: Pod, container: Container, affinity: TopologyHint
-) -> tuple[int, ...] | str:
-    try:
-        manager.policy.allocate(manager.state, pod, container, affinity)
-    except AllocationError as error:
-        return str(error)
-    except KubeletPanicError as error:
-        return f"the kubelet crashes: {error}"
-    uid, name = pod.metadata.uid or "", container.name or ""
-    return tuple(manager.get_memory_numa_nodes(uid, name) or ())
 
 
 # Recorded topology hints as the deciders have them.

@@ -60,14 +60,16 @@ class PodObjects:
         self._allocated: dict[str | None, list[tuple[int, _Resources]]] = {}
         self._told: dict[str | None, list[int]] = {}
         self._decided: dict[str | None, list[int]] = {}
+        self._unsaid: dict[str | None, list[int]] = {}
 
     def forget(self) -> None:
         """What was read once is read again where it is asked for; pods that are gone are not."""
         self._objects.clear()
 
     def foresee(self, record: Record, body: PodResized) -> None:
-        if body.outcome != "allocated" or body.resources is not None:  # else it is not said what
-            self._decided.setdefault(body.pod_uid, []).append(record.ts_ns)
+        is_unsaid = body.outcome == "allocated" and body.resources is None
+        times = self._unsaid if is_unsaid else self._decided
+        times.setdefault(body.pod_uid, []).append(record.ts_ns)
         self._told.setdefault(body.pod_uid, []).append(record.ts_ns)
 
     def resized(self, record: Record, body: PodResized, state: NodeState) -> None:
@@ -104,12 +106,24 @@ class PodObjects:
             return None  # all lists show what was asked for later
         if self._lists.changed_unseen(ts_ns, listed):
             return None  # perhaps, too
+        if self._is_unsaid(listed, max(times, default=0), ts_ns):
+            return None
         key = (listed, interval.source, interval.key, len(times))
         if key not in self._objects:
             if len(self._objects) >= _REMEMBERED_MAX:
                 self._objects.clear()
             self._objects[key] = _read(listed, interval, self._given(listed, len(times)))
         return self._objects[key]
+
+    def _is_unsaid(self, listed: ListedPod, since_ns: int, by_ns: int) -> bool:
+        """Whether between two times it was given what neither its line nor a list shows."""
+        told, shown = self._told.get(listed.uid, ()), self._lists.versions(listed)
+        for ts_ns in self._unsaid.get(listed.uid, ()):
+            next_ns = min((each for each in told if each > ts_ns), default=1 << 62)
+            is_shown = any(ts_ns - ROUND_NS <= each.ts_ns < next_ns for each in shown)
+            if since_ns < ts_ns <= by_ns and not is_shown:
+                return True
+        return False
 
     def asking(
         self, ts_ns: int, interval: PodActiveInterval, resources: dict[str, Any]

@@ -33,6 +33,7 @@ class ListedInstance(msgspec.Struct):
     Attributes:
         seen_ns: when it is shown first, by the record ``seq``.
         began_ns, ended_ns: when it was started and ended, to the second; None when no list says.
+        is_lost: the runtime lost it: what lists show of it until then may be old.
         ended: (time, record) of the first list that shows it ended; None when none does.
         ran: (time, record) of the last list of the kubelet that shows it running.
         lived: the last time at which it ran by any list, and that list.
@@ -43,6 +44,7 @@ class ListedInstance(msgspec.Struct):
     seq: int
     began_ns: int | None = None
     ended_ns: int | None = None
+    is_lost: bool = False
     ended: tuple[int, int] | None = None
     ran: tuple[int, int] = (0, 0)
     lived: tuple[int, int] = (0, 0)
@@ -84,9 +86,10 @@ class ListedInstances:
         if shown.state == "terminated":
             at = record.ts_ns, record.seq
             own.ended = min(own.ended or at, at)
-            own.ended_ns = shown.time("finishedAt") or own.ended_ns
-            if shown.shown.get("exitCode") != LOST_EXIT_CODE and own.ended_ns is not None:
-                own.lived = max(own.lived, (own.ended_ns, record.seq))
+            own.is_lost |= shown.shown.get("exitCode") == LOST_EXIT_CODE
+            if not own.is_lost and (ended_ns := shown.time("finishedAt")) is not None:
+                own.ended_ns = ended_ns
+                own.lived = max(own.lived, (ended_ns, record.seq))
         if shown.state == "running":
             at = record.ts_ns, record.seq
             own.lived = max(own.lived, at)
@@ -234,7 +237,7 @@ class PodRegister:
 
     def note(self, seq: int, ts_ns: int, body: PodListed) -> None:
         """Take in one list entry; the same object again adds nothing."""
-        if body.gone or body.spec is None:
+        if body.gone or not body.spec:
             return
         if body.listed_by == "manifest":
             # Nothing is defaulted in it: it counts only where no list shows the pod.

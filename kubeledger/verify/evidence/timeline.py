@@ -24,7 +24,11 @@ from kubeledger.model.bodies.lifecycle import PodListed
 from kubeledger.model.record import Body, Record
 from kubeledger.verify.evidence.coverage import Coverage, Loss
 from kubeledger.verify.evidence.gather import Gathered, gather, is_gone, still_asked
-from kubeledger.verify.evidence.history_entries import ENTRY_KINDS, HistoryEntry, entry_of
+from kubeledger.verify.evidence.history_entries import (
+    ENTRY_KINDS,
+    HistoryEntry,
+    entry_of,
+)
 from kubeledger.verify.evidence.identities import are_unjoined
 from kubeledger.verify.evidence.pod_intervals import PodActiveInterval, PodHistory
 from kubeledger.verify.evidence.pods import PodRegister
@@ -130,7 +134,7 @@ class Timeline:
 
     def are_unjoined(self) -> bool:
         """Whether sources call the same pods by other names, as far as was noted."""
-        return are_unjoined(self._entries)
+        return are_unjoined(self._entries, self.specs)
 
     def let_go(self) -> None:
         """Nothing more will be noted, so that what was is not needed again."""

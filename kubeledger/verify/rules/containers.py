@@ -33,7 +33,7 @@ from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.evidence.container_specs import PodSpec
 from kubeledger.verify.evidence.coverage import Loss
 from kubeledger.verify.evidence.pod_intervals import ContainerRun
-from kubeledger.verify.evidence.pods import ListedInstance
+from kubeledger.verify.evidence.pods import LOST_EXIT_CODE, ListedInstance
 from kubeledger.verify.evidence.times import Times
 from kubeledger.verify.finding import Fields
 from kubeledger.verify.rules.back_off import BackOff
@@ -86,7 +86,7 @@ def lived_until(context: VerifyContext, shown: ListedInstance) -> int:
 
     What a process finds at its start may be what the one before did not come to tell.
     """
-    ran_ns = shown.lived[0]
+    ran_ns = 0 if shown.is_lost else shown.lived[0]
     process = context.timeline.process(ran_ns)
     return 0 if process is None or ran_ns < process.started_ns + _FOUND_NS else ran_ns
 
@@ -95,18 +95,24 @@ def ran_until(context: VerifyContext, run: ContainerRun, by_ns: int) -> tuple[in
     """Until when a container ran that surely still did so by a time, and the record; else (0, 0).
 
     Where lines are late a kill may be of what had ended long before, and what a process tells at
-    its start may be, too.
+    its start may be, too: its first relist was some time since then. Of what the runtime had lost
+    nothing says when it ended.
     """
     times, timeline = context.times, context.timeline
+    shown = context.instances.instance(run.container_id)
+    if run.exit_code == LOST_EXIT_CODE or (shown is not None and shown.is_lost):
+        return 0, 0
     if (listed := times.listed_end(run.container_id, run.died_ns)) is not None:
         return (listed.from_ns, run.died_seq) if listed.from_ns > by_ns else (0, 0)
     at_ns, seq = max((run.killed_ns or 0, run.killed_seq), (run.died_ns or 0, run.died_seq))
     told_by = timeline.process(at_ns)
     if told_by is None or at_ns < told_by.started_ns + _FOUND_NS:
         at_ns, seq = run.shown  # a process tells at its start what had ended before
+        begun_by = timeline.process(at_ns)
+        if begun_by is not None and at_ns < begun_by.started_ns + _FOUND_NS:
+            at_ns = begun_by.started_ns
     late_ns = max(times.late(by_ns), times.late(at_ns))  # at least, so that twice is not sure
     is_later = at_ns and timeline.iterations.earliest(at_ns) - late_ns > by_ns
-    shown = context.instances.instance(run.container_id)
     if shown is not None and not is_later and shown.ran[0] >= by_ns + _SHOWN_NS + late_ns:
         return shown.ran
     return (at_ns, seq) if is_later else (0, 0)

@@ -241,8 +241,8 @@ class SourceDisputes(Verifier):
             self._pods[container_id] = pod, body.pod_uid, record.seq
             says = f"container {container_id} is of pod "
             sides = (seq, f"{says}{first}"), (record.seq, f"{says}{pod}")
-            why = "one container is shown as that of two pods"
-            self.context.contradict(record.ts_ns, f"pod/{pod}", why, *sides)
+            why = "one container is shown as that of two pods"  # whatever the clock was
+            self.context.contradict(record.ts_ns, f"pod/{pod}", why, *sides, by_lines=True)
 
     def _container_died(self, record: Record, body: ContainerDied, _: NodeState) -> None:
         self._belongs(record, body.container_id, body)
@@ -355,6 +355,7 @@ def _may_be_one(change: Parts, reading: Parts) -> bool:
 
 
 def _may_be_one_text(one: str, other: str) -> bool:
+    one, other = ("".join(text.split(" ")) for text in (one, other))  # a terminal breaks lines
     if not (is_plain(one) and is_plain(other)):
         return True
     short, long = sorted((one, other), key=len)

@@ -423,7 +423,7 @@ class KillVerifier(RuleVerifier):
     ) -> Sequence[Judgement]:
         """What is known to have ended is not killed, but what ran when the pod's kill began is.
 
-        Since 1.29 a sidecar's turn comes when the others are down.
+        Since 1.29 a sidecar's turn comes when the others are down; none when the pod is over.
         """
         run = None if pod is None else pod.run(body.container_id)
         if run is None or run.died_ns is None or not run.is_dead(record):
@@ -431,7 +431,9 @@ class KillVerifier(RuleVerifier):
         if record.ts_ns - run.died_ns < _ENDED_BEFORE_NS:
             return []
         stay = self.context.timeline.interval(record.ts_ns, body.pod_uid, body.namespace, body.pod)
-        of_pod = stay is not None and (stay.end_decided_ns or record.ts_ns) <= run.died_ns
+        over_ns = record.ts_ns if stay is None else stay.terminated_ns or record.ts_ns
+        began_ns = record.ts_ns if stay is None else stay.end_decided_ns or record.ts_ns
+        of_pod = began_ns <= run.died_ns and record.ts_ns - over_ns < _ENDED_BEFORE_NS
         if of_pod and not self.context.times.kills(body.container_id, 0, run.died_ns):
             return []
         why = f"container {body.container} had ended by {format_ts(run.died_ns)}"

@@ -24,11 +24,10 @@ from kubeledger.model.bodies.resourcemanagers import (
 from kubeledger.model.record import Record
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import Judgement, Ruling, judge, lacks, open_to, same
-from kubeledger.verify.evidence.machine import reserves_of
 from kubeledger.verify.evidence.pod_objects import Spec
 from kubeledger.verify.rules.activity import came_back, is_active
 from kubeledger.verify.rules.assignments import Holder
-from kubeledger.verify.rules.memory_table import Blocks, MemoryTableVerifier, sizes
+from kubeledger.verify.rules.memory_table import Blocks, MemoryTableVerifier, reserves_of, sizes
 
 _FILE: Final = "pkg/kubelet/cm/memorymanager/"
 _DIFFERENT: Final = "the expected machine state is different from the real one"

@@ -163,7 +163,8 @@ class Counts:
         if len(offs) == 1 and tally.recent and not wrong:
             good, bad = tally.at(when[0])
             tally.base = counted[0] - good, counted[1] - bad
-            was, tally.last = tally.last or tally.base, tally.base
+            first = (0, 0) if tally.since_start else tally.base
+            was, tally.last = tally.last or first, tally.base
             tally.ahead = max(tally.base[0] - was[0], 0), max(tally.base[1] - was[1], 0)
             tally.seq, tally.since_ns = record.seq, record.ts_ns
         worker.is_fresh = False

@@ -27,6 +27,8 @@ from kubeledger.verify.rules.probe_workers import Workers
 
 _ENOUGH: Final = 3
 """So often a log has to hold what belongs together before it is missed."""
+_BEATS: Final = 3
+"""So many ticks show their worker's beat where lines are late."""
 _EVENT_WITHIN_NS: Final = 2 * NS_PER_S
 _KILLED_WITHIN_NS: Final = 20 * NS_PER_S
 _DENIED_WITHIN_NS: Final = NS_PER_S // 2
@@ -155,7 +157,6 @@ class ProbeWitnesses:
                 f"the worker waits for a new container after a {name} probe that ended its "
                 "probing, and it probed the same one again"
             )
-        late_ns = (spec.timeout_s + 1) * NS_PER_S + self._context.times.late(record.ts_ns)
         began = self._workers.began(worker, record.ts_ns)
         if began is not None and record.ts_ns + UNSEEN_STEP_NS < began.from_ns + spec.delay_ns:
             return (
@@ -166,18 +167,18 @@ class ProbeWitnesses:
         if worker.after_startup and self._workers.is_starting(*who, record.ts_ns):
             return f"the {name} probe ran before the startup probe had succeeded"
         triggered = name == "readiness" and profile.prober.unready_triggers_probe
-        gap_ns, before_ns = worker.gap_ns, worker.before_ns
-        if triggered or None in (gap_ns, before_ns) or late_ns >= spec.period_ns:
+        *before, lag_ns = worker.lags
+        late = times.late(ts_ns) > 0
+        if triggered or len(before) < (_BEATS if late else 2):
             return None
-        assert gap_ns is not None
-        assert before_ns is not None
-        if before_ns > spec.period_ns + late_ns or gap_ns >= spec.period_ns - late_ns:
+        # Lines that are late are not so by the same: what keeps the beat came in its turn.
+        takes_ns, spread_ns = (spec.timeout_s + 1) * NS_PER_S, max(before) - min(before)
+        early_ns = min(before) - lag_ns - (spread_ns if late else 0)
+        if spread_ns > takes_ns or early_ns <= takes_ns:
             return None
-        if before_ns + gap_ns >= 2 * spec.period_ns - late_ns:
-            return None  # it is in time, and the one before was late
         return (
-            f"{name} ticks come every {spec.period_s} s, and this one {gap_ns / NS_PER_S:.1f} s "
-            "after the one before"
+            f"{name} ticks come every {spec.period_s} s, and this one "
+            f"{(worker.gap_ns or 0) / NS_PER_S:.1f} s after the one before"
         )
 
     # -- events ----------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from kubeledger.model.units import format_ts
 from kubeledger.verify.belief import Belief, World
 
 _STREAK_MAX: Final = 32
+_LAGS_MAX: Final = 6
 _PROBED: Final = "which container was probed before"
 _WORLDS_MAX: Final = 1024
 _STEPS_MAX: Final = 512
@@ -38,7 +39,8 @@ class Worker:
             impossible; None where these are no others.
         container_id: that it probes; None when not known. ``seen``: it was seen to run.
         newest: its last tick; None before the first. ``newest_ns``: its time.
-        gap_ns: time between the two newest ticks; ``before_ns``: between those before.
+        gap_ns: time between the two newest ticks.
+        lags: how far behind the beat of the first of them the newest ticks came, in nanoseconds.
         failed_ns: of the newest tick that failed; None before one. ``missed_ns``: before which
             the newest tick that may be missing was. ``changed_ns``: of the last change recorded.
         streak: (<= 32,) seqs of the newest ticks with the same result.
@@ -63,7 +65,7 @@ class Worker:
         self.newest: Record | None = None
         self.newest_ns = self.missed_ns = self.counted_until_ns = self.changed_ns = 0
         self.gap_ns: int | None = None
-        self.before_ns: int | None = None
+        self.lags: deque[int] = deque(maxlen=_LAGS_MAX)
         self.failed_ns: int | None = None
         self.result: Result | None = None
         self.streak: deque[int] = deque(maxlen=_STREAK_MAX)
@@ -147,8 +149,11 @@ class Worker:
 
     def tick(self, record: Record, result: Result | None) -> bool:
         """Take a tick; False when no state allows it."""
-        self.before_ns = self.gap_ns
         self.gap_ns = record.ts_ns - self.newest_ns if self.newest_ns else None
+        period_ns = self.spec.period_ns if self.spec is not None else 0
+        if self.gap_ns is None or 2 * self.gap_ns > 3 * period_ns:
+            self.lags.clear()  # ticks may be missing, or this one is late
+        self.lags.append(self.lags[-1] + (self.gap_ns or 0) - period_ns if self.lags else 0)
         self.newest, self.newest_ns = record, record.ts_ns
         self.failed_ns = record.ts_ns if result == FAILURE else self.failed_ns
         if result is None:  # an error is thrown away

@@ -117,11 +117,11 @@ class ProbeVerifier(ChangeJudge):
 
     def _finding(self, record: Record, body: FindingReported, state: NodeState) -> None:
         reported = dispute_of(body.message) if body.finding == LINES_DISAGREE else None
-        if reported is not None and not (
-            stamps_of(reported) and self.context.coverage.is_out_of_step
-        ):
+        of_stamps = reported is not None and bool(stamps_of(reported))
+        if reported is not None and not (of_stamps and self.context.coverage.is_out_of_step):
             sides = (record.seq, reported.here), (record.seq, reported.elsewhere)
-            self.context.contradict(record.ts_ns, reported.subject, reported.why, *sides)
+            why, by_lines = reported.why, not of_stamps
+            self.context.contradict(record.ts_ns, reported.subject, why, *sides, by_lines=by_lines)
 
     def _config_changed(self, record: Record, body: PodConfigChanged, state: NodeState) -> None:
         if body.operation == "ADD":

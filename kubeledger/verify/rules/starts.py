@@ -25,7 +25,6 @@ from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.belief import RuleVerifier
 from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.evidence.pod_intervals import ContainerRun
-from kubeledger.verify.evidence.pods import LOST_EXIT_CODE
 from kubeledger.verify.evidence.processes import Process, is_one
 from kubeledger.verify.evidence.times import RELIST_NS
 from kubeledger.verify.rules.back_off import BackOff, policy_of
@@ -176,7 +175,7 @@ class Starts(RuleVerifier):
         pod = self.context.timeline.pod(record.ts_ns, body.pod_uid, body.namespace, body.pod)
         for run in () if pod is None else pod.runs:
             started_ns = run.started_ns or record.ts_ns
-            if run.sandbox or started_ns >= record.ts_ns or run.exit_code == LOST_EXIT_CODE:
+            if run.sandbox or started_ns >= record.ts_ns:
                 continue
             until_ns, seq = ran_until(self.context, run, record.ts_ns + _LATE_NS)
             if until_ns:
@@ -275,7 +274,7 @@ class Starts(RuleVerifier):
             until_ns, seq = ran_until(self.context, run, record.ts_ns + NS_PER_S)
             is_another = not until_ns and body.container_id not in self._restarts
             untold = is_another and self._is_end_untold(record, body, run, begun_ns)
-            if (until_ns and run.exit_code != LOST_EXIT_CODE) or untold:
+            if until_ns or untold:
                 why = f"two instances of container {body.container} run at once"
                 name = f"container {(run.container_id or '')[:12]}"
                 says = f"{name} ran until {format_ts(until_ns)}"

@@ -61,6 +61,10 @@ CHAIN = "failed to run: could not start: could not restore state from x: policy 
         # What closes the quotes of the layers that are left out goes with them.
         (r'failed to "Kill" with Err: "desc = \"dialing: /run/c.sock: no such file\""]', 45,
          'failed to "Kill" with Err: … no such file'),
+        (r'oci: starting it caused "init.go:5: running it caused \"the rule: no match\""', 30,
+         'oci: … the rule: no match'),
+        (r'it failed: starting it caused "exec: \"/bin/a\": no such file": unknown', 50,
+         r'it failed: … exec: \"/bin/a\": no such file'),
         # What is quoted or in brackets within a layer is no layer, nor does one begin with it.
         ('it failed: x509: it is unknown (perhaps of "rsa: no" while it was read)', 60,
          'it failed: … it is unknown (perhaps of "rsa: no" while it…'),

@@ -93,49 +93,41 @@ def is_name(node: ast.expr, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
 
 
-BY_FILE = dict(functions_by_file())
-HANDLERS: set[Any] = {
-    method
-    for assembler in assemblers_of(
-        BundleContext(node="n"), lambda _: KubeletVersion(None, None)
-    ).in_order
-    for part in (assembler, *assembler.parts)
-    for method in (getattr(type(part), name) for name in dir(type(part)))
-    if hasattr(method, "reads")
-}
-
-
-NAME = attrgetter("__qualname__")
+def handlers() -> list[Any]:
+    """The methods that read messages, by name."""
+    context = BundleContext(node="n")
+    found: set[Any] = {
+        method
+        for assembler in assemblers_of(context, lambda _: KubeletVersion(None, None)).in_order
+        for part in (assembler, *assembler.parts)
+        for method in (getattr(type(part), name) for name in dir(type(part)))
+        if hasattr(method, "reads")
+    }
+    return sorted(found, key=attrgetter("__qualname__"))
 
 
 def test_keys_of_the_handlers() -> None:
-    """One of their messages has each key in ``KEYS``; else one is misspelled, or missing there."""
-    found = [fault for method in sorted(HANDLERS, key=NAME) for fault in _unknown_keys(method)]
+    """One of its messages has each key that a handler asks for; else one is misspelled there.
+
+    And a handler that asks for keys has an entry in ``KEYS`` for each of its messages, not for one.
+    """
+    by_file = dict(functions_by_file())
+    found, keyless = list[str](), set[str]()
+    for method in handlers():
+        functions = by_file[inspect.getfile(inspect.unwrap(method))]
+        function = functions[method.__name__]
+        its = list(asked(function, function.args.args[1].arg, functions, set()))
+        found += _unknown_keys(method, its)
+        if its:
+            keyless |= {message for message in method.reads if message not in KEYS}
     assert found == []
-
-
-def test_messages_without_keys() -> None:
-    """A handler that asks for keys has an entry for each of its messages, not for one of them."""
-    keyless = {
-        message
-        for method in HANDLERS
-        if any(_asked_by(method))
-        for message in method.reads
-        if message not in KEYS
-    }
     assert sorted(keyless ^ WORDS_ALONE) == [], "name their keys in messages/keys.py"
 
 
-def _asked_by(method: Any) -> list[set[str]]:  # noqa: ANN401 - a function that has ``reads``
-    functions = BY_FILE[inspect.getfile(inspect.unwrap(method))]
-    function = functions[method.__name__]
-    return list(asked(function, function.args.args[1].arg, functions, set()))
-
-
-def _unknown_keys(method: Any) -> Iterator[str]:  # noqa: ANN401 - a function that has ``reads``
+def _unknown_keys(method: Any, its: list[set[str]]) -> Iterator[str]:  # noqa: ANN401 - a function that has ``reads``
     known = {key for each in method.reads if each in KEYS for key in KEYS[each].read}
     known |= EXCEPTIONS.get(method.__qualname__, set())
-    unknown = [sorted(keys) for keys in _asked_by(method) if not keys & known]
+    unknown = [sorted(keys) for keys in its if not keys & known]
     if unknown:
         yield (
             f"{method.__qualname__} asks for {unknown}, which messages/keys.py names for none of "

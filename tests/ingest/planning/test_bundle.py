@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from kubeledger.ingest.api import plan_sources
 from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ingest.planning.plan import Plan
 from kubeledger.ingest.sources.detect import detect
@@ -18,6 +17,7 @@ from kubeledger.ingest.sources.streams import SourceFile, digest_chunks
 from kubeledger.model.errors import BadInputError, BadQuestionError
 from kubeledger.model.units import format_ts
 from tests.ingest.node_files import log_text, pod, snapshot_time, write_node
+from tests.ingest.plans import plan_sources
 
 
 def plans(tmp_path: Path, *paths: Path, options: ImportOptions | None = None) -> list[Plan]:

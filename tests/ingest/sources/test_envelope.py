@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kubeledger.ingest.api import import_sources, plan_sources
+from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.pipeline import Pipeline
 from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ingest.sources.envelope.json_rows import TOP, json_rows
@@ -29,6 +29,7 @@ from kubeledger.model.errors import BadInputError
 from kubeledger.model.record import Body
 from tests.fuzz.seeds import members, to_json_log
 from tests.ingest.node_files import log_text
+from tests.ingest.plans import plan_sources
 from tests.ingest.sources.wrapping import (
     FORMS,
     NESTED,

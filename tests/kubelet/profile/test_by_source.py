@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner
 
 from kubeledger.cli.main import cli
-from kubeledger.ingest.api import plan_sources
 from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.kubelet.cases.registry import decider_of
 from kubeledger.kubelet.eviction.local_storage import excesses
@@ -17,6 +16,7 @@ from kubeledger.kubelet.eviction.signals import PodStats
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.profile.facts import CONFIRMED, NEWEST, by_source
 from kubeledger.kubelet.profile.resolve import resolve
+from tests.ingest.plans import plan_sources
 
 LAST, BEYOND = f"1.{CONFIRMED}.2", f"1.{NEWEST}.0"
 ALLOCATABLE = 4 << 30

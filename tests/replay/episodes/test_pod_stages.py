@@ -25,7 +25,8 @@ from kubeledger.model.bodies.node import (
 from kubeledger.model.record import Body
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.episodes.node_conditions import NodeConditions, node_conditions
-from kubeledger.replay.episodes.pod_stages import StageEpisode, stage_episodes
+from kubeledger.replay.episodes.pod_stages import StageEpisode
+from tests.replay.episodes.stages import stage_episodes
 from tests.replay.strategies import record
 from tests.verify.histories import scene
 

@@ -13,7 +13,7 @@ from kubeledger.model.bodies.node import NodeTroubled, PodStageFailed, Stage
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.episodes.node_conditions import NodeConditions, node_conditions
-from kubeledger.replay.episodes.pod_stages import StageEpisode, stage_episodes
+from kubeledger.replay.episodes.pod_stages import StageEpisode
 from kubeledger.simulate.engine.plan import (
     ContainerScript,
     ExitStep,
@@ -23,6 +23,7 @@ from kubeledger.simulate.engine.plan import (
     Plan,
 )
 from kubeledger.verify.finding import Finding
+from tests.replay.episodes.stages import stage_episodes
 from tests.simulate.engine.scenes import IMAGE, container, outcomes, plan, planned, records, shipped
 
 VERSIONS = ("1.20.2", "1.24.17", "1.28.0", "1.31.0", "1.34.0", "1.36.2")

@@ -22,6 +22,7 @@ from tests.benchmarks import later_days
 from tests.recordings import extract
 from tests.verify.properties import clocks
 from tests.verify.properties.filters import FILTERS
+from tests.verify.properties.pastes import pastes
 from tests.verify.properties.transports import transports
 from tests.verify.properties.verbosity import LOGGED_AT
 
@@ -363,6 +364,7 @@ BUNDLES: dict[str, Change] = {
     "no-log": _without("kubelet.log"),
     **FILTERS,
     **dict(transports(unpacked, _quiet(2))),
+    **dict(pastes(_quiet(2))),
 }
 _SINGLE = tuple(way for way in BUNDLES if "leap-day" not in way)  # others take any year for 2026
 

@@ -67,7 +67,13 @@ def relists(lines: Lines, random: Random) -> Lines:
 
 
 def carried(lines: Lines, random: Random) -> Lines:
-    """Carried by journald: some entries stand seconds late, and it dates all as they come."""
+    """Carried by journald: some entries stand seconds late, and it dates all as they come.
+
+    A log whose lines show no time of klog's form stays as it is.
+    """
+    now = next((time for line in lines if (time := time_of(line)) is not None), None)
+    if now is None:
+        return lines
     entries: list[Lines] = []
     for line in lines:
         if time_of(line) is None and entries:
@@ -76,7 +82,6 @@ def carried(lines: Lines, random: Random) -> Lines:
             entries.append([line])
     done: Lines = []
     held: list[tuple[datetime, Lines]] = []
-    now = datetime.min
     for entry in entries:
         now = max(now, time_of(entry[0]) or now)
         due = [each for at, each in held if at <= now]
@@ -95,7 +100,7 @@ def zones(lines: Lines, random: Random) -> Lines:
     done = carried(lines, random)
     first, hours = random.randrange(len(done)), random.choice((-7, 2, 5))
     zone = timezone(timedelta(hours=hours))
-    return done[:first] + [_in_zone(line, zone) for line in done[first:]]
+    return done if done is lines else done[:first] + [_in_zone(line, zone) for line in done[first:]]
 
 
 def _in_zone(line: bytes, zone: timezone) -> bytes:

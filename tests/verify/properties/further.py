@@ -26,9 +26,9 @@ from kubeledger.model.bodies.lifecycle import (
 )
 from kubeledger.model.bodies.node import SettingsObserved
 from kubeledger.model.bodies.prober import ProbeTransitioned
-from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from tests.verify.properties.tales import (
+    Others,
     Records,
     Tale,
     Teller,
@@ -42,7 +42,6 @@ from tests.verify.properties.tales import (
     with_fields,
 )
 
-Others = dict[int, Record | None]
 _ALL = ("node", "pod/", "container/", "image/", "cgroup/")
 
 

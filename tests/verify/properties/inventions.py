@@ -37,6 +37,7 @@ from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
 from tests.verify.properties.reimported import numbered
 from tests.verify.properties.tales import (
+    Others,
     Records,
     Tale,
     Teller,
@@ -53,7 +54,6 @@ from tests.verify.properties.tales import (
 )
 
 _ALL = ("node", "pod/", "container/", "image/")
-Others = dict[int, Record | None]
 
 
 def _lists(records: Records, pod: tuple[str, str]) -> list[Any]:

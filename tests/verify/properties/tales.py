@@ -53,6 +53,8 @@ _APART_NS = 15 * NS_PER_S
 _HOOK = "post_start_hook"
 
 Records = Sequence[Record]
+Others = dict[int, Record | None]
+"""Seq -> the record in its place; None where it is gone."""
 
 
 class Tale(msgspec.Struct, frozen=True):
@@ -78,7 +80,7 @@ def with_fields(record: Record, **fields: Any) -> Record:  # noqa: ANN401 # any 
     return msgspec.structs.replace(record, body=msgspec.structs.replace(record.body, **fields))
 
 
-def told_with(records: Records, others: dict[int, Record | None]) -> list[Record]:
+def told_with(records: Records, others: Others) -> list[Record]:
     """The history with some records as others, or gone; in the order of time again."""
     told = [r for each in records if (r := others.get(each.seq, each)) is not None]
     moved = any(r is not None and r.ts_ns != records[0].ts_ns for r in others.values())

@@ -52,7 +52,7 @@ cases = st.builds(Case, names, st.sampled_from(sorted(LOSSES)), st.integers(0, 1
 drawn = settings(suppress_health_check=list(HealthCheck))
 
 
-@settings(drawn, max_examples=50)
+@settings(drawn, max_examples=20)
 @given(case=cases)
 @example(case=Case("random/13", "container", 0))
 @example(case=Case("scenario/oom/14", "container", 0))

@@ -15,6 +15,7 @@ import msgspec
 from kubeledger.analyze.histories.history import histories_of_recording
 from kubeledger.model.record import Record
 from kubeledger.model.units import NS_PER_S
+from kubeledger.simulate.engine.plan import KubeletRestart
 from kubeledger.simulate.engine.sim import Sim
 from kubeledger.simulate.scenario.load import load_scenario
 from kubeledger.simulate.scenario.plan import to_plan
@@ -81,7 +82,8 @@ def source_of(record: Record) -> Source:
 def named(name: str) -> Truth:
     """A recorded node, ``golden/NAME``, ``scenario/NAME/SEED``, ``random/NUMBER``, ``long/NUMBER``.
 
-    A long one is a random one that goes on for an hour.
+    A long one is a random one that goes on for an hour. In ``refused/cpus`` a kubelet does not
+    start with the CPUs' state file of the one before.
     """
     first, _, rest = name.partition("/")
     if first == "golden":
@@ -91,6 +93,11 @@ def named(name: str) -> Truth:
         plan = random_plan(int(rest))
         if first == "long":
             plan = msgspec.structs.replace(plan, duration_ns=plan.duration_ns + _HOUR_NS)
+    elif first == "refused":
+        plan = to_plan(load_scenario(RECORDINGS / "scenarios" / f"{rest}.yaml"))
+        strict = plan.settings | {"cpuManagerPolicyOptions": {"strict-cpu-reservation": "true"}}
+        restart = KubeletRestart(at_ns=plan.duration_ns // 2, down_ns=NS_PER_S, settings=strict)
+        plan = msgspec.structs.replace(plan, kubelet_version="1.36.2", kubelet_restarts=(restart,))
     elif first == "scenario":
         path, _, seed = rest.partition("/")
         loaded = load_scenario(RECORDINGS / "scenarios" / f"{path}.yaml")

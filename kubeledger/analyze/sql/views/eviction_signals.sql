@@ -11,8 +11,13 @@ SELECT
     node,
     seq,
     ts,
-    body ->> 'signal' AS signal,
-    (body ->> 'available')::BIGINT AS available,
-    (body ->> 'capacity')::BIGINT AS capacity
-FROM records
-WHERE kind = 'images.EvictionSignalObserved';
+    fields[1] AS signal,
+    fields[2]::BIGINT AS available,
+    fields[3]::BIGINT AS capacity
+FROM (
+    SELECT
+        *,
+        json_extract_string(body, ['$.signal', '$.available', '$.capacity']) AS fields
+    FROM records
+    WHERE kind = 'images.EvictionSignalObserved'
+);

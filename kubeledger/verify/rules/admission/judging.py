@@ -98,8 +98,9 @@ def judged(
             pass  # what a pod asks for cannot be read
         else:
             decided = judgement.verdict != "unverifiable" and judgement.rule != RULE_DEVICES
-            why = f"{judgement.why} ({_NOTE})" if case.inferred and decided else judgement.why
-            judgement = replace(judgement, why=why)
+            note = f" ({_NOTE})" if case.inferred and decided else ""
+            clause = judgement.clause and judgement.clause + note
+            judgement = replace(judgement, why=judgement.why + note, clause=clause)
     return replace(judgement, rule=judgement.rule or rule)
 
 

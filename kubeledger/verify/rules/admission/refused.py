@@ -14,9 +14,12 @@ from typing import Final, cast, get_args
 import msgspec
 from msgspec.structs import replace
 
-from kubeledger.kubelet.cpumanager.policy_static import SMT_ALIGNMENT_REASON
 from kubeledger.kubelet.eviction.signals import CONDITION_OF
-from kubeledger.kubelet.kube.containermanager import UNEXPECTED_REASON, AllocationError
+from kubeledger.kubelet.kube.containermanager import (
+    SMT_ALIGNMENT_REASON,
+    UNEXPECTED_REASON,
+    AllocationError,
+)
 from kubeledger.kubelet.kube.pod import Pod
 from kubeledger.kubelet.kube.podclass import is_critical_pod
 from kubeledger.kubelet.kube.podtotals import is_pod_level

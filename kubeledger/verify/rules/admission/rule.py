@@ -172,7 +172,10 @@ class AdmissionVerifier(RuleVerifier):
                 return judgement
 
             judgement = judged(case, of_this, RULE_PREEMPTION)
-            self.conclude(record, f"pod/{kills[index].name}", judgement, recorded=fields)
+            victim, about = f"pod/{kills[index].name}", dict[str, str]()
+            if judgement.clause:
+                about = {f"pod/{interval.full_name}": judgement.clause}
+            self.conclude(record, victim, judgement, recorded=fields, about=about)
         killed.clear()
 
     def _kill(

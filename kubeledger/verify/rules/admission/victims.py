@@ -12,7 +12,14 @@ from typing import Final
 
 import msgspec
 
-from kubeledger.kubelet.preemption.explain import Choice, admissible, amounts, choices, listing
+from kubeledger.kubelet.preemption.explain import (
+    Choice,
+    admissible,
+    amounts,
+    choices,
+    listing,
+    priority_of,
+)
 from kubeledger.model.bodies.eviction import PodPreempted
 from kubeledger.verify.belief import Judgement, Ruling, judge
 from kubeledger.verify.finding import Fields
@@ -110,11 +117,13 @@ class _World:
         kill, outcome, uid = self._kills[index], self._outcome, self._uids[index]
         expected = self._expected(index)
         why = self._blamed.get(index, "") or self._wrong_fields(index, expected)
+        who, preemptor, clause = self._because(uid)
         at_its_place = self._uids[index : index + 1] == self._decided[index : index + 1]
         return Ruling(
             allowed=not why,
             chosen=uid in self._decided if self._blamed else at_its_place,
-            why=why or self._because(uid),
+            why=why or f"{who} was killed because {preemptor} {clause}",
+            clause="" if why else clause,
             expected=expected,
             assumes=outcome.assumes,
             inputs=(*self._case.inputs, *outcome.specs, *kill.inputs),
@@ -198,11 +207,13 @@ class _World:
         )
         return f"the record names {given_text} where it was {right}" if wrong else ""
 
-    def _because(self, uid: str) -> str:
-        choice, need = self._choices.get(uid), lacked_by(self._outcome, self._case)
+    def _because(self, uid: str) -> tuple[str, str, str]:
+        """Who was killed, for whom, and what that one lacked."""
+        choice, lacked = self._choices.get(uid), f"lacked {lacked_by(self._outcome)}"
+        preemptor = f"{self._case.interval.full_name} ({priority_of(self._case.pod)})"
         if choice is None:
-            return f"{self._names[uid]} was killed because {need}"
-        return f"{choice.who} was killed because {need}: {choice.because}"
+            return self._names[uid], preemptor, lacked
+        return choice.who, preemptor, f"{lacked}: {choice.because}"
 
 
 def _gives(outcome: AdmissionOutcome, kills: Sequence[Kill]) -> bool:

@@ -29,7 +29,6 @@ from kubeledger.verify.belief import Judgement, RuleVerifier, judge, lacks, same
 from kubeledger.verify.context import Prescan, See, VerifyContext
 from kubeledger.verify.debts import Missed
 from kubeledger.verify.evidence.pod_intervals import PodHistory
-from kubeledger.verify.evidence.pods import LOST_EXIT_CODE
 from kubeledger.verify.evidence.processes import Process
 from kubeledger.verify.evidence.times import ROUND_NS
 from kubeledger.verify.rules.cgroups.files import (
@@ -137,7 +136,7 @@ class Removals:
             own = run.container_id == where.container_id
             if where.container_id is None:
                 own = process.started_ns < (run.started_ns or 0) < ts_ns
-            if not own or run.exit_code == LOST_EXIT_CODE:
+            if not own:
                 continue
             until_ns, seq = ran_until(self._context, run, ts_ns + ROUND_NS)
             if until_ns:

@@ -154,13 +154,13 @@ class Rounds(NodePressure):
     def latest(self, signal: str, ts_ns: int, shown: int | None = None) -> Reading | None:
         """What the round read that led to a decision; None when no record says.
 
-        ``shown``: the amount that the decision names; of two rounds in one second of a log of
-        coarse stamps it is the one that read this.
+        ``shown``: the amount that the decision names. Of two rounds so near it is the one that
+        read this: stamps are coarse, or the line is lost after which the signals were read again.
         """
         if self.last is None or not self.is_recent(ts_ns):
             return None
         reading, before = self.last.readings.get(signal), self.before
-        if before is not None and before.ts_ns == self.last.ts_ns == ts_ns:
+        if before is not None and 0 <= self.last.ts_ns - before.ts_ns <= _AFTER_NS:
             other = before.readings.get(signal)
             if other is not None and shown == other.available:
                 return other
@@ -200,11 +200,11 @@ class Rounds(NodePressure):
 
     def pressure(self, condition: str, since_ns: int, until_ns: int) -> Pressure:
         """Whether the node has a condition through the whole of a span."""
-        period_ns = self._context.settings.once(transition_period_ns)
-        if self.last is None or period_ns is None or self.unknown():
-            return Pressure()
-        if self.last.ts_ns > since_ns:
+        if self.last is None or self.last.ts_ns > since_ns:
             return Pressure()  # what was before the last round is not kept
+        period_ns = self._context.settings.once(transition_period_ns)
+        if period_ns is None or self.unknown():
+            return Pressure()
         if since_ns - self.last.ts_ns >= _ROUND_NS:
             self.close()
         fresh = until_ns - self.last.ts_ns <= (EVICTING_NS if self.acted else _GRID_NS)

@@ -1,0 +1,245 @@
+"""What terminals, stores and people make of a kubelet's log on its way, and of files beside it.
+
+A log is copied out of a pager or a page, numbered, wrapped, escaped, dated by other clocks and
+hosts; lists are cut to what an account may see. Nothing of this is a lie.
+"""
+
+from __future__ import annotations
+
+import gzip
+import html
+import json
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.verify.properties.clocks import moved_by, time_of
+from tests.verify.properties.filters import Change, Lines, of_lines, read, write
+
+_PID = re.compile(rb"^([IWEF]\d{4} [\d:.]{15}) +")
+_CONTAINER = re.compile(rb'containerName="([\w-]+)"')
+_REGISTRY = re.compile(rb"(?<![\w./-])[\w.-]+(?::\d+)?/lab/")
+_ADDRESS = re.compile(rb"(?<![\d.])10\.(\d+)\.(\d+)\.(\d+)(?![\d.])")
+_CREATED = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+
+
+def _each(line: bytes) -> bytes:
+    return line.rstrip(b"\n")
+
+
+def _syslog(lines: Lines, random: Random) -> Lines:
+    """As rsyslog writes it: no year, whole seconds, control characters by their numbers."""
+    done, stamp = [], b"Jan  1 00:00:00"
+    for line in lines:
+        if (time := time_of(line)) is not None:
+            stamp = time.strftime("%b %e %H:%M:%S").encode()
+        done.append(stamp + b" node-t kubelet[1]: " + _each(line).replace(b"\t", b"#011") + b"\n")
+    return done
+
+
+def _other_hosts(lines: Lines, random: Random) -> Lines:
+    """Carried, and the host was renamed."""
+    first, done = random.randrange(len(lines)), Lines()
+    stamp = b"2026-01-01T00:00:00.000000+00:00"
+    for at, line in enumerate(lines):
+        if (time := time_of(line)) is not None:
+            stamp = time.strftime("%Y-%m-%dT%H:%M:%S.%f+00:00").encode()
+        done.append(stamp + (b" one", b" two.example.org")[at >= first] + b" kubelet[1]: " + line)
+    return done
+
+
+def _docker(lines: Lines, random: Random) -> Lines:
+    """The kubelet ran in a container of docker's."""
+    done, stamp = Lines(), "2026-01-01T00:00:00.000000000Z"
+    for line in lines:
+        if (time := time_of(line)) is not None:
+            stamp = time.strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
+        row = {"log": line.decode("utf-8", "replace"), "stream": "stderr", "time": stamp}
+        done.append(json.dumps(row).encode() + b"\n")
+    return done
+
+
+def _journal_json(lines: Lines, random: Random) -> Lines:
+    """``journalctl -o json``."""
+    done, micros = Lines(), 1
+    for line in lines:
+        if (time := time_of(line)) is not None:
+            micros = round((time - type(time)(1970, 1, 1)) / timedelta(microseconds=1))
+        row = {"__REALTIME_TIMESTAMP": str(micros), "_HOSTNAME": "node-t", "_PID": "1",
+               "SYSLOG_IDENTIFIER": "kubelet", "_SYSTEMD_UNIT": "kubelet.service",
+               "MESSAGE": _each(line).decode("utf-8", "replace")}  # fmt: skip
+        done.append(json.dumps(row).encode() + b"\n")
+    return done
+
+
+def _errors_and_pod(lines: Lines, random: Random) -> Lines:
+    """Whatever is no information, and all that names one pod."""
+    found = (re.search(rb'pod="[\w.-]+/([\w.-]+)"', line) for line in lines)
+    name = random.choice(sorted({one[1] for one in found if one}) or [b"/"])
+    return [line for line in lines if line[:1] in b"WEF" or name in line]
+
+
+def _wrapped(lines: Lines, random: Random) -> Lines:
+    """Copied from a terminal, which broke lines."""
+    width = random.choice((120, 200, 400))
+    cut = (_each(line)[at : at + width] + b"\n"
+           for line in lines for at in range(0, max(len(_each(line)), 1), width))  # fmt: skip
+    return list(cut)
+
+
+def _omitted(lines: Lines, random: Random) -> Lines:
+    """Somebody left out a part, and says so; the first line is half there."""
+    first = random.randrange(len(lines))
+    last = min(len(lines), first + random.randrange(1, len(lines) // 3))
+    mark = random.choice(
+        (b"[...]\n", b"... %d lines omitted ...\n" % (last - first), b"--More--\n")
+    )
+    return [lines[0][15:], *lines[1:first], mark, *lines[last:]]
+
+
+def _quiet_at_first(quiet: Change) -> Change:
+    """The verbosity was raised at a restart."""
+
+    def changed(bundle: Path, random: Random) -> None:
+        lines = read(bundle)
+        starts = [
+            n
+            for n, line in enumerate(lines)
+            if b"ubelet version" in line or b"kubeletVersion" in line
+        ]
+        first = random.choice(starts) if starts else 0
+        write(bundle, lines[:first])
+        quiet(bundle, random)
+        write(bundle, read(bundle) + lines[first:])
+
+    return changed
+
+
+def _compressed(bundle: Path, random: Random) -> None:
+    """Rotated, and what was is compressed."""
+    lines = read(bundle)
+    first = random.randrange(len(lines))
+    write(bundle, lines[first:])
+    (bundle / "kubelet.log.1.gz").write_bytes(gzip.compress(b"".join(lines[:first]), 1))
+
+
+def _slewed(lines: Lines, random: Random) -> Lines:
+    """The clock is slewed for a time: it goes a little too fast, or too slow."""
+    rate, first = random.choice((-500e-6, 500e-6)), random.randrange(len(lines) // 2)
+    start, done = None, lines[:first]
+    for line in lines[first:]:
+        if (time := time_of(line)) is not None:
+            start = start or time
+            line = moved_by(line, (time - start).total_seconds() * rate)
+        done.append(line)
+    return done
+
+
+def _renamed_containers(lines: Lines, random: Random) -> Lines:
+    """Names of containers have pseudonyms, in the log alone."""
+    return [_CONTAINER.sub(rb'containerName="c-\1"', line) for line in lines]
+
+
+def _everywhere(pattern: re.Pattern[bytes], put: bytes) -> Change:
+    """Addresses, or registries, have pseudonyms in all files."""
+
+    def changed(bundle: Path, random: Random) -> None:
+        for path in [path for path in bundle.rglob("*") if path.is_file()]:
+            data = path.read_bytes()
+            path.unlink()
+            path.write_bytes(pattern.sub(put, data))
+
+    return changed
+
+
+def _lists(keep: str, random: Random, item: Any) -> bool:  # noqa: ANN401 # JSON
+    metadata = item.get("metadata") or {}
+    if keep == "namespace":
+        return bool(metadata.get("namespace") == "default")
+    if keep == "spec":
+        item.pop("status", None)
+    if keep == "status":
+        item["metadata"] = {k: v for k, v in metadata.items() if k in ("name", "namespace", "uid")}
+        item.pop("spec", None)
+    return True
+
+
+def _listed(keep: str) -> Change:
+    """Lists hold one namespace, or only the objects' specs, or only their statuses."""
+
+    def changed(bundle: Path, random: Random) -> None:
+        for path in sorted(bundle.rglob("pods.json")):
+            whole = json.loads(path.read_bytes() or b"{}")
+            whole["items"] = [i for i in whole.get("items") or () if _lists(keep, random, i)]
+            path.unlink()
+            path.write_text(json.dumps(whole))
+
+    return changed
+
+
+def _api_clock(bundle: Path, random: Random) -> None:
+    """The API server's clock is another: when objects were made, by its time."""
+    by = timedelta(seconds=random.choice((-40, -3, 2, 30)))
+
+    def moved(name: str, value: Any) -> Any:  # noqa: ANN401 # JSON
+        if isinstance(value, dict):
+            return {key: moved(key, each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [moved(name, each) for each in value]
+        if name != "creationTimestamp" or not _CREATED.match(str(value)):
+            return value
+        at = time_of(f"I{value[5:7]}{value[8:10]} {value[11:19]}.000000 ".encode())
+        return value if at is None else (at + by).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    for path in sorted(bundle.rglob("pods.json")):
+        whole = moved("", json.loads(path.read_bytes() or b"{}"))
+        path.unlink()
+        path.write_text(json.dumps(whole))
+
+
+def pastes(quiet: Change) -> Iterator[tuple[str, Change]]:
+    """Names of the ways, and what each does to a copy of a node's files.
+
+    Args:
+        quiet: what a lower verbosity leaves out.
+    """
+    yield "syslog", of_lines(_syslog)
+    yield "other-hosts", of_lines(_other_hosts)
+    yield "docker", of_lines(_docker)
+    yield "journal-json", of_lines(_journal_json)
+    yield "errors-and-pod", of_lines(_errors_and_pod)
+    yield "wrapped", of_lines(_wrapped)
+    yield "omitted", of_lines(_omitted)
+    yield "one-blank", of_lines(lambda lines, _: [_PID.sub(rb"\1 ", line) for line in lines])
+    yield "numbered", of_lines(lambda lines, _: [b"%6d\t" % n + x for n, x in enumerate(lines)])
+    yield "grep-n", of_lines(lambda lines, _: [b"%d:" % n + x for n, x in enumerate(lines)])
+    yield "prefixed", of_lines(lambda lines, _: [b"[pod/kubelet/k] " + line for line in lines])
+    yield (
+        "html",
+        of_lines(
+            lambda lines, _: [html.escape(x.decode("utf-8", "replace")).encode() for x in lines]
+        ),
+    )
+    yield (
+        "byte-order-mark",
+        of_lines(
+            lambda lines, _: [
+                b"\xef\xbb\xbf" + _each(lines[0]),
+                *(b"\r\n" + _each(x) for x in lines[1:]),
+            ]
+        ),
+    )
+    yield "cut4096", of_lines(lambda lines, _: [_each(line)[:4096] + b"\n" for line in lines])
+    yield "loud-restart", _quiet_at_first(quiet)
+    yield "compressed", _compressed
+    yield "slewed", of_lines(_slewed)
+    yield "renamed-containers", of_lines(_renamed_containers)
+    yield "other-registry", _everywhere(_REGISTRY, rb"registry.example/lab/")
+    yield "other-addresses", _everywhere(_ADDRESS, rb"192.\1.\2.\3")
+    yield "one-namespace", _listed("namespace")
+    yield "specs-alone", _listed("spec")
+    yield "statuses-alone", _listed("status")
+    yield "api-clock", _api_clock
