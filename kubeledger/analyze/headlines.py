@@ -17,7 +17,7 @@ from kubeledger.analyze.logged_errors import ErrorShape, excused, logged, untold
 from kubeledger.analyze.problems.sentences import Row
 from kubeledger.analyze.problems.table import PRESENT, PROBLEMS, Problem, possible
 from kubeledger.analyze.sql.summaries import cut_chain
-from kubeledger.analyze.wording import pods_text, shortened
+from kubeledger.analyze.wording import names_text, shortened
 
 
 class Incident(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +98,8 @@ def incidents(
 
 def _logged(error: ErrorShape) -> Incident:
     """Lines of one shape; of those about pods the first is what ``why`` would be asked."""
-    about = f" ({pods_text(error.pods)})" if error.pods else ""
+    names = error.pods if len(error.pods) < 2 else [pod.rpartition("/")[2] for pod in error.pods]
+    about = f" ({names_text(names)})" if names else ""
     most = _SHAPE_MAX if error.count > 1 else _WORDS_MAX
     words = cut_chain(error.words if len(error.words) <= most else error.core, most)
     times = f"{error.count:,} × " if error.count > 1 else ""

@@ -60,7 +60,7 @@ def ended(text: str) -> str:
 def shortened(message: str) -> str:
     """The end of a chain of errors, which is their cause, cut where it is long."""
     cause = message.strip().splitlines()[0] if message.strip() else "no message"
-    cause = _WORDLESS.sub("", cause)
+    cause = _WORDLESS.sub("", _OF_DOCKER.sub("", cause))
     layers = layers_of(cause) if len(cause) > TEXT_MAX else []
     while len(cause) > TEXT_MAX and len(rest := ": ".join(layers[1:])) >= _CAUSE_MIN:
         cause, layers = rest, layers[1:]
@@ -93,6 +93,10 @@ def span_text(span_ns: int) -> str:
             rest = seconds % unit_s // part_s
             return f"{seconds // unit_s}{unit}" + (f"{rest}{part}" if rest else "")
     return f"{seconds}s"
+
+
+_OF_DOCKER = regex(r'(?:Error response from daemon: )?\{"message":"|"\}(?=[,\]]|$)')
+"""How its daemon wraps an error."""
 
 
 class Wording(NamedTuple):

@@ -151,6 +151,15 @@ class Facts(msgspec.Struct):
         run = self.runs.get(container_id or "")
         return run is not None and run.is_restart
 
+    def begun_ns(self, starts: Iterable[Record]) -> list[int]:
+        """When the instances began: each kubelet that starts tells of them once more."""
+        seen: dict[str, int] = {}
+        for record in starts:
+            body: Any = record.body
+            seen.setdefault(body.container_id, record.ts_ns)
+        runs = ((self.runs.get(each), ts_ns) for each, ts_ns in seen.items())
+        return [ts_ns if run is None else run.shown_ts_ns for run, ts_ns in runs]
+
     def first_started_ns(self, container: str) -> int | None:
         """When the container, or without a name any, began to run."""
         begun = (run for run in self.runs.values() if container in ("", run.container))

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from kubeledger.analyze.sql.summaries import cut_chain, cut_clause
 from kubeledger.analyze.why.concern import containers_in, is_image
@@ -102,8 +103,13 @@ def counted_steps(target: Target, records: Iterable[Record]) -> list[StoryStep]:
             text = text.removeprefix(subject).lstrip(" :") or text
         elif subject and subject not in text and subject not in str(target):
             text = f"{subject}: {text}"
-        before = found.get((record.kind, text))
-        found[record.kind, text] = StoryStep(
+        key = record.kind, text
+        if isinstance(record.body, KubeletExited):  # several may have said the same
+            key = record.kind, f"{record.body.reason} {record.body.message}"
+        before = found.get(key)
+        if before is not None and isinstance(record.body, KubeletExited):
+            text = words_of(replace(record, body=replace(record.body, pid=None)))[1]
+        found[key] = StoryStep(
             ts_ns=before.ts_ns if before else first_ts_ns,
             last_ts_ns=last_ts_ns,
             count=before.count + count if before else count,
@@ -151,7 +157,7 @@ def undecided_answer(
     word = "" if len(about) == 1 else "at last "
     until = time(span_of(last)[1])
     begin = f"no decision about {who} is recorded; {count} it, {word}at {until}: "
-    said = seconds(words_of(last)[1]) + _failed(last)
+    said = seconds(words_of(last)[1].partition("\n")[0]) + _failed(last)
     listed = about[-_STEPS_MAX:]
     evidence = evidence_of(listed, target)
     headline = ended(begin + cut_chain(said, HEADLINE_ROOM - 1 - len(begin)))

@@ -190,7 +190,7 @@ def with_besides(
     elif answer.is_quiet and first:
         rest = "" if had_trouble else "; the node itself had no lasting trouble"
         headline = begin + _fitting(first, HEADLINE_MAX - 1 - len(begin))
-        headline = ended(headline + rest * (len(headline) + len(rest) < HEADLINE_MAX))
+        headline = ended(headline.rstrip(".") + rest * (len(headline) + len(rest) < HEADLINE_MAX))
         worst = worst[1:]
     elif answer.is_quiet and not answer.was_stopped:
         spans = " to ".join(dict.fromkeys(seconds(time(each)) for each in answer.span_ns))

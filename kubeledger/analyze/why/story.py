@@ -271,8 +271,11 @@ def _group(records: list[Record], facts: Facts, *, is_container: bool) -> Group:
         weight = WORTH_TELLING - 1
     elif weight == POD_END and ended_before:
         weight = WORTH_TELLING
-    count = sum(getattr(record.body, "count", 1) for record in records)
-    return Group(weight, rule.words(records, facts), count, records)
+    count, span = sum(getattr(record.body, "count", 1) for record in records), None
+    if isinstance(records[0].body, ContainerStarted):
+        begun = facts.begun_ns(records)
+        count, span = len(begun), (min(begun), max(begun))
+    return Group(weight, rule.words(records, facts), count, records, span)
 
 
 def _step(group: Group, *, pod: str = "pod") -> StoryStep:

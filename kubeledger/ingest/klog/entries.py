@@ -39,7 +39,7 @@ from kubeledger.ingest.klog.lines import (
     entry_goes_on,
     opens_block,
 )
-from kubeledger.ingest.klog.log_signs import FATAL, is_last_words, last_line
+from kubeledger.ingest.klog.log_signs import FATAL, is_last_words, last_line, quotes_a_crash
 from kubeledger.ingest.klog.router import PREFIX_LENGTH, Handled, Route, Router, Verdict
 from kubeledger.ingest.klog.sent_events import OCCURRED, SentEvents
 from kubeledger.ingest.klog.stamps import Clock, exact_json_ns
@@ -434,7 +434,10 @@ class EntryReader:
         blank = not text.strip()
         known = (tag != self._tag and is_neighbour(tag)) or (not blank and self._router.plain(text))
         is_cut = not known and begins_entry(place.body)
-        if is_last_words(text, tag, self._tag):
+        ends = is_last_words(text, tag, self._tag)
+        if ends and self._pending is not None and quotes_a_crash(self._pending.line.message):
+            self._append(place, place.body)
+        elif ends:
             self._flush()
             self._pending = PendingEntry(
                 last_line(place, self._dated(place.raw), self._pid, self._source), None

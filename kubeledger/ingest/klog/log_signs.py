@@ -77,6 +77,9 @@ _SYSTEMD = regex(
     r"Stopping .*\bkubel(?:et|ite)\b|\S*kubel(?:et|ite)\S*\.service: Main process exited, "
     r"code=(?P<code>\w+), status=\S+"
 )
+_PROBED = regex(
+    r"[Pp]robe (?:for .{0,400} )?failed \(\w+\): (?:runtime|panic|fatal error|SIG[A-Z]+)\b"
+)
 _STACK = regex(r"^goroutine \d+[^\n]* \[", re.MULTILINE)
 
 
@@ -95,6 +98,14 @@ def is_last_words(text: str, tag: bytes | None, own_tag: bytes | None) -> bool:
     if tag == b"systemd":
         return _SYSTEMD.match(text) is not None
     return tag == own_tag and (_GO.match(text) is not None or _COBRA.match(text) is not None)
+
+
+def quotes_a_crash(message: str) -> bool:
+    """Whether a probe's output, in which a program in a container crashes, ends an entry.
+
+    The kubelet wrote it as it came up to 1.20: what follows goes on with it.
+    """
+    return _PROBED.search(message) is not None
 
 
 def last_line(place: Place, ts_ns: int, pid: int | None, source: str) -> LogLine:

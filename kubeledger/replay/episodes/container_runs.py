@@ -21,7 +21,11 @@ from kubeledger.model.bodies.lifecycle import (
     PodListed,
 )
 from kubeledger.model.record import Body, Record
+from kubeledger.model.units import NS_PER_S
 from kubeledger.replay.episodes.subjects import PodNames
+
+_LATE_NS = 3 * NS_PER_S
+"""A relist a second, and whole seconds in lists: what differs by more was seen late."""
 
 
 class ContainerRun(msgspec.Struct, kw_only=True):
@@ -67,6 +71,14 @@ class ContainerRun(msgspec.Struct, kw_only=True):
     def began(self) -> bool:
         """A line or a status shows that it ran."""
         return self.started_ts_ns is not None or self.listed_ts_ns is not None
+
+    @property
+    def shown_ts_ns(self) -> int:
+        """When it began: by the line that shows that it runs, unless that came late."""
+        seen_ns, listed_ns = self.started_ts_ns, self.listed_ts_ns
+        if seen_ns is None or (listed_ns is not None and listed_ns < seen_ns - _LATE_NS):
+            return self.since_ts_ns
+        return seen_ns
 
     @property
     def since_ts_ns(self) -> int:

@@ -162,3 +162,18 @@ def test_a_process_without_an_end_has_a_step_that_says_so() -> None:
     assert [text for text in reported if "no record of its end" in text] == [
         "kubelet process 7 left no record of its end"
     ]
+
+
+def test_deaths_that_said_the_same_are_one_step() -> None:
+    """Whichever process it was; another word is another step."""
+    exits = [
+        KubeletExited(pid=pid, reason="error", message=said)
+        for pid, said in ((1, "no disk"), (2, "no disk"), (3, "no net"))
+    ]
+    found = _answer(*exits)
+    assert found is not None
+    steps = [step for step in found.steps if step.kind == KubeletExited.kind]
+    assert [(step.text, step.count) for step in steps] == [
+        ("kubelet ended (error): no disk", 2),
+        ("kubelet 3 ended (error): no net", 1),
+    ]

@@ -188,3 +188,18 @@ def test_what_systemctl_shortened_is_told_whole(
     import_sources([str(log)], ledger)
     (end,) = [r.body for r in ledger.records("node-x") if isinstance(r.body, KubeletExited)]
     assert end.message == 'failed to run Kubelet: misconfigured cgroup driver: "systemd"'
+
+
+def test_a_program_that_crashes_in_a_probe_is_not_the_kubelet(tmp_path: Path) -> None:
+    """Its words go on in lines of their own, below the probe's line that begins with them."""
+    probe = (
+        'I1121 03:01:20.000000 8337 prober.go:117] Liveness probe for "a_b(u):c" failed (failure): '
+    )
+    crash = "SIGABRT: abort\nPC=0x7f m=0 sigcode=1\n\ngoroutine 0 [idle]:\nmain.main()\n"
+    for said, is_end in (("runtime/cgo: pthread_create failed", False), ("no answer", True)):
+        log = tmp_path / f"{is_end}.log"
+        text = log_text() + probe + said + "\n" + crash
+        log.write_text("".join(CARRIER + line for line in text.splitlines(keepends=True)))
+        ledger = Ledger.create(tmp_path / f"ledger-{is_end}")
+        import_sources([str(log)], ledger)
+        assert any(isinstance(r.body, KubeletExited) for r in ledger.records("node-x")) == is_end

@@ -127,3 +127,15 @@ def test_sandboxes_and_nameless_are_none() -> None:
         (4, ContainerKilled(**{**APP, "container_id": None}, reason=None, message=None,
                             grace_period_s=None)),
     )  # fmt: skip
+
+
+def test_a_start_that_was_seen_late_began_by_its_status() -> None:
+    """A PLEG that hangs tells of it when it is well again; a relist may take two seconds."""
+    state = {"running": {"startedAt": BEGAN}}
+    began_ns = parse_ts(BEGAN)
+    for late_s, shown_s in ((2, 2), (90, 0)):
+        at = began_ns // NS_PER_S + late_s
+        (run,) = runs(
+            (at, ContainerStarted(**APP)), (at + 9, listed(containerID="x://1", state=state))
+        )
+        assert run.shown_ts_ns == began_ns + shown_s * NS_PER_S
