@@ -154,9 +154,7 @@ class Surveys:
         if form != source.format:
             return None
         digests = Digests(source.size_bytes, source.digest, {})
-        return FoundFile(
-            content, form, digests, LogSurvey(content, digests, may_report=False, **fields)
-        )
+        return FoundFile(content, form, digests, LogSurvey(content, digests, **fields))
 
 
 def thawed_state(seam: Seam, plan: Plan) -> ReadState | int:

@@ -39,12 +39,13 @@ _SAMPLE_EVERY = 4096
 _SAMPLE_ALL = 1 << 16
 """Of a part of a log that is no longer, sixteen times as many lines are looked at."""
 _ENDS = 1 << 17
-_BARE_SECOND = regex(rb"[IWEF](\d{4} \d\d:\d\d:\d\d)\.\d{6} +\d{1,18} [^\s:\]]+:\d+\]")
-"""At the begin of a line, where it stands without a carrier's prefix: it need not be searched."""
 _SECOND = regex(
-    rb"(?m:^)(?:[^\n]{0,200}? )??[IWEF](\d{4} \d\d:\d\d:\d\d)\.\d{6} +\d{1,18} [^\s:\]]+:\d+\]"
-    rb'|\{"ts":(\d{10})'
+    rb"(?:[^\n]{0,200}? )??(?:[IWEF](\d{4} \d\d:\d\d:\d\d)\.\d{6} +\d{1,18} [^\s:\]]+:\d+\]"
+    rb'|\{"ts":(\d{10}))'
 )
+"""At the beginning of a line."""
+OF_KILLS = (b"oom-kill", b"Created an OOM event")
+"""The kernel's report of a kill, and the kubelet's."""
 _SHARED = b"kubeletVersion"
 """Of two of them: where it is not, one pass over the bytes is saved."""
 _ERRORS = (b"\nE", b"\nW")
@@ -123,7 +124,7 @@ class LogSurvey(msgspec.Struct):
             lines of a hundred.
         writers: who wrote its entries.
         ends: how its lines end, as some of each part of it do.
-        may_report: it may hold reports of the kernel; False where it was looked through before.
+        may_report: it may hold reports of kills; False where these were taken before.
     """
 
     source: SourceFile
@@ -143,7 +144,7 @@ class LogSurvey(msgspec.Struct):
     writers: LogWriters = msgspec.field(default_factory=LogWriters)
     ends: LineEnds = NOT_CUT
     size: int = 0
-    may_report: bool = True
+    may_report: bool = False
 
     def is_within(self, other: LogSurvey) -> bool:
         """Another log of the bundle holds this one's entries: the journal and its file."""
@@ -255,9 +256,10 @@ class LogLook:
             if self.survey.goes_back:
                 return
             end = position + _SAMPLE_EVERY
-            begin = lines.find(b"\n", position, end) + 1
-            found = _BARE_SECOND.match(lines, begin, end) if begin else None
-            found = found or _SECOND.search(lines, position, end)
+            begin = lines.rfind(b"\n", 0, position) + 1
+            found = _SECOND.match(lines, begin, end)
+            while found is None and (begin := lines.find(b"\n", begin, end) + 1):
+                found = _SECOND.match(lines, begin, end)
             second = found[found.lastindex or 0] if found is not None else self._second
             # Numbers of milliseconds have the same length for centuries.
             self.survey.goes_back = second < self._second
@@ -364,6 +366,8 @@ class LogLook:
             if shared or _SHARED not in needle:
                 for position in _places(window, needle):
                     self._take(window, position, base)
+        if not self.survey.may_report:
+            self.survey.may_report = any(needle in window for needle in OF_KILLS)
         self._search_containers(window)
         self._search_events(window)
         self._search_errors(window)

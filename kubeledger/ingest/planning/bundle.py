@@ -240,7 +240,8 @@ def _look_at(
     bundle: Bundle,
     seen: _Seen,
 ) -> None:
-    with source.held() as digests:
+    with source.held() as content:
+        digests = None if content is None else Digests.of(content)
         key = (digests.digest if digests else "", source.plain_name, place_of(source.name))
         detected = seen.formats.get(key) if digests else None
         if detected is None:

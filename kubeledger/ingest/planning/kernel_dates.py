@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.klog.lines import LineCutter
-from kubeledger.ingest.klog.log_survey import LogSurvey
+from kubeledger.ingest.klog.log_survey import OF_KILLS, LogSurvey
 from kubeledger.ingest.planning.timing import Timing
 from kubeledger.ingest.sources.items import Finding, KernelReport
 from kubeledger.ingest.sources.kernel_log import KernelLogReader
@@ -30,8 +30,6 @@ _TOLD = re.compile(
     rb'Created an OOM event in container \\?"([^"\\]+)\\?" at '
     rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? [+-]\d{4})"
 )
-_NEEDLE = b"Created an OOM event"
-_REPORT = b"oom-kill"
 _LINE_MAX = 1 << 16
 _COPY_NS = 120 * NS_PER_S
 _CLOSE_NS = 2 * NS_PER_S
@@ -119,11 +117,12 @@ def _of_node(reports: list[KernelReport], node: str) -> list[KernelReport]:
 
 def _look_into(log: SourceFile, context: BundleContext, reported: ReportedTimes) -> None:
     """What a log shows of kills: the kubelet's lines, and reports of the kernel."""
+    of_kernel, of_kubelet = OF_KILLS
     tail, holds_reports = b"", False
     for chunk in log.chunks():
         window = tail + chunk
-        holds_reports = holds_reports or _REPORT in window
-        if _NEEDLE in window:
+        holds_reports = holds_reports or of_kernel in window
+        if of_kubelet in window:
             for match in _TOLD.finditer(window):
                 with suppress(ValueError):
                     path = match[1].decode("utf-8", "replace")

@@ -255,7 +255,7 @@ def _take(collected: Collected, source: SourceFile, spool: Path) -> None:
     No archive is opened: a bundle in a bundle would be another node's.
     """
     is_inner = of_several_kinds = False
-    with suppress(BadInputError):  # reported when the file is looked at
+    with suppress(BadInputError), source.held():  # reported when the file is looked at
         is_inner = is_archive(source)
         of_several_kinds = source.name.count("/") < _DUMP_DEPTH and holds_several(source)
     if is_inner:

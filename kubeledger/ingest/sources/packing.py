@@ -157,9 +157,9 @@ def _utf16_of(head: bytes) -> str | None:
         return "utf-16-le"
     if head.startswith(codecs.BOM_UTF16_BE):
         return "utf-16-be"
-    even, odd = head[::2], head[1::2]
-    if len(head) < 16:
+    if len(head) < 16 or b"\0" not in head:
         return None
+    even, odd = head[::2], head[1::2]
     if even.isascii() and b"\0" not in even and odd.count(0) == len(odd):
         return "utf-16-le"
     if odd.isascii() and b"\0" not in odd and even.count(0) == len(even):

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -115,11 +116,11 @@ class SourceFile:
         self.truncated = True
 
     @contextmanager
-    def held(self) -> Iterator[Digests | None]:
+    def held(self) -> Iterator[bytes | None]:
         """While it is looked at, a small file is in memory: it is read once.
 
         Yields:
-            its digests; None for a large or an empty one.
+            its content; None for a large or an empty one.
 
         Raises:
             BadInputError: as :meth:`chunks`.
@@ -127,7 +128,7 @@ class SourceFile:
         head = self.head(_HELD_MAX)
         self._held = head if 0 < len(head) < _HELD_MAX else None
         try:
-            yield None if self._held is None else digest_chunks(iter((head,)))
+            yield self._held
         finally:
             self._held = None
 
@@ -170,6 +171,8 @@ class SourceFile:
 
     def head(self, size: int) -> bytes:
         """The first ``size`` bytes of the content, or fewer."""
+        if self._held is not None:
+            return self._held[:size]
         parts: list[bytes] = []
         missing = size
         for chunk in self.chunks():
@@ -242,13 +245,21 @@ class Digests(msgspec.Struct, frozen=True):
     digest: str
     prefixes: dict[int, str]
 
+    @classmethod
+    def of(cls, content: bytes) -> Digests:
+        """Of a content that is in memory."""
+        return cls(len(content), _digest(content).hexdigest(), {})
+
+
+_digest = partial(hashlib.blake2b, digest_size=32)
+
 
 def digest_chunks(chunks: Iterator[bytes], lengths: Sequence[int] = ()) -> Digests:
     """BLAKE2b-256 of a content, and of its beginnings of these lengths.
 
     A large chunk is digested while the next one is made: hashing leaves the interpreter free.
     """
-    digest = hashlib.blake2b(digest_size=32)
+    digest = _digest()
     wanted = sorted(set(lengths))
     prefixes: dict[int, str] = {}
     size = 0

@@ -59,7 +59,9 @@ def is_archive(source: SourceFile) -> bool:
 
 
 def _is_zip(source: SourceFile) -> bool:
-    """The file itself begins like a zip archive, even an empty one."""
+    """The file itself begins like a zip archive, even an empty one, not what is packed in it."""
+    if source.head(4) not in _ZIP:
+        return False
     try:
         with source.path.open("rb") as file:
             return file.read(4) in _ZIP
