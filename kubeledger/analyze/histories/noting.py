@@ -59,6 +59,7 @@ class Stretch(NamedTuple, Generic[T]):
 
 
 _SHIFT, _MORE = 7, 0x80
+_TWO = 1 << 2 * _SHIFT
 
 
 class Numbers(msgspec.Struct, array_like=True):
@@ -140,14 +141,16 @@ class _Form(msgspec.Struct):
         kind: its name.
         has_lists: pods are named in lists of it.
         is_taken: each of its records is looked at closely.
-        key_of: gives the texts that count in a body; None: there are none.
+        texts_of: gives the texts that count in a body; None: there are none.
+        known: where those go that have the same texts, and whose lives they tell of.
         latest_ns: the latest time.
     """
 
     kind: str
     has_lists: bool
     is_taken: bool
-    key_of: Callable[[object], Any] | None
+    texts_of: Callable[[object], Any] | None
+    known: dict[Any, tuple[Numbers, list[Life]]]
     latest_ns: int
 
 
@@ -165,7 +168,6 @@ class Noting:
         self._folds = [(fold, value) for fold, value in values if fold.note is not None]
         self._sayings = {(one.subjects, one.calls): one for one in self._places.sayings}
         self._forms: dict[type, _Form] = {}
-        self._known: dict[object, tuple[Numbers, list[Life]]] = {}
         self.beyond: Record | None = None
 
     def take(self, records: Iterable[Record], end_seq: int) -> None:
@@ -175,7 +177,7 @@ class Noting:
     def passing(self, records: Iterable[Record], end_seq: int) -> Iterator[Record]:
         """The same records, up to the first with a greater number, which is ``beyond`` then."""
         self.beyond = None
-        forms, known, runs = self._forms, self._known, self._places.runs
+        forms, runs = self._forms, self._places.runs
         run = runs[-1] if runs else [0, -1]
         for record in records:
             seq, ts_ns, body = record.seq, record.ts_ns, record.body
@@ -191,14 +193,23 @@ class Noting:
                 form.latest_ns = ts_ns
             if form.is_taken:
                 self._note(record, form)
-            elif form.key_of is not None:
-                key = form.key_of(body)
-                found = known.get(key)
+            elif form.texts_of is not None:
+                texts = form.texts_of(body)
+                found = form.known.get(texts)
                 if found is None:
-                    known[key] = self._note(record, form)
+                    form.known[texts] = self._note(record, form)
                 else:
-                    found[0].append(seq)
-                    for life in found[1]:
+                    numbers, lives = found
+                    rest = seq - numbers.last << 1
+                    if 0 < rest < _TWO:  # as Numbers.append does, without the call
+                        numbers.last = seq
+                        if rest >= _MORE:
+                            numbers.packed.append(rest & (_MORE - 1) | _MORE)
+                            rest >>= _SHIFT
+                        numbers.packed.append(rest)
+                    else:
+                        numbers.append(seq)
+                    for life in lives:
                         life.last_ns = ts_ns
             yield record
         self._places.latest_ns.update((form.kind, form.latest_ns) for form in forms.values())
@@ -214,7 +225,8 @@ class Noting:
             record.kind,
             naming is None,
             naming is None or is_decision or bool(parts),
-            attrgetter("__class__", "__class__", *sorted(texts)) if texts else None,
+            attrgetter(*sorted(texts)) if texts else None,
+            {},
             self._places.latest_ns.get(record.kind, record.ts_ns),
         )
         return form
@@ -223,9 +235,10 @@ class Noting:
         """Take in what a record says; where that goes which others that say the same have, too."""
         for fold, value in self._folds:
             if fold.note is not None and fold.note(value, record):
-                self._known.clear()
-        if len(self._known) >= _KNOWN_MAX:
-            self._known.clear()
+                for each in self._forms.values():
+                    each.known.clear()
+        if len(form.known) >= _KNOWN_MAX:
+            form.known.clear()
         naming = naming_of(record.body)
         lives = [self._life(uid, record) for uid in naming.about]
         numbers = Numbers()
