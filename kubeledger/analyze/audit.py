@@ -123,13 +123,11 @@ def prove_caches(ledgers: Iterable[Ledger]) -> Iterator[Finding]:
 
 def _prove_derived(ledger: Ledger, history: History) -> Iterator[Finding]:
     """What is kept of names, subjects and verdicts against what the records give now."""
-    from kubeledger.analyze.histories.derived import SUBJECT_INDEX, prove
-    from kubeledger.analyze.why.names import NAMES_KNOWN
+    from kubeledger.analyze.histories.derived import prove
+    from kubeledger.analyze.why.names import kept_folds
 
-    wrong: list[tuple[str, int]] = []
     with ledger.reading(history.node) as look:
-        wrong += ((SUBJECT_INDEX.place, seq) for seq in prove(ledger, look, SUBJECT_INDEX))
-        wrong += ((NAMES_KNOWN.place, seq) for seq in prove(ledger, look, NAMES_KNOWN))
+        wrong = list(prove(ledger, look, kept_folds()))
     if history.kept is not None and (false := history.kept.disproved(history.decided)):
         wrong.append((VERDICTS, false))
     for place, seq in wrong:

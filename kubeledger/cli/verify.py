@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,6 +24,7 @@ from kubeledger.model.errors import BadInputError, BadQuestionError
 
 if TYPE_CHECKING:
     from kubeledger.analyze.histories.history import History
+    from kubeledger.analyze.histories.noting import Fold
 
 _DIFFERENCE = 1
 """Exit code: a decision that the kubelet could not have taken."""
@@ -123,7 +124,7 @@ def verify(
         for history in histories:
             for writer in writers:
                 writer.begin(history.node)
-            for outcome in history.verify():
+            for outcome in history.keeping(_asked_next).verify():
                 tally.add(outcome)
                 for writer in writers:
                     writer.write(outcome)
@@ -133,6 +134,13 @@ def verify(
         sys.exit(_DIFFERENCE)
     if strict and (tally.count("unverifiable") or tally.contradictions):
         sys.exit(_UNVERIFIED)
+
+
+def _asked_next() -> Sequence[Fold[Any]]:
+    """Where all records are read anyhow, what a question about a pod would read them for."""
+    from kubeledger.analyze.why.names import kept_folds
+
+    return kept_folds()
 
 
 @contextmanager

@@ -9,11 +9,12 @@ import pytest
 
 from kubeledger.analyze.audit import contents_of, prove_caches
 from kubeledger.analyze.histories import derived, verdicts
-from kubeledger.analyze.histories.derived import rules_version
+from kubeledger.analyze.histories.derived import prove, rules_version
 from kubeledger.analyze.histories.history import History, histories_of_ledger, history_of_reader
+from kubeledger.analyze.histories.noting import folded
 from kubeledger.analyze.sql.listing import Filter, list_records
 from kubeledger.analyze.why import answers_to
-from kubeledger.analyze.why.names import known_names
+from kubeledger.analyze.why.names import NAMES_KNOWN, kept_folds, known_names
 from kubeledger.ingest.api import import_sources
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.storage import NAMES, SUBJECTS, VERDICTS
@@ -69,6 +70,27 @@ def test_kept_answers_are_those_of_the_records(ledger: Ledger) -> None:
         )
     places = {path.parent.name for path in ledger.path.rglob("*.snapshot")}
     assert places >= ANSWERS
+
+
+@pytest.mark.usefixtures("small")
+def test_who_reads_all_records_keeps_what_a_question_would_read_them_for(ledger: Ledger) -> None:
+    (history,) = histories_of_ledger(ledger)
+    last_seq = ledger.info(history.node).last_seq
+    records = history.keeping(kept_folds).read(None)
+    assert next(records).seq == 1
+    assert len(list(records)) == last_seq - 1
+    with ledger.reading(history.node) as look:
+        for fold in kept_folds():
+            assert ledger.snapshots(history.node, fold.place).seqs() == [
+                *range(512, last_seq, 512),
+                last_seq,
+            ]
+        assert not list(prove(ledger, look, kept_folds()))
+    each = NAMES_KNOWN.type()
+    for record in history.read(None):
+        assert NAMES_KNOWN.note is not None
+        NAMES_KNOWN.note(each, record)
+    assert folded(NAMES_KNOWN, history.read(None)).value == each
 
 
 def test_short_ledgers_keep_nothing(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,6 +189,7 @@ def test_pieces_of_a_log_that_overlap_in_time(
         import_sources([str(piece.parent)], ledger)
         (history,) = histories_of_ledger(ledger)
         plain = read_only(ledger)
+        assert list(history.keeping(kept_folds).read(None))
         for _ in range(2):
             assert known_names(history) == known_names(plain)
             for asked in ("ready-flap", "startup-never/app"):

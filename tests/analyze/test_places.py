@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeledger.analyze.histories.derived import SUBJECT_INDEX, Numbers, folded, seqs_naming
+from kubeledger.analyze.histories.noting import SUBJECT_INDEX, Numbers, folded, seqs_naming
 from kubeledger.model.bodies.prober import ProbeExecuted
 from kubeledger.model.record import Record
 

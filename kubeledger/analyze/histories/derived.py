@@ -9,22 +9,20 @@ stretch, which is kept for as long as nothing is appended.
 
 from __future__ import annotations
 
-from bisect import bisect
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from itertools import islice
-from typing import Generic, NamedTuple, TypeVar
+from itertools import chain, islice, pairwise
+from typing import Any, TypeVar
 
 import msgspec
 
+from kubeledger.analyze.histories.noting import Fold, Noting, Stretch
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.ledger.manifest import NodeInfo, Span, is_superseded
 from kubeledger.ledger.reading import Reading
 from kubeledger.ledger.snapshots import Snapshot, SnapshotStore, modules_version
-from kubeledger.ledger.storage import SUBJECTS
 from kubeledger.model.errors import LedgerUnavailableError
 from kubeledger.model.record import Record
-from kubeledger.replay.episodes.subjects import naming_of
 
 _ROOMS = ("model", "kubelet", "ledger", "replay", "verify", "analyze")
 
@@ -41,32 +39,6 @@ KEPT_FROM = 500
 """Fewer records are read again at each question: to load what they gave costs no less."""
 
 T = TypeVar("T")
-
-
-class Fold(NamedTuple, Generic[T]):
-    """What is to be derived.
-
-    Attributes:
-        place: name of the directory where it is kept.
-        type: of its value, a msgspec structure with defaults for all fields.
-        note: takes in a record, those of a stretch in the order of replay.
-    """
-
-    place: str
-    type: type[T]
-    note: Callable[[T, Record], None]
-
-
-class Stretch(NamedTuple, Generic[T]):
-    """What consecutive records give; those superseded are left out.
-
-    Attributes:
-        value: the fold's.
-    """
-
-    first_seq: int
-    last_seq: int
-    value: T
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -99,79 +71,118 @@ def stretches_of(
     """
     info = look.info()
     first_seq, last_seq = look.begin.seq + 1, info.last_seq
+    folds: list[Fold[Any]] = [fold, *fold.beside]
     if last_seq - first_seq + 1 < KEPT_FROM:
-        return [_replayed(look, info, fold)] if missing_max is None else None
-    store = ledger.snapshots(look.node, fold.place)
+        return _replayed(look, info, [fold]) if missing_max is None else None
     if not look.is_in_order:
-        return _whole(store, look, info, fold, missing_max)
-    found = list(_kept_of(store, look, info, fold))
+        return _whole(ledger, look, info, folds, missing_max)
+    found = list(_kept_of(ledger, look, info, fold))
     missing = last_seq - first_seq + 1 - sum(each.last_seq - each.first_seq + 1 for each in found)
     if missing_max is not None and missing > missing_max:
         return None
-    for at, (stretch, last) in enumerate(zip(found, _ends(first_seq, last_seq), strict=True)):
-        if stretch.last_seq < last:
-            superseded = clipped(info.superseded, stretch.first_seq, last)
-            grown = _grown(look, stretch, last, superseded, fold)
-            if last - stretch.last_seq >= KEPT_FROM or last % STRETCH == 0:
-                with suppress(LedgerUnavailableError):
-                    _keep(store, look, grown, superseded)
-            found[at] = grown
+    besides = [list(_kept_of(ledger, look, info, each)) for each in fold.beside if missing]
+    for at, last in enumerate(_ends(first_seq, last_seq)):
+        if found[at].last_seq < last:
+            there = [found[at], *(each[at] for each in besides)]
+            grown = _grown(look, info, folds, there, last)
+            found[at] = grown[0]
+            for each, before, now in zip(folds, there, grown, strict=True):
+                if last - before.last_seq >= KEPT_FROM or last % STRETCH == 0:
+                    _keep(ledger, look, info, each, now)
     return found
 
 
-def prove(ledger: Ledger, look: Reading, fold: Fold[T]) -> Iterator[int]:
-    """Last records of the stretches that are kept and are not what the records give.
+def alongside(
+    ledger: Ledger, node: str, records: Iterator[Record], folds: Sequence[Fold[Any]]
+) -> Iterator[Record]:
+    """All records of a node as they are read for something else, in the order of replay.
+
+    What they give is kept, stretch by stretch, where it is not there.
 
     Raises:
         KubeledgerError: as :func:`stretches_of`.
     """
-    info, store = look.info(), ledger.snapshots(look.node, fold.place)
-    if not look.is_in_order:
-        whole = _kept_whole(store, look, info, fold)
-        if whole is not None and whole != _replayed(look, info, fold):
-            yield whole.last_seq
-        return
-    for there in _kept_of(store, look, info, fold):
-        fresh = Stretch(there.first_seq, there.first_seq - 1, fold.type())
-        superseded = clipped(info.superseded, there.first_seq, there.last_seq)
-        if _grown(look, fresh, there.last_seq, superseded, fold).value != there.value:
-            yield there.last_seq
+    with ledger.reading(node) as look:
+        info, first_seq, is_whole = look.info(), look.begin.seq + 1, not look.is_in_order
+        empty = [Stretch(first_seq, first_seq - 1, None)]
+        found = [empty if is_whole else list(_kept_of(ledger, look, info, fold)) for fold in folds]
+    ends = [info.last_seq] if is_whole else list(_ends(first_seq, info.last_seq))
+    for at, last in enumerate(ends if info.last_seq - first_seq + 1 >= KEPT_FROM else ()):
+        there = [(fold, each[at]) for fold, each in zip(folds, found, strict=True)]
+        made = [(fold, fold.type()) for fold, each in there if each.last_seq < last]
+        noting = Noting(made)
+        yield from noting.passing(records, last)
+        if noting.beyond is not None:
+            records = chain((noting.beyond,), records)
+        with ledger.reading(node) as look:
+            now = look.info()
+            is_same = (now.superseded, look.begin.seq + 1) == (info.superseded, first_seq)
+            if is_same and is_whole == (not look.is_in_order) and now.last_seq >= last:
+                for fold, value in made:
+                    stretch = Stretch(found[0][at].first_seq, last, value)
+                    _keep(ledger, look, info, fold, stretch, is_whole=is_whole)
+    yield from records
+
+
+def prove(ledger: Ledger, look: Reading, folds: Sequence[Fold[Any]]) -> Iterator[tuple[str, int]]:
+    """Where what is kept is not what the records give: of which fold, and the last record.
+
+    Raises:
+        KubeledgerError: as :func:`stretches_of`.
+    """
+    info = look.info()
+    is_whole = not look.is_in_order
+    if is_whole:
+        kept = [[_kept_whole(ledger, look, info, fold)] for fold in folds]
+    else:
+        kept = [list[Stretch[Any] | None](_kept_of(ledger, look, info, fold)) for fold in folds]
+    for stretches in zip(*kept, strict=True):
+        there = [(f, each) for f, each in zip(folds, stretches, strict=True) if each is not None]
+        for last in sorted({each.last_seq for _, each in there}):
+            same = [(fold, each) for fold, each in there if each.last_seq == last]
+            some = [fold for fold, _ in same]
+            if is_whole:
+                fresh = _replayed(look, info, some)
+            else:
+                first = same[0][1].first_seq
+                empty = [Stretch(first, first - 1, fold.type()) for fold in some]
+                fresh = _grown(look, info, some, empty, last)
+            for (fold, each), made in zip(same, fresh, strict=True):
+                if each.value != made.value:
+                    yield fold.place, last
 
 
 def _whole(
-    store: SnapshotStore, look: Reading, info: NodeInfo, fold: Fold[T], missing_max: int | None
-) -> list[Stretch[T]] | None:
+    ledger: Ledger,
+    look: Reading,
+    info: NodeInfo,
+    folds: Sequence[Fold[Any]],
+    missing_max: int | None,
+) -> list[Stretch[Any]] | None:
     """All records as one stretch, in the order of replay."""
-    stretch = _kept_whole(store, look, info, fold)
-    if stretch is None:
-        if missing_max is not None and info.last_seq - look.begin.seq > missing_max:
-            return None
-        stretch = _replayed(look, info, fold)
-        with suppress(LedgerUnavailableError):
-            _keep(store, look, stretch, info.superseded, is_whole=True)
-    return [stretch]
+    kept = _kept_whole(ledger, look, info, folds[0])
+    if kept is not None:
+        return [kept]
+    if missing_max is not None and info.last_seq - look.begin.seq > missing_max:
+        return None
+    made = _replayed(look, info, folds)
+    for fold, stretch in zip(folds, made, strict=True):
+        _keep(ledger, look, info, fold, stretch, is_whole=True)
+    return made[:1]
 
 
-def _kept_whole(
-    store: SnapshotStore, look: Reading, info: NodeInfo, fold: Fold[T]
-) -> Stretch[T] | None:
+def _kept_whole(ledger: Ledger, look: Reading, info: NodeInfo, fold: Fold[T]) -> Stretch[T] | None:
+    store = ledger.snapshots(look.node, fold.place)
     is_there = info.last_seq in _newest_kept(store, look, info.last_seq).values()
     seq = info.last_seq if is_there else None
     return _loaded(store, seq, look.begin.seq + 1, info.superseded, fold, is_whole=True)
 
 
-def _replayed(look: Reading, info: NodeInfo, fold: Fold[T]) -> Stretch[T]:
+def _replayed(look: Reading, info: NodeInfo, folds: Sequence[Fold[Any]]) -> list[Stretch[Any]]:
     there = (record for record in look.replay(verify="crc") if record.seq <= info.last_seq)
-    return folded(fold, there)._replace(first_seq=look.begin.seq + 1, last_seq=info.last_seq)
-
-
-def folded(fold: Fold[T], records: Iterable[Record]) -> Stretch[T]:
-    """What some records give, in the order of replay, of which nothing is kept."""
-    value, last_seq = fold.type(), 0
-    for record in records:
-        fold.note(value, record)
-        last_seq = max(last_seq, record.seq)
-    return Stretch(1, last_seq, value)
+    values = [(fold, fold.type()) for fold in folds]
+    Noting(values).take(there, info.last_seq)
+    return [Stretch(look.begin.seq + 1, info.last_seq, value) for _, value in values]
 
 
 def _ends(first_seq: int, last_seq: int) -> Iterator[int]:
@@ -180,10 +191,9 @@ def _ends(first_seq: int, last_seq: int) -> Iterator[int]:
         yield min(last_seq, end + STRETCH)
 
 
-def _kept_of(
-    store: SnapshotStore, look: Reading, info: NodeInfo, fold: Fold[T]
-) -> Iterator[Stretch[T]]:
+def _kept_of(ledger: Ledger, look: Reading, info: NodeInfo, fold: Fold[T]) -> Iterator[Stretch[T]]:
     """Each stretch as far as it is kept; an empty one where nothing that fits is."""
+    store = ledger.snapshots(look.node, fold.place)
     kept = _newest_kept(store, look, info.last_seq)
     first_seq = look.begin.seq + 1
     for last in _ends(first_seq, info.last_seq):
@@ -243,27 +253,40 @@ def decoded(data: bytes | msgspec.Raw, type_: type[T]) -> T | None:
 
 
 def _grown(
-    look: Reading, stretch: Stretch[T], last_seq: int, superseded: list[Span], fold: Fold[T]
-) -> Stretch[T]:
-    records = look.records(stretch.last_seq, verify="crc")
-    for record in islice(records, last_seq - stretch.last_seq):
-        if not is_superseded(record.seq, superseded):
-            fold.note(stretch.value, record)
-    return stretch._replace(last_seq=last_seq)
+    look: Reading,
+    info: NodeInfo,
+    folds: Sequence[Fold[Any]],
+    stretches: Sequence[Stretch[Any]],
+    last_seq: int,
+) -> list[Stretch[Any]]:
+    """Stretches with the records up to one, which are read once where all lack them."""
+    superseded = clipped(info.superseded, 1, last_seq)
+    ends = sorted({last_seq, *(each.last_seq for each in stretches)})
+    for begin, end in pairwise(ends):
+        both = zip(folds, stretches, strict=True)
+        noting = Noting([(fold, each.value) for fold, each in both if each.last_seq <= begin])
+        records = islice(look.records(begin, verify="crc"), end - begin)
+        noting.take((r for r in records if not is_superseded(r.seq, superseded)), end)
+    return [each._replace(last_seq=last_seq) for each in stretches]
 
 
 def _keep(
-    store: SnapshotStore,
+    ledger: Ledger,
     look: Reading,
+    info: NodeInfo,
+    fold: Fold[T],
     stretch: Stretch[T],
-    superseded: list[Span],
     *,
     is_whole: bool = False,
 ) -> None:
+    """In place of what was kept of fewer records; nothing where it cannot be written."""
+    store = ledger.snapshots(look.node, fold.place)
+    superseded = clipped(info.superseded, stretch.first_seq, stretch.last_seq)
     value = msgspec.Raw(msgspec.msgpack.encode(stretch.value))
     kept = _Kept(stretch.first_seq, superseded, is_whole, value)
-    if save(store, look, stretch.last_seq, kept) and stretch.last_seq > stretch.first_seq:
-        store.drop(stretch.first_seq, stretch.last_seq - 1)
+    with suppress(LedgerUnavailableError):
+        if save(store, look, stretch.last_seq, kept) and stretch.last_seq > stretch.first_seq:
+            store.drop(stretch.first_seq, stretch.last_seq - 1)
 
 
 def save(store: SnapshotStore, look: Reading, seq: int, value: msgspec.Struct) -> bool:
@@ -287,133 +310,3 @@ def loaded(store: SnapshotStore, look: Reading, seq: int) -> Snapshot | None:
     digest = None if snapshot is None else look.digest_at(seq)
     is_same = snapshot is not None and digest is not None and digest.hex() == snapshot.chain
     return snapshot if is_same else None
-
-
-# Where a pod is named: its name, its name with the namespace, its UID -> the records.
-
-_SHIFT, _MORE = 7, 0x80
-
-
-class Numbers(msgspec.Struct, array_like=True):
-    """Numbers in an order that mostly ascends, a byte or two each.
-
-    Attributes:
-        packed: of each what it is more than the one before, twice that, one less if it is less:
-            seven bits a byte, the low ones first, the eighth is set where more follow.
-    """
-
-    last: int = 0
-    packed: bytearray = msgspec.field(default_factory=bytearray)
-
-    def append(self, number: int) -> None:
-        """One more."""
-        more = number - self.last
-        rest = more << 1 if more >= 0 else (-more << 1) - 1
-        self.last = number
-        while rest >= _MORE:
-            self.packed.append(rest & (_MORE - 1) | _MORE)
-            rest >>= _SHIFT
-        self.packed.append(rest)
-
-    def __iter__(self) -> Iterator[int]:
-        number = rest = at = 0
-        for byte in self.packed:
-            rest |= (byte & (_MORE - 1)) << at
-            at += _SHIFT
-            if byte < _MORE:
-                number += -((rest + 1) >> 1) if rest & 1 else rest >> 1
-                yield number
-                rest = at = 0
-
-
-class Life(msgspec.Struct, array_like=True):
-    """Of a pod, by its UID: the first record about it, in the order of replay, and the last."""
-
-    first_seq: int
-    first_ns: int
-    last_ns: int
-
-
-class Places(msgspec.Struct):
-    """Where the records of one stretch name whom.
-
-    Attributes:
-        runs: first and last numbers of records that follow each other, in the order of replay.
-        seqs: subject -> numbers of the records that name it, in the order of replay.
-        uids: subject -> UIDs of the pods that records name by it, in the order of replay.
-        lives: UID -> what is known of that pod.
-        latest_ns: kind -> the latest time of its records.
-    """
-
-    runs: list[list[int]] = []
-    seqs: dict[str, Numbers] = {}
-    uids: dict[str, dict[str, None]] = {}
-    lives: dict[str, Life] = {}
-    latest_ns: dict[str, int] = {}
-
-
-def _note(places: Places, record: Record) -> None:
-    seq, ts_ns, runs = record.seq, record.ts_ns, places.runs
-    if runs and runs[-1][1] == seq - 1:
-        runs[-1][1] = seq
-    else:
-        runs.append([seq, seq])
-    naming = naming_of(record.body)
-    for subject in naming.subjects:
-        if (numbers := places.seqs.get(subject)) is None:
-            numbers = places.seqs[subject] = Numbers()
-        numbers.append(seq)
-    for subject, uid in naming.calls:
-        if uid not in (known := places.uids.setdefault(subject, {})):
-            known[uid] = None
-    for uid in naming.about:
-        if (life := places.lives.get(uid)) is None:
-            places.lives[uid] = Life(seq, ts_ns, ts_ns)
-        else:
-            life.last_ns = ts_ns
-    kind, latest = record.kind, places.latest_ns
-    latest[kind] = max(latest.get(kind, ts_ns), ts_ns)
-
-
-SUBJECT_INDEX = Fold(SUBJECTS, Places, _note)
-
-
-def seqs_naming(subjects: Collection[str], stretches: Iterable[Stretch[Places]]) -> list[int]:
-    """Numbers of the records that name one of some subjects, in the order of replay."""
-    found: list[int] = []
-    for stretch in stretches:
-        seqs, runs = stretch.value.seqs, stretch.value.runs
-        numbers = sorted({seq for each in subjects if each in seqs for seq in seqs[each]})
-        if runs != sorted(runs):
-            ranked = sorted((first, rank) for rank, (first, _) in enumerate(runs))
-            at = {seq: ranked[bisect(ranked, (seq, len(runs))) - 1][1] for seq in numbers}
-            numbers.sort(key=lambda seq: (at[seq], seq))
-        found += numbers
-    return found
-
-
-def uids_of(subject: str, stretches: Iterable[Stretch[Places]]) -> set[str]:
-    """UIDs of the pods that records name so."""
-    return {uid for stretch in stretches for uid in stretch.value.uids.get(subject, ())}
-
-
-def lives_of(uids: Collection[str], stretches: Iterable[Stretch[Places]]) -> dict[str, Life]:
-    """UID -> what is known of each of some pods, the first to be told of first."""
-    found: dict[str, Life] = {}
-    for stretch in stretches:
-        for uid, life in stretch.value.lives.items():
-            if uid in uids:
-                known = found.setdefault(uid, life)
-                found[uid] = Life(known.first_seq, known.first_ns, life.last_ns)
-    return found
-
-
-def latest_of(kinds: Collection[str], stretches: Iterable[Stretch[Places]]) -> int | None:
-    """The latest time of records of some kinds; None where there is none."""
-    times = [
-        ts_ns
-        for stretch in stretches
-        for kind, ts_ns in stretch.value.latest_ns.items()
-        if kind in kinds
-    ]
-    return max(times, default=None)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
-from kubeledger.analyze.histories.derived import (
+from kubeledger.analyze.histories.derived import alongside, stretches_of
+from kubeledger.analyze.histories.noting import (
     SUBJECT_INDEX,
     Fold,
     Life,
@@ -17,7 +18,6 @@ from kubeledger.analyze.histories.derived import (
     latest_of,
     lives_of,
     seqs_naming,
-    stretches_of,
     uids_of,
 )
 from kubeledger.analyze.histories.verdicts import KeptVerdicts, is_wrong
@@ -55,6 +55,9 @@ class Derive(Protocol):
         """Stretch by stretch."""
 
 
+Alongside = Callable[[Iterator[Record], Sequence[Fold[Any]]], Iterator[Record]]
+
+
 def _derived_from(read: Reader) -> Derive:
     """Gives what is derived from records of which nothing is kept; they are read once."""
     known: dict[str, list[Stretch[Any]]] = {}
@@ -79,6 +82,7 @@ class History(msgspec.Struct, frozen=True):
         derive: what is derived from all of them, kept or made now.
         kept: what was found of all of them before; None: nothing is kept.
         starts: of the stretches in which they are verified; none: all are one.
+        alongside: gives the same records and keeps what folds make of them; None: nothing is kept.
     """
 
     node: str
@@ -89,6 +93,7 @@ class History(msgspec.Struct, frozen=True):
     derive: Derive
     kept: KeptVerdicts | None = None
     starts: Callable[[], list[Start]] = list
+    alongside: Alongside | None = None
 
     def record(self, seq: int) -> Record | None:
         """One record by its seq; None when there is no such one."""
@@ -144,6 +149,13 @@ class History(msgspec.Struct, frozen=True):
 
         return self._through(noted)
 
+    def keeping(self, folds: Callable[[], Sequence[Fold[Any]]]) -> History:
+        """The same history; who reads all of its records keeps what these folds make of them."""
+        beside = self.alongside
+        if beside is None:
+            return self
+        return self._through(lambda records: beside(records, folds()), only_whole=True)
+
     def up_to(self, seq: int) -> History:
         """The same history without the records after one, which a writer may append meanwhile."""
         return msgspec.structs.replace(
@@ -151,14 +163,17 @@ class History(msgspec.Struct, frozen=True):
             derive=_derived_from(lambda kinds: (r for r in self.read(kinds) if r.seq <= seq)),
             kept=None if self.kept is None else self.kept.up_to(seq),
             starts=lambda: [start for start in self.starts() if start.seq <= seq],
+            alongside=None,
         )
 
-    def _through(self, each: Callable[[Iterator[Record]], Iterator[Record]]) -> History:
+    def _through(
+        self, each: Callable[[Iterator[Record]], Iterator[Record]], *, only_whole: bool = False
+    ) -> History:
         based = self.read if isinstance(self.read, BasedReader) else None
         inner = based.read if based else self.read
 
         def read(kinds: Collection[str] | None) -> Iterator[Record]:
-            return each(inner(kinds))
+            return inner(kinds) if only_whole and kinds is not None else each(inner(kinds))
 
         through = BasedReader(read, based.carried, based.state) if based else read
         return msgspec.structs.replace(self, read=through)
@@ -306,15 +321,18 @@ def _history_of_node(ledger: Ledger, node: str, verify: Verify) -> History:
         with ledger.reading(node) as look:
             return stretches(look, look.info().last_seq).starts
 
+    def beside(records: Iterator[Record], folds: Sequence[Fold[Any]]) -> Iterator[Record]:
+        return alongside(ledger, node, records, folds)
+
     verdicts = KeptVerdicts(ledger, node)
     if content is None:
-        return History(node, str(ledger.path), read, pick, span, derive, verdicts, starts)
+        return History(node, str(ledger.path), read, pick, span, derive, verdicts, starts, beside)
 
     def state() -> NodeState:
         return decoded_base(ledger.path / NODES / node_directory(node), content)
 
     based = BasedReader(read, carried, state)
-    return History(node, str(ledger.path), based, pick, span, derive, verdicts, starts)
+    return History(node, str(ledger.path), based, pick, span, derive, verdicts, starts, beside)
 
 
 def _refuse_another_base(look: Reading, content: BaseContent | None) -> None:

@@ -145,7 +145,7 @@ def open_histories(
             ledger = Ledger.create(Path(scratch) / "ledger")
             import_sources(files, ledger, options, keep=False)
             histories += [
-                msgspec.structs.replace(history, label=", ".join(files))
+                msgspec.structs.replace(history, label=", ".join(files), alongside=None)
                 for history in histories_of_ledger(ledger)
             ]
         yield [history for history in histories if node is None or history.node == node]

@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.analyze.histories.derived import (
+from kubeledger.analyze.histories.derived import stretches_of
+from kubeledger.analyze.histories.noting import (
     SUBJECT_INDEX,
     Places,
     Stretch,
     seqs_naming,
-    stretches_of,
     uids_of,
 )
 from kubeledger.ledger.ledger import Ledger

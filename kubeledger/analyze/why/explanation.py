@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from kubeledger.analyze.histories.derived import Life
+from kubeledger.analyze.histories.noting import Life
 from kubeledger.model.errors import BadQuestionError
 from kubeledger.model.record import Record, Role
 from kubeledger.replay.episodes.subjects import pods_in, uid_of

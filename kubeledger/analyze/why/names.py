@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from kubeledger.analyze.histories.derived import Fold
 from kubeledger.analyze.histories.history import History
+from kubeledger.analyze.histories.noting import SUBJECT_INDEX, Fold
 from kubeledger.analyze.why.concern import belongings_of, containers_in, weight_of
 from kubeledger.analyze.why.explanation import FORMS, Target, TargetKind, parse_target
 from kubeledger.ledger.storage import NAMES
@@ -159,7 +159,15 @@ def known_names(history: History) -> Known:
     return known
 
 
-def _note(known: Known, record: Record) -> None:
+def _note(known: Known, record: Record) -> bool:
+    """Whether it names a container in another way than a record before did."""
+    container_id = getattr(record.body, "container_id", None) or ""
+    before = known.container_ids.get(container_id)
+    _take_record(known, record)
+    return before is not None and known.container_ids[container_id] != before
+
+
+def _take_record(known: Known, record: Record) -> None:
     body: Any = record.body
     match record.kind:
         case "cgroups.CgroupUpdated" | "cgroups.CgroupRemoved":
@@ -256,7 +264,19 @@ def _note_container(known: Known, pod: Pod, container: dict[str, Any]) -> None:
         names.add(image)
 
 
-NAMES_KNOWN = Fold(NAMES, Known, _note)
+_TEXTS = frozenset(
+    {"about", "chosen_pid", "container", "container_id", "invoked_by", "listed_by"}
+    | {"namespace", "object_kind", "pid", "pod", "process"}
+)
+_PARTS = frozenset(
+    {"also_killed", "device_ids", "image_id", "images", "registered", "spec", "status", "tasks"}
+)
+NAMES_KNOWN = Fold(NAMES, Known, _note, _TEXTS, _PARTS, beside=(SUBJECT_INDEX,))
+
+
+def kept_folds() -> tuple[Fold[Any], ...]:
+    """What a question about a pod asks first."""
+    return NAMES_KNOWN, SUBJECT_INDEX
 
 
 def _pods(known: Known) -> Iterable[Pod]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from kubeledger.analyze.histories.derived import SUBJECT_INDEX, seqs_naming
 from kubeledger.analyze.histories.history import History
+from kubeledger.analyze.histories.noting import SUBJECT_INDEX, seqs_naming
 from kubeledger.analyze.problems.rows import SILENT_MIN
 from kubeledger.analyze.sql.listing import similar_pods
 from kubeledger.analyze.why.concern import (

@@ -203,6 +203,12 @@ def naming_of(body: Any) -> Naming:  # noqa: ANN401 # any body
     return naming._replace(subjects=tuple(dict.fromkeys((*naming.subjects, *more))))
 
 
+def naming_fields(kind: type[msgspec.Struct]) -> tuple[str, ...] | None:
+    """The texts in a kind of body that name pods; None where lists in it do, too."""
+    shape = _shape_of(kind)
+    return None if shape.lists or shape.has_assignments else shape.fields
+
+
 @cache
 def _fields_of(kind: type[msgspec.Struct]) -> tuple[attrgetter[Any], bool]:
     """What gives the class and the fields of a body that name pods, and whether lists do, too."""
