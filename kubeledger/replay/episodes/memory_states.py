@@ -10,9 +10,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from kubeledger.kubelet.memorymanager.checkpoint import recorded_state
-from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
-from kubeledger.kubelet.memorymanager.machine import State
-from kubeledger.kubelet.memorymanager.memory_manager import restarts
+from kubeledger.kubelet.memorymanager.machine import KubeletPanicError, State
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.model.bodies.resourcemanagers import MemoryBlock, MemoryManagerStateRead
 
@@ -41,7 +39,7 @@ class MemoryStates:
         if body.policy == "Static" and body.machine:
             with suppress(KubeletPanicError):
                 state = recorded_state(body)
-                fits = restarts(state, facts)
+                fits = _restarts(state, facts)
                 # A file is written twice for a change: what one shows may be half of it.
                 twice, self._unfit = self._unfit and fits == {False}, fits == {False}
                 if fits != {True} and (overlap := _overlap(body)):
@@ -63,10 +61,16 @@ class MemoryStates:
                     )
 
 
+def _restarts(state: State, facts: ResourceManagerFacts) -> frozenset[bool]:
+    from kubeledger.kubelet.memorymanager.memory_manager import restarts  # few files need it
+
+    return restarts(state, facts)
+
+
 def _is_whole(state: State, facts: ResourceManagerFacts) -> bool:
     """Whether a file that is refused shows all of a change: its groups of nodes, as sums, fit."""
     by_sums = msgspec.structs.replace(facts, groups_compared_by_sums=True)
-    return not facts.groups_compared_by_sums and restarts(state, by_sums) == {True}
+    return not facts.groups_compared_by_sums and _restarts(state, by_sums) == {True}
 
 
 def _more_than_there_is(body: MemoryManagerStateRead) -> Iterator[MemoryFlaw]:
