@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
-from kubeledger.kubelet.memorymanager.checkpoint import recorded_state
-from kubeledger.kubelet.memorymanager.machine import KubeletPanicError, State
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.model.bodies.resourcemanagers import MemoryBlock, MemoryManagerStateRead
+
+if TYPE_CHECKING:
+    from kubeledger.kubelet.memorymanager.machine import State
 
 MemoryInvariant = Literal["memory_in_two_lives", "memory_groups_overlap", "memory_state_refused"]
 
@@ -37,6 +38,9 @@ class MemoryStates:
         """What is wrong with a file whose checksum is right."""
         yield from _more_than_there_is(body)
         if body.policy == "Static" and body.machine:
+            from kubeledger.kubelet.memorymanager.checkpoint import recorded_state
+            from kubeledger.kubelet.memorymanager.machine import KubeletPanicError
+
             with suppress(KubeletPanicError):
                 state = recorded_state(body)
                 fits = _restarts(state, facts)
