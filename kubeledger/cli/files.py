@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, BinaryIO
 
-from kubeledger.ingest.sources.streams import permission_advice
 from kubeledger.ledger.storage import TEMPORARY_SUFFIX, NotRegularError, read_regular
 from kubeledger.model.errors import BadInputError, LedgerUnavailableError, OutputError
 
@@ -69,6 +68,8 @@ def _input_errors(name: str) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:  # ValueError: a name with a NUL byte
+        from kubeledger.ingest.sources.streams import permission_advice
+
         reason = (error.strerror if isinstance(error, OSError) else "") or str(error)
         piped = isinstance(error, NotRegularError)
         advice = "give - and pipe into it" if piped else permission_advice(error)

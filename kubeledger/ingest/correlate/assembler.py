@@ -239,6 +239,8 @@ class Assembler:
     def _declared(self, word: str) -> Iterator[tuple[Any, Callable[[Any], Any]]]:
         for part in (self, *self.parts):
             for name in dir(type(part)):
+                if name.startswith("__"):
+                    continue
                 for each in getattr(getattr(type(part), name), word, ()):
                     yield each, getattr(part, name)
 

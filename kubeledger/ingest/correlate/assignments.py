@@ -15,7 +15,6 @@ from kubeledger.ingest.messages.noise import HEARTBEAT
 from kubeledger.ingest.sources.items import CpuManagerState, MemoryManagerState
 from kubeledger.kubelet.cpumanager.state_checkpoint import read_cpu_manager_state
 from kubeledger.kubelet.kube.containermanager import MalformedCheckpointError
-from kubeledger.kubelet.memorymanager.checkpoint import memory_table, read_memory_manager_state
 from kubeledger.model.bodies.resourcemanagers import (
     CpuAllocationFailed,
     CpuManagerStarted,
@@ -398,6 +397,8 @@ class MemoryAssembler(ResourceManagerAssembler[Blocks]):
 
     @takes(MemoryManagerState)
     def _state_file(self, item: MemoryManagerState) -> None:
+        from kubeledger.kubelet.memorymanager.checkpoint import read_memory_manager_state
+
         body = self.read_file(item, read_memory_manager_state)
         if body is not None:
             from_file = {
@@ -422,6 +423,8 @@ def _table(value: object) -> MemoryTable | None:
         value = {key: int(number) for key, number in zip(_TABLE_KEYS, match.groups(), strict=True)}
     if not isinstance(value, dict):
         return None
+    from kubeledger.kubelet.memorymanager.checkpoint import memory_table  # few lines have one
+
     try:
         return memory_table(value)
     except MalformedCheckpointError:

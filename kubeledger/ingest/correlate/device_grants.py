@@ -22,7 +22,6 @@ from kubeledger.ingest.correlate.device_model import (
 from kubeledger.ingest.correlate.holdback import Waiting, shown
 from kubeledger.ingest.klog.forms import go_list, split_pod, strings_of
 from kubeledger.ingest.sources.items import Checkpoint, Fact
-from kubeledger.kubelet.devicemanager.checkpoint import read_checkpoint
 from kubeledger.kubelet.kube.containermanager import MalformedCheckpointError
 from kubeledger.model.bodies.devicemanager import (
     CheckpointRead,
@@ -50,6 +49,8 @@ class CheckpointItems:
 
     @takes(Checkpoint)
     def _checkpoint(self, item: Checkpoint) -> None:
+        from kubeledger.kubelet.devicemanager.checkpoint import read_checkpoint
+
         if item.raw == self._raw:
             return
         self._raw = item.raw

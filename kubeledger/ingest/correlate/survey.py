@@ -27,10 +27,8 @@ from kubeledger.ingest.sources.items import (
 )
 from kubeledger.ingest.sources.pod_lists import News
 from kubeledger.ingest.sources.times import api_time
-from kubeledger.kubelet.devicemanager.checkpoint import read_checkpoint
 from kubeledger.kubelet.kube.containermanager import MalformedCheckpointError
 from kubeledger.kubelet.kube.statuses import statuses_in
-from kubeledger.kubelet.memorymanager.checkpoint import read_memory_manager_state
 from kubeledger.model.errors import BadInputError
 
 _MIRROR = "kubernetes.io/config.mirror"
@@ -203,6 +201,8 @@ def _take_runtime(context: BundleContext, item: RuntimeObjects, named: dict[str,
 
 
 def _take_checkpoint(context: BundleContext, item: Checkpoint) -> None:
+    from kubeledger.kubelet.devicemanager.checkpoint import read_checkpoint  # few files need it
+
     data = item.data.get("Data") or {}
     try:
         sound = read_checkpoint(item.data).checksum_ok
@@ -231,6 +231,8 @@ def _take_node(context: BundleContext, item: NodeObject) -> None:
 
 
 def _take_memory(context: BundleContext, item: MemoryManagerState) -> None:
+    from kubeledger.kubelet.memorymanager.checkpoint import read_memory_manager_state
+
     try:
         body = read_memory_manager_state(item.data)
     except MalformedCheckpointError:

@@ -46,7 +46,6 @@ from kubeledger.ingest.sources.shapes import ApiReason, sound_objects
 from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ingest.sources.times import date_in, first_time
 from kubeledger.kubelet.cgroups.paths import below_controller
-from kubeledger.kubelet.imagepull.readings import read_image_manager_record
 from kubeledger.model.errors import BadInputError
 from kubeledger.model.patterns import regex
 from kubeledger.model.record import Evidence
@@ -201,6 +200,8 @@ def _configs(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
 
 
 def _image_manager_record(data: bytes, flaws: list[str]) -> list[tuple[Any, ...]]:
+    from kubeledger.kubelet.imagepull.readings import read_image_manager_record  # few files need it
+
     return [(read_image_manager_record(data),)]
 
 

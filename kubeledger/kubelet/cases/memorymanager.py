@@ -38,8 +38,7 @@ from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
 from kubeledger.kubelet.kube.pod import Pod, lists_of_pods
 from kubeledger.kubelet.kube.resources import ResourceList, check_asked
 from kubeledger.kubelet.memorymanager.checkpoint import restore_state
-from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
-from kubeledger.kubelet.memorymanager.machine import MemoryManagerError, State
+from kubeledger.kubelet.memorymanager.machine import KubeletPanicError, MemoryManagerError, State
 from kubeledger.kubelet.memorymanager.memory_manager import (
     MachineSettings,
     Manager,

@@ -27,8 +27,7 @@ from kubeledger.kubelet.kube.containermanager import AllocationError, text_of
 from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
 from kubeledger.kubelet.kube.pod import Container, Pod, containers_of, lists_of_pods
 from kubeledger.kubelet.kube.resources import Amount, ResourceList, check_asked
-from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
-from kubeledger.kubelet.memorymanager.machine import MemoryManagerError
+from kubeledger.kubelet.memorymanager.machine import KubeletPanicError, MemoryManagerError
 from kubeledger.kubelet.memorymanager.memory_manager import MachineSettings, default_machine
 from kubeledger.kubelet.memorymanager.memory_manager import Manager as MemoryManager
 from kubeledger.kubelet.profile.resolve import KubeletProfile, with_gates

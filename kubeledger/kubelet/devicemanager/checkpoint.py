@@ -10,9 +10,8 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kubeledger.kubelet.devicemanager.manager import ManagerImpl
 from kubeledger.kubelet.kube.containermanager import (
     MalformedCheckpointError,
     checksum_of,
@@ -25,6 +24,9 @@ from kubeledger.kubelet.kube.containermanager import (
 from kubeledger.kubelet.kube.gotypes import byte_list, fnv1a32, plain_list, plain_map, struct, typed
 from kubeledger.kubelet.profile.devices import DeviceFacts
 from kubeledger.model.bodies.devicemanager import CheckpointEntry, CheckpointRead
+
+if TYPE_CHECKING:
+    from kubeledger.kubelet.devicemanager.manager import ManagerImpl
 
 
 def read_checkpoint(data: object) -> CheckpointRead:

@@ -26,10 +26,10 @@ from kubeledger.kubelet.kube.gotypes import (
     decoded,
     unmarshal,
 )
-from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
 from kubeledger.kubelet.memorymanager.machine import UINT64 as UINT64_MAX
 from kubeledger.kubelet.memorymanager.machine import (
     Block,
+    KubeletPanicError,
     MemoryManagerError,
     MemoryTable,
     NUMANodeMap,

@@ -17,6 +17,7 @@ from kubeledger.kubelet.memorymanager.machine import (
     MEMORY,
     UINT64,
     Block,
+    KubeletPanicError,
     MemoryTable,
     NUMANodeMap,
     NUMANodeState,
@@ -179,10 +180,6 @@ Reusable = Mapping[int, Mapping[str, int]]
 
 _Group = tuple[int, tuple[int, ...], TopologyHint, TopologyHint]
 """Mask, nodes, a hint not preferred, one that is."""
-
-
-class KubeletPanicError(Exception):
-    """The kubelet crashes here; the text says of what."""
 
 
 def calculate_hints(

@@ -25,6 +25,10 @@ class MemoryManagerError(ValueError):
     """What the memory manager does not start with; the text is the kubelet's."""
 
 
+class KubeletPanicError(Exception):
+    """The kubelet crashes here; the text says of what."""
+
+
 class MemoryTable(msgspec.Struct):
     """Memory of one type on one NUMA node."""
 

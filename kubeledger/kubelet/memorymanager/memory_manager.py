@@ -18,11 +18,11 @@ from kubeledger.kubelet.kube.maporder import FIRST_ORDER, MapOrder, explore
 from kubeledger.kubelet.kube.pod import Container, Pod
 from kubeledger.kubelet.kube.quantity import Format, Quantity
 from kubeledger.kubelet.kube.resources import HUGE_PAGES, ResourceList
-from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
 from kubeledger.kubelet.memorymanager.machine import (
     MEMORY,
     UINT64,
     Block,
+    KubeletPanicError,
     MemoryManagerError,
     MemoryReservation,
     MemoryTable,

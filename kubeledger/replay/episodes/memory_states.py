@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
-from kubeledger.kubelet.memorymanager.checkpoint import recorded_state
-from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
-from kubeledger.kubelet.memorymanager.machine import State
-from kubeledger.kubelet.memorymanager.memory_manager import restarts
 from kubeledger.kubelet.profile.resourcemanagers import ResourceManagerFacts
 from kubeledger.model.bodies.resourcemanagers import MemoryBlock, MemoryManagerStateRead
+
+if TYPE_CHECKING:
+    from kubeledger.kubelet.memorymanager.machine import State
 
 MemoryInvariant = Literal["memory_in_two_lives", "memory_groups_overlap", "memory_state_refused"]
 
@@ -39,9 +38,12 @@ class MemoryStates:
         """What is wrong with a file whose checksum is right."""
         yield from _more_than_there_is(body)
         if body.policy == "Static" and body.machine:
+            from kubeledger.kubelet.memorymanager.checkpoint import recorded_state
+            from kubeledger.kubelet.memorymanager.machine import KubeletPanicError
+
             with suppress(KubeletPanicError):
                 state = recorded_state(body)
-                fits = restarts(state, facts)
+                fits = _restarts(state, facts)
                 # A file is written twice for a change: what one shows may be half of it.
                 twice, self._unfit = self._unfit and fits == {False}, fits == {False}
                 if fits != {True} and (overlap := _overlap(body)):
@@ -63,10 +65,16 @@ class MemoryStates:
                     )
 
 
+def _restarts(state: State, facts: ResourceManagerFacts) -> frozenset[bool]:
+    from kubeledger.kubelet.memorymanager.memory_manager import restarts  # few files need it
+
+    return restarts(state, facts)
+
+
 def _is_whole(state: State, facts: ResourceManagerFacts) -> bool:
     """Whether a file that is refused shows all of a change: its groups of nodes, as sums, fit."""
     by_sums = msgspec.structs.replace(facts, groups_compared_by_sums=True)
-    return not facts.groups_compared_by_sums and restarts(state, by_sums) == {True}
+    return not facts.groups_compared_by_sums and _restarts(state, by_sums) == {True}
 
 
 def _more_than_there_is(body: MemoryManagerStateRead) -> Iterator[MemoryFlaw]:

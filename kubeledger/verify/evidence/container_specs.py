@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from kubeledger.kubelet.imagepull.keyring import default_pull_policy
 from kubeledger.kubelet.kube.pod import GRACE_PERIOD_S
 from kubeledger.kubelet.kube.statuses import ALWAYS, RestartRule
 from kubeledger.kubelet.prober.objects import ProbeSpec
@@ -139,6 +138,8 @@ class PodSpec(msgspec.Struct, frozen=True):
 
         def add(image: str | None, policy: str | None) -> None:
             if image and not policy and facts is not None and self.is_manifest:
+                from kubeledger.kubelet.imagepull.keyring import default_pull_policy
+
                 policy = default_pull_policy(image, facts)
             found.setdefault(image, set()).add(policy)
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from kubeledger.kubelet.memorymanager.checkpoint import recorded_state
-from kubeledger.kubelet.memorymanager.hints import KubeletPanicError
+from kubeledger.kubelet.memorymanager.machine import KubeletPanicError
 from kubeledger.kubelet.memorymanager.memory_manager import restarts
 from kubeledger.model.bodies.resourcemanagers import (
     MemoryAllocated,

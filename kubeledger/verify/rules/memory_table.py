@@ -13,8 +13,8 @@ from kubeledger.kubelet.kube.pod import Container, Pod
 from kubeledger.kubelet.kube.quantity import Quantity, QuantityError
 from kubeledger.kubelet.kube.resources import HUGE_PAGES
 from kubeledger.kubelet.memorymanager.checkpoint import machine_of, recorded_state
-from kubeledger.kubelet.memorymanager.hints import KubeletPanicError, RequestedMemory
-from kubeledger.kubelet.memorymanager.machine import MEMORY, State
+from kubeledger.kubelet.memorymanager.hints import RequestedMemory
+from kubeledger.kubelet.memorymanager.machine import MEMORY, KubeletPanicError, State
 from kubeledger.kubelet.memorymanager.memory_manager import Manager
 from kubeledger.kubelet.profile.resolve import KubeletProfile
 from kubeledger.kubelet.topologymanager.policy import Hints, TopologyHint, mask_of
