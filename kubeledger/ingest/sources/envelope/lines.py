@@ -326,7 +326,8 @@ class _Spool:
     def _unstepped(self) -> Sequence[int]:
         """The rows' times by clocks that were never set: of each boot as its last row has it.
 
-        They are the rows' own where one of these tells no time since its boot.
+        They are the rows' own where one of these tells no time since its boot, and where their
+        times fall more often by it than in the file: boots have one name, as where it was masked.
         """
         boots, since = self._boot_of, self._since
         if not all(boots):
@@ -336,7 +337,12 @@ class _Spool:
             if since[row] >= since[last.setdefault(boot, row)]:
                 last[boot] = row
         begun = {boot: self._times[row] - since[row] for boot, row in last.items()}
-        return array("q", (begun[boot] + at for boot, at in zip(boots, since, strict=True)))
+        found = array("q", (begun[boot] + at for boot, at in zip(boots, since, strict=True)))
+        if not any(b < a for a, b in pairwise(found)):
+            return found
+        order = sorted(range(len(found)), key=found.__getitem__)
+        falls = sum(b < a for a, b in pairwise(map(self._times.__getitem__, order)))
+        return self._times if falls > sum(b < a for a, b in pairwise(self._times)) else found
 
     # -- reading ------------------------------------------------------------------------
 
