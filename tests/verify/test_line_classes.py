@@ -6,12 +6,15 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
+from kubeledger.model.bodies.eviction import NodeConditionsChanged
 from kubeledger.model.bodies.ledger import ImportCompleted
+from kubeledger.model.bodies.lifecycle import ContainerDied
 from kubeledger.model.record import Body, Record
 from kubeledger.verify import Finding
 from kubeledger.verify.context import Verifier, VerifyContext
 from kubeledger.verify.evidence import coverage, line_classes
 from kubeledger.verify.evidence.line_classes import (
+    CALM,
     CONDITIONS,
     CPUS,
     DEVICES,
@@ -37,7 +40,7 @@ from kubeledger.verify.rules.probes import ProbeVerifier
 from kubeledger.verify.rules.pulls import PullVerifier
 from kubeledger.verify.rules.shutdowns import ShutdownVerifier
 from kubeledger.verify.rules.syncs import SyncVerifier
-from tests.verify.histories import outcomes
+from tests.verify.histories import outcomes, scene
 from tests.verify.properties.measure import is_wrong
 from tests.verify.properties.truths import named
 
@@ -166,3 +169,40 @@ def test_without_any_class_nothing_is_impossible(name: str) -> None:
     assert wrong_kinds(records, LineClass("", ())) == set()
     for each in CLASSES:
         assert wrong_kinds(records, each) == set(), each.phrase
+
+
+def _line(text: str, body: Body) -> Record:
+    (record,) = scene((0, body))
+    (piece,) = record.evidence
+    return msgspec.structs.replace(
+        record, evidence=(msgspec.structs.replace(piece, text=f"x.go:1] {text}"),)
+    )
+
+
+_DIED = ContainerDied(namespace="n", pod="p", pod_uid="u", container="c", container_id="1")
+
+
+@pytest.mark.parametrize(
+    ("of", "own", "other"),
+    [
+        (
+            RUNS,
+            _line("SyncLoop (PLEG): event for pod", _DIED),
+            _line("SyncLoop (PLEG): pod does not exist, ignore irrelevant event", _DIED),
+        ),
+        (
+            CALM,
+            _line("no resources are starved", NodeConditionsChanged(conditions=(), observed=())),
+            _line("observed", NodeConditionsChanged(conditions=("PIDPressure",), observed=())),
+        ),
+    ],
+)
+def test_lines_of_another_call_are_of_no_class_or_another(
+    of: LineClass, own: Record, other: Record
+) -> None:
+    for record, is_logged in ((own, True), (other, False)):
+        logged = line_classes.LoggedClasses()
+        for each in (record, *scene((1, ImportCompleted(digest="", accounts=())))):
+            logged.note(each)
+        logged.settle(())
+        assert (logged.unlogged(0, (of,)) is None) is is_logged

@@ -91,10 +91,10 @@ class AdmissionAssembler(PodAssembler):
         self._admissions.begin_add(entry.line)
         for ref in entry.pods:
             pod = self._pods.added(ref, entry)
+            self._in_list.pop(pod, None)  # it answered another process
             if self._is_mirror(pod, source) or self._has_ended(pod, source):
                 continue
             self._refusals.pop(pod, None)
-            self._in_list.pop(pod, None)
             self._preemption.forget(pod)
             self._evictions.forget(pod)
             self._admissions.begin(pod)

@@ -57,7 +57,13 @@ from kubeledger.model.bodies.node import KubeletExited, KubeletStarted, LogThinn
 from kubeledger.model.record import Body, Record
 from kubeledger.model.units import NS_PER_S
 from kubeledger.verify.evidence.identities import UNJOINED
-from kubeledger.verify.evidence.line_classes import OWED, RESTS_ON, LoggedClasses, LostRecords
+from kubeledger.verify.evidence.line_classes import (
+    OWED,
+    RESTS_ON,
+    LineClass,
+    LoggedClasses,
+    LostRecords,
+)
 from kubeledger.verify.evidence.sync_loop import PeriodicActivity, PodsWithoutAdd
 
 SIGNALS_NS: Final = 10 * NS_PER_S
@@ -359,6 +365,10 @@ class Coverage:
         classes = RESTS_ON.get(kind, ()) + (OWED.get(kind, ()) if owed else ())
         unlogged = self._classes.unlogged(ts_ns, classes)
         return None if unlogged is None else _loss(unlogged.phrase)
+
+    def logs(self, ts_ns: int, of: LineClass) -> bool:
+        """Whether the process of a time is seen to log a class of lines."""
+        return self._classes.unlogged(ts_ns, (of,)) is None
 
     @property
     def is_of_log(self) -> bool:

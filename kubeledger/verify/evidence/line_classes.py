@@ -47,6 +47,7 @@ SYNC_FAILED: Final = "Error syncing pod"
 HINTS: Final = "TopologyHints"
 HINTS_OF_A_POD: Final = "TopologyHints for pod"
 NO_HINT: Final = "no possible NUMA affinities"
+IRRELEVANT: Final = "ignore irrelevant event"
 _EVENT: Final = "Event occurred"
 _EVICTED: Final = "evicted successfully"
 
@@ -109,7 +110,8 @@ def reduced(
     text: str, hide: Callable[[dict[str, str]], dict[str, str]], is_file: Callable[[str], bool]
 ) -> str:
     """What is read of a line; ``hide``: what takes the place of the named parts of a fact."""
-    said = [words for words in (EVENT_SENT, SYNC_FAILED, HINTS_OF_A_POD, NO_HINT) if words in text]
+    kept = (EVENT_SENT, SYNC_FAILED, HINTS_OF_A_POD, NO_HINT, IRRELEVANT)
+    said = [words for words in kept if words in text]
     if HINTS in text and HINTS_OF_A_POD not in said:
         said.append(HINTS)
     if is_file((file := file_of_cgroup(text)).removeprefix("/")):
@@ -163,13 +165,16 @@ RESIZES: Final = LineClass("the lines about resizes in place", (PodResized,))
 REFUSALS: Final = LineClass("the lines about refused pods", (PodRejected,))
 SIGNALS: Final = LineClass("the eviction manager's signals", (EvictionSignalObserved,))
 CONDITIONS: Final = LineClass("the lines about conditions of the node", (NodeConditionsChanged,))
+CALM: Final = LineClass("the lines of rounds without pressure", ())
+"""Another call, with which a change to no condition is told."""
 COLLECTIONS: Final = (
     LineClass("the lines with which image collections begin", (GarbageCollectionStarted,)),
     LineClass("the lines with which image collections end", (GarbageCollected,)),
 )
 REMOVALS: Final = LineClass("the lines about removed images", (ImageDeleted,))
 _CLASSES: Final = (PODS, RUNS, KILLS, RESIZES, REFUSALS, CPUS, CLAIMS, CLAIMS_GIVEN, DEVICES,
-                   MEMORY, MEMORY_GIVEN, SIGNALS, CONDITIONS, *COLLECTIONS, REMOVALS)  # fmt: skip
+                   MEMORY, MEMORY_GIVEN, SIGNALS, CONDITIONS, CALM, *COLLECTIONS,
+                   REMOVALS)  # fmt: skip
 
 _PODS: Final = (PODS, RUNS)
 RESTS_ON: Final[Mapping[str, tuple[LineClass, ...]]] = {
@@ -220,15 +225,16 @@ OWED: Final[Mapping[str, tuple[LineClass, ...]]] = {
 """Kind of decision -> classes of its own lines, which it is missed in besides."""
 
 
-_LOOP: Final = "SyncLoop"
+_OTHERS: Final = {REFUSALS: ("SyncLoop",), RUNS: (IRRELEVANT,)}
 
 
 def _is_own_line(piece: Evidence, of: LineClass) -> bool:
     """Not a list or another file that shows the same, nor the event that went with it.
 
-    Nor the line that handed over a pod which a list shows refused.
+    Nor the line that handed over a pod which a list shows refused, nor the one about containers of
+    pods that are gone, which is another call.
     """
-    others = (EVENT_SENT, _LOOP) if of is REFUSALS else (EVENT_SENT,)
+    others = (EVENT_SENT, *_OTHERS.get(of, ()))
     return piece.line is not None and not any(each in (piece.text or "") for each in others)
 
 
@@ -257,6 +263,8 @@ class LoggedClasses:
             return
         if record.evidence and not any(_is_own_line(piece, of) for piece in record.evidence):
             return
+        if isinstance(record.body, NodeConditionsChanged) and not record.body.conditions:
+            of = CALM
         _see(self._seen[of], record.ts_ns)
 
     def settle(self, starts: Sequence[int]) -> None:

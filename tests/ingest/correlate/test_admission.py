@@ -149,6 +149,10 @@ a restarted kubelet asks again, but not for what ended
     = PodAdmitted @0.2 pod=a
     = PodAdmitted @0.3 pod=b
     = PodAdmitted @600.2 pod=a
+a list answers the process that it was taken of, and none that had the pod later
+    0 loop | .1 add {{A}} | 9 add {{B}} | 300 list a {{"phase":"Running"}}
+    400 list a {{"phase":"Succeeded"}} | 600 loop | 600.1 add {{A}}
+    = !PodAdmitted
 containers of a former process are no sign, whatever became of the pod
     ~ pod a {{"seen":"09:00:00"}}
     ~ pod b {{"seen":"10:10:00"}}

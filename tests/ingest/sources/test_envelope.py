@@ -17,10 +17,12 @@ from kubeledger.ingest.api import import_sources
 from kubeledger.ingest.pipeline import Pipeline
 from kubeledger.ingest.planning.bundle import ImportOptions
 from kubeledger.ingest.sources.envelope.json_rows import TOP, json_rows
+from kubeledger.ingest.sources.envelope.lines import EnvelopeLines
 from kubeledger.ingest.sources.envelope.rows import export_rows
 from kubeledger.ingest.sources.items import Finding
 from kubeledger.ingest.sources.packing import JOURNAL_MAGIC
 from kubeledger.ingest.sources.prefix import is_entry
+from kubeledger.ingest.sources.streams import SourceFile
 from kubeledger.ingest.standing import Coverage
 from kubeledger.ledger.ledger import Ledger
 from kubeledger.model.bodies.ledger import FindingReported, SourceAccount
@@ -516,3 +518,28 @@ def test_labels_of_logcli(tmp_path: Path, plain: dict[str, Read]) -> None:
     content = loki_text(rows_of("node-b")).replace(b', node_name="node-b"', b"")
     found = read_one(tmp_path / "logcli.txt", b'Common labels: {node_name="node-b"}\n' + content)
     assert found.records == plain["node-b"].records
+
+
+@pytest.mark.parametrize(
+    ("order", "boots", "expected"),
+    [
+        ("1023", "aaab", "0123"),
+        ("1023", "aab-", "2013"),
+        ("1023", "----", "2013"),
+        ("0123", "aaaa", "2013"),
+    ],
+)
+def test_a_clock_that_is_set_back_moves_no_rows(
+    order: str, boots: str, expected: str, tmp_path: Path
+) -> None:
+    """A journal goes by the time since the boot, where each of its rows tells it."""
+    times = ((100, 7), (101, 8), (96, 9), (200, 2))
+    rows = [
+        {"MESSAGE": f"I0101 {at}", "__REALTIME_TIMESTAMP": f"{wall_s}000000"}
+        | {"_BOOT_ID": boot.strip("-"), "__MONOTONIC_TIMESTAMP": f"{since_s}000000"}
+        for at, ((wall_s, since_s), boot) in enumerate(zip(times, boots, strict=True))
+    ]
+    path = tmp_path / "journal.json"
+    path.write_text("".join(json.dumps(row) + "\n" for row in (rows[int(at)] for at in order)))
+    lines = EnvelopeLines(SourceFile(path.name, path), "journal-json").chunks()
+    assert "".join(line[-1] for line in b"".join(lines).decode().splitlines()) == expected

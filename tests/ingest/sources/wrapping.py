@@ -59,10 +59,16 @@ def _rows(rows: Iterable[Any], end: str = "\n", begin: str = "") -> bytes:
 # -- the journal ---------------------------------------------------------------------------
 
 
+def _since_boot_us(line: Line) -> int:
+    return line.ts_ns // 1000 % 10**12
+
+
 def _journal_fields(number: int, line: Line) -> dict[str, str]:
     return {
         "__CURSOR": f"s=1;i={number:x}",
         "__REALTIME_TIMESTAMP": str(line.ts_ns // 1000),
+        "__MONOTONIC_TIMESTAMP": str(_since_boot_us(line)),
+        "_BOOT_ID": f"{2:032x}",
         "_HOSTNAME": line.host,
         "_SYSTEMD_UNIT": f"{line.unit}.service",
         "SYSLOG_IDENTIFIER": line.unit,
@@ -112,7 +118,7 @@ def journal_verbose(lines: Sequence[Line]) -> bytes:
     out = []
     for number, line in enumerate(lines):
         stamp = _rfc3339(line.ts_ns, 6)[:-1].replace("T", " ")
-        out.append(f"Sat {stamp} UTC [s=1;i={number:x};b=2;m=3;t=4;x=5]\n")
+        out.append(f"Sat {stamp} UTC [s=1;i={number:x};b=2;m={_since_boot_us(line):x};t=4;x=5]\n")
         for key, value in _journal_fields(number, line).items():
             if not key.startswith("__"):
                 value = value.replace("\n", "\n            ")

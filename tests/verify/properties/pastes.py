@@ -68,12 +68,13 @@ def _docker(lines: Lines, random: Random) -> Lines:
 
 
 def _journal_json(lines: Lines, random: Random) -> Lines:
-    """``journalctl -o json``."""
+    """``journalctl -o json``: the time since the boot goes on where the clock is set back."""
     rows = (
         {"__REALTIME_TIMESTAMP": str((now - datetime(1970, 1, 1)) // timedelta(microseconds=1)),
+         "_BOOT_ID": "1", "__MONOTONIC_TIMESTAMP": str(at),
          "SYSLOG_IDENTIFIER": "kubelet", "_SYSTEMD_UNIT": "kubelet.service", "_PID": "1",
          "_HOSTNAME": "node-t", "MESSAGE": _each(line).decode("utf-8", "replace")}
-        for now, line in _received(lines)
+        for at, (now, line) in enumerate(_received(lines))
     )  # fmt: skip
     return [json.dumps(row).encode() + b"\n" for row in rows]
 

@@ -47,6 +47,8 @@ class Entry(NamedTuple):
         goes_on: the message goes on in the next row of the program.
         order: among rows of one time.
         identity: what no other row has; 0 where rows have nothing of the kind.
+        boot, since_boot_us: the machine's boot, and the time since then; empty where either is
+            not told.
     """
 
     ts_ns: int | None
@@ -57,6 +59,8 @@ class Entry(NamedTuple):
     goes_on: bool = False
     order: int = 0
     identity: int = 0
+    boot: str = ""
+    since_boot_us: int = 0
 
 
 class Entries:
@@ -98,6 +102,8 @@ class Entries:
             unit = first_text(body, INNER.unit) or unit
         identity = first_text(row.value, form.identity)
         order = at_path(fields, form.order[0]) if form.order else 0
+        since_boot = first_text(fields, form.since_boot)
+        is_timed = since_boot.isdecimal() and len(since_boot) < 16
         return self._named(
             Entry(
                 ts_ns,
@@ -108,6 +114,8 @@ class Entries:
                 goes_on,
                 order if type(order) is int else 0,
                 hash(identity) if identity else 0,
+                first_text(fields, form.boot) if is_timed else "",
+                int(since_boot) if is_timed else 0,
             )
         )
 

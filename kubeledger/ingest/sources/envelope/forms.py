@@ -47,6 +47,8 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
         stream: where a name of host and unit in one stands, ``HOST-dataplane.kubelet.service``.
         identity: where what no two rows share stands, beside the map that holds the fields.
         order: where a number stands that grows from row to row, for rows of one time.
+        boot, since_boot: where the machine's boot stands, and the time since then, in microseconds:
+            no step of the clock moves it.
         goes_on: path and value of a mark that the message goes on in the next row.
         ends_line: a message that goes on has no end of line.
         is_klog: a row with a caller is klog's own JSON, its time under another name.
@@ -64,6 +66,8 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
     stream: tuple[Path, ...] = ()
     identity: tuple[Path, ...] = ()
     order: tuple[Path, ...] = ()
+    boot: tuple[Path, ...] = ()
+    since_boot: tuple[Path, ...] = ()
     goes_on: tuple[Path, str] | None = None
     ends_line: bool = False
     is_klog: bool = False
@@ -96,6 +100,8 @@ _JOURNAL = Form(
     unit=_paths("_SYSTEMD_UNIT"),
     process=_paths("_PID"),
     identity=_paths("__CURSOR"),
+    boot=_paths("_BOOT_ID"),
+    since_boot=_paths("__MONOTONIC_TIMESTAMP"),
     goes_on=(path("_LINE_BREAK"), "line-max"),
 )
 _LOKI = Form(

@@ -1,5 +1,7 @@
 """The rows of a file as one log in the order of time, each once, whatever order they stand in.
 
+Rows of a journal tell the time since the machine's boot, which goes on where its clock is set back.
+
 A file is read once, into a temporary file without a name and an index of a few numbers a row, so
 that any size can be sorted. The log is a journal's: who wrote a line stands before it, so it is
 split by node, and read, as every journal is.
@@ -227,9 +229,12 @@ class _Spool:
         self.others: Counter[str] = Counter()
         self.twice = 0
         self._hosts: dict[str, int] = {}
-        # Of each row: its time, key, order, part and host; its bytes and line in the file, and
-        # those of its lines in the temporary file. Rows without lines have none of the latter.
+        # Of each row: its time, boot (from 1) and time since then, key, order, part and host; its
+        # bytes and line in the file, and those of its lines in the temporary file. Rows without
+        # lines have none of the latter.
         self._times, self._keys, self._orders = array("q"), array("q"), array("q")
+        self._boots: dict[str, int] = {"": 0}
+        self._boot_of, self._since = array("l"), array("q")
         self._parts = bytearray()
         self._host_of = array("l")
         self._begins, self._ends, self._lines = array("Q"), array("Q"), array("Q")
@@ -247,13 +252,15 @@ class _Spool:
 
     def _fill(self, layout: Layout, chunks: Iterator[bytes]) -> None:
         entries = Entries(layout.form)
-        ts_ns: int | None = None
+        ts_ns, boot, since_boot_us = None, "", 0
         for row in layout.cutter.rows(chunks):
             entry = entries.of(row)
             if entry.ts_ns is not None:
                 if ts_ns is None:
                     self._times = array("q", [entry.ts_ns]) * len(self._times)
-                ts_ns = entry.ts_ns
+                ts_ns, boot, since_boot_us = entry.ts_ns, entry.boot, entry.since_boot_us
+            else:
+                entry = entry._replace(boot=boot, since_boot_us=since_boot_us)
             self._take(row, entry, ts_ns)
         for waiting in self._open.values():
             self._add(*waiting)
@@ -287,6 +294,8 @@ class _Spool:
     def _note(self, row: RawRow, entry: Entry, ts_ns: int | None, lines: bytes) -> None:
         self._times.append(ts_ns or 0)
         self._keys.append(entry.identity or row.key)
+        self._boot_of.append(self._boots.setdefault(entry.boot, len(self._boots)))
+        self._since.append(entry.since_boot_us * 1000)
         self._parts.append(_part_of(entry, ts_ns or 0))
         self._orders.append(entry.order)
         self._host_of.append(self._hosts.setdefault(entry.host, len(self._hosts)))
@@ -298,7 +307,7 @@ class _Spool:
 
     def _put_in_order(self) -> None:
         """The rows that have lines, by time; those that are there twice once."""
-        times, orders = self._times, self._orders
+        times, orders = self._unstepped(), self._orders
         falls = sum((b < a) - (b > a) for a, b in pairwise(times))
         found: Sequence[int] = range(len(times))
         if falls > 0:
@@ -308,11 +317,32 @@ class _Spool:
         elif any(b < a for a, b in pairwise(map(times.__getitem__, found))):
             found = sorted(found, key=times.__getitem__)
         found = array("Q", (row for row in found if self._at[row] < self._at[row + 1]))
-        rows = Rows(times, self._keys, self._parts, self._host_of)
+        rows = Rows(self._times, self._keys, self._parts, self._host_of)
         self._sequence = array("Q", read_once(found, rows))
         self.twice = len(found) - len(self._sequence)
         lengths = (self._at[row + 1] - self._at[row] for row in self._sequence)
         self._offsets = array("Q", accumulate(lengths, initial=0))
+
+    def _unstepped(self) -> Sequence[int]:
+        """The rows' times by clocks that were never set: of each boot as its last row has it.
+
+        They are the rows' own where one of these tells no time since its boot, and where their
+        times fall more often by it than in the file: boots have one name, as where it was masked.
+        """
+        boots, since = self._boot_of, self._since
+        if not all(boots):
+            return self._times
+        last: dict[int, int] = {}
+        for row, boot in enumerate(boots):
+            if since[row] >= since[last.setdefault(boot, row)]:
+                last[boot] = row
+        begun = {boot: self._times[row] - since[row] for boot, row in last.items()}
+        found = array("q", (begun[boot] + at for boot, at in zip(boots, since, strict=True)))
+        if not any(b < a for a, b in pairwise(found)):
+            return found
+        order = sorted(range(len(found)), key=found.__getitem__)
+        falls = sum(b < a for a, b in pairwise(map(self._times.__getitem__, order)))
+        return self._times if falls > sum(b < a for a, b in pairwise(self._times)) else found
 
     # -- reading ------------------------------------------------------------------------
 

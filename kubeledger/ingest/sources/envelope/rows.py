@@ -368,7 +368,10 @@ def _rfc3339(text: str) -> str:
     return text if re.search(r"(?:Z|[+-]\d\d:?\d\d)\Z", text) else f"{text}Z"
 
 
-VERBOSE_BEGIN = regex(rb"(?m)^\S+ (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \S+) \[s=\w+;[^\]]*\]$")
+VERBOSE_BEGIN = regex(
+    rb"(?m)^\S+ (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)? \S+) "
+    rb"\[s=\w+;(?:[^\]]*;m=([\da-f]{1,14});)?[^\]]*\]$"
+)
 _FIELD = regex(rb"    ([A-Z_][A-Z\d_]*)=(.*)\Z", re.DOTALL)
 
 
@@ -385,6 +388,8 @@ def verbose_rows(chunks: Iterator[bytes]) -> Iterator[RawRow]:
             time = carrier_time(head[1])
             micros = time.ts_ns // 1000 if time else 0
             fields, begin, first, name = {"__REALTIME_TIMESTAMP": b"%d" % micros}, at, number, ""
+            if head[2]:
+                fields["__MONOTONIC_TIMESTAMP"] = b"%d" % int(head[2], 16)
         elif fields and (field := _FIELD.match(line)) is not None:
             name = field[1].decode()
             fields.setdefault(name, field[2])

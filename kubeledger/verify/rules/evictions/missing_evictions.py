@@ -18,6 +18,7 @@ from kubeledger.model.units import NS_PER_S, format_go_duration
 from kubeledger.verify.belief import WORST_FIRST, Belief, Judgement, Ruling, judge, same
 from kubeledger.verify.context import VerifyContext
 from kubeledger.verify.debts import Debt
+from kubeledger.verify.evidence.line_classes import CALM
 from kubeledger.verify.rules.evictions.ranking import Usages
 from kubeledger.verify.rules.evictions.rounds import Rounds
 from kubeledger.verify.rules.evictions.thresholds import (
@@ -209,6 +210,9 @@ class MissingEvictions:
             debts.void(_ROUNDS, "")
             return
         had = conditions.sure or conditions.possible
+        if not had and not self._context.coverage.logs(last.ts_ns, CALM):
+            debts.void(_ROUNDS, "")
+            return
         why = f"the node had to report {names_of(had)}, where it reported {names_of(reported)}"
         conditions_due: dict[str, Any] = {"conditions": sorted(had)}
         debt = self._debt(last, NodeConditionsChanged.kind, conditions_due, why)
