@@ -155,7 +155,7 @@ def _detect(source: SourceFile) -> Detected:
 
 
 _SHOWN_ENTRY = regex(ANY_ENTRY.pattern.decode())
-_CALLER = regex(r"(?:\b[IWEF] ?[\d :.]{0,40}|^(?:> )?(?:\d+ )?)[\w.-]+\.go:\d+\] ")
+_CALLER = regex(r"(?:\b[IWEF] ?[\d :.]{0,40}|^(?:[\d :.>\u2026]{0,60} )?)[\w.-]+\.go:\d+\] ")
 _FOR_PEOPLE = regex(
     r"^(?:Type +Reason +Age +From +Message$|CONTAINER +IMAGE +CREATED"
     r"|(?:NAMESPACE +)?(?:LAST SEEN +TYPE|NAME +READY) |Type +Status +LastHeartbeatTime "

@@ -292,6 +292,7 @@ _SKIPPING = 'kubelet.go:1] "Skipping pod synchronization" err='
         ("dns.go:1] Nameserver limits were exceeded, some nameservers have been omitted", True),
         ('file_linux.go:1] "Unable to read config path" err="path does not exist, ignoring"', True),
         ('file.go:1] Unable to read config path "/m": path does not exist, ignoring', True),
+        ('file_unsupported.go:1] "Watching source file is unsupported in this build"', True),
         ("feature_gate.go:1] Setting GA feature gate SomeGate=true. It will be removed in a future",
          True),
         ("csi_plugin.go:1] kubernetes.io/csi: kubeclient not set, assuming standalone kubelet",

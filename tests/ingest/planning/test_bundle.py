@@ -398,7 +398,13 @@ def test_nothing_useful(tmp_path: Path) -> None:
             "Conditions:\n  Type    Status  LastHeartbeatTime   Reason  Message\n",
             "line 2 is of a table for people",
         ),
-        ("one\nI 7082 container_gc.go:85] x", "line 2 names its caller as klog does, but has no t"),
+        *(
+            (
+                f"one\n{cut}container_gc.go:85] x",
+                "line 2 names its caller as klog does, but has no t",
+            )
+            for cut in ("I 7082 ", "... ", "03:04:05.678901    7082 ")
+        ),
     ):
         write(tmp_path / "alone/notes.txt", text)
         with pytest.raises(BadInputError, match=f"no known format: {why}"):
