@@ -51,6 +51,11 @@ HARMLESS = (
         "there is no directory of static pods: it is looked for again",
     ),
     Harmless(
+        "file_unsupported.go",
+        "Watching source file is unsupported in this build",
+        "on Windows the directory of static pods is read at intervals instead",
+    ),
+    Harmless(
         "feature_gate.go",
         r"Setting (?:GA|deprecated) feature gate",
         "the gate is set; a future release will not know it",

@@ -37,6 +37,7 @@ from kubeledger.ingest.derive.tick_grid import LostLinesAssembler
 from kubeledger.ingest.planning.plan import KubeletVersion
 from kubeledger.ingest.sources.items import Fact, Facts, LogLine
 from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.units import NS_PER_S
 
 _VERSION = r"Version: v(?:0|1\.(?:1?\d|20))\."
 """Of kubelets up to 1.20; what logs a later version in this form is the API server or the like."""
@@ -84,7 +85,17 @@ class StartAssembler(Assembler):
         if line.pid in self._earlier:
             return ()  # what a process wrote last comes late
         is_first = line.file in _FIRST_FILES or _FIRST.search(line.message) is not None
-        return self._start(line, from_start=is_first)
+        return self._start(line, from_start=is_first or self._is_of_start(line))
+
+    def _is_of_start(self, line: LogLine) -> bool:
+        """What a process writes in the second before it states its version, it begins with.
+
+        Process 1 may be the one before, in a container that was started anew.
+        """
+        stated = self._version_at(line)
+        if stated.ts_ns is None or line.pid in (None, 1) or line.pid != stated.pid:
+            return False
+        return 0 <= stated.ts_ns - line.ts_ns < NS_PER_S
 
     @reads("FLAG")
     def _flag(self, entry: Entry) -> Facts:

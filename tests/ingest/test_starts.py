@@ -7,6 +7,7 @@ from kubeledger.ingest.assemblers import assemblers_of
 from kubeledger.ingest.correlate.context import BundleContext
 from kubeledger.ingest.planning.plan import KubeletVersion
 from kubeledger.model.bodies.node import KubeletStarted
+from kubeledger.model.units import NS_PER_S
 from tests.ingest.feeding import lines
 
 
@@ -30,6 +31,29 @@ def test_whether_a_log_holds_the_start(line: str, from_start: bool) -> None:
     version = KubeletVersion(version="1.36.2", source="log", text="v1.36.2")
     assembler = assemblers_of(BundleContext(node="n"), lambda _: version).starts
     (fact,) = assembler.new_process(lines(line)[0])
+    assert isinstance(fact.body, KubeletStarted)
+    assert fact.body.from_start is from_start
+
+
+@pytest.mark.parametrize(
+    ("pid", "by", "soon", "from_start"),
+    [
+        (4052, 4052, True, True),
+        (4052, 4052, False, False),
+        (4052, 4066, True, False),
+        (1, 1, True, False),
+        (None, None, True, False),
+    ],
+)
+def test_what_stands_right_before_the_version_is_of_the_start(
+    pid: int | None, by: int | None, soon: bool, from_start: bool
+) -> None:
+    """Whatever it says: its own words may be wrapped, or those of a build of one's own."""
+    line = msgspec.structs.replace(lines("server.go Hello")[0], pid=pid)
+    at = line.ts_ns + (NS_PER_S // 10 if soon else NS_PER_S)
+    version = KubeletVersion("1.36.2", "log", "v1.36.2", by, at)
+    assembler = assemblers_of(BundleContext(node="n"), lambda _: version).starts
+    (fact,) = assembler.new_process(line)
     assert isinstance(fact.body, KubeletStarted)
     assert fact.body.from_start is from_start
 

@@ -21,6 +21,7 @@ from kubeledger.analyze.wording import (
 )
 from kubeledger.kubelet.cgroups.paths import is_of_pods
 from kubeledger.kubelet.lifecycle.state import how_it_ended
+from kubeledger.model.patterns import regex
 from kubeledger.model.units import NS_PER_S
 
 Row = Mapping[str, Any]
@@ -242,9 +243,16 @@ def spared(row: Row) -> str:
     return f"{row['subject']} was to be evicted{times} and was spared: it is critical"
 
 
+_ALLOCATING = regex(r"^Allocate failed due to |, which is unexpected\.?$")
+"""What the kubelet puts around a plugin's or a manager's error."""
+
+
 def refused(row: Row) -> str:
-    """Who was rejected, and why."""
-    return f"{pods_text(row['pods'])} rejected: {row['subject']}"
+    """Who was rejected, and why: an error that was not expected has no reason but its message."""
+    text = f"{pods_text(row['pods'])} rejected: {row['subject']}"
+    if row["subject"] != "UnexpectedAdmissionError" or not row["message"]:
+        return text
+    return f"{text} ({_cause(_ALLOCATING.sub('', row['message']))})"
 
 
 _OOM = {"pod_limit": " at its pod's limit", "node": ": the node was out of memory"}

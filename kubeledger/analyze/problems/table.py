@@ -144,7 +144,8 @@ PROBLEMS: tuple[Problem, ...] = (
     ),
     Problem(
         "refused", 4, "refused pod", "refused pods", rows.REFUSED,
-        "coalesce(reason, 'reason not recorded') AS subject", sentences.refused, PODS, "pod/{}",
+        "coalesce(reason, 'reason not recorded') AS subject", sentences.refused,
+        f"{PODS}, arg_min(message, seq) AS message", "pod/{}",
         of="lifecycle.PodRejected",
     ),
     Problem(

@@ -54,8 +54,11 @@ def cut_clause(text: str, length: int) -> str:
         return text
     end = max(text.rfind(mark, length * 3 // 5, length) for mark in _CLAUSE_ENDS)
     kept = text[:end] if end > 0 else cut(text, length)
-    opened = kept.rfind(" (")
-    return kept[:opened] if opened > length // 2 and ")" not in kept[opened:] else kept
+    for begin, end_of in ((" (", ")"), (" [", "]")):
+        opened = kept.rfind(begin)
+        if opened > length // 2 and end_of not in kept[opened:]:
+            kept = kept[:opened].rstrip(" ,;:")
+    return kept
 
 
 def short_words(text: str, length: int) -> str:

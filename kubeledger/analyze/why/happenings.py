@@ -61,7 +61,11 @@ _PASSES = {
 _OTHERS_END = "the end of another pod that names the claim unprepares it (kubernetes#140212)"
 _THRESHOLD = regex(r"(of eviction(?:Hard|Soft)) [\w.]+<\S+?(?=[,; ]|$)")
 """The threshold as it was set, which its amount stands before."""
-_REFUSED_AS = regex(r"^the pod is refused (?:as \w+|before any predicate is asked): ")
+_REFUSED_AS = regex(
+    r"^(?:the pod is refused (?:as \w+|before any predicate is asked)|Unexpected error while "
+    r"attempting to recover from admission failure(?:: preemption)?"
+    r"(?:: error finding a set of pods to preempt)?): "
+)
 
 
 class Words(NamedTuple):

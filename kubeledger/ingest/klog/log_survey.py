@@ -92,12 +92,14 @@ class VersionMark(msgspec.Struct, frozen=True):
 
     Attributes:
         stamp, ts_ns: its time in klog's text form, and in its JSON form.
+        pid: the process that states it; None in JSON.
     """
 
     offset: int
     text: str
     stamp: bytes | None = None
     ts_ns: int | None = None
+    pid: int | None = None
 
     @property
     def release(self) -> str | None:
@@ -421,7 +423,8 @@ class LogLook:
         if version and b"ersion" in line:
             text = version[1].decode("utf-8", "replace")
             stamp, ts_ns = (header[2], None) if header else (None, _json_ns(body))
-            self._note_version(VersionMark(base + begin, text, stamp, ts_ns))
+            pid = int(header[3]) if header else None
+            self._note_version(VersionMark(base + begin, text, stamp, ts_ns, pid))
         node = _NODE.search(body)
         if node:
             name = next(group for group in node.groups() if group).decode("utf-8", "replace")

@@ -209,6 +209,9 @@ _PLAIN = regex(
     | Failed\ to\ connect\ to\ bus:
     | ,\ failed\ with:\ exit\ status
     | (?:--|░░)(?:\ |$)                                # journald's own, and what its -x explains
+    | [●○]\ \S+\.service\ -\ |\ *[├└│]─                # `systemctl status` of one that runs
+    | \ *(?:Loaded:\ loaded|Active:\ active\ \(running\)|Docs:\ \w+:|CGroup:\ /|Drop-In:\ /
+        |Process:\ \d+\ Exec.*=0/|Main\ PID:\ \d+\ \([^=]*$|(?:Tasks|Memory|CPU|Duration):\ \d)
     | `{3}|\.{3,}$|</?[a-z]+>$|\$\ |\[?[\w.-]+@[^\s\]]+[\s:][^\s\]]+\]?[$\#]\   # around a paste
     | (?:Start(?:ed|ing)|Stopp(?:ed|ing)|Reload(?:ed|ing))\ .*(?:kubelet|Kubelet|Kubernetes)
     | [\w@\\:.-]+\.(?:service|scope|slice|mount|socket|timer):\   # systemd, of its units

@@ -48,11 +48,14 @@ class KubeletVersion(msgspec.Struct, frozen=True):
     Attributes:
         version: ``1.36.2``; None when nothing shows it.
         text: what the kubelet calls itself.
+        pid, ts_ns: the process that logged it, and when.
     """
 
     version: str | None
     source: VersionSource | None
     text: str | None = None
+    pid: int | None = None
+    ts_ns: int | None = None
 
 
 def release_of(text: str | None) -> str | None:
@@ -213,7 +216,8 @@ class Plan(msgspec.Struct):
                 if survey.source.name == line.source:
                     for mark in survey.versions:
                         if mark.release and not self._is_before(mark, line, survey):
-                            return KubeletVersion(mark.release, "log", mark.text)
+                            at = mark_time(survey, mark, self.timing.year, self.timing.offset_ns)
+                            return KubeletVersion(mark.release, "log", mark.text, mark.pid, at)
         return self.version
 
     def _is_before(self, mark: VersionMark, line: LogLine, survey: LogSurvey) -> bool:

@@ -155,12 +155,14 @@ def _detect(source: SourceFile) -> Detected:
 
 
 _SHOWN_ENTRY = regex(ANY_ENTRY.pattern.decode())
-_CALLER = regex(r"(?:\b[IWEF] ?[\d :.]{0,40}|^(?:> )?(?:\d+ )?)[\w.-]+\.go:\d+\] ")
+_CALLER = regex(r"(?:\b[IWEF] ?[\d :.]{0,40}|^(?:[\d :.>\u2026]{0,60} )?)[\w.-]+\.go:\d+\] ")
 _FOR_PEOPLE = regex(
     r"^(?:Type +Reason +Age +From +Message$|CONTAINER +IMAGE +CREATED"
-    r"|(?:NAMESPACE +)?(?:LAST SEEN +TYPE|NAME +READY) )"
+    r"|(?:NAMESPACE +)?(?:LAST SEEN +TYPE|NAME +READY) |Type +Status +LastHeartbeatTime "
+    r"|(?:Normal|Warning) +[A-Z][A-Za-z]+ +(?:\d+[smhd])+ "
+    r"|(?:\d+[smhd])+ +(?:\d+[smhd])+ +\d+ +\S+ +[A-Z][a-z]+ )"
 )
-"""Heads of tables of ``kubectl`` and ``crictl``, whose times are ages."""
+"""Heads and rows of tables of ``kubectl`` and ``crictl``, whose times are ages."""
 
 _LINE_SHOWN = 60
 
@@ -173,7 +175,7 @@ def _first_line(text: str) -> str:
         (_CALLER, "names its caller as klog does, but has no time like I1121 03:04:05.678901"),
         (
             _FOR_PEOPLE,
-            "begins a table for people; what `-o json` prints of the same has times",
+            "is of a table for people; what `-o json` prints of the same has times",
         ),
     ):
         for number, line in lines:

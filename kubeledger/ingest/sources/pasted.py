@@ -100,6 +100,8 @@ _LETTERS = {
 }
 _TYPESET = regex(b"|".join(_LETTERS))
 _SPACED = _CORE.removeprefix(rb"\d{4}").replace(b" ", rb"(?: |\xc2\xa0)")
+_TABS = regex(rb"(?<=:\d\d\.\d{6})[ \t]*\t[ \t]*(?=\d{1,18} [^\s:\]]+\.go:\d{1,9}\] )")
+"""An editor's, for the blanks before a short process ID."""
 _SLASHED = regex(rb"\\(.)")
 _STRING = regex(
     (
@@ -146,6 +148,7 @@ _CHANGES = (
         regex(rb"\d{4}(?=" + _SPACED + rb")(?=[^\n]*(?:" + _TYPESET.pattern + b"))"),
         lambda text: _TYPESET.sub(lambda each: _LETTERS[each[0]], text),
     ),
+    _Change((b"\t",), _TABS, lambda text: _TABS.sub(b" ", text)),
     _Change((b'"', b"'"), _STRING, lambda text: _STRING.sub(rb"\1\2", text)),
     _Change((rb"\"",), regex(_CORE + rb'\\"'), lambda text: _SLASHED.sub(rb"\1", text)),
     _Change(

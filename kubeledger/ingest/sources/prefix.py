@@ -81,8 +81,11 @@ _PREFIXES = (
     ),
     # kubectl logs --timestamps, docker logs -t
     regex(rb"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)) "),
-    # viewers' tables, CI: 2018-05-20 15:34:05.000 | text, [2018-05-20 15:34:05] text
-    regex(rb"\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?)(?: \||\]) "),
+    # viewers' tables, CI: 2018-05-20 15:34:05.000 | text, [2018-05-20 15:34:05] text, and alone
+    regex(
+        rb"\[?(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?Z?)"
+        rb"(?:(?: \||\]) | (?=[IWEF]\d{4} ))"
+    ),
     # grep -H, grep -n, cat -n, less -N: /var/log/syslog:120:text, 120:text,    120 text
     regex(rb"[^\s:|\[\]]*(?:/|\.log|\.txt)[^\s:|\[\]]*:(?:\d{1,9}:)?(?=\S)"),
     regex(rb" *\d{1,9}(?:[:\t]| +(?:\| ?)?)"),

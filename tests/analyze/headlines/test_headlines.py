@@ -250,10 +250,17 @@ def _warned(reason: str, message: str, object_kind: str = "Pod") -> KubernetesEv
          "out", []),
         ([PodRejected(namespace="default", pod="web", pod_uid=None, reason="Y", message="no"),
           _warned("Y", "Predicate Y failed")], "1 refused pod", ["default/web rejected: Y"]),
+        ([PodRejected(
+            namespace="a", pod="b", pod_uid=None, reason="UnexpectedAdmissionError",
+            message="Allocate failed due to no healthy devices present; cannot allocate unhealthy "
+            "devices e.io/d, which is unexpected")],
+         "1 refused pod",
+         ["a/b rejected: UnexpectedAdmissionError (no healthy devices present; cannot allocate "
+          "unhealthy devices e.io/d)"]),
     ],
     ids=["fatal, pods, most frequent, warnings", "harmless", "one is not", "beside an incident",
          "event told by nothing else", "unknown event", "torn event", "harmless event",
-         "an event besides its line", "event of a refusal"],
+         "an event besides its line", "event of a refusal", "refusal by an error"],
 )  # fmt: skip
 def test_errors_that_no_record_tells_are_told_by_their_shape(
     tmp_path: Path, logged: list[Body], said: str, shown: list[str]
@@ -285,6 +292,7 @@ _SKIPPING = 'kubelet.go:1] "Skipping pod synchronization" err='
         ("dns.go:1] Nameserver limits were exceeded, some nameservers have been omitted", True),
         ('file_linux.go:1] "Unable to read config path" err="path does not exist, ignoring"', True),
         ('file.go:1] Unable to read config path "/m": path does not exist, ignoring', True),
+        ('file_unsupported.go:1] "Watching source file is unsupported in this build"', True),
         ("feature_gate.go:1] Setting GA feature gate SomeGate=true. It will be removed in a future",
          True),
         ("csi_plugin.go:1] kubernetes.io/csi: kubeclient not set, assuming standalone kubelet",

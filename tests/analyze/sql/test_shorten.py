@@ -40,6 +40,9 @@ def test_cut(text: str, length: int, kept: str) -> None:
 def test_cut_clause() -> None:
     text = "cat: can't open '/tmp/ok': No such file or directory"
     assert cut_clause(text, 40) == "cat: can't open '/tmp/ok'"
+    assert cut_clause("no pods found to reclaim: [(res: cpu, q: 2550), ]", 40) == (
+        "no pods found to reclaim"
+    )
 
 
 CHAIN = "failed to run: could not start: could not restore state from x: policy differs"

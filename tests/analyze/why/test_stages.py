@@ -362,3 +362,16 @@ def test_what_a_refused_pod_lacks_is_no_reason() -> None:
     image = failed("image", "ErrImagePull", "not found", at_s=1, count=8)
     before = answer((1, image), (5, refused), (20, removed))
     assert any("its image" in step.text for step in before.steps)
+
+
+def test_a_refusal_by_a_vain_preemption_says_what_was_missing() -> None:
+    """Not what the kubelet puts before it, and no part of a list."""
+    message = (
+        "Unexpected error while attempting to recover from admission failure: preemption: error "
+        "finding a set of pods to preempt: no set of running pods found to reclaim resources: "
+        "[(res: cpu, q: 2550), ]"
+    )
+    refused = PodRejected(**POD, reason="UnexpectedAdmissionError", message=message)
+    assert answer((5, refused)).headline.endswith(
+        "Z: no set of running pods found to reclaim resources: [(res: cpu, q: 2550), ]."
+    )

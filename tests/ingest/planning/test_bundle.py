@@ -384,13 +384,27 @@ def test_nothing_useful(tmp_path: Path) -> None:
         ("\n hello\nworld\n", "line 2 is no line of klog: hello"),
         (
             "Events:\n  Type     Reason  Age  From     Message\n  ----     ------  ---  ----\n",
-            "line 2 begins a table for people; what `-o json` prints of the same has times: ",
+            "line 2 is of a table for people; what `-o json` prints of the same has times: ",
         ),
         (
             "NAMESPACE   LAST SEEN   TYPE      REASON\n",
-            "line 1 begins a table for people",
+            "line 1 is of a table for people",
         ),
-        ("one\nI 7082 container_gc.go:85] x", "line 2 names its caller as klog does, but has no t"),
+        (
+            "Pod events:\n  Warning  FailedMount  22m (x2 over 22m)  kubelet  MountVolume.SetUp\n",
+            "line 2 is of a table for people",
+        ),
+        (
+            "Conditions:\n  Type    Status  LastHeartbeatTime   Reason  Message\n",
+            "line 2 is of a table for people",
+        ),
+        *(
+            (
+                f"one\n{cut}container_gc.go:85] x",
+                "line 2 names its caller as klog does, but has no t",
+            )
+            for cut in ("I 7082 ", "... ", "03:04:05.678901    7082 ")
+        ),
     ):
         write(tmp_path / "alone/notes.txt", text)
         with pytest.raises(BadInputError, match=f"no known format: {why}"):

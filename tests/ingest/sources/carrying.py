@@ -45,6 +45,7 @@ DATED: dict[str, Carrier] = {
     "cri": _each("{t:%Y-%m-%dT%H:%M:%S.%f}000Z stderr F {line}"),
     "timestamps": _each("{t:%Y-%m-%dT%H:%M:%S.%f}Z {line}"),
     "bracketed": _each("[{t:%Y-%m-%d %H:%M:%S}] {line}"),
+    "date alone": _each("{t:%Y-%m-%d %H:%M:%S} {line}"),
 }
 """What says the year."""
 
@@ -75,6 +76,7 @@ CARRIERS: dict[str, Carrier] = {
         "}",
     ],
     "no-break": _written(lambda line: line.replace(" ", "\N{NO-BREAK SPACE}")),
+    "tabs": _written(lambda line: re.sub(r"(\d\.\d{6}) +(\d+ )", "\\1 \t\\2", line)),
     "crlf": _each("{line}\r"),
     "indented": _each("    {line}"),
     "trailing blank": _each("{line} "),
