@@ -32,6 +32,7 @@ STATUS = (
     'status_manager.go:443] Status Manager: adding pod: "uid-1", with status: (1, {{Failed [] {} {}'
     "    [] 2026-11-21 03:00:17 +0000 UTC [] []  []}}) to podStatusChannel"
 )
+DENIED = "Pod admission denied"
 PREEMPTED = "Preempted in order to admit critical pod"
 
 
@@ -72,11 +73,11 @@ def test_refusal(line: str, is_disputed: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "made_s", "other_s", "is_disputed"),
     [
-        ("uid-1", 40, 0, True),
-        ("uid-1", 2, 0, False),
-        ("ns/web", 40, 0, False),  # another pod of that name
-        ("uid-1", 40, 40, False),  # the clocks are apart
-        ("uid-1", 40, -40, False),  # of which nobody knows
+        (DENIED, 40, 0, True),
+        (DENIED, 2, 0, False),
+        ("Predicate failed on Pod", 40, 0, False),  # perhaps another pod of that name
+        (DENIED, 40, 40, False),  # the clocks are apart
+        (DENIED, 40, -40, False),  # of which nobody knows
     ],
 )
 def test_refused_before_it_was_made(

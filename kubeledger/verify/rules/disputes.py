@@ -137,6 +137,8 @@ _WHY: Final = {
 }
 _CLOCKS_NS: Final = 2 * NS_PER_S
 """Clocks of the node and of the API server that agree may be apart by so much."""
+_DENIED: Final = "Pod admission denied"
+"""A line that has the pod's UID; others name a pod that may have been made anew since."""
 _RESIZED: Final = {
     "ResizeDeferred": "Pod resize Deferred",
     "ResizeInfeasible": "Pod resize Infeasible",
@@ -214,8 +216,8 @@ class SourceDisputes(Verifier):
         _, late_ns = max(
             (each for each in came if each[1] <= RELIST_NS), default=(0, -2 * _CLOCKS_NS)
         )
-        listed, uid = self.context.pods.at(record.ts_ns, pod.uid), pod.uid
-        is_named = uid and any(uid in (piece.text or "") for piece in record.evidence)
+        listed = self.context.pods.at(record.ts_ns, pod.uid)
+        is_named = any(_DENIED in (piece.text or "") for piece in record.evidence)
         if late_ns >= -_CLOCKS_NS and is_named and listed is not None:
             made = f"it was made at {format_ts(pod.created_ns or 0)}"
             sides = (record.seq, "the pod is refused"), (listed.seq, made)
