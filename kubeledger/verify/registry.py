@@ -86,8 +86,8 @@ RULES: tuple[Rule, ...] = (
         "disputes",
         "SourceDisputes",
         "lifecycle.ContainerDied lifecycle.ContainerKilled lifecycle.ContainerStarted "
-        "lifecycle.PodListed lifecycle.PodRejected node.NodeObserved node.SettingsObserved "
-        "preemption",
+        "lifecycle.PodListed lifecycle.PodRejected lifecycle.PodResized node.NodeObserved "
+        "node.SettingsObserved preemption",
     ),
     Rule("syncs", "SyncVerifier", "lifecycle.ContainerDied lifecycle.ContainerStarted"),
 )

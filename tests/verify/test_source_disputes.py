@@ -11,6 +11,8 @@ from kubeledger.model.bodies.images import EvictionSignalObserved
 from kubeledger.model.bodies.lifecycle import (
     ContainerDied,
     ContainerStarted,
+    KubernetesEvent,
+    PodConfigChanged,
     PodListed,
     PodRejected,
 )
@@ -30,6 +32,7 @@ STATUS = (
     'status_manager.go:443] Status Manager: adding pod: "uid-1", with status: (1, {{Failed [] {} {}'
     "    [] 2026-11-21 03:00:17 +0000 UTC [] []  []}}) to podStatusChannel"
 )
+DENIED = "Pod admission denied"
 PREEMPTED = "Preempted in order to admit critical pod"
 
 
@@ -65,6 +68,38 @@ def told_by(body: Body, *lines: str) -> list[Record]:
 def test_refusal(line: str, is_disputed: bool) -> None:
     body = PodRejected(**POD, reason="OutOfcpu", message="used: 1450")
     assert bool(disputes(told_by(body, line))) == is_disputed
+
+
+@pytest.mark.parametrize(
+    ("text", "made_s", "other_s", "is_disputed"),
+    [
+        (DENIED, 40, 0, True),
+        (DENIED, 2, 0, False),
+        ("Predicate failed on Pod", 40, 0, False),  # perhaps another pod of that name
+        (DENIED, 40, 40, False),  # the clocks are apart
+        (DENIED, 40, -40, False),  # of which nobody knows
+    ],
+)
+def test_refused_before_it_was_made(
+    text: str, made_s: int, other_s: int, is_disputed: bool
+) -> None:
+    other = {**POD, "pod": "db", "pod_uid": "uid-2"}
+    added = (PodConfigChanged(**pod, operation="ADD", source="api") for pod in (other, POD))
+    made = (1_000 + at_s for at_s in (other_s, made_s))
+    lists = [msgspec.structs.replace(listed({}), **pod, created_ts_ns=at_s * NS_PER_S)
+             for pod, at_s in zip((other, POD), made, strict=True)]  # fmt: skip
+    refused = PodRejected(**POD, reason="OutOfcpu", message="used: 1450")
+    records = scene(*zip((0, 0, 0, 90, 90), (*added, refused, *lists), strict=True))
+    evidence = (msgspec.structs.replace(records[2].evidence[0], text=text),)
+    records[2] = msgspec.structs.replace(records[2], evidence=evidence)
+    assert bool(disputes(records)) == is_disputed
+
+
+@pytest.mark.parametrize(("word", "is_disputed"), [("Infeasible", False), ("Deferred", True)])
+def test_words_of_a_resize(word: str, is_disputed: bool) -> None:
+    event = KubernetesEvent(**POD, object_kind="Pod", type="Warning", reason="ResizeInfeasible",
+                            message=f"Pod resize {word}: {{}}")  # fmt: skip
+    assert bool(disputes(scene((0, event)))) == is_disputed
 
 
 @pytest.mark.parametrize(

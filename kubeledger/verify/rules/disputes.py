@@ -23,7 +23,7 @@ from kubeledger.model.bodies.lifecycle import (
 )
 from kubeledger.model.bodies.node import KubeletStarted, NodeObserved, SettingsObserved
 from kubeledger.model.record import Body, Record
-from kubeledger.model.units import format_ts
+from kubeledger.model.units import NS_PER_S, format_ts
 from kubeledger.replay.episodes.safety import TAKES, Safety
 from kubeledger.replay.node.state import NodeState
 from kubeledger.verify.context import See, Verifier, VerifyContext
@@ -38,7 +38,9 @@ from kubeledger.verify.evidence.line_classes import (
     may_be_cut,
     unescaped,
 )
+from kubeledger.verify.evidence.pod_intervals import PodActiveInterval, PodHistory
 from kubeledger.verify.evidence.pods import ListedPod, PodRegister
+from kubeledger.verify.evidence.times import RELIST_NS
 from kubeledger.verify.finding import Row, Side, Violation, Witnesses
 from kubeledger.verify.rules.containers import OfPod, subject_of
 
@@ -111,6 +113,7 @@ def _says(value: object) -> str:
 # refusal of a pod           the decision                    its lines, and its status in lists
 # victim of a preemption     the decision                    its lines: event, status, end; lists
 # probe that led to a kill   the decision                    the event of the kill
+# outcome of a resize        the reason of its event         the event's words
 # exit code of a container   the line of its end             its status in lists
 # start, end of a container  its line                        its status in lists
 # pod of a container's ID    the first line, or list         all others
@@ -132,6 +135,15 @@ _WHY: Final = {
     "capacities of memory",
     "exit code": "a list shows another exit code than the line about the container's end",
 }
+_CLOCKS_NS: Final = 2 * NS_PER_S
+"""Clocks of the node and of the API server that agree may be apart by so much."""
+_DENIED: Final = "Pod admission denied"
+"""A line that has the pod's UID; others name a pod that may have been made anew since."""
+_RESIZED: Final = {
+    "ResizeDeferred": "Pod resize Deferred",
+    "ResizeInfeasible": "Pod resize Infeasible",
+}
+"""Reason -> how the words of the event begin (pkg/kubelet/events/resize.go, 1.35)."""
 _VICTIM: Final = ("Preempting", "Preempted in order to admit critical pod")
 """Reason and message that the kubelet gives every victim (pkg/kubelet/preemption)."""
 
@@ -190,6 +202,27 @@ class SourceDisputes(Verifier):
             reading = (reason, STATUS_PREFIX.sub("", words).rstrip())
             rows.append(Row("refusal", subject, reading, seq, record.ts_ns, account))
         self._compare(change, *rows)
+        if pod and interval and (pod.created_ns or 0) > record.ts_ns + _CLOCKS_NS:
+            self._compare_creation(record, pod, interval)
+
+    def _compare_creation(
+        self, record: Record, pod: PodHistory, interval: PodActiveInterval
+    ) -> None:
+        """The pod that came last, and was made just before, shows whether both clocks agree."""
+        came = [(own.added_ns, own.added_ns - (each.created_ns or 0))
+                for each in self.context.timeline.pods.values() if each is not pod
+                for own in each.intervals if own.process == interval.process
+                and own.added_ns and own.added_ns <= record.ts_ns]  # fmt: skip
+        _, late_ns = max(
+            (each for each in came if each[1] <= RELIST_NS), default=(0, -2 * _CLOCKS_NS)
+        )
+        listed = self.context.pods.at(record.ts_ns, pod.uid)
+        is_named = any(_DENIED in (piece.text or "") for piece in record.evidence)
+        if late_ns >= -_CLOCKS_NS and is_named and listed is not None:
+            made = f"it was made at {format_ts(pod.created_ns or 0)}"
+            sides = (record.seq, "the pod is refused"), (listed.seq, made)
+            why = "a pod is refused before it was made"
+            self.context.contradict(record.ts_ns, f"pod/{pod.namespace}/{pod.name}", why, *sides)
 
     def _pod_preempted(self, record: Record, body: PodPreempted, _: NodeState) -> None:
         victim = (body.victim_namespace, body.victim_pod)
@@ -262,7 +295,12 @@ class SourceDisputes(Verifier):
             self._compare(change, *_lines("kill", subject, record, KILL_TEXTS, _probe_of))
 
     def _reported(self, record: Record, body: KubernetesEvent, _: NodeState) -> None:
-        """A kill is of one of the pod's containers."""
+        """A kill is of one of the pod's containers; what a resize came to is said twice."""
+        words = _RESIZED.get(body.reason, "")
+        if not body.message.startswith(words) and body.message.startswith((*_RESIZED.values(),)):
+            sides = (record.seq, body.reason), (record.seq, body.message)
+            why = "a resize's event has the words of another outcome than its reason"
+            self.context.contradict(record.ts_ns, f"pod/{body.namespace}/{body.pod}", why, *sides)
         if body.reason != "Killing" or body.container is None or body.object_kind != "Pod":
             return
         who = body.namespace, body.pod
