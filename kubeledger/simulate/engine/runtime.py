@@ -93,8 +93,14 @@ class Runtime:
         return instance
 
     def stop(self, pod: SimPod, instance: Instance, grace_ns: int) -> int:
-        """Stop an instance, and kill it when its grace is over; returns when it ends."""
+        """Stop an instance, and kill it when its grace is over; returns when it ends.
+
+        One that ended by itself since it was looked at has nothing left to stop.
+        """
         now_ns = self._sim.schedule.now_ns
+        known = self._pods.get(pod.uid, {}).get(instance.container_id)
+        if known is not None and not known.running:
+            return now_ns
         script = self._script(pod, instance.container)
         takes_ns = min(script.stop_ns, grace_ns) if instance.container is not None else 0
         killed = instance.container is not None and script.stop_ns > grace_ns

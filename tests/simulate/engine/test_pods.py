@@ -293,6 +293,22 @@ def test_a_sidecar_gets_what_its_wait_left_of_the_grace() -> None:
     clean(found, unverifiable=3)  # no source tells the grace that it was deleted with
 
 
+def test_a_sidecar_that_ends_by_itself_before_its_turn_ends_once() -> None:
+    ends = ExitStep(after_ns=55 * S, code=0), ExitStep(after_ns=14 * S, code=0)
+    pod = planned(
+        "a",
+        terminationGracePeriodSeconds=20,
+        initContainers=[container("side", restartPolicy="Always")],
+        scripts={
+            "app": ContainerScript(stop_ns=17 * S),
+            "side": ContainerScript(exits=ends, stop_ns=60 * S),
+        },
+        deleted_s=70,
+    )
+    died = of_kind(run(pod, version="1.36.2"), "lifecycle.ContainerDied")
+    assert [b.exit_code for b in died if b.container == "side"] == [0, 0]
+
+
 @pytest.mark.parametrize("fails_s", [35, 600])
 def test_a_victim_that_is_being_killed_already(version: str, fails_s: int) -> None:
     pod = planned(
