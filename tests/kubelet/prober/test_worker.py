@@ -103,6 +103,9 @@ def test_graceful_deletion(version: str, probe_type: ProbeType, reason: SkipReas
 @pytest.mark.parametrize(
     ("version", "reason"),
     [
+        ("1.19.9", STARTED),
+        ("1.19.10", STARTED_ENDS),
+        ("1.19.11", STARTED),
         ("1.20.5", STARTED),
         ("1.20.6", STARTED_ENDS),
         ("1.20.7", STARTED),
