@@ -106,21 +106,6 @@ def test_cpus_of_a_socket(version: str, expected: int) -> None:
     assert topology.cpus_per_socket == expected
 
 
-@pytest.mark.parametrize(
-    ("options", "count", "expected"),
-    [
-        (StaticPolicyOptions(distribute_cpus_across_numa=True), 6, "0-2,4-6"),
-        (StaticPolicyOptions(distribute_cpus_across_numa=True), 4, "0-3"),
-        (StaticPolicyOptions(distribute_cpus_across_numa=True, full_physical_cpus_only=True), 6,
-         "0-5"),
-        (StaticPolicyOptions(distribute_cpus_across_cores=True), 3, "0-2"),
-    ],
-)  # fmt: skip
-def test_spread(options: StaticPolicyOptions, count: int, expected: str) -> None:
-    """Over as few NUMA nodes as do, in whole cores where these are wanted."""
-    assert taken(FOUR_NODES, "0-15", count, options) == expected
-
-
 @pytest.mark.parametrize(("version", "expected"), [("1.23.0", "0-2,8-10"), ("1.24.0", "0-2,4-6")])
 def test_what_is_balanced(version: str, expected: str) -> None:
     """In 1.23 the NUMA nodes that are chosen, since then the machine, of which one is nearly full.

@@ -327,29 +327,6 @@ def test_adding_and_taking_away_returns(left: str, right: str) -> None:
     assert parse(left).add(parse(right)).sub(parse(right)) == parse(left)
 
 
-SUMS = {
-    # name: left, right, sum as logged, difference as logged
-    "keeps its notation": ("1Gi", "1G", "2073741824", "73741824"),
-    "binary whole": ("1Gi", "512Mi", "1536Mi", "512Mi"),
-    "decimal keeps its notation": ("1G", "1Gi", "2073741824", "-73741824"),
-    "zero takes the notation": ("0", "1Gi", "1Gi", "-1Gi"),
-    "zero takes the notation of an exponent": ("0", "1e3", "1e3", "-1e3"),
-    "adding zero": ("1Gi", "0", "1Gi", "1Gi"),
-    "two zeros": ("0", "0Ki", "0", "0"),
-    "fractions": ("100m", "0.9", "1", "-800m"),
-    "a wide zero takes the notation": ("0.0Gi", "1500m", "1500m", "-1500m"),
-    "written form is forgotten": ("1.500", "0", "1500m", "1500m"),
-    "beyond 64 bits": ("9E", "9E", "18E", "0"),
-}
-
-
-@pytest.mark.parametrize(("left", "right", "total", "rest"), SUMS.values(), ids=list(SUMS))
-def test_sum_is_written_in_the_first_notation(left: str, right: str, total: str, rest: str) -> None:
-    """Notation comes from the left, or from the right if the left is zero."""
-    assert str(parse(left).add(parse(right))) == total
-    assert str(parse(left).sub(parse(right))) == rest
-
-
 def test_zero_takes_the_notation_even_of_zero() -> None:
     """So a sum that starts from nothing is written like its first term."""
     assert ZERO.add(parse("0Ki")).add(parse("2048")).format is SI

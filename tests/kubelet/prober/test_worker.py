@@ -14,7 +14,6 @@ from kubeledger.kubelet.prober.objects import (
 from kubeledger.kubelet.prober.worker import (
     BELOW_THRESHOLD,
     CONTAINER_NOT_FOUND,
-    ERRORED,
     INITIAL_DELAY,
     NO_STATUS,
     NOT_RESTARTED,
@@ -59,14 +58,6 @@ def test_ways_out(probe_type: ProbeType, seen: PodStatus | None, reason: SkipRea
     assert took.skipped is reason
     assert took.attempts == (1 if reason is None else 0)
     assert took.keep_going is (reason is None or reason.keep_going)
-
-
-@pytest.mark.parametrize(
-    ("after_s", "reason"), [(29.999, INITIAL_DELAY), (30, None), (-0.5, INITIAL_DELAY), (31, None)]
-)
-def test_initial_delay_counts_whole_seconds(after_s: float, reason: SkipReason | None) -> None:
-    one = worker(probe=DELAYED)
-    assert step(one, status(), "success", after_s=after_s).skipped is reason
 
 
 def test_no_delay_passes_when_the_clock_is_a_little_behind() -> None:
@@ -122,17 +113,6 @@ def test_a_started_container_ended_its_startup_worker_for_one_release(
     assert step(one, status(started=True)).skipped is reason
 
 
-def test_a_success_below_its_threshold_changes_nothing() -> None:
-    one = worker("readiness", probe=Probe(success_threshold=2, failure_threshold=1))
-    took = step(one, status(), "success")
-    assert (took.skipped, one.result_run) == (BELOW_THRESHOLD, 1)
-    took = step(one, status(), "warning")
-    assert (took.skipped, one.result_run) == (None, 2)
-    assert one.results.cache == {"c://1": "Success"}
-    step(one, status(), "unknown")
-    assert (one.result_run, one.results.cache) == (1, {"c://1": "Failure"})
-
-
 def test_a_failed_liveness_probe_holds_until_there_is_a_new_container() -> None:
     """With the run back at 0, the last result kept."""
     one = worker()
@@ -143,13 +123,6 @@ def test_a_failed_liveness_probe_holds_until_there_is_a_new_container() -> None:
     step(one, status(container_id="c://2"), "success")
     assert not one.on_hold
     assert one.result_run == 1
-
-
-def test_a_failed_readiness_probe_does_not_hold() -> None:
-    one = worker("readiness")
-    for _ in range(4):
-        step(one, status(), "failure")
-    assert (one.on_hold, one.result_run) == (False, 4)
 
 
 @pytest.mark.parametrize(("version", "holds"), [("1.31.14", False), ("1.32.0", True)])
@@ -167,30 +140,6 @@ def test_the_streak_survives_a_new_container() -> None:
     step(one, status(), "failure")
     step(one, status(container_id="c://2"), "failure")
     assert one.on_hold
-    assert one.results.cache == {"c://2": "Failure"}
-
-
-def test_an_errored_probe_is_thrown_away() -> None:
-    """After three executions; the streak stays."""
-    one = worker()
-    step(one, status(), "failure")
-    took = step(one, status(), "error", "error", "error")
-    assert (took.skipped, took.attempts, one.result_run) == (ERRORED, 3, 1)
-    took = step(one, status(), "error", "failure", "success")
-    assert (took.attempts, one.result_run) == (2, 2)
-
-
-def test_updates_are_changes() -> None:
-    """The initial value of each container, then what differs from the cached value."""
-    one = worker("readiness", probe=Probe(success_threshold=1, failure_threshold=1))
-    step(one, status(), "failure")
-    assert one.results.take_updates() == [Update("c://1", "Failure")]
-    step(one, status(), "success")
-    step(one, status(), "success")
-    assert one.results.take_updates() == [Update("c://1", "Success")]
-    step(one, status(ENDED))
-    step(one, status(container_id="c://2"), "failure")
-    assert one.results.take_updates() == [Update("c://1", "Failure"), Update("c://2", "Failure")]
     assert one.results.cache == {"c://2": "Failure"}
 
 
