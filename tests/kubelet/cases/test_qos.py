@@ -35,12 +35,6 @@ def test_pod_level_memory_was_reserved_before_the_gate() -> None:
     assert seen == {"1.31.0": (102, 7), "1.32.0": (102, 4), "1.33.0": (102, 4), "1.34.0": (2048, 4)}
 
 
-def test_no_memory_in_allocatable() -> None:
-    """Nothing is limited, as while the node is not known."""
-    case_input = case() | {"allocatable": {"cpu": "3"}}
-    assert LINES.decided("1.36.2", case_input)["burstable"]["memoryLimit"] is None
-
-
 # -- Node reservations against the recorded kubelet; percentages; bad input ------------------------
 
 ALLOCATABLE = Lines("nodeallocatable")

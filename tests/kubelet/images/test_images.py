@@ -177,11 +177,6 @@ def test_elapsed_stops_at_the_limit(later: int, earlier: int, ns: int) -> None:
 # -- Percent and target in the kubelet's integers; sizes for people --------------------------------
 
 
-@pytest.mark.parametrize("stats", [ImageFsStats(0, 0), ImageFsStats(None, 5), ImageFsStats(0, 9)])
-def test_no_capacity(stats: ImageFsStats) -> None:
-    assert read_usage(stats) is None
-
-
 def test_products_beyond_64_bits_wrap() -> None:
     """On a disk of 2**57 bytes (128 PiB) the share of what is available is nonsense."""
     usage = read_usage(ImageFsStats(2**57, 2**57))

@@ -228,32 +228,6 @@ def test_short_way_equals_the_long_one(text: str) -> None:
 
 # --- writing ---------------------------------------------------------------------------
 
-WRITTEN = {
-    "bytes": (Quantity.of(3 * 2**30, BIN), "3Gi"),
-    "bytes of no unit": (Quantity.of(2**30 + 1, BIN), "1073741825"),
-    "too few for a unit": (Quantity.of(1023, BIN), "1023"),
-    "negative bytes": (Quantity.of(-2048, BIN), "-2Ki"),
-    "few negative bytes": (Quantity.of(-1023, BIN), "-1023"),
-    "thousands of bytes are decimal when few": (Quantity.of(1000, BIN), "1k"),
-    "decimal": (Quantity.of(3_000_000), "3M"),
-    "decimal, not a multiple of a thousand": (Quantity.of(12_340), "12340"),
-    "millicores": (Quantity.of_milli(1500), "1500m"),
-    "whole millicores": (Quantity.of_milli(3000), "3"),
-    "fraction of bytes": (Quantity.of_milli(1024_500, BIN), "1024500m"),
-    "whole bytes in thousandths": (Quantity.of_milli(1024_000, BIN), "1Ki"),
-    "exponent": (Quantity.of(12_000_000, EXP), "12e6"),
-    "exponent of zero": (Quantity.of(12, EXP), "12"),
-    "most negative bytes": (Quantity.of(INT64_MIN, BIN), str(INT64_MIN)),
-    "most negative": (Quantity.of(INT64_MIN), str(INT64_MIN)),
-    "absent": (ZERO, "0"),
-}
-
-
-@pytest.mark.parametrize(("quantity", "text"), WRITTEN.values(), ids=list(WRITTEN))
-def test_written(quantity: Quantity, text: str) -> None:
-    """Largest suffix without a fraction."""
-    assert str(quantity) == quantity.canonical() == text
-
 
 @given(texts)
 def test_canonical_form_reads_back(text: str) -> None:
@@ -364,21 +338,6 @@ def test_scaled_value(quantity: Quantity, power: int, expected: int) -> None:
 
 
 # --- from objects ----------------------------------------------------------------------
-
-FROM_API = {
-    "text": ("100m", "100m"),
-    "blanks": (" \t1Gi\n\u00a0", "1Gi"),
-    "nothing": (None, "0"),
-    "integer": (2, "2"),
-    "decimal number": (0.1, "100m"),
-    "number with an exponent": (1e22, "10e21"),
-}
-
-
-@pytest.mark.parametrize(("value", "expected"), FROM_API.values(), ids=list(FROM_API))
-def test_from_api(value: object, expected: str) -> None:
-    """JSON and YAML may hold a text, a bare number or null."""
-    assert Quantity.from_api(value).canonical() == expected
 
 
 @pytest.mark.parametrize("value", [True, [], {}, b"1", "\x1c1", float("inf")])

@@ -133,32 +133,6 @@ def test_a_successful_startup_probe_holds(version: str, holds: bool) -> None:
     assert (one.on_hold, one.result_run) == (holds, 0 if holds else 1)
 
 
-def test_the_streak_survives_a_new_container() -> None:
-    """Two failures of the old one and the first of the new one make three."""
-    one = worker()
-    step(one, status(), "failure")
-    step(one, status(), "failure")
-    step(one, status(container_id="c://2"), "failure")
-    assert one.on_hold
-    assert one.results.cache == {"c://2": "Failure"}
-
-
-@pytest.mark.parametrize("probe_type", ["liveness", "readiness", "startup"])
-def test_a_container_that_does_not_run_has_failed(probe_type: ProbeType) -> None:
-    one = worker(probe_type)
-    step(one, status(State()))
-    assert one.results.cache == {"c://1": "Failure"}
-
-
-@pytest.mark.parametrize("text", ["garbage", "a://b://c"])
-def test_an_id_that_cannot_be_parsed_is_the_empty_one(text: str) -> None:
-    """So that the container looks new at each step, and a stop of it is not cached."""
-    one = worker()
-    step(one, status(container_id=text), "failure")
-    step(one, status(State(), container_id=text))
-    assert one.results.cache == {"://": "Success"}
-
-
 @pytest.mark.parametrize(
     ("version", "started_at", "cached"),
     [
@@ -223,19 +197,6 @@ def test_a_sidecar_that_ended_in_a_pod_that_is_never_restarted(
     one = new_worker(never, sidecar, "startup", Results(), facts_of(version))
     assert one is not None
     assert step(one, status(ENDED, init=True)).skipped is reason
-
-
-def test_app_containers_are_searched_before_init_containers() -> None:
-    """An app container without an ID falls through."""
-    one = worker()
-    seen = status(container_id="c://1", init=True)
-    both = PodStatus(
-        phase="Running",
-        container_statuses=status(container_id="").container_statuses,
-        init_container_statuses=seen.init_container_statuses,
-    )
-    step(one, both, "failure")
-    assert one.container_id == "c://1"
 
 
 def test_there_is_no_worker_without_a_probe() -> None:
