@@ -64,6 +64,7 @@ ALPHA, BETA = "TopologyManagerPolicyAlphaOptions", "TopologyManagerPolicyBetaOpt
         ("1.32.0", {CLOSEST: "true"}, {BETA: False}, ""),
         ("1.30.0", {ALLOWABLE: "9"}, {}, "unknown Topology Manager Policy option"),
         ("1.31.0", {ALLOWABLE: "9"}, {BETA: False}, "Policy Beta-level Options not enabled"),
+        ("1.32.0", {ALLOWABLE: "9"}, {BETA: False}, "Policy Beta-level Options not enabled"),
         ("1.33.1", {ALLOWABLE: "9"}, {BETA: False}, "policy beta-level options not enabled"),
         ("1.34.0", {ALLOWABLE: "9"}, {BETA: False}, "policy beta-level options not enabled"),
         ("1.35.0", {ALLOWABLE: "9"}, {BETA: False}, ""),
