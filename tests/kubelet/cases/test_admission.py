@@ -220,14 +220,6 @@ def test_sidecars(version: str, expected: str) -> None:
     assert reason(version, case(wants)) == expected
 
 
-def test_init_container_after_a_sidecar() -> None:
-    big = {"name": "i", "resources": {"requests": {"cpu": "3"}}}
-    before = pod(initContainers=[big, sidecar(cpu="1500m")])
-    after = pod(initContainers=[sidecar(cpu="1500m"), big])
-    assert reason("1.29.0", case(before)) == ""
-    assert reason("1.29.0", case(after)) == "OutOfcpu"
-
-
 @pytest.mark.parametrize(("version", "expected"), [("1.33.0", "OutOfcpu"), ("1.34.0", "")])
 def test_requests_of_the_whole_pod(version: str, expected: str) -> None:
     wants = pod(requests={"cpu": "5"}, resources={"requests": {"cpu": "1"}})
@@ -355,14 +347,6 @@ def test_any_of_many_scalar_resources_may_come_first() -> None:
             "message": outcome["message"].replace(names[0], name),
         }
         assert LINES.judged("1.36.2", case(wants, on=on), other)[0] == "admissible"
-
-
-def test_critical_pod_with_another_reason() -> None:
-    """Nobody is killed, and resources are not what is reported."""
-    wants = pod(requests={"cpu": "5"}, priority=CRITICAL, nodeName="n2")
-    outcome = LINES.decided("1.20.2", case(wants, pod("v", {"cpu": "4"})))
-    assert (outcome["reason"], outcome["victims"]) == ("NodeName", [])
-    assert outcome["message"] == "Predicate NodeName failed"
 
 
 def test_victims_are_judged() -> None:

@@ -39,28 +39,6 @@ def entries(version: str, of: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("steps", "most", "expected"),
-    [
-        pytest.param([step(0, None)], "5m", ["0s"], id="a first start counts nothing"),
-        pytest.param([step(5, 5), step(6, 6), step(16, 6), step(17, 17), step(36, 17),
-                      step(37, 17)], "5m", ["10s", "(10s)", "20s", "(20s)", "(20s)", "40s"],
-                     id="doubled by starts"),
-        pytest.param([step(100 * n, 100 * n - 60) for n in range(1, 5)], "30s",
-                     ["10s", "20s", "30s", "30s"], id="up to the maximum"),
-        pytest.param([step(0, 0), step(601, 601)], "5m", ["10s", "10s"], id="expired"),
-        pytest.param([step(0, 0), step(600, 600)], "5m", ["10s", "(10s)"], id="not yet expired"),
-        pytest.param([step(0, 0), step(595, 594), step(601, 594, gc=True)], "5m",
-                     ["10s", "(10s)", "10s"], id="dropped while it holds back"),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("version", ["1.19.0", "1.36.2"])
-def test_an_entry(
-    version: str, steps: list[dict[str, Any]], most: str, expected: list[str]
-) -> None:
-    assert entries(version, case(*steps, most=most)) == expected
-
-
-@pytest.mark.parametrize(
     ("version", "expected"), [("1.31.9", ["10s", "10s", "10s"]), ("1.32.0", ["10s", "20s", "30s"])]
 )
 def test_an_entry_expires_after_twice_the_maximum_or_600_s(

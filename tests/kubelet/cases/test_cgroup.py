@@ -112,39 +112,3 @@ def test_boundaries(
 def test_huge_pages_of_a_pod(version: str, limits: dict[str, int]) -> None:
     """Sum of containers; then with init containers; then all requests, by resource name."""
     assert LINES.decided(version, case(HUGE_PAGES))["pod"]["hugePageLimits"] == limits
-
-
-def test_quota_off() -> None:
-    """A pod gets -1, a container nothing at all."""
-    outcome = LINES.decided("1.36.2", case(GUARANTEED, cpuCFSQuota=False))
-    assert (outcome["pod"]["cpuQuota"], outcome["pod"]["cpuPeriod"]) == (-1, 100000)
-    c0 = outcome["containers"]["c0"]
-    assert (c0["cpuQuota"], c0["cpuPeriod"]) == (0, 0)
-
-
-def test_overhead_counts_for_the_pod_alone() -> None:
-    """Of a limit only where there is one; a BestEffort pod stays at 2 shares."""
-    overhead = {"cpu": "250m", "memory": "64Mi"}
-    both = pod(container(requests=ONE_OF_EACH, limits=ONE_OF_EACH), overhead=overhead)
-    outcome = LINES.decided("1.20.2", case(both))
-    assert outcome["pod"]["cpuShares"] == 1280
-    assert outcome["pod"]["cpuQuota"] == 125000
-    assert outcome["pod"]["memoryLimit"] == (1024 + 64) << 20
-    assert outcome["containers"]["c0"]["cpuShares"] == 1024
-    best_effort = LINES.decided("1.20.2", case(pod(container(), overhead=overhead)))
-    assert best_effort["pod"]["cpuShares"] == 2
-
-
-def test_why_names_the_value() -> None:
-    outcome = LINES.decided("1.36.2", case(GUARANTEED))
-    outcome["containers"]["c0"]["cpuShares"] = 1025
-    verdict, why = LINES.judged("1.36.2", case(GUARANTEED), outcome)
-    assert verdict == "impossible"
-    assert why == "containers.c0.cpuShares: the claim has 1025, the kubelet gives 1024"
-
-
-def test_true_is_not_one() -> None:
-    """A flag is not a number, whatever Python says."""
-    outcome = LINES.decided("1.36.2", case(pod(container())))
-    outcome["pod"]["cpuShares"] = 2.0
-    assert LINES.judged("1.36.2", case(pod(container())), outcome)[0] == "impossible"

@@ -9,7 +9,6 @@ from tests.kubelet.cases.lines import Lines, container, pod
 LINES = Lines("cgroupv2")
 
 GIB = 1 << 30
-ONE_GIB = {"memory": "1Gi"}
 BURSTABLE = pod(container(requests={"memory": "256Mi"}, limits={"memory": "512Mi"}))
 
 
@@ -50,23 +49,6 @@ def test_swap_and_oom_group(version: str, swap: str | None, oom_group: str | Non
     unified = files(version, case(BURSTABLE))
     assert unified.get("memory.swap.max") == swap
     assert unified.get("memory.oom.group") == oom_group
-
-
-@pytest.mark.parametrize(
-    ("name", "case_pod", "swap"),
-    [
-        ("in proportion", BURSTABLE, "134217728"),
-        ("no room above", pod(container(requests=ONE_GIB, limits=ONE_GIB), container("c1")), "0"),
-        ("no memory at all", pod(container(requests={"cpu": "1"})), "0"),
-        ("limit alone", pod(container(limits={"memory": "1Gi"})), "0"),
-        ("BestEffort", pod(container()), "0"),
-        ("more than the node has", pod(container(requests={"memory": "9Gi"})), "0"),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("version", ["1.28.0", "1.30.0", "1.33.0", "1.36.2"])
-def test_limited_swap(version: str, name: str, case_pod: dict[str, Any], swap: str) -> None:
-    case_input = case(case_pod, swapBehavior="LimitedSwap")
-    assert files(version, case_input)["memory.swap.max"] == swap, name
 
 
 def test_critical_pods_lost_swap_in_1_31() -> None:

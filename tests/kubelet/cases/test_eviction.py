@@ -327,21 +327,6 @@ def test_a_condition_stays(period: str, held: int) -> None:
     assert found == [True] * held + [False] * (4 - held)
 
 
-def test_own_limits_come_first() -> None:
-    """All pods over them go at once, and nobody for the pressure that is there, too."""
-    volumes = [{"name": "v", "emptyDir": {"sizeLimit": "1Mi"}}]
-    over = [{"name": "v", "usedBytes": 2 * MIB}]
-    stats = [pod_stats(n, volume=over) for n in ("p0", "p1", "p2")]
-    pods = [pod("p0", volumes=volumes), pod("p1"), pod("p2", volumes=volumes)]
-    case_input = case(summary(*stats, memory=1), pods=pods, **HARD)
-    (step,) = steps("1.36.2", case_input)
-    assert [each["pod"] for each in step["evicted"]] == ["p0", "p2"]
-    assert not any(each["conditionMessage"] for each in step["evicted"])
-    assert not any("EvictionThresholdMet" in event for event in step["events"])
-    case_input["config"]["localStorageCapacityIsolation"] = False
-    assert evicted("1.36.2", case_input) == [["p0"]]
-
-
 def test_inodes_are_ranked_with_the_request_of_bytes() -> None:
     """The kubelet takes off what is requested of ephemeral storage, whatever is short."""
     stats = [pod_stats("p0"), pod_stats("p1")]
@@ -565,20 +550,6 @@ def test_memory_that_all_pods_may_use(enforced: list[str], gone: list[str]) -> N
     assert [each["pod"] for each in step["evicted"]] == gone
     if gone:
         assert "The node was low on resource: memory." in step["evicted"][0]["message"]
-
-
-def test_a_critical_pod_is_passed_over() -> None:
-    """The next one goes, and the reason names the critical one."""
-    pods = [pod("p0", priority=2_000_000_000), pod("p1", priority=2_000_000_001), pod("p2")]
-    stats = [pod_stats(name) for name in ("p0", "p1")]
-    case_input = case(summary(*stats, memory=1), pods=[pods[0], pods[1]], **HARD)
-    assert evicted("1.36.2", case_input) == [[]]
-    more = case(summary(pod_stats("p2", 50 * MIB), *stats, memory=1), pods=pods, **HARD)
-    assert evicted("1.36.2", more) == [["p2"]]
-    static = pod("p0")
-    static["metadata"]["annotations"] = {"kubernetes.io/config.source": "file"}
-    equal = case(summary(*stats, memory=1), pods=[static, pod("p1")], **HARD)
-    assert evicted("1.36.2", equal) == [["p1"]]
 
 
 @pytest.mark.parametrize(("version", "first"), [("1.28.0", "p1"), ("1.36.2", "p0")])

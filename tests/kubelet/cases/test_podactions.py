@@ -47,6 +47,7 @@ EARLIER_FAILED = case(
     status("i", "exited", 1),
     status("j", "running"),
 )
+CREATED = case(pod(container(), initContainers=[sidecar("s")]), status("s", "created"))
 ALL_GONE = case(pod(container(), initContainers=[sidecar("s")]), status("c0", "exited", 1))
 INIT_GONE = case(pod(container(), initContainers=[container("i")]), status("c0", "running"))
 INIT_FAILED = case(
@@ -68,6 +69,7 @@ STATIC["pod"]["metadata"]["annotations"] = {"kubernetes.io/config.source": "file
 
 BOUNDARIES: list[tuple[str, str, dict[str, Any], str, object, object]] = [
     ("1.19.3", "1.19.4", SUCCEEDED, "createSandbox", True, False),
+    ("1.19.3", "1.20.0", SUCCEEDED, "createSandbox", True, False),
     ("1.31.9", "1.32.0", NEVER_RAN, "createSandbox", False, True),
     ("1.22.9", "1.23.0", case(pod(container(), ephemeralContainers=[{"name": "debug"}])),
      "ephemeralContainersToStart", [], [0]),
@@ -86,9 +88,10 @@ BOUNDARIES: list[tuple[str, str, dict[str, Any], str, object, object]] = [
     ("1.31.0", "1.31.1", EARLIER_FAILED, "initContainersToStart", [], [0]),
     ("1.32.9", "1.33.0", EARLIER_FAILED, "initContainersToStart", [0], []),
     ("1.28.1", "1.29.0", ALL_GONE, "containersToStart", [0], []),
-    ("1.30.4", "1.30.5",
-     case(pod(container(), initContainers=[sidecar("s")]), status("s", "created")),
-     "initContainersToStart", [], [0]),
+    ("1.29.8", "1.29.9", CREATED, "initContainersToStart", [], [0]),
+    ("1.30.4", "1.30.5", CREATED, "initContainersToStart", [], [0]),
+    ("1.31.0", "1.31.1", CREATED, "initContainersToStart", [], [0]),
+    ("1.31.0", "1.32.0", CREATED, "initContainersToStart", [], [0]),
     ("1.31.9", "1.32.0",
      case(pod(container(), initContainers=[sidecar("s")]),
           status("s", "running", hashMatches=False)), "initContainersToStart", [], [0]),

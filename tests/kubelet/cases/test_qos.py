@@ -35,24 +35,6 @@ def test_pod_level_memory_was_reserved_before_the_gate() -> None:
     assert seen == {"1.31.0": (102, 7), "1.32.0": (102, 4), "1.33.0": (102, 4), "1.34.0": (2048, 4)}
 
 
-@pytest.mark.parametrize(
-    ("percent", "memory", "limit"),
-    [(None, "8Gi", None), (50, "0", None), (0, "8Gi", 8 << 30), (100, "1Gi", -(1 << 30))],
-)
-def test_memory_limit(percent: int | None, memory: str, limit: int | None) -> None:
-    """Not without a reserve or without memory; more may be reserved than there is."""
-    two = {"cpu": "1", "memory": "2Gi"}
-    guaranteed = pod(container(requests=two, limits=two))
-    outcome = LINES.decided("1.28.0", case(guaranteed, percent=percent, memory=memory))
-    assert outcome["burstable"]["memoryLimit"] == limit
-
-
-def test_no_memory_in_allocatable() -> None:
-    """Nothing is limited, as while the node is not known."""
-    case_input = case() | {"allocatable": {"cpu": "3"}}
-    assert LINES.decided("1.36.2", case_input)["burstable"]["memoryLimit"] is None
-
-
 # -- Node reservations against the recorded kubelet; percentages; bad input ------------------------
 
 ALLOCATABLE = Lines("nodeallocatable")
@@ -66,13 +48,6 @@ def node_case(**changes: object) -> dict[str, Any]:
     return {"capacity": capacity, **settings, **changes}
 
 
-def test_nothing_reserved() -> None:
-    outcome = ALLOCATABLE.decided("1.36.2", node_case())
-    assert outcome["reservation"] == {}
-    assert outcome["kubepods"]["cpuShares"] == 3072
-    assert outcome["kubepods"]["memoryLimit"] == 8 << 30
-
-
 @pytest.mark.parametrize(
     ("text", "reserved"),
     [("10%", "858993472"), ("0%", None), ("100%", None), ("500Mi", "500Mi"), ("0.5%", "42949672")],
@@ -82,15 +57,6 @@ def test_memory_threshold(text: str, reserved: str | None) -> None:
     case_input = node_case(evictionHard={"memory.available": text})
     reservation = ALLOCATABLE.decided("1.28.0", case_input)["reservation"]
     assert reservation.get("memory") == reserved
-
-
-def test_more_is_reserved_than_there_is() -> None:
-    """The cgroup of all pods gets 0, and the kubelet does not start."""
-    case_input = node_case(systemReserved={"cpu": "2"}, kubeReserved={"cpu": "2500m"})
-    outcome = ALLOCATABLE.decided("1.28.0", case_input)
-    assert outcome["overReserved"] == ["cpu"]
-    assert outcome["kubepods"]["resources"]["cpu"] == "0"
-    assert outcome["kubepods"]["cpuShares"] == 2
 
 
 def test_1_20_takes_more_than_all() -> None:

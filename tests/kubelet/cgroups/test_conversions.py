@@ -6,55 +6,11 @@ from hypothesis import strategies as st
 
 from kubeledger.kubelet.cgroups.pod_config import (
     MAX_SHARES,
-    quota_of_milli_cpu,
     quotient,
-    shares_of_milli_cpu,
     weight_of_shares,
     weight_of_shares_curved,
 )
 from kubeledger.kubelet.kube.quantity import int64_of_float
-
-
-@pytest.mark.parametrize(
-    ("milli_cpu", "shares"),
-    [
-        (0, 2),
-        (1, 2),
-        (2, 2),
-        (3, 3),
-        (10, 10),
-        (100, 102),
-        (250, 256),
-        (1000, 1024),
-        (999999, 262144),
-    ],
-)
-def test_shares(milli_cpu: int, shares: int) -> None:
-    """1024 a core, rounded down, within the kernel's bounds."""
-    assert shares_of_milli_cpu(milli_cpu) == shares
-
-
-def test_shares_without_cap() -> None:
-    """A container of an old kubelet could ask for more than the kernel takes."""
-    assert shares_of_milli_cpu(300_000, capped=False) == 307200
-
-
-@pytest.mark.parametrize(
-    ("milli_cpu", "period", "quota"),
-    [
-        (0, 100_000, 0),
-        (1, 100_000, 1000),
-        (9, 100_000, 1000),
-        (10, 100_000, 1000),
-        (100, 100_000, 10_000),
-        (1500, 100_000, 150_000),
-        (1500, 5000, 7500),
-        (100, 5000, 1000),
-    ],
-)
-def test_quota(milli_cpu: int, period: int, quota: int) -> None:
-    """No limit is 0; a limit is a millisecond at least."""
-    assert quota_of_milli_cpu(milli_cpu, period) == quota
 
 
 @pytest.mark.parametrize(

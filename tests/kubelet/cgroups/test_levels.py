@@ -108,17 +108,6 @@ def test_qos_files(version: str, tiered: bool, files: dict[str, dict[str, str]])
     assert qos_unified(asked, resolve(version).cgroups, tiered_reservation=tiered) == files
 
 
-@pytest.mark.parametrize(("single", "asked"), [(None, False), (True, False), (False, True)])
-def test_single_process_oom_kill(single: bool | None, asked: bool) -> None:
-    """The whole container is killed only where the setting says so."""
-    container = Container("c")
-    settings = msgspec.structs.replace(SETTINGS, single_process_oom_kill=single)
-    facts = resolve("1.36.2").cgroups
-    pod = Pod(spec=PodSpec(containers=(container,)))
-    files = container_files(pod, container, "BestEffort", facts, settings)
-    assert ("memory.oom.group" in files) == asked
-
-
 @pytest.mark.parametrize(
     ("version", "amount", "high"),
     [

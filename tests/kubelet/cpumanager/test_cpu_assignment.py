@@ -42,7 +42,6 @@ def machine(
     return MachineInfo(num_sockets=-(-cpus // per_socket), nodes=tuple(nodes))
 
 
-TWO_NODES = machine(16, per_node=8, per_socket=8)
 FOUR_NODES = machine(16, per_node=4, per_socket=8)
 
 
@@ -58,32 +57,6 @@ def taken(
         return text_of(take_by_topology(CPUTopology(of, facts), parse(free), count, options, facts))
     except AllocationError as error:
         return str(error)
-
-
-@pytest.mark.parametrize(
-    ("free", "count", "expected"),
-    [
-        pytest.param("0-15", 2, "0-1", id="a whole core"),
-        pytest.param("1-15", 2, "2-3", id="of the fuller node"),
-        pytest.param("1-15", 3, "1-3", id="and the thread of the core that is begun"),
-        pytest.param("1-15", 8, "8-15", id="a whole node"),
-        pytest.param("3,5,9", 2, "3,9", id="single threads"),
-        pytest.param("0-15", 0, "", id="none"),
-        pytest.param("0-3", 5,
-                     "not enough cpus available to satisfy request: requested=5, available=4",
-                     id="too few"),
-    ],
-)  # fmt: skip
-def test_whole_units_first(free: str, count: int, expected: str) -> None:
-    """Nodes, sockets and cores that are all free, then single threads; the fuller come first."""
-    assert taken(TWO_NODES, free, count) == expected
-
-
-@pytest.mark.parametrize(("per_node", "per_socket"), [(4, 8), (8, 4)])
-def test_the_larger_unit_comes_first(per_node: int, per_socket: int) -> None:
-    """A whole unit of the fuller one: sockets may hold several nodes, or nodes several sockets."""
-    of = machine(16, per_node=per_node, per_socket=per_socket)
-    assert taken(of, "0-5,8-12", 4) == "8-11"
 
 
 def test_before_1_23_numa_nodes_do_not_count() -> None:
@@ -104,21 +77,6 @@ def test_before_1_19_9_each_numa_node_is_a_socket(version: str, expected: str) -
 def test_cpus_of_a_socket(version: str, expected: int) -> None:
     topology = CPUTopology(FOUR_NODES, resolve(version).resourcemanagers)
     assert topology.cpus_per_socket == expected
-
-
-@pytest.mark.parametrize(
-    ("options", "count", "expected"),
-    [
-        (StaticPolicyOptions(distribute_cpus_across_numa=True), 6, "0-2,4-6"),
-        (StaticPolicyOptions(distribute_cpus_across_numa=True), 4, "0-3"),
-        (StaticPolicyOptions(distribute_cpus_across_numa=True, full_physical_cpus_only=True), 6,
-         "0-5"),
-        (StaticPolicyOptions(distribute_cpus_across_cores=True), 3, "0-2"),
-    ],
-)  # fmt: skip
-def test_spread(options: StaticPolicyOptions, count: int, expected: str) -> None:
-    """Over as few NUMA nodes as do, in whole cores where these are wanted."""
-    assert taken(FOUR_NODES, "0-15", count, options) == expected
 
 
 @pytest.mark.parametrize(("version", "expected"), [("1.23.0", "0-2,8-10"), ("1.24.0", "0-2,4-6")])

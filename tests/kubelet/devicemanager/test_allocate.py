@@ -81,13 +81,6 @@ def test_an_answer_without_containers() -> None:
     assert after.allocated[GPU] == {"d0", "d1"}
 
 
-def test_an_allocation_that_fails() -> None:
-    """What is in use is rebuilt from the records, so nothing leaks."""
-    manager = node(Answers(answer=RpcError("rpc error: no")), 0, 0)
-    assert decide(manager, call(2)) == "rpc error: no"
-    assert manager.allocated == {}
-
-
 def test_a_negative_limit() -> None:
     """It cannot be counted down to zero: all aligned devices are picked for nothing."""
     manager = node(Answers(), 0, 1, 1)

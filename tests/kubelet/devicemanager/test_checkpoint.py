@@ -31,20 +31,6 @@ def test_there_are_recorded_checkpoints_of_both_versions() -> None:
     assert {path.name[:7] for path in RECORDED} == {"v1.20.2", "v1.36.2"}
 
 
-def test_entries_and_lists_are_sorted_in_the_record() -> None:
-    """The file has its own order, the record a canonical one."""
-    body = read_checkpoint(recorded())
-    assert [(entry.container, entry.resource) for entry in body.entries] == [
-        ("side", "example.com/gpu"),
-        ("train", "example.com/gpu"),
-        ("train", "vendor.io/nic"),
-        ("warmup", "example.com/gpu"),
-    ]
-    assert body.entries[2].numa == {"0": ("nic-0", "nic-2")}
-    assert body.registered["example.com/gpu"] == ("gpu-0", "gpu-1", "gpu-2", "gpu-3")
-    assert base64.b64decode(body.entries[0].alloc_response_b64).endswith(b"gpu-0")
-
-
 def _reorder(data: dict[str, Any]) -> None:
     data["RegisteredDevices"]["example.com/gpu"].reverse()
 
@@ -72,14 +58,6 @@ def test_any_change_breaks_the_checksum(change: Any) -> None:  # noqa: ANN401 - 
     data = recorded()
     change(data["Data"])
     assert read_checkpoint(data).checksum_ok is False
-
-
-def test_the_order_of_keys_does_not_count() -> None:
-    """Maps are hashed sorted: NUMA nodes by number, names by bytes."""
-    data = recorded()
-    registered = data["Data"]["RegisteredDevices"]
-    data["Data"]["RegisteredDevices"] = dict(reversed(registered.items()))
-    assert read_checkpoint(data).checksum_ok is True
 
 
 def _checkpoint(text: str, entries: Any, registered: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON

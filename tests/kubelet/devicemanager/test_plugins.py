@@ -105,14 +105,6 @@ def test_a_restart_keeps_grants_and_forgets_devices() -> None:
     )
 
 
-def test_stranded_devices_are_collected() -> None:
-    """With the next allocation, once their pod is not active."""
-    manager, _ = node("Healthy")
-    assert decide(manager, call("gone", 1)) == ""
-    assert decide(manager, call("u-1", 1)) == ""
-    assert manager.pod_devices.pods() == {"u-1"}
-
-
 @pytest.mark.parametrize(
     ("version", "error", "asked", "writes"),
     [

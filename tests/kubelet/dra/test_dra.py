@@ -68,12 +68,6 @@ def test_a_file_up_to_1_30() -> None:
     ]
 
 
-def test_a_wrong_checksum_is_recorded() -> None:
-    """And an empty file is one without claims."""
-    assert read_dra_manager_state(packed(CLAIM, Checksum=1)).checksum_ok is False
-    assert read_dra_manager_state({"version": "v1", "checksum": 0}).claims == ()
-
-
 @pytest.mark.parametrize(
     ("data", "problem"),
     [

@@ -24,7 +24,6 @@ from kubeledger.kubelet.images.image_gc_manager import (
 from kubeledger.kubelet.images.policy import (
     ImageFsStats,
     ImageGCPolicy,
-    bytes_to_free,
     format_size,
     int64,
     loop_disabled,
@@ -176,33 +175,6 @@ def test_elapsed_stops_at_the_limit(later: int, earlier: int, ns: int) -> None:
 
 
 # -- Percent and target in the kubelet's integers; sizes for people --------------------------------
-
-
-@pytest.mark.parametrize(
-    ("capacity", "available", "percent", "target"),
-    [
-        (100, 100, 0, -80),
-        (100, 16, 84, 4),
-        (1000, 159, 85, 41),  # 84.1 % counts as 85
-        (1000, 160, 84, 40),
-        (100, 200, 0, -80),  # more available than there is
-        (100, None, 100, 20),
-        (3, 0, 100, 0),  # the low threshold itself is rounded down
-    ],
-)
-def test_usage_and_target(
-    capacity: int | None, available: int | None, percent: int, target: int
-) -> None:
-    """The used share is rounded up; the target follows from the low threshold."""
-    usage = read_usage(ImageFsStats(capacity, available))
-    assert usage is not None
-    policy = ImageGCPolicy(high_threshold_percent=85, low_threshold_percent=80, min_age_ns=0)
-    assert (usage.percent, bytes_to_free(usage, policy)) == (percent, target)
-
-
-@pytest.mark.parametrize("stats", [ImageFsStats(0, 0), ImageFsStats(None, 5), ImageFsStats(0, 9)])
-def test_no_capacity(stats: ImageFsStats) -> None:
-    assert read_usage(stats) is None
 
 
 def test_products_beyond_64_bits_wrap() -> None:

@@ -228,32 +228,6 @@ def test_short_way_equals_the_long_one(text: str) -> None:
 
 # --- writing ---------------------------------------------------------------------------
 
-WRITTEN = {
-    "bytes": (Quantity.of(3 * 2**30, BIN), "3Gi"),
-    "bytes of no unit": (Quantity.of(2**30 + 1, BIN), "1073741825"),
-    "too few for a unit": (Quantity.of(1023, BIN), "1023"),
-    "negative bytes": (Quantity.of(-2048, BIN), "-2Ki"),
-    "few negative bytes": (Quantity.of(-1023, BIN), "-1023"),
-    "thousands of bytes are decimal when few": (Quantity.of(1000, BIN), "1k"),
-    "decimal": (Quantity.of(3_000_000), "3M"),
-    "decimal, not a multiple of a thousand": (Quantity.of(12_340), "12340"),
-    "millicores": (Quantity.of_milli(1500), "1500m"),
-    "whole millicores": (Quantity.of_milli(3000), "3"),
-    "fraction of bytes": (Quantity.of_milli(1024_500, BIN), "1024500m"),
-    "whole bytes in thousandths": (Quantity.of_milli(1024_000, BIN), "1Ki"),
-    "exponent": (Quantity.of(12_000_000, EXP), "12e6"),
-    "exponent of zero": (Quantity.of(12, EXP), "12"),
-    "most negative bytes": (Quantity.of(INT64_MIN, BIN), str(INT64_MIN)),
-    "most negative": (Quantity.of(INT64_MIN), str(INT64_MIN)),
-    "absent": (ZERO, "0"),
-}
-
-
-@pytest.mark.parametrize(("quantity", "text"), WRITTEN.values(), ids=list(WRITTEN))
-def test_written(quantity: Quantity, text: str) -> None:
-    """Largest suffix without a fraction."""
-    assert str(quantity) == quantity.canonical() == text
-
 
 @given(texts)
 def test_canonical_form_reads_back(text: str) -> None:
@@ -327,29 +301,6 @@ def test_adding_and_taking_away_returns(left: str, right: str) -> None:
     assert parse(left).add(parse(right)).sub(parse(right)) == parse(left)
 
 
-SUMS = {
-    # name: left, right, sum as logged, difference as logged
-    "keeps its notation": ("1Gi", "1G", "2073741824", "73741824"),
-    "binary whole": ("1Gi", "512Mi", "1536Mi", "512Mi"),
-    "decimal keeps its notation": ("1G", "1Gi", "2073741824", "-73741824"),
-    "zero takes the notation": ("0", "1Gi", "1Gi", "-1Gi"),
-    "zero takes the notation of an exponent": ("0", "1e3", "1e3", "-1e3"),
-    "adding zero": ("1Gi", "0", "1Gi", "1Gi"),
-    "two zeros": ("0", "0Ki", "0", "0"),
-    "fractions": ("100m", "0.9", "1", "-800m"),
-    "a wide zero takes the notation": ("0.0Gi", "1500m", "1500m", "-1500m"),
-    "written form is forgotten": ("1.500", "0", "1500m", "1500m"),
-    "beyond 64 bits": ("9E", "9E", "18E", "0"),
-}
-
-
-@pytest.mark.parametrize(("left", "right", "total", "rest"), SUMS.values(), ids=list(SUMS))
-def test_sum_is_written_in_the_first_notation(left: str, right: str, total: str, rest: str) -> None:
-    """Notation comes from the left, or from the right if the left is zero."""
-    assert str(parse(left).add(parse(right))) == total
-    assert str(parse(left).sub(parse(right))) == rest
-
-
 def test_zero_takes_the_notation_even_of_zero() -> None:
     """So a sum that starts from nothing is written like its first term."""
     assert ZERO.add(parse("0Ki")).add(parse("2048")).format is SI
@@ -387,21 +338,6 @@ def test_scaled_value(quantity: Quantity, power: int, expected: int) -> None:
 
 
 # --- from objects ----------------------------------------------------------------------
-
-FROM_API = {
-    "text": ("100m", "100m"),
-    "blanks": (" \t1Gi\n\u00a0", "1Gi"),
-    "nothing": (None, "0"),
-    "integer": (2, "2"),
-    "decimal number": (0.1, "100m"),
-    "number with an exponent": (1e22, "10e21"),
-}
-
-
-@pytest.mark.parametrize(("value", "expected"), FROM_API.values(), ids=list(FROM_API))
-def test_from_api(value: object, expected: str) -> None:
-    """JSON and YAML may hold a text, a bare number or null."""
-    assert Quantity.from_api(value).canonical() == expected
 
 
 @pytest.mark.parametrize("value", [True, [], {}, b"1", "\x1c1", float("inf")])

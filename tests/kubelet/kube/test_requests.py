@@ -9,7 +9,6 @@ from kubeledger.kubelet.kube.quantity import Quantity, QuantityError, parse
 from kubeledger.kubelet.kube.resources import (
     NANOS,
     Amount,
-    ResourceList,
     milli_of,
     nanos_of,
     units_of,
@@ -69,32 +68,3 @@ def test_beyond_64_bits() -> None:
     nanos = 2 * nanos_of(str(2**63 - 1))
     assert units_of(nanos) == -2
     assert milli_of(2**64 * 10**6 + 3 * 10**6) == 3
-
-
-LISTS: dict[str, tuple[list[str | None], list[tuple[str | None, bool]], int]] = {
-    "nothing": ([None], [(None, False)], 0),
-    "sum": (["1", "2"], [], 3),
-    "zero is something": (["0"], [], 0),
-    "init below": (["1", "2"], [("2", False)], 3),
-    "init above": (["1"], [("5", False), ("4", False)], 5),
-    "init alone": ([None], [("2", False)], 2),
-    "sidecar beside containers": (["1"], [("2", True)], 3),
-    "sidecars before an init": (["1"], [("2", True), ("5", False)], 7),
-    "sidecar after an init": (["1"], [("5", False), ("2", True)], 5),
-    "sidecar without": (["1"], [(None, True), ("3", False)], 3),
-    "init without, sidecar before": ([None], [("2", True), (None, False)], 2),
-    "two sidecars": (["1"], [("2", True), ("3", True)], 6),
-}
-
-
-@pytest.mark.parametrize(("apps", "inits", "total"), LISTS.values(), ids=LISTS.keys())
-def test_init_containers(
-    apps: list[str | None], inits: list[tuple[str | None, bool]], total: int
-) -> None:
-    """The worst moment of a pod's life, in whole units."""
-
-    def of(text: str | None) -> ResourceList:
-        return {} if text is None else {"r": text}
-
-    staged = [of(a) for a in apps], [(of(i), sidecar) for i, sidecar in inits]
-    assert units_of(staged_total(staged, "r", NANOS, sidecars=True)) == total

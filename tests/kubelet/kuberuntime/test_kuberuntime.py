@@ -10,7 +10,6 @@ from kubeledger.kubelet.kuberuntime.kuberuntime_container import (
 from kubeledger.kubelet.kuberuntime.kuberuntime_manager import back_off_policy, series
 from kubeledger.kubelet.kuberuntime.objects import (
     Container,
-    Kill,
     Pod,
     PodMeta,
     PodSpec,
@@ -23,26 +22,7 @@ from kubeledger.kubelet.kuberuntime.objects import (
 from kubeledger.kubelet.profile.resolve import resolve
 from kubeledger.model.units import NS_PER_S
 
-NEW = resolve("1.36.2").kuberuntime
 LIVENESS = "Container app failed liveness probe"
-
-
-@pytest.mark.parametrize(
-    ("liveness", "startup", "policy", "message"),
-    [
-        ("Success", "Success", "Always", None),
-        (None, "UNKNOWN", "Always", None),
-        ("Failure", "Failure", "Always", f"{LIVENESS}, will be restarted"),
-        ("Success", "Failure", "Never", "Container app failed startup probe"),
-        ("Failure", None, "OnFailure", f"{LIVENESS}, will be restarted"),
-    ],
-)
-def test_what_kills(
-    liveness: ProbeResult | None, startup: ProbeResult | None, policy: str, message: str | None
-) -> None:
-    """Cached failures of liveness, then of startup."""
-    kill = app_kill("app", liveness, startup, NEW, restart_policy=policy)
-    assert (kill and kill.message) == message
 
 
 @pytest.mark.parametrize(
@@ -64,11 +44,6 @@ def test_a_policy_of_the_container(
     assert kill is not None
     assert kill.restart is restarts
     assert kill.message == (f"{LIVENESS}, will be restarted" if restarts else LIVENESS)
-
-
-def test_a_changed_definition_kills_first() -> None:
-    kill = app_kill("app", "Failure", None, NEW, restart_policy="Never", definition_changed=True)
-    assert kill == Kill("Container app definition changed, will be restarted", "", True)
 
 
 @pytest.mark.parametrize(

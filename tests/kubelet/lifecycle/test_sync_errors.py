@@ -126,11 +126,6 @@ def test_each_container_has_its_own() -> None:
     assert failures_of_sync("") == ()
 
 
-def test_a_cut_line_still_tells_its_stage() -> None:
-    (found,) = failures_of_sync(started("ErrImagePull", r"failed to pull \"web")[:-1])
-    assert (found.stage, found.message) == ("image", 'failed to pull "web')
-
-
 def test_what_changes_from_try_to_try_is_no_new_failure() -> None:
     """IDs, addresses, durations, the order of volumes; a new cause is one."""
 

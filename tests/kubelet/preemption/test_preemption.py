@@ -89,22 +89,6 @@ def test_list_of_nothing() -> None:
     assert to_string(()) == "[]"
 
 
-@pytest.mark.parametrize(
-    ("preemptor", "victim", "killed"),
-    [
-        pytest.param(NODE_CRITICAL, CLUSTER_CRITICAL, True, id="higher"),
-        pytest.param(CLUSTER_CRITICAL, CLUSTER_CRITICAL, False, id="equal"),
-        pytest.param(CLUSTER_CRITICAL, NODE_CRITICAL, False, id="lower"),
-        pytest.param(CLUSTER_CRITICAL, None, True, id="no priority is not critical"),
-        pytest.param(CLUSTER_CRITICAL, 1_000_000_000, True, id="not critical"),
-    ],
-)
-def test_who_may_be_preempted(preemptor: int, victim: int | None, killed: bool) -> None:
-    """Critical pods only by those of higher priority."""
-    outcome = decide(a_pod("p", prio=preemptor), [a_pod("v", prio=victim)], FACTS, missing(pods=1))
-    assert (outcome.victims == ("v",)) is killed
-
-
 def test_last_of_equals_after_the_swap() -> None:
     """The last pod of the list moves to where a victim stood: of a, b, c, d it is d, then c."""
     pods = [a_pod(uid) for uid in "abcd"]

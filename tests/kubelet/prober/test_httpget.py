@@ -13,7 +13,7 @@ from kubeledger.kubelet.prober.httpget import (
 from kubeledger.kubelet.prober.prober import HTTPGetAction, HTTPHeader
 from tests.kubelet.prober.worlds import facts_of
 
-NEW, OLD = facts_of("1.36.2"), facts_of("1.20.2")
+NEW, OLD = facts_of("1.25.0"), facts_of("1.24.17")
 
 
 def request(
@@ -82,9 +82,14 @@ def test_headers(headers: tuple[tuple[str, str], ...], version: str, sent: list[
     assert head(*headers, version=version) == sent
 
 
-def test_host_header_in_lower_case_is_a_second_one_before_1_28() -> None:
-    assert request(("host", "shop.example")).host == "shop.example"
-    old = request(("host", "shop.example"), version="1.20.2")
+@pytest.mark.parametrize(
+    ("before", "since"),
+    [("1.24.13", "1.24.14"), ("1.25.9", "1.25.10"), ("1.26.4", "1.26.5"), ("1.27.1", "1.27.2"),
+     ("1.27.1", "1.28.0")],
+)  # fmt: skip
+def test_a_host_header_in_lower_case_was_a_second_one(before: str, since: str) -> None:
+    assert request(("host", "shop.example"), version=since).host == "shop.example"
+    old = request(("host", "shop.example"), version=before)
     assert old.host == "10.0.0.7:8080"
     assert "host: shop.example" in old.lines
 

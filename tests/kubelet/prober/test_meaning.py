@@ -163,20 +163,6 @@ def test_ports(port: int | str, resolved: int | str) -> None:
     assert found == (resolved if isinstance(resolved, int) else Execution("error", resolved))
 
 
-@pytest.mark.parametrize(
-    ("attempts", "used"),
-    [
-        (["success"], 1),
-        (["failure", "success"], 1),
-        (["unknown", "success"], 1),
-        (["error", "warning", "error"], 2),
-        (["error", "error", "error", "success"], 3),
-    ],
-)
-def test_only_errors_are_tried_again(attempts: list[TickResult], used: int) -> None:
-    assert run_probe_with_retries(attempts) == used
-
-
 @pytest.mark.parametrize("attempts", [[], ["error"], ["error", "error"]])
 def test_an_execution_that_is_not_told(attempts: list[TickResult]) -> None:
     with pytest.raises(BadInputError, match="attempts"):

@@ -151,12 +151,3 @@ def test_a_change_to_unknown_leaves_the_run() -> None:
     changed = moved("failure", "readiness", run=3)
     kept = worker(after(tick("success", "readiness"), changed), "readiness")
     assert (kept.cached_result, kept.last_result, kept.run) == ("failure", "failure", 3)
-
-
-@pytest.mark.parametrize(
-    ("container_id", "cached"), [(None, "success"), ("1", "success"), ("2", "failure")]
-)
-def test_only_another_container_begins_again(container_id: str | None, cached: str) -> None:
-    later = tick("warning", "readiness", container_id)
-    state = after(tick("success", "readiness"), moved("success", "readiness"), later)
-    assert worker(state, "readiness").cached_result == cached

@@ -21,7 +21,6 @@ from kubeledger.kubelet.topologymanager.policy import (
     filter_providers_hints,
     filter_single_numa_hints,
     max_of_min_affinity_counts,
-    merge,
     merge_filtered_hints,
     narrowest,
 )
@@ -117,22 +116,6 @@ def test_single_numa_node_keeps_preferred_hints_of_one_node() -> None:
         IMPOSSIBLE,
     )
     assert filter_single_numa_hints([hints]) == [(hints[0], DONT_CARE)]
-
-
-@pytest.mark.parametrize(
-    ("policy", "expected"),
-    [
-        ("none", (TopologyHint(None, preferred=False), True)),
-        ("best-effort", (TopologyHint(0b11, preferred=False), True)),
-        ("restricted", (TopologyHint(0b11, preferred=False), False)),
-        ("single-numa-node", (TopologyHint(None, preferred=False), False)),
-    ],
-)
-def test_policies(policy: str, expected: tuple[TopologyHint, bool]) -> None:
-    """One resource fits on two nodes only, which is not preferred."""
-    made = Policy(name=policy, numa_nodes=(0, 1))  # type: ignore[arg-type]  # from the table
-    hints = {"r": (TopologyHint(0b11, preferred=False),)}
-    assert merge(made, [hints], resolve("1.28.0").topology) == expected
 
 
 # -- Whose hints keep a pod out, and in which words ------------------------------------------------
