@@ -137,8 +137,8 @@ def take(pair: tuple[Growing, Growing], pieces: Sequence[bytes], names: Sequence
 @pytest.mark.parametrize(
     ("recording", "count"),
     [
-        ("node-b", 5),
-        *slow(("node-a", 6), ("node-e-evictions", 3)),
+        ("node-e-evictions", 3),
+        *slow(("node-a", 6), ("node-b", 5)),
         *nightly(("node-a", 17), ("node-b", 30), ("node-f", 4), ("node-f", 11)),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.marks import slow
 from tests.mcp.asking import Call, ask_ledger
 from tests.mcp.conftest import Recorded
 
@@ -168,7 +169,9 @@ QUESTIONS: dict[str, list[Question]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("recording", QUESTIONS)
+@pytest.mark.parametrize(
+    "recording", [name for name in QUESTIONS if name != "node-f"] + slow("node-f")
+)
 def test_each_question_is_answered_by_results_alone(recording: str, recorded: Recorded) -> None:
     questions = QUESTIONS[recording]
     answers = ask_ledger(recorded(recording), [each.call for each in questions])

@@ -19,7 +19,7 @@ from tests.timeline.browser import Browser
 pytestmark = pytest.mark.xdist_group("browser")
 
 
-@pytest.mark.parametrize("name", ["node-b", *slow("node-a", "node-e-evictions")])
+@pytest.mark.parametrize("name", ["node-a", *slow("node-b", "node-e-evictions")])
 def test_a_page_is_drawn_without_a_request_or_a_complaint(
     browser: Browser, pages: dict[str, Path], name: str
 ) -> None:
@@ -85,7 +85,7 @@ def test_a_record_shows_its_verdict_cause_and_evidence(
 OPEN = "document.querySelector('#pane h2')?.textContent.split(' ')[0]"
 
 
-@pytest.mark.parametrize("name", ["node-a", "node-b"])
+@pytest.mark.parametrize("name", ["node-a", *slow("node-b")])
 def test_n_and_p_step_through_all_that_went_wrong(
     browser: Browser, pages: dict[str, Path], ledgers: dict[str, Path], name: str
 ) -> None:
@@ -127,7 +127,7 @@ def test_n_begins_where_one_looks(browser: Browser, pages: dict[str, Path]) -> N
     browser.wait(f"return {OPEN} === '#{first['seq']}'")
 
 
-@pytest.mark.parametrize("name", ["node-a", "node-b", "node-e-evictions"])
+@pytest.mark.parametrize("name", ["node-a", *slow("node-b", "node-e-evictions")])
 def test_a_headline_opens_the_moment_that_it_names(
     browser: Browser, pages: dict[str, Path], name: str
 ) -> None:
