@@ -163,7 +163,7 @@ def test_a_line_out_of_place_breaks_the_chain() -> None:
         (b'"pass":"space"', b'"pass":"sometimes"', "Invalid enum value"),
         (b'"image_id":"sha256:1d",', b"", "missing required field `image_id`"),
         (b'"seq":1,', b"", "missing required field `seq`"),
-        (b"node-a", b"node-\xff", "invalid"),
+        (b"node-a", b"node-\xff", "not a record"),
         (b'{"node"', b'["node"', "not a record"),
     ],
 )
