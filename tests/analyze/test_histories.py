@@ -104,6 +104,7 @@ def two_nodes(directory: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_sources_of_every_form_together(places: tuple[Ledger, Path], tmp_path: Path) -> None:
     """In their order; a node's own files are one source together, and leave no files."""
     ledger, path = places

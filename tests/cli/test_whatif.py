@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.nodes import Nodes, answer, run
+from tests.marks import slow
 from tests.recordings import RECORDINGS, extract
 
 
@@ -107,7 +108,7 @@ def test_alternatives_side_by_side() -> None:
 LONG = "imageGCHighThresholdPercent=80|90", "evictionHard.memory.available=5%", "maxPods=9|7"
 
 
-@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("full", [False, *slow(True)])
 def test_several_variants_fit_a_screen(nodes: Nodes, full: bool) -> None:
     """What is common stands once, names fold, and only --full goes over the screen."""
     asked = [part for text in LONG for part in ("--set", text)]

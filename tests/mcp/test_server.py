@@ -59,6 +59,7 @@ def test_tools_are_read_only_and_described_in_few_words(recorded: Recorded) -> N
         assert len(json.dumps(shown)) <= 4 * 300
 
 
+@pytest.mark.slow
 def test_an_answer_takes_no_more_than_was_asked_for(recorded: Recorded) -> None:
     calls = [
         (name, {**args, "max_tokens": max_tokens})
@@ -101,6 +102,7 @@ def test_the_command_answers_over_its_standard_input(recorded: Recorded) -> None
     assert any(proof["line"] for proof in plain.value["answers"][0]["evidence"])
 
 
+@pytest.mark.slow
 def test_no_name_of_a_redacted_ledger_is_shown(recorded: Recorded) -> None:
     names = {
         row[0]

@@ -366,6 +366,7 @@ def test_what_cannot_be_decided_is_marked_and_named(node_a: Server) -> None:
         assert any(what in named for what in each["why"].removeprefix("not known: ").split(", "))
 
 
+@pytest.mark.slow
 def test_what_would_not_have_followed_is_crossed_out_too(
     browser: Browser, ledgers: dict[str, Path]
 ) -> None:
@@ -408,6 +409,7 @@ def test_what_would_not_have_followed_is_crossed_out_too(
         assert all(rows)
 
 
+@pytest.mark.slow
 def test_a_ledger_that_grows_is_followed(browser: Browser, tmp_path: Path) -> None:
     """What is imported while the page is open is drawn; where one looks and the record stay."""
     whole = extract("node-a", tmp_path / "whole")

@@ -53,7 +53,7 @@ def test_settings_as_they_were(name: str) -> None:
     assert wrong_by(read, Variant(name="same", settings=same)) <= wrong_by(read, Variant())
 
 
-@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.parametrize("name", NODES)
 def test_what_every_process_had_is_left_out(name: str) -> None:
     read = reader(recorded(name))
     processes = settings_of(read)
