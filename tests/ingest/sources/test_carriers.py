@@ -19,6 +19,8 @@ from tests.ingest.sources.carrying import CARRIERS, DATED, Carrier, wrapped_at
 
 STRUCTURED, FREE = "kubelet/startup-1.36.2.log", "kubelet/liveness-1.20.2.log"
 _CHANGES_QUOTES = {"html", "typographic", "string", "element", "code", "code in a sentence"}
+_NEXT_TO_KLOG = {"date alone": set(CARRIERS), "no-break": {"tabs"}}
+"""Outer -> inner ones that it is not read around: it is known by the header that follows it."""
 
 
 def log_of(name: str, count: int = 40) -> list[str]:
@@ -64,7 +66,7 @@ def test_carriers_carry_each_other(tmp_path: Path, number: int, outer: str) -> N
     names = list(CARRIERS)
     for step in (1, 5, 11, 17):
         inner = names[(number + step) % len(names)]
-        if not {inner, outer} <= _CHANGES_QUOTES:
+        if not {inner, outer} <= _CHANGES_QUOTES and inner not in _NEXT_TO_KLOG.get(outer, ()):
             found = told(CARRIERS[outer](CARRIERS[inner](lines)), tmp_path / inner)
             assert same(found, plain), inner
 
