@@ -27,6 +27,11 @@ _WORDS = (
 )  # fmt: skip
 
 
+def holding(lines: Lines, *words: bytes) -> list[int]:
+    """Indices of the lines in which one of them stands."""
+    return [n for n, line in enumerate(lines) if any(word in line for word in words)]
+
+
 def read(bundle: Path) -> Lines:
     """The log's lines, with their ends."""
     return (bundle / "kubelet.log").read_bytes().splitlines(keepends=True)

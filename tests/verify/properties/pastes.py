@@ -17,7 +17,7 @@ from random import Random
 from typing import Any
 
 from tests.verify.properties.clocks import moved_by, received, time_of
-from tests.verify.properties.filters import Change, Lines, of_lines, read, write
+from tests.verify.properties.filters import Change, Lines, holding, of_lines, read, write
 
 _PID = re.compile(rb"^([IWEF]\d{4} [\d:.]{15}) +")
 _CONTAINER = re.compile(rb'containerName="([\w-]+)"')
@@ -109,11 +109,7 @@ def _quiet_at_first(quiet: Change) -> Change:
 
     def changed(bundle: Path, random: Random) -> None:
         lines = read(bundle)
-        starts = [
-            n
-            for n, line in enumerate(lines)
-            if b"ubelet version" in line or b"kubeletVersion" in line
-        ]
+        starts = holding(lines, b"ubelet version", b"kubeletVersion")
         first = random.choice(starts) if starts else 0
         write(bundle, lines[:first])
         quiet(bundle, random)

@@ -20,7 +20,7 @@ from uuid import UUID
 import yaml
 
 from tests.verify.properties.clocks import moved_by, time_of
-from tests.verify.properties.filters import Change, Lines, of_lines, read, write
+from tests.verify.properties.filters import Change, Lines, holding, of_lines, read, write
 
 _UID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _ID = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
@@ -338,11 +338,7 @@ def _quiet_since_a_start(quiet: Change) -> Change:
 
     def changed(bundle: Path, random: Random) -> None:
         lines = read(bundle)
-        starts = [
-            n
-            for n, line in enumerate(lines)
-            if b"Kubelet version" in line or b"kubeletVersion" in line
-        ]
+        starts = holding(lines, b"Kubelet version", b"kubeletVersion")
         first = random.choice(starts) if starts else len(lines)
         write(bundle, lines[first:])
         quiet(bundle, random)
